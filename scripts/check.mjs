@@ -1,0 +1,145 @@
+// Every check of the project in one command. A step prints one line; only a failing step shows its output.
+// All steps run even after a failure, so one run shows everything that is wrong. The last line counts tests
+// over all suite runs; a failed step that is not a test run counts as one failure, so red never reads green.
+
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const STEP_LIMIT_MS = 15 * 60_000;
+const SECOND_NODE_MAJOR = 24;
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const scratch = mkdtempSync(join(tmpdir(), "holdfast-check-"));
+const running = new Set();
+const total = { passed: 0, failed: 0, skipped: 0 };
+
+const tool = (name) => join(root, "node_modules", ".bin", name);
+const onThisNode = (name, ...args) => ({ command: process.execPath, args: [tool(name), ...args] });
+
+/** Runs one command in a process group of its own, and leaves nothing of that group behind. */
+function execute({ command, args, env = {} }) {
+  return new Promise((resolve) => {
+    const { FORCE_COLOR: _, ...inherited } = process.env;
+    const child = spawn(command, args, {
+      cwd: root,
+      env: { ...inherited, NO_COLOR: "1", ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
+    });
+    running.add(child);
+    const output = [];
+    child.stdout.on("data", (chunk) => output.push(chunk));
+    child.stderr.on("data", (chunk) => output.push(chunk));
+    const limit = setTimeout(() => {
+      output.push(Buffer.from(`\nstopped after ${STEP_LIMIT_MS / 60_000} minutes\n`));
+      endGroup(child);
+    }, STEP_LIMIT_MS);
+    child.on("error", (error) => output.push(Buffer.from(`${command}: ${error.message}\n`)));
+    child.on("exit", () => endGroup(child));
+    child.on("close", (code) => {
+      clearTimeout(limit);
+      running.delete(child);
+      resolve({ ok: code === 0, output: Buffer.concat(output).toString() });
+    });
+  });
+}
+
+function endGroup(child) {
+  try {
+    process.kill(-child.pid, "SIGKILL");
+  } catch (error) {
+    if (error.code !== "ESRCH") throw error;
+  }
+}
+
+function report(mark, name, detail, output = "") {
+  console.log(`${mark.padEnd(5)} ${name.padEnd(24)} ${detail}`);
+  if (output !== "") console.log(`\n${output.trim()}\n`);
+}
+
+const seconds = (since) => `${((performance.now() - since) / 1000).toFixed(1)} s`;
+
+async function step(name, what) {
+  const start = performance.now();
+  const { ok, output } = await execute(what);
+  report(ok ? "ok" : "FAIL", name, seconds(start), ok ? "" : output);
+  if (!ok) total.failed += 1;
+  return ok;
+}
+
+async function suite(name, node) {
+  const start = performance.now();
+  const file = join(scratch, `${name}.json`);
+  const { ok, output } = await execute({
+    command: node,
+    args: [tool("vitest"), "run", "--reporter=default", "--reporter=json", `--outputFile.json=${file}`],
+    env: { PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
+  });
+  const result = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
+  const { numPassedTests: passed = 0, numPendingTests: pending = 0, numTodoTests: todo = 0 } = result;
+  // A file that does not load, or an unhandled error, fails the run without failing a test.
+  const failed = Math.max(result.numFailedTests ?? 0, ok ? 0 : 1);
+  total.passed += passed;
+  total.failed += failed;
+  total.skipped += pending + todo;
+  report(ok ? "ok" : "FAIL", name, `${seconds(start)}, ${passed} tests`, ok ? "" : output);
+}
+
+/** Node 24 comes from npm into test/node24, where its bin cannot shadow `node` for npm scripts. */
+async function suiteOnSecondNode() {
+  const name = `tests on Node ${SECOND_NODE_MAJOR}`;
+  const home = join(root, "test", `node${SECOND_NODE_MAJOR}`);
+  const { optionalDependencies } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
+  const build = `node-${process.platform}-${process.arch}`;
+  if (!(build in optionalDependencies)) {
+    report("skip", name, `npm has no ${build} of it`);
+    return;
+  }
+  const node = join(home, "node_modules", build, "bin", "node");
+  if (existsSync(node)) {
+    await suite(name, node);
+    return;
+  }
+  total.failed += 1;
+  report("FAIL", name, "not installed", `Run: npm ci --prefix test/node${SECOND_NODE_MAJOR}`);
+}
+
+/** What is checked is the very tarball that would be published. */
+async function checkPackage() {
+  const pack = { command: "npm", args: ["pack", "--ignore-scripts", "--pack-destination", scratch] };
+  if (!(await step("pack", pack))) return;
+  const tarball = join(scratch, readdirSync(scratch).find((file) => file.endsWith(".tgz")) ?? "");
+  await Promise.all([
+    step("package manifest", onThisNode("publint", "run", "--strict", tarball)),
+    step("package types", onThisNode("attw", "--no-definitely-typed", "--profile", "esm-only", tarball)),
+  ]);
+}
+
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  process.once(signal, () => {
+    for (const child of running) endGroup(child);
+    rmSync(scratch, { recursive: true, force: true });
+    process.exit(1);
+  });
+}
+
+try {
+  const [, , built] = await Promise.all([
+    step("format and lint", onThisNode("biome", "ci", "--colors=off", ".")),
+    step("unused code", onThisNode("knip")),
+    step("build", onThisNode("tsdown")),
+    step("types", onThisNode("tsc", "--noEmit")),
+  ]);
+  if (built) await checkPackage();
+  await suite(`tests on Node ${process.versions.node.split(".")[0]}`, process.execPath);
+  if (!process.version.startsWith(`v${SECOND_NODE_MAJOR}.`)) await suiteOnSecondNode();
+} finally {
+  rmSync(scratch, { recursive: true, force: true });
+}
+
+const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : "";
+console.log(`${total.passed} passed, ${total.failed} failed${skipped}`);
+process.exitCode = total.failed > 0 ? 1 : 0;

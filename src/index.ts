@@ -1,0 +1,69 @@
+/** Durable state for AI agents. `open()` is where everything begins. */
+
+export { FAILPOINTS, type Failpoint, failpoint } from "./failpoint.ts";
+export type { Decision, PayloadCodec, PayloadPlace, PruneReport } from "./journal/index.ts";
+export { Journal, Log } from "./journal/index.ts";
+export type {
+  CallProgress,
+  CallsOutcome,
+  Dedupe,
+  ExecuteContext,
+  StandardSchema,
+  Tool,
+  ToolSpec,
+  Verdict,
+  VerifyContext,
+} from "./ledger/index.ts";
+export { DefiniteFailure, landed, never, notYet, tool, unsure } from "./ledger/index.ts";
+export type {
+  Amounts,
+  Block,
+  Budget,
+  Call,
+  CallStatus,
+  Checkpoint,
+  Effect,
+  ErrorCode,
+  FileBlock,
+  Json,
+  JsonObject,
+  Message,
+  MessageRole,
+  Plan,
+  PlanStep,
+  ReasoningBlock,
+  SessionDiff,
+  SessionStatus,
+  StreamKind,
+  TextBlock,
+  ToolCallBlock,
+  ToolResultBlock,
+} from "./model/index.ts";
+export { canonicalJson, event, HoldfastError, isHoldfastError } from "./model/index.ts";
+export { Holdfast, type OpenOptions, open } from "./open.ts";
+export type {
+  Answer,
+  CadenceOption,
+  DirectCall,
+  DirectOutcome,
+  ForkReport,
+  MessageInput,
+  Model,
+  ModelRequest,
+  ModelResponse,
+  OpenCall,
+  PromptInput,
+  Resumed,
+  RunOptions,
+  RunProgress,
+  RunResult,
+  SessionDetail,
+  SessionOptions,
+  SessionSummary,
+  SessionVersion,
+  Spoken,
+  ToolDescription,
+  WaitingCall,
+} from "./session/index.ts";
+export { Session, Sessions } from "./session/index.ts";
+export type { Problem, Store } from "./store.ts";

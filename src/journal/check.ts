@@ -1,0 +1,51 @@
+import { canonicalText, type Json, type StreamKind } from "../model/index.ts";
+import type { Problem } from "../store.ts";
+import { foldName, loadStream, type Reader } from "./reading.ts";
+
+/**
+ * I10: every snapshot equals the fold of the events before it. Also proves that every event of the stream can be
+ * decoded, upcast and folded. What the store can check alone, `store.check()` does.
+ */
+export async function checkStream<State>(
+  reader: Reader,
+  kind: StreamKind<State>,
+  stream: string,
+): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  const { namespace } = reader;
+  const bare = withoutSnapshots(reader);
+  try {
+    await loadStream(bare, kind, stream);
+  } catch (error) {
+    problems.push({ invariant: "I10", where: stream, what: `cannot be folded: ${(error as Error).message}` });
+    return problems;
+  }
+  const snapshots = await reader.store.list<"snapshots">({ of: "snapshots", namespace, stream });
+  for (const { seq, fold } of snapshots.rows) {
+    if (fold !== foldName(kind)) continue;
+    const blob = await reader.store.get({ of: "snapshot", namespace, stream, fold, upTo: seq });
+    if (!blob || blob.seq !== seq) continue;
+    const kept = reader.payloads.parse(blob.payload, blob.codec, { namespace, stream, seq });
+    const folded = await loadStream(bare, kind, stream, seq);
+    if (canonicalText(kind.encode(kind.decode(kept as Json))) === canonicalText(kind.encode(folded.state)))
+      continue;
+    problems.push({
+      invariant: "I10",
+      where: `${stream} at ${seq}`,
+      what: "the snapshot is not the fold of its events",
+    });
+  }
+  return problems;
+}
+
+/** The same store, with its shortcuts hidden. */
+function withoutSnapshots(reader: Reader): Reader {
+  const store = new Proxy(reader.store, {
+    get(target, name) {
+      if (name === "get") return async () => null;
+      const value = Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  return { ...reader, store };
+}

@@ -1,0 +1,89 @@
+import { crc32 } from "node:zlib";
+import { type Event, HoldfastError } from "../model/index.ts";
+import type { Payload } from "../store.ts";
+
+/** Where a payload belongs: encryption binds to it, so that a row moved elsewhere does not decrypt. */
+export interface PayloadPlace {
+  readonly namespace: string;
+  readonly stream: string;
+  /** Seq of the payload's first event, or of the snapshot. */
+  readonly seq: number;
+}
+
+/**
+ * Sits between journal and store: encryption and redaction plug in here. `decode(encode(text))` may differ from
+ * `text` (a redaction does); memory then holds what was stored, so the two never diverge. The name is kept with
+ * every payload: a store may hold payloads of several codecs, and one that is not configured is a clear error.
+ */
+export interface PayloadCodec {
+  readonly name: string;
+  encode(text: string, place: PayloadPlace): Payload;
+  decode(payload: Payload, place: PayloadPlace): string;
+}
+
+export interface Encoded {
+  readonly payload: Payload;
+  readonly codec: string | null;
+  readonly sum: number;
+  /** The events as a reader will see them. */
+  readonly events: readonly Event[];
+}
+
+/** `codecs[0]` writes; all of them read. Without any, payloads are plain JSON text. */
+export class Payloads {
+  private readonly codecs: readonly PayloadCodec[];
+
+  constructor(codecs: readonly PayloadCodec[]) {
+    this.codecs = codecs;
+  }
+
+  encodeEvents(events: readonly Event[], place: PayloadPlace): Encoded {
+    const text = JSON.stringify(events);
+    const codec = this.codecs[0];
+    if (!codec) return { payload: text, codec: null, sum: crc32(text), events };
+    const payload = codec.encode(text, place);
+    const stored = JSON.parse(codec.decode(payload, place)) as Event[];
+    return { payload, codec: codec.name, sum: crc32(payload), events: stored };
+  }
+
+  decodeEvents(payload: Payload, codec: string | null, place: PayloadPlace): Event[] {
+    return this.parse(payload, codec, place) as Event[];
+  }
+
+  encodeText(text: string, place: PayloadPlace): { payload: Payload; codec: string | null } {
+    const codec = this.codecs[0];
+    return codec ? { payload: codec.encode(text, place), codec: codec.name } : { payload: text, codec: null };
+  }
+
+  /** JSON of a payload, whatever codec it was written with. */
+  parse(payload: Payload, codec: string | null, place: PayloadPlace): unknown {
+    const text = codec === null ? (payload as string) : this.find(codec, place).decode(payload, place);
+    try {
+      return JSON.parse(text);
+    } catch (cause) {
+      throw new HoldfastError("EVENT_CORRUPT", `${place.stream} at ${place.seq}: the record is not JSON`, {
+        hint: "Run `check` on the store, and restore it from a backup if it reports more of these.",
+        cause,
+        data: { ...place },
+      });
+    }
+  }
+
+  private find(name: string, place: PayloadPlace): PayloadCodec {
+    const codec = this.codecs.find((each) => each.name === name);
+    if (codec) return codec;
+    throw new HoldfastError(
+      "CODEC_UNKNOWN",
+      `${place.stream} at ${place.seq} was written with codec ${JSON.stringify(name)}, which is not configured`,
+      {
+        hint: "Pass that codec (its key, its redaction) to open() as one of `codecs`.",
+        data: { ...place, codec: name },
+      },
+    );
+  }
+}
+
+/** Checksum as `check` compares it. */
+export function payloadSum(payload: Payload): number {
+  return crc32(payload);
+}

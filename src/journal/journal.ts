@@ -1,0 +1,164 @@
+import { v7 as uuid } from "uuid";
+import { checkId, type Event, HoldfastError, type StreamKind, streamName } from "../model/index.ts";
+import type { Head, ListRequest, ListRows, Page, Problem, Store, StreamRow } from "../store.ts";
+import { getArtifact, putArtifact } from "./artifacts.ts";
+import { checkStream } from "./check.ts";
+import { type PayloadCodec, Payloads } from "./codec.ts";
+import { DEFAULT_LEASE_MS, LeaseKeeper } from "./leases.ts";
+import { Log, type LogContext } from "./log.ts";
+import { type Loaded, loadStream } from "./reading.ts";
+import { type PruneOptions, type PruneReport, prune, type Removal, removeStream } from "./retention.ts";
+
+export interface JournalOptions {
+  readonly store: Store;
+  readonly namespace?: string;
+  readonly codecs?: readonly PayloadCodec[];
+  readonly leaseMs?: number;
+  /** Wall clock in milliseconds; tests pass their own. */
+  readonly now?: () => number;
+  readonly warn?: (error: unknown) => void;
+}
+
+const YOUNG_MS = 24 * 3_600_000;
+
+/** One namespace of a store, with everything that stands between bare writes and meaning. */
+export class Journal implements LogContext {
+  readonly store: Store;
+  readonly namespace: string;
+  readonly payloads: Payloads;
+  readonly leases: LeaseKeeper;
+  readonly now: () => number;
+  readonly warn: (error: unknown) => void;
+
+  constructor(options: JournalOptions) {
+    this.store = options.store;
+    this.namespace = checkId(options.namespace ?? "default", "namespace");
+    this.payloads = new Payloads(options.codecs ?? []);
+    this.leases = new LeaseKeeper(this.store, this.namespace, options.leaseMs ?? DEFAULT_LEASE_MS);
+    this.now = options.now ?? Date.now;
+    this.warn = options.warn ?? ((error) => process.emitWarning(error as Error));
+  }
+
+  /** A new id, in order of time. */
+  newId(): string {
+    return uuid();
+  }
+
+  open<State>(kind: StreamKind<State>, id: string): Promise<Log<State>> {
+    return Log.open(this, kind, streamName(kind.kind, id));
+  }
+
+  /** Reads without opening: writes nothing, takes no lease. */
+  load<State>(kind: StreamKind<State>, id: string, upTo?: number): Promise<Loaded<State>> {
+    return loadStream(this, kind, streamName(kind.kind, id), upTo);
+  }
+
+  /** The row of a stream, without its events. */
+  async row(stream: string): Promise<StreamRow> {
+    const after = Number.MAX_SAFE_INTEGER - 1;
+    return (await this.store.read({ namespace: this.namespace, stream, after, limit: 1 })).stream;
+  }
+
+  /**
+   * A log whose past is `from` up to `seq`, shared with it. Nothing is written before its first commit, which must
+   * carry the returned `fork`.
+   */
+  async fork<State>(
+    kind: StreamKind<State>,
+    from: string,
+    seq: number,
+    id: string,
+  ): Promise<ForkedLog<State>> {
+    const stream = streamName(kind.kind, id);
+    const row = await this.row(stream);
+    if (row.state !== "gone") {
+      throw new HoldfastError("STREAM_EXISTS", `${stream} exists already`, {
+        hint: "A fork makes a new one: choose a name that is free.",
+      });
+    }
+    const past = await this.load(kind, from, seq);
+    if (past.row.state === "gone" || past.head.seq < seq) {
+      throw new HoldfastError("STREAM_NOT_FOUND", `${past.row.stream} has no position ${seq} to fork from`, {
+        hint: "List its versions and fork from one of them.",
+      });
+    }
+    const head: Head = { generation: row.head.generation, seq };
+    const log = new Log(this, kind, stream, { ...past, row, head });
+    return { log, fork: { stream: past.row.stream, generation: past.head.generation, seq } };
+  }
+
+  /** Every event of a stream in order, forks' shared past included, as it was written: for logs and exports. */
+  async *events(
+    stream: string,
+    after = 0,
+    upTo = Number.MAX_SAFE_INTEGER,
+  ): AsyncGenerator<[seq: number, Event]> {
+    let seq = after;
+    for (;;) {
+      const page = await this.store.read({ namespace: this.namespace, stream, after: seq, upTo, limit: 500 });
+      const { parent, base } = page.stream;
+      if (seq < base && parent) {
+        yield* this.events(parent.stream, seq, Math.min(base, upTo));
+        seq = base;
+      }
+      for (const write of page.writes) {
+        const place = { namespace: this.namespace, stream, seq: write.first };
+        const events = this.payloads.decodeEvents(write.payload, write.codec, place);
+        for (const [index, each] of events.entries()) {
+          const at = write.first + index;
+          if (at > seq && at <= upTo) yield [at, each];
+        }
+        seq = write.last;
+      }
+      if (!page.more) return;
+    }
+  }
+
+  list<Of extends keyof ListRows>(
+    request: DistributiveOmit<Extract<ListRequest, { of: Of }>, "namespace">,
+  ): Promise<Page<ListRows[Of]>> {
+    const whole = { ...request, namespace: this.namespace } as unknown as Extract<ListRequest, { of: Of }>;
+    return this.store.list<Of>(whole);
+  }
+
+  remove(
+    stream: string,
+    options: { guards?: readonly { lease: string; token: number }[]; erase?: true } = {},
+  ): Promise<Removal> {
+    return removeStream(this.store, this.namespace, stream, options);
+  }
+
+  prune(options: PruneOptions): Promise<PruneReport> {
+    return prune(this.store, this.namespace, options);
+  }
+
+  putArtifact(bytes: Uint8Array): Promise<string> {
+    return putArtifact(this.store, this.namespace, bytes, this.now());
+  }
+
+  getArtifact(hash: string): Promise<Uint8Array> {
+    return getArtifact(this.store, this.namespace, hash);
+  }
+
+  /** Removes artifacts that nothing refers to. Young ones are spared: their reference may be on the way. */
+  async collectArtifacts(olderThanMs: number = YOUNG_MS): Promise<number> {
+    const putBefore = this.now() - olderThanMs;
+    const outcome = await this.store.remove({ of: "artifacts", namespace: this.namespace, putBefore });
+    return outcome.outcome === "removed" ? outcome.count : 0;
+  }
+
+  check<State>(kind: StreamKind<State>, stream: string): Promise<Problem[]> {
+    return checkStream(this, kind, stream);
+  }
+
+  watch(stream: string | null, changed: () => void): () => void {
+    return this.store.watch({ namespace: this.namespace, ...(stream === null ? {} : { stream }) }, changed);
+  }
+}
+
+export interface ForkedLog<State> {
+  readonly log: Log<State>;
+  readonly fork: { readonly stream: string; readonly generation: number; readonly seq: number };
+}
+
+type DistributiveOmit<Type, Key extends PropertyKey> = Type extends unknown ? Omit<Type, Key> : never;

@@ -1,0 +1,195 @@
+/**
+ * Named rights with fencing tokens.
+ *
+ * A lease says who may write; the store checks the token inside every guarded append, never the clock. Time
+ * decides only who may take over: a lease that ran out, was released, or whose holder is provably dead.
+ *
+ * A keeper holds the leases of one process and renews all of them in one request. When a renewal says that one
+ * is lost, or none has got through for a whole lease, its signal aborts, so that tools in flight stop early. That
+ * signal is a courtesy; what protects the log is the token.
+ */
+
+import { checkLeaseName, HoldfastError } from "../model/index.ts";
+import type { Guard, Holder, LeaseRow, Store } from "../store.ts";
+import { holderFor, provablyDead } from "./process.ts";
+
+export const DEFAULT_LEASE_MS = 30_000;
+const POLL_MS = 200;
+
+export interface TakeOptions {
+  /** Who we are, for the messages that others get: `web-3`, `claude-7f2`. */
+  readonly label: string;
+  readonly waitMs: number;
+  readonly signal?: AbortSignal;
+}
+
+export class Lease {
+  readonly name: string;
+  readonly token: number;
+  readonly holder: Holder;
+  /** Who had it before, if it was taken from somebody who did not release it. */
+  readonly from: Holder | null;
+  private readonly keeper: LeaseKeeper;
+  private readonly controller = new AbortController();
+  /** Monotonic time of the last moment at which the store confirmed that the lease is ours. */
+  confirmedAt: number;
+
+  constructor(keeper: LeaseKeeper, row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: number) {
+    this.keeper = keeper;
+    this.name = row.name;
+    this.token = row.token;
+    this.holder = holder;
+    this.from = from;
+    this.confirmedAt = confirmedAt;
+  }
+
+  /** Aborts when somebody else has it. */
+  get lost(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  get guard(): Guard {
+    return { lease: this.name, token: this.token };
+  }
+
+  markLost(): void {
+    if (!this.controller.signal.aborted) this.controller.abort(leaseLost(this.name, null));
+  }
+
+  release(): Promise<void> {
+    return this.keeper.release(this);
+  }
+}
+
+export class LeaseKeeper {
+  private readonly store: Store;
+  private readonly namespace: string;
+  readonly ttlMs: number;
+  private readonly held = new Set<Lease>();
+  private timer: NodeJS.Timeout | null = null;
+  private renewing: Promise<void> | null = null;
+
+  constructor(store: Store, namespace: string, ttlMs: number) {
+    this.store = store;
+    this.namespace = namespace;
+    this.ttlMs = ttlMs;
+  }
+
+  /** The lease, or the row of whoever still holds it after `waitMs`. */
+  async take(name: string, owner: string, options: TakeOptions): Promise<Lease | LeaseRow> {
+    checkLeaseName(name);
+    const holder = holderFor(owner, options.label);
+    const deadline = performance.now() + options.waitMs;
+    let evict: LeaseRow | null = null;
+    for (;;) {
+      options.signal?.throwIfAborted();
+      const before = performance.now();
+      const outcome = await this.store.lease({
+        act: "take",
+        namespace: this.namespace,
+        name,
+        holder,
+        ttlMs: this.ttlMs,
+        ...(evict ? { evict: evict.token } : {}),
+      });
+      if (outcome.outcome === "granted") return this.keep(outcome.lease, holder, outcome.from, before);
+      if (outcome.outcome !== "held") throw new Error(`lease take answered ${outcome.outcome}`);
+      const current = outcome.lease;
+      const dead = current.holder !== null && provablyDead(current.holder);
+      if (dead && evict?.token !== current.token) {
+        evict = current;
+        continue;
+      }
+      const leftMs = deadline - performance.now();
+      if (leftMs <= 0) return current;
+      await pause(Math.min(leftMs, POLL_MS, Math.max(1, current.remainingMs)), options.signal);
+    }
+  }
+
+  async release(lease: Lease): Promise<void> {
+    if (!this.held.delete(lease)) return;
+    if (this.held.size === 0) this.stop();
+    await this.store.lease({ act: "release", namespace: this.namespace, lease: lease.guard });
+  }
+
+  /** Stops renewing without a word to the store: what a crashed process does. */
+  stop(): void {
+    if (this.timer) clearInterval(this.timer);
+    this.timer = null;
+  }
+
+  /** Asks the store now whether the lease is still ours, and prolongs it if so. */
+  async confirm(lease: Lease): Promise<boolean> {
+    await this.renew([lease]);
+    return !lease.lost.aborted;
+  }
+
+  private keep(row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: number): Lease {
+    const lease = new Lease(this, row, holder, from, confirmedAt);
+    this.held.add(lease);
+    this.timer ??= setInterval(() => this.heartbeat(), Math.max(5, this.ttlMs / 3)).unref();
+    return lease;
+  }
+
+  private heartbeat(): void {
+    this.renewing ??= this.renew([...this.held])
+      .catch((error: unknown) => {
+        // The next beat tries again; a lease that could not be confirmed for its whole length counts as lost.
+        const now = performance.now();
+        for (const lease of this.held) if (now - lease.confirmedAt > this.ttlMs) this.drop(lease);
+        if (error instanceof HoldfastError && error.code === "STORE_CLOSED") this.stop();
+      })
+      .finally(() => {
+        this.renewing = null;
+      });
+  }
+
+  private async renew(leases: readonly Lease[]): Promise<void> {
+    if (leases.length === 0) return;
+    const before = performance.now();
+    const outcome = await this.store.lease({
+      act: "renew",
+      namespace: this.namespace,
+      leases: leases.map((lease) => lease.guard),
+      ttlMs: this.ttlMs,
+    });
+    const lost = new Set(outcome.outcome === "renewed" ? outcome.lost : []);
+    for (const lease of leases) {
+      if (lost.has(lease.name)) this.drop(lease);
+      else lease.confirmedAt = before;
+    }
+  }
+
+  private drop(lease: Lease): void {
+    this.held.delete(lease);
+    if (this.held.size === 0) this.stop();
+    lease.markLost();
+  }
+}
+
+export function leaseLost(name: string, now: LeaseRow | null): HoldfastError {
+  const who = now?.holder ? ` to ${now.holder.label} (${now.holder.host}, pid ${now.holder.pid})` : "";
+  return new HoldfastError(
+    "LEASE_LOST",
+    `${name}: the lease was lost${who}; this handle can write nothing more`,
+    {
+      hint: "Another process continues this work. Stop here; open it again if you want to take it back.",
+      data: { lease: name, token: now?.token },
+    },
+  );
+}
+
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(done, ms);
+    function done(): void {
+      signal?.removeEventListener("abort", aborted);
+      resolve();
+    }
+    function aborted(): void {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    }
+    signal?.addEventListener("abort", aborted, { once: true });
+  });
+}

@@ -1,0 +1,273 @@
+/**
+ * An open stream: its state in memory, and the one way to change it.
+ *
+ * `commit` decides on the current state, appends with the expected position, and folds the events only after the
+ * store has acknowledged them. Memory is therefore never ahead of the store, and behind it only until the next
+ * conflict or refresh:
+ *
+ *     decide ──▶ append ──ok──▶ fold, return
+ *                  │──conflict──▶ reread what others wrote, decide again
+ *                  │──fenced · taken · missing──▶ returned to the caller; nothing happened
+ *                  └──error──▶ unknown: send the same batch again (its id makes that safe), else the caller is told
+ *                              and the next commit rereads first
+ *
+ * A crash between append and fold leaves a durable write that the next open will fold. Commits of one log run one
+ * after another; logs of different streams commit together when the store coalesces them.
+ */
+
+import { v7 as uuid } from "uuid";
+import {
+  applyEvent,
+  type Draft,
+  type Event,
+  HoldfastError,
+  isHoldfastError,
+  makeEvent,
+  type StreamKind,
+} from "../model/index.ts";
+import type { AppendOutcome, Batch, Claim, Guard, Head, StreamRow, Write } from "../store.ts";
+import { foldName, foldNews, type Loaded, loadStream, type Reader } from "./reading.ts";
+
+const DECIDE_LIMIT = 1_000;
+const RESENDS = 2;
+const SNAPSHOT_MIN_BYTES = 64 * 1024;
+
+export interface LogContext extends Reader {
+  now(): number;
+  /** Told of what went wrong beside the main path, such as a snapshot that could not be kept. */
+  warn(error: unknown): void;
+}
+
+/** What to append, and what the caller wants back once it is durable. No events: nothing is written. */
+export interface Decision<Result> {
+  readonly events: readonly Draft[];
+  readonly result: Result;
+  readonly guards?: readonly Guard[];
+  readonly claims?: readonly Claim[];
+  readonly releases?: readonly string[];
+  readonly artifacts?: readonly string[];
+  /** Only for the first write of a stream. */
+  readonly fork?: Write["fork"];
+}
+
+export type CommitOutcome<Result> =
+  | { readonly outcome: "ok"; readonly result: Result; readonly head: Head }
+  | Extract<AppendOutcome, { outcome: "fenced" | "taken" | "missing" }>;
+
+export class Log<State> {
+  readonly stream: string;
+  readonly kind: StreamKind<State>;
+  private readonly context: LogContext;
+  private current: State;
+  private at: Head;
+  private streamRow: StreamRow;
+  private replayedBytes: number;
+  private measureAt: number;
+  private queue: Promise<unknown> = Promise.resolve();
+  private doubtful = false;
+
+  constructor(context: LogContext, kind: StreamKind<State>, stream: string, loaded: Loaded<State>) {
+    this.context = context;
+    this.kind = kind;
+    this.stream = stream;
+    this.current = loaded.state;
+    this.at = loaded.head;
+    this.streamRow = loaded.row;
+    this.replayedBytes = loaded.replayedBytes;
+    this.measureAt = SNAPSHOT_MIN_BYTES;
+  }
+
+  static async open<State>(
+    context: LogContext,
+    kind: StreamKind<State>,
+    stream: string,
+  ): Promise<Log<State>> {
+    const log = new Log(context, kind, stream, await loadStream(context, kind, stream));
+    if (log.exists) await log.snapshotIfItPays(false);
+    return log;
+  }
+
+  /** As of the last acknowledged or reread event. Belongs to the log: read it, do not change it. */
+  get state(): State {
+    return this.current;
+  }
+
+  get head(): Head {
+    return this.at;
+  }
+
+  /** The stream as it was when it was opened or last reread from its beginning. */
+  get row(): StreamRow {
+    return this.streamRow;
+  }
+
+  get exists(): boolean {
+    return this.streamRow.state === "live" || this.at.seq > 0;
+  }
+
+  /** Runs `decide` on the state as it then is, and makes its events durable. */
+  commit<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<CommitOutcome<Result>> {
+    const turn = this.queue.then(() => this.commitNow(decide));
+    this.queue = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** Takes in what others have written. */
+  refresh(): Promise<State> {
+    const turn = this.queue.then(() => this.reread());
+    this.queue = turn.catch(() => undefined);
+    return turn;
+  }
+
+  private async commitNow<Result>(
+    decide: (state: State, head: Head) => Decision<Result>,
+  ): Promise<CommitOutcome<Result>> {
+    if (this.doubtful) await this.reread();
+    for (let tries = 0; tries < DECIDE_LIMIT; tries++) {
+      const decision = decide(this.current, this.at);
+      if (decision.events.length === 0) return { outcome: "ok", result: decision.result, head: this.at };
+      const { batch, events, bytes } = this.prepare(decision);
+      const outcome = await this.send(batch);
+      if (outcome.outcome === "ok") {
+        this.fold(events, bytes);
+        await this.snapshotIfItPays(events.some((each) => this.kind.shrinking?.includes(each.type)));
+        return { outcome: "ok", result: decision.result, head: this.at };
+      }
+      if (outcome.outcome !== "conflict") return outcome;
+      if (decision.fork) throw cannotFork(this.stream, outcome.stream);
+      await this.afterConflict(outcome.head, outcome.stream);
+    }
+    throw new HoldfastError("STREAM_BUSY", `${this.stream}: ${DECIDE_LIMIT} attempts met a conflict each`, {
+      hint: "Many writers change this at once. Try again, or spread the work over several goals or sessions.",
+    });
+  }
+
+  private prepare<Result>(decision: Decision<Result>): {
+    batch: Batch;
+    events: readonly Event[];
+    bytes: number;
+  } {
+    const at = this.context.now();
+    const drafted = decision.events.map((draft) => makeEvent(this.kind, draft, at));
+    const expect = this.at;
+    const place = { namespace: this.context.namespace, stream: this.stream, seq: expect.seq + 1 };
+    const encoded = this.context.payloads.encodeEvents(drafted, place);
+    const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1) ?? {};
+    const { guards, claims, releases, artifacts, fork } = decision;
+    const write: Write = {
+      stream: this.stream,
+      expect,
+      count: drafted.length,
+      payload: encoded.payload,
+      codec: encoded.codec,
+      sum: encoded.sum,
+      at,
+      ...change,
+      ...(fork && { fork }),
+      ...(guards && { guards }),
+      ...(claims && { claims }),
+      ...(releases && { releases }),
+      ...(artifacts && { artifacts }),
+    };
+    const batch = { id: uuid(), namespace: this.context.namespace, writes: [write] };
+    return { batch, events: encoded.events, bytes: encoded.payload.length };
+  }
+
+  private async send(batch: Batch): Promise<AppendOutcome> {
+    for (let resends = 0; ; resends++) {
+      try {
+        return await this.context.store.append(batch);
+      } catch (error) {
+        const again = isHoldfastError(error, "STORE_IO") && error.unknown && resends < RESENDS;
+        if (again) continue;
+        this.doubtful = true;
+        throw error;
+      }
+    }
+  }
+
+  private fold(events: readonly Event[], bytes: number): void {
+    for (const each of events) {
+      this.at = { generation: this.at.generation, seq: this.at.seq + 1 };
+      applyEvent(this.kind, this.current, each, this.at.seq);
+    }
+    this.replayedBytes += bytes;
+  }
+
+  /** What we were told is durable must still be there; a store that went back in time is not written to (I12). */
+  private async afterConflict(head: Head, stream: string): Promise<void> {
+    if (stream === this.stream && head.generation === this.at.generation && head.seq < this.at.seq) {
+      throw new HoldfastError(
+        "STORE_REPLACED",
+        `${this.stream} ends at ${head.seq} but ${this.at.seq} was acknowledged: the store is not the one it was`,
+        {
+          hint: "Stop all writers. An older copy was put in its place; bring back the newer one, or reopen to accept it.",
+        },
+      );
+    }
+    await this.reread();
+  }
+
+  private async reread(): Promise<State> {
+    const fold = { state: this.current, seq: this.at.seq, bytes: this.replayedBytes };
+    if (await foldNews(this.context, this.kind, this.stream, this.at.generation, fold)) {
+      this.at = { generation: this.at.generation, seq: fold.seq };
+      this.replayedBytes = fold.bytes;
+    } else {
+      const loaded = await loadStream(this.context, this.kind, this.stream);
+      this.current = loaded.state;
+      this.at = loaded.head;
+      this.streamRow = loaded.row;
+      this.replayedBytes = loaded.replayedBytes;
+    }
+    this.doubtful = false;
+    return this.current;
+  }
+
+  /**
+   * A snapshot pays when replaying costs more than twice loading the state. The state's size is measured only
+   * when the replay has doubled since the last look, or after an event that shrinks it, so looking stays cheap.
+   */
+  private async snapshotIfItPays(shrunk: boolean): Promise<void> {
+    if (this.replayedBytes < SNAPSHOT_MIN_BYTES || (!shrunk && this.replayedBytes < this.measureAt)) return;
+    const text = JSON.stringify(this.kind.encode(this.current));
+    this.measureAt = 2 * Math.max(this.replayedBytes, text.length);
+    if (this.replayedBytes <= 2 * text.length) return;
+    const { namespace } = this.context;
+    const place = { namespace, stream: this.stream, seq: this.at.seq };
+    const encoded = this.context.payloads.encodeText(text, place);
+    const { generation, seq } = this.at;
+    const fold = foldName(this.kind);
+    try {
+      await this.context.store.put({
+        of: "snapshot",
+        namespace,
+        stream: this.stream,
+        generation,
+        seq,
+        fold,
+        ...encoded,
+      });
+      this.replayedBytes = text.length;
+      this.measureAt = 2 * text.length + SNAPSHOT_MIN_BYTES;
+    } catch (error) {
+      // The write itself is durable; only the shortcut to it is missing.
+      this.context.warn(error);
+    }
+  }
+}
+
+function cannotFork(stream: string, met: string): HoldfastError {
+  if (met === stream) {
+    return new HoldfastError("STREAM_EXISTS", `${stream} exists already`, {
+      hint: "A fork makes a new one: choose a name that is free.",
+    });
+  }
+  return new HoldfastError(
+    "STREAM_NOT_FOUND",
+    `${met} was removed while ${stream} was being forked from it`,
+    {
+      hint: "List what is there and fork from that.",
+    },
+  );
+}

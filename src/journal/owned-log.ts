@@ -1,0 +1,64 @@
+import { HoldfastError } from "../model/index.ts";
+import type { AppendOutcome, Head } from "../store.ts";
+import { type Lease, leaseLost } from "./leases.ts";
+import type { Decision, Log } from "./log.ts";
+
+/** What a guarded commit can come to, once a lost lease and a missing artifact have become errors. */
+export type OwnedOutcome<Result> =
+  | { readonly outcome: "ok"; readonly result: Result; readonly head: Head }
+  | Extract<AppendOutcome, { outcome: "taken" }>;
+
+/**
+ * A log written under a lease: every commit carries the lease's token, and the store refuses it once somebody
+ * else has taken over. From then on nothing of this handle is written any more, and it says so.
+ */
+export class OwnedLog<State> {
+  readonly log: Log<State>;
+  readonly lease: Lease;
+
+  constructor(log: Log<State>, lease: Lease) {
+    this.log = log;
+    this.lease = lease;
+  }
+
+  get state(): State {
+    return this.log.state;
+  }
+
+  /** Like `Log.commit`, with the lease as a guard. Throws LEASE_LOST when fenced. */
+  async commit<Result>(
+    decide: (state: State, head: Head) => Decision<Result>,
+  ): Promise<OwnedOutcome<Result>> {
+    const before = performance.now();
+    const outcome = await this.log.commit((state, head) => {
+      const decision = decide(state, head);
+      return { ...decision, guards: [this.lease.guard, ...(decision.guards ?? [])] };
+    });
+    if (outcome.outcome === "fenced") {
+      if (outcome.lease === this.lease.name) this.lease.markLost();
+      throw leaseLost(outcome.lease, outcome.now);
+    }
+    if (outcome.outcome === "missing") {
+      throw new HoldfastError("ARTIFACT_MISSING", `artifact ${outcome.artifact} is not stored`, {
+        hint: "Store its bytes first, then refer to it.",
+        data: { artifact: outcome.artifact },
+      });
+    }
+    if (outcome.outcome === "ok") this.lease.confirmedAt = before;
+    return outcome;
+  }
+
+  /** For events that claim no key: the result itself. */
+  async write<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<Result> {
+    const outcome = await this.commit(decide);
+    if (outcome.outcome === "ok") return outcome.result;
+    throw new HoldfastError(
+      "KEY_TAKEN",
+      `key ${outcome.key} is held by ${outcome.by.stream} at ${outcome.by.seq}`,
+      {
+        hint: "The same operation was claimed elsewhere: read its outcome there.",
+        data: { key: outcome.key, ...outcome.by },
+      },
+    );
+  }
+}

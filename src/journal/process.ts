@@ -1,0 +1,61 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync, readlinkSync } from "node:fs";
+import { hostname } from "node:os";
+import type { Holder } from "../store.ts";
+
+/**
+ * Facts about this process from which a neighbour can later prove that it is dead. A process is provably dead
+ * when it lived in this boot and this pid namespace and no process with its pid and start time is left. Where
+ * a fact cannot be read the answer is "cannot tell", and the lease has to run out.
+ */
+
+function readFact(read: () => string): string | null {
+  try {
+    return read().trim() || null;
+  } catch {
+    // Not this kind of system, or not allowed to look: one fact fewer.
+    return null;
+  }
+}
+
+function bootId(): string | null {
+  if (process.platform === "linux")
+    return readFact(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8"));
+  if (process.platform === "darwin") {
+    return readFact(() => execFileSync("sysctl", ["-n", "kern.bootsessionuuid"], { encoding: "utf8" }));
+  }
+  return null;
+}
+
+/** Field 22 of /proc/pid/stat; the second field may hold spaces and brackets, so count from its last bracket. */
+function startTime(pid: number): string | null {
+  return readFact(() => {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+  });
+}
+
+let facts: Omit<Holder, "owner" | "label"> | undefined;
+
+function processFacts(): Omit<Holder, "owner" | "label"> {
+  facts ??= {
+    host: hostname(),
+    pid: process.pid,
+    started: startTime(process.pid),
+    boot: bootId(),
+    pidNamespace: readFact(() => readlinkSync("/proc/self/ns/pid")),
+  };
+  return facts;
+}
+
+/** `owner` is the handle's own id: two handles of one process are two owners. */
+export function holderFor(owner: string, label: string): Holder {
+  return { owner, label, ...processFacts() };
+}
+
+export function provablyDead(holder: Holder): boolean {
+  const here = processFacts();
+  if (!holder.boot || !holder.pidNamespace || !holder.started) return false;
+  if (holder.boot !== here.boot || holder.pidNamespace !== here.pidNamespace) return false;
+  return startTime(holder.pid) !== holder.started;
+}

@@ -1,0 +1,150 @@
+/**
+ * From stored writes to a state: snapshot, then later events, through the pasts that forks share.
+ *
+ * Reading writes nothing. Events only ever get more, so pages read one after another add up to one consistent
+ * prefix; if the stream was removed and made again in between, its generation differs and reading starts over.
+ */
+
+import { applyEvent, HoldfastError, type Json, type StreamKind } from "../model/index.ts";
+import type { Head, ReadPage, Store, StoredWrite, StreamRow } from "../store.ts";
+import type { Payloads } from "./codec.ts";
+
+const PAGE_WRITES = 1_000;
+
+export interface Loaded<State> {
+  readonly state: State;
+  readonly row: StreamRow;
+  /** How far `state` goes; less than the stream's head when an older position was asked for. */
+  readonly head: Head;
+  /** Bytes that were folded to get here, snapshot included. */
+  readonly replayedBytes: number;
+}
+
+export interface Reader {
+  readonly store: Store;
+  readonly namespace: string;
+  readonly payloads: Payloads;
+}
+
+interface Fold<State> {
+  state: State;
+  seq: number;
+  bytes: number;
+}
+
+/** The state at `upTo`, or at the end of the stream. A stream that is gone gives the initial state at seq 0. */
+export async function loadStream<State>(
+  reader: Reader,
+  kind: StreamKind<State>,
+  stream: string,
+  upTo: number = Number.MAX_SAFE_INTEGER,
+): Promise<Loaded<State>> {
+  for (;;) {
+    const snapshot = await readSnapshot(reader, kind, stream, upTo);
+    const page = await readPage(reader, stream, snapshot?.seq ?? 0, upTo);
+    const generation = page.stream.head.generation;
+    const fold = snapshot ?? (await foldPast(reader, kind, page.stream, upTo));
+    if (await foldRest(reader, kind, stream, page, fold, upTo)) {
+      const head = { generation, seq: fold.seq };
+      return { state: fold.state, row: page.stream, head, replayedBytes: fold.bytes };
+    }
+  }
+}
+
+/** Folds what was appended after `seq`. False when the stream has begun another life since. */
+export async function foldNews<State>(
+  reader: Reader,
+  kind: StreamKind<State>,
+  stream: string,
+  generation: number,
+  fold: Fold<State>,
+): Promise<boolean> {
+  const page = await readPage(reader, stream, fold.seq, Number.MAX_SAFE_INTEGER);
+  if (page.stream.head.generation !== generation) return false;
+  return foldRest(reader, kind, stream, page, fold, Number.MAX_SAFE_INTEGER);
+}
+
+/** A fork begins with the state of its parent at the point where it left. */
+async function foldPast<State>(
+  reader: Reader,
+  kind: StreamKind<State>,
+  row: StreamRow,
+  upTo: number,
+): Promise<Fold<State>> {
+  if (!row.parent) return { state: kind.initial(), seq: row.base, bytes: 0 };
+  const past = await loadStream(reader, kind, row.parent.stream, Math.min(row.base, upTo));
+  if (past.head.generation !== row.parent.generation || past.head.seq < Math.min(row.base, upTo)) {
+    throw new HoldfastError(
+      "STORE_CORRUPT",
+      `${row.stream}: the past it shares with ${row.parent.stream} is gone`,
+      {
+        hint: "Restore the store from a backup: a stream that forks depend on was removed from outside.",
+      },
+    );
+  }
+  return { state: past.state, seq: past.head.seq, bytes: past.replayedBytes };
+}
+
+async function foldRest<State>(
+  reader: Reader,
+  kind: StreamKind<State>,
+  stream: string,
+  first: ReadPage,
+  fold: Fold<State>,
+  upTo: number,
+): Promise<boolean> {
+  for (let page = first; ; page = await readPage(reader, stream, fold.seq, upTo)) {
+    if (page.stream.head.generation !== first.stream.head.generation) return false;
+    for (const write of page.writes) foldWrite(reader, kind, stream, write, fold, upTo);
+    if (!page.more) return true;
+  }
+}
+
+function foldWrite<State>(
+  reader: Reader,
+  kind: StreamKind<State>,
+  stream: string,
+  write: StoredWrite,
+  fold: Fold<State>,
+  upTo: number,
+): void {
+  const place = { namespace: reader.namespace, stream, seq: write.first };
+  const events = reader.payloads.decodeEvents(write.payload, write.codec, place);
+  if (events.length !== write.last - write.first + 1 || write.first > fold.seq + 1) {
+    throw new HoldfastError("EVENT_CORRUPT", `${stream}: the log has a gap before seq ${write.first}`, {
+      hint: "Run `check` on the store, and restore it from a backup.",
+      data: { stream, after: fold.seq, first: write.first, last: write.last },
+    });
+  }
+  for (
+    let index = fold.seq + 1 - write.first;
+    index < events.length && write.first + index <= upTo;
+    index++
+  ) {
+    applyEvent(kind, fold.state, events[index] as never, write.first + index);
+    fold.seq = write.first + index;
+  }
+  fold.bytes += write.payload.length;
+}
+
+function readPage(reader: Reader, stream: string, after: number, upTo: number): Promise<ReadPage> {
+  const range = upTo === Number.MAX_SAFE_INTEGER ? {} : { upTo };
+  return reader.store.read({ namespace: reader.namespace, stream, after, ...range, limit: PAGE_WRITES });
+}
+
+export function foldName<State>(kind: StreamKind<State>): string {
+  return `${kind.kind}@${kind.foldVersion}`;
+}
+
+async function readSnapshot<State>(
+  reader: Reader,
+  kind: StreamKind<State>,
+  stream: string,
+  upTo: number,
+): Promise<Fold<State> | null> {
+  const { namespace } = reader;
+  const blob = await reader.store.get({ of: "snapshot", namespace, stream, fold: foldName(kind), upTo });
+  if (!blob) return null;
+  const json = reader.payloads.parse(blob.payload, blob.codec, { namespace, stream, seq: blob.seq });
+  return { state: kind.decode(json as Json), seq: blob.seq, bytes: blob.payload.length };
+}

@@ -1,0 +1,88 @@
+/**
+ * One run of a tool: from `execute` to what it came to.
+ *
+ *     completed   it answered: the result, whatever its schema thinks of it, is what happened
+ *     failed      nothing can have happened
+ *     unknown     it threw, timed out or was abandoned after it had started
+ *
+ * An attempt that is given up goes on running; its promise is kept in `late`, so that its answer is still recorded
+ * and no further attempt starts beside it.
+ */
+
+import { copyJson, type Json } from "../model/index.ts";
+import { describeError, isDefinite } from "./failure.ts";
+import { validate } from "./standard-schema.ts";
+import type { ExecuteContext, Tool } from "./tool.ts";
+
+export type Outcome =
+  | { readonly kind: "completed"; readonly value: Json; readonly note: string | null }
+  | { readonly kind: "failed"; readonly error: { message: string; name?: string } }
+  | {
+      readonly kind: "unknown";
+      readonly why: string;
+      /** Set while the attempt still runs. */
+      readonly late: Promise<Outcome> | null;
+    };
+
+export async function attempt(
+  tool: Tool,
+  args: unknown,
+  context: Omit<ExecuteContext, "signal">,
+  stop: AbortSignal,
+): Promise<Outcome> {
+  const timeout = new AbortController();
+  const signal = AbortSignal.any([stop, timeout.signal]);
+  const timer = tool.timeoutMs === undefined ? null : setTimeout(() => timeout.abort(), tool.timeoutMs);
+  const answer = execute(tool, args, { ...context, signal });
+  try {
+    return await Promise.race([answer, abandoned(tool, signal, answer)]);
+  } finally {
+    if (timer) clearTimeout(timer);
+  }
+}
+
+async function execute(tool: Tool, args: unknown, context: ExecuteContext): Promise<Outcome> {
+  let result: unknown;
+  try {
+    result = await tool.execute(args as never, context);
+  } catch (error) {
+    if (isDefinite(error, tool)) return { kind: "failed", error: describeError(error) };
+    return { kind: "unknown", why: `it threw: ${describeError(error).message}`, late: null };
+  }
+  return { kind: "completed", ...(await readResult(tool, result)) };
+}
+
+/** The effect has happened: a result that we would not have chosen is noted, never turned into a failure. */
+export async function readResult(tool: Tool, result: unknown): Promise<{ value: Json; note: string | null }> {
+  let note: string | null = null;
+  if (tool.output) {
+    const checked = await validate(tool.output, result);
+    if ("problem" in checked) note = `the result does not match the tool's output: ${checked.problem}`;
+  }
+  try {
+    return { value: result === undefined ? null : copyJson(result, `result of ${tool.name}`), note };
+  } catch (error) {
+    return { value: String(result), note: (error as Error).message };
+  }
+}
+
+function abandoned(tool: Tool, signal: AbortSignal, answer: Promise<Outcome>): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const give = (): void => {
+      // A tool that honours the signal rejects in the same turn of the event loop: let its own answer win.
+      setImmediate(() => resolve({ kind: "unknown", why: reason(tool, signal), late: answer }));
+    };
+    if (signal.aborted) give();
+    else signal.addEventListener("abort", give, { once: true });
+    // `answer` never rejects: every error has become an outcome.
+    void answer.then(() => signal.removeEventListener("abort", give));
+  });
+}
+
+function reason(tool: Tool, signal: AbortSignal): string {
+  const given = signal.reason as { code?: string; message?: string } | undefined;
+  if (given?.code === "LEASE_LOST") return "another process took over while it ran";
+  if (given?.message && given.code !== undefined && String(given.code) !== "20")
+    return `stopped: ${given.message}`;
+  return tool.timeoutMs === undefined ? "stopped while it ran" : `no answer within ${tool.timeoutMs} ms`;
+}

@@ -1,0 +1,55 @@
+import type { Journal, OwnedLog } from "../journal/index.ts";
+import type { Call, CallResult, Json, SessionState } from "../model/index.ts";
+import type { Tool } from "./tool.ts";
+
+/** What happens to calls, as it happens: for a progress display. Nothing may depend on having seen it. */
+export type CallProgress =
+  | { readonly type: "call.issued"; readonly callId: string; readonly tool: string; readonly attempt: number }
+  | { readonly type: "call.repeated"; readonly callId: string; readonly tool: string; readonly of: string }
+  | { readonly type: "call.completed"; readonly callId: string; readonly tool: string; readonly by: string }
+  | { readonly type: "call.failed"; readonly callId: string; readonly tool: string; readonly error: string }
+  | { readonly type: "call.unknown"; readonly callId: string; readonly tool: string; readonly why: string }
+  | {
+      readonly type: "call.verified";
+      readonly callId: string;
+      readonly tool: string;
+      readonly answer: string;
+    }
+  | { readonly type: "call.waiting"; readonly callId: string; readonly tool: string; readonly why: string };
+
+/** What the parts of the ledger share: one session's log under its lease, and the tools of this program. */
+export interface LedgerContext {
+  readonly own: OwnedLog<SessionState>;
+  readonly journal: Journal;
+  /** Id of the session. */
+  readonly session: string;
+  readonly tools: ReadonlyMap<string, Tool>;
+  /** Aborts when the run is stopped, the session cancelled, or the lease lost. */
+  readonly stop: AbortSignal;
+  /** Attempts that were given up but still run in this process, by call id. */
+  readonly running: Map<string, Promise<unknown>>;
+  /** How long to wait in place for something that will be known soon. */
+  readonly patienceMs: number;
+  on(progress: CallProgress): void;
+}
+
+export const RESULT_LIMIT_BYTES = 256 * 1024;
+
+/** Large results are stored as artifacts before anything refers to them. */
+export async function storeResult(
+  journal: Journal,
+  value: Json,
+): Promise<{ result: CallResult; artifacts: readonly string[] }> {
+  const text = JSON.stringify(value);
+  if (text.length <= RESULT_LIMIT_BYTES) return { result: { value }, artifacts: [] };
+  const bytes = new TextEncoder().encode(text);
+  const artifact = await journal.putArtifact(bytes);
+  return { result: { artifact, bytes: bytes.length }, artifacts: [artifact] };
+}
+
+/** A call that was given a moment ago and must still be there. */
+export function callOf(state: SessionState, callId: string): Call {
+  const call = state.calls.get(callId);
+  if (!call) throw new Error(`call ${callId} vanished from its session`);
+  return call;
+}

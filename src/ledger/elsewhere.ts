@@ -1,0 +1,68 @@
+/**
+ * A key that another session has claimed: the same operation, once over all sessions. Its outcome is read there.
+ *
+ *     finished there ──▶ repeated here, with its result      failed there ──▶ its key is free again: try again
+ *     open there ──▶ not ours to decide: later               its session was removed ──▶ it was done; say so
+ */
+
+import type { Journal } from "../journal/index.ts";
+import { type Call, type Draft, isOpen, sessionKind, streamId } from "../model/index.ts";
+import { callOf, type LedgerContext } from "./context.ts";
+import type { Closing } from "./recording.ts";
+import type { Ready } from "./wave.ts";
+
+export type Elsewhere = "settled" | "retry" | "later";
+
+export async function settleElsewhere(
+  context: LedgerContext,
+  ready: Ready,
+  by: { stream: string; seq: number },
+  closing: Closing,
+): Promise<Elsewhere> {
+  const first = await findCall(context.journal, by);
+  if (first && isOpen(first.status)) return "later";
+  if (first?.status === "failed") return "retry";
+  const { callId, messageId, tool, raw: args, key } = ready;
+  const session = streamId(by.stream);
+  const draft: Draft = first
+    ? {
+        type: "call.repeated",
+        data: {
+          callId,
+          messageId,
+          tool: tool.name,
+          effect: tool.effect,
+          args,
+          key: key.key,
+          of: { session, callId: first.id },
+          since: first.settledAt ?? first.issuedAt,
+          ...(first.result && { result: first.result }),
+        },
+      }
+    : {
+        type: "call.failed",
+        data: { callId, attempt: 0, error: removed(session), by: "tool", messageId, tool: tool.name, args },
+      };
+  const artifacts = first?.result && "artifact" in first.result ? [first.result.artifact] : [];
+  await context.own.write((state) => {
+    if (state.calls.has(callId)) return { events: [], result: undefined };
+    return { events: [draft, ...closing(state, callId)], result: undefined, artifacts };
+  });
+  const call = callOf(context.own.state, callId);
+  if (call.repeats) context.on({ type: "call.repeated", callId, tool: tool.name, of: call.repeats.callId });
+  return "settled";
+}
+
+function removed(session: string): { message: string } {
+  return {
+    message: `Not run: session ${session}, since removed, did this already, and its result is no longer on record.`,
+  };
+}
+
+/** The call that holds the claim, as it stands now in its own session; null when that session is gone. */
+async function findCall(journal: Journal, by: { stream: string; seq: number }): Promise<Call | null> {
+  const loaded = await journal.load(sessionKind, streamId(by.stream));
+  if (loaded.row.state === "gone") return null;
+  for (const call of loaded.state.calls.values()) if (call.seq === by.seq) return call;
+  return null;
+}

@@ -1,0 +1,54 @@
+import type { Tool } from "./tool.ts";
+
+/**
+ * A throw is not a failure. Once `execute` has started, an error means that the outcome is unknown, unless nothing
+ * can have happened: the tool says so, the connection was refused, the name was not found, or the other side
+ * answered with a 4xx. A 408 or 409 answers nothing: the first attempt may be the one that is in the way.
+ */
+const NEVER_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"]);
+const UNDECIDED_STATUS = new Set([408, 409]);
+
+export function isDefinite(error: unknown, tool: Tool): boolean {
+  if (tool.definite?.(error)) return true;
+  return chain(error).some((each) => isDefiniteFailure(each) || neverSent(each) || refused(each));
+}
+
+function isDefiniteFailure(error: object): boolean {
+  return error instanceof Error && error.name === "DefiniteFailure";
+}
+
+/** Connecting to several addresses gives one error for each; all of them must have failed before sending. */
+function neverSent(error: object): boolean {
+  const { code, errors } = error as { code?: unknown; errors?: unknown };
+  if (Array.isArray(errors) && errors.length > 0) {
+    return errors.every((each) => typeof each === "object" && each !== null && neverSent(each));
+  }
+  return typeof code === "string" && NEVER_SENT.has(code);
+}
+
+function refused(error: object): boolean {
+  const { status, statusCode, response } = error as {
+    status?: unknown;
+    statusCode?: unknown;
+    response?: { status?: unknown };
+  };
+  const found = [status, statusCode, response?.status].find((each) => typeof each === "number");
+  return typeof found === "number" && found >= 400 && found < 500 && !UNDECIDED_STATUS.has(found);
+}
+
+/** The error and what caused it; `fetch` hides the interesting one two levels down. */
+function chain(error: unknown): object[] {
+  const found: object[] = [];
+  let each: unknown = error;
+  while (typeof each === "object" && each !== null && !found.includes(each)) {
+    found.push(each);
+    each = (each as { cause?: unknown }).cause;
+  }
+  return found;
+}
+
+export function describeError(error: unknown): { message: string; name?: string } {
+  if (!(error instanceof Error)) return { message: String(error) };
+  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : "";
+  return { message: `${error.message}${cause}`, name: error.name };
+}

@@ -1,0 +1,19 @@
+export type { CallProgress, LedgerContext } from "./context.ts";
+export { describeError } from "./failure.ts";
+export { type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
+export { type StandardSchema, validate } from "./standard-schema.ts";
+export {
+  type Dedupe,
+  DefiniteFailure,
+  type ExecuteContext,
+  landed,
+  never,
+  notYet,
+  type Tool,
+  type ToolSpec,
+  tool,
+  unsure,
+  type Verdict,
+  type VerifyContext,
+} from "./tool.ts";
+export { sleep } from "./waiting.ts";

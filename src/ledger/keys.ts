@@ -1,0 +1,50 @@
+/**
+ * What counts as the same call, and the key that a vendor sees.
+ *
+ * The call's key is a hash over namespace, scope, tool and the raw canonical arguments, taken before validation so
+ * that a new default in the schema does not change it. It does not hold the session: within a session the fold
+ * decides, and a fork finds the calls that it inherited. The vendor's key adds the session (unless the scope is
+ * global) and the number of definite failures, so that it stays the same while an outcome is unknown and changes
+ * once the vendor may have remembered a refusal.
+ */
+
+import { canonicalJson, type DedupeScope, type Json, sha256 } from "../model/index.ts";
+import type { Tool } from "./tool.ts";
+
+const ALGORITHM = 1;
+
+export interface CallKey {
+  readonly scope: DedupeScope;
+  readonly key: string;
+  /** Claimed in the store: unique over all sessions of the namespace. */
+  readonly claimed: boolean;
+}
+
+export function callKey(namespace: string, tool: Tool, callId: string, raw: Json, args: unknown): CallKey {
+  const dedupe = tool.dedupe ?? "session";
+  if (dedupe === "call" || wantsAgain(tool, raw)) {
+    return { scope: "call", key: hash([namespace, "call", tool.name, callId]), claimed: false };
+  }
+  if (typeof dedupe === "object") {
+    const own = dedupe.key(args as never);
+    const key = hash([namespace, dedupe.scope, tool.name, "own", own]);
+    return { scope: dedupe.scope, key, claimed: dedupe.scope === "global" };
+  }
+  const key = hash([namespace, dedupe, tool.name, "args", canonicalJson(raw, `args of ${tool.name}`)]);
+  return { scope: dedupe, key, claimed: dedupe === "global" };
+}
+
+export function vendorKey(session: string, scope: DedupeScope, key: string, failures: number): string {
+  return `hf_${sha256(JSON.stringify([scope === "global" ? "" : session, key, failures])).slice(0, 32)}`;
+}
+
+function hash(parts: readonly string[]): string {
+  return `k${ALGORITHM}_${sha256(JSON.stringify(parts))}`;
+}
+
+/** A repeatable tool's model may insist, with a reason. */
+export function wantsAgain(tool: Tool, raw: Json): boolean {
+  if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return false;
+  const why = (raw as { readonly againBecause?: Json }).againBecause;
+  return typeof why === "string" && why.trim() !== "";
+}

@@ -1,0 +1,37 @@
+/**
+ * The common interface of zod, valibot, arktype and others (standardschema.dev), as far as we use it: any of
+ * them can describe a tool's input and output.
+ */
+export interface StandardSchema<Input = unknown, Output = Input> {
+  readonly "~standard": {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => Validated<Output> | Promise<Validated<Output>>;
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined;
+  };
+}
+
+type Validated<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly Issue[] };
+
+interface Issue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}
+
+export type OutputOf<Schema> = Schema extends StandardSchema<infer _Input, infer Output> ? Output : never;
+
+/** The value as the schema understands it, or the first problem in words. */
+export async function validate<Output>(
+  schema: StandardSchema<unknown, Output>,
+  value: unknown,
+): Promise<{ value: Output } | { problem: string }> {
+  const result = await schema["~standard"].validate(value);
+  if (!result.issues) return { value: result.value };
+  const problems = result.issues.slice(0, 5).map((issue) => {
+    const path = (issue.path ?? []).map((part) => (typeof part === "object" ? part.key : part));
+    return path.length === 0 ? issue.message : `${path.map(String).join(".")}: ${issue.message}`;
+  });
+  return { problem: problems.join("; ") };
+}

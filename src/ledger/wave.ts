@@ -1,0 +1,232 @@
+/**
+ * The calls of one assistant message, in waves.
+ *
+ * The message is durable before any of its calls (the caller sees to that). Only what starts now is issued: one
+ * wave of parallel calls, one commit, conditional on the lease; the rest of the message's calls are not in the log
+ * yet, so a crash leaves as little unknown as possible. In the commit that issues them each call is decided on the
+ * log as it then is:
+ *
+ *     key free ──▶ issued                                key held by a finished call ──▶ repeated
+ *     key held by an open call ──▶ not yet               claimed by another session ──▶ its outcome is read there
+ *     no such tool, bad input, fork without effects ──▶ failed, never issued
+ *
+ * Reads write nothing and simply run; after a crash they run again.
+ */
+
+import { failpoint } from "../failpoint.ts";
+import {
+  type Call,
+  copyArgs,
+  type Draft,
+  isHoldfastError,
+  isOpen,
+  type Json,
+  type SessionState,
+  type ToolCallBlock,
+} from "../model/index.ts";
+import { attempt } from "./attempt.ts";
+import { callOf, type LedgerContext } from "./context.ts";
+import { type CallKey, callKey, vendorKey } from "./keys.ts";
+import { type Closing, recordOutcome, watchLate } from "./recording.ts";
+import { validate } from "./standard-schema.ts";
+import { startAllowed } from "./starting.ts";
+import type { Tool } from "./tool.ts";
+
+/** A call that can be started: its tool is here and its input is accepted. */
+export interface Ready {
+  readonly callId: string;
+  readonly messageId: string | null;
+  readonly tool: Tool;
+  readonly raw: Json;
+  readonly args: unknown;
+  readonly key: CallKey;
+}
+
+/** A call that cannot be started, and what its model is told. */
+export interface Refused {
+  readonly callId: string;
+  readonly messageId: string | null;
+  readonly tool: string;
+  readonly raw: Json;
+  readonly error: string;
+  readonly by: "tool" | "input";
+}
+
+/** Looks at a call before anything is written about it. */
+export async function prepareCall(
+  context: LedgerContext,
+  block: Pick<ToolCallBlock, "id" | "name" | "args">,
+  messageId: string | null,
+): Promise<Ready | Refused> {
+  const base = { callId: block.id, messageId };
+  const tool = context.tools.get(block.name);
+  const refuse = (by: "tool" | "input", error: string, raw: Json = block.args): Refused => {
+    return { ...base, tool: block.name, raw, error, by };
+  };
+  if (!tool) {
+    const known = [...context.tools.keys()].join(", ") || "none";
+    return refuse("tool", `There is no tool ${JSON.stringify(block.name)}. The tools are: ${known}.`);
+  }
+  try {
+    const raw = copyArgs(block.args, `args of ${tool.name}`);
+    const input = await validate(tool.input, withoutReason(tool, raw));
+    if ("problem" in input) return refuse("input", `Invalid input for ${tool.name}: ${input.problem}`, raw);
+    const key = callKey(context.journal.namespace, tool, block.id, raw, input.value);
+    return { ...base, tool, raw, args: input.value, key };
+  } catch (error) {
+    if (isHoldfastError(error, "ARGS_NOT_JSON")) return refuse("input", error.message, null);
+    throw error;
+  }
+}
+
+/** `againBecause` is for us; the tool's own schema need not know it. */
+function withoutReason(tool: Tool, raw: Json): Json {
+  if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return raw;
+  const { againBecause: _reason, ...args } = raw as { readonly [name: string]: Json };
+  return args;
+}
+
+export interface Issued {
+  /** Started now. */
+  readonly started: readonly Ready[];
+  /** Wait for a call with the same key. */
+  readonly held: readonly Ready[];
+  /** Somebody else's claim stands in the way. */
+  readonly taken: { readonly ready: Ready; readonly by: { stream: string; seq: number } } | null;
+}
+
+/** One commit: every call of the wave is issued, repeated or failed; or the wave must shrink because a key is taken. */
+export async function issueWave(
+  context: LedgerContext,
+  wave: readonly Ready[],
+  refused: readonly Refused[],
+  closing: (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[],
+): Promise<Issued> {
+  failpoint("wave.planned");
+  const outcome = await context.own.commit((state) => decideWave(context, state, wave, refused, closing));
+  if (outcome.outcome === "taken") {
+    const ready = wave.find((each) => each.key.claimed && each.key.key === outcome.key);
+    if (!ready) throw new Error(`key ${outcome.key} was refused but never claimed`);
+    return { started: [], held: [], taken: { ready, by: outcome.by } };
+  }
+  failpoint("wave.issued");
+  for (const each of outcome.result.started) {
+    context.on({ type: "call.issued", callId: each.callId, tool: each.tool.name, attempt: 1 });
+  }
+  for (const each of outcome.result.repeated) {
+    const of = callOf(context.own.state, each.callId).repeats?.callId ?? "";
+    context.on({ type: "call.repeated", callId: each.callId, tool: each.tool.name, of });
+  }
+  for (const each of refused) {
+    context.on({ type: "call.failed", callId: each.callId, tool: each.tool, error: each.error });
+  }
+  return { started: outcome.result.started, held: outcome.result.held, taken: null };
+}
+
+function decideWave(
+  context: LedgerContext,
+  state: SessionState,
+  wave: readonly Ready[],
+  refused: readonly Refused[],
+  closing: (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[],
+) {
+  const events: Draft[] = [];
+  const claims: { key: string; event: number }[] = [];
+  const started: Ready[] = [];
+  const repeated: Ready[] = [];
+  const held: Ready[] = [];
+  const keys = new Set<string>();
+  let latest = state.latestEffect;
+  for (const each of refused) if (!state.calls.has(each.callId)) events.push(refusal(each));
+  for (const each of wave) {
+    if (state.calls.has(each.callId)) continue;
+    const holder = state.calls.get(state.keys.get(each.key.key) ?? "");
+    if (state.effects === "refused") events.push(refusal(refuseEffect(each, state)));
+    else if (keys.has(each.key.key) || (holder && isOpen(holder.status))) held.push(each);
+    else if (holder && replays(each.tool, holder, latest)) {
+      repeated.push(each);
+      events.push(repetition(context.session, each, holder));
+    } else {
+      if (each.key.claimed && !holder) claims.push({ key: each.key.key, event: events.length });
+      keys.add(each.key.key);
+      latest = each.callId;
+      started.push(each);
+      events.push(issue(context, state, each));
+    }
+  }
+  const settled = new Set([...refused, ...repeated].map((each) => each.callId));
+  if (started.length === 0 && held.length === 0) events.push(...closing(state, settled));
+  return { events, claims, result: { started, repeated, held } };
+}
+
+/**
+ * A finished `mutate` is repeated whenever its key comes again. A `write` sets a state: it is a repeat only while
+ * nothing else has been done since, or v1, v2, v1 would end with v2.
+ */
+function replays(tool: Tool, holder: Call, latestEffect: string | null): boolean {
+  if (holder.status !== "completed") return false;
+  return tool.effect !== "write" || holder.id === latestEffect;
+}
+
+function issue(context: LedgerContext, state: SessionState, ready: Ready): Draft {
+  const { callId, messageId, raw: args, key } = ready;
+  const failures = state.failures.get(key.key) ?? 0;
+  return {
+    type: "call.issued",
+    data: {
+      callId,
+      messageId,
+      tool: ready.tool.name,
+      effect: ready.tool.effect,
+      scope: key.scope,
+      args,
+      key: key.key,
+      vendorKey: vendorKey(context.session, key.scope, key.key, failures),
+      attempt: 1,
+      token: context.own.lease.token,
+    },
+  };
+}
+
+function repetition(session: string, ready: Ready, first: Call): Draft {
+  const { callId, messageId, raw: args, key, tool } = ready;
+  const of = { session, callId: first.id };
+  const since = first.settledAt ?? first.issuedAt;
+  return {
+    type: "call.repeated",
+    data: { callId, messageId, tool: tool.name, effect: tool.effect, args, key: key.key, of, since },
+  };
+}
+
+function refusal(refused: Refused): Draft {
+  const { callId, messageId, tool, raw: args, by, error } = refused;
+  return {
+    type: "call.failed",
+    data: { callId, attempt: 0, error: { message: error }, by, messageId, tool, args },
+  };
+}
+
+function refuseEffect(ready: Ready, state: SessionState): Refused {
+  const from = state.forked ? ` of ${state.forked.session}` : "";
+  const error = `Not run: this is a fork${from}, and its effects are off. A person can switch them on.`;
+  return {
+    callId: ready.callId,
+    messageId: ready.messageId,
+    tool: ready.tool.name,
+    raw: ready.raw,
+    error,
+    by: "tool",
+  };
+}
+
+/** Runs one issued call and records what it came to. */
+export async function runIssued(context: LedgerContext, ready: Ready, closing: Closing): Promise<void> {
+  const call = callOf(context.own.state, ready.callId);
+  await startAllowed(context);
+  const { id, attempt: number, vendorKey: key, token, tool } = call;
+  const facts = { key, callId: id, session: context.session, token, attempt: number };
+  const outcome = await attempt(ready.tool, ready.args, facts, context.stop);
+  failpoint("call.executed");
+  if (outcome.kind === "unknown" && outcome.late) watchLate(context, call, outcome.late);
+  await recordOutcome(context, { id, attempt: number, tool }, outcome, closing);
+}

@@ -1,0 +1,104 @@
+import { z } from "zod";
+
+/**
+ * A budget counts three units. Every model call reserves before it starts and settles after; a reservation that
+ * a crash left behind counts as spent, because the provider may have charged for it.
+ */
+
+export const BUDGET_UNITS = ["usd", "tokens", "turns"] as const;
+export type BudgetUnit = (typeof BUDGET_UNITS)[number];
+
+/** An amount per unit; a unit that is absent is not counted. */
+export type Amounts = { readonly [Unit in BudgetUnit]?: number };
+
+export interface Budget {
+  readonly spent: Amounts;
+  /** A unit without a limit is counted but never stops anything. */
+  readonly limit: Amounts;
+  /** By id of the model call that holds it. */
+  readonly reserved: { readonly [id: string]: Amounts };
+}
+
+const amount = z.number().nonnegative();
+
+export const amountsSchema = z.strictObject({
+  usd: amount.optional(),
+  tokens: amount.optional(),
+  turns: amount.optional(),
+}) as unknown as z.ZodType<Amounts>;
+
+export const NO_BUDGET: Budget = { spent: {}, limit: {}, reserved: {} };
+
+export function addAmounts(left: Amounts, right: Amounts): Amounts {
+  const sum: { [Unit in BudgetUnit]?: number } = {};
+  for (const unit of BUDGET_UNITS) {
+    const a = left[unit];
+    const b = right[unit];
+    if (a !== undefined || b !== undefined) sum[unit] = roundNano((a ?? 0) + (b ?? 0));
+  }
+  return sum;
+}
+
+/** Sums of small prices drift in the last bits; nine decimals are finer than any price. */
+function roundNano(value: number): number {
+  return Math.round(value * 1e9) / 1e9;
+}
+
+/** Spent plus everything reserved: what a limit is compared with. */
+export function committed(budget: Budget): Amounts {
+  return Object.values(budget.reserved).reduce(addAmounts, budget.spent);
+}
+
+/** The first unit whose limit `next` would exceed, or null when there is room. */
+export function exceeded(
+  budget: Budget,
+  next: Amounts,
+): { unit: BudgetUnit; limit: number; would: number } | null {
+  const would = addAmounts(committed(budget), next);
+  for (const unit of BUDGET_UNITS) {
+    const limit = budget.limit[unit];
+    const value = would[unit];
+    if (limit !== undefined && value !== undefined && value > limit) return { unit, limit, would: value };
+  }
+  return null;
+}
+
+export type BudgetChange =
+  | { readonly act: "limit"; readonly limits: { readonly [Unit in BudgetUnit]?: number | null | undefined } }
+  | { readonly act: "reserve"; readonly id: string; readonly amounts: Amounts }
+  | { readonly act: "settle"; readonly id: string; readonly spent: Amounts }
+  | { readonly act: "spend"; readonly amounts: Amounts };
+
+/** Never changes its argument: facets look one step ahead of the state with it. */
+export function changeBudget(budget: Budget, change: BudgetChange): Budget {
+  switch (change.act) {
+    case "limit": {
+      const limit: { [Unit in BudgetUnit]?: number } = { ...budget.limit };
+      for (const unit of BUDGET_UNITS) {
+        const value = change.limits[unit];
+        if (value === null) delete limit[unit];
+        else if (value !== undefined) limit[unit] = value;
+      }
+      return { ...budget, limit };
+    }
+    case "reserve":
+      return { ...budget, reserved: { ...budget.reserved, [change.id]: change.amounts } };
+    case "settle": {
+      const { [change.id]: _settled, ...reserved } = budget.reserved;
+      return { ...budget, reserved, spent: addAmounts(budget.spent, change.spent) };
+    }
+    case "spend":
+      return { ...budget, spent: addAmounts(budget.spent, change.amounts) };
+  }
+}
+
+/** `{"usd":{"spent":1.5,"limit":20}}`: the facet behind the budgets view. */
+export function budgetFacet(budget: Budget): string | null {
+  const spent = committed(budget);
+  const rows: Record<string, { spent: number; limit: number | null }> = {};
+  for (const unit of BUDGET_UNITS) {
+    if (spent[unit] === undefined && budget.limit[unit] === undefined) continue;
+    rows[unit] = { spent: spent[unit] ?? 0, limit: budget.limit[unit] ?? null };
+  }
+  return Object.keys(rows).length === 0 ? null : JSON.stringify(rows);
+}

@@ -1,0 +1,193 @@
+import { z } from "zod";
+import type { Json } from "./json.ts";
+import { callIdSchema } from "./message.ts";
+
+/**
+ * One tool call, from intent to outcome.
+ *
+ *     issued ──result──▶ completed
+ *        │────definite failure──▶ failed                 (releases its key)
+ *        └────crash, throw, timeout──▶ unknown ──landed──▶ completed
+ *                                        │──never, or same-key retry──▶ issued, attempt + 1
+ *                                        │──nobody can tell──▶ waiting ──person──▶ completed · failed · unknown (retry)
+ *                                        └──its own late answer──▶ completed
+ *     (nothing) ──same key as an earlier call──▶ repeated
+ *
+ * Invariants: an effect starts only while its call is `issued` and that is durable (I1); `completed`, `failed`
+ * and `repeated` are final (I8); `unknown` is left only by a recorded reason (I9). The fold refuses every
+ * transition that the table below does not name, so a log that breaks one cannot be loaded silently.
+ */
+
+export const CALL_STATUSES = ["issued", "unknown", "waiting", "completed", "failed", "repeated"] as const;
+export type CallStatus = (typeof CALL_STATUSES)[number];
+
+export type CallAct = "issue" | "complete" | "fail" | "lose" | "verify" | "wait" | "grant" | "repeat";
+
+/** `none` is a call that the session has not seen. What is not in the table does not happen. */
+export const CALL_TRANSITIONS: Readonly<Record<CallStatus | "none", Partial<Record<CallAct, CallStatus>>>> = {
+  none: { issue: "issued", repeat: "repeated", fail: "failed" },
+  issued: { complete: "completed", fail: "failed", lose: "unknown" },
+  unknown: {
+    verify: "unknown",
+    complete: "completed",
+    fail: "failed",
+    issue: "issued",
+    wait: "waiting",
+    lose: "unknown",
+  },
+  waiting: { complete: "completed", fail: "failed", grant: "unknown" },
+  completed: {},
+  failed: {},
+  repeated: {},
+};
+
+export function isOpen(status: CallStatus): boolean {
+  return status === "issued" || status === "unknown" || status === "waiting";
+}
+
+export type Effect = "read" | "write" | "mutate";
+export type DedupeScope = "call" | "session" | "global";
+
+/** Who or what settled a call. */
+export const SETTLED_BY = [
+  "execute",
+  "late",
+  "verify",
+  "person",
+  "input",
+  "definite",
+  "interrupted",
+  "fork",
+  "tool",
+] as const;
+export type SettledBy = (typeof SETTLED_BY)[number];
+
+/** Small results stand in the log; large ones are artifacts and the log keeps their hash. */
+export type CallResult = { readonly value: Json } | { readonly artifact: string; readonly bytes: number };
+
+export interface CallError {
+  readonly message: string;
+  readonly name?: string;
+}
+
+export type VerifyAnswer = "landed" | "never" | "notYet" | "unsure" | "error";
+
+export interface Call {
+  readonly id: string;
+  readonly messageId: string | null;
+  readonly tool: string;
+  readonly effect: Effect;
+  readonly scope: DedupeScope;
+  readonly args: Json;
+  /** Decides what counts as the same call; `vendorKey` is the one that the tool hands on. */
+  readonly key: string;
+  readonly vendorKey: string;
+  status: CallStatus;
+  attempt: number;
+  /** Of the current attempt, and of the first. */
+  issuedAt: number;
+  readonly firstIssuedAt: number;
+  /** Where its first `call.issued` stands. */
+  readonly seq: number;
+  /** The lease's token under which the current attempt was issued. */
+  token: number;
+  result: CallResult | null;
+  error: CallError | null;
+  settledBy: SettledBy | null;
+  settledAt: number | null;
+  /** Why it is unknown, or what the person who answered said. */
+  why: string | null;
+  by: string | null;
+  /** The last answer of the tool's verify, and how many there were for this attempt. */
+  verify: {
+    answer: VerifyAnswer;
+    detail: string | null;
+    at: number;
+    againAt: number | null;
+    count: number;
+  } | null;
+  /** Since when the outcome is unknown. */
+  lostAt: number | null;
+  /** A person allowed one more attempt. */
+  granted: boolean;
+  repeats: { readonly session: string; readonly callId: string } | null;
+}
+
+const text = z.string();
+const result = z.union([
+  z.strictObject({ value: z.json() }),
+  z.strictObject({ artifact: z.string().length(64), bytes: z.int().nonnegative() }),
+]);
+const error = z.strictObject({ message: text, name: text.optional() });
+const settledBy = z.enum(SETTLED_BY);
+
+export const issuedSchema = z.strictObject({
+  callId: callIdSchema,
+  messageId: text.nullable(),
+  tool: text.min(1),
+  effect: z.enum(["read", "write", "mutate"]),
+  scope: z.enum(["call", "session", "global"]),
+  args: z.json(),
+  key: text,
+  vendorKey: text,
+  attempt: z.int().positive(),
+  token: z.int().nonnegative(),
+});
+export type IssuedData = z.infer<typeof issuedSchema>;
+
+export const completedSchema = z.strictObject({
+  callId: callIdSchema,
+  attempt: z.int().positive(),
+  result,
+  by: settledBy,
+  person: text.optional(),
+  why: text.optional(),
+});
+export type CompletedData = z.infer<typeof completedSchema>;
+
+/** `tool` and `args` stand here only when the call failed before it could be issued. */
+export const failedSchema = z.strictObject({
+  callId: callIdSchema,
+  attempt: z.int().nonnegative(),
+  error,
+  by: settledBy,
+  person: text.optional(),
+  why: text.optional(),
+  messageId: text.nullable().optional(),
+  tool: text.optional(),
+  args: z.json().optional(),
+});
+export type FailedData = z.infer<typeof failedSchema>;
+
+export const lostSchema = z.strictObject({ callId: callIdSchema, attempt: z.int().positive(), why: text });
+export type LostData = z.infer<typeof lostSchema>;
+
+export const verifiedSchema = z.strictObject({
+  callId: callIdSchema,
+  attempt: z.int().positive(),
+  answer: z.enum(["landed", "never", "notYet", "unsure", "error"]),
+  detail: text.optional(),
+  againAt: z.number().optional(),
+});
+export type VerifiedData = z.infer<typeof verifiedSchema>;
+
+export const waitingSchema = z.strictObject({ callId: callIdSchema, why: text });
+export type WaitingData = z.infer<typeof waitingSchema>;
+
+export const grantedSchema = z.strictObject({ callId: callIdSchema, person: text, why: text });
+export type GrantedData = z.infer<typeof grantedSchema>;
+
+export const repeatedSchema = z.strictObject({
+  callId: callIdSchema,
+  messageId: text.nullable(),
+  tool: text.min(1),
+  effect: z.enum(["read", "write", "mutate"]),
+  args: z.json(),
+  key: text,
+  of: z.strictObject({ session: text, callId: callIdSchema }),
+  /** When the first one finished. */
+  since: z.number(),
+  /** Only when the first one belongs to another session, so that the repeat can be read without it. */
+  result: result.optional(),
+});
+export type RepeatedData = z.infer<typeof repeatedSchema>;

@@ -1,0 +1,6 @@
+import { createHash } from "node:crypto";
+
+/** SHA-256 in lower-case hex: names artifacts, keys and file contents. */
+export function sha256(data: string | Uint8Array): string {
+  return createHash("sha256").update(data).digest("hex");
+}

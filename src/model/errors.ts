@@ -1,0 +1,91 @@
+/**
+ * The error family. An error is something the caller did not ask for; expected outcomes (a conflict, a lost
+ * race for a key) are values. Every error has a stable code, says what happened and on what, and its hint says
+ * what to do about it.
+ */
+
+/** Every code, and whether trying the same thing again can help. Callers switch on these; they do not change. */
+export const ERROR_CODES = {
+  NAME_INVALID: { retryable: false },
+  ARGS_NOT_JSON: { retryable: false },
+  VALUE_NOT_JSON: { retryable: false },
+  INPUT_INVALID: { retryable: false },
+  BLOCK_UNKNOWN: { retryable: false },
+  EVENT_UNKNOWN: { retryable: false },
+  EVENT_TOO_NEW: { retryable: false },
+  EVENT_CORRUPT: { retryable: false },
+  CODEC_UNKNOWN: { retryable: false },
+  BATCH_INVALID: { retryable: false },
+  STREAM_NOT_FOUND: { retryable: false },
+  STREAM_EXISTS: { retryable: false },
+  STREAM_BUSY: { retryable: true },
+  VERSION_NOT_FOUND: { retryable: false },
+  ARTIFACT_MISSING: { retryable: false },
+  ARTIFACT_CORRUPT: { retryable: false },
+  KEY_TAKEN: { retryable: false },
+  CALL_TRANSITION: { retryable: false },
+  CALL_NOT_FOUND: { retryable: false },
+  CALL_NOT_WAITING: { retryable: false },
+  STATE_STALE: { retryable: false },
+  SESSION_HELD: { retryable: true },
+  SESSION_ENDED: { retryable: false },
+  SESSION_CLOSED: { retryable: false },
+  SESSION_HAS_OPEN_CALLS: { retryable: false },
+  LEASE_LOST: { retryable: false },
+  GOAL_NOT_FOUND: { retryable: false },
+  GOAL_ITEM_NOT_FOUND: { retryable: false },
+  ROLE_REFUSED: { retryable: false },
+  TASK_TRANSITION: { retryable: false },
+  TASK_NOT_READY: { retryable: true },
+  TASK_HELD: { retryable: true },
+  BLOCKER_TRANSITION: { retryable: false },
+  PHASE_UNFINISHED: { retryable: false },
+  STORE_CLOSED: { retryable: false },
+  STORE_BUSY: { retryable: true },
+  STORE_IO: { retryable: true },
+  STORE_FULL: { retryable: true },
+  STORE_READONLY: { retryable: false },
+  STORE_CORRUPT: { retryable: false },
+  STORE_FOREIGN: { retryable: false },
+  STORE_TOO_NEW: { retryable: false },
+  STORE_REPLACED: { retryable: false },
+  STORE_NOT_FOUND: { retryable: false },
+  STORE_ON_NETWORK_DISK: { retryable: false },
+  STORE_NOT_DURABLE: { retryable: false },
+} as const satisfies Record<string, { retryable: boolean }>;
+
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+export interface ErrorDetail {
+  /** What the reader can do about it, as an instruction. */
+  hint: string;
+  cause?: unknown;
+  /** The act may have happened nevertheless. Send the same batch again, or reread, before deciding. */
+  unknown?: boolean;
+  /** Facts for programs: ids, ages, positions. */
+  data?: Readonly<Record<string, unknown>>;
+}
+
+export class HoldfastError extends Error {
+  override readonly name = "HoldfastError";
+  readonly code: ErrorCode;
+  readonly hint: string;
+  readonly retryable: boolean;
+  readonly unknown: boolean;
+  readonly data: Readonly<Record<string, unknown>>;
+
+  constructor(code: ErrorCode, message: string, detail: ErrorDetail) {
+    super(message, detail.cause === undefined ? undefined : { cause: detail.cause });
+    this.code = code;
+    this.hint = detail.hint;
+    this.retryable = ERROR_CODES[code].retryable;
+    this.unknown = detail.unknown ?? false;
+    this.data = detail.data ?? {};
+  }
+}
+
+/** True for an error of ours with this code, also when it came from another copy of the package. */
+export function isHoldfastError(error: unknown, code?: ErrorCode): error is HoldfastError {
+  if (!(error instanceof Error) || error.name !== "HoldfastError") return false;
+  return code === undefined || (error as HoldfastError).code === code;
+}

@@ -1,0 +1,150 @@
+/**
+ * Events and the kinds of streams that hold them.
+ *
+ * A kind is one table: for every event type its version, its schema, how it changes the state, and how older
+ * versions become the current one. Kinds are open: an integration brings its own table and gets the same log.
+ *
+ * Reading is strict about versions and never guesses: an older version goes through its upcasts, a newer one
+ * or an unknown type is refused, because folding half of what happened would show a state that never was.
+ */
+
+import type { ZodType } from "zod";
+import { HoldfastError } from "./errors.ts";
+import type { Item, StreamFacets } from "./facets.ts";
+import { copyJson, formatPath, type Json } from "./json.ts";
+
+/** As it is stored: one element of a write's JSON array. */
+export interface Event<Type extends string = string, Data = unknown> {
+  readonly type: Type;
+  readonly v: number;
+  /** Wall clock of the writer, milliseconds. Order comes from `seq`, never from this. */
+  readonly at: number;
+  readonly data: Data;
+}
+
+/** An event before it gets its version and time. */
+export interface Draft<Type extends string = string, Data = unknown> {
+  readonly type: Type;
+  readonly data: Data;
+}
+
+export interface Place {
+  readonly seq: number;
+  readonly at: number;
+}
+
+export interface EventSpec<State, Data> {
+  readonly version: number;
+  readonly schema: ZodType<Data>;
+  /** Changes the state in place: a fold over thousands of events must not copy what it has. */
+  apply(state: State, data: Data, place: Place): void;
+  /** `upcasts[1]` turns data of version 1 into data of version 2. */
+  readonly upcasts?: Readonly<Record<number, (data: Json) => Json>>;
+}
+
+/** Any row of a table: what its data is, only its own schema and handler know. */
+export interface AnyEventSpec<State> {
+  readonly version: number;
+  readonly schema: ZodType;
+  apply(state: State, data: never, place: Place): void;
+  readonly upcasts?: Readonly<Record<number, (data: Json) => Json>>;
+}
+
+export type EventTable<State> = Readonly<Record<string, AnyEventSpec<State>>>;
+
+export type DraftOf<Table> = {
+  [Type in keyof Table & string]: Table[Type] extends EventSpec<infer _State, infer Data>
+    ? Draft<Type, Data>
+    : never;
+}[keyof Table & string];
+
+export interface FacetChange {
+  readonly facets?: StreamFacets;
+  readonly items?: readonly Item[];
+}
+
+export interface StreamKind<State, Table extends EventTable<State> = EventTable<State>> {
+  readonly kind: string;
+  /** Raised whenever `apply` or the state's shape changes: older snapshots are then ignored. */
+  readonly foldVersion: number;
+  readonly events: Table;
+  initial(): State;
+  /** The state as JSON and back, for snapshots. */
+  encode(state: State): Json;
+  decode(json: Json): State;
+  /** Events after which the state may be much smaller than its history, so that a snapshot pays at once. */
+  readonly shrinking?: readonly string[];
+  /** What lists and views should show once `events`, the first of them at `firstSeq`, are appended to `state`. */
+  facets?(state: State, events: readonly Event[], firstSeq: number): FacetChange;
+}
+
+/** Ties the schema's type to the handler's, so that a table reads as one line per event. */
+export function event<State, Data>(
+  version: number,
+  schema: ZodType<Data>,
+  apply: (state: State, data: Data, place: Place) => void,
+  upcasts?: Readonly<Record<number, (data: Json) => Json>>,
+): EventSpec<State, Data> {
+  return upcasts ? { version, schema, apply, upcasts } : { version, schema, apply };
+}
+
+/** A draft becomes an event: copied, frozen, checked against its schema. A bad one is refused, with the path. */
+export function makeEvent<State>(kind: StreamKind<State>, draft: Draft, at: number): Event {
+  const spec = specOf(kind, draft.type);
+  const data = copyJson(draft.data, `event ${draft.type}`);
+  const parsed = spec.schema.safeParse(data);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    const path = formatPath(issue?.path ?? []);
+    throw new HoldfastError("INPUT_INVALID", `event ${draft.type}: ${path}: ${issue?.message}`, {
+      hint: "Nothing was written. Correct the value at that path and try again.",
+      data: { type: draft.type, path, issues: parsed.error.issues },
+    });
+  }
+  return { type: draft.type, v: spec.version, at, data };
+}
+
+/** Brings a stored event to the current version of its type. */
+export function upcast<State>(kind: StreamKind<State>, stored: Event): Event {
+  const spec = specOf(kind, stored.type);
+  if (stored.v === spec.version) return stored;
+  if (stored.v > spec.version) {
+    throw new HoldfastError(
+      "EVENT_TOO_NEW",
+      `the ${kind.kind} stream holds an event ${stored.type} of version ${stored.v}; this release knows version ${spec.version}`,
+      { hint: "Upgrade holdfast to the release that wrote it, or a later one. Nothing was changed." },
+    );
+  }
+  let data = stored.data as Json;
+  for (let version = stored.v; version < spec.version; version++) {
+    const step = spec.upcasts?.[version];
+    if (!step) {
+      throw new HoldfastError(
+        "EVENT_CORRUPT",
+        `event ${stored.type} of version ${stored.v} has no way to version ${version + 1}`,
+        { hint: "Report this: a release of holdfast lost the upcast of its own event." },
+      );
+    }
+    data = step(data);
+  }
+  return { type: stored.type, v: spec.version, at: stored.at, data };
+}
+
+/** Folds one stored event into the state. */
+export function applyEvent<State>(kind: StreamKind<State>, state: State, stored: Event, seq: number): void {
+  const current = upcast(kind, stored);
+  specOf(kind, current.type).apply(state, current.data as never, { seq, at: current.at });
+}
+
+function specOf<State>(kind: StreamKind<State>, type: string): AnyEventSpec<State> {
+  const spec = Object.hasOwn(kind.events, type) ? kind.events[type] : undefined;
+  if (spec) return spec;
+  throw new HoldfastError(
+    "EVENT_UNKNOWN",
+    `a ${kind.kind} stream has no event type ${JSON.stringify(type)}`,
+    {
+      hint: "It was written by a later release or another integration: open it with that one. Nothing was changed.",
+      data: { kind: kind.kind, type },
+    },
+  );
+}

@@ -1,0 +1,84 @@
+/**
+ * Blockers: what keeps work from going on, whom it affects, and how it went away.
+ *
+ *     new ──identify──▶ active ──resolve──▶ resolved
+ *                         └──bypass: workaround, follow-up tasks──▶ bypassed ──resolve──▶ resolved
+ *
+ * Only an active blocker blocks. How far it reaches (task, phase, goal) is computed in `survey.ts`, never stored.
+ */
+
+import { z } from "zod";
+import { HoldfastError } from "../errors.ts";
+import { blockerId, line, ordinal, stamp, taskId, text } from "./field.ts";
+import type { By } from "./roles.ts";
+
+export const BLOCKER_STATUSES = ["new", "active", "bypassed", "resolved"] as const;
+export type BlockerStatus = (typeof BLOCKER_STATUSES)[number];
+export type BlockerAct = "identify" | "bypass" | "resolve";
+
+export const BLOCKER_TRANSITIONS: Readonly<
+  Record<BlockerStatus, Readonly<Partial<Record<BlockerAct, BlockerStatus>>>>
+> = {
+  new: { identify: "active" },
+  active: { bypass: "bypassed", resolve: "resolved" },
+  bypassed: { resolve: "resolved" },
+  resolved: {},
+};
+
+/** What a blocker names. `other` is for words that name no task or phase of ours: they are kept and block nothing. */
+export interface Affects {
+  readonly tasks: readonly string[];
+  readonly phases: readonly number[];
+  readonly goal: boolean;
+  readonly other: readonly string[];
+}
+
+export interface Blocker {
+  readonly id: string;
+  readonly status: BlockerStatus;
+  readonly description: string;
+  readonly affects: Affects;
+  readonly by: By;
+  readonly reportedAt: number;
+  readonly identifiedAt: number | null;
+  readonly bypassedAt: number | null;
+  readonly resolvedAt: number | null;
+  readonly workaround: string | null;
+  readonly followUps: readonly string[];
+  readonly resolution: string | null;
+  readonly seq: number;
+}
+
+const affects = z.strictObject({
+  tasks: z.array(taskId),
+  phases: z.array(ordinal),
+  goal: z.boolean(),
+  other: z.array(line),
+});
+
+export const blockerReported = z.strictObject({ ...stamp, id: blockerId, description: text, affects });
+export const blockerIdentified = z.strictObject({ ...stamp, blocker: blockerId });
+export const blockerBypassed = z.strictObject({
+  ...stamp,
+  blocker: blockerId,
+  workaround: text,
+  followUps: z.array(taskId),
+});
+export const blockerResolved = z.strictObject({ ...stamp, blocker: blockerId, resolution: text });
+
+export function nextBlockerStatus(blocker: Blocker, act: BlockerAct): BlockerStatus {
+  const next = BLOCKER_TRANSITIONS[blocker.status][act];
+  if (next) return next;
+  const hint =
+    blocker.status === "resolved"
+      ? "It is resolved already. If the trouble is back, report a new blocker that names it."
+      : `From ${blocker.status} it can only: ${Object.keys(BLOCKER_TRANSITIONS[blocker.status]).join(", ")}.`;
+  throw new HoldfastError(
+    "BLOCKER_TRANSITION",
+    `blocker ${blocker.id} is ${blocker.status}: it cannot ${act}`,
+    {
+      hint,
+      data: { blocker: blocker.id, status: blocker.status, act },
+    },
+  );
+}

@@ -1,0 +1,89 @@
+import { z } from "zod";
+import { decisionId, line, relativePath, stamp, text } from "./field.ts";
+import type { By } from "./roles.ts";
+
+export const DECISION_TYPES = [
+  "technology",
+  "architecture",
+  "trade-off",
+  "preference",
+  "constraint",
+] as const;
+export type DecisionType = (typeof DECISION_TYPES)[number];
+
+export interface DecisionRecord {
+  readonly id: string;
+  /** Calendar day, `2024-01-15`. */
+  readonly date: string;
+  readonly type: DecisionType;
+  /** Where the decision was needed. */
+  readonly context: string;
+  readonly decision: string;
+  readonly reason: string;
+  readonly alternatives: readonly { readonly option: string; readonly whyNot: string }[];
+  readonly reversible: boolean;
+  readonly files: readonly string[];
+  readonly supersedes: string | null;
+  readonly supersededBy: string | null;
+  readonly by: By;
+  readonly at: number;
+  readonly seq: number;
+}
+
+export const decisionMade = z.strictObject({
+  ...stamp,
+  id: decisionId,
+  date: z.iso.date(),
+  type: z.enum(DECISION_TYPES),
+  context: text,
+  decision: text,
+  reason: text,
+  alternatives: z.array(z.strictObject({ option: line, whyNot: text })),
+  reversible: z.boolean(),
+  files: z.array(relativePath),
+  supersedes: decisionId.nullable(),
+});
+
+export interface DecisionQuery {
+  /** Every word has to occur somewhere in the decision, in any order, upper or lower case. */
+  readonly text?: string;
+  readonly type?: DecisionType;
+  /** Decisions that name this file, or a folder above it. */
+  readonly file?: string;
+  /** Also those that later decisions replaced. */
+  readonly superseded?: boolean;
+}
+
+/** Latest first. */
+export function searchDecisions(
+  decisions: Iterable<DecisionRecord>,
+  query: DecisionQuery = {},
+): DecisionRecord[] {
+  const words = (query.text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const found = [...decisions].filter((each) => {
+    if (each.supersededBy !== null && !query.superseded) return false;
+    if (query.type && each.type !== query.type) return false;
+    if (query.file !== undefined && !touches(each, query.file)) return false;
+    const text = words.length === 0 ? "" : searchText(each);
+    return words.every((word) => text.includes(word));
+  });
+  return found.reverse();
+}
+
+export function touches(decision: DecisionRecord, file: string): boolean {
+  return decision.files.some((named) => file === named || file.startsWith(`${named}/`));
+}
+
+function searchText(each: DecisionRecord): string {
+  const alternatives = each.alternatives.flatMap(({ option, whyNot }) => [option, whyNot]);
+  const parts = [
+    each.id,
+    each.type,
+    each.context,
+    each.decision,
+    each.reason,
+    ...alternatives,
+    ...each.files,
+  ];
+  return parts.join("\n").toLowerCase();
+}

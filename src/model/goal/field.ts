@@ -1,0 +1,53 @@
+/** The shapes that fields of goal events share: bounded text, ids that the goal gives, paths below the root. */
+
+import { z } from "zod";
+import { bySchema } from "./roles.ts";
+
+/**
+ * State is read at every resume, so it stays small: what is longer than this belongs into a file or an artifact,
+ * and the goal keeps its path or hash.
+ */
+export const LINE_LIMIT = 500;
+export const TEXT_LIMIT = 20_000;
+export const VALUE_LIMIT = 32_768;
+
+export const line = z.string().min(1).max(LINE_LIMIT);
+export const text = z.string().min(1).max(TEXT_LIMIT);
+export const optionalText = text.nullable();
+export const ordinal = z.int().min(1);
+export const wallClock = z.int().min(0);
+
+export const taskId = z.string().regex(/^T-\d{3,}$/, "must look like T-001");
+export const decisionId = z.string().regex(/^D-\d{3,}$/, "must look like D-001");
+export const blockerId = z.string().regex(/^B-\d{3,}$/, "must look like B-001");
+export const questionId = z.string().regex(/^Q-\d{3,}$/, "must look like Q-001");
+export const sessionName = z.string().min(1).max(128);
+export const contentHash = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
+
+/** `T-007`: at least three digits, so that names sort as they count. */
+export function numbered(prefix: "T" | "D" | "B" | "Q", number: number): string {
+  return `${prefix}-${String(number).padStart(3, "0")}`;
+}
+
+export function numberOf(id: string): number {
+  return Number(id.slice(2));
+}
+
+const PATH_LIMIT = 1_024;
+
+/**
+ * A path as goals keep it: relative to the root, `/` between names, nothing that could lead out of it or fake
+ * another line. Backslashes are refused because one system reads them as a name and another as a way out.
+ */
+export function isRelativePath(path: string): boolean {
+  if (path.length === 0 || path.length > PATH_LIMIT || !path.isWellFormed()) return false;
+  if (/[\\\p{Cc}\u2028\u2029]/u.test(path) || /^[A-Za-z]:/.test(path)) return false;
+  return path.split("/").every((name) => name !== "" && name !== "." && name !== "..");
+}
+
+export const relativePath = z
+  .string()
+  .refine(isRelativePath, "must be a path below the root, with / between names and without . or ..");
+
+/** On every event: who did it, and where it was first written if it came in from another copy of the goal. */
+export const stamp = { by: bySchema, origin: z.string().min(1).max(200).optional() };

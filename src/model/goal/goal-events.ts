@@ -1,0 +1,155 @@
+/** The events of a goal: one line each, with version, schema and effect on the state. */
+
+import { z } from "zod";
+import { HoldfastError } from "../errors.ts";
+import { type EventSpec, event, type Place } from "../event.ts";
+import { blockerBypassed, blockerIdentified, blockerReported, blockerResolved } from "./blocker.ts";
+import { decisionMade } from "./decision.ts";
+import { line, ordinal, stamp, text } from "./field.ts";
+import { type CheckpointKind, type GoalState, phaseOf } from "./goal-state.ts";
+import { sessionCrashed, sessionEnded, sessionNoted, sessionStarted } from "./history.ts";
+import * as note from "./note-changes.ts";
+import * as noted from "./notes.ts";
+import { type By, VERIFICATIONS } from "./roles.ts";
+import { taskAdded, taskEdited } from "./task.ts";
+import * as change from "./task-changes.ts";
+
+const settings = {
+  ttlMs: z.int().positive().nullable(),
+  verification: z.enum(VERIFICATIONS),
+  maxAttempts: ordinal,
+};
+const goalCreated = z.strictObject({
+  ...stamp,
+  id: line,
+  statement: text,
+  title: line.nullable(),
+  ...settings,
+});
+const described = z.strictObject({ statement: text, title: line.nullable(), ...settings }).partial();
+const goalDescribed = z.strictObject({ ...stamp, change: described });
+const phaseAdded = z.strictObject({ ...stamp, number: ordinal, name: line });
+const planAdded = z.strictObject({ ...stamp, phase: ordinal, number: ordinal, name: line });
+
+interface Stamped {
+  readonly by: By;
+  readonly origin?: string | undefined;
+}
+
+/** Wraps every handler: whatever happens to a goal, it was touched then, and by whom. */
+function on<Data extends Stamped>(
+  schema: z.ZodType<Data>,
+  apply: (state: GoalState, data: Data, place: Place) => void,
+  checkpoint?: { kind: CheckpointKind; about: (data: Data) => string },
+): EventSpec<GoalState, Data> {
+  return event(1, schema, (state: GoalState, data: Data, place: Place) => {
+    apply(state, data, place);
+    state.updatedAt = Math.max(state.updatedAt, place.at);
+    if (data.by.role === "human") state.humanAt = Math.max(state.humanAt ?? 0, place.at);
+    if (data.origin !== undefined) state.origins.add(data.origin);
+    if (checkpoint) {
+      state.checkpoint = { kind: checkpoint.kind, about: checkpoint.about(data), ...place };
+    }
+  });
+}
+
+export const goalEvents = {
+  "goal.created": on(goalCreated, (state, data, { at }) => {
+    const { by: _by, origin: _origin, ...content } = data;
+    Object.assign(state, content, { createdAt: at });
+  }),
+  "goal.described": on(goalDescribed, (state, data) => {
+    Object.assign(state, data.change);
+  }),
+  "phase.added": on(phaseAdded, (state, { number, name }) => {
+    if (number !== state.phases.length + 1) throw outOfOrder("phase", number, state.phases.length + 1);
+    state.phases = [...state.phases, { number, name, plans: [], closedAt: null }];
+  }),
+  "phase.entered": on(
+    change.phaseNumber,
+    (state, { phase }) => {
+      state.focus = phaseOf(state, phase).number;
+    },
+    { kind: "phase_changed", about: ({ phase }) => `phase ${phase} entered` },
+  ),
+  "phase.completed": on(change.phaseNumber, change.completePhase, {
+    kind: "phase_changed",
+    about: ({ phase }) => `phase ${phase} completed`,
+  }),
+  "plan.added": on(planAdded, (state, { phase, number, name }) => {
+    const { plans } = phaseOf(state, phase);
+    if (number !== plans.length + 1) throw outOfOrder("plan", number, plans.length + 1);
+    const grown = [...plans, { number, name }];
+    state.phases = state.phases.map((each) => (each.number === phase ? { ...each, plans: grown } : each));
+  }),
+  "task.added": on(taskAdded, change.addTask),
+  "task.edited": on(taskEdited, change.editTask),
+  "task.aliased": on(change.taskAliased, change.aliasTask),
+  "task.claimed": on(change.taskClaimed, change.claimTask),
+  "task.progressed": on(change.taskProgressed, change.progressTask),
+  "task.submitted": on(change.taskSubmitted, change.submitTask),
+  "task.accepted": on(change.taskJudged, change.acceptTask, {
+    kind: "task_completed",
+    about: ({ task }) => task,
+  }),
+  "task.rejected": on(change.taskJudged, change.rejectTask),
+  "task.failed": on(change.taskFailed, change.failTask, {
+    kind: "error_occurred",
+    about: ({ task }) => task,
+  }),
+  "task.released": on(change.taskReleased, change.releaseTask),
+  "task.reset": on(change.taskChanged, change.resetTask),
+  "task.retried": on(change.taskChanged, change.retryTask),
+  "task.dropped": on(change.taskChanged, change.dropTask),
+  "task.reopened": on(change.taskChanged, change.reopenTask),
+  "decision.made": on(decisionMade, note.makeDecision),
+  "blocker.reported": on(blockerReported, note.reportBlocker),
+  "blocker.identified": on(blockerIdentified, note.identifyBlocker),
+  "blocker.bypassed": on(blockerBypassed, note.bypassBlocker),
+  "blocker.resolved": on(blockerResolved, note.resolveBlocker),
+  "fact.set": on(
+    noted.factSet,
+    (state, { key, value, source, expiresAt, by }, { at }) => {
+      // Set anew, so that the order of the map is the order in which the facts were last confirmed.
+      state.facts.delete(key);
+      state.facts.set(key, { key, value, source, expiresAt, by, at });
+    },
+    { kind: "significant_finding", about: ({ key }) => key },
+  ),
+  "fact.forgotten": on(noted.factForgotten, (state, { key }) => {
+    state.facts.delete(key);
+  }),
+  "files.recorded": on(noted.filesRecorded, note.recordFiles),
+  "implementation.noted": on(noted.implementationNoted, (state, { text, files, by }, { at }) => {
+    state.implementations = [...state.implementations, { text, files, by, at }];
+  }),
+  "question.asked": on(noted.questionAsked, note.askQuestion),
+  "question.answered": on(noted.questionAnswered, note.answerQuestion),
+  "next.set": on(noted.nextSet, (state, { text, task, by }, { at }) => {
+    state.next = text === null && task === null ? null : { text, task, by, at };
+  }),
+  "error.recorded": on(
+    noted.errorRecorded,
+    (state) => {
+      state.counters = { ...state.counters, errors: state.counters.errors + 1 };
+    },
+    { kind: "error_occurred", about: ({ task, message }) => task ?? message.slice(0, 100) },
+  ),
+  "session.started": on(sessionStarted, note.startSession),
+  "session.noted": on(sessionNoted, note.noteSession),
+  "session.ended": on(sessionEnded, note.endSession),
+  "session.crashed": on(sessionCrashed, note.crashSession),
+} as const;
+
+function outOfOrder(what: string, number: number, expected: number): HoldfastError {
+  return new HoldfastError(
+    "INPUT_INVALID",
+    `${what} ${number} cannot be added: the next one is ${expected}`,
+    {
+      hint: "Let the goal give the number.",
+      data: { number, expected },
+    },
+  );
+}
+
+export type GoalEvents = typeof goalEvents;

@@ -1,0 +1,235 @@
+/**
+ * Everything that a goal's log says, as of one position.
+ *
+ * What can be computed is not in here: position, progress, blocked tasks, paused phases. The records are immutable
+ * and replaced whole, the collections are changed in place; so `branchGoal` can look ahead of the log for the
+ * price of copying references.
+ */
+
+import { HoldfastError } from "../errors.ts";
+import type { Json } from "../json.ts";
+import { show } from "../names.ts";
+import type { Blocker } from "./blocker.ts";
+import type { DecisionRecord } from "./decision.ts";
+import type { HistoryEntry } from "./history.ts";
+import {
+  type Counters,
+  type Fact,
+  type FileRecord,
+  type KeyImplementation,
+  type NextAction,
+  NO_COUNTERS,
+  type Question,
+} from "./notes.ts";
+import type { Verification } from "./roles.ts";
+import type { Task } from "./task.ts";
+
+/** The seed's names for phases; a goal takes these, or the user's own. */
+export const DEFAULT_PHASES = ["exploration", "planning", "implementation", "verification"] as const;
+
+export const DEFAULT_TTL_MS = 72 * 3_600_000;
+export const DEFAULT_MAX_ATTEMPTS = 3;
+
+export interface GoalPlan {
+  readonly number: number;
+  readonly name: string;
+}
+
+export interface GoalPhase {
+  readonly number: number;
+  readonly name: string;
+  readonly plans: readonly GoalPlan[];
+  /** Said to be complete. A phase that has unfinished tasks is not, whatever was said. */
+  readonly closedAt: number | null;
+}
+
+export const CHECKPOINT_KINDS = [
+  "task_completed",
+  "phase_changed",
+  "significant_finding",
+  "error_occurred",
+] as const;
+export type CheckpointKind = (typeof CHECKPOINT_KINDS)[number];
+
+/** The last event from which a run would be taken up again. */
+export interface GoalCheckpoint {
+  readonly kind: CheckpointKind;
+  readonly about: string;
+  readonly seq: number;
+  readonly at: number;
+}
+
+export interface GoalState {
+  id: string;
+  statement: string;
+  title: string | null;
+  createdAt: number;
+  updatedAt: number;
+  /** When a human last wrote; agents keep their distance for a moment. */
+  humanAt: number | null;
+  /** Null: never stale. */
+  ttlMs: number | null;
+  verification: Verification;
+  /** Failures after which a retryable task counts as failed for good. */
+  maxAttempts: number;
+  phases: readonly GoalPhase[];
+  /** The phase that somebody asked to be in; it counts while there is work in it. */
+  focus: number | null;
+  tasks: Map<string, Task>;
+  aliases: Map<string, string>;
+  facts: Map<string, Fact>;
+  decisions: Map<string, DecisionRecord>;
+  blockers: Map<string, Blocker>;
+  files: Map<string, FileRecord>;
+  history: Map<string, HistoryEntry>;
+  questions: Map<string, Question>;
+  implementations: readonly KeyImplementation[];
+  next: NextAction | null;
+  counters: Counters;
+  checkpoint: GoalCheckpoint | null;
+  /** The highest number given so far in each series; numbers are not reused. */
+  given: { readonly T: number; readonly D: number; readonly B: number; readonly Q: number };
+  /** Events that came in from other copies of the goal, by their id there. */
+  origins: Set<string>;
+}
+
+export function emptyGoal(): GoalState {
+  return {
+    id: "",
+    statement: "",
+    title: null,
+    createdAt: 0,
+    updatedAt: 0,
+    humanAt: null,
+    ttlMs: DEFAULT_TTL_MS,
+    verification: "separate",
+    maxAttempts: DEFAULT_MAX_ATTEMPTS,
+    phases: [],
+    focus: null,
+    tasks: new Map(),
+    aliases: new Map(),
+    facts: new Map(),
+    decisions: new Map(),
+    blockers: new Map(),
+    files: new Map(),
+    history: new Map(),
+    questions: new Map(),
+    implementations: [],
+    next: null,
+    counters: NO_COUNTERS,
+    checkpoint: null,
+    given: { T: 0, D: 0, B: 0, Q: 0 },
+    origins: new Set(),
+  };
+}
+
+/** A state of its own to apply events to, without touching `state`. */
+export function branchGoal(state: GoalState): GoalState {
+  return {
+    ...state,
+    tasks: new Map(state.tasks),
+    aliases: new Map(state.aliases),
+    facts: new Map(state.facts),
+    decisions: new Map(state.decisions),
+    blockers: new Map(state.blockers),
+    files: new Map(state.files),
+    history: new Map(state.history),
+    questions: new Map(state.questions),
+    origins: new Set(state.origins),
+  };
+}
+
+/** Maps become lists, so that a snapshot is plain JSON and no key can collide with a prototype. */
+export function encodeGoal(state: GoalState): Json {
+  return {
+    ...state,
+    tasks: [...state.tasks.values()],
+    aliases: [...state.aliases],
+    facts: [...state.facts.values()],
+    decisions: [...state.decisions.values()],
+    blockers: [...state.blockers.values()],
+    files: [...state.files.values()],
+    history: [...state.history.values()],
+    questions: [...state.questions.values()],
+    origins: [...state.origins],
+  } as unknown as Json;
+}
+
+type Encoded = Omit<
+  GoalState,
+  "tasks" | "aliases" | "facts" | "decisions" | "blockers" | "files" | "history" | "questions" | "origins"
+> & {
+  tasks: Task[];
+  aliases: [string, string][];
+  facts: Fact[];
+  decisions: DecisionRecord[];
+  blockers: Blocker[];
+  files: FileRecord[];
+  history: HistoryEntry[];
+  questions: Question[];
+  origins: string[];
+};
+
+export function decodeGoal(json: Json): GoalState {
+  const stored = json as unknown as Encoded;
+  const byId = <Row extends { readonly id: string }>(rows: readonly Row[]): Map<string, Row> =>
+    new Map(rows.map((row) => [row.id, row]));
+  return {
+    ...stored,
+    tasks: byId(stored.tasks),
+    aliases: new Map(stored.aliases),
+    facts: new Map(stored.facts.map((fact) => [fact.key, fact])),
+    decisions: byId(stored.decisions),
+    blockers: byId(stored.blockers),
+    files: new Map(stored.files.map((file) => [file.path, file])),
+    history: byId(stored.history),
+    questions: byId(stored.questions),
+    origins: new Set(stored.origins),
+  };
+}
+
+/** The task of this id, or the one that goes by it since a merge. */
+export function findTask(state: GoalState, id: string): Task | undefined {
+  return state.tasks.get(id) ?? state.tasks.get(state.aliases.get(id) ?? "");
+}
+
+export function taskOf(state: GoalState, id: string): Task {
+  return findTask(state, id) ?? absent(state, "task", id, "List the tasks of the goal to see their ids.");
+}
+
+export function phaseOf(state: GoalState, number: number): GoalPhase {
+  const phase = state.phases.find((each) => each.number === number);
+  return phase ?? absent(state, "phase", number, "Add the phase first, or name one that is there.");
+}
+
+export function decisionOf(state: GoalState, id: string): DecisionRecord {
+  return state.decisions.get(id) ?? absent(state, "decision", id, "Search the decisions for its id.");
+}
+
+export function blockerOf(state: GoalState, id: string): Blocker {
+  return state.blockers.get(id) ?? absent(state, "blocker", id, "List the blockers of the goal for its id.");
+}
+
+export function questionOf(state: GoalState, id: string): Question {
+  return state.questions.get(id) ?? absent(state, "question", id, "List the open questions for its id.");
+}
+
+export function historyOf(state: GoalState, id: string): HistoryEntry {
+  return state.history.get(id) ?? absent(state, "session", id, "Record its start first.");
+}
+
+function absent(state: GoalState, what: string, id: string | number, hint: string): never {
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no ${what} ${show(id)}`, {
+    hint,
+    data: { goal: state.id, what, id },
+  });
+}
+
+/** How old the state is, and whether that is older than it may be. */
+export function staleness(
+  state: GoalState,
+  now: number,
+): { readonly stale: boolean; readonly ageMs: number } {
+  const ageMs = Math.max(0, now - state.updatedAt);
+  return { stale: state.ttlMs !== null && ageMs > state.ttlMs, ageMs };
+}

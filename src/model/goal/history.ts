@@ -1,0 +1,58 @@
+import { z } from "zod";
+import { line, optionalText, sessionName, stamp, text } from "./field.ts";
+
+export const HISTORY_STATUSES = ["active", "ended", "crashed"] as const;
+export type HistoryStatus = (typeof HISTORY_STATUSES)[number];
+
+/** One agent's stretch of work on the goal. */
+export interface HistoryEntry {
+  readonly id: string;
+  readonly agent: string;
+  readonly status: HistoryStatus;
+  readonly startedAt: number;
+  readonly endedAt: number | null;
+  /** How often it was started again under the same name. */
+  readonly restarts: number;
+  /** The session whose work it took up. */
+  readonly resumes: string | null;
+  /** Share of the context window, 0 to 1. */
+  readonly contextUsage: number | null;
+  /** Ids of the tasks it finished, in order, then whatever it named itself. */
+  readonly completed: readonly string[];
+  readonly issues: readonly string[];
+  readonly notes: readonly string[];
+  readonly handoffReason: string | null;
+  /** The task it has, or had when it ended; kept after a crash for whoever comes next. */
+  readonly workingOn: string | null;
+  readonly seq: number;
+}
+
+const usage = z.number().min(0).max(1).nullable();
+
+export const sessionStarted = z.strictObject({
+  ...stamp,
+  session: sessionName,
+  agent: line,
+  resumes: sessionName.nullable(),
+  notes: optionalText,
+});
+
+export const sessionNoted = z.strictObject({
+  ...stamp,
+  session: sessionName,
+  contextUsage: usage,
+  issues: z.array(text),
+  notes: optionalText,
+});
+
+export const sessionEnded = z.strictObject({
+  ...stamp,
+  session: sessionName,
+  contextUsage: usage,
+  completed: z.array(line),
+  issues: z.array(text),
+  notes: optionalText,
+  handoffReason: optionalText,
+});
+
+export const sessionCrashed = z.strictObject({ ...stamp, session: sessionName, notes: optionalText });

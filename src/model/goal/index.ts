@@ -1,0 +1,16 @@
+/** Goals: their events, tables and folds, and everything that is computed from them. */
+
+export * from "./blocker.ts";
+export * from "./decision.ts";
+export { isRelativePath, LINE_LIMIT, numbered, TEXT_LIMIT } from "./field.ts";
+export * from "./goal-events.ts";
+export * from "./goal-kind.ts";
+export * from "./goal-state.ts";
+export * from "./history.ts";
+export { isRemaining, isUnderWay, prerequisites, waitsForItself, whyNotStartable } from "./movability.ts";
+export * from "./notes.ts";
+export * from "./position.ts";
+export * from "./roles.ts";
+export * from "./run-state.ts";
+export * from "./survey.ts";
+export * from "./task.ts";

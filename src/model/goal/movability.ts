@@ -1,0 +1,179 @@
+/**
+ * Which tasks may start now, and which can ever be finished as things stand.
+ *
+ * A task may start when everything it depends on is finished, what it reviews is at least submitted, and no task of
+ * an earlier wave of its plan is unfinished. It can be finished ("is movable") when, with everybody doing their best
+ * and no blocker going away, its turn comes: that is found by finishing, on paper, whatever can be finished until
+ * nothing more can. What is left over is stuck: blocked, failed for good, behind such a task, or in a circle.
+ * Linear in tasks and dependencies.
+ */
+
+import { findTask, type GoalState } from "./goal-state.ts";
+import { isFailedForGood, isFinished, type Task } from "./task.ts";
+
+/** A task under way needs nothing more to begin. */
+export function isUnderWay(task: Task): boolean {
+  return task.status === "in_progress" || task.status === "submitted";
+}
+
+/** Unfinished and not given up. */
+export function isRemaining(state: GoalState, task: Task): boolean {
+  return !isFinished(task) && !isFailedForGood(task, state.maxAttempts);
+}
+
+/** What a task waits for by name: dependencies, and for a review the work that it looks at. */
+export function prerequisites(state: GoalState, task: Task): string[] {
+  const waits = task.dependsOn.filter((id) => {
+    const other = findTask(state, id);
+    return !other || !isFinished(other);
+  });
+  if (task.kind !== "review") return waits;
+  const unseen = task.reviews.filter((id) => {
+    const other = findTask(state, id);
+    return !other || !(isFinished(other) || other.status === "submitted");
+  });
+  return [...waits, ...unseen];
+}
+
+/** Tasks of one plan, by wave. */
+interface Lane {
+  readonly waves: readonly number[];
+  readonly byWave: ReadonlyMap<number, readonly Task[]>;
+  /** Unfinished tasks of each wave. */
+  readonly unfinished: Map<number, number>;
+  /** Index of the first wave that has unfinished tasks. */
+  reached: number;
+}
+
+export class Waves {
+  private readonly lanes = new Map<string, Lane>();
+
+  constructor(state: GoalState) {
+    for (const [key, tasks] of groupTasks(state.tasks.values(), laneOf)) {
+      const byWave = groupTasks(tasks, (task) => task.wave);
+      const waves = [...byWave.keys()].sort((a, b) => a - b);
+      const unfinished = new Map(waves.map((wave) => [wave, 0]));
+      for (const task of tasks) if (!isFinished(task)) raise(unfinished, task.wave, 1);
+      const lane = { waves, byWave, unfinished, reached: 0 };
+      this.lanes.set(key, lane);
+      this.advance(lane);
+    }
+  }
+
+  hasReached(task: Task): boolean {
+    const lane = this.lanes.get(laneOf(task));
+    const current = lane?.waves[lane.reached];
+    return current === undefined || task.wave <= current;
+  }
+
+  /** Counts one task as finished and returns the tasks whose wave has come by that. */
+  finish(task: Task): Task[] {
+    const lane = this.lanes.get(laneOf(task));
+    if (!lane) return [];
+    raise(lane.unfinished, task.wave, -1);
+    return this.advance(lane);
+  }
+
+  private advance(lane: Lane): Task[] {
+    const come: Task[] = [];
+    for (;;) {
+      const wave = lane.waves[lane.reached];
+      if (wave === undefined || lane.unfinished.get(wave) !== 0) return come;
+      lane.reached += 1;
+      const next = lane.waves[lane.reached];
+      if (next !== undefined) come.push(...(lane.byWave.get(next) ?? []));
+    }
+  }
+}
+
+/** Whether a task could be started now, leaving aside whose turn its phase is and what blocks it. */
+export function isStartable(state: GoalState, waves: Waves, task: Task): boolean {
+  if (!isRemaining(state, task) || isUnderWay(task)) return false;
+  return waves.hasReached(task) && prerequisites(state, task).length === 0;
+}
+
+/** Why nobody can start it now, leaving aside blockers and whose turn its phase is; null when it can be started. */
+export function whyNotStartable(state: GoalState, task: Task): string | null {
+  if (isFailedForGood(task, state.maxAttempts)) return `failed for good: ${task.failure?.error}`;
+  const needs = prerequisites(state, task);
+  if (needs.length > 0) return `waits for ${needs.join(", ")}`;
+  if (!new Waves(state).hasReached(task)) return `waits for the waves before wave ${task.wave}`;
+  return null;
+}
+
+/**
+ * Whether a task would wait for itself: by its dependencies, by what it reviews, or by the earlier waves that it or
+ * any of those wait for.
+ */
+export function waitsForItself(state: GoalState, task: Task): boolean {
+  const lanes = groupTasks(state.tasks.values(), laneOf);
+  const below = new Map<string, number>();
+  const seen = new Set<string>();
+  const stack: Task[] = [task];
+  for (let each = stack.pop(); each; each = stack.pop()) {
+    const names = each.kind === "review" ? [...each.dependsOn, ...each.reviews] : each.dependsOn;
+    const reached = names.flatMap((id) => findTask(state, id) ?? []);
+    const lane = laneOf(each);
+    if (each.wave > (below.get(lane) ?? 1)) {
+      below.set(lane, each.wave);
+      for (const other of lanes.get(lane) ?? []) if (other.wave < each.wave) reached.push(other);
+    }
+    for (const other of reached) {
+      if (other.id === task.id) return true;
+      if (!seen.has(other.id)) stack.push(other);
+      seen.add(other.id);
+    }
+  }
+  return false;
+}
+
+/** Ids of the remaining tasks that can be finished while what `isBlocked` names stays blocked. */
+export function movableTasks(state: GoalState, isBlocked: (task: Task) => boolean): Set<string> {
+  const waves = new Waves(state);
+  const missing = new Map<string, number>();
+  const waiters = new Map<string, Task[]>();
+  const ready: Task[] = [];
+  for (const task of state.tasks.values()) {
+    if (!isRemaining(state, task)) continue;
+    const needs = isUnderWay(task) ? [] : prerequisites(state, task);
+    const forWave = isUnderWay(task) || waves.hasReached(task) ? 0 : 1;
+    missing.set(task.id, needs.length + forWave);
+    for (const id of needs) {
+      const key = findTask(state, id)?.id ?? id;
+      waiters.set(key, [...(waiters.get(key) ?? []), task]);
+    }
+    if (needs.length + forWave === 0) ready.push(task);
+  }
+
+  const movable = new Set<string>();
+  const has = (task: Task): void => {
+    const left = (missing.get(task.id) ?? Number.NaN) - 1;
+    missing.set(task.id, left);
+    if (left === 0) ready.push(task);
+  };
+  for (let task = ready.pop(); task; task = ready.pop()) {
+    if (isBlocked(task)) continue;
+    movable.add(task.id);
+    for (const waiter of waiters.get(task.id) ?? []) has(waiter);
+    for (const come of waves.finish(task)) if (!isUnderWay(come)) has(come);
+  }
+  return movable;
+}
+
+function laneOf(task: Task): string {
+  return `${task.phase}/${task.plan ?? "-"}`;
+}
+
+function raise(counts: Map<number, number>, key: number, by: number): void {
+  counts.set(key, (counts.get(key) ?? 0) + by);
+}
+
+function groupTasks<Key>(tasks: Iterable<Task>, key: (task: Task) => Key): Map<Key, Task[]> {
+  const groups = new Map<Key, Task[]>();
+  for (const task of tasks) {
+    const group = groups.get(key(task));
+    if (group) group.push(task);
+    else groups.set(key(task), [task]);
+  }
+  return groups;
+}

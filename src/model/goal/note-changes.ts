@@ -1,0 +1,172 @@
+/** How everything but tasks changes a goal. */
+
+import type { z } from "zod";
+import type { Place } from "../event.ts";
+import {
+  type Blocker,
+  type BlockerAct,
+  type blockerBypassed,
+  type blockerIdentified,
+  type blockerReported,
+  type blockerResolved,
+  nextBlockerStatus,
+} from "./blocker.ts";
+import type { decisionMade } from "./decision.ts";
+import { numberOf } from "./field.ts";
+import { blockerOf, decisionOf, type GoalState, historyOf, questionOf } from "./goal-state.ts";
+import type { HistoryEntry, sessionCrashed, sessionEnded, sessionNoted, sessionStarted } from "./history.ts";
+import type { FileAct, FileRecord, filesRecorded, questionAnswered, questionAsked } from "./notes.ts";
+import type { By } from "./roles.ts";
+
+type Data<Schema extends z.ZodType> = z.infer<Schema>;
+
+export function makeDecision(state: GoalState, data: Data<typeof decisionMade>, { seq, at }: Place): void {
+  const { origin: _origin, ...content } = data;
+  if (data.supersedes !== null) {
+    const old = decisionOf(state, data.supersedes);
+    state.decisions.set(old.id, { ...old, supersededBy: data.id });
+  }
+  state.given = { ...state.given, D: Math.max(state.given.D, numberOf(data.id)) };
+  state.decisions.set(data.id, { ...content, supersededBy: null, at, seq });
+}
+
+export function reportBlocker(
+  state: GoalState,
+  data: Data<typeof blockerReported>,
+  { seq, at }: Place,
+): void {
+  const { id, description, affects, by } = data;
+  state.given = { ...state.given, B: Math.max(state.given.B, numberOf(id)) };
+  state.blockers.set(id, {
+    id,
+    status: "new",
+    description,
+    affects,
+    by,
+    reportedAt: at,
+    identifiedAt: null,
+    bypassedAt: null,
+    resolvedAt: null,
+    workaround: null,
+    followUps: [],
+    resolution: null,
+    seq,
+  });
+}
+
+export function identifyBlocker(state: GoalState, data: Data<typeof blockerIdentified>, { at }: Place): void {
+  moveBlocker(state, data.blocker, "identify", { identifiedAt: at });
+}
+
+export function bypassBlocker(state: GoalState, data: Data<typeof blockerBypassed>, { at }: Place): void {
+  const { workaround, followUps } = data;
+  moveBlocker(state, data.blocker, "bypass", { bypassedAt: at, workaround, followUps });
+}
+
+export function resolveBlocker(state: GoalState, data: Data<typeof blockerResolved>, { at }: Place): void {
+  moveBlocker(state, data.blocker, "resolve", { resolvedAt: at, resolution: data.resolution });
+}
+
+function moveBlocker(state: GoalState, id: string, act: BlockerAct, change: Partial<Blocker>): void {
+  const blocker = blockerOf(state, id);
+  state.blockers.set(id, { ...blocker, ...change, status: nextBlockerStatus(blocker, act) });
+}
+
+interface FileSeen {
+  readonly path: string;
+  readonly hash: string | null;
+  readonly act: FileAct;
+  readonly task: string | null;
+  readonly session: string | null;
+  readonly by: By;
+  readonly at: number;
+}
+
+/** The hash is always that of the last look: what is compared at resume is what somebody last saw. */
+export function recordFile(state: GoalState, seen: FileSeen): void {
+  const old = state.files.get(seen.path);
+  const isLook = seen.act === "examined";
+  const record: FileRecord = {
+    path: seen.path,
+    hash: seen.hash,
+    examinedAt: isLook ? seen.at : (old?.examinedAt ?? null),
+    modifiedAt: isLook ? (old?.modifiedAt ?? null) : seen.at,
+    task: seen.task ?? old?.task ?? null,
+    session: isLook ? (old?.session ?? seen.session) : seen.session,
+    by: seen.by,
+  };
+  state.files.set(seen.path, record);
+}
+
+export function recordFiles(state: GoalState, data: Data<typeof filesRecorded>, { at }: Place): void {
+  const { by, task, session } = data;
+  for (const { path, hash, act } of data.files) recordFile(state, { path, hash, act, task, session, by, at });
+}
+
+export function askQuestion(state: GoalState, data: Data<typeof questionAsked>, { at }: Place): void {
+  const { id, text, by } = data;
+  state.given = { ...state.given, Q: Math.max(state.given.Q, numberOf(id)) };
+  state.questions.set(id, { id, text, answer: null, by, at, answeredAt: null });
+}
+
+export function answerQuestion(state: GoalState, data: Data<typeof questionAnswered>, { at }: Place): void {
+  const question = questionOf(state, data.question);
+  state.questions.set(question.id, { ...question, answer: data.answer, answeredAt: at });
+}
+
+/** A session that starts again under its name continues its own entry: one session, one line in the history. */
+export function startSession(state: GoalState, data: Data<typeof sessionStarted>, { seq, at }: Place): void {
+  const { session: id, agent, resumes } = data;
+  const old = state.history.get(id);
+  const notes = [...(old?.notes ?? []), ...(data.notes === null ? [] : [data.notes])];
+  state.history.set(id, {
+    id,
+    agent,
+    status: "active",
+    startedAt: old?.startedAt ?? at,
+    endedAt: null,
+    restarts: old ? old.restarts + 1 : 0,
+    resumes: resumes ?? old?.resumes ?? null,
+    contextUsage: old?.contextUsage ?? null,
+    completed: old?.completed ?? [],
+    issues: old?.issues ?? [],
+    notes,
+    handoffReason: null,
+    workingOn: old?.workingOn ?? null,
+    seq: old?.seq ?? seq,
+  });
+}
+
+export function noteSession(state: GoalState, data: Data<typeof sessionNoted>): void {
+  const entry = historyOf(state, data.session);
+  state.history.set(entry.id, { ...entry, ...told(entry, data) });
+}
+
+export function endSession(state: GoalState, data: Data<typeof sessionEnded>, { at }: Place): void {
+  const entry = historyOf(state, data.session);
+  state.history.set(entry.id, {
+    ...entry,
+    ...told(entry, data),
+    status: "ended",
+    endedAt: at,
+    completed: [...new Set([...entry.completed, ...data.completed])],
+    handoffReason: data.handoffReason,
+  });
+}
+
+export function crashSession(state: GoalState, data: Data<typeof sessionCrashed>, { at }: Place): void {
+  const entry = historyOf(state, data.session);
+  const notes = [...entry.notes, ...(data.notes === null ? [] : [data.notes])];
+  state.history.set(entry.id, { ...entry, status: "crashed", endedAt: at, notes });
+}
+
+function told(
+  entry: HistoryEntry,
+  data: { contextUsage: number | null; issues: string[]; notes: string | null },
+): Partial<HistoryEntry> {
+  return {
+    contextUsage: data.contextUsage ?? entry.contextUsage,
+    issues: [...entry.issues, ...data.issues],
+    notes: data.notes === null ? entry.notes : [...entry.notes, data.notes],
+  };
+}

@@ -1,0 +1,102 @@
+/**
+ * Who may do what to a goal, as one table.
+ *
+ * An architect plans, a worker does, a verifier closes, an orchestrator steers, a supervisor cleans up after the
+ * dead, a human may do everything. A role is a statement by whoever calls: it keeps honest agents in their lane
+ * and makes the log say who did what; it is no defence against a caller that lies about itself.
+ */
+
+import { z } from "zod";
+import { HoldfastError } from "../errors.ts";
+import { show } from "../names.ts";
+
+export const ROLES = ["worker", "architect", "orchestrator", "verifier", "human", "supervisor"] as const;
+export type GoalRole = (typeof ROLES)[number];
+
+/** Who did it, on every event of a goal. */
+export interface By {
+  readonly name: string;
+  readonly role: GoalRole;
+}
+
+export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role: z.enum(ROLES) });
+
+const PLANNERS = ["architect", "orchestrator"] as const;
+const EVERYONE = ["worker", "architect", "orchestrator", "verifier", "supervisor"] as const;
+const AGENTS = ["worker", "architect", "orchestrator", "verifier"] as const;
+const DOERS = ["worker", "verifier"] as const;
+
+/** Beside these, a human may do everything. A verifier claims only reviews: see `refuseRole`. */
+export const MAY = {
+  create: PLANNERS,
+  describe: PLANNERS,
+  addPhase: PLANNERS,
+  addPlan: PLANNERS,
+  addTask: [...PLANNERS, "verifier"],
+  editTask: PLANNERS,
+  aliasTask: ["orchestrator", "supervisor"],
+  claim: DOERS,
+  progress: DOERS,
+  submit: DOERS,
+  fail: DOERS,
+  release: DOERS,
+  verify: ["verifier"],
+  reset: ["supervisor", "orchestrator"],
+  retry: [...PLANNERS, "supervisor"],
+  drop: PLANNERS,
+  reopen: [...PLANNERS, "verifier"],
+  move: PLANNERS,
+  completePhase: [...PLANNERS, "verifier"],
+  decide: AGENTS,
+  supersede: PLANNERS,
+  block: EVERYONE,
+  identify: [...PLANNERS, "verifier"],
+  bypass: PLANNERS,
+  resolve: PLANNERS,
+  fact: AGENTS,
+  forget: AGENTS,
+  recordFiles: AGENTS,
+  implementation: AGENTS,
+  ask: AGENTS,
+  answer: PLANNERS,
+  setNext: EVERYONE,
+  recordError: EVERYONE,
+  startSession: EVERYONE,
+  noteSession: EVERYONE,
+  endSession: EVERYONE,
+  crashSession: ["supervisor", "orchestrator"],
+  handoff: EVERYONE,
+} as const satisfies Record<string, readonly GoalRole[]>;
+
+export type GoalOperation = keyof typeof MAY;
+
+/** `separate`: whoever did a task does not close it. `self`: submitting closes it. */
+export const VERIFICATIONS = ["separate", "self"] as const;
+export type Verification = (typeof VERIFICATIONS)[number];
+
+export function mayDo(
+  role: GoalRole,
+  operation: GoalOperation,
+  verification: Verification = "separate",
+): boolean {
+  if (role === "human") return true;
+  if (operation === "verify" && role === "worker" && verification === "self") return true;
+  return (MAY[operation] as readonly GoalRole[]).includes(role);
+}
+
+/** Throws `ROLE_REFUSED`, saying who could do it instead. */
+export function checkRole(by: By, operation: GoalOperation, verification: Verification): void {
+  if (!mayDo(by.role, operation, verification)) throw refuseRole(by, operation);
+}
+
+export function refuseRole(by: By, operation: GoalOperation, because = ""): HoldfastError {
+  const able = [...MAY[operation], "human"].join(", ");
+  return new HoldfastError(
+    "ROLE_REFUSED",
+    `${show(by.name)}, a ${by.role}, may not ${operation}${because && `: ${because}`}`,
+    {
+      hint: `Leave it to one of these roles: ${able}. If you act as one of them, say so in \`by\`.`,
+      data: { by, operation, allowed: [...MAY[operation], "human"] },
+    },
+  );
+}

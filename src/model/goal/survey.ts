@@ -1,0 +1,190 @@
+/**
+ * What follows from a goal's tasks and blockers, computed and never stored: which tasks are blocked or ready, where
+ * each phase stands, which phase the work is in, how far the blockers reach.
+ *
+ * Position, progress, `next` and the impact of blockers all read one survey, so they cannot contradict each other.
+ *
+ *  - A task is blocked while an active blocker names it, its phase or the goal and it is not finished.
+ *  - A phase is paused when it has work left, none of that work can move, and a blocker is why. A phase that a
+ *    blocker names is also paused while nothing in it can move.
+ *  - The goal is blocked, and a person has to be asked, when something is paused and nothing anywhere can move.
+ *  - Phases are worked on one after another: the first (or the one asked for) in which something can be started or
+ *    is under way. A paused phase does not hold up the next one.
+ */
+
+import type { Blocker } from "./blocker.ts";
+import { findTask, type GoalPhase, type GoalState } from "./goal-state.ts";
+import { isRemaining, isStartable, isUnderWay, movableTasks, Waves } from "./movability.ts";
+import { isFinished, type ShownStatus, type Task } from "./task.ts";
+
+export type PhaseStatus = "unplanned" | "open" | "in_progress" | "paused" | "stuck" | "completed";
+
+export interface PhaseOutlook {
+  readonly number: number;
+  readonly name: string;
+  readonly status: PhaseStatus;
+  /** Tasks that count: all but the dropped. */
+  readonly tasks: number;
+  readonly completed: number;
+}
+
+export type ImpactLevel = "none" | "task" | "phase" | "goal";
+
+export interface Impact {
+  readonly level: ImpactLevel;
+  /** Tasks that a blocker names, directly or by their phase. */
+  readonly tasks: readonly string[];
+  readonly pausedPhases: readonly number[];
+  /** Nothing can move: ask a person. */
+  readonly escalate: boolean;
+}
+
+export interface Survey {
+  readonly phases: readonly PhaseOutlook[];
+  /** Where the work is; null only while there are no phases. */
+  readonly current: PhaseOutlook | null;
+  /** Tasks to claim now, best first: all of the current phase. */
+  readonly ready: readonly Task[];
+  /** Ids of the active blockers that name each blocked task. */
+  readonly blockedBy: ReadonlyMap<string, readonly string[]>;
+  readonly movable: ReadonlySet<string>;
+  readonly impact: Impact;
+  readonly isDone: boolean;
+}
+
+export function activeBlockers(state: GoalState): Blocker[] {
+  return [...state.blockers.values()].filter(({ status }) => status === "active");
+}
+
+/** In the order in which tasks are done: by phase, plan, wave and number. Tasks without a plan come first. */
+export function compareTasks(a: Task, b: Task): number {
+  return (
+    a.phase - b.phase ||
+    (a.plan ?? 0) - (b.plan ?? 0) ||
+    a.wave - b.wave ||
+    a.id.length - b.id.length ||
+    (a.id < b.id ? -1 : Number(a.id > b.id))
+  );
+}
+
+export function shownStatus(task: Task, isBlocked: boolean): ShownStatus {
+  return isBlocked && !isFinished(task) ? "blocked" : task.status;
+}
+
+/** As if `blockers` were the active ones; by default they are. */
+export function surveyGoal(state: GoalState, blockers: readonly Blocker[] = activeBlockers(state)): Survey {
+  const reach = new Reach(state, blockers);
+  const blockedBy = new Map<string, readonly string[]>();
+  for (const task of state.tasks.values()) {
+    const by = isFinished(task) ? [] : reach.blockersOf(task);
+    if (by.length > 0) blockedBy.set(task.id, by);
+  }
+  const movable = movableTasks(state, (task) => blockedBy.has(task.id));
+  const without = blockers.length === 0 ? movable : movableTasks(state, () => false);
+  const isHeld = (task: Task): boolean =>
+    isRemaining(state, task) && (blockedBy.has(task.id) || (without.has(task.id) && !movable.has(task.id)));
+
+  const byPhase = new Map<number, Task[]>(state.phases.map(({ number }) => [number, []]));
+  for (const task of state.tasks.values()) byPhase.get(task.phase)?.push(task);
+  const phases = state.phases.map((phase) => {
+    const tasks = byPhase.get(phase.number) ?? [];
+    const isPausable = reach.names(phase) || tasks.some(isHeld);
+    return outlook(phase, tasks, movable, isPausable);
+  });
+  const waves = new Waves(state);
+  const startable = [...state.tasks.values()].filter(
+    (task) => !blockedBy.has(task.id) && isStartable(state, waves, task),
+  );
+  const underWay = [...state.tasks.values()].filter((task) => isUnderWay(task) && movable.has(task.id));
+  const working = new Set([...startable, ...underWay].map((task) => task.phase));
+  const current = currentPhase(state, phases, working);
+  const isDone = phases.length > 0 && phases.every(({ status }) => status === "completed");
+  const impact = impactOf(phases, blockedBy, movable.size === 0 && !isDone, reach.isWhole);
+  const ready = startable.filter((task) => task.phase === current?.number).sort(compareTasks);
+  return { phases, current, ready, blockedBy, movable, impact, isDone };
+}
+
+/** How far one blocker reaches by itself. One that is not active reaches nothing. */
+export function blockerImpact(state: GoalState, blocker: Blocker): Impact {
+  return surveyGoal(state, blocker.status === "active" ? [blocker] : []).impact;
+}
+
+/** Which blockers name a task or phase. */
+class Reach {
+  private readonly whole: string[] = [];
+  private readonly phases = new Map<number, string[]>();
+  private readonly tasks = new Map<string, string[]>();
+
+  constructor(state: GoalState, blockers: readonly Blocker[]) {
+    for (const { id, affects } of blockers) {
+      if (affects.goal) this.whole.push(id);
+      for (const phase of affects.phases) this.phases.set(phase, [...(this.phases.get(phase) ?? []), id]);
+      for (const task of new Set(affects.tasks.map((each) => findTask(state, each)?.id ?? each))) {
+        this.tasks.set(task, [...(this.tasks.get(task) ?? []), id]);
+      }
+    }
+  }
+
+  get isWhole(): boolean {
+    return this.whole.length > 0;
+  }
+
+  names(phase: GoalPhase): boolean {
+    return this.isWhole || this.phases.has(phase.number);
+  }
+
+  blockersOf(task: Task): string[] {
+    const all = [...this.whole, ...(this.phases.get(task.phase) ?? []), ...(this.tasks.get(task.id) ?? [])];
+    return [...new Set(all)].sort();
+  }
+}
+
+function outlook(
+  phase: GoalPhase,
+  tasks: readonly Task[],
+  movable: ReadonlySet<string>,
+  isPausable: boolean,
+): PhaseOutlook {
+  const counted = tasks.filter((task) => task.status !== "dropped");
+  const completed = counted.filter((task) => task.status === "done").length;
+  const numbers = { number: phase.number, name: phase.name, tasks: counted.length, completed };
+  const left = counted.filter((task) => task.status !== "done");
+  const isComplete = left.length === 0 && (tasks.length > 0 || phase.closedAt !== null);
+  if (isComplete) return { ...numbers, status: "completed" };
+  if (left.some((task) => movable.has(task.id))) {
+    const isBegun = completed > 0 || left.some((task) => task.status !== "open");
+    return { ...numbers, status: isBegun ? "in_progress" : "open" };
+  }
+  if (isPausable) return { ...numbers, status: "paused" };
+  return { ...numbers, status: left.length === 0 ? "unplanned" : "stuck" };
+}
+
+function currentPhase(
+  state: GoalState,
+  phases: readonly PhaseOutlook[],
+  working: ReadonlySet<number>,
+): PhaseOutlook | null {
+  const focus = phases.find(({ number }) => number === state.focus);
+  const isUsable = focus && (focus.status === "unplanned" || working.has(focus.number));
+  if (isUsable) return focus;
+  return (
+    phases.find(({ number }) => working.has(number)) ??
+    (focus?.status === "completed" ? undefined : focus) ??
+    phases.find(({ status }) => status !== "completed") ??
+    phases.at(-1) ??
+    null
+  );
+}
+
+function impactOf(
+  phases: readonly PhaseOutlook[],
+  blockedBy: ReadonlyMap<string, readonly string[]>,
+  nothingMoves: boolean,
+  isWhole: boolean,
+): Impact {
+  const tasks = [...blockedBy.keys()];
+  const pausedPhases = phases.filter(({ status }) => status === "paused").map(({ number }) => number);
+  const isStopped = nothingMoves && (pausedPhases.length > 0 || isWhole);
+  const part: ImpactLevel = pausedPhases.length > 0 ? "phase" : tasks.length > 0 ? "task" : "none";
+  return { level: isStopped ? "goal" : part, tasks, pausedPhases, escalate: isStopped };
+}

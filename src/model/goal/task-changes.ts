@@ -1,0 +1,261 @@
+/** How the events of tasks change a goal. Every step goes through the table of transitions in `task.ts`. */
+
+import { z } from "zod";
+import { HoldfastError } from "../errors.ts";
+import type { Place } from "../event.ts";
+import { numberOf, optionalText, ordinal, sessionName, stamp, taskId, text } from "./field.ts";
+import { type GoalState, phaseOf, taskOf } from "./goal-state.ts";
+import type { HistoryEntry } from "./history.ts";
+import { recordFile } from "./note-changes.ts";
+import {
+  type EndedClaim,
+  evidenceSchema,
+  nextStatus,
+  type Task,
+  type TaskAct,
+  type taskAdded,
+  type taskEdited,
+} from "./task.ts";
+
+const token = z.int().min(0);
+
+export const taskClaimed = z.strictObject({
+  ...stamp,
+  task: taskId,
+  session: sessionName.nullable(),
+  token,
+});
+export const taskProgressed = z.strictObject({ ...stamp, task: taskId, token, note: optionalText });
+export const taskSubmitted = z.strictObject({ ...stamp, task: taskId, token, evidence: evidenceSchema });
+export const taskFailed = z.strictObject({
+  ...stamp,
+  task: taskId,
+  token,
+  error: text,
+  retryable: z.boolean(),
+});
+export const taskReleased = z.strictObject({ ...stamp, task: taskId, token, why: optionalText });
+export const taskJudged = z.strictObject({ ...stamp, task: taskId, why: optionalText });
+export const taskChanged = z.strictObject({ ...stamp, task: taskId, why: text });
+export const taskAliased = z.strictObject({ ...stamp, alias: taskId, task: taskId });
+export const phaseNumber = z.strictObject({ ...stamp, phase: ordinal });
+
+type Data<Schema extends z.ZodType> = z.infer<Schema>;
+/** The fields of any task, build or review: a change of these leaves its kind alone. */
+type Change = Partial<Omit<Task, "id" | "kind">>;
+
+export function addTask(state: GoalState, data: Data<typeof taskAdded>, { seq, at }: Place): void {
+  const { by: _by, origin: _origin, ...content } = data;
+  checkPlace(state, content.phase, content.plan);
+  if (state.tasks.has(data.id)) throw taken(state, data.id);
+  state.given = { ...state.given, T: Math.max(state.given.T, numberOf(data.id)) };
+  state.tasks.set(data.id, { ...content, ...UNTOUCHED, createdAt: at, updatedAt: at, seq } as Task);
+}
+
+const UNTOUCHED = {
+  status: "open",
+  claim: null,
+  previous: null,
+  attempts: 0,
+  failures: 0,
+  rejections: 0,
+  failure: null,
+  submission: null,
+  verdict: null,
+  doneAt: null,
+  endSeq: null,
+} as const;
+
+export function editTask(state: GoalState, data: Data<typeof taskEdited>, { at }: Place): void {
+  const task = taskOf(state, data.task);
+  const change = data.change as Change;
+  checkPlace(state, change.phase ?? task.phase, change.plan === undefined ? task.plan : change.plan);
+  put(state, task, { ...change, updatedAt: at });
+}
+
+/** A claim of a task in progress is a take-over: the last holder lost its lease, so its session counts as crashed. */
+export function claimTask(state: GoalState, data: Data<typeof taskClaimed>, { at }: Place): void {
+  const task = taskOf(state, data.task);
+  const status = nextStatus(task, "claim");
+  const { by, session, token } = data;
+  if (task.claim) {
+    const lost = task.claim.session === null ? undefined : state.history.get(task.claim.session);
+    if (lost?.status === "active" && lost.id !== session) {
+      const notes = [...lost.notes, `Lost ${task.id} to ${by.name}.`];
+      state.history.set(lost.id, { ...lost, status: "crashed", endedAt: at, workingOn: task.id, notes });
+    }
+  }
+  put(state, task, {
+    status,
+    previous: task.claim ? ended(task, "lost", at, null) : task.previous,
+    claim: { by, session, token, at, progressAt: at, note: null },
+    attempts: task.attempts + 1,
+    updatedAt: at,
+  });
+  changeSession(state, session, { workingOn: task.id });
+}
+
+export function progressTask(state: GoalState, data: Data<typeof taskProgressed>, { at }: Place): void {
+  const task = taskOf(state, data.task);
+  const status = nextStatus(task, "progress");
+  if (!task.claim) return;
+  const note = data.note ?? task.claim.note;
+  put(state, task, { status, claim: { ...task.claim, progressAt: at, note }, updatedAt: at });
+}
+
+export function submitTask(state: GoalState, data: Data<typeof taskSubmitted>, place: Place): void {
+  const task = taskOf(state, data.task);
+  const session = task.claim?.session ?? null;
+  const { evidence, by } = data;
+  move(state, task, "submit", place, {
+    claim: null,
+    failure: null,
+    submission: { evidence, by, session, at: place.at },
+    verdict: null,
+  });
+  for (const { path, hash } of evidence.files) {
+    const act = hash === null ? "deleted" : "modified";
+    recordFile(state, { path, hash, act, task: task.id, session, by, at: place.at });
+  }
+  changeSession(state, session, { workingOn: null });
+  succeed(state, `submit ${task.id}`, task.id, place);
+  state.counters = { ...state.counters, iterations: state.counters.iterations + 1 };
+}
+
+export function acceptTask(state: GoalState, data: Data<typeof taskJudged>, place: Place): void {
+  const task = taskOf(state, data.task);
+  const { at } = place;
+  const verdict = { accepted: true, why: data.why, by: data.by, at };
+  move(state, task, "accept", place, { verdict, doneAt: at, endSeq: place.seq, previous: null });
+  const session = task.submission?.session;
+  const entry = session ? state.history.get(session) : undefined;
+  if (entry) changeSession(state, entry.id, { completed: [...new Set([...entry.completed, task.id])] });
+  succeed(state, `complete ${task.id}`, task.id, place);
+}
+
+export function rejectTask(state: GoalState, data: Data<typeof taskJudged>, place: Place): void {
+  const task = taskOf(state, data.task);
+  const { at } = place;
+  const { submission } = task;
+  const claim = submission && {
+    by: submission.by,
+    session: submission.session,
+    token: 0,
+    at: submission.at,
+    progressAt: submission.at,
+    note: submission.evidence.summary,
+  };
+  move(state, task, "reject", place, {
+    verdict: { accepted: false, why: data.why, by: data.by, at },
+    previous: claim && { ...claim, ended: "rejected", endedAt: at, why: data.why },
+    rejections: task.rejections + 1,
+  });
+}
+
+export function failTask(state: GoalState, data: Data<typeof taskFailed>, place: Place): void {
+  const task = taskOf(state, data.task);
+  const { error, retryable } = data;
+  move(state, task, "fail", place, {
+    claim: null,
+    previous: ended(task, "failed", place.at, error),
+    failures: task.failures + 1,
+    failure: { error, retryable, at: place.at },
+  });
+  changeSession(state, task.claim?.session ?? null, { workingOn: null });
+  const { iterations, errors } = state.counters;
+  state.counters = { ...state.counters, iterations: iterations + 1, errors: errors + 1 };
+}
+
+export function releaseTask(state: GoalState, data: Data<typeof taskReleased>, place: Place): void {
+  putBack(state, taskOf(state, data.task), "release", data.why, place);
+}
+
+/** The session's own record says why it ended; it keeps what it was working on. */
+export function resetTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
+  putBack(state, taskOf(state, data.task), "reset", data.why, place);
+}
+
+function putBack(
+  state: GoalState,
+  task: Task,
+  act: "release" | "reset",
+  why: string | null,
+  place: Place,
+): void {
+  const previous = ended(task, act === "reset" ? "reset" : "released", place.at, why);
+  move(state, task, act, place, { claim: null, previous });
+  const session = task.claim?.session ?? null;
+  if (act === "release") changeSession(state, session, { workingOn: null });
+}
+
+export function retryTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
+  move(state, taskOf(state, data.task), "retry", place, { failures: 0, failure: null });
+}
+
+export function dropTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
+  const task = taskOf(state, data.task);
+  changeSession(state, task.claim?.session ?? null, { workingOn: null });
+  move(state, task, "drop", place, { claim: null, failure: null, doneAt: place.at, endSeq: place.seq });
+}
+
+export function reopenTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
+  move(state, taskOf(state, data.task), "reopen", place, {
+    doneAt: null,
+    endSeq: null,
+    submission: null,
+    verdict: null,
+    failures: 0,
+    rejections: 0,
+  });
+}
+
+export function aliasTask(state: GoalState, data: Data<typeof taskAliased>): void {
+  taskOf(state, data.task);
+  if (state.tasks.has(data.alias)) throw taken(state, data.alias);
+  // The number stays taken: a later task must not get a name that already means another one.
+  state.given = { ...state.given, T: Math.max(state.given.T, numberOf(data.alias)) };
+  state.aliases.set(data.alias, data.task);
+}
+
+export function completePhase(state: GoalState, data: Data<typeof phaseNumber>, { at }: Place): void {
+  phaseOf(state, data.phase);
+  state.phases = state.phases.map((each) => (each.number === data.phase ? { ...each, closedAt: at } : each));
+}
+
+function move(state: GoalState, task: Task, act: TaskAct, { at }: Place, change: Change): void {
+  put(state, task, { ...change, status: nextStatus(task, act), updatedAt: at });
+}
+
+function put(state: GoalState, task: Task, change: Change): void {
+  state.tasks.set(task.id, { ...task, ...change } as Task);
+}
+
+function ended(task: Task, how: EndedClaim["ended"], at: number, why: string | null): EndedClaim | null {
+  return task.claim && { ...task.claim, ended: how, endedAt: at, why };
+}
+
+/** A claim may name a session that the history does not know: nothing to note then. */
+function changeSession(state: GoalState, session: string | null, change: Partial<HistoryEntry>): void {
+  const entry = session === null ? undefined : state.history.get(session);
+  if (entry) state.history.set(entry.id, { ...entry, ...change });
+}
+
+function succeed(state: GoalState, operation: string, task: string, { at }: Place): void {
+  state.counters = { ...state.counters, lastSuccess: { operation, task, at } };
+}
+
+function checkPlace(state: GoalState, phase: number, plan: number | null): void {
+  const { plans, name } = phaseOf(state, phase);
+  if (plan === null || plans.some((each) => each.number === plan)) return;
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `phase ${phase} (${name}) has no plan ${plan}`, {
+    hint: "Add the plan first, or leave it out.",
+    data: { phase, plan },
+  });
+}
+
+function taken(state: GoalState, id: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `goal ${state.id} has a task ${id} already`, {
+    hint: "Let the goal give the next number.",
+    data: { goal: state.id, id },
+  });
+}

@@ -1,0 +1,206 @@
+/**
+ * Tasks and their state machine.
+ *
+ *     open ──claim──▶ in_progress ──submit──▶ submitted ──accept──▶ done
+ *      ▲ ▲               │ │ │                    │
+ *      │ └──release,reset┘ │ └──claim: take-over  └──reject──▶ open
+ *      │                   └──fail──▶ failed ──claim, if it can be retried──▶ in_progress
+ *      └────────────────retry───────────┘            done, dropped ──reopen──▶ open
+ *
+ * `blocked` is no status of its own: an unfinished task is shown as blocked while an active blocker names it, its
+ * phase or the goal. So a resolved blocker unblocks whatever it held, and the two can never disagree.
+ *
+ * Invariants: a task has a claim exactly while it is in progress; the claim's token is that of its lease; `doneAt`
+ * is set exactly while it is done or dropped.
+ */
+
+import { z } from "zod";
+import { HoldfastError } from "../errors.ts";
+import {
+  contentHash,
+  line,
+  optionalText,
+  ordinal,
+  relativePath,
+  stamp,
+  TEXT_LIMIT,
+  taskId,
+  text,
+} from "./field.ts";
+import type { By } from "./roles.ts";
+
+export const TASK_STATUSES = ["open", "in_progress", "submitted", "done", "failed", "dropped"] as const;
+export type TaskStatus = (typeof TASK_STATUSES)[number];
+export type ShownStatus = TaskStatus | "blocked";
+
+export const TASK_ACTS = [
+  "claim",
+  "progress",
+  "submit",
+  "accept",
+  "reject",
+  "fail",
+  "release",
+  "reset",
+  "retry",
+  "drop",
+  "reopen",
+] as const;
+export type TaskAct = (typeof TASK_ACTS)[number];
+
+export const TASK_TRANSITIONS: Readonly<Record<TaskStatus, Readonly<Partial<Record<TaskAct, TaskStatus>>>>> =
+  {
+    open: { claim: "in_progress", drop: "dropped" },
+    in_progress: {
+      claim: "in_progress",
+      progress: "in_progress",
+      submit: "submitted",
+      fail: "failed",
+      release: "open",
+      reset: "open",
+      drop: "dropped",
+    },
+    submitted: { accept: "done", reject: "open", drop: "dropped" },
+    done: { reopen: "open" },
+    failed: { claim: "in_progress", retry: "open", drop: "dropped" },
+    dropped: { reopen: "open" },
+  };
+
+/** What showed that a task is done. */
+export interface Evidence {
+  readonly summary: string | null;
+  readonly commands: readonly {
+    readonly command: string;
+    readonly exitCode: number;
+    readonly output: string | null;
+  }[];
+  /** `hash` null: the task removed the file. */
+  readonly files: readonly { readonly path: string; readonly hash: string | null }[];
+}
+
+export interface TaskClaim {
+  readonly by: By;
+  readonly session: string | null;
+  readonly token: number;
+  readonly at: number;
+  /** Last sign of progress that entered the log; heartbeats do not. */
+  readonly progressAt: number;
+  readonly note: string | null;
+}
+
+/** How the last claim ended without a submission: the next agent is told what the last one was doing. */
+export interface EndedClaim extends TaskClaim {
+  readonly ended: "lost" | "released" | "reset" | "failed" | "rejected";
+  readonly endedAt: number;
+  readonly why: string | null;
+}
+
+interface AnyTask {
+  readonly id: string;
+  readonly phase: number;
+  readonly plan: number | null;
+  readonly wave: number;
+  readonly title: string;
+  readonly description: string | null;
+  readonly dependsOn: readonly string[];
+  /** What it is expected to touch; decisions about these files are shown with it. */
+  readonly files: readonly string[];
+  readonly status: TaskStatus;
+  readonly claim: TaskClaim | null;
+  readonly previous: EndedClaim | null;
+  /** How often it was claimed. */
+  readonly attempts: number;
+  /** Failures since it was last retried by decision, and rejections of its submissions. */
+  readonly failures: number;
+  readonly rejections: number;
+  readonly failure: { readonly error: string; readonly retryable: boolean; readonly at: number } | null;
+  readonly submission: {
+    readonly evidence: Evidence;
+    readonly by: By;
+    readonly session: string | null;
+    readonly at: number;
+  } | null;
+  readonly verdict: {
+    readonly accepted: boolean;
+    readonly why: string | null;
+    readonly by: By;
+    readonly at: number;
+  } | null;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly doneAt: number | null;
+  /** The event that holds its content, and the one that finished it. */
+  readonly seq: number;
+  readonly endSeq: number | null;
+}
+
+export interface BuildTask extends AnyTask {
+  readonly kind: "build";
+  /** How one will know that it is done. */
+  readonly acceptance: readonly string[];
+}
+
+export interface ReviewTask extends AnyTask {
+  readonly kind: "review";
+  /** What is looked at; ready as soon as these are submitted. */
+  readonly reviews: readonly string[];
+  readonly checklist: readonly string[];
+}
+
+export type Task = BuildTask | ReviewTask;
+
+const content = {
+  phase: ordinal,
+  plan: ordinal.nullable(),
+  wave: ordinal,
+  title: line,
+  description: optionalText,
+  dependsOn: z.array(taskId),
+  files: z.array(relativePath),
+};
+
+const buildContent = { acceptance: z.array(line) };
+const reviewContent = { reviews: z.array(taskId).min(1), checklist: z.array(line).min(1) };
+
+export const taskAdded = z.discriminatedUnion("kind", [
+  z.strictObject({ ...stamp, id: taskId, kind: z.literal("build"), ...content, ...buildContent }),
+  z.strictObject({ ...stamp, id: taskId, kind: z.literal("review"), ...content, ...reviewContent }),
+]);
+
+const change = z.strictObject({ ...content, ...buildContent, ...reviewContent }).partial();
+export const taskEdited = z.strictObject({ ...stamp, task: taskId, change });
+
+export const evidenceSchema = z.strictObject({
+  summary: optionalText,
+  commands: z.array(
+    z.strictObject({ command: text, exitCode: z.int(), output: z.string().max(TEXT_LIMIT).nullable() }),
+  ),
+  files: z.array(z.strictObject({ path: relativePath, hash: contentHash.nullable() })),
+});
+
+export function isFinished(task: Task): boolean {
+  return task.status === "done" || task.status === "dropped";
+}
+
+/** Failed, and nobody may simply try again. */
+export function isFailedForGood(task: Task, maxAttempts: number): boolean {
+  return task.status === "failed" && (!task.failure?.retryable || task.failures >= maxAttempts);
+}
+
+export function nextStatus(task: Task, act: TaskAct): TaskStatus {
+  const next = TASK_TRANSITIONS[task.status][act];
+  if (next) return next;
+  throw new HoldfastError("TASK_TRANSITION", `task ${task.id} is ${task.status}: it cannot ${act}`, {
+    hint: HINTS[task.status],
+    data: { task: task.id, status: task.status, act },
+  });
+}
+
+const HINTS: Readonly<Record<TaskStatus, string>> = {
+  open: "Claim it first.",
+  in_progress: "Whoever claimed it submits, fails or releases it; a supervisor can reset it.",
+  submitted: "It waits for a verifier to accept or reject it.",
+  done: "It is finished: do not do it again. If the work has to be redone, reopen it and say why.",
+  failed: "Claim it again if it can be retried, or have an orchestrator retry or drop it.",
+  dropped: "It was dropped; reopen it if it is wanted after all.",
+};

@@ -1,0 +1,121 @@
+import canonicalize from "canonicalize";
+import { type ErrorCode, HoldfastError } from "./errors.ts";
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+interface Strictness {
+  code: ErrorCode;
+  /** What is being checked, for the message: "args of charge", "message". */
+  what: string;
+  /** `undefined` members of objects: left out as JSON.stringify does, or refused. */
+  undefinedMembers: "drop" | "refuse";
+  /** Half of a surrogate pair: kept (JSON escapes it exactly), or refused because no vendor hashes it alike. */
+  loneSurrogates: "keep" | "refuse";
+}
+
+const DEPTH_LIMIT = 200;
+
+/**
+ * A deep, frozen copy of `value` that is exactly what reading it back from the log will give. What JSON would
+ * change silently (NaN, Date, bigint, Map, functions, holes) is refused with its path. The copy is what keeps
+ * memory and store from diverging when the caller later changes its own object.
+ */
+export function copyJson(value: unknown, what: string): Json {
+  return copy(value, [], {
+    code: "VALUE_NOT_JSON",
+    what,
+    undefinedMembers: "drop",
+    loneSurrogates: "keep",
+  });
+}
+
+/** The same, without tolerance: for arguments of tools, whose hash must mean the same to everyone. */
+export function copyArgs(value: unknown, what: string): Json {
+  return copy(value, [], {
+    code: "ARGS_NOT_JSON",
+    what,
+    undefinedMembers: "refuse",
+    loneSurrogates: "refuse",
+  });
+}
+
+/** Canonical JSON (RFC 8785) of a value that `copyArgs` accepts: sorted keys, one spelling per number. */
+export function canonicalJson(value: unknown, what = "value"): string {
+  return canonicalize(copyArgs(value, what)) as string;
+}
+
+function copy(value: unknown, path: (string | number)[], strict: Strictness): Json {
+  switch (typeof value) {
+    case "string":
+      if (strict.loneSurrogates === "refuse" && !value.isWellFormed()) {
+        return refuse("has half of a surrogate pair", path, strict);
+      }
+      return value;
+    case "boolean":
+      return value;
+    case "number":
+      if (!Number.isFinite(value)) return refuse(`is ${value}`, path, strict);
+      return Object.is(value, -0) ? 0 : value;
+    case "object":
+      if (value === null) return null;
+      if (path.length >= DEPTH_LIMIT)
+        return refuse(`is nested deeper than ${DEPTH_LIMIT} levels`, path, strict);
+      return Array.isArray(value) ? copyArray(value, path, strict) : copyObject(value, path, strict);
+    case "bigint":
+      return refuse("is a bigint", path, strict);
+    default:
+      return refuse(`is ${typeof value === "undefined" ? "undefined" : `a ${typeof value}`}`, path, strict);
+  }
+}
+
+function copyArray(value: readonly unknown[], path: (string | number)[], strict: Strictness): Json {
+  const result: Json[] = new Array(value.length);
+  for (let index = 0; index < value.length; index++) {
+    path.push(index);
+    result[index] = copy(value[index], path, strict);
+    path.pop();
+  }
+  return Object.freeze(result);
+}
+
+function copyObject(value: object, path: (string | number)[], strict: Strictness): Json {
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) {
+    return refuse(`is a ${value.constructor?.name ?? "object with a prototype"}`, path, strict);
+  }
+  const result: Record<string, Json> = {};
+  for (const key of Reflect.ownKeys(value)) {
+    if (typeof key === "symbol") return refuse("has a symbol as key", path, strict);
+    const member = (value as Record<string, unknown>)[key];
+    if (member === undefined && strict.undefinedMembers === "drop") continue;
+    if (strict.loneSurrogates === "refuse" && !key.isWellFormed()) {
+      return refuse("has a key with half of a surrogate pair", path, strict);
+    }
+    path.push(key);
+    const copied = copy(member, path, strict);
+    path.pop();
+    // A plain assignment to "__proto__" would set the prototype and lose the member.
+    if (key === "__proto__") Object.defineProperty(result, key, { value: copied, enumerable: true });
+    else result[key] = copied;
+  }
+  return Object.freeze(result);
+}
+
+function refuse(problem: string, path: readonly (string | number)[], strict: Strictness): never {
+  const at = formatPath(path);
+  throw new HoldfastError(strict.code, `${strict.what}: ${at} ${problem}, which JSON cannot hold`, {
+    hint: "Pass plain JSON: convert dates to ISO strings, bigints to strings, and leave out what is undefined.",
+    data: { path: at },
+  });
+}
+
+/** `$.items[3].price` */
+export function formatPath(path: readonly PropertyKey[]): string {
+  let text = "$";
+  for (const part of path) {
+    if (typeof part === "number") text += `[${part}]`;
+    else if (/^[A-Za-z_$][\w$]*$/.test(String(part))) text += `.${String(part)}`;
+    else text += `[${JSON.stringify(String(part))}]`;
+  }
+  return text;
+}

@@ -1,0 +1,156 @@
+import { z } from "zod";
+import { HoldfastError } from "./errors.ts";
+import { copyJson, formatPath, type Json } from "./json.ts";
+import { show } from "./names.ts";
+
+/**
+ * Messages and their blocks, told apart by `kind`. The transcript round-trips exactly: what an agent saved is
+ * what the next one reads, down to the spelling of a timestamp.
+ */
+
+export type JsonObject = { readonly [key: string]: Json };
+
+interface BlockBase {
+  /** For integrations: signatures, cache marks, provider data. Kept exactly, never interpreted. */
+  readonly meta?: JsonObject;
+}
+
+export interface TextBlock extends BlockBase {
+  readonly kind: "text";
+  readonly text: string;
+}
+
+export interface ReasoningBlock extends BlockBase {
+  readonly kind: "reasoning";
+  readonly text: string;
+}
+
+export interface ToolCallBlock extends BlockBase {
+  readonly kind: "tool_call";
+  readonly id: string;
+  readonly name: string;
+  readonly args: Json;
+}
+
+export interface ToolResultBlock extends BlockBase {
+  readonly kind: "tool_result";
+  readonly callId: string;
+  readonly content: string | readonly Block[];
+  readonly isError?: boolean;
+}
+
+/** Bytes that live outside the transcript, as an artifact. */
+export interface FileBlock extends BlockBase {
+  readonly kind: "file";
+  readonly artifact: string;
+  readonly mediaType: string;
+  readonly name?: string;
+}
+
+export type Block = TextBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock | FileBlock;
+
+export type MessageRole = "system" | "user" | "assistant" | "tool";
+
+export interface Message {
+  readonly id: string;
+  readonly role: MessageRole;
+  /** ISO 8601, kept as it was spelled. */
+  readonly createdAt: string;
+  readonly blocks: readonly Block[];
+  readonly meta?: JsonObject;
+}
+
+const meta = z.record(z.string(), z.json()).optional();
+const hash = z.string().regex(/^[0-9a-f]{64}$/, "expected the SHA-256 of an artifact in lower-case hex");
+
+/** Call ids come from model providers: any short text without control characters. */
+export const callIdSchema = z
+  .string()
+  .min(1)
+  .max(256)
+  .refine((id) => !/\p{Cc}/u.test(id), "has a control character");
+
+const block: z.ZodType<Block> = z.lazy(() =>
+  z.discriminatedUnion("kind", [
+    z.strictObject({ kind: z.literal("text"), text: z.string(), meta }),
+    z.strictObject({ kind: z.literal("reasoning"), text: z.string(), meta }),
+    z.strictObject({
+      kind: z.literal("tool_call"),
+      id: callIdSchema,
+      name: z.string().min(1),
+      args: z.json(),
+      meta,
+    }),
+    z.strictObject({
+      kind: z.literal("tool_result"),
+      callId: callIdSchema,
+      content: z.union([z.string(), z.array(block)]),
+      isError: z.boolean().optional(),
+      meta,
+    }),
+    z.strictObject({
+      kind: z.literal("file"),
+      artifact: hash,
+      mediaType: z.string().min(1),
+      name: z.string().optional(),
+      meta,
+    }),
+  ]),
+) as z.ZodType<Block>;
+
+export const BLOCK_KINDS = ["text", "reasoning", "tool_call", "tool_result", "file"] as const;
+
+export const messageSchema = z.strictObject({
+  id: z.string().min(1).max(256),
+  role: z.enum(["system", "user", "assistant", "tool"]),
+  createdAt: z.iso.datetime({ offset: true }),
+  blocks: z.array(block),
+  meta,
+}) as unknown as z.ZodType<Message>;
+
+/** A frozen copy of a valid message. An unknown kind of block says so, and which ones there are. */
+export function checkMessage(value: unknown): Message {
+  const copied = copyJson(value, "message");
+  const parsed = messageSchema.safeParse(copied);
+  if (parsed.success) return copied as unknown as Message;
+  const issue = parsed.error.issues[0];
+  const path = issue?.path ?? [];
+  if (path.at(-1) === "kind") {
+    const kind = path.reduce<unknown>((at, key) => (at as never)?.[key], copied);
+    throw new HoldfastError(
+      "BLOCK_UNKNOWN",
+      `message: ${formatPath(path)} is ${show(kind)}, not a kind of block`,
+      {
+        hint: `Use one of ${BLOCK_KINDS.join(", ")}; put what has no place there under the block's meta.`,
+        data: { path: formatPath(path), kind },
+      },
+    );
+  }
+  throw new HoldfastError("INPUT_INVALID", `message: ${formatPath(path)}: ${issue?.message}`, {
+    hint: "Nothing was written. Correct the value at that path and try again.",
+    data: { path: formatPath(path) },
+  });
+}
+
+/** The calls an assistant message asks for, in order. */
+export function toolCalls(message: Message): readonly ToolCallBlock[] {
+  return message.blocks.filter((block) => block.kind === "tool_call");
+}
+
+/** All text of a message, without reasoning. */
+export function messageText(message: Message): string {
+  return message.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
+}
+
+/** Hashes of the artifacts that a message's file blocks refer to, also inside tool results. */
+export function messageArtifacts(message: Message): string[] {
+  const found: string[] = [];
+  const visit = (blocks: readonly Block[]): void => {
+    for (const block of blocks) {
+      if (block.kind === "file") found.push(block.artifact);
+      else if (block.kind === "tool_result" && typeof block.content !== "string") visit(block.content);
+    }
+  };
+  visit(message.blocks);
+  return found;
+}

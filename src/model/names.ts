@@ -1,0 +1,49 @@
+import { HoldfastError } from "./errors.ts";
+
+/**
+ * Names of namespaces, streams and leases. They end up in file names, URLs, SQL and terminal output, so the
+ * alphabet is small, the first character is never a dot or a dash, and the length is bounded.
+ */
+const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+export function isId(value: unknown): value is string {
+  return typeof value === "string" && ID.test(value);
+}
+
+/** Checks one id and returns it. `what` names it in the message: "session id", "namespace". */
+export function checkId(value: unknown, what: string): string {
+  if (isId(value)) return value;
+  throw new HoldfastError("NAME_INVALID", `${what} ${show(value)} is not a valid name`, {
+    hint: "Use 1 to 128 letters, digits, dots, dashes or underscores, beginning with a letter or digit.",
+    data: { what },
+  });
+}
+
+/** `session/alpha`: the kind is open, so that integrations bring their own. */
+export function streamName(kind: string, id: string): string {
+  return `${checkId(kind, "stream kind")}/${checkId(id, `${kind} id`)}`;
+}
+
+export function streamKind(stream: string): string {
+  return stream.slice(0, stream.indexOf("/"));
+}
+
+export function streamId(stream: string): string {
+  return stream.slice(stream.indexOf("/") + 1);
+}
+
+/** `session/alpha` or `goal/checkout/T-001`: ids joined by slashes. */
+export function checkLeaseName(name: string): string {
+  for (const part of name.split("/")) checkId(part, "lease name part");
+  return name;
+}
+
+const SHOWN = 60;
+
+/** A value as it may appear in a message: quoted, on one line, not endless. */
+export function show(value: unknown): string {
+  if (value === undefined) return "(nothing)";
+  const text =
+    typeof value === "string" ? JSON.stringify(value) : String(JSON.stringify(value) ?? typeof value);
+  return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
+}

@@ -1,0 +1,188 @@
+/** How the events of calls change a session. Every step goes through the table of transitions in `call.ts`. */
+
+import {
+  CALL_TRANSITIONS,
+  type Call,
+  type CallAct,
+  type CallError,
+  type CompletedData,
+  type FailedData,
+  type GrantedData,
+  type IssuedData,
+  isOpen,
+  type LostData,
+  type RepeatedData,
+  type VerifiedData,
+  type WaitingData,
+} from "./call.ts";
+import { HoldfastError } from "./errors.ts";
+import type { Place } from "./event.ts";
+import type { SessionState } from "./session-state.ts";
+
+export function issueCall(state: SessionState, data: IssuedData, place: Place): void {
+  const earlier = state.calls.get(data.callId);
+  if (earlier) {
+    move(state, earlier, "issue");
+    earlier.attempt = data.attempt;
+    earlier.issuedAt = place.at;
+    earlier.token = data.token;
+    earlier.verify = null;
+    earlier.granted = false;
+    earlier.lostAt = null;
+  } else {
+    add(state, newCall(data, place), "issue");
+  }
+  state.keys.set(data.key, data.callId);
+  if (data.effect !== "read") state.latestEffect = data.callId;
+}
+
+export function completeCall(state: SessionState, data: CompletedData, place: Place): void {
+  const call = known(state, data.callId);
+  move(state, call, "complete");
+  call.result = data.result;
+  settle(call, data, place);
+}
+
+export function failCall(state: SessionState, data: FailedData, place: Place): void {
+  const earlier = state.calls.get(data.callId);
+  const call = earlier ?? newCall(refusedCall(data), place);
+  if (earlier) move(state, earlier, "fail");
+  else add(state, call, "fail");
+  call.error = data.error as CallError;
+  settle(call, data, place);
+  if (state.keys.get(call.key) === call.id) state.keys.delete(call.key);
+  if (earlier) state.failures.set(call.key, (state.failures.get(call.key) ?? 0) + 1);
+}
+
+export function loseCall(state: SessionState, data: LostData, place: Place): void {
+  const call = known(state, data.callId);
+  move(state, call, "lose");
+  call.why = data.why;
+  call.lostAt = place.at;
+}
+
+export function verifyCall(state: SessionState, data: VerifiedData, place: Place): void {
+  const call = known(state, data.callId);
+  move(state, call, "verify");
+  call.verify = {
+    answer: data.answer,
+    detail: data.detail ?? null,
+    at: place.at,
+    againAt: data.againAt ?? null,
+    count: (call.verify?.count ?? 0) + 1,
+  };
+}
+
+export function waitCall(state: SessionState, data: WaitingData): void {
+  const call = known(state, data.callId);
+  move(state, call, "wait");
+  call.why = data.why;
+}
+
+export function grantCall(state: SessionState, data: GrantedData): void {
+  const call = known(state, data.callId);
+  move(state, call, "grant");
+  call.granted = true;
+  call.by = data.person;
+  call.why = data.why;
+}
+
+export function repeatCall(state: SessionState, data: RepeatedData, place: Place): void {
+  const first = state.calls.get(data.of.callId);
+  const issued = {
+    ...data,
+    scope: "session" as const,
+    vendorKey: first?.vendorKey ?? "",
+    attempt: 1,
+    token: 0,
+  };
+  const call = newCall(issued, place);
+  add(state, call, "repeat");
+  call.repeats = data.of;
+  call.result = data.result ?? first?.result ?? null;
+  call.settledAt = data.since;
+}
+
+function newCall(data: IssuedData, place: Place): Call {
+  return {
+    id: data.callId,
+    messageId: data.messageId,
+    tool: data.tool,
+    effect: data.effect,
+    scope: data.scope,
+    args: data.args as Call["args"],
+    key: data.key,
+    vendorKey: data.vendorKey,
+    status: "issued",
+    attempt: data.attempt,
+    issuedAt: place.at,
+    firstIssuedAt: place.at,
+    seq: place.seq,
+    token: data.token,
+    result: null,
+    error: null,
+    settledBy: null,
+    settledAt: null,
+    why: null,
+    by: null,
+    verify: null,
+    lostAt: null,
+    granted: false,
+    repeats: null,
+  };
+}
+
+/** A call that failed before it could be issued has no key: it held nothing and blocks nothing. */
+function refusedCall(data: FailedData): IssuedData {
+  return {
+    callId: data.callId,
+    messageId: data.messageId ?? null,
+    tool: data.tool ?? "unknown",
+    effect: "read",
+    scope: "call",
+    args: data.args ?? null,
+    key: "",
+    vendorKey: "",
+    attempt: Math.max(1, data.attempt),
+    token: 0,
+  };
+}
+
+function settle(call: Call, data: CompletedData | FailedData, place: Place): void {
+  call.settledBy = data.by;
+  call.settledAt = place.at;
+  call.by = data.person ?? null;
+  if (data.why !== undefined) call.why = data.why;
+}
+
+function known(state: SessionState, callId: string): Call {
+  const call = state.calls.get(callId);
+  if (call) return call;
+  throw illegalCall(callId, "none", "settle");
+}
+
+function add(state: SessionState, call: Call, act: CallAct): void {
+  const next = CALL_TRANSITIONS.none[act];
+  if (!next) throw illegalCall(call.id, "none", act);
+  state.calls.set(call.id, call);
+  enter(state, call, next);
+}
+
+function move(state: SessionState, call: Call, act: CallAct): void {
+  const next = CALL_TRANSITIONS[call.status][act];
+  if (!next) throw illegalCall(call.id, call.status, act);
+  enter(state, call, next);
+}
+
+function enter(state: SessionState, call: Call, status: Call["status"]): void {
+  call.status = status;
+  if (isOpen(status)) state.openCalls.add(call.id);
+  else state.openCalls.delete(call.id);
+}
+
+export function illegalCall(callId: string, status: string, act: CallAct | "settle"): HoldfastError {
+  return new HoldfastError("CALL_TRANSITION", `call ${callId} is ${status}: it cannot ${act}`, {
+    hint: "Reread the session: another process, or a person, settled this call first.",
+    data: { callId, status, act },
+  });
+}

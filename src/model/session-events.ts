@@ -1,0 +1,210 @@
+/** The events of a session: one line each, with version, schema and effect on the state. */
+
+import { z } from "zod";
+import { amountsSchema, changeBudget } from "./budget.ts";
+import {
+  type CallResult,
+  completedSchema,
+  failedSchema,
+  grantedSchema,
+  issuedSchema,
+  lostSchema,
+  repeatedSchema,
+  verifiedSchema,
+  waitingSchema,
+} from "./call.ts";
+import { type EventSpec, event, type Place } from "./event.ts";
+import { type Block, type JsonObject, messageSchema, type ToolResultBlock, toolCalls } from "./message.ts";
+import { planSchema } from "./plan.ts";
+import {
+  completeCall,
+  failCall,
+  grantCall,
+  issueCall,
+  loseCall,
+  repeatCall,
+  verifyCall,
+  waitCall,
+} from "./session-calls.ts";
+import { indexMessages, openCallsOf, SESSION_STATUSES, type SessionState } from "./session-state.ts";
+import { applySegments, segmentSchema } from "./transcript.ts";
+
+const text = z.string();
+const metadata = z.record(text, z.json()) as unknown as z.ZodType<JsonObject>;
+const limits = z.strictObject({
+  usd: z.number().nonnegative().nullable().optional(),
+  tokens: z.number().nonnegative().nullable().optional(),
+  turns: z.number().nonnegative().nullable().optional(),
+});
+
+const described = z.strictObject({
+  title: text.nullable().optional(),
+  scratchpadRoot: text.nullable().optional(),
+  metadata: metadata.optional(),
+  goal: text.nullable().optional(),
+  ttlMs: z.number().positive().nullable().optional(),
+});
+type Described = z.infer<typeof described>;
+
+const parent = z.strictObject({ session: text, callId: text });
+const opened = described.extend({ parent: parent.optional() });
+const forked = z.strictObject({ session: text, version: z.int(), seq: z.int(), live: z.boolean() });
+
+/** A result block, or the id of a settled call whose recorded result becomes one: nothing is stored twice. */
+const results = z.strictObject({
+  id: text.min(1),
+  createdAt: z.iso.datetime({ offset: true }),
+  blocks: z.array(
+    z.union([z.strictObject({ call: text }), z.looseObject({ kind: z.literal("tool_result") })]),
+  ),
+});
+
+/** Wraps every handler: whatever happens to a session, it was touched then. */
+function on<Data>(
+  version: number,
+  schema: z.ZodType<Data>,
+  apply: (state: SessionState, data: Data, place: Place) => void,
+): EventSpec<SessionState, Data> {
+  return event(version, schema, (state: SessionState, data: Data, place: Place) => {
+    apply(state, data, place);
+    state.updatedAt = place.at;
+  });
+}
+
+export const sessionEvents = {
+  "session.opened": on(1, opened, (state, data, { at }) => {
+    state.createdAt = at;
+    describe(state, data);
+    state.parent = data.parent ?? null;
+  }),
+  "session.described": on(1, described, describe),
+  "session.status": on(
+    1,
+    z.strictObject({ status: z.enum(SESSION_STATUSES), why: text.nullable(), by: text.nullable() }),
+    (state, { status, why, by }) => {
+      state.status = status;
+      state.ended = status === "active" ? null : { why, by };
+    },
+  ),
+  "session.forked": on(1, forked, fork),
+  "session.effects": on(1, z.strictObject({ effects: z.enum(["live", "refused"]) }), (state, data) => {
+    state.effects = data.effects;
+  }),
+  "session.taken": on(
+    1,
+    z.strictObject({ owner: text, token: z.int(), host: text, pid: z.int(), from: text.nullable() }),
+    () => undefined,
+  ),
+  message: on(1, z.strictObject({ message: messageSchema }), (state, { message }) => {
+    state.messages.push(message);
+    state.messageIds.add(message.id);
+    for (const call of toolCalls(message)) state.callSlots.add(call.id);
+    state.prompts = state.prompts.filter((prompt) => prompt.id !== message.id);
+  }),
+  results: on(1, results, (state, { id, createdAt, blocks }) => {
+    const resolved = blocks.map((block) =>
+      "call" in block ? resultBlock(state, block.call as string) : block,
+    );
+    state.messages.push({ id, role: "tool", createdAt, blocks: resolved as unknown as Block[] });
+    state.messageIds.add(id);
+  }),
+  "transcript.replaced": on(
+    1,
+    z.strictObject({ segments: z.array(segmentSchema), why: text.optional() }),
+    (state, { segments }) => {
+      state.messages = applySegments(state.messages, segments);
+      Object.assign(state, indexMessages(state.messages));
+    },
+  ),
+  "plan.set": on(1, z.strictObject({ plan: planSchema.nullable() }), (state, { plan }) => {
+    state.plan = plan;
+  }),
+  "budget.limited": on(1, z.strictObject({ limits, by: text.optional() }), (state, data) => {
+    state.budget = changeBudget(state.budget, { act: "limit", limits: data.limits as never });
+  }),
+  "budget.reserved": on(1, z.strictObject({ id: text, amounts: amountsSchema }), (state, { id, amounts }) => {
+    state.budget = changeBudget(state.budget, { act: "reserve", id, amounts });
+  }),
+  "budget.settled": on(
+    1,
+    z.strictObject({ id: text, spent: amountsSchema, lost: z.boolean().optional() }),
+    (state, { id, spent }) => {
+      state.budget = changeBudget(state.budget, { act: "settle", id, spent });
+    },
+  ),
+  "budget.spent": on(1, z.strictObject({ amounts: amountsSchema }), (state, { amounts }) => {
+    state.budget = changeBudget(state.budget, { act: "spend", amounts });
+  }),
+  checkpoint: on(
+    1,
+    z.strictObject({ version: z.int().positive(), label: text.nullable() }),
+    (state, { version, label }, { seq, at }) => {
+      state.version = version;
+      state.checkpoints.set(version, { version, seq, at, label });
+    },
+  ),
+  "checkpoint.deleted": on(1, z.strictObject({ version: z.int().positive() }), (state, { version }) => {
+    state.checkpoints.delete(version);
+  }),
+  "prompt.queued": on(
+    1,
+    z.strictObject({ id: text.min(1), blocks: z.array(z.looseObject({ kind: text })), by: text }),
+    (state, { id, blocks, by }, { at }) => {
+      state.prompts.push({ id, blocks: blocks as unknown as Block[], by, at });
+    },
+  ),
+  "call.issued": on(1, issuedSchema, issueCall),
+  "call.completed": on(1, completedSchema, completeCall),
+  "call.failed": on(1, failedSchema, failCall),
+  "call.lost": on(1, lostSchema, loseCall),
+  "call.verified": on(1, verifiedSchema, verifyCall),
+  "call.waiting": on(1, waitingSchema, waitCall),
+  "call.granted": on(1, grantedSchema, grantCall),
+  "call.repeated": on(1, repeatedSchema, repeatCall),
+} as const;
+
+function describe(state: SessionState, data: Described): void {
+  if (data.title !== undefined) state.title = data.title;
+  if (data.scratchpadRoot !== undefined) state.scratchpadRoot = data.scratchpadRoot;
+  if (data.goal !== undefined) state.goal = data.goal;
+  if (data.ttlMs !== undefined) state.ttlMs = data.ttlMs;
+  if (data.metadata !== undefined) state.metadata = { ...state.metadata, ...data.metadata };
+}
+
+/** What was open at the fork belongs to the parent, which alone may learn how it ended. */
+function fork(state: SessionState, data: z.infer<typeof forked>, place: Place): void {
+  for (const call of openCallsOf(state)) {
+    const error = { message: `belongs to session ${data.session}` };
+    failCall(state, { callId: call.id, attempt: call.attempt, error, by: "fork" }, place);
+  }
+  state.forked = { session: data.session, version: data.version, seq: data.seq };
+  state.effects = data.live ? "live" : "refused";
+  state.status = "active";
+  state.ended = null;
+  state.createdAt = place.at;
+  state.prompts = [];
+}
+
+/** How a settled call reads to the model. A replay says so, and since when. */
+export function resultBlock(state: SessionState, callId: string): ToolResultBlock {
+  const call = state.calls.get(callId);
+  if (!call) return { kind: "tool_result", callId, content: "no record of this call", isError: true };
+  if (call.error) return { kind: "tool_result", callId, content: call.error.message, isError: true };
+  const content = resultText(call.result);
+  if (!call.repeats) return { kind: "tool_result", callId, content };
+  const since = new Date(call.settledAt ?? 0).toISOString();
+  return {
+    kind: "tool_result",
+    callId,
+    content: `[not run again: this repeats call ${call.repeats.callId}, done ${since}] ${content}`,
+    meta: { repeats: call.repeats.callId, since },
+  };
+}
+
+function resultText(result: CallResult | null): string {
+  if (!result) return "";
+  if ("artifact" in result) return `[${result.bytes} bytes, stored as artifact ${result.artifact}]`;
+  return typeof result.value === "string" ? result.value : JSON.stringify(result.value);
+}
+
+export type SessionEvents = typeof sessionEvents;

@@ -1,0 +1,172 @@
+import { type Budget, type BudgetChange, budgetFacet, changeBudget } from "./budget.ts";
+import { CALL_TRANSITIONS, type CallAct, type CallStatus, isOpen } from "./call.ts";
+import type { DraftOf, Event, FacetChange, Place, StreamKind } from "./event.ts";
+import type { Item, StreamFacets } from "./facets.ts";
+import { illegalCall } from "./session-calls.ts";
+import { type SessionEvents, sessionEvents } from "./session-events.ts";
+import { decodeSession, emptySession, encodeSession, type SessionState } from "./session-state.ts";
+
+export type SessionDraft = DraftOf<SessionEvents>;
+
+/** Sessions as a kind of stream. */
+export const sessionKind: StreamKind<SessionState, SessionEvents> = {
+  kind: "session",
+  foldVersion: 1,
+  events: sessionEvents,
+  initial: emptySession,
+  encode: encodeSession,
+  decode: decodeSession,
+  shrinking: ["transcript.replaced"],
+  facets: sessionFacets,
+};
+
+/**
+ * Looks one write ahead of the state, without touching it. A transition that the fold would refuse is refused here
+ * already, before anything is durable.
+ */
+function sessionFacets(state: SessionState, events: readonly Event[], firstSeq: number): FacetChange {
+  const outlook = new Outlook(state);
+  events.forEach((each, index) => {
+    outlook.see(each as Event & SessionDraft, { seq: firstSeq + index, at: each.at });
+  });
+  return outlook.change();
+}
+
+/** Which act on a call each event stands for; an item's status follows from the same table as the fold's. */
+const CALL_ACTS = {
+  "call.issued": "issue",
+  "call.completed": "complete",
+  "call.failed": "fail",
+  "call.lost": "lose",
+  "call.verified": "verify",
+  "call.waiting": "wait",
+  "call.granted": "grant",
+  "call.repeated": "repeat",
+} as const satisfies {
+  [Type in SessionDraft["type"] as Type extends `call.${string}` ? Type : never]: CallAct;
+};
+
+type CallDraft = Extract<SessionDraft, { type: keyof typeof CALL_ACTS }>;
+
+type Facets = { -readonly [Key in keyof StreamFacets]: StreamFacets[Key] };
+
+class Outlook {
+  private readonly state: SessionState;
+  private readonly items = new Map<string, Item>();
+  private readonly statuses = new Map<string, CallStatus>();
+  private facets: Facets = {};
+  private budget: Budget;
+  private open: number;
+  private ttlMs: number | null;
+  private lastAt = 0;
+
+  constructor(state: SessionState) {
+    this.state = state;
+    this.budget = state.budget;
+    this.open = state.openCalls.size;
+    this.ttlMs = state.ttlMs;
+  }
+
+  see(draft: SessionDraft, place: Place): void {
+    this.lastAt = place.at;
+    const change = budgetChange(draft);
+    if (change) this.budget = changeBudget(this.budget, change);
+    if (draft.type in CALL_ACTS) this.seeCall(draft as CallDraft, place);
+    if (draft.type.startsWith("session.")) this.seeIdentity(draft);
+    if (draft.type === "checkpoint") this.seeCheckpoint(draft.data, place);
+    if (draft.type === "checkpoint.deleted") {
+      this.item("checkpoint", String(draft.data.version), { status: "deleted" });
+    }
+  }
+
+  change(): FacetChange {
+    if (this.budget !== this.state.budget) this.facets.budget = budgetFacet(this.budget);
+    if (this.open !== this.state.openCalls.size) this.facets.openCalls = this.open;
+    if (this.ttlMs !== null) this.facets.expiresAt = this.lastAt + this.ttlMs;
+    return { facets: this.facets, items: [...this.items.values()] };
+  }
+
+  private seeIdentity(draft: SessionDraft): void {
+    switch (draft.type) {
+      case "session.opened":
+        this.facets.status = "active";
+        this.seeDescription(draft.data);
+        break;
+      case "session.described":
+        this.seeDescription(draft.data);
+        break;
+      case "session.status":
+        this.facets.status = draft.data.status;
+        break;
+      case "session.forked": {
+        const { title, goal } = this.state;
+        const budget = budgetFacet(this.budget);
+        this.facets = { status: "active", title, goal, budget, openCalls: 0 };
+        this.open = 0;
+        break;
+      }
+      default:
+    }
+  }
+
+  private seeDescription(data: Extract<SessionDraft, { type: "session.described" }>["data"]): void {
+    if (data.title !== undefined) this.facets.title = data.title;
+    if (data.goal !== undefined) this.facets.goal = data.goal;
+    if (data.ttlMs === undefined) return;
+    this.ttlMs = data.ttlMs;
+    if (this.ttlMs === null) this.facets.expiresAt = null;
+  }
+
+  private seeCheckpoint(data: { version: number; label: string | null }, { seq, at }: Place): void {
+    const name = data.label === null ? {} : { name: data.label };
+    this.item("checkpoint", String(data.version), { seq, status: "kept", at, doneAt: at, ...name });
+  }
+
+  private seeCall(draft: CallDraft, { seq, at }: Place): void {
+    const id = draft.data.callId;
+    const before = this.statuses.get(id) ?? this.state.calls.get(id)?.status ?? "none";
+    const transitions: Partial<Record<CallAct, CallStatus>> = CALL_TRANSITIONS[before];
+    const status = transitions[CALL_ACTS[draft.type]];
+    if (!status) throw illegalCall(id, before, CALL_ACTS[draft.type]);
+    this.statuses.set(id, status);
+    this.open += Number(isOpen(status)) - Number(before !== "none" && isOpen(before));
+    this.item("call", id, {
+      status,
+      ...(before === "none" && { seq, at, ...callIdentity(draft) }),
+      ...(isOpen(status) ? { doneAt: null } : { doneAt: at, endSeq: seq }),
+    });
+  }
+
+  private item(kind: string, id: string, fields: Omit<Item, "kind" | "id">): void {
+    const name = `${kind} ${id}`;
+    this.items.set(name, { ...this.items.get(name), ...fields, kind, id });
+  }
+}
+
+function callIdentity(draft: CallDraft): { name: string; key: string } {
+  switch (draft.type) {
+    case "call.issued":
+      return { name: draft.data.tool, key: draft.data.vendorKey };
+    case "call.repeated":
+      return { name: draft.data.tool, key: draft.data.key };
+    case "call.failed":
+      return { name: draft.data.tool ?? "unknown", key: "" };
+    default:
+      return { name: "unknown", key: "" };
+  }
+}
+
+function budgetChange(draft: SessionDraft): BudgetChange | null {
+  switch (draft.type) {
+    case "budget.limited":
+      return { act: "limit", limits: draft.data.limits };
+    case "budget.reserved":
+      return { act: "reserve", ...draft.data };
+    case "budget.settled":
+      return { act: "settle", id: draft.data.id, spent: draft.data.spent };
+    case "budget.spent":
+      return { act: "spend", amounts: draft.data.amounts };
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,150 @@
+import { type Budget, NO_BUDGET } from "./budget.ts";
+import { type Call, isOpen } from "./call.ts";
+import type { Json } from "./json.ts";
+import { type Block, type JsonObject, type Message, toolCalls } from "./message.ts";
+import type { Plan } from "./plan.ts";
+
+export const SESSION_STATUSES = ["active", "completed", "failed", "cancelled"] as const;
+export type SessionStatus = (typeof SESSION_STATUSES)[number];
+
+/** A numbered version of a session: a position in its stream, not a copy. */
+export interface Checkpoint {
+  readonly version: number;
+  readonly seq: number;
+  readonly at: number;
+  readonly label: string | null;
+}
+
+export interface QueuedPrompt {
+  readonly id: string;
+  readonly blocks: readonly Block[];
+  readonly by: string;
+  readonly at: number;
+}
+
+export interface Forked {
+  readonly session: string;
+  readonly version: number;
+  readonly seq: number;
+}
+
+/** Everything that a session's log says, as of one position. */
+export interface SessionState {
+  status: SessionStatus;
+  /** Why it ended, and who said so. */
+  ended: { readonly why: string | null; readonly by: string | null } | null;
+  createdAt: number;
+  updatedAt: number;
+  title: string | null;
+  scratchpadRoot: string | null;
+  metadata: JsonObject;
+  goal: string | null;
+  ttlMs: number | null;
+  /** Of a sub-agent: the call that started it. */
+  parent: { readonly session: string; readonly callId: string } | null;
+  forked: Forked | null;
+  /** A fork starts no effects before somebody has said `live`. */
+  effects: "live" | "refused";
+  messages: Message[];
+  /** Of `messages`: the same id is appended once. */
+  messageIds: Set<string>;
+  /** Ids of all calls that messages ask for, issued or not. */
+  callSlots: Set<string>;
+  plan: Plan | null;
+  budget: Budget;
+  /** The last version number given; numbers are not reused. */
+  version: number;
+  checkpoints: Map<number, Checkpoint>;
+  calls: Map<string, Call>;
+  /** Ids of calls without an outcome, in the order of their issue. */
+  openCalls: Set<string>;
+  /** Which call holds a key in this session; a definite failure lets go of it. */
+  keys: Map<string, string>;
+  /** How often a key failed definitely: the key handed to the vendor changes with it. */
+  failures: Map<string, number>;
+  /** The latest issued call that is not a read: a `write` is replayed only while it is that one. */
+  latestEffect: string | null;
+  prompts: QueuedPrompt[];
+}
+
+export function emptySession(): SessionState {
+  return {
+    status: "active",
+    ended: null,
+    createdAt: 0,
+    updatedAt: 0,
+    title: null,
+    scratchpadRoot: null,
+    metadata: {},
+    goal: null,
+    ttlMs: null,
+    parent: null,
+    forked: null,
+    effects: "live",
+    messages: [],
+    messageIds: new Set(),
+    callSlots: new Set(),
+    plan: null,
+    budget: NO_BUDGET,
+    version: 0,
+    checkpoints: new Map(),
+    calls: new Map(),
+    openCalls: new Set(),
+    keys: new Map(),
+    failures: new Map(),
+    latestEffect: null,
+    prompts: [],
+  };
+}
+
+/** Maps become lists of entries, so that a snapshot is plain JSON and no key can collide with a prototype. */
+export function encodeSession(state: SessionState): Json {
+  const { messageIds: _ids, callSlots: _slots, ...rest } = state;
+  return {
+    ...rest,
+    checkpoints: [...state.checkpoints.values()],
+    calls: [...state.calls.values()],
+    openCalls: [...state.openCalls],
+    keys: [...state.keys],
+    failures: [...state.failures],
+  } as unknown as Json;
+}
+
+export function decodeSession(json: Json): SessionState {
+  const stored = json as unknown as Omit<
+    SessionState,
+    "messageIds" | "callSlots" | "checkpoints" | "calls" | "openCalls" | "keys" | "failures"
+  > & {
+    checkpoints: Checkpoint[];
+    calls: Call[];
+    openCalls: string[];
+    keys: [string, string][];
+    failures: [string, number][];
+  };
+  return {
+    ...stored,
+    ...indexMessages(stored.messages),
+    checkpoints: new Map(stored.checkpoints.map((checkpoint) => [checkpoint.version, checkpoint])),
+    calls: new Map(stored.calls.map((call) => [call.id, call])),
+    openCalls: new Set(stored.openCalls),
+    keys: new Map(stored.keys),
+    failures: new Map(stored.failures),
+  };
+}
+
+/** What can be said of the transcript as a whole; rebuilt rather than stored. */
+export function indexMessages(messages: readonly Message[]): Pick<SessionState, "messageIds" | "callSlots"> {
+  const messageIds = new Set(messages.map((message) => message.id));
+  const callSlots = new Set(messages.flatMap((message) => toolCalls(message).map((call) => call.id)));
+  return { messageIds, callSlots };
+}
+
+/** Calls without an outcome, oldest first. */
+export function openCallsOf(state: SessionState): Call[] {
+  const open: Call[] = [];
+  for (const id of state.openCalls) {
+    const call = state.calls.get(id);
+    if (call && isOpen(call.status)) open.push(call);
+  }
+  return open;
+}

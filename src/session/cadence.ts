@@ -1,0 +1,34 @@
+import type { Draft, SessionState } from "../model/index.ts";
+import { checkpointDraft } from "./drafts.ts";
+
+/**
+ * When a version gets its number. Nothing depends on it for safety: every message and every call is durable anyway;
+ * a checkpoint is a place to come back to, compare with and fork from.
+ */
+export type CadenceOption = "turn" | "call" | { readonly turns: number } | { readonly seconds: number };
+
+export class Cadence {
+  private readonly option: CadenceOption;
+  private readonly now: () => number;
+
+  constructor(option: CadenceOption, now: () => number) {
+    this.option = option;
+    this.now = now;
+  }
+
+  afterTurn(state: SessionState): readonly Draft[] {
+    return this.isDue(state) ? [checkpointDraft(state, true)] : [];
+  }
+
+  afterCall(state: SessionState): readonly Draft[] {
+    return this.option === "call" ? [checkpointDraft(state, true)] : [];
+  }
+
+  private isDue(state: SessionState): boolean {
+    if (this.option === "turn" || this.option === "call") return true;
+    const last = state.checkpoints.get(state.version);
+    if ("seconds" in this.option) return !last || this.now() - last.at >= this.option.seconds * 1000;
+    const turns = state.messages.filter((message) => message.role === "assistant").length;
+    return turns % this.option.turns === 0;
+  }
+}

@@ -1,0 +1,127 @@
+/** Calls from outside: the queue of those that wait for a person, and that person's answers. */
+
+import type { Journal } from "../journal/index.ts";
+import {
+  type Call,
+  copyJson,
+  type Draft,
+  HoldfastError,
+  isOpen,
+  type Json,
+  type SessionState,
+  sessionKind,
+  streamId,
+} from "../model/index.ts";
+import type { Spoken } from "./sessions.ts";
+import { noSession } from "./versions.ts";
+
+export interface OpenCall {
+  readonly session: string;
+  readonly callId: string;
+  readonly tool: string;
+  readonly status: string;
+  readonly key: string | null;
+  readonly issuedAt: Date;
+}
+
+export type Answer =
+  /** It happened; `result` is what the tool would have returned. */
+  | { readonly outcome: "landed"; readonly result?: unknown }
+  /** It did not happen and cannot any more: the next run tries once more. */
+  | { readonly outcome: "retry" }
+  /** It did not happen: the agent is told and decides. */
+  | { readonly outcome: "failed" };
+
+export class CallDesk {
+  private readonly journal: Journal;
+
+  constructor(journal: Journal) {
+    this.journal = journal;
+  }
+
+  /** Calls without an outcome over all sessions, oldest first. */
+  async list(
+    options: { limit?: number; cursor?: string } = {},
+  ): Promise<{ calls: OpenCall[]; cursor: string | null }> {
+    const { limit = 50, ...rest } = options;
+    const page = await this.journal.list<"items">({ of: "items", kind: "call", open: true, limit, ...rest });
+    const calls = page.rows.map((row) => ({
+      session: streamId(row.stream),
+      callId: row.id,
+      tool: row.name ?? "unknown",
+      status: row.status ?? "unknown",
+      key: row.key,
+      issuedAt: new Date(row.at ?? 0),
+    }));
+    return { calls, cursor: page.cursor };
+  }
+
+  /** Settles a waiting call. Who said it and why is recorded with it. The call's session goes on at its next run. */
+  async resolve(
+    call: string | { readonly session: string; readonly callId: string },
+    answer: Answer & { readonly by: string; readonly why: string },
+  ): Promise<void> {
+    const { session, callId } = typeof call === "string" ? await this.find(call) : call;
+    const log = await this.journal.open(sessionKind, session);
+    if (!log.exists) throw noSession(session, this.journal.store.address);
+    await log.commit((state) => {
+      const current = waitingCall(state, session, callId);
+      const releases =
+        answer.outcome === "failed" && current.scope === "global" ? { releases: [current.key] } : {};
+      return { events: [answerDraft(current, answer)], result: undefined, ...releases };
+    });
+  }
+
+  private async find(callId: string): Promise<{ session: string; callId: string }> {
+    let cursor: string | undefined;
+    const found: OpenCall[] = [];
+    do {
+      const page = await this.list({ limit: 500, ...(cursor !== undefined && { cursor }) });
+      found.push(...page.calls.filter((each) => each.callId === callId));
+      cursor = page.cursor ?? undefined;
+    } while (cursor !== undefined);
+    const [first, second] = found;
+    if (first && !second) return first;
+    const problem = second
+      ? `is open in several sessions: ${found.map((each) => each.session).join(", ")}`
+      : "is not open";
+    throw new HoldfastError("CALL_NOT_FOUND", `call ${callId} ${problem}`, {
+      hint: second ? "Say which session you mean." : "List the open calls; it may have been settled already.",
+    });
+  }
+}
+
+function waitingCall(state: SessionState, session: string, callId: string): Call {
+  const call = state.calls.get(callId);
+  if (call?.status === "waiting") return call;
+  const known = call ? `is ${call.status}` : "is not in its log";
+  const hint =
+    call && isOpen(call.status)
+      ? "Its session is still finding out by itself. Answer once it waits for a person, or cancel the session."
+      : "Nothing is left to decide.";
+  throw new HoldfastError(
+    "CALL_NOT_WAITING",
+    `call ${callId} of session ${session} ${known}: it waits for nobody`,
+    { hint },
+  );
+}
+
+function answerDraft(call: Call, answer: Answer & Spoken & { why: string }): Draft {
+  const { id: callId, attempt } = call;
+  const { by: person, why } = answer;
+  switch (answer.outcome) {
+    case "landed": {
+      const value: Json = answer.result === undefined ? null : copyJson(answer.result, "result");
+      return {
+        type: "call.completed",
+        data: { callId, attempt, result: { value }, by: "person", person, why },
+      };
+    }
+    case "failed": {
+      const error = { message: `${person} says that it did not happen: ${why}` };
+      return { type: "call.failed", data: { callId, attempt, error, by: "person", person, why } };
+    }
+    case "retry":
+      return { type: "call.granted", data: { callId, person, why } };
+  }
+}

@@ -1,0 +1,13 @@
+export type { CadenceOption } from "./cadence.ts";
+export { type Answer, CallDesk, type OpenCall } from "./call-desk.ts";
+export { childId } from "./children.ts";
+export type { DirectCall, DirectOutcome } from "./direct-call.ts";
+export type { MessageInput } from "./message-input.ts";
+export type { Model, ModelRequest, ModelResponse, ToolDescription } from "./model.ts";
+export { openSession, type SessionOptions } from "./opening.ts";
+export type { Resumed } from "./owned-session.ts";
+export type { PromptInput } from "./prompt.ts";
+export type { RunOptions, RunProgress, RunResult, WaitingCall } from "./run.ts";
+export { Session } from "./session.ts";
+export { type SessionDetail, type SessionSummary, Sessions, type Spoken } from "./sessions.ts";
+export type { ForkReport, SessionVersion } from "./versions.ts";

@@ -1,0 +1,22 @@
+import { type Block, checkMessage, type JsonObject, type Message, type MessageRole } from "../model/index.ts";
+
+/** A message as people write it: text is enough; id and time are given where they are missing. */
+export interface MessageInput {
+  readonly id?: string;
+  readonly role: MessageRole;
+  readonly createdAt?: string;
+  readonly text?: string;
+  readonly blocks?: readonly Block[];
+  readonly meta?: JsonObject;
+}
+
+export function readMessage(input: MessageInput, now: number, newId: () => string): Message {
+  const { text, blocks, id, createdAt, ...rest } = input;
+  const textBlocks: Block[] = text === undefined ? [] : [{ kind: "text", text }];
+  return checkMessage({
+    ...rest,
+    id: id ?? newId(),
+    createdAt: createdAt ?? new Date(now).toISOString(),
+    blocks: [...textBlocks, ...(blocks ?? [])],
+  });
+}

@@ -1,0 +1,49 @@
+import type { Amounts, Block, Json, JsonObject, Message } from "../model/index.ts";
+
+/** A tool as a model needs to see it. */
+export interface ToolDescription {
+  readonly name: string;
+  readonly description: string;
+  readonly inputJsonSchema: Json | null;
+}
+
+export interface ModelRequest {
+  readonly system: string | null;
+  readonly messages: readonly Message[];
+  readonly tools: readonly ToolDescription[];
+  /** Aborts when the run is stopped, the session is cancelled, or another process takes over. */
+  readonly signal: AbortSignal;
+  /** Shows a part of the answer before it is whole. Partials are never stored. */
+  partial(part: { readonly text?: string; readonly reasoning?: string }): void;
+}
+
+export interface ModelResponse {
+  /** The answer: blocks, or just text. */
+  readonly message:
+    | { readonly blocks: readonly Block[]; readonly meta?: JsonObject }
+    | { readonly text: string };
+  readonly usage?: Amounts;
+}
+
+/** Any model is one function. Throw an error with `retryable: true` to have it asked again. */
+export type Model = (request: ModelRequest) => Promise<ModelResponse>;
+
+const RETRYABLE_STATUS = new Set([408, 409, 425, 429, 500, 502, 503, 504, 529]);
+const RETRYABLE_CODES = new Set([
+  "ECONNRESET",
+  "ECONNREFUSED",
+  "ETIMEDOUT",
+  "EPIPE",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+]);
+
+/** A model call has no effect on the world, so a doubtful one is simply made again. */
+export function isRetryable(error: unknown): boolean {
+  if (typeof error !== "object" || error === null) return false;
+  const { retryable, isRetryable: flag, status, statusCode, code, cause } = error as Record<string, unknown>;
+  if (typeof retryable === "boolean") return retryable;
+  if (typeof flag === "boolean") return flag;
+  if (RETRYABLE_STATUS.has(Number(status ?? statusCode))) return true;
+  return RETRYABLE_CODES.has(String(code)) || (cause !== undefined && isRetryable(cause));
+}

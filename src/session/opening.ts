@@ -1,0 +1,159 @@
+/**
+ * Taking a session: lease, log, and what the last owner left.
+ *
+ *     take the lease ──▶ fold ──▶ one commit: who took it, calls that were under way become unknown,
+ *                                 reservations of model calls that never came back count as spent
+ *
+ * A crash before that commit leaves everything as it was, for the next one to do. A crash after it leaves unknown
+ * calls that are already marked. Nothing is settled here: that needs the tools, and comes with `run` or `settle`.
+ */
+
+import { failpoint } from "../failpoint.ts";
+import { type Journal, Lease, OwnedLog } from "../journal/index.ts";
+import {
+  type Draft,
+  HoldfastError,
+  type JsonObject,
+  openCallsOf,
+  type SessionState,
+  sessionKind,
+  streamName,
+} from "../model/index.ts";
+import type { Holder, LeaseRow } from "../store.ts";
+import type { Resumed } from "./owned-session.ts";
+import { Session } from "./session.ts";
+
+export const DEFAULT_TTL_MS = 72 * 3_600_000;
+
+export interface SessionOptions {
+  readonly title?: string;
+  readonly scratchpadRoot?: string;
+  readonly metadata?: JsonObject;
+  /** The goal this session works on. */
+  readonly goal?: string;
+  /** After this long without a change the session counts as stale; null for never. 72 hours unless set. */
+  readonly ttlMs?: number | null;
+  /** Say `use` to continue a stale session all the same. */
+  readonly stale?: "refuse" | "use";
+  /** What to do while another process holds it: wait up to one lease (default), or throw at once. */
+  readonly ifHeld?: "wait" | "throw";
+  /** Who we are, for others' messages. */
+  readonly label?: string;
+  readonly signal?: AbortSignal;
+  /** For sub-agents: the call that this session serves. */
+  readonly parent?: { readonly session: string; readonly callId: string };
+}
+
+export async function openSession(
+  journal: Journal,
+  id: string,
+  options: SessionOptions,
+  onClose: (session: Session) => void,
+): Promise<Session> {
+  const stream = streamName("session", id);
+  const label = options.label ?? `${process.title || "node"} ${process.pid}`;
+  const waitMs = options.ifHeld === "throw" ? 0 : journal.leases.ttlMs + 1_000;
+  const taken = await journal.leases.take(stream, journal.newId(), {
+    label,
+    waitMs,
+    ...(options.signal && { signal: options.signal }),
+  });
+  if (!(taken instanceof Lease)) throw held(id, taken);
+  failpoint("session.taken");
+  try {
+    const log = await journal.open(sessionKind, id);
+    const own = new OwnedLog(log, taken);
+    const existed = log.exists;
+    if (existed) refuseStale(id, log.state, journal.now(), options);
+    const resumed = existed ? resumedFrom(log.state, taken.from) : null;
+    await own.write((state, head) => ({
+      events: openingEvents(state, head.seq > 0, taken, options),
+      result: undefined,
+    }));
+    failpoint("session.opened");
+    const session: Session = new Session(id, own, journal, resumed, () => onClose(session));
+    return session;
+  } catch (error) {
+    await taken.release();
+    throw error;
+  }
+}
+
+function openingEvents(state: SessionState, exists: boolean, lease: Lease, options: SessionOptions): Draft[] {
+  const { title, scratchpadRoot, metadata, goal, parent } = options;
+  const described = { ...pick({ title, scratchpadRoot, metadata, goal }) };
+  const { label, host, pid } = lease.holder;
+  const who = {
+    owner: label,
+    token: lease.token,
+    host,
+    pid,
+    from: lease.from ? holderText(lease.from) : null,
+  };
+  if (!exists) {
+    const ttlMs = options.ttlMs === undefined ? DEFAULT_TTL_MS : options.ttlMs;
+    return [
+      { type: "session.opened", data: { ...described, ttlMs, ...pick({ parent }) } },
+      { type: "session.taken", data: who },
+    ];
+  }
+  const events: Draft[] = [{ type: "session.taken", data: who }];
+  const changed = { ...described, ...pick({ ttlMs: options.ttlMs }) };
+  if (Object.keys(changed).length > 0) events.push({ type: "session.described", data: changed });
+  for (const call of openCallsOf(state)) {
+    if (call.status !== "issued") continue;
+    const why = "the process that ran it is gone";
+    events.push({ type: "call.lost", data: { callId: call.id, attempt: call.attempt, why } });
+  }
+  for (const [id, amounts] of Object.entries(state.budget.reserved)) {
+    events.push({ type: "budget.settled", data: { id, spent: amounts, lost: true } });
+  }
+  return events;
+}
+
+function resumedFrom(state: SessionState, from: Holder | null): Resumed {
+  return {
+    version: state.version,
+    messages: state.messages.length,
+    from: from ? holderText(from) : null,
+    interrupted: openCallsOf(state).map((call) => call.id),
+    settled: [],
+    replayed: [],
+  };
+}
+
+function refuseStale(id: string, state: SessionState, now: number, options: SessionOptions): void {
+  const ttlMs = options.ttlMs === undefined ? state.ttlMs : options.ttlMs;
+  const ageMs = now - state.updatedAt;
+  if (ttlMs === null || ageMs <= ttlMs || options.stale === "use") return;
+  throw new HoldfastError("STATE_STALE", `session ${id} was last changed ${ageText(ageMs)} ago`, {
+    hint: 'Look at what it says before you go on: pass stale: "use" to continue it, or start a new session.',
+    data: { session: id, ageMs, ttlMs },
+  });
+}
+
+export function ageText(ms: number): string {
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} days`;
+}
+
+function holderText(holder: Holder): string {
+  return `${holder.label} (${holder.host}, pid ${holder.pid})`;
+}
+
+function held(id: string, lease: LeaseRow): HoldfastError {
+  const who = lease.holder ? holderText(lease.holder) : "another process";
+  const seconds = Math.max(1, Math.ceil(lease.remainingMs / 1000));
+  return new HoldfastError("SESSION_HELD", `session ${id} is held by ${who}`, {
+    hint: `It can be taken over in ${seconds} s unless it is renewed. Wait, stop that process, or cancel the session.`,
+    data: { session: id, holder: lease.holder, remainingMs: lease.remainingMs, token: lease.token },
+  });
+}
+
+function pick<Fields extends object>(
+  fields: Fields,
+): { [Key in keyof Fields]?: Exclude<Fields[Key], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}

@@ -1,0 +1,254 @@
+import { failpoint } from "../failpoint.ts";
+import type { Journal, OwnedLog } from "../journal/index.ts";
+import { type CallProgress, type Finishing, Ledger, type LedgerContext, type Tool } from "../ledger/index.ts";
+import {
+  type Budget,
+  type Call,
+  type Checkpoint,
+  checkMessage,
+  type Draft,
+  HoldfastError,
+  type JsonObject,
+  type Message,
+  messageArtifacts,
+  openCallsOf,
+  type Plan,
+  type QueuedPrompt,
+  type SessionState,
+  type SessionStatus,
+  toolCalls,
+} from "../model/index.ts";
+import { checkpointDraft, mustNotBeCancelled, reactivate } from "./drafts.ts";
+import { type MessageInput, readMessage } from "./message-input.ts";
+
+/** What an earlier process left, and what became of it. */
+export interface Resumed {
+  /** The last version before this process came. */
+  readonly version: number;
+  readonly messages: number;
+  /** Who had the session and did not let go of it, if anyone: crashed, or taken over from. */
+  readonly from: string | null;
+  /** Calls that were under way, by what they came to. Filled as tools settle them. */
+  readonly interrupted: readonly string[];
+  readonly settled: string[];
+  readonly replayed: string[];
+}
+
+/** The owner's handle, as far as the loop and the ledger need it. */
+export class OwnedSession {
+  readonly id: string;
+  /** Null for a new session. */
+  readonly resumed: Resumed | null;
+  /** For the parts of the session layer; not part of what users call. */
+  readonly internals: { readonly own: OwnedLog<SessionState>; readonly journal: Journal };
+  private readonly running = new Map<string, Promise<unknown>>();
+  private readonly onClose: () => void;
+  private closed = false;
+
+  constructor(
+    id: string,
+    own: OwnedLog<SessionState>,
+    journal: Journal,
+    resumed: Resumed | null,
+    onClose: () => void,
+  ) {
+    this.id = id;
+    this.internals = { own, journal };
+    this.resumed = resumed;
+    this.onClose = onClose;
+  }
+
+  protected get state(): SessionState {
+    return this.internals.own.state;
+  }
+
+  get status(): SessionStatus {
+    return this.state.status;
+  }
+
+  get createdAt(): Date {
+    return new Date(this.state.createdAt);
+  }
+
+  get updatedAt(): Date {
+    return new Date(this.state.updatedAt);
+  }
+
+  get title(): string | null {
+    return this.state.title;
+  }
+
+  get scratchpadRoot(): string | null {
+    return this.state.scratchpadRoot;
+  }
+
+  get metadata(): JsonObject {
+    return this.state.metadata;
+  }
+
+  get goal(): string | null {
+    return this.state.goal;
+  }
+
+  /** The transcript. Its messages are frozen: what you hold is what is stored. */
+  get messages(): readonly Message[] {
+    return this.state.messages;
+  }
+
+  get plan(): Plan | null {
+    return this.state.plan;
+  }
+
+  get budget(): Budget {
+    return this.state.budget;
+  }
+
+  /** The number of the latest checkpoint. */
+  get version(): number {
+    return this.state.version;
+  }
+
+  get openCalls(): readonly Call[] {
+    return openCallsOf(this.state);
+  }
+
+  /** Prompts that others have queued and that are not part of the transcript yet. */
+  get prompts(): readonly QueuedPrompt[] {
+    return this.state.prompts;
+  }
+
+  /** The assistant message whose calls do not all have results yet: a resumed loop continues with it. */
+  get unfinished(): Message | null {
+    const last = this.state.messages.at(-1);
+    return last?.role === "assistant" && toolCalls(last).length > 0 ? last : null;
+  }
+
+  /** Checkpoints that were not deleted, oldest first. */
+  get versions(): readonly Checkpoint[] {
+    return [...this.state.checkpoints.values()];
+  }
+
+  /** Aborts when another process has taken this session over. */
+  get lost(): AbortSignal {
+    return this.internals.own.lease.lost;
+  }
+
+  /**
+   * Appends one message, or several in one commit. A message whose id is there already is not appended again, so a
+   * program that was killed can simply be run again.
+   */
+  async append(input: MessageInput, options?: { checkpoint?: boolean | string }): Promise<Message>;
+  async append(
+    input: readonly MessageInput[],
+    options?: { checkpoint?: boolean | string },
+  ): Promise<Message[]>;
+  async append(
+    input: MessageInput | readonly MessageInput[],
+    options: { checkpoint?: boolean | string } = {},
+  ): Promise<Message | Message[]> {
+    const now = this.internals.journal.now();
+    const inputs = Array.isArray(input) ? input : [input as MessageInput];
+    const messages = inputs.map((each) => readMessage(each, now, () => this.internals.journal.newId()));
+    await this.write((state) => {
+      const fresh = messages.filter((message) => !state.messageIds.has(message.id));
+      const events: Draft[] = fresh.map((message) => ({ type: "message", data: { message } }));
+      if (events.length > 0 && options.checkpoint) events.push(checkpointDraft(state, options.checkpoint));
+      return {
+        events: reactivate(state, events),
+        result: undefined,
+        artifacts: fresh.flatMap(messageArtifacts),
+      };
+    });
+    failpoint("message.appended");
+    const stored = messages.map((message) => this.findMessage(message.id) ?? message);
+    return Array.isArray(input) ? stored : (stored[0] as Message);
+  }
+
+  /** Takes in what others appended: answers, prompts, a cancellation. */
+  async refresh(): Promise<void> {
+    await this.internals.own.log.refresh();
+  }
+
+  /** Lets go of the session, so that another process may take it at once. */
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    this.onClose();
+    await this.internals.own.lease.release();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** For the session layer: a ledger over this session with these tools. */
+  ledger(
+    tools: readonly Tool[],
+    options: {
+      parallel?: number;
+      signal?: AbortSignal;
+      patienceMs?: number;
+      perCall?: Finishing;
+      on?: (progress: CallProgress) => void;
+    },
+  ): Ledger {
+    const stop = options.signal ? AbortSignal.any([this.lost, options.signal]) : this.lost;
+    const context: LedgerContext = {
+      own: this.internals.own,
+      journal: this.internals.journal,
+      session: this.id,
+      tools: toolTable(tools),
+      stop,
+      running: this.running,
+      patienceMs: options.patienceMs ?? 10_000,
+      on: options.on ?? (() => undefined),
+    };
+    return new Ledger(context, options.parallel ?? 8, options.perCall);
+  }
+
+  /** For the session layer: appends events as the owner. */
+  write<Result>(
+    decide: (state: SessionState) => {
+      events: readonly Draft[];
+      result: Result;
+      artifacts?: readonly string[];
+    },
+  ): Promise<Result> {
+    this.mustBeOpen();
+    return this.internals.own.write((state) => {
+      mustNotBeCancelled(this.id, state);
+      return decide(state);
+    });
+  }
+
+  private findMessage(id: string): Message | undefined {
+    return this.state.messages.findLast((message) => message.id === id);
+  }
+
+  /** Messages that we handed out are frozen and valid; others are checked. */
+  protected knownMessage(value: unknown): Message {
+    const id = (value as Message | null)?.id;
+    const known = typeof id === "string" && this.state.messageIds.has(id) ? this.findMessage(id) : undefined;
+    return known === value ? (value as Message) : checkMessage(value);
+  }
+
+  protected mustBeOpen(): void {
+    if (!this.closed) return;
+    throw new HoldfastError("SESSION_CLOSED", `session ${this.id} was closed by this program`, {
+      hint: "Open it again with holdfast.session().",
+    });
+  }
+}
+
+function toolTable(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
+  const table = new Map<string, Tool>();
+  for (const tool of tools) {
+    if (table.has(tool.name)) {
+      throw new HoldfastError("INPUT_INVALID", `two tools are called ${JSON.stringify(tool.name)}`, {
+        hint: "Give every tool a name of its own: open calls are settled by name.",
+      });
+    }
+    table.set(tool.name, tool);
+  }
+  return table;
+}

@@ -1,0 +1,408 @@
+/**
+ * The agent loop.
+ *
+ *     settle what was interrupted ──▶ take the prompt in ──▶ ┌─▶ calls open? ──▶ waiting
+ *                                                            │   unfinished message ──▶ run its calls ──┐
+ *                                                            │   last word is the model's ──▶ done      │
+ *                                                            │   budget, deadline, turns ──▶ paused     │
+ *                                                            └── ask the model, append its message ◀────┘
+ *
+ * Every arrow is a commit or a pure look at the fold, so the loop can be entered again anywhere: a process that was
+ * killed finds its place from the log alone. The assistant message is durable before any of its calls, and a
+ * resumed turn never asks the model again for a message that it has.
+ */
+
+import { failpoint } from "../failpoint.ts";
+import { type CallProgress, sleep, type Tool } from "../ledger/index.ts";
+import {
+  type Amounts,
+  addAmounts,
+  type Block,
+  BUDGET_UNITS,
+  type Draft,
+  exceeded,
+  HoldfastError,
+  type Message,
+  messageText,
+  type SessionState,
+} from "../model/index.ts";
+import { Cadence, type CadenceOption } from "./cadence.ts";
+import { repeatedCalls } from "./loop-detection.ts";
+import { isRetryable, type Model, type ModelResponse, type ToolDescription } from "./model.ts";
+import type { OwnedSession } from "./owned-session.ts";
+import { answerTo, lastPrompt, type PromptInput, promptId, promptText } from "./prompt.ts";
+
+export type RunProgress =
+  | CallProgress
+  | { readonly type: "model.asked"; readonly turn: number }
+  | { readonly type: "model.partial"; readonly text?: string; readonly reasoning?: string }
+  | { readonly type: "model.retried"; readonly error: string; readonly inMs: number }
+  | { readonly type: "message"; readonly message: Message }
+  | { readonly type: "loop"; readonly tool: string; readonly count: number };
+
+export interface RunOptions {
+  readonly model: Model;
+  readonly tools?: readonly Tool[];
+  readonly system?: string;
+  /** Without a prompt the run continues what is there. With `{ id, text }` a finished prompt returns its answer. */
+  readonly prompt?: PromptInput;
+  /** Limits over the whole life of the session. `perCall` is the most that one model call may cost. */
+  readonly budget?: Amounts & { readonly perCall?: Amounts };
+  readonly cadence?: CadenceOption;
+  /** Model calls in this run. */
+  readonly maxTurns?: number;
+  /** Calls of one message that run at once. */
+  readonly parallel?: number;
+  /** Pause before this much time has passed: for platforms that end a function after a while. */
+  readonly deadlineMs?: number;
+  readonly signal?: AbortSignal;
+  readonly on?: (progress: RunProgress) => void;
+  readonly modelRetries?: number;
+  /** Identical calls in a row: a note to the model at `warnAt`, a pause at `stopAt`. */
+  readonly loop?: { readonly warnAt: number; readonly stopAt: number };
+  /** How long to wait in place for something that will be known without a person. */
+  readonly patienceMs?: number;
+}
+
+export interface WaitingCall {
+  readonly callId: string;
+  readonly tool: string;
+  /** True when a person has to answer; false when a later run will find out by itself. */
+  readonly person: boolean;
+  readonly why: string;
+}
+
+export interface RunResult {
+  readonly status: "done" | "waiting" | "paused";
+  /** Why it stopped: `answered`, `calls`, `budget`, `deadline`, `turns`, `loop`, `cancelled`, `stopped`. */
+  readonly reason: string;
+  readonly text: string;
+  readonly waiting: readonly WaitingCall[];
+  readonly spent: Amounts;
+  /** Calls of this run that repeated a finished one, or a prompt whose answer was on record. */
+  readonly replayed: readonly string[];
+  readonly version: number;
+}
+
+const LOOP = { warnAt: 5, stopAt: 10 };
+const WATCH_MS = 100;
+
+export async function runLoop(session: OwnedSession, options: RunOptions): Promise<RunResult> {
+  const run = new Run(session, options);
+  try {
+    return await run.toTheEnd();
+  } catch (error) {
+    const ended = run.endedBy(error);
+    if (ended) return ended;
+    throw error;
+  } finally {
+    run.stopWatching();
+  }
+}
+
+class Run {
+  private readonly session: OwnedSession;
+  private readonly options: RunOptions;
+  private readonly cancelled = new AbortController();
+  private readonly stop: AbortSignal;
+  private readonly cadence: Cadence;
+  private readonly replayed: string[] = [];
+  private readonly startedAt = performance.now();
+  private turns = 0;
+  private readonly unwatch: () => void;
+
+  constructor(session: OwnedSession, options: RunOptions) {
+    this.session = session;
+    this.options = options;
+    const signals = [session.lost, this.cancelled.signal, ...(options.signal ? [options.signal] : [])];
+    this.stop = AbortSignal.any(signals);
+    this.cadence = new Cadence(options.cadence ?? "turn", session.internals.journal.now);
+    this.unwatch = this.watchForOthers();
+  }
+
+  private get state(): SessionState {
+    return this.session.internals.own.state;
+  }
+
+  async toTheEnd(): Promise<RunResult> {
+    await this.limitBudget();
+    const known = this.recordedAnswer();
+    if (known) return known;
+    const settled = await this.ledger().settle();
+    this.session.resumed?.settled.push(...settled.settled);
+    await this.takePrompt();
+    for (;;) {
+      this.stop.throwIfAborted();
+      if (this.state.openCalls.size > 0 && !this.session.unfinished) return this.result("waiting", "calls");
+      const message = this.session.unfinished;
+      const step = message ? await this.runCalls(message) : await this.nextTurn();
+      if (step) return step;
+    }
+  }
+
+  /** A cancelled session and a caller's own signal end the run as a result, not as an error. */
+  endedBy(error: unknown): RunResult | null {
+    if (this.session.lost.aborted) return null;
+    if (this.state.status === "cancelled") return this.result("paused", "cancelled");
+    if (this.options.signal?.aborted && error === this.options.signal.reason)
+      return this.result("paused", "stopped");
+    return null;
+  }
+
+  stopWatching(): void {
+    this.unwatch();
+  }
+
+  /** Others may cancel, answer and prompt while we work: their events are taken in soon, not only at a conflict. */
+  private watchForOthers(): () => void {
+    const { own, journal } = this.session.internals;
+    let timer: NodeJS.Timeout | null = null;
+    const look = (): void => {
+      timer = null;
+      own.log.refresh().then(
+        (state) => {
+          if (state.status === "cancelled") this.cancelled.abort(cancelledError(this.session.id));
+        },
+        (error: unknown) => journal.warn(error),
+      );
+    };
+    const unwatch = journal.watch(own.log.stream, () => {
+      timer ??= setTimeout(look, WATCH_MS).unref();
+    });
+    return () => {
+      unwatch();
+      if (timer) clearTimeout(timer);
+    };
+  }
+
+  private async limitBudget(): Promise<void> {
+    const { budget } = this.options;
+    if (!budget) return;
+    await this.session.write((state) => {
+      const changed = BUDGET_UNITS.filter(
+        (unit) => budget[unit] !== undefined && state.budget.limit[unit] !== budget[unit],
+      );
+      const limits = Object.fromEntries(changed.map((unit) => [unit, budget[unit]]));
+      // A limit that somebody raised from outside is not lowered again by the program's own default.
+      const raised = changed.every((unit) => (state.budget.limit[unit] ?? -1) > (budget[unit] ?? 0));
+      if (changed.length === 0 || raised) return { events: [], result: undefined };
+      return { events: [{ type: "budget.limited", data: { limits } }], result: undefined };
+    });
+  }
+
+  private recordedAnswer(): RunResult | null {
+    const { prompt } = this.options;
+    if (typeof prompt !== "object") return null;
+    const answer = answerTo(this.state.messages, prompt.id);
+    if (!answer) return null;
+    this.replayed.push(prompt.id);
+    return this.result("done", "answered", messageText(answer));
+  }
+
+  /** An unfinished prompt with the same words is resumed, not appended twice. */
+  private async takePrompt(): Promise<void> {
+    const { prompt } = this.options;
+    if (prompt === undefined) return;
+    const id = promptId(prompt);
+    if (id !== null && this.state.messageIds.has(id)) return;
+    const last = lastPrompt(this.state.messages);
+    const unanswered = last !== null && answerTo(this.state.messages, last.id) === null;
+    if (id === null && unanswered && messageText(last) === promptText(prompt)) return;
+    const unfinished = this.session.unfinished;
+    if (unfinished && (await this.runCalls(unfinished))) return;
+    await this.session.append({ ...(id !== null && { id }), role: "user", text: promptText(prompt) });
+    failpoint("prompt.appended");
+  }
+
+  private async runCalls(message: Message): Promise<RunResult | null> {
+    const loop = this.options.loop ?? LOOP;
+    const repeated = repeatedCalls(this.state.messages);
+    if (repeated.count >= loop.stopAt) {
+      this.emit({ type: "loop", ...repeated });
+      return this.result("paused", "loop");
+    }
+    const outcome = await this.ledger().run(message, (state) => this.cadence.afterTurn(state));
+    if (!outcome.done) return this.result("waiting", "calls");
+    if (repeated.count >= loop.warnAt) await this.noteLoop(message, repeated);
+    return null;
+  }
+
+  private async noteLoop(message: Message, repeated: { tool: string; count: number }): Promise<void> {
+    this.emit({ type: "loop", ...repeated });
+    const text = `[holdfast] ${repeated.tool} was called ${repeated.count} times in a row with the same arguments. Repeating it will not change its answer: do something else, or say what is missing.`;
+    const id = `${message.id}.loop`;
+    await this.session.append({ id, role: "user", text, meta: { holdfast: "loop" } });
+  }
+
+  /** One model call, unless the conversation is complete or something says stop. */
+  private async nextTurn(): Promise<RunResult | null> {
+    await this.takeQueuedPrompts();
+    const last = this.state.messages.at(-1);
+    if (!last) {
+      throw new HoldfastError("INPUT_INVALID", `session ${this.session.id} has no message to answer`, {
+        hint: "Pass a prompt to run(), or append a user message first.",
+      });
+    }
+    if (last.role === "assistant") return this.finished(last);
+    const pause = this.mustPause();
+    if (pause) return this.result("paused", pause);
+    const reservation = await this.reserve();
+    if (reservation === "exceeded") return this.result("paused", "budget");
+    this.turns++;
+    this.emit({ type: "model.asked", turn: this.turns });
+    const response = await this.askModel();
+    failpoint("model.answered");
+    await this.appendAnswer(response, reservation);
+    return null;
+  }
+
+  private finished(last: Message): RunResult {
+    failpoint("run.done");
+    return this.result("done", "answered", messageText(last));
+  }
+
+  private mustPause(): string | null {
+    const { maxTurns, deadlineMs } = this.options;
+    if (maxTurns !== undefined && this.turns >= maxTurns) return "turns";
+    if (deadlineMs !== undefined && performance.now() - this.startedAt >= deadlineMs) return "deadline";
+    return null;
+  }
+
+  private async takeQueuedPrompts(): Promise<void> {
+    await this.session.write((state) => {
+      const events = state.prompts.map(({ id, blocks, at, by }): Draft => {
+        const createdAt = new Date(at).toISOString();
+        return { type: "message", data: { message: { id, role: "user", createdAt, blocks, meta: { by } } } };
+      });
+      return { events, result: undefined };
+    });
+  }
+
+  /** Only a session with limits pays for this commit. `exceeded` when the next call might overspend. */
+  private async reserve(): Promise<string | null | "exceeded"> {
+    if (Object.keys(this.state.budget.limit).length === 0) return null;
+    const id = this.session.internals.journal.newId();
+    const verdict = await this.session.write((state) => {
+      const amounts = { ...this.options.budget?.perCall, turns: 1 };
+      const over = exceeded(state.budget, amounts) ?? spentUp(state);
+      if (over) return { events: [], result: "exceeded" as const };
+      return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: id };
+    });
+    failpoint("budget.reserved");
+    return verdict;
+  }
+
+  private async askModel(): Promise<ModelResponse> {
+    const retries = this.options.modelRetries ?? 4;
+    for (let tries = 0; ; tries++) {
+      try {
+        return await this.options.model({
+          system: this.options.system ?? null,
+          messages: this.state.messages,
+          tools: describeTools(this.options.tools ?? []),
+          signal: this.stop,
+          partial: (part) => this.emit({ type: "model.partial", ...part }),
+        });
+      } catch (error) {
+        this.stop.throwIfAborted();
+        if (tries >= retries || !isRetryable(error)) throw error;
+        const inMs = 250 * 2 ** tries;
+        this.emit({ type: "model.retried", error: String((error as Error).message ?? error), inMs });
+        await sleep(inMs, this.stop);
+      }
+    }
+  }
+
+  /** The message, what it cost and the turn's checkpoint, in one commit. */
+  private async appendAnswer(response: ModelResponse, reservation: string | null): Promise<void> {
+    const { journal } = this.session.internals;
+    const answer = response.message;
+    const given: readonly Block[] = "text" in answer ? [{ kind: "text", text: answer.text }] : answer.blocks;
+    const id = journal.newId();
+    const blocks = uniqueCallIds(given, id, this.state);
+    const createdAt = new Date(journal.now()).toISOString();
+    const meta = "meta" in answer && answer.meta ? { meta: answer.meta } : {};
+    const message = { id, role: "assistant", createdAt, blocks, ...meta };
+    const spent = addAmounts(response.usage ?? {}, { turns: 1 });
+    const final = !blocks.some((block) => block.kind === "tool_call");
+    await this.session.write((state) => {
+      const events: Draft[] = [{ type: "message", data: { message } }];
+      if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
+      else events.push({ type: "budget.spent", data: { amounts: spent } });
+      if (final) events.push(...this.cadence.afterTurn(state));
+      return { events, result: undefined };
+    });
+    failpoint("message.appended");
+    const stored = this.state.messages.at(-1);
+    if (stored) this.emit({ type: "message", message: stored });
+  }
+
+  private ledger() {
+    const { parallel, patienceMs } = this.options;
+    return this.session.ledger(this.options.tools ?? [], {
+      signal: this.stop,
+      perCall: (state) => this.cadence.afterCall(state),
+      ...(parallel !== undefined && { parallel }),
+      ...(patienceMs !== undefined && { patienceMs }),
+      on: (progress) => {
+        if (progress.type === "call.repeated") this.replayed.push(progress.callId);
+        this.emit(progress);
+      },
+    });
+  }
+
+  private emit(progress: RunProgress): void {
+    this.options.on?.(progress);
+  }
+
+  private result(status: RunResult["status"], reason: string, text = ""): RunResult {
+    this.session.resumed?.replayed.push(...this.replayed);
+    const waiting = this.session.openCalls.map((call) => ({
+      callId: call.id,
+      tool: call.tool,
+      person: call.status === "waiting",
+      why: call.why ?? "its outcome is not known yet",
+    }));
+    const { spent } = this.state.budget;
+    return {
+      status,
+      reason,
+      text,
+      waiting,
+      spent,
+      replayed: [...this.replayed],
+      version: this.state.version,
+    };
+  }
+}
+
+/** A limit that is reached stops the next call even when nobody said what a call costs at most. */
+function spentUp(state: SessionState): { unit: string } | null {
+  const { spent, limit } = state.budget;
+  const unit = BUDGET_UNITS.find(
+    (each) => limit[each] !== undefined && (spent[each] ?? 0) >= (limit[each] ?? 0),
+  );
+  return unit ? { unit } : null;
+}
+
+function describeTools(tools: readonly Tool[]): ToolDescription[] {
+  return tools.map(({ name, description, inputJsonSchema }) => {
+    return { name, description, inputJsonSchema: inputJsonSchema ?? null };
+  });
+}
+
+/** Some providers count their call ids anew in every answer; in the log an id means one call. */
+function uniqueCallIds(blocks: readonly Block[], messageId: string, state: SessionState): readonly Block[] {
+  const seen = new Set<string>();
+  return blocks.map((block, index) => {
+    if (block.kind !== "tool_call") return block;
+    const free = !seen.has(block.id) && !state.callSlots.has(block.id);
+    const id = free ? block.id : `${block.id}.${messageId}.${index}`;
+    seen.add(id);
+    return { ...block, id };
+  });
+}
+
+function cancelledError(id: string): HoldfastError {
+  return new HoldfastError("SESSION_ENDED", `session ${id} was cancelled`, { hint: "Reopen it to go on." });
+}

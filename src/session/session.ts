@@ -1,0 +1,205 @@
+/**
+ * One agent's conversation, held by one owner at a time.
+ *
+ * A session is a log under the lease `session/<id>`. Everything here appends events and reads the fold; memory
+ * is never ahead of the store. Whoever holds the lease may write; others may answer waiting calls, cancel, queue
+ * prompts and raise budgets (`sessions.ts`, `calls.ts`).
+ */
+
+import { failpoint } from "../failpoint.ts";
+import type { CallProgress, CallsOutcome, Tool } from "../ledger/index.ts";
+import {
+  type Amounts,
+  compareTranscripts,
+  type Draft,
+  type JsonObject,
+  type Message,
+  messageArtifacts,
+  type Plan,
+  type SessionDiff,
+  type SessionStatus,
+  toolCalls,
+} from "../model/index.ts";
+import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
+import { checkpointDraft, hasOpenCalls, noVersion, reactivate } from "./drafts.ts";
+import { OwnedSession } from "./owned-session.ts";
+import { type RunOptions, type RunResult, runLoop } from "./run.ts";
+import { diffVersions, type ForkReport, forkSession, type SessionVersion, versionOf } from "./versions.ts";
+
+export class Session extends OwnedSession {
+  /**
+   * Saves a whole transcript, plan and spending as a new version, as checkpointers of other systems do. Only what is
+   * new is stored, also when messages were edited, compacted or left out. Returns the version's number.
+   */
+  async save(content: {
+    readonly messages: readonly unknown[];
+    readonly plan?: Plan | null;
+    readonly spent?: Amounts;
+    readonly label?: string;
+  }): Promise<number> {
+    const messages = content.messages.map((message) => this.knownMessage(message));
+    return this.write((state) => {
+      const change = compareTranscripts(state.messages, messages);
+      const events: Draft[] = [];
+      if (change.kind === "appended") {
+        for (const message of change.messages) events.push({ type: "message", data: { message } });
+      }
+      if (change.kind === "replaced")
+        events.push({ type: "transcript.replaced", data: { segments: change.segments } });
+      if (content.plan !== undefined) events.push({ type: "plan.set", data: { plan: content.plan } });
+      if (content.spent) events.push({ type: "budget.spent", data: { amounts: content.spent } });
+      events.push(checkpointDraft(state, content.label ?? true));
+      const artifacts = change.kind === "same" ? [] : messages.flatMap(messageArtifacts);
+      return { events: reactivate(state, events), result: state.version + 1, artifacts };
+    });
+  }
+
+  /**
+   * Replaces the transcript, for example by a summary and its last messages, when the context runs out. Versions
+   * before this stay loadable. Returns the number of the version made right before.
+   */
+  async compact(messages: readonly unknown[], why?: string): Promise<number> {
+    const next = messages.map((message) => this.knownMessage(message));
+    return this.write((state) => {
+      const change = compareTranscripts(state.messages, next);
+      const segments =
+        change.kind === "replaced"
+          ? change.segments
+          : [
+              { keep: [0, state.messages.length] },
+              ...(change.kind === "appended" ? [{ add: change.messages }] : []),
+            ];
+      const events: Draft[] = [
+        checkpointDraft(state, "before compaction"),
+        { type: "transcript.replaced", data: { segments, ...(why !== undefined && { why }) } },
+      ];
+      return { events, result: state.version + 1, artifacts: next.flatMap(messageArtifacts) };
+    });
+  }
+
+  /** Gives the session as it is now a number, and optionally a label. */
+  async checkpoint(label?: string): Promise<number> {
+    const version = await this.write((state) => {
+      return { events: [checkpointDraft(state, label ?? true)], result: state.version + 1 };
+    });
+    failpoint("checkpoint.saved");
+    return version;
+  }
+
+  /** Deletes a version's label and number; numbers are not reused, and resume does not need it. */
+  async deleteVersion(version: number): Promise<void> {
+    await this.write((state) => {
+      if (!state.checkpoints.has(version)) throw noVersion(this.id, version);
+      return { events: [{ type: "checkpoint.deleted", data: { version } }], result: undefined };
+    });
+  }
+
+  /** The session as it was at a version: transcript, plan, budget. */
+  at(version: number): Promise<SessionVersion> {
+    return versionOf(this.internals.journal, this.id, version);
+  }
+
+  diff(before: number, after: number): Promise<SessionDiff> {
+    return diffVersions(this.internals.journal, this.id, before, after);
+  }
+
+  /** A new session that shares its past with this one up to a version. It starts no effects until told to. */
+  fork(id: string, options: { version?: number; effects?: "live" } = {}): Promise<ForkReport> {
+    return forkSession(this.internals.journal, this.id, id, options);
+  }
+
+  /** Lets a fork start effects of its own. */
+  async allowEffects(): Promise<void> {
+    await this.write(() => ({
+      events: [{ type: "session.effects", data: { effects: "live" } }],
+      result: undefined,
+    }));
+  }
+
+  async setPlan(plan: Plan | null): Promise<void> {
+    await this.write(() => ({ events: [{ type: "plan.set", data: { plan } }], result: undefined }));
+  }
+
+  /** Sets limits per unit; `null` takes one away. */
+  async limit(limits: { usd?: number | null; tokens?: number | null; turns?: number | null }): Promise<void> {
+    await this.write(() => ({ events: [{ type: "budget.limited", data: { limits } }], result: undefined }));
+  }
+
+  /** Counts spending that happened outside `run`. */
+  async spend(amounts: Amounts): Promise<void> {
+    await this.write(() => ({ events: [{ type: "budget.spent", data: { amounts } }], result: undefined }));
+  }
+
+  /** Changes title, scratchpad root, goal, time to live, or metadata (merged by key). */
+  async describe(description: {
+    title?: string | null;
+    scratchpadRoot?: string | null;
+    goal?: string | null;
+    ttlMs?: number | null;
+    metadata?: JsonObject;
+  }): Promise<void> {
+    await this.write(() => ({
+      events: [{ type: "session.described", data: description }],
+      result: undefined,
+    }));
+  }
+
+  /** Runs the agent loop until the prompt is answered, a person is needed, or something says stop. */
+  run(options: RunOptions): Promise<RunResult> {
+    this.mustBeOpen();
+    return runLoop(this, options);
+  }
+
+  /** Runs all calls of a message with the ledger's promises, and appends their results. For loops of one's own. */
+  async calls(
+    message: Message,
+    tools: readonly Tool[],
+    options: { parallel?: number; signal?: AbortSignal; on?: (progress: CallProgress) => void } = {},
+  ): Promise<CallsOutcome & { readonly count: number }> {
+    this.mustBeOpen();
+    const ledger = this.ledger(tools, options);
+    const outcome = await ledger.run(message, (state) => [checkpointDraft(state, true)]);
+    return { ...outcome, count: toolCalls(message).length };
+  }
+
+  /** One call of one tool outside any message, with the same promises. Its id makes it the same call after a crash. */
+  call<Result>(direct: DirectCall<Result>): Promise<DirectOutcome<Result>> {
+    this.mustBeOpen();
+    return runDirectCall(this, direct);
+  }
+
+  /** Settles what an earlier process left without an outcome, as far as these tools can. */
+  async settle(tools: readonly Tool[]): Promise<{ settled: string[]; open: string[] }> {
+    this.mustBeOpen();
+    const report = await this.ledger(tools, {}).settle();
+    this.resumed?.settled.push(...report.settled);
+    return report;
+  }
+
+  complete(why?: string): Promise<void> {
+    return this.end("completed", why);
+  }
+
+  fail(why: string): Promise<void> {
+    return this.end("failed", why);
+  }
+
+  cancel(why?: string): Promise<void> {
+    return this.end("cancelled", why);
+  }
+
+  /** Makes an ended session active again. */
+  async reopen(): Promise<void> {
+    const data = { status: "active", why: null, by: this.internals.own.lease.holder.label };
+    await this.internals.own.write(() => ({ events: [{ type: "session.status", data }], result: undefined }));
+  }
+
+  private async end(status: Exclude<SessionStatus, "active">, why?: string): Promise<void> {
+    const data = { status, why: why ?? null, by: this.internals.own.lease.holder.label };
+    await this.internals.own.write((state) => {
+      if (status !== "cancelled" && state.openCalls.size > 0)
+        throw hasOpenCalls(this.id, state.openCalls.size);
+      return { events: state.status === status ? [] : [{ type: "session.status", data }], result: undefined };
+    });
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * Sessions from outside: read, listed, cancelled, prompted and forked without the lease. Whoever holds a session
+ * meets a conflict at its next write, rereads, and decides again on what is said here.
+ */
+
+import type { Journal, PruneReport } from "../journal/index.ts";
+import {
+  type Amounts,
+  type Block,
+  type Budget,
+  type Call,
+  type Checkpoint,
+  type Draft,
+  HoldfastError,
+  type JsonObject,
+  type Message,
+  type Plan,
+  type SessionDiff,
+  type SessionState,
+  type SessionStatus,
+  sessionKind,
+  streamId,
+  streamName,
+} from "../model/index.ts";
+import type { Holder } from "../store.ts";
+import { childrenOf } from "./children.ts";
+import {
+  diffVersions,
+  type ForkReport,
+  forkSession,
+  noSession,
+  type SessionVersion,
+  versionOf,
+} from "./versions.ts";
+
+export interface SessionSummary {
+  readonly id: string;
+  readonly status: SessionStatus;
+  readonly title: string | null;
+  readonly goal: string | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  readonly openCalls: number;
+  /** Past its time to live. */
+  readonly stale: boolean;
+}
+
+export interface SessionDetail extends SessionSummary {
+  readonly messages: readonly Message[];
+  readonly plan: Plan | null;
+  readonly budget: Budget;
+  readonly calls: readonly Call[];
+  readonly versions: readonly Checkpoint[];
+  readonly version: number;
+  readonly metadata: JsonObject;
+  readonly scratchpadRoot: string | null;
+  readonly forkedFrom: string | null;
+  /** Who holds it right now, if anyone. */
+  readonly heldBy: Holder | null;
+}
+
+/** Who speaks, and why: recorded with what they say. */
+export interface Spoken {
+  readonly by: string;
+  readonly why?: string;
+}
+
+export class Sessions {
+  private readonly journal: Journal;
+
+  constructor(journal: Journal) {
+    this.journal = journal;
+  }
+
+  /** Latest change first. */
+  async list(
+    filter: { status?: SessionStatus; goal?: string; openCalls?: true; limit?: number; cursor?: string } = {},
+  ): Promise<{ sessions: SessionSummary[]; cursor: string | null }> {
+    const { limit = 50, ...rest } = filter;
+    const page = await this.journal.list<"streams">({ of: "streams", kind: "session", limit, ...rest });
+    const now = this.journal.now();
+    const sessions = page.rows.map((row) => ({
+      id: streamId(row.stream),
+      status: (row.facets.status ?? "active") as SessionStatus,
+      title: row.facets.title,
+      goal: row.facets.goal,
+      createdAt: new Date(row.createdAt),
+      updatedAt: new Date(row.updatedAt),
+      openCalls: row.facets.openCalls,
+      stale: row.facets.expiresAt !== null && row.facets.expiresAt < now,
+    }));
+    return { sessions, cursor: page.cursor };
+  }
+
+  async get(id: string): Promise<SessionDetail> {
+    const { state, row } = await this.load(id);
+    const leases = await this.journal.list<"leases">({ of: "leases", prefix: row.stream, limit: 10 });
+    const lease = leases.rows.find((each) => each.name === row.stream);
+    return {
+      id,
+      status: state.status,
+      title: state.title,
+      goal: state.goal,
+      createdAt: new Date(state.createdAt),
+      updatedAt: new Date(state.updatedAt),
+      openCalls: state.openCalls.size,
+      stale: state.ttlMs !== null && state.updatedAt + state.ttlMs < this.journal.now(),
+      messages: state.messages,
+      plan: state.plan,
+      budget: state.budget,
+      calls: [...state.calls.values()],
+      versions: [...state.checkpoints.values()],
+      version: state.version,
+      metadata: state.metadata,
+      scratchpadRoot: state.scratchpadRoot,
+      forkedFrom: state.forked?.session ?? null,
+      heldBy: lease && lease.remainingMs > 0 ? lease.holder : null,
+    };
+  }
+
+  at(id: string, version: number): Promise<SessionVersion> {
+    return versionOf(this.journal, id, version);
+  }
+
+  diff(id: string, before: number, after: number): Promise<SessionDiff> {
+    return diffVersions(this.journal, id, before, after);
+  }
+
+  fork(from: string, id: string, options: { version?: number; effects?: "live" } = {}): Promise<ForkReport> {
+    return forkSession(this.journal, from, id, options);
+  }
+
+  /** Takes effect at once: a process that holds the session stops at its next look, well within a second. */
+  async cancel(id: string, spoken: Spoken): Promise<void> {
+    const data = { status: "cancelled", why: spoken.why ?? null, by: spoken.by };
+    const state = await this.speak(id, (current) => {
+      return current.status === "active" ? [{ type: "session.status", data }] : [];
+    });
+    for (const child of await childrenOf(this.journal, id, state)) await this.cancel(child, spoken);
+  }
+
+  /** Queues a message for whoever runs the session; its next turn begins with it. The same id is queued once. */
+  async prompt(id: string, prompt: { id?: string; text: string }, spoken: Spoken): Promise<string> {
+    const promptId = prompt.id ?? this.journal.newId();
+    const blocks: Block[] = [{ kind: "text", text: prompt.text }];
+    await this.speak(id, (state) => {
+      const known = state.messageIds.has(promptId) || state.prompts.some((each) => each.id === promptId);
+      return known ? [] : [{ type: "prompt.queued", data: { id: promptId, blocks, by: spoken.by } }];
+    });
+    return promptId;
+  }
+
+  /** Raises (never lowers) the limits of a session, so that one that is paused can go on. */
+  async raiseBudget(id: string, limits: Amounts, spoken: Spoken): Promise<void> {
+    await this.speak(id, () => [{ type: "budget.limited", data: { limits, by: spoken.by } }]);
+  }
+
+  /** By age, count or status; what has open calls or an owner is spared. */
+  prune(options: {
+    olderThanMs?: number;
+    status?: SessionStatus;
+    keep?: number;
+    dryRun?: boolean;
+  }): Promise<PruneReport> {
+    const { olderThanMs, ...rest } = options;
+    const updatedBefore =
+      olderThanMs === undefined ? {} : { updatedBefore: this.journal.now() - olderThanMs };
+    return this.journal.prune({ kind: "session", ...rest, ...updatedBefore });
+  }
+
+  /** For privacy: removes the session and every fork that shares its past, and overwrites the bytes. */
+  async erase(id: string): Promise<void> {
+    const result = await this.journal.remove(streamName("session", id), { erase: true });
+    if (result === "removed") return;
+    if (result === "gone") throw noSession(id, this.journal.store.address);
+    const reason = result === "held" ? "a process holds it" : "it has calls without an outcome";
+    throw new HoldfastError("STREAM_BUSY", `session ${id} cannot be erased: ${reason}`, {
+      hint: "Cancel it or settle its calls, then erase it again.",
+    });
+  }
+
+  private async load(id: string) {
+    const loaded = await this.journal.load(sessionKind, id);
+    if (loaded.row.state !== "live") throw noSession(id, this.journal.store.address);
+    return loaded;
+  }
+
+  /** Appends without the lease, on the expected position; decided again on conflict. */
+  private async speak(id: string, say: (state: SessionState) => Draft[]): Promise<SessionState> {
+    const log = await this.journal.open(sessionKind, id);
+    if (!log.exists) throw noSession(id, this.journal.store.address);
+    await log.commit((state) => ({ events: say(state), result: undefined }));
+    return log.state;
+  }
+}

@@ -1,0 +1,115 @@
+/** Versions of a session: loaded, compared, forked. None of it needs the lease, and only a fork writes. */
+
+import type { Journal } from "../journal/index.ts";
+import {
+  type Budget,
+  diffSessions,
+  HoldfastError,
+  type Message,
+  type Plan,
+  type SessionDiff,
+  type SessionState,
+  sessionKind,
+  streamName,
+} from "../model/index.ts";
+import { noVersion } from "./drafts.ts";
+
+/** A session as it was at one checkpoint. */
+export interface SessionVersion {
+  readonly session: string;
+  readonly version: number;
+  readonly createdAt: Date;
+  readonly label: string | null;
+  readonly messages: readonly Message[];
+  readonly plan: Plan | null;
+  readonly budget: Budget;
+}
+
+export interface ForkReport {
+  readonly id: string;
+  readonly version: number;
+  /** Effects that the parent had after the fork's point: the fork may do them again. */
+  readonly laterEffects: readonly {
+    readonly callId: string;
+    readonly tool: string;
+    readonly status: string;
+  }[];
+}
+
+export async function versionOf(journal: Journal, id: string, version: number): Promise<SessionVersion> {
+  const state = await stateAt(journal, id, version);
+  const checkpoint = state.checkpoints.get(version);
+  if (!checkpoint) throw noVersion(id, version);
+  const { messages, plan, budget } = state;
+  const { label, at } = checkpoint;
+  return { session: id, version, createdAt: new Date(at), label, messages, plan, budget };
+}
+
+export async function diffVersions(
+  journal: Journal,
+  id: string,
+  before: number,
+  after: number,
+): Promise<SessionDiff> {
+  const [old, recent] = await Promise.all([stateAt(journal, id, before), stateAt(journal, id, after)]);
+  return diffSessions(old, recent);
+}
+
+/** Makes a session whose past is another's, up to a version; shared, not copied. */
+export async function forkSession(
+  journal: Journal,
+  from: string,
+  id: string,
+  options: { version?: number; effects?: "live" },
+): Promise<ForkReport> {
+  const now = await journal.load(sessionKind, from);
+  if (now.row.state !== "live") throw noSession(from, journal.store.address);
+  const version = options.version ?? now.state.version;
+  const seq = options.version === undefined ? now.head.seq : await positionOf(journal, from, version);
+  const { log, fork } = await journal.fork(sessionKind, from, seq, id);
+  const data = { session: from, version, seq, live: options.effects === "live" };
+  await log.commit(() => ({ events: [{ type: "session.forked", data }], result: undefined, fork }));
+  const later = [...now.state.calls.values()].filter((call) => call.seq > seq && call.effect !== "read");
+  const effects = later.filter((call) => call.status !== "failed" && call.status !== "repeated");
+  return {
+    id,
+    version,
+    laterEffects: effects.map(({ id: callId, tool, status }) => ({ callId, tool, status })),
+  };
+}
+
+async function stateAt(journal: Journal, id: string, version: number): Promise<SessionState> {
+  return (await journal.load(sessionKind, id, await positionOf(journal, id, version))).state;
+}
+
+/** Where a version stands in the log: in the session itself, or in the past that it shares. */
+async function positionOf(journal: Journal, id: string, version: number): Promise<number> {
+  let stream = streamName("session", id);
+  let limit = Number.POSITIVE_INFINITY;
+  for (;;) {
+    const row = await journal.row(stream);
+    if (row.state === "gone") throw noSession(id, journal.store.address);
+    const { rows } = await journal.list<"items">({
+      of: "items",
+      kind: "checkpoint",
+      stream,
+      id: String(version),
+      limit: 1,
+    });
+    const found = rows[0];
+    if (found) {
+      if (found.status === "deleted" || found.seq === null || found.seq > limit) throw noVersion(id, version);
+      return found.seq;
+    }
+    if (!row.parent) throw noVersion(id, version);
+    stream = row.parent.stream;
+    limit = Math.min(limit, row.base);
+  }
+}
+
+export function noSession(id: string, address: string): HoldfastError {
+  return new HoldfastError("STREAM_NOT_FOUND", `there is no session ${id} in ${address}`, {
+    hint: "List the sessions of this store; it may be in another store or namespace.",
+    data: { session: id },
+  });
+}

@@ -1,0 +1,171 @@
+import { HoldfastError } from "../../model/index.ts";
+import type { AppendOutcome, Batch, Head, Item, ItemRow, StreamFacets, Write } from "../../store.ts";
+import {
+  copyPayload,
+  fencedOff,
+  guardsOf,
+  type KeyHolder,
+  type Space,
+  type Stream,
+  sameHead,
+  streamOf,
+} from "./data.ts";
+
+/**
+ * Everything is checked before anything is changed, and nothing here waits: that is what makes a batch all or
+ * nothing. The order of the questions decides which refusal a caller sees, and a resend comes first because
+ * its own first arrival would look like a conflict.
+ */
+export function append(space: Space, batch: Batch, now: number): AppendOutcome {
+  checkShape(batch);
+  const refused = resent(space, batch) ?? fencedOff(space, guardsOf(batch), now) ?? conflicting(space, batch);
+  if (refused) return refused;
+  const keys = new Map<string, KeyHolder | null>();
+  const impossible = claim(space, batch, keys) ?? missing(space, batch);
+  if (impossible) return impossible;
+
+  for (const [key, holder] of keys) {
+    if (holder) space.keys.set(key, holder);
+    else space.keys.delete(key);
+  }
+  for (const { lease } of guardsOf(batch)) {
+    const row = space.leases.get(lease);
+    if (row) space.leases.set(lease, { ...row, deadline: now + row.ttlMs });
+  }
+  for (const write of batch.writes) {
+    const stream = streamOf(space, write.stream);
+    extend(stream, write, batch.id);
+    space.streams.set(stream.name, stream);
+  }
+  return { outcome: "ok", heads: headsAfter(batch), resent: false };
+}
+
+function headsAfter(batch: Batch): Head[] {
+  return batch.writes.map(({ expect, count }) => ({
+    generation: expect.generation,
+    seq: expect.seq + count,
+  }));
+}
+
+function checkShape(batch: Batch): void {
+  const streams = new Set(batch.writes.map((write) => write.stream));
+  if (streams.size === 0) throw malformed("it has no writes");
+  if (streams.size < batch.writes.length) throw malformed("it writes twice to one stream");
+  for (const { stream, expect, count, claims, fork } of batch.writes) {
+    if (!Number.isSafeInteger(count) || count < 1) throw malformed(`its write to ${stream} has no events`);
+    const isInside = ({ event }: { event: number }): boolean =>
+      Number.isSafeInteger(event) && event >= 0 && event < count;
+    if (claims?.every(isInside) === false) {
+      throw malformed(`its write to ${stream} claims a key for an event that it does not have`);
+    }
+    if (fork && fork.seq !== expect.seq) throw malformed(`${stream} does not begin where it forks`);
+  }
+}
+
+function malformed(why: string): HoldfastError {
+  return new HoldfastError("BATCH_INVALID", `the batch cannot be stored: ${why}`, {
+    hint: "This is a mistake in the code that made the batch; sending it again will not help.",
+  });
+}
+
+function resent(space: Space, batch: Batch): AppendOutcome | null {
+  const isStored = ({ stream, expect }: Write): boolean => {
+    const { head, writes } = streamOf(space, stream);
+    if (head.generation !== expect.generation || head.seq <= expect.seq) return false;
+    return writes.some((write) => write.first === expect.seq + 1 && write.batch === batch.id);
+  };
+  if (!batch.writes.every(isStored)) return null;
+  return { outcome: "ok", heads: headsAfter(batch), resent: true };
+}
+
+function conflicting(space: Space, batch: Batch): AppendOutcome | null {
+  for (const { stream, expect, fork } of batch.writes) {
+    const { state, head } = streamOf(space, stream);
+    const begins = fork ? { ...head, seq: fork.seq } : head;
+    if ((fork && state !== "gone") || state === "hidden" || !sameHead(begins, expect)) {
+      return { outcome: "conflict", stream, head: { ...head } };
+    }
+    if (!fork) continue;
+    const parent = streamOf(space, fork.stream);
+    const isThere = parent.state !== "gone" && parent.head.generation === fork.generation;
+    if (!isThere || parent.head.seq < fork.seq) {
+      return { outcome: "conflict", stream: fork.stream, head: { ...parent.head } };
+    }
+  }
+  return null;
+}
+
+/** Notes in `keys` what the batch would change. Within a write releases come first, so a key can change hands. */
+function claim(space: Space, batch: Batch, keys: Map<string, KeyHolder | null>): AppendOutcome | null {
+  const holderOf = (key: string): KeyHolder | null => {
+    const changed = keys.get(key);
+    return changed === undefined ? (space.keys.get(key) ?? null) : changed;
+  };
+  for (const { stream, expect, releases, claims } of batch.writes) {
+    for (const key of releases ?? []) if (holderOf(key)?.stream === stream) keys.set(key, null);
+    for (const { key, event } of claims ?? []) {
+      const by = holderOf(key);
+      if (by) return { outcome: "taken", key, by: { ...by } };
+      keys.set(key, { stream, seq: expect.seq + 1 + event });
+    }
+  }
+  return null;
+}
+
+function missing(space: Space, batch: Batch): AppendOutcome | null {
+  const wanted = batch.writes.flatMap((write) => write.artifacts ?? []);
+  const artifact = wanted.find((hash) => !space.artifacts.has(hash));
+  return artifact === undefined ? null : { outcome: "missing", artifact };
+}
+
+function extend(stream: Stream, write: Write, batch: string): void {
+  const { expect, count, codec, sum, at, fork } = write;
+  if (stream.state === "gone") {
+    stream.state = "live";
+    stream.base = expect.seq;
+    stream.parent = fork ? { stream: fork.stream, generation: fork.generation } : null;
+    stream.createdAt = at;
+  }
+  const last = expect.seq + count;
+  const payload = copyPayload(write.payload);
+  stream.head = { generation: expect.generation, seq: last };
+  stream.updatedAt = at;
+  stream.facets = mergeFacets(stream.facets, write.facets ?? {});
+  stream.writes.push({ first: expect.seq + 1, last, batch, payload, codec, sum, at });
+  for (const item of write.items ?? []) {
+    const name = JSON.stringify([item.kind, item.id]);
+    stream.items.set(name, mergeItem(stream, stream.items.get(name), item));
+  }
+  for (const hash of write.artifacts ?? []) stream.artifacts.add(hash);
+}
+
+/** `undefined` keeps the old value, anything else replaces it, `null` included. */
+function kept<Value>(given: Value | undefined, old: Value): Value {
+  return given === undefined ? old : given;
+}
+
+function mergeFacets(old: Stream["facets"], given: StreamFacets): Stream["facets"] {
+  return {
+    status: kept(given.status, old.status),
+    title: kept(given.title, old.title),
+    goal: kept(given.goal, old.goal),
+    openCalls: kept(given.openCalls, old.openCalls),
+    expiresAt: kept(given.expiresAt, old.expiresAt),
+    budget: kept(given.budget, old.budget),
+  };
+}
+
+function mergeItem(stream: Stream, old: ItemRow | undefined, given: Item): ItemRow {
+  return {
+    stream: stream.name,
+    kind: given.kind,
+    id: given.id,
+    seq: kept<number | null>(given.seq, old?.seq ?? null),
+    endSeq: kept<number | null>(given.endSeq, old?.endSeq ?? null),
+    status: kept<string | null>(given.status, old?.status ?? null),
+    name: kept<string | null>(given.name, old?.name ?? null),
+    key: kept<string | null>(given.key, old?.key ?? null),
+    at: kept<number | null>(given.at, old?.at ?? null),
+    doneAt: kept(given.doneAt, old?.doneAt ?? null),
+  };
+}

@@ -1,0 +1,157 @@
+import type {
+  Batch,
+  Guard,
+  Head,
+  Holder,
+  ItemRow,
+  LeaseRow,
+  Payload,
+  StoredWrite,
+  StreamRow,
+  StreamState,
+  WatchRequest,
+} from "../../store.ts";
+
+/**
+ * What a memory store holds, apart from any handle on it, so that a test can close one handle and open the
+ * next, or have two at once. Everything in here is a copy: callers can change what they passed in or got back
+ * without changing what is stored.
+ */
+export interface MemoryData {
+  readonly spaces: Map<string, Space>;
+  readonly watchers: Set<Watcher>;
+}
+
+export interface Watcher {
+  readonly request: WatchRequest;
+  readonly changed: () => void;
+}
+
+/** One namespace. No act ever sees two of them, so nothing can cross. */
+export interface Space {
+  readonly streams: Map<string, Stream>;
+  readonly keys: Map<string, KeyHolder>;
+  readonly artifacts: Map<string, { readonly bytes: Uint8Array; putAt: number }>;
+  readonly leases: Map<string, Lease>;
+}
+
+export interface KeyHolder {
+  readonly stream: string;
+  readonly seq: number;
+}
+
+/** A stream that is gone stays here with the generation that its next life gets. */
+export interface Stream {
+  readonly name: string;
+  state: StreamState;
+  head: Head;
+  base: number;
+  parent: StreamRow["parent"];
+  createdAt: number;
+  updatedAt: number;
+  facets: StreamRow["facets"];
+  readonly writes: StoredWrite[];
+  readonly items: Map<string, ItemRow>;
+  snapshots: Snapshot[];
+  readonly artifacts: Set<string>;
+}
+
+export interface Snapshot {
+  readonly seq: number;
+  readonly fold: string;
+  readonly payload: Payload;
+  readonly codec: string | null;
+}
+
+export interface Lease {
+  readonly token: number;
+  readonly holder: Holder | null;
+  readonly ttlMs: number;
+  readonly deadline: number;
+}
+
+export function memoryData(): MemoryData {
+  return { spaces: new Map(), watchers: new Set() };
+}
+
+export function spaceOf(data: MemoryData, namespace: string): Space {
+  const known = data.spaces.get(namespace);
+  if (known) return known;
+  const space = { streams: new Map(), keys: new Map(), artifacts: new Map(), leases: new Map() };
+  data.spaces.set(namespace, space);
+  return space;
+}
+
+const NO_FACETS = { status: null, title: null, goal: null, openCalls: 0, expiresAt: null, budget: null };
+
+/** A stream that is not there, at the beginning of the life that it would get. */
+export function goneStream(name: string, generation: number): Stream {
+  return {
+    name,
+    state: "gone",
+    head: { generation, seq: 0 },
+    base: 0,
+    parent: null,
+    createdAt: 0,
+    updatedAt: 0,
+    facets: NO_FACETS,
+    writes: [],
+    items: new Map(),
+    snapshots: [],
+    artifacts: new Set(),
+  };
+}
+
+export function streamOf(space: Space, name: string): Stream {
+  return space.streams.get(name) ?? goneStream(name, 1);
+}
+
+export function streamRow(stream: Stream): StreamRow {
+  return {
+    stream: stream.name,
+    state: stream.state,
+    head: { ...stream.head },
+    base: stream.base,
+    parent: stream.parent && { ...stream.parent },
+    createdAt: stream.createdAt,
+    updatedAt: stream.updatedAt,
+    facets: { ...stream.facets },
+  };
+}
+
+export function sameHead(a: Head, b: Head): boolean {
+  return a.generation === b.generation && a.seq === b.seq;
+}
+
+export function copyPayload(payload: Payload): Payload {
+  return typeof payload === "string" ? payload : payload.slice();
+}
+
+export function leaseRow(name: string, lease: Lease, now: number): LeaseRow {
+  return {
+    name,
+    token: lease.token,
+    holder: lease.holder && { ...lease.holder },
+    remainingMs: lease.holder ? lease.deadline - now : 0,
+  };
+}
+
+/** Whether this token may still act. The clock has no say: a lease that ran out counts until another takes it. */
+export function holds(lease: Lease | undefined, guard: Guard): lease is Lease {
+  return lease !== undefined && lease.holder !== null && lease.token === guard.token;
+}
+
+export function fencedOff(
+  space: Space,
+  guards: readonly Guard[],
+  now: number,
+): { outcome: "fenced"; lease: string; now: LeaseRow | null } | null {
+  const lost = guards.find((guard) => !holds(space.leases.get(guard.lease), guard));
+  if (!lost) return null;
+  const lease = space.leases.get(lost.lease);
+  return { outcome: "fenced", lease: lost.lease, now: lease ? leaseRow(lost.lease, lease, now) : null };
+}
+
+export function guardsOf(batch: Batch): Guard[] {
+  return batch.writes.flatMap((write) => write.guards ?? []);
+}

@@ -1,0 +1,179 @@
+import { HoldfastError } from "../../model/index.ts";
+import type {
+  AppendOutcome,
+  Batch,
+  Blob,
+  GetRequest,
+  LeaseOutcome,
+  LeaseRequest,
+  ListRequest,
+  ListRows,
+  Page,
+  Problem,
+  PutRequest,
+  ReadPage,
+  ReadRequest,
+  RemoveOutcome,
+  RemoveRequest,
+  Store,
+  WatchRequest,
+} from "../../store.ts";
+import { append } from "./append.ts";
+import { check } from "./check.ts";
+import {
+  copyPayload,
+  type MemoryData,
+  memoryData,
+  type Space,
+  spaceOf,
+  streamOf,
+  type Watcher,
+} from "./data.ts";
+import { lease } from "./lease.ts";
+import { listItems, listKeys, listLeases, listSnapshots, listStreams } from "./list.ts";
+import { read } from "./read.ts";
+import { remove } from "./remove.ts";
+
+export { type MemoryData, memoryData };
+
+export interface MemoryOptions {
+  /** Milliseconds that never go back; leases run by it. */
+  readonly clock?: () => number;
+  /** What to open, from `memoryData()`. Handles on the same data see each other as processes on one file do. */
+  readonly data?: MemoryData;
+}
+
+/** A store with every promise of the port but durability: it is gone with its process. */
+export function openMemory(options: MemoryOptions = {}): Store {
+  return new MemoryStore(options.data ?? memoryData(), options.clock ?? (() => performance.now()));
+}
+
+class MemoryStore implements Store {
+  readonly address = "memory";
+  readonly #data: MemoryData;
+  readonly #clock: () => number;
+  readonly #watchers = new Set<Watcher>();
+  #isClosed = false;
+
+  constructor(data: MemoryData, clock: () => number) {
+    this.#data = data;
+    this.#clock = clock;
+  }
+
+  async append(batch: Batch): Promise<AppendOutcome> {
+    const outcome = append(this.#space(batch.namespace), batch, this.#clock());
+    if (outcome.outcome === "ok" && !outcome.resent) {
+      for (const { stream } of batch.writes) this.#announce(batch.namespace, stream);
+    }
+    return outcome;
+  }
+
+  async read(request: ReadRequest): Promise<ReadPage> {
+    return read(this.#space(request.namespace), request);
+  }
+
+  async list<Of extends keyof ListRows>(
+    request: Extract<ListRequest, { of: Of }>,
+  ): Promise<Page<ListRows[Of]>> {
+    return this.#list(request) as Page<ListRows[Of]>;
+  }
+
+  #list(request: ListRequest): Page<ListRows[keyof ListRows]> {
+    const space = this.#space(request.namespace);
+    switch (request.of) {
+      case "streams":
+        return listStreams(space, request);
+      case "items":
+        return listItems(space, request);
+      case "leases":
+        return listLeases(space, request, this.#clock());
+      case "keys":
+        return listKeys(space, request);
+      case "snapshots":
+        return listSnapshots(space, request);
+    }
+  }
+
+  async put(request: PutRequest): Promise<void> {
+    const space = this.#space(request.namespace);
+    if (request.of === "artifact") {
+      const known = space.artifacts.get(request.hash);
+      // Putting it again makes it young: its next reference may still be on the way.
+      if (known) known.putAt = Math.max(known.putAt, request.at);
+      else space.artifacts.set(request.hash, { bytes: request.bytes.slice(), putAt: request.at });
+      return;
+    }
+    const { generation, seq, fold, codec } = request;
+    const stream = streamOf(space, request.stream);
+    if (stream.state === "gone" || stream.head.generation !== generation) return;
+    const others = stream.snapshots.filter((old) => old.seq !== seq || old.fold !== fold);
+    stream.snapshots = [...others, { seq, fold, payload: copyPayload(request.payload), codec }];
+  }
+
+  async get(request: GetRequest): Promise<Blob | null> {
+    const space = this.#space(request.namespace);
+    if (request.of === "artifact") {
+      const bytes = space.artifacts.get(request.hash)?.bytes;
+      return bytes ? { payload: bytes.slice(), codec: null, seq: 0 } : null;
+    }
+    const { snapshots } = streamOf(space, request.stream);
+    const usable = snapshots.filter(({ seq, fold }) => fold === request.fold && seq <= request.upTo);
+    const latest = usable.sort((a, b) => a.seq - b.seq).at(-1);
+    return latest ? { payload: copyPayload(latest.payload), codec: latest.codec, seq: latest.seq } : null;
+  }
+
+  async lease(request: LeaseRequest): Promise<LeaseOutcome> {
+    return lease(this.#space(request.namespace), request, this.#clock());
+  }
+
+  async remove(request: RemoveRequest): Promise<RemoveOutcome> {
+    const outcome = remove(this.#space(request.namespace), request, this.#clock());
+    if (request.of === "stream") this.#announce(request.namespace, request.stream);
+    return outcome;
+  }
+
+  watch(request: WatchRequest, changed: () => void): () => void {
+    this.#space(request.namespace);
+    const watcher = { request: { ...request }, changed };
+    this.#watchers.add(watcher);
+    this.#data.watchers.add(watcher);
+    return () => {
+      this.#watchers.delete(watcher);
+      this.#data.watchers.delete(watcher);
+    };
+  }
+
+  async check(): Promise<readonly Problem[]> {
+    this.#assertOpen();
+    return check(this.#data);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const watcher of this.#watchers) this.#data.watchers.delete(watcher);
+    this.#watchers.clear();
+  }
+
+  #space(namespace: string): Space {
+    this.#assertOpen();
+    return spaceOf(this.#data, namespace);
+  }
+
+  #assertOpen(): void {
+    if (!this.#isClosed) return;
+    throw new HoldfastError("STORE_CLOSED", "this memory store was closed", {
+      hint: "Open it again, and close a store only after its last use.",
+    });
+  }
+
+  /** In a turn of its own, so that a watcher cannot get between an append and its caller. */
+  #announce(namespace: string, stream: string): void {
+    for (const watcher of this.#data.watchers) {
+      const { request, changed } = watcher;
+      if (request.namespace !== namespace || (request.stream ?? stream) !== stream) continue;
+      setImmediate(() => {
+        if (this.#data.watchers.has(watcher)) changed();
+      });
+    }
+  }
+}

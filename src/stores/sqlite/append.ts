@@ -1,0 +1,162 @@
+/**
+ * One batch inside an open write transaction: first every question, then every change. A refusal therefore has
+ * nothing to undo. The order of the questions decides which refusal a caller sees; a resend comes first, because
+ * its own first arrival would look like a conflict.
+ *
+ * A batch that is here already is answered `ok`, but it may have been left by a process that died before its fsync
+ * and be in the page cache only. So that answer, too, waits for a commit that has something to write.
+ */
+
+import type { AppendOutcome, Batch, Head, Write } from "../../store.ts";
+import type { Clock } from "./clock.ts";
+import type { Connection } from "./driver.ts";
+import { checkGuards, renewGuards } from "./leases.ts";
+import { proof } from "./opening.ts";
+import type { Done } from "./queue.ts";
+import { findStream, headOf, type StreamKey } from "./streams.ts";
+import { fromText, type StoredText, toText } from "./text.ts";
+import { storeWrite } from "./write.ts";
+
+/** A write with what the questions found out about its stream. */
+export interface Checked {
+  readonly write: Write;
+  readonly key: StreamKey | undefined;
+  /** The parent's row and generation, for the first write of a fork. */
+  readonly parent: StreamKey | null;
+  readonly artifacts: readonly number[];
+}
+
+export function append(connection: Connection, clock: Clock, batch: Batch): Done<AppendOutcome> {
+  const namespace = toText(batch.namespace);
+  const keys = batch.writes.map(({ stream }) => findStream(connection, namespace, toText(stream)));
+  if (isResent(connection, batch, keys)) {
+    proof(connection);
+    return { result: { outcome: "ok", heads: headsAfter(batch), resent: true }, wrote: true };
+  }
+  const guards = batch.writes.flatMap((write) => write.guards ?? []);
+  const held = checkGuards(connection, clock, namespace, guards);
+  if (!Array.isArray(held)) return refused(held);
+  const parents = checkPlaces(connection, namespace, batch, keys);
+  if (!Array.isArray(parents)) return refused(parents);
+  const taken = checkClaims(connection, namespace, batch);
+  if (taken) return refused(taken);
+  const artifacts = checkArtifacts(connection, namespace, batch);
+  if (!Array.isArray(artifacts)) return refused(artifacts);
+
+  renewGuards(connection, clock, namespace, held);
+  batch.writes.forEach((write, index) => {
+    const checked = {
+      write,
+      key: keys[index],
+      parent: parents[index] ?? null,
+      artifacts: artifacts[index] ?? [],
+    };
+    storeWrite(connection, namespace, batch.id, checked);
+  });
+  return { result: { outcome: "ok", heads: headsAfter(batch), resent: false }, wrote: true };
+}
+
+function refused(result: AppendOutcome): Done<AppendOutcome> {
+  return { result, wrote: false };
+}
+
+function headsAfter(batch: Batch): Head[] {
+  return batch.writes.map(({ expect, count }) => ({
+    generation: expect.generation,
+    seq: expect.seq + count,
+  }));
+}
+
+const WRITE_AFTER = `SELECT first, batch FROM writes
+  WHERE id > (? << 28 | ?) AND id <= (? << 28 | 268435455) ORDER BY id LIMIT 1`;
+
+function isResent(connection: Connection, batch: Batch, keys: readonly (StreamKey | undefined)[]): boolean {
+  return batch.writes.every(({ expect }, index) => {
+    const key = keys[index];
+    const { generation, seq } = headOf(key);
+    if (!key || generation !== expect.generation || seq <= expect.seq) return false;
+    const next = connection.get<{ first: number; batch: StoredText }>(
+      WRITE_AFTER,
+      key.id,
+      expect.seq,
+      key.id,
+    );
+    return next?.first === expect.seq + 1 && fromText(next.batch) === batch.id;
+  });
+}
+
+type Refusal<Outcome extends AppendOutcome["outcome"]> = Extract<AppendOutcome, { outcome: Outcome }>;
+
+/** Each write must continue its stream where that ends now; a fork must leave a past that is there. */
+function checkPlaces(
+  connection: Connection,
+  namespace: StoredText,
+  batch: Batch,
+  keys: readonly (StreamKey | undefined)[],
+): Refusal<"conflict"> | (StreamKey | null)[] {
+  const parents: (StreamKey | null)[] = [];
+  for (const [index, { stream, expect, fork }] of batch.writes.entries()) {
+    const key = keys[index];
+    const head = headOf(key);
+    const isFree = fork ? !key || key.state === "gone" : key?.state !== "hidden" && head.seq === expect.seq;
+    if (!isFree || head.generation !== expect.generation) return { outcome: "conflict", stream, head };
+    const parent = fork && findStream(connection, namespace, toText(fork.stream));
+    const past = headOf(parent);
+    const isThere =
+      parent && parent.state !== "gone" && past.generation === fork.generation && past.seq >= fork.seq;
+    if (fork && !isThere) return { outcome: "conflict", stream: fork.stream, head: past };
+    parents.push(parent ?? null);
+  }
+  return parents;
+}
+
+const KEY_HOLDER = `SELECT s.stream, k.seq FROM keys AS k JOIN streams AS s ON s.id = k.stream
+  WHERE k.namespace = ? AND k.key = ?`;
+
+export interface KeyHolder {
+  readonly stream: string;
+  readonly seq: number;
+}
+
+export function keyHolder(connection: Connection, namespace: StoredText, key: string): KeyHolder | null {
+  const found = connection.get<{ stream: StoredText; seq: number }>(KEY_HOLDER, namespace, toText(key));
+  return found ? { stream: fromText(found.stream), seq: found.seq } : null;
+}
+
+/** Within a write releases come first, so that a key can change hands; what earlier writes do to keys counts. */
+function checkClaims(connection: Connection, namespace: StoredText, batch: Batch): Refusal<"taken"> | null {
+  const changed = new Map<string, KeyHolder | null>();
+  const holderOf = (key: string): KeyHolder | null => {
+    const known = changed.get(key);
+    return known === undefined ? keyHolder(connection, namespace, key) : known;
+  };
+  for (const { stream, expect, releases, claims } of batch.writes) {
+    for (const key of releases ?? []) if (holderOf(key)?.stream === stream) changed.set(key, null);
+    for (const { key, event } of claims ?? []) {
+      const by = holderOf(key);
+      if (by) return { outcome: "taken", key, by };
+      changed.set(key, { stream, seq: expect.seq + 1 + event });
+    }
+  }
+  return null;
+}
+
+const ARTIFACT = "SELECT id FROM artifacts WHERE namespace = ? AND hash = ?";
+
+function checkArtifacts(
+  connection: Connection,
+  namespace: StoredText,
+  batch: Batch,
+): Refusal<"missing"> | (readonly number[])[] {
+  const found: number[][] = [];
+  for (const { artifacts } of batch.writes) {
+    const ids: number[] = [];
+    for (const hash of artifacts ?? []) {
+      const row = connection.get<{ id: number }>(ARTIFACT, namespace, toText(hash));
+      if (!row) return { outcome: "missing", artifact: hash };
+      ids.push(row.id);
+    }
+    found.push(ids);
+  }
+  return found;
+}

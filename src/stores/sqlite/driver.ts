@@ -1,0 +1,203 @@
+/**
+ * The only file that knows which SQLite runs below: `node:sqlite` where Node has it, the same API from
+ * `@photostructure/sqlite` where it has not (Node 20).
+ *
+ * Three differences between the two are hidden here:
+ *
+ *  - Statements. SQLite keeps a closed connection, with its descriptors, for as long as one of its statements
+ *    lives. `node:sqlite` finalizes them in `close()`; the other binding leaves that to the garbage collector. So
+ *    a connection hands out no statements: it keeps them by their SQL, drops all of them when it closes, and
+ *    waits until the collector has taken them.
+ *  - Numbers. Above 2^31 both bind a JavaScript number as a float. Columns with INTEGER affinity turn that back
+ *    into the same integer; expressions must use `<<`, `|` and `&`, which cast, and never `*` and `+`.
+ *  - Text with a NUL ends at the NUL on one of them. `text.ts` sees to it that no such text is bound.
+ */
+
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
+export type Value = string | number | Uint8Array | null;
+
+interface RawStatement {
+  run(...values: Value[]): { changes: number | bigint };
+  get(...values: Value[]): unknown;
+  all(...values: Value[]): unknown[];
+}
+
+interface RawDatabase {
+  exec(sql: string): void;
+  prepare(sql: string): RawStatement;
+  function(name: string, options: { varargs: boolean }, act: (...values: Value[]) => Value): void;
+  close(): void;
+}
+
+interface Driver {
+  readonly DatabaseSync: new (location: string | URL, options: { readOnly: boolean }) => RawDatabase;
+  /** Whether `close()` leaves statements, and with them descriptors, to the garbage collector. */
+  readonly leavesStatements: boolean;
+}
+
+let loading: Promise<Driver> | undefined;
+
+function loadDriver(): Promise<Driver> {
+  loading ??= load();
+  return loading;
+}
+
+async function load(): Promise<Driver> {
+  const builtin = loadBuiltin();
+  if (builtin) return { DatabaseSync: builtin.DatabaseSync, leavesStatements: false };
+  const { DatabaseSync } = await import("@photostructure/sqlite");
+  return { DatabaseSync: DatabaseSync as unknown as Driver["DatabaseSync"], leavesStatements: true };
+}
+
+/** Node 22 warns that its SQLite is experimental. That one warning is kept back; all others pass. */
+function loadBuiltin(): Pick<Driver, "DatabaseSync"> | undefined {
+  const emitWarning = process.emitWarning;
+  process.emitWarning = (warning: string | Error, ...rest: unknown[]) => {
+    if (/SQLite/.test(String(warning)) && rest[0] === "ExperimentalWarning") return;
+    Reflect.apply(emitWarning, process, [warning, ...rest]);
+  };
+  try {
+    return process.getBuiltinModule("node:sqlite" as never);
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
+
+export class Connection {
+  readonly #driver: Driver;
+  #database: RawDatabase | null;
+  readonly #statements = new Map<string, RawStatement>();
+
+  private constructor(driver: Driver, location: string | URL, readOnly: boolean) {
+    this.#driver = driver;
+    this.#database = new driver.DatabaseSync(location, { readOnly });
+  }
+
+  static async open(location: string | URL, readOnly: boolean): Promise<Connection> {
+    return new Connection(await loadDriver(), location, readOnly);
+  }
+
+  get isOpen(): boolean {
+    return this.#database !== null;
+  }
+
+  /** For statements without parameters and rows: schema, pragmas, the ends of transactions. */
+  exec(sql: string): void {
+    this.#opened().exec(sql);
+  }
+
+  /** Returns how many rows changed. */
+  run(sql: string, ...values: Value[]): number {
+    return Number(this.#statement(sql).run(...values).changes);
+  }
+
+  get<Row>(sql: string, ...values: Value[]): Row | undefined {
+    return this.#statement(sql).get(...values) as Row | undefined;
+  }
+
+  all<Row>(sql: string, ...values: Value[]): Row[] {
+    return this.#statement(sql).all(...values) as Row[];
+  }
+
+  /** One row of expressions, read without a statement that would outlive a connection closed right after. */
+  peek(...expressions: string[]): Value[] {
+    let row: Value[] = [];
+    this.#opened().function("holdfast_peek", { varargs: true }, (...values) => {
+      row = values;
+      return null;
+    });
+    this.exec(`SELECT holdfast_peek(${expressions.join(", ")})`);
+    return row;
+  }
+
+  /** Ends the transaction, if SQLite has not ended it by itself, as it does after some errors. */
+  rollback(): void {
+    rollBack(this.#opened());
+  }
+
+  /** Ends whatever is open without saving it, then closes. Resolves when the descriptors are free. */
+  async close(): Promise<void> {
+    const database = this.#database;
+    if (!database) return;
+    this.#database = null;
+    const [first] = this.#statements.values();
+    const witness = first && new WeakRef(first);
+    this.#statements.clear();
+    rollBack(database);
+    database.close();
+    if (witness && this.#driver.leavesStatements) await collected(witness);
+  }
+
+  #opened(): RawDatabase {
+    if (!this.#database) throw new Error("the connection is closed");
+    return this.#database;
+  }
+
+  #statement(sql: string): RawStatement {
+    const known = this.#statements.get(sql);
+    if (known) return known;
+    const made = this.#opened().prepare(sql);
+    this.#statements.set(sql, made);
+    return made;
+  }
+}
+
+function rollBack(database: RawDatabase): void {
+  try {
+    database.exec("ROLLBACK");
+  } catch {
+    // There was no transaction, which is what we want; the connection is closed next wherever that would be a lie.
+  }
+}
+
+/** Young statements go with a quick collection; those of a connection that was open for long need a whole one. */
+async function collected(witness: WeakRef<RawStatement>): Promise<void> {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as (options?: { type: "minor" }) => void;
+  setFlagsFromString("--no-expose-gc");
+  await turn();
+  collect({ type: "minor" });
+  await turn();
+  if (witness.deref() === undefined) return;
+  await turn();
+  collect();
+  await turn();
+}
+
+/** A weak reference holds until the end of the job, and native finalizers run in the next one. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+/** SQLite's result code: `primary` says what kind of trouble, `extended` which one. Null for other errors. */
+export function resultCode(error: unknown): { primary: number; extended: number } | null {
+  const extended = (error as { errcode?: unknown } | null)?.errcode;
+  return typeof extended === "number" ? { primary: extended & 0xff, extended } : null;
+}
+
+/** The result codes that somebody here decides by. */
+export const CODE = {
+  BUSY: 5,
+  LOCKED: 6,
+  READONLY: 8,
+  CORRUPT: 11,
+  FULL: 13,
+  CANTOPEN: 14,
+  PROTOCOL: 15,
+  TOOBIG: 18,
+  CONSTRAINT: 19,
+  RANGE: 25,
+  NOTADB: 26,
+  MISMATCH: 20,
+  READONLY_ROLLBACK: 776,
+  READONLY_DBMOVED: 1032,
+} as const;
+
+export function isBusy(error: unknown): boolean {
+  const primary = resultCode(error)?.primary;
+  return primary === CODE.BUSY || primary === CODE.LOCKED || primary === CODE.PROTOCOL;
+}

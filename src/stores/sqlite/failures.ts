@@ -1,0 +1,149 @@
+/** From what SQLite and the file system say to an error that names the file and tells what to do. */
+
+import { type ErrorCode, HoldfastError } from "../../model/index.ts";
+import { CODE, isBusy, resultCode } from "./driver.ts";
+
+interface Kind {
+  readonly code: ErrorCode;
+  readonly what: string;
+  readonly hint: string;
+}
+
+const BY_PRIMARY: Readonly<Record<number, Kind>> = {
+  [CODE.FULL]: {
+    code: "STORE_FULL",
+    what: "the disk is full",
+    hint: "Free some space on this disk. The store goes on by itself once a write succeeds again.",
+  },
+  [CODE.READONLY]: {
+    code: "STORE_READONLY",
+    what: "the file cannot be written",
+    hint: "Check the permissions of the file and its folder and how the disk is mounted, or open with `readOnly: true`.",
+  },
+  [CODE.CORRUPT]: {
+    code: "STORE_CORRUPT",
+    what: "the file is damaged",
+    hint: "Stop all writers, keep a copy of the file with its -wal, then restore a backup or try `sqlite3 FILE .recover`.",
+  },
+  [CODE.NOTADB]: {
+    code: "STORE_CORRUPT",
+    what: "the file is not an SQLite database, or its beginning is damaged",
+    hint: "Check the path. If it is the right file, restore it from a backup; Holdfast has not changed it.",
+  },
+  [CODE.CANTOPEN]: {
+    code: "STORE_IO",
+    what: "the file or one beside it cannot be opened",
+    hint: "Check that its folder exists and that this user may read and write there.",
+  },
+};
+
+const OTHER: Kind = {
+  code: "STORE_IO",
+  what: "reading or writing failed",
+  hint: "Check the disk and the system's log. Nothing is acknowledged until a fresh connection has proven itself.",
+};
+
+/** An error of ours for whatever came out of SQLite. `unknown`: it happened while committing. */
+export function storeError(path: string, cause: unknown, unknown = false): HoldfastError {
+  if (cause instanceof HoldfastError && cause.unknown === unknown) return cause;
+  if (cause instanceof HoldfastError) {
+    return new HoldfastError(cause.code, cause.message, {
+      hint: cause.hint,
+      cause,
+      unknown,
+      data: cause.data,
+    });
+  }
+  const code = resultCode(cause);
+  if (code?.extended === CODE.READONLY_DBMOVED) return replaced(path, "it was moved or deleted", cause);
+  const kind = (code && BY_PRIMARY[code.primary]) ?? OTHER;
+  const said = cause instanceof Error ? cause.message : String(cause);
+  return new HoldfastError(kind.code, `${path}: ${kind.what} (${said})`, {
+    hint: kind.hint,
+    cause,
+    unknown,
+    data: { path, sqlite: code?.extended ?? null },
+  });
+}
+
+export function busy(path: string, waitedMs: number, cause: unknown): HoldfastError {
+  return new HoldfastError(
+    "STORE_BUSY",
+    `${path}: others have kept the file locked for ${Math.round(waitedMs)} ms`,
+    {
+      hint: "Look for a process that holds a transaction open, such as an SQLite shell. Then try again.",
+      cause,
+      data: { path, waitedMs },
+    },
+  );
+}
+
+export function replaced(path: string, how: string, cause?: unknown): HoldfastError {
+  return new HoldfastError("STORE_REPLACED", `${path}: this is no longer the store that was opened: ${how}`, {
+    hint: "Stop all writers, find out which file is the right one, put it in place and start again.",
+    cause,
+    data: { path },
+  });
+}
+
+export function closed(path: string): HoldfastError {
+  return new HoldfastError("STORE_CLOSED", `${path}: the store was closed`, {
+    hint: "Open it again, or close it later than its last use.",
+    data: { path },
+  });
+}
+
+export function readOnly(path: string): HoldfastError {
+  return new HoldfastError("STORE_READONLY", `${path}: the store is open for reading only`, {
+    hint: "Open it without `readOnly` on a disk that can be written.",
+    data: { path },
+  });
+}
+
+/** What a single batch got wrong, or what does not fit; its neighbours are not to blame. */
+export function isOwnFault(error: unknown): boolean {
+  if (error instanceof HoldfastError) return true;
+  const code = resultCode(error);
+  if (!code) return error instanceof TypeError || error instanceof RangeError;
+  const own: readonly number[] = [CODE.TOOBIG, CODE.CONSTRAINT, CODE.MISMATCH, CODE.RANGE];
+  return own.includes(code.primary);
+}
+
+/** For `isOwnFault`: the request as the store sees it cannot be kept. */
+export function unfit(path: string, cause: unknown): HoldfastError {
+  if (cause instanceof HoldfastError) return cause;
+  const said = cause instanceof Error ? cause.message : String(cause);
+  return new HoldfastError("BATCH_INVALID", `${path}: the store cannot keep this (${said})`, {
+    hint: "Check that numbers are whole and not negative, and that no value is larger than 1 GB.",
+    cause,
+  });
+}
+
+/**
+ * Runs `act` until it no longer meets a lock, for at most `busyMs`. SQLite itself waits 20 ms at most, because that
+ * wait blocks the event loop; the rest of the waiting is done here, where heartbeats can pass.
+ */
+export async function patiently<Result>(
+  path: string,
+  busyMs: number,
+  act: () => Result | Promise<Result>,
+): Promise<Result> {
+  const begun = performance.now();
+  for (;;) {
+    try {
+      return await act();
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      const waitedMs = performance.now() - begun;
+      if (waitedMs >= busyMs) throw busy(path, waitedMs, error);
+      await new Promise((resolve) => {
+        setTimeout(resolve, pauseMs());
+      });
+    }
+  }
+}
+
+/** Uneven, so that two processes do not knock at the same moments for ever. */
+export function pauseMs(): number {
+  return 1 + Math.random() * 15;
+}

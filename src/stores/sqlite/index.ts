@@ -1,0 +1,184 @@
+/**
+ * The store in one SQLite file. Reads run at once on the connection, in a snapshot each; changes go through a queue
+ * that commits many at a time. `opening.ts` says how a file is opened, `queue.ts` when a change is acknowledged,
+ * `medium.ts` what happens after an I/O error, `schema-1.ts` what the file holds.
+ */
+
+import { relative, resolve } from "node:path";
+import type {
+  AppendOutcome,
+  Batch,
+  Blob,
+  GetRequest,
+  LeaseOutcome,
+  LeaseRequest,
+  ListRequest,
+  ListRows,
+  Page,
+  Problem,
+  PutRequest,
+  ReadPage,
+  ReadRequest,
+  RemoveOutcome,
+  RemoveRequest,
+  Store,
+  WatchRequest,
+} from "../../store.ts";
+import { append } from "./append.ts";
+import { check } from "./check.ts";
+import { bootClock, type Clock } from "./clock.ts";
+import { CODE, type Connection } from "./driver.ts";
+import { closed, patiently, readOnly, storeError } from "./failures.ts";
+import { lease } from "./leases.ts";
+import { list } from "./list.ts";
+import { Medium } from "./medium.ts";
+import { openFirst } from "./opening.ts";
+import { put } from "./put.ts";
+import { type Done, type SubmitOptions, WriteQueue } from "./queue.ts";
+import { get, read } from "./read.ts";
+import { remove } from "./remove.ts";
+import { Watchers } from "./watch.ts";
+import { checkShape } from "./write.ts";
+
+export type { Clock as LeaseClock };
+
+export interface SqliteOptions {
+  readonly path: string;
+  readonly readOnly?: boolean;
+  /** Do not create what is not there. */
+  readonly mustExist?: boolean;
+  /** How long to wait for a lock of another process before giving up. */
+  readonly busyMs?: number;
+  readonly allowNetworkDisk?: boolean;
+  /** What leases run by; the machine's uptime unless given. */
+  readonly clock?: Clock;
+}
+
+const DEFAULT_BUSY_MS = 30_000;
+
+export async function openSqlite(options: SqliteOptions): Promise<Store> {
+  const place = {
+    path: resolve(options.path),
+    readOnly: options.readOnly ?? false,
+    busyMs: options.busyMs ?? DEFAULT_BUSY_MS,
+  };
+  const { mustExist = false, allowNetworkDisk = false } = options;
+  const opened = await openFirst(place, { mustExist, allowNetworkDisk });
+  return new SqliteStore(new Medium(place, opened), options.clock ?? bootClock());
+}
+
+class SqliteStore implements Store {
+  readonly address: string;
+  readonly #medium: Medium;
+  readonly #queue: WriteQueue;
+  readonly #clock: Clock;
+  readonly #watchers: Watchers;
+  #closing: Promise<void> | null = null;
+
+  constructor(medium: Medium, clock: Clock) {
+    this.#medium = medium;
+    this.#clock = clock;
+    this.#queue = new WriteQueue(medium);
+    this.#watchers = new Watchers((act) => medium.read(act));
+    const near = relative(process.cwd(), medium.place.path);
+    this.address = `sqlite ${near.startsWith("..") ? medium.place.path : near}`;
+  }
+
+  async append(batch: Batch): Promise<AppendOutcome> {
+    checkShape(batch);
+    const bytes = batch.writes.reduce((sum, write) => sum + write.payload.length, 0);
+    const outcome = await this.#change((connection) => append(connection, this.#clock, batch), { bytes });
+    if (outcome.outcome === "ok") {
+      for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
+    }
+    return outcome;
+  }
+
+  async read(request: ReadRequest): Promise<ReadPage> {
+    return this.#look((connection) => read(connection, request));
+  }
+
+  async list<Of extends keyof ListRows>(
+    request: Extract<ListRequest, { of: Of }>,
+  ): Promise<Page<ListRows[Of]>> {
+    return this.#look((connection) => list(connection, this.#clock, request) as Page<ListRows[Of]>);
+  }
+
+  async put(request: PutRequest): Promise<void> {
+    const bytes = request.of === "artifact" ? request.bytes.length : request.payload.length;
+    return this.#change((connection) => put(connection, request), { bytes });
+  }
+
+  async get(request: GetRequest): Promise<Blob | null> {
+    return this.#look((connection) => get(connection, request));
+  }
+
+  async lease(request: LeaseRequest): Promise<LeaseOutcome> {
+    const options = { urgent: request.act === "renew" };
+    return this.#change((connection) => lease(connection, this.#clock, request), options);
+  }
+
+  async remove(request: RemoveRequest): Promise<RemoveOutcome> {
+    const erase = request.of === "stream" && request.erase === true;
+    const outcome = await this.#change((connection) => {
+      if (erase) connection.exec("PRAGMA secure_delete = ON");
+      try {
+        return remove(connection, this.#clock, request);
+      } finally {
+        if (erase) connection.exec("PRAGMA secure_delete = FAST");
+      }
+    });
+    if (request.of === "stream") this.#watchers.announce(request.namespace, request.stream);
+    if (erase && outcome.outcome === "removed") await this.#emptyWal();
+    return outcome;
+  }
+
+  watch(request: WatchRequest, changed: () => void): () => void {
+    if (this.#closing) throw closed(this.#medium.place.path);
+    return this.#watchers.add(request, changed);
+  }
+
+  async check(): Promise<readonly Problem[]> {
+    if (this.#closing) throw closed(this.#medium.place.path);
+    return check((act) => this.#medium.read(act));
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#watchers.clear();
+    await this.#queue.drained();
+    await this.#medium.close();
+  }
+
+  async #look<Result>(act: (connection: Connection) => Result): Promise<Result> {
+    if (this.#closing) throw closed(this.#medium.place.path);
+    return this.#medium.read(act);
+  }
+
+  async #change<Result>(
+    act: (connection: Connection) => Done<Result>,
+    options?: SubmitOptions,
+  ): Promise<Result> {
+    if (this.#closing) throw closed(this.#medium.place.path);
+    if (this.#medium.place.readOnly) throw readOnly(this.#medium.place.path);
+    return this.#queue.submit(act, options);
+  }
+
+  /** The WAL still holds what was erased from the file, until it is copied over and cut to nothing. */
+  async #emptyWal(): Promise<void> {
+    const { path, busyMs } = this.#medium.place;
+    try {
+      await patiently(path, busyMs, async () => {
+        await this.#medium.ready();
+        const row = this.#medium.connection.get<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
+        if (row?.busy !== 0) throw Object.assign(new Error("the WAL is in use"), { errcode: CODE.BUSY });
+      });
+    } catch (error) {
+      throw storeError(path, error, true);
+    }
+  }
+}

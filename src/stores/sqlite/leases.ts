@@ -1,0 +1,141 @@
+/**
+ * Leases: named rights with fencing tokens. The row of a lease stays for ever, so its token only grows.
+ *
+ *     none ──take──▶ held ──renew, guarded append──▶ held
+ *                     │──release──▶ free (token kept) ──take──▶ held, token + 1
+ *                     └──ran out, other boot, evicted──take by another──▶ held, token + 1
+ *
+ * The clock has a say in `take` only. Whoever presents the current token of a held lease may write, however late.
+ */
+
+import type { Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
+import type { Clock } from "./clock.ts";
+import type { Connection } from "./driver.ts";
+import type { Done } from "./queue.ts";
+import { fromText, type StoredText, toText } from "./text.ts";
+
+export interface StoredLease {
+  readonly name: StoredText;
+  readonly token: number;
+  readonly boot: string;
+  readonly expires_at: number;
+  readonly ttl: number;
+  readonly holder: StoredText | null;
+}
+
+const SELECT =
+  "SELECT name, token, boot, expires_at, ttl, holder FROM leases WHERE namespace = ? AND name = ?";
+
+const UPSERT = `INSERT INTO leases (namespace, name, token, boot, expires_at, ttl, holder) VALUES (?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT DO UPDATE SET token = excluded.token, boot = excluded.boot, expires_at = excluded.expires_at,
+    ttl = excluded.ttl, holder = excluded.holder`;
+
+const RENEW = `UPDATE leases SET boot = ?, expires_at = ?, ttl = ?
+  WHERE namespace = ? AND name = ? AND token = ? AND holder IS NOT NULL`;
+
+const RELEASE = `UPDATE leases SET holder = NULL, expires_at = ?
+  WHERE namespace = ? AND name = ? AND token = ? AND holder IS NOT NULL`;
+
+/** Where the boot cannot be told, a lease that would last longer than it was taken for is from another one. */
+const SLACK_MS = 60_000;
+
+function remainingMs(lease: StoredLease, clock: Clock): number {
+  if (lease.holder === null || lease.boot !== clock.boot) return 0;
+  const leftMs = lease.expires_at - clock.nowMs();
+  return leftMs > lease.ttl + SLACK_MS ? 0 : leftMs;
+}
+
+function holderOf(lease: StoredLease): Holder | null {
+  return lease.holder === null ? null : (JSON.parse(fromText(lease.holder)) as Holder);
+}
+
+export function leaseRow(lease: StoredLease, clock: Clock): LeaseRow {
+  const { name, token } = lease;
+  return { name: fromText(name), token, holder: holderOf(lease), remainingMs: remainingMs(lease, clock) };
+}
+
+export function lease(connection: Connection, clock: Clock, request: LeaseRequest): Done<LeaseOutcome> {
+  switch (request.act) {
+    case "take":
+      return take(connection, clock, request);
+    case "renew":
+      return renew(connection, clock, request);
+    case "release": {
+      const { namespace, lease } = request;
+      const values = [toText(namespace), toText(lease.lease), lease.token];
+      const wasOurs = connection.run(RELEASE, clock.nowMs(), ...values) > 0;
+      return { result: { outcome: "released", wasOurs }, wrote: wasOurs };
+    }
+  }
+}
+
+function take(
+  connection: Connection,
+  clock: Clock,
+  request: Extract<LeaseRequest, { act: "take" }>,
+): Done<LeaseOutcome> {
+  const { namespace, name, holder, ttlMs, evict } = request;
+  const old = connection.get<StoredLease>(SELECT, toText(namespace), toText(name));
+  const oldHolder = old ? holderOf(old) : null;
+  const isOurs = oldHolder?.owner === holder.owner;
+  if (old && oldHolder && !isOurs && remainingMs(old, clock) > 0 && old.token !== evict) {
+    return { result: { outcome: "held", lease: leaseRow(old, clock) }, wrote: false };
+  }
+  const token = old && isOurs ? old.token : (old?.token ?? 0) + 1;
+  const expiresAt = clock.nowMs() + ttlMs;
+  const stored = toText(JSON.stringify(holder));
+  connection.run(UPSERT, toText(namespace), toText(name), token, clock.boot, expiresAt, ttlMs, stored);
+  const granted = { name, token, holder: { ...holder }, remainingMs: ttlMs };
+  return { result: { outcome: "granted", lease: granted, from: isOurs ? null : oldHolder }, wrote: true };
+}
+
+function renew(
+  connection: Connection,
+  clock: Clock,
+  { namespace, leases, ttlMs }: Extract<LeaseRequest, { act: "renew" }>,
+): Done<LeaseOutcome> {
+  const expiresAt = clock.nowMs() + ttlMs;
+  const lost = leases.filter(({ lease: name, token }) => {
+    return connection.run(RENEW, clock.boot, expiresAt, ttlMs, toText(namespace), toText(name), token) === 0;
+  });
+  const result: LeaseOutcome = { outcome: "renewed", lost: lost.map(({ lease: name }) => name) };
+  return { result, wrote: lost.length < leases.length };
+}
+
+export interface Fenced {
+  readonly outcome: "fenced";
+  readonly lease: string;
+  readonly now: LeaseRow | null;
+}
+
+/** The first guard whose token is not the current one of a held lease, or the leases, to be renewed later. */
+export function checkGuards(
+  connection: Connection,
+  clock: Clock,
+  namespace: StoredText,
+  guards: readonly Guard[],
+): Fenced | StoredLease[] {
+  const held: StoredLease[] = [];
+  for (const guard of guards) {
+    const found = connection.get<StoredLease>(SELECT, namespace, toText(guard.lease));
+    if (!found || found.holder === null || found.token !== guard.token) {
+      return { outcome: "fenced", lease: guard.lease, now: found ? leaseRow(found, clock) : null };
+    }
+    held.push(found);
+  }
+  return held;
+}
+
+/** A guarded write prolongs its leases, but not those that have most of their time before them: a page less to write. */
+export function renewGuards(
+  connection: Connection,
+  clock: Clock,
+  namespace: StoredText,
+  held: readonly StoredLease[],
+): void {
+  for (const each of held) {
+    if (remainingMs(each, clock) > (each.ttl * 3) / 4) continue;
+    const expiresAt = clock.nowMs() + each.ttl;
+    connection.run(RENEW, clock.boot, expiresAt, each.ttl, namespace, each.name, each.token);
+  }
+}

@@ -1,0 +1,146 @@
+/** Lists: everything but streams, which have a file of their own. */
+
+import type { ItemRow, KeyRow, LeaseRow, ListRequest, ListRows, Page, SnapshotRow } from "../../store.ts";
+import { keyHolder } from "./append.ts";
+import type { Clock } from "./clock.ts";
+import { Conditions, decodeCursor, pageOf } from "./cursor.ts";
+import type { Connection } from "./driver.ts";
+import { leaseRow, type StoredLease } from "./leases.ts";
+import { listStreams } from "./list-streams.ts";
+import { findStream } from "./streams.ts";
+import { fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
+
+type Asked<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
+
+export function list(
+  connection: Connection,
+  clock: Clock,
+  request: ListRequest,
+): Page<ListRows[keyof ListRows]> {
+  switch (request.of) {
+    case "streams":
+      return listStreams(connection, request);
+    case "items":
+      return request.stream === undefined
+        ? listAllItems(connection, request)
+        : listOwnItems(connection, request);
+    case "leases":
+      return listLeases(connection, clock, request);
+    case "keys":
+      return listKeys(connection, request);
+    case "snapshots":
+      return listSnapshots(connection, request);
+  }
+}
+
+interface StoredItem {
+  readonly stream: StoredText;
+  readonly kind: StoredText;
+  readonly id: StoredText;
+  readonly seq: number | null;
+  readonly end_seq: number | null;
+  readonly status: StoredText | null;
+  readonly name: StoredText | null;
+  readonly key: StoredText | null;
+  readonly at: number | null;
+  readonly done_at: number | null;
+}
+
+const ITEM_COLUMNS = "s.stream, i.kind, i.id, i.seq, i.end_seq, i.status, i.name, i.key, i.at, i.done_at";
+
+function itemRow(stored: StoredItem): ItemRow {
+  return {
+    stream: fromText(stored.stream),
+    kind: fromText(stored.kind),
+    id: fromText(stored.id),
+    seq: stored.seq,
+    endSeq: stored.end_seq,
+    status: fromTextOrNull(stored.status),
+    name: fromTextOrNull(stored.name),
+    key: fromTextOrNull(stored.key),
+    at: stored.at,
+    doneAt: stored.done_at,
+  };
+}
+
+/** Items of one stream by seq. They are read by their key and sorted: an index by seq would cost every append. */
+function listOwnItems(connection: Connection, asked: Asked<"items">): Page<ItemRow> {
+  const conditions = new Conditions();
+  conditions.add("s.namespace = ?", toText(asked.namespace));
+  conditions.add("s.stream = ?", toText(asked.stream as string));
+  conditions.add("i.stream = s.id AND i.kind = ?", toText(asked.kind));
+  if (asked.id !== undefined) conditions.add("i.id = ?", toText(asked.id));
+  if (asked.open) conditions.add("i.done_at IS NULL");
+  const after = decodeCursor(asked.cursor, [0, ""] as [number, string]);
+  if (after) conditions.add("(coalesce(i.seq, 0), i.id) > (?, ?)", after[0], toText(after[1]));
+  const sql = `SELECT ${ITEM_COLUMNS} FROM streams AS s CROSS JOIN items AS i
+    WHERE ${conditions.sql} ORDER BY coalesce(i.seq, 0), i.id LIMIT ?`;
+  const stored = connection.all<StoredItem>(sql, ...conditions.values, asked.limit + 1);
+  return pageOf(stored, asked.limit, itemRow, ({ seq, id }) => [seq ?? 0, fromText(id)]);
+}
+
+/** Items of all streams, oldest first; the open ones along their index. */
+function listAllItems(connection: Connection, asked: Asked<"items">): Page<ItemRow> {
+  const conditions = new Conditions();
+  conditions.add(
+    "i.namespace = ? AND i.kind = ? AND s.id = i.stream",
+    toText(asked.namespace),
+    toText(asked.kind),
+  );
+  if (asked.id !== undefined) conditions.add("i.id = ?", toText(asked.id));
+  if (asked.open) conditions.add("i.done_at IS NULL");
+  const after = decodeCursor(asked.cursor, [0, "", 0, ""] as [number, string, number, string]);
+  if (after) {
+    const [at, stream, seq, id] = after;
+    conditions.add("(i.at >= ? OR i.at IS NULL)", at);
+    const place = "(coalesce(i.at, 0), s.stream, coalesce(i.seq, 0), i.id)";
+    conditions.add(`${place} > (?, ?, ?, ?)`, at, toText(stream), seq, toText(id));
+  }
+  const sql = `SELECT ${ITEM_COLUMNS} FROM items AS i CROSS JOIN streams AS s
+    WHERE ${conditions.sql} ORDER BY i.at, s.stream, coalesce(i.seq, 0), i.id LIMIT ?`;
+  const stored = connection.all<StoredItem>(sql, ...conditions.values, asked.limit + 1);
+  return pageOf(stored, asked.limit, itemRow, ({ at, stream, seq, id }) => {
+    return [at ?? 0, fromText(stream), seq ?? 0, fromText(id)];
+  });
+}
+
+function listLeases(connection: Connection, clock: Clock, asked: Asked<"leases">): Page<LeaseRow> {
+  const conditions = new Conditions();
+  conditions.add("namespace = ?", toText(asked.namespace));
+  if (asked.prefix) {
+    // The range lets the index skip the others; comparing the beginning makes it exact.
+    conditions.add("name >= ? AND name < ?", asked.prefix, `${asked.prefix}\u{10ffff}`);
+    conditions.add("substr(name, 1, ?) = ?", [...asked.prefix].length, asked.prefix);
+  }
+  const after = decodeCursor(asked.cursor, [""] as [string]);
+  if (after) conditions.add("name > ?", toText(after[0]));
+  const sql = `SELECT name, token, boot, expires_at, ttl, holder FROM leases
+    WHERE ${conditions.sql} ORDER BY name LIMIT ?`;
+  const stored = connection.all<StoredLease>(sql, ...conditions.values, asked.limit + 1);
+  return pageOf(
+    stored,
+    asked.limit,
+    (lease) => leaseRow(lease, clock),
+    ({ name }) => [fromText(name)],
+  );
+}
+
+function listKeys(connection: Connection, { namespace, keys }: Asked<"keys">): Page<KeyRow> {
+  const rows = [...new Set(keys)].flatMap((key) => {
+    const holder = keyHolder(connection, toText(namespace), key);
+    return holder ? [{ key, ...holder }] : [];
+  });
+  return { rows, cursor: null };
+}
+
+const SNAPSHOTS = `SELECT seq, fold, iif(utf16, octet_length(payload) / 2, octet_length(payload)) AS bytes
+  FROM snapshots WHERE stream = ? ORDER BY seq, fold`;
+
+function listSnapshots(connection: Connection, { namespace, stream }: Asked<"snapshots">): Page<SnapshotRow> {
+  const key = findStream(connection, toText(namespace), toText(stream));
+  const stored = key
+    ? connection.all<{ seq: number; fold: StoredText; bytes: number }>(SNAPSHOTS, key.id)
+    : [];
+  const rows = stored.map(({ seq, fold, bytes }) => ({ seq, fold: fromText(fold), bytes }));
+  return { rows, cursor: null };
+}

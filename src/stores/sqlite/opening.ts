@@ -1,0 +1,278 @@
+/**
+ * From a path to a connection that may be trusted.
+ *
+ *   nothing there ──create empty, 0600──┐
+ *   empty file ─────────────────────────┤
+ *   ours ──look, read-only──────────────┼──▶ open ──▶ migrate ──▶ WAL, FULL ──▶ check store id ──▶ (prove) ──▶ use
+ *   foreign, newer, no database ──look, read-only──▶ refused, nothing written
+ *
+ * What a crash leaves: after creating, an empty file, which the next opener fills. While migrating, a rollback
+ * journal or an unfinished WAL transaction, which SQLite undoes. Between migrating and WAL, a whole schema in the
+ * old journal mode; the next opener switches. Two processes may do all this at once: the migration is a
+ * transaction, and whoever comes second finds it done.
+ *
+ * Proving comes after an I/O error only. What a failed fsync left in the page cache may read well and yet never
+ * reach the disk, so the WAL is first copied into the file and emptied, then one commit must succeed.
+ */
+
+import { pathToFileURL } from "node:url";
+import { HoldfastError } from "../../model/index.ts";
+import { CODE, Connection, resultCode } from "./driver.ts";
+import { patiently, replaced, storeError } from "./failures.ts";
+import {
+  createFile,
+  type Identity,
+  isSame,
+  isWritable,
+  refuseNetworkDisk,
+  statOf,
+  systemCode,
+} from "./file.ts";
+import { APPLICATION_ID, MIGRATIONS, migrate, userVersion } from "./migrations.ts";
+
+export interface Place {
+  readonly path: string;
+  readonly readOnly: boolean;
+  readonly busyMs: number;
+}
+
+/** An open file: the connection, which file it is, which store it holds. */
+export interface Opened {
+  readonly connection: Connection;
+  readonly identity: Identity;
+  readonly storeId: string;
+}
+
+export interface Creation {
+  readonly mustExist: boolean;
+  readonly allowNetworkDisk: boolean;
+}
+
+/** Opens for the first time, and creates what is not there. */
+export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: Creation): Promise<Opened> {
+  const { path, readOnly } = place;
+  if (!allowNetworkDisk) refuseNetworkDisk(path);
+  try {
+    const stats = statOf(path);
+    if (!stats && (mustExist || readOnly)) throw notFound(path);
+    if (stats && !stats.isFile()) throw foreign(path, "it is not a regular file");
+    if (!stats) createFile(path);
+    else if (!readOnly && !isWritable(path)) throw cannotWrite(path);
+    else if (stats.size > 0) await refuseForeign(place);
+    return readOnly ? await openForReading(place) : await openForWriting(place);
+  } catch (error) {
+    throw systemCode(error)?.startsWith("E") && !resultCode(error)
+      ? fileError(path, error)
+      : storeError(path, error);
+  }
+}
+
+/** Opens the same store again after an I/O error, and returns only when it has durably written. */
+export async function openAgain(place: Place, before: Opened): Promise<Opened> {
+  const { path } = place;
+  if (!isSame(before.identity, statOf(path))) throw replaced(path, "another file, or none, is in its place");
+  const opened = await (place.readOnly ? openForReading(place) : openForWriting(place));
+  try {
+    if (opened.storeId !== before.storeId) throw replaced(path, "it holds another store");
+    if (!place.readOnly) await patiently(path, place.busyMs, () => prove(opened.connection));
+    return opened;
+  } catch (error) {
+    await opened.connection.close();
+    throw error;
+  }
+}
+
+function prove(connection: Connection): void {
+  const outcome = connection.get<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
+  if (outcome?.busy !== 0) throw Object.assign(new Error("the WAL is in use"), { errcode: CODE.BUSY });
+  connection.exec("BEGIN IMMEDIATE");
+  try {
+    proof(connection);
+    connection.exec("COMMIT");
+  } catch (error) {
+    connection.rollback();
+    throw error;
+  }
+}
+
+/** Something to commit where nothing else changes but durability must be had. */
+export function proof(connection: Connection): void {
+  connection.run("UPDATE meta SET value = value + 1 WHERE name = 'proof'");
+}
+
+export function readStoreId(connection: Connection): string | undefined {
+  return connection.get<{ value: string }>("SELECT value FROM meta WHERE name = 'store'")?.value;
+}
+
+/** Looks without writing. A file that was left in the middle of a rollback shows what it is only once opened. */
+async function refuseForeign(place: Place): Promise<void> {
+  let connection: Connection | undefined;
+  try {
+    connection = await openReadOnly(place);
+    const looking = connection;
+    await patiently(place.path, place.busyMs, () => checkFormat(place.path, looking));
+  } catch (error) {
+    if (resultCode(error)?.extended !== CODE.READONLY_ROLLBACK) throw error;
+  } finally {
+    await connection?.close();
+  }
+}
+
+const TABLES = "(SELECT count(*) FROM sqlite_schema)";
+
+function checkFormat(path: string, connection: Connection): void {
+  const [application, tables, version] = connection
+    .peek(
+      "(SELECT application_id FROM pragma_application_id)",
+      TABLES,
+      "(SELECT user_version FROM pragma_user_version)",
+    )
+    .map(Number) as [number, number, number];
+  if (application === 0 && version === 0 && tables === 0) return;
+  if (application !== APPLICATION_ID) throw foreign(path, "it is an SQLite database of another program");
+  if (version <= MIGRATIONS.length) return;
+  throw new HoldfastError(
+    "STORE_TOO_NEW",
+    `${path} has format ${version}; this version of Holdfast knows formats up to ${MIGRATIONS.length}`,
+    {
+      hint: "Update Holdfast. The file was not changed.",
+      data: { path, format: version, known: MIGRATIONS.length },
+    },
+  );
+}
+
+async function openForWriting(place: Place): Promise<Opened> {
+  const { path, busyMs } = place;
+  const connection = await Connection.open(path, false);
+  try {
+    connection.exec("PRAGMA busy_timeout = 20");
+    await patiently(path, busyMs, () => {
+      checkFormat(path, connection);
+      migrate(connection);
+      setUp(connection);
+    });
+    return identified(path, connection);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+async function openForReading(place: Place): Promise<Opened> {
+  const connection = await openReadOnly(place);
+  try {
+    await patiently(place.path, place.busyMs, () => checkFormat(place.path, connection));
+    if (userVersion(connection) < MIGRATIONS.length) throw mustMigrate(place.path);
+    return identified(place.path, connection);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+/**
+ * In WAL mode even readers need shared memory beside the file. On a medium that cannot have it the file is read as
+ * one that nobody changes, which is right as long as no WAL waits beside it.
+ */
+async function openReadOnly({ path }: Place): Promise<Connection> {
+  const connection = await Connection.open(path, true);
+  try {
+    connection.exec("PRAGMA busy_timeout = 20");
+    connection.peek(TABLES);
+    return connection;
+  } catch (error) {
+    await connection.close();
+    const primary = resultCode(error)?.primary;
+    const cannotShare = primary === CODE.CANTOPEN || primary === CODE.READONLY;
+    if (!cannotShare || isWritable(path) || (statOf(`${path}-wal`)?.size ?? 0) > 0) throw error;
+  }
+  const location = pathToFileURL(path);
+  location.searchParams.set("immutable", "1");
+  return Connection.open(location, true);
+}
+
+/** Durability is asked for and then read back: a build of SQLite that ignores one of these must not be trusted. */
+function setUp(connection: Connection): void {
+  const mode = connection.get<{ journal_mode: string }>("PRAGMA journal_mode = WAL")?.journal_mode;
+  connection.exec("PRAGMA synchronous = FULL");
+  const level = connection.get<{ synchronous: number }>("PRAGMA synchronous")?.synchronous;
+  if (mode !== "wal" || level !== 2) {
+    throw new Error(`SQLite does not write ahead and sync here: journal mode ${mode}, synchronous ${level}`);
+  }
+  if (process.platform === "darwin")
+    connection.exec("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
+  connection.exec(`
+    PRAGMA foreign_keys = OFF;
+    PRAGMA trusted_schema = OFF;
+    PRAGMA secure_delete = FAST;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA cache_size = -8000;
+    PRAGMA journal_size_limit = 67108864;
+  `);
+}
+
+function identified(path: string, connection: Connection): Opened {
+  const stats = statOf(path);
+  const storeId = readStoreId(connection);
+  if (!stats) throw replaced(path, "it was deleted while it was opened");
+  if (storeId === undefined) throw foreign(path, "it has no store id");
+  return { connection, identity: { device: stats.dev, inode: stats.ino }, storeId };
+}
+
+function notFound(path: string): HoldfastError {
+  return new HoldfastError("STORE_NOT_FOUND", `${path}: there is no store`, {
+    hint: "Check the path, or open it without `mustExist` and `readOnly` to create it.",
+    data: { path },
+  });
+}
+
+function foreign(path: string, why: string): HoldfastError {
+  return new HoldfastError("STORE_FOREIGN", `${path} is not a Holdfast store: ${why}`, {
+    hint: "Choose another path. The file was not changed.",
+    data: { path },
+  });
+}
+
+function cannotWrite(path: string): HoldfastError {
+  return new HoldfastError("STORE_READONLY", `${path} cannot be written`, {
+    hint: "Check its permissions and how the disk is mounted, or open with `readOnly: true`.",
+    data: { path },
+  });
+}
+
+function mustMigrate(path: string): HoldfastError {
+  return new HoldfastError(
+    "STORE_READONLY",
+    `${path} is empty or of an older format and must be brought up to date`,
+    {
+      hint: "Open it once without `readOnly`.",
+      data: { path },
+    },
+  );
+}
+
+/** The folder could not be made, or the file not created or looked at. */
+function fileError(path: string, cause: unknown): HoldfastError {
+  if (cause instanceof HoldfastError) return cause;
+  const code = systemCode(cause);
+  const said = cause instanceof Error ? cause.message : String(cause);
+  if (code === "ENOSPC" || code === "EDQUOT") {
+    return new HoldfastError("STORE_FULL", `${path} could not be created: the disk is full (${said})`, {
+      hint: "Free some space on this disk.",
+      cause,
+      data: { path },
+    });
+  }
+  if (code === "EROFS" || code === "EACCES" || code === "EPERM") {
+    return new HoldfastError("STORE_READONLY", `${path} could not be created (${said})`, {
+      hint: "Check the permissions of the folder and how the disk is mounted, or choose another path.",
+      cause,
+      data: { path },
+    });
+  }
+  return new HoldfastError("STORE_IO", `${path} could not be opened (${said})`, {
+    hint: "Check that every part of the path but the last is a folder.",
+    cause,
+    data: { path },
+  });
+}

@@ -1,0 +1,37 @@
+/** Keeping bytes beside the log: artifacts once per content, snapshots once per fold and seq. */
+
+import type { PutRequest } from "../../store.ts";
+import type { Connection } from "./driver.ts";
+import type { Done } from "./queue.ts";
+import { findStream } from "./streams.ts";
+import { toPayload, toText, toTextOrNull } from "./text.ts";
+
+/** Putting an artifact again makes it young: the event that refers to it may still be on the way. */
+const PUT_ARTIFACT = `INSERT INTO artifacts (namespace, hash, put_at, bytes) VALUES (?, ?, ?, ?)
+  ON CONFLICT DO UPDATE SET put_at = max(put_at, excluded.put_at)`;
+
+const PUT_SNAPSHOT = `INSERT OR REPLACE INTO snapshots (stream, fold, seq, utf16, codec, payload)
+  VALUES (?, ?, ?, ?, ?, ?)`;
+
+export function put(connection: Connection, request: PutRequest): Done<undefined> {
+  const namespace = toText(request.namespace);
+  if (request.of === "artifact") {
+    connection.run(PUT_ARTIFACT, namespace, toText(request.hash), request.at, request.bytes);
+    return { result: undefined, wrote: true };
+  }
+  const key = findStream(connection, namespace, toText(request.stream));
+  if (!key || key.state === "gone" || key.generation !== request.generation) {
+    return { result: undefined, wrote: false };
+  }
+  const { value, utf16 } = toPayload(request.payload);
+  connection.run(
+    PUT_SNAPSHOT,
+    key.id,
+    toText(request.fold),
+    request.seq,
+    utf16,
+    toTextOrNull(request.codec),
+    value,
+  );
+  return { result: undefined, wrote: true };
+}

@@ -1,0 +1,208 @@
+/**
+ * All changes of one process, one after another, many to a commit.
+ *
+ *     submitted ──▶ waiting ──next turn of the event loop──▶ flush: BEGIN IMMEDIATE, every act in turn, COMMIT ──▶ answered
+ *
+ * A flush takes what is waiting, up to a limit, so that concurrent callers share one fsync. Acts stay independent:
+ * each checks everything before it writes anything, so a refusal has nothing to undo and its neighbours go on, and
+ * each sees the effects of those before it. An answer is given only after COMMIT has returned.
+ *
+ *   the file is locked          nothing has begun: the same flush again a little later, until `busyMs` have passed
+ *   an act throws on its own    roll back, answer it alone, and flush the others again: none has been answered yet
+ *   I/O error before COMMIT     roll back, poison the connection: all fail and have certainly not happened
+ *   COMMIT itself fails         the same, but they may or may not be durable: `unknown`
+ *   nothing was written         roll back: no fsync for refusals
+ *
+ * A crash anywhere before COMMIT's fsync leaves nothing of the flush, after it all; nobody was told in between.
+ */
+
+import { type Connection, isBusy } from "./driver.ts";
+import { busy, isOwnFault, pauseMs, replaced, unfit } from "./failures.ts";
+import type { Medium } from "./medium.ts";
+import { readStoreId } from "./opening.ts";
+
+const FLUSH_ACTS = 512;
+const FLUSH_BYTES = 8 * 1024 * 1024;
+
+/** What an act in an open transaction gives back. `wrote`: there is something to commit. */
+export interface Done<Result> {
+  readonly result: Result;
+  readonly wrote: boolean;
+}
+
+interface Act<Result = unknown> {
+  readonly run: (connection: Connection) => Done<Result>;
+  readonly bytes: number;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export interface SubmitOptions {
+  /** Goes before what waits. For acts whose order among others does not matter, such as heartbeats. */
+  readonly urgent?: boolean;
+  /** About how much it writes, so that one flush does not block the event loop for long. */
+  readonly bytes?: number;
+}
+
+export class WriteQueue {
+  readonly #medium: Medium;
+  readonly #urgent: Act[] = [];
+  #waiting: Act[] = [];
+  #isScheduled = false;
+  #lockedSince: number | null = null;
+  #idle: (() => void)[] = [];
+
+  constructor(medium: Medium) {
+    this.#medium = medium;
+  }
+
+  submit<Result>(
+    run: (connection: Connection) => Done<Result>,
+    options: SubmitOptions = {},
+  ): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const act = { run, bytes: options.bytes ?? 0, resolve, reject } as Act;
+      if (options.urgent) this.#urgent.push(act);
+      else this.#waiting.push(act);
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when everything submitted so far has been answered. */
+  drained(): Promise<void> {
+    if (!this.#isScheduled) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#idle.push(resolve);
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => this.#flush());
+  }
+
+  /** What to do next, once a flush has ended one way or the other. */
+  #goOn(): void {
+    this.#isScheduled = false;
+    if (this.#urgent.length > 0 || this.#waiting.length > 0) {
+      this.#schedule();
+      return;
+    }
+    const idle = this.#idle;
+    this.#idle = [];
+    for (const resolve of idle) resolve();
+  }
+
+  #flush(): void {
+    const connection = this.#begin();
+    if (!connection) return;
+    this.#lockedSince = null;
+    const acts = this.#take();
+    try {
+      const culprit = this.#run(connection, acts);
+      if (culprit) this.#waiting = [...acts.filter((act) => act !== culprit), ...this.#waiting];
+    } catch (error) {
+      this.#fail(acts, this.#medium.poison(error, false));
+    }
+    this.#goOn();
+  }
+
+  /** A connection inside a write transaction; or null, when that has to wait or cannot be had. */
+  #begin(): Connection | null {
+    try {
+      if (!this.#medium.isSound) {
+        this.#revive();
+        return null;
+      }
+      const { connection } = this.#medium;
+      connection.run("BEGIN IMMEDIATE");
+      if (readStoreId(connection) !== this.#medium.storeId) {
+        connection.rollback();
+        throw this.#medium.refuse(replaced(this.#medium.place.path, "it holds another store"));
+      }
+      return connection;
+    } catch (error) {
+      if (isBusy(error)) this.#waitForLock(error);
+      else this.#failAll(this.#medium.poison(error, false));
+      return null;
+    }
+  }
+
+  #waitForLock(error: unknown): void {
+    const now = performance.now();
+    this.#lockedSince ??= now;
+    const waitedMs = now - this.#lockedSince;
+    const { path, busyMs } = this.#medium.place;
+    if (waitedMs >= busyMs) this.#failAll(busy(path, waitedMs, error));
+    else setTimeout(() => this.#flush(), pauseMs());
+  }
+
+  #revive(): void {
+    this.#medium.ready().then(
+      () => this.#flush(),
+      (error: unknown) => this.#failAll(error),
+    );
+  }
+
+  #failAll(error: unknown): void {
+    this.#lockedSince = null;
+    const acts = [...this.#urgent.splice(0), ...this.#waiting];
+    this.#waiting = [];
+    this.#fail(acts, error);
+    this.#goOn();
+  }
+
+  #fail(acts: readonly Act[], error: unknown): void {
+    for (const act of acts) act.reject(error);
+  }
+
+  /** Heartbeats first, then in the order of arrival. */
+  #take(): Act[] {
+    const acts = this.#urgent.splice(0);
+    let bytes = 0;
+    let count = 0;
+    for (const act of this.#waiting) {
+      bytes += act.bytes;
+      if (count > 0 && (count >= FLUSH_ACTS || bytes > FLUSH_BYTES)) break;
+      count += 1;
+    }
+    acts.push(...this.#waiting.slice(0, count));
+    this.#waiting = this.#waiting.slice(count);
+    return acts;
+  }
+
+  /** Runs and commits all, and answers them; or rolls back and returns the one that has to leave. */
+  #run(connection: Connection, acts: readonly Act[]): Act | null {
+    const results: unknown[] = [];
+    let wrote = false;
+    for (const act of acts) {
+      try {
+        const done = act.run(connection);
+        results.push(done.result);
+        wrote ||= done.wrote;
+      } catch (error) {
+        if (!isOwnFault(error)) throw error;
+        connection.rollback();
+        act.reject(unfit(this.#medium.place.path, error));
+        return act;
+      }
+    }
+    if (wrote && !this.#commit(connection, acts)) return null;
+    if (!wrote) connection.rollback();
+    acts.forEach((act, index) => {
+      act.resolve(results[index]);
+    });
+    return null;
+  }
+
+  #commit(connection: Connection, acts: readonly Act[]): boolean {
+    try {
+      connection.run("COMMIT");
+      return true;
+    } catch (error) {
+      this.#fail(acts, this.#medium.poison(error, true));
+      return false;
+    }
+  }
+}

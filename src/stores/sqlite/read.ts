@@ -1,0 +1,82 @@
+/** Reading one stream, and the bytes beside streams. */
+
+import type { Blob, GetRequest, ReadPage, ReadRequest, StoredWrite } from "../../store.ts";
+import type { Connection } from "./driver.ts";
+import { findStream, loadStream, neverRow, streamRow } from "./streams.ts";
+import { fromPayload, fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
+
+interface WriteRow {
+  readonly first: number;
+  readonly last: number;
+  readonly batch: StoredText;
+  readonly payload: StoredText;
+  readonly codec: StoredText | null;
+  readonly sum: number;
+  readonly at: number;
+  readonly utf16: number | null;
+}
+
+const MAX_SEQ = 2 ** 28 - 1;
+
+/** The last write of the range is the one that covers `upTo`: the first whose end is not before it. */
+const SELECT_WRITES = `SELECT first, id & 268435455 AS last, batch, payload, codec, sum, at, utf16 FROM writes
+  WHERE id > (?1 << 28 | ?2) AND id <= coalesce(
+    (SELECT id FROM writes WHERE id >= (?1 << 28 | ?3) AND id <= (?1 << 28 | 268435455) ORDER BY id LIMIT 1),
+    ?1 << 28 | 268435455)
+  ORDER BY id LIMIT ?4`;
+
+export function read(connection: Connection, request: ReadRequest): ReadPage {
+  const { stream: name, after, upTo = MAX_SEQ, limit } = request;
+  const stored = loadStream(connection, toText(request.namespace), toText(name));
+  const stream = stored ? streamRow(stored) : neverRow(name);
+  if (!stored || stored.state === "gone" || after >= MAX_SEQ || upTo <= stored.base || upTo < 1) {
+    return { stream, writes: [], more: false };
+  }
+  const from = Math.max(after, stored.base, 0);
+  const to = Math.min(upTo, MAX_SEQ);
+  const rows = connection.all<WriteRow>(
+    SELECT_WRITES,
+    stored.id,
+    from,
+    to,
+    limit === undefined ? -1 : limit + 1,
+  );
+  const more = limit !== undefined && rows.length > limit;
+  if (more) rows.pop();
+  return { stream, writes: rows.map(storedWrite), more };
+}
+
+function storedWrite(row: WriteRow): StoredWrite {
+  return {
+    first: row.first,
+    last: row.last,
+    batch: fromText(row.batch),
+    payload: fromPayload(row.payload, row.utf16),
+    codec: fromTextOrNull(row.codec),
+    sum: row.sum,
+    at: row.at,
+  };
+}
+
+const ARTIFACT = "SELECT bytes FROM artifacts WHERE namespace = ? AND hash = ?";
+
+const SNAPSHOT = `SELECT seq, payload, codec, utf16 FROM snapshots
+  WHERE stream = ? AND fold = ? AND seq <= ? ORDER BY seq DESC LIMIT 1`;
+
+export function get(connection: Connection, request: GetRequest): Blob | null {
+  const namespace = toText(request.namespace);
+  if (request.of === "artifact") {
+    const row = connection.get<{ bytes: Uint8Array }>(ARTIFACT, namespace, toText(request.hash));
+    return row ? { payload: row.bytes, codec: null, seq: 0 } : null;
+  }
+  const key = findStream(connection, namespace, toText(request.stream));
+  if (!key || key.state === "gone") return null;
+  const row = connection.get<Pick<WriteRow, "payload" | "codec" | "utf16"> & { seq: number }>(
+    SNAPSHOT,
+    key.id,
+    toText(request.fold),
+    request.upTo,
+  );
+  if (!row) return null;
+  return { payload: fromPayload(row.payload, row.utf16), codec: fromTextOrNull(row.codec), seq: row.seq };
+}

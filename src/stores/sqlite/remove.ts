@@ -1,0 +1,86 @@
+/**
+ * Taking things out.
+ *
+ *     live ──remove──▶ gone, or hidden while a fork shares its events ──last fork gone──▶ gone
+ *
+ * What shows or blocks others (items, keys, snapshots) goes at once; events and the artifacts they refer to stay as
+ * long as a fork needs them. The row of a stream that is gone stays and keeps its generation, so that no later
+ * life can be mistaken for this one. All of it is one transaction.
+ */
+
+import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
+import type { Clock } from "./clock.ts";
+import type { Connection } from "./driver.ts";
+import { checkGuards } from "./leases.ts";
+import type { Done } from "./queue.ts";
+import { findStream, headOf } from "./streams.ts";
+import { toText } from "./text.ts";
+
+export function remove(connection: Connection, clock: Clock, request: RemoveRequest): Done<RemoveOutcome> {
+  switch (request.of) {
+    case "stream":
+      return removeStream(connection, clock, request);
+    case "artifacts":
+      return removed(connection.run(COLLECT, toText(request.namespace), request.putBefore));
+    case "snapshots": {
+      const key = findStream(connection, toText(request.namespace), toText(request.stream));
+      return removed(key ? connection.run("DELETE FROM snapshots WHERE stream = ?", key.id) : 0);
+    }
+  }
+}
+
+const COLLECT = `DELETE FROM artifacts WHERE namespace = ? AND put_at < ?
+  AND NOT EXISTS (SELECT 1 FROM artifact_refs WHERE artifact = artifacts.id)`;
+
+function removed(count: number): Done<RemoveOutcome> {
+  return { result: { outcome: "removed", count }, wrote: count > 0 };
+}
+
+function removeStream(
+  connection: Connection,
+  clock: Clock,
+  { namespace, stream, expect, guards }: Extract<RemoveRequest, { of: "stream" }>,
+): Done<RemoveOutcome> {
+  const held = checkGuards(connection, clock, toText(namespace), guards ?? []);
+  if (!Array.isArray(held)) return { result: held, wrote: false };
+  const key = findStream(connection, toText(namespace), toText(stream));
+  const head = headOf(key);
+  if (head.generation !== expect.generation || head.seq !== expect.seq) {
+    return { result: { outcome: "conflict", head }, wrote: false };
+  }
+  if (!key || key.state === "gone") return removed(0);
+  hide(connection, key.id);
+  const count = bury(connection, key.id);
+  return count === 0 ? { result: { outcome: "hidden" }, wrote: true } : removed(count);
+}
+
+function hide(connection: Connection, id: number): void {
+  connection.run("DELETE FROM items WHERE stream = ?", id);
+  connection.run("DELETE FROM keys WHERE stream = ?", id);
+  connection.run("DELETE FROM snapshots WHERE stream = ?", id);
+  connection.run("UPDATE streams SET state = 'hidden' WHERE id = ?", id);
+}
+
+const HIDDEN_AND_UNSHARED = `SELECT parent FROM streams AS s WHERE s.id = ? AND s.state = 'hidden'
+  AND NOT EXISTS (SELECT 1 FROM streams AS fork WHERE fork.parent = s.id)`;
+
+const DELETE_WRITES = "DELETE FROM writes WHERE id > (? << 28) AND id <= (? << 28 | 268435455)";
+
+const ENTOMB = `UPDATE streams SET state = 'gone', seq = 0, base = 0, parent = NULL, parent_generation = NULL,
+    created_at = 0, updated_at = 0, open_calls = 0, expires_at = NULL,
+    status = NULL, title = NULL, goal = NULL, budget = NULL
+  WHERE id = ?`;
+
+/** Also buries each hidden ancestor that nobody shares any more. Returns how many streams are gone. */
+function bury(connection: Connection, id: number): number {
+  let count = 0;
+  for (let next: number | null = id; next !== null; count++) {
+    const row: { parent: number | null } | undefined = connection.get(HIDDEN_AND_UNSHARED, next);
+    if (!row) break;
+    connection.run(DELETE_WRITES, next, next);
+    connection.run("DELETE FROM artifact_refs WHERE stream = ?", next);
+    connection.run(ENTOMB, next);
+    next = row.parent;
+  }
+  return count;
+}

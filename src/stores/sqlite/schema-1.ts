@@ -1,0 +1,191 @@
+/**
+ * Migration 1: the whole first schema.
+ *
+ *   meta           the store's own id, and a number that a fresh connection raises to prove that it can write
+ *   streams        one row per stream name for ever: head, facets, and as a tombstone the generation
+ *   writes         the log. One row per write; its id is the stream's number and the write's last seq in one
+ *                  integer, so that a stream's writes lie side by side and no second index has to be kept
+ *   items          rows that lists and views may see inside a stream: calls, checkpoints
+ *   leases         named rights with their fencing tokens; a row stays when released, for its token
+ *   keys           claimed keys and the event that holds each
+ *   artifacts, artifact_refs, snapshots
+ *
+ * Then the views, for people: what they show is computed from the tables above and written nowhere.
+ *
+ * Ids: a stream's number takes 35 bits, a seq 28, so `stream << 28 | seq` fits SQLite's 63 bits. JavaScript never
+ * sees such an id. Rows of two lives of one stream never meet, because a life ends by deleting its rows.
+ */
+
+const TABLES = `
+CREATE TABLE meta (
+  name TEXT NOT NULL PRIMARY KEY,
+  value NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE streams (
+  id INTEGER PRIMARY KEY CHECK (id BETWEEN 1 AND 34359738367),
+  namespace TEXT NOT NULL,
+  stream TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('live', 'hidden', 'gone')),
+  generation INTEGER NOT NULL CHECK (generation >= 1),
+  seq INTEGER NOT NULL CHECK (seq BETWEEN base AND 268435455),
+  base INTEGER NOT NULL CHECK (base >= 0),
+  parent INTEGER,
+  parent_generation INTEGER CHECK ((parent IS NULL) = (parent_generation IS NULL)),
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  open_calls INTEGER NOT NULL DEFAULT 0 CHECK (open_calls >= 0),
+  expires_at INTEGER,
+  status TEXT,
+  title TEXT,
+  goal TEXT,
+  budget TEXT,
+  UNIQUE (namespace, stream)
+);
+CREATE INDEX streams_latest ON streams (namespace, kind, status, updated_at DESC, stream, expires_at)
+  WHERE state <> 'gone';
+CREATE INDEX streams_by_goal ON streams (namespace, goal) WHERE goal IS NOT NULL;
+CREATE INDEX streams_with_open_calls ON streams (namespace) WHERE open_calls > 0;
+CREATE INDEX streams_by_parent ON streams (parent) WHERE parent IS NOT NULL;
+
+CREATE TABLE writes (
+  id INTEGER PRIMARY KEY,
+  first INTEGER NOT NULL CHECK (first BETWEEN 1 AND (id & 268435455)),
+  at INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  utf16 INTEGER CHECK (utf16 = 1),
+  codec TEXT,
+  batch TEXT NOT NULL,
+  payload NOT NULL CHECK (typeof(payload) IN ('text', 'blob'))
+);
+
+CREATE TABLE items (
+  stream INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  id TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  seq INTEGER CHECK (seq >= 1),
+  end_seq INTEGER CHECK (end_seq >= 1),
+  at INTEGER,
+  done_at INTEGER,
+  status TEXT,
+  name TEXT,
+  key TEXT,
+  PRIMARY KEY (stream, kind, id)
+) WITHOUT ROWID;
+CREATE INDEX items_open ON items (namespace, kind, at) WHERE done_at IS NULL;
+
+CREATE TABLE leases (
+  namespace TEXT NOT NULL,
+  name TEXT NOT NULL,
+  token INTEGER NOT NULL CHECK (token >= 1),
+  boot TEXT NOT NULL,
+  expires_at INTEGER NOT NULL,
+  ttl INTEGER NOT NULL CHECK (ttl >= 0),
+  holder TEXT,
+  PRIMARY KEY (namespace, name)
+) WITHOUT ROWID;
+
+CREATE TABLE keys (
+  namespace TEXT NOT NULL,
+  key TEXT NOT NULL,
+  stream INTEGER NOT NULL,
+  seq INTEGER NOT NULL CHECK (seq >= 1),
+  PRIMARY KEY (namespace, key)
+) WITHOUT ROWID;
+CREATE INDEX keys_by_stream ON keys (stream);
+
+CREATE TABLE artifacts (
+  id INTEGER PRIMARY KEY,
+  namespace TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  put_at INTEGER NOT NULL,
+  bytes BLOB NOT NULL CHECK (typeof(bytes) = 'blob'),
+  UNIQUE (namespace, hash)
+);
+
+CREATE TABLE artifact_refs (
+  artifact INTEGER NOT NULL,
+  stream INTEGER NOT NULL,
+  PRIMARY KEY (artifact, stream)
+) WITHOUT ROWID;
+CREATE INDEX artifact_refs_by_stream ON artifact_refs (stream);
+
+CREATE TABLE snapshots (
+  stream INTEGER NOT NULL,
+  fold TEXT NOT NULL,
+  seq INTEGER NOT NULL CHECK (seq >= 0),
+  utf16 INTEGER CHECK (utf16 = 1),
+  codec TEXT,
+  payload NOT NULL CHECK (typeof(payload) IN ('text', 'blob')),
+  PRIMARY KEY (stream, fold, seq)
+) WITHOUT ROWID;
+`;
+
+const iso = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
+
+const sessionId = (alias: string) => `substr(${alias}.stream, instr(${alias}.stream, '/') + 1)`;
+
+/** The payload where it is JSON text, else NULL: what a codec made is shown to nobody, and breaks no query. */
+const json = (alias: string) =>
+  `CASE WHEN ${alias}.codec IS NULL AND typeof(${alias}.payload) = 'text' AND json_valid(${alias}.payload)
+        THEN ${alias}.payload END`;
+
+/** One field, as JSON, of the event at \`seq\` in the stream of the item \`i\`. */
+const eventField = (seq: string, field: string) => `(
+    SELECT ${json("w")} -> ('$[' || (${seq} - w.first) || '].data.${field}') FROM writes AS w
+    WHERE w.id >= (i.stream << 28 | ${seq}) AND w.id <= (i.stream << 28 | 268435455) ORDER BY w.id LIMIT 1)`;
+
+const VIEWS = `
+CREATE VIEW sessions AS
+SELECT ${sessionId("s")} AS session_id, s.namespace, s.status, s.title, s.goal,
+  ${iso("s.created_at")} AS created_at, ${iso("s.updated_at")} AS updated_at,
+  s.open_calls, ${iso("s.expires_at")} AS expires_at, ${sessionId("p")} AS forked_from, s.seq
+FROM streams AS s LEFT JOIN streams AS p ON p.id = s.parent
+WHERE s.kind = 'session' AND s.state = 'live';
+
+CREATE VIEW checkpoints AS
+SELECT ${sessionId("s")} AS session_id, s.namespace, CAST(i.id AS INTEGER) AS version,
+  ${iso("i.at")} AS created_at, i.name AS label, i.seq
+FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'checkpoint'
+WHERE s.kind = 'session' AND s.state = 'live' AND i.status IS NOT 'deleted';
+
+-- A fork shows the messages of the past that it shares, too. 'results' are the messages of the tools.
+CREATE VIEW messages AS
+WITH RECURSIVE past (session, source, up_to) AS (
+  SELECT id, id, seq FROM streams WHERE kind = 'session' AND state = 'live'
+  UNION ALL
+  SELECT past.session, s.parent, min(past.up_to, s.base)
+  FROM past JOIN streams AS s ON s.id = past.source WHERE s.parent IS NOT NULL
+)
+SELECT ${sessionId("s")} AS session_id, s.namespace, w.first + e.key AS seq,
+  coalesce(e.value ->> '$.data.message.id', e.value ->> '$.data.id') AS message_id,
+  coalesce(e.value ->> '$.data.message.role', 'tool') AS role,
+  coalesce(e.value ->> '$.data.message.createdAt', e.value ->> '$.data.createdAt') AS created_at,
+  coalesce(e.value -> '$.data.message.blocks', e.value -> '$.data.blocks') AS blocks,
+  (SELECT group_concat(b.value ->> '$.text', char(10)) FROM json_each(e.value, '$.data.message.blocks') AS b
+   WHERE b.type = 'object' AND b.value ->> '$.kind' = 'text') AS text
+FROM past
+JOIN streams AS s ON s.id = past.session
+JOIN writes AS w ON w.id > (past.source << 28) AND w.id <= (past.source << 28 | 268435455) AND w.first <= past.up_to
+JOIN json_each(${json("w")}) AS e
+WHERE e.type = 'object' AND e.value ->> '$.type' IN ('message', 'results') AND w.first + e.key <= past.up_to;
+
+CREATE VIEW tool_calls AS
+SELECT ${sessionId("s")} AS session_id, s.namespace, i.id AS call_id, i.name AS tool_name,
+  ${eventField("i.seq", "args")} AS args, i.key AS idempotency_key, i.status,
+  ${eventField("i.end_seq", "result")} AS result,
+  ${iso("i.at")} AS started_at, ${iso("i.done_at")} AS completed_at
+FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'call'
+WHERE s.kind = 'session' AND s.state = 'live';
+
+CREATE VIEW budgets AS
+SELECT ${sessionId("s")} AS session_id, s.namespace, b.key AS unit,
+  b.value ->> '$.spent' AS spent, b.value ->> '$.limit' AS "limit"
+FROM streams AS s
+JOIN json_each(CASE WHEN typeof(s.budget) = 'text' AND json_valid(s.budget) THEN s.budget END) AS b
+WHERE s.kind = 'session' AND s.state = 'live' AND b.type = 'object';
+`;
+
+export const SCHEMA_1 = TABLES + VIEWS;

@@ -1,0 +1,242 @@
+import assert from "node:assert/strict";
+import type { Guard, Store } from "../../store.ts";
+import { grant, holder, listAll, outcomeIs, release, SPACE, take } from "./acts.ts";
+import { type Cases, LONG_MS } from "./trial.ts";
+
+async function renew(store: Store, leases: readonly Guard[], ttlMs: number): Promise<readonly string[]> {
+  return outcomeIs(await store.lease({ act: "renew", namespace: SPACE, leases, ttlMs }), "renewed").lost;
+}
+
+const names = async (store: Store, prefix?: string, limit = 100): Promise<string[]> => {
+  const filter = prefix === undefined ? {} : { prefix };
+  return (await listAll(store, { of: "leases", limit, ...filter })).map(({ name }) => name);
+};
+
+export const leaseCases: Cases = {
+  "a free lease is granted with a token and with the facts of its holder": async ({ store }) => {
+    const lease = await grant(store, "session/a", "one", { ttlMs: 5_000 });
+    assert.equal(lease.name, "session/a");
+    assert.ok(Number.isSafeInteger(lease.token) && lease.token >= 1);
+    assert.deepEqual(lease.holder, holder("one"));
+    assert.ok(lease.remainingMs > 0 && lease.remainingMs <= 5_000, `${lease.remainingMs} ms of 5000 remain`);
+  },
+
+  "facts of a holder that cannot be known stay unknown": async ({ store, reopen }) => {
+    const unknown = { ...holder("one"), started: null, boot: null, pidNamespace: null };
+    const ask = {
+      act: "take",
+      namespace: SPACE,
+      name: "session/a",
+      holder: unknown,
+      ttlMs: LONG_MS,
+    } as const;
+    outcomeIs(await store.lease(ask), "granted");
+    const [row] = await listAll(await reopen(), { of: "leases" });
+    assert.deepEqual(row?.holder, unknown);
+  },
+
+  "a held lease is not granted to another, who is told who holds it": async ({ store, another }) => {
+    const mine = await grant(store, "session/a", "one");
+    const { lease } = outcomeIs(await take(await another(), "session/a", "two"), "held");
+    assert.deepEqual(lease.holder, holder("one"));
+    assert.equal(lease.token, mine.token);
+    assert.ok(lease.remainingMs > 0);
+  },
+
+  "the same owner keeps its token": async ({ store }) => {
+    const first = await grant(store, "session/a", "one");
+    const second = await grant(store, "session/a", "one");
+    assert.equal(second.token, first.token);
+  },
+
+  "the same owner keeps its token also when the lease ran out and nobody took it": async ({
+    store,
+    pass,
+    ttlMs,
+  }) => {
+    const first = await grant(store, "session/a", "one", { ttlMs });
+    await pass(ttlMs * 2);
+    assert.equal((await grant(store, "session/a", "one")).token, first.token);
+  },
+
+  "a lease is not taken over before it ran out": async ({ store, pass, ttlMs }) => {
+    await grant(store, "session/a", "one", { ttlMs: ttlMs * 10 });
+    await pass(ttlMs * 0.5);
+    outcomeIs(await take(store, "session/a", "two"), "held");
+  },
+
+  "a lease that ran out is granted to another with a greater token": async ({ store, pass, ttlMs }) => {
+    const first = await grant(store, "session/a", "one", { ttlMs });
+    await pass(ttlMs * 2);
+    const second = await grant(store, "session/a", "two");
+    assert.ok(second.token > first.token);
+    assert.equal(second.holder?.owner, "two");
+    outcomeIs(await take(store, "session/a", "one"), "held");
+  },
+
+  "tokens only grow, whatever way the lease changes hands": async ({
+    store,
+    another,
+    pass,
+    ttlMs,
+    reopen,
+  }) => {
+    let token = (await grant(store, "session/a", "o0", { ttlMs })).token;
+    const grown = (next: number) => {
+      assert.ok(next > token, `token ${next} follows ${token}`);
+      token = next;
+    };
+    await pass(ttlMs * 2);
+    grown((await grant(await another(), "session/a", "o1")).token);
+    grown((await grant(store, "session/a", "o2", { evict: token })).token);
+    await release(store, "session/a", token);
+    grown((await grant(store, "session/a", "o3")).token);
+    await release(store, "session/a", token);
+    grown((await grant(await reopen(), "session/a", "o4")).token);
+  },
+
+  "an owner that released its lease gets a greater token when it comes back": async ({ store }) => {
+    const first = await grant(store, "session/a", "one");
+    await release(store, "session/a", first.token);
+    assert.ok((await grant(store, "session/a", "one")).token > first.token);
+  },
+
+  "a holder that is provably dead is evicted by its token": async ({ store }) => {
+    const dead = await grant(store, "session/a", "one");
+    const heir = await grant(store, "session/a", "two", { evict: dead.token });
+    assert.ok(heir.token > dead.token);
+    assert.equal(heir.holder?.owner, "two");
+  },
+
+  "whoever is granted a lease learns from whom, unless that one released it": async ({
+    store,
+    pass,
+    ttlMs,
+  }) => {
+    const from = async (owner: string, evict?: number) => {
+      const parts = evict === undefined ? { ttlMs } : { ttlMs, evict };
+      return outcomeIs(await take(store, "session/a", owner, parts), "granted");
+    };
+    assert.equal((await from("one")).from, null);
+    assert.equal((await from("one")).from, null);
+    await pass(ttlMs * 2);
+    assert.equal((await from("one")).from, null);
+    await pass(ttlMs * 2);
+    const second = await from("two");
+    assert.deepEqual(second.from, holder("one"));
+    const third = await from("three", second.lease.token);
+    assert.deepEqual(third.from, holder("two"));
+    await release(store, "session/a", third.lease.token);
+    assert.equal((await from("four")).from, null);
+  },
+
+  "an eviction that names an older token is refused": async ({ store }) => {
+    const first = await grant(store, "session/a", "one");
+    const second = await grant(store, "session/a", "two", { evict: first.token });
+    const { lease } = outcomeIs(await take(store, "session/a", "three", { evict: first.token }), "held");
+    assert.equal(lease.token, second.token);
+    assert.equal(lease.holder?.owner, "two");
+  },
+
+  "a released lease is free at once": async ({ store }) => {
+    const first = await grant(store, "session/a", "one");
+    assert.equal(await release(store, "session/a", first.token), true);
+    const [row] = await listAll(store, { of: "leases" });
+    assert.equal(row?.holder, null);
+    assert.equal(row?.token, first.token);
+    assert.ok(row.remainingMs <= 0);
+    await grant(store, "session/a", "two");
+  },
+
+  "releasing what is not ours changes nothing": async ({ store }) => {
+    const mine = await grant(store, "session/a", "one");
+    assert.equal(await release(store, "session/a", mine.token + 1), false);
+    assert.equal(await release(store, "session/none", 1), false);
+    outcomeIs(await take(store, "session/a", "two"), "held");
+    assert.equal(await release(store, "session/a", mine.token), true);
+    assert.equal(await release(store, "session/a", mine.token), false);
+  },
+
+  "renewing prolongs a lease": async ({ store, pass, ttlMs }) => {
+    const { token } = await grant(store, "session/a", "one", { ttlMs });
+    await pass(ttlMs * 0.6);
+    assert.deepEqual(await renew(store, [{ lease: "session/a", token }], ttlMs), []);
+    await pass(ttlMs * 0.6);
+    outcomeIs(await take(store, "session/a", "two"), "held");
+  },
+
+  "a lease that ran out can be renewed while nobody took it": async ({ store, pass, ttlMs }) => {
+    const { token } = await grant(store, "session/a", "one", { ttlMs });
+    await pass(ttlMs * 2);
+    assert.deepEqual(await renew(store, [{ lease: "session/a", token }], LONG_MS), []);
+    outcomeIs(await take(store, "session/a", "two"), "held");
+  },
+
+  "renewing many prolongs those that are still ours and names the others": async ({ store, pass, ttlMs }) => {
+    const leases: Guard[] = [];
+    for (let index = 0; index < 6; index++) {
+      const lease = `session/s${index}`;
+      leases.push({ lease, token: (await grant(store, lease, "one", { ttlMs })).token });
+    }
+    await grant(store, "session/s1", "two", { evict: leases[1]?.token as number });
+    await release(store, "session/s3", leases[3]?.token as number);
+    const lost = await renew(store, [...leases, { lease: "session/none", token: 1 }], LONG_MS);
+    assert.deepEqual([...lost].sort(), ["session/none", "session/s1", "session/s3"]);
+    await pass(ttlMs * 2);
+    outcomeIs(await take(store, "session/s0", "three"), "held");
+    outcomeIs(await take(store, "session/s5", "three"), "held");
+    outcomeIs(await take(store, "session/s3", "three"), "granted");
+  },
+
+  "renewing nothing loses nothing": async ({ store }) => {
+    assert.deepEqual(await renew(store, [], LONG_MS), []);
+  },
+
+  "of many that take one free lease at once exactly one gets it": async ({ store, another }) => {
+    const handles = [store, await another()];
+    const outcomes = await Promise.all(
+      Array.from({ length: 10 }, (_, index) =>
+        take(handles[index % 2] as Store, "session/a", `owner ${index}`),
+      ),
+    );
+    assert.equal(outcomes.filter(({ outcome }) => outcome === "granted").length, 1);
+    assert.equal(outcomes.filter(({ outcome }) => outcome === "held").length, 9);
+  },
+
+  "leases of different names are independent": async ({ store }) => {
+    await grant(store, "goal/g/T-001", "one");
+    await grant(store, "goal/g/T-002", "two");
+    await grant(store, "goal/g", "three");
+    assert.deepEqual(await names(store), ["goal/g", "goal/g/T-001", "goal/g/T-002"]);
+  },
+
+  "leases are listed by name, page by page": async ({ store }) => {
+    const all = Array.from({ length: 15 }, (_, index) => `session/s${String(index).padStart(2, "0")}`);
+    for (const name of [...all].reverse()) await grant(store, name, "one");
+    for (const limit of [1, 4, 15, 100]) assert.deepEqual(await names(store, undefined, limit), all);
+  },
+
+  "a prefix is literal": async ({ store }) => {
+    const all = ["goal/a_b", "goal/a_b.c", "goal/axb", "goal/A_b", "goal/a.b", "goal/a", "goals/a_b"].sort();
+    for (const name of all) await grant(store, name, "one");
+    assert.deepEqual(await names(store, "goal/a_b"), ["goal/a_b", "goal/a_b.c"]);
+    assert.deepEqual(await names(store, "goal/a."), ["goal/a.b"]);
+    assert.deepEqual(await names(store, "goal/%"), []);
+    assert.deepEqual(await names(store, "goal/*"), []);
+    assert.deepEqual(await names(store, "goal/[a]"), []);
+    assert.deepEqual(await names(store, "goal/A"), ["goal/A_b"]);
+    assert.deepEqual(await names(store, ""), all);
+    assert.deepEqual(
+      await names(store, "goal/a", 2),
+      all.filter((name) => name.startsWith("goal/a")),
+    );
+  },
+
+  "a lease outlives the handle that took it": async ({ store, reopen }) => {
+    const mine = await grant(store, "session/a", "one");
+    const reopened = await reopen();
+    const { lease } = outcomeIs(await take(reopened, "session/a", "two"), "held");
+    assert.equal(lease.token, mine.token);
+    assert.equal((await grant(reopened, "session/a", "one")).token, mine.token);
+  },
+};

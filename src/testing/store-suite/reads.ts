@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import type { Store } from "../../store.ts";
+import { accept, eventsOf, numbered, readAll, SPACE, valuesOf, write } from "./acts.ts";
+import type { Cases } from "./trial.ts";
+
+/** Writes of one, two, three, four events: 1 · 2 3 · 4 5 6 · 7 8 9 10. */
+async function staircase(store: Store): Promise<void> {
+  for (const [seq, count] of [
+    [0, 1],
+    [1, 2],
+    [3, 3],
+    [6, 4],
+  ] as const) {
+    await accept(store, write("session/a", seq, { events: numbered(seq, count) }));
+  }
+}
+
+const bounds = async (store: Store, range: { after?: number; upTo?: number; limit?: number }) =>
+  (await store.read({ namespace: SPACE, stream: "session/a", after: 0, ...range })).writes.map((row) => [
+    row.first,
+    row.last,
+  ]);
+
+export const readCases: Cases = {
+  "events come back in the order of their seqs": async ({ store }) => {
+    for (let seq = 0; seq < 30; seq++)
+      await accept(store, write("session/a", seq, { events: numbered(seq, 1) }));
+    assert.deepEqual(await valuesOf(store, "session/a"), numbered(0, 30));
+    const firsts = (await readAll(store, "session/a")).map(({ first }) => first);
+    assert.deepEqual(
+      firsts,
+      numbered(0, 30).map((_, index) => index + 1),
+    );
+  },
+
+  "`after` leaves out what ends at or before it": async ({ store }) => {
+    await staircase(store);
+    assert.deepEqual(await bounds(store, { after: 3 }), [
+      [4, 6],
+      [7, 10],
+    ]);
+    assert.deepEqual(await bounds(store, { after: 10 }), []);
+    assert.deepEqual(await bounds(store, { after: Number.MAX_SAFE_INTEGER - 1 }), []);
+  },
+
+  "`upTo` leaves out what begins behind it": async ({ store }) => {
+    await staircase(store);
+    assert.deepEqual(await bounds(store, { upTo: 3 }), [
+      [1, 1],
+      [2, 3],
+    ]);
+    assert.deepEqual(await bounds(store, { upTo: 0 }), []);
+  },
+
+  "a write that a range touches is returned whole": async ({ store }) => {
+    await staircase(store);
+    assert.deepEqual(await bounds(store, { after: 2, upTo: 4 }), [
+      [2, 3],
+      [4, 6],
+    ]);
+    assert.deepEqual(await bounds(store, { after: 8, upTo: 9 }), [[7, 10]]);
+    assert.deepEqual(await valuesOf(store, "session/a", { after: 8, upTo: 9 }), numbered(6, 4));
+  },
+
+  "a page ends at its limit and says that more follows": async ({ store }) => {
+    await staircase(store);
+    const page = await store.read({ namespace: SPACE, stream: "session/a", after: 0, limit: 3 });
+    assert.equal(page.writes.length, 3);
+    assert.equal(page.more, true);
+    const rest = await store.read({ namespace: SPACE, stream: "session/a", after: 6, limit: 3 });
+    assert.equal(rest.writes.length, 1);
+    assert.equal(rest.more, false);
+  },
+
+  "a page that ends exactly with the range says that nothing follows": async ({ store }) => {
+    await staircase(store);
+    const whole = await store.read({ namespace: SPACE, stream: "session/a", after: 0, limit: 4 });
+    assert.equal(whole.more, false);
+    const part = await store.read({ namespace: SPACE, stream: "session/a", after: 0, upTo: 3, limit: 2 });
+    assert.equal(part.more, false);
+    assert.equal(part.writes.length, 2);
+  },
+
+  "pages of any size add up to the whole": async ({ store }) => {
+    for (let seq = 0; seq < 60; seq += 2) {
+      await accept(store, write("session/a", seq, { events: numbered(seq, 2) }));
+    }
+    const whole = await eventsOf(store, "session/a");
+    assert.equal(whole.length, 60);
+    for (const limit of [1, 7, 30, 1_000])
+      assert.deepEqual(await eventsOf(store, "session/a", { limit }), whole);
+  },
+
+  "every read says how the stream is, also when it returns no events": async ({ store }) => {
+    await staircase(store);
+    const { stream, writes } = await store.read({ namespace: SPACE, stream: "session/a", after: 99 });
+    assert.deepEqual(writes, []);
+    assert.equal(stream.state, "live");
+    assert.deepEqual(stream.head, { generation: 1, seq: 10 });
+    assert.equal(stream.base, 0);
+  },
+
+  "streams written in turns do not mix": async ({ store }) => {
+    for (let seq = 0; seq < 10; seq++) {
+      for (const name of ["session/a", "session/b", "session/aa"]) {
+        await accept(store, write(name, seq, { events: [`${name} ${seq}`] }));
+      }
+    }
+    for (const name of ["session/a", "session/b", "session/aa"]) {
+      const expected = numbered(0, 10).map((_, seq) => `${name} ${seq}`);
+      assert.deepEqual(await valuesOf(store, name), expected);
+    }
+  },
+};

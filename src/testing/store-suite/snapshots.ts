@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import type { Payload, Store } from "../../store.ts";
+import { accept, eventsOf, numbered, removeStream, SPACE, write } from "./acts.ts";
+import type { Cases } from "./trial.ts";
+
+const FOLD = "session@1";
+
+async function put(
+  store: Store,
+  seq: number,
+  payload: Payload,
+  { fold = FOLD, generation = 1, stream = "session/a", codec = null as string | null } = {},
+): Promise<void> {
+  await store.put({ of: "snapshot", namespace: SPACE, stream, generation, seq, fold, payload, codec });
+}
+
+const get = (store: Store, upTo: number, { fold = FOLD, stream = "session/a" } = {}) =>
+  store.get({ of: "snapshot", namespace: SPACE, stream, fold, upTo });
+
+const listed = async (store: Store, stream = "session/a") =>
+  (await store.list({ of: "snapshots", namespace: SPACE, stream })).rows;
+
+async function tenEvents(store: Store): Promise<void> {
+  await accept(store, write("session/a", 0, { events: numbered(0, 10) }));
+}
+
+export const snapshotCases: Cases = {
+  "a stream without a snapshot has none": async ({ store }) => {
+    assert.equal(await get(store, 100), null);
+    await tenEvents(store);
+    assert.equal(await get(store, 100), null);
+    assert.deepEqual(await listed(store), []);
+  },
+
+  "the latest snapshot at or before a position is the one that is returned": async ({ store }) => {
+    await tenEvents(store);
+    for (const seq of [6, 2, 9]) await put(store, seq, `at ${seq}`);
+    const found = async (upTo: number) => (await get(store, upTo))?.payload ?? null;
+    assert.deepEqual(
+      [await found(1), await found(2), await found(5), await found(6), await found(8), await found(100)],
+      [null, "at 2", "at 2", "at 6", "at 6", "at 9"],
+    );
+    assert.equal((await get(store, 8))?.seq, 6);
+  },
+
+  "a snapshot by another fold is not returned": async ({ store }) => {
+    await tenEvents(store);
+    await put(store, 5, "old fold", { fold: "session@1" });
+    await put(store, 3, "new fold", { fold: "session@2" });
+    assert.equal((await get(store, 10, { fold: "session@2" }))?.payload, "new fold");
+    assert.equal((await get(store, 10, { fold: "session@1" }))?.payload, "old fold");
+    assert.equal(await get(store, 10, { fold: "session@3" }), null);
+  },
+
+  "text comes back as text and bytes as bytes, with the codec that made them": async ({ store, reopen }) => {
+    await tenEvents(store);
+    await put(store, 1, '{"text":"ä"}');
+    await put(store, 2, new Uint8Array([0, 255, 10]), { codec: "sealed" });
+    const reopened = await reopen();
+    assert.deepEqual(await get(reopened, 1), { payload: '{"text":"ä"}', codec: null, seq: 1 });
+    const bytes = await get(reopened, 2);
+    assert.ok(bytes?.payload instanceof Uint8Array);
+    assert.deepEqual([...bytes.payload], [0, 255, 10]);
+    assert.equal(bytes.codec, "sealed");
+  },
+
+  "a snapshot at the same position by the same fold takes the place of the first": async ({ store }) => {
+    await tenEvents(store);
+    await put(store, 5, "first");
+    await put(store, 5, "second");
+    assert.equal((await get(store, 5))?.payload, "second");
+    assert.equal((await listed(store)).length, 1);
+  },
+
+  "a snapshot of another generation is ignored": async ({ store }) => {
+    await tenEvents(store);
+    await put(store, 5, "of the future", { generation: 2 });
+    assert.equal(await get(store, 10), null);
+    await removeStream(store, "session/a");
+    await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
+    await put(store, 5, "of the past", { generation: 1 });
+    assert.equal(await get(store, 10), null);
+    await put(store, 5, "of now", { generation: 2 });
+    assert.equal((await get(store, 10))?.payload, "of now");
+  },
+
+  "a stream that lives again does not see the snapshots of its earlier life": async ({ store }) => {
+    await tenEvents(store);
+    await put(store, 5, "earlier");
+    await removeStream(store, "session/a");
+    assert.equal(await get(store, 10), null);
+    await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
+    assert.equal(await get(store, 10), null);
+    assert.deepEqual(await listed(store), []);
+  },
+
+  "snapshots are listed with their sizes": async ({ store }) => {
+    await tenEvents(store);
+    await put(store, 7, "abc");
+    await put(store, 2, new Uint8Array(5));
+    const rows = [...(await listed(store))].sort((a, b) => a.seq - b.seq);
+    assert.deepEqual(rows, [
+      { seq: 2, fold: FOLD, bytes: 5 },
+      { seq: 7, fold: FOLD, bytes: 3 },
+    ]);
+  },
+
+  "removing the snapshots of a stream leaves its events and the snapshots of others": async ({ store }) => {
+    await tenEvents(store);
+    await accept(store, write("session/b", 0));
+    await put(store, 2, "a");
+    await put(store, 3, "a");
+    await put(store, 1, "b", { stream: "session/b" });
+    const outcome = await store.remove({ of: "snapshots", namespace: SPACE, stream: "session/a" });
+    assert.deepEqual(outcome, { outcome: "removed", count: 2 });
+    assert.equal(await get(store, 10), null);
+    assert.equal((await get(store, 10, { stream: "session/b" }))?.payload, "b");
+    assert.equal((await eventsOf(store, "session/a")).length, 10);
+  },
+};

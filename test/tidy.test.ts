@@ -1,0 +1,379 @@
+// Checks the code itself. The tables say what holds; each rule is a pure function from a set of files to the
+// violations it found, so that every rule is also tried on a planted violation: a rule that cannot fail
+// protects nothing.
+
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import ts from "typescript";
+import { describe, expect, test } from "vitest";
+
+/** Lowest first. A part imports from rows below its own, never from its own row or above. */
+const LAYERS: readonly (readonly string[])[] = [
+  ["model"],
+  ["store.ts"],
+  ["stores", "journal"],
+  ["ledger"],
+  ["session", "goal"],
+  ["projections", "supervisor"],
+  ["open.ts"],
+  ["operations"],
+  ["cli", "mcp", "http", "integrations", "testing", "index.ts"],
+];
+
+/** Parts that may see less than all the rows below them. */
+const SEES_ONLY: Readonly<Record<string, readonly string[]>> = { stores: ["model", "store.ts"] };
+
+/** The composition root and the doors: nobody else may name a concrete store. */
+const NAMES_STORES = ["index.ts", "open.ts", "testing"];
+
+/** What the pure part may import from outside: a package, or the listed names of a builtin. */
+const PURE_PART = "src/model/";
+const PURE_PACKAGES = ["zod", "canonicalize"];
+const PURE_BUILTINS: Readonly<Record<string, readonly string[]>> = { "node:crypto": ["createHash"] };
+const IMPURE_CALLS = ["Date", "Date.now", "Math.random", "performance.now", "crypto.randomUUID"];
+
+const ENTRY_POINTS = ["src/index.ts", "src/testing/index.ts", "src/cli/main.ts"];
+
+const LINE_LIMITS: Readonly<Record<string, number>> = { "src/": 400, "test/": 600 };
+
+const CODE = /^(src|test|bench|examples|scripts)\/.*\.(ts|tsx|mjs|js|sql)$/;
+const KEBAB_CASE = /^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+)*$/;
+const NAMES_THAT_SAY_NOTHING = ["utils", "util", "helpers", "helper", "common", "types", "misc"];
+
+/** Written in pieces so that this file does not match itself. */
+const MACHINE_PATTERNS = [
+  new RegExp(`(?<![\\w.-])/${"wo"}rk/`),
+  new RegExp(`(?<![\\w.-])/${"ro"}ot/`),
+  new RegExp(`(?<![\\w.-])/${"Us"}ers/`),
+  new RegExp(`registry\\.${"npm"}js`),
+];
+
+type Files = ReadonlyMap<string, string>;
+type Rule = (files: Files) => string[];
+
+interface Import {
+  readonly from: string;
+  readonly specifier: string;
+  /** Path of the imported file in the set, or undefined for a package or builtin. */
+  readonly file: string | undefined;
+  /** Undefined where everything is imported: a namespace, `export *`, or a dynamic import. */
+  readonly names: readonly string[] | undefined;
+}
+
+const parsed = new Map<string, ts.SourceFile>();
+
+function parse(path: string, text: string): ts.SourceFile {
+  const known = parsed.get(path);
+  if (known?.text === text) return known;
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
+  parsed.set(path, source);
+  return source;
+}
+
+function visit(node: ts.Node, each: (node: ts.Node) => void): void {
+  each(node);
+  ts.forEachChild(node, (child) => visit(child, each));
+}
+
+const typescriptIn = (files: Files, prefix: string): [string, string][] =>
+  [...files].filter(([path]) => path.startsWith(prefix) && path.endsWith(".ts"));
+
+function importedNames(node: ts.ImportDeclaration | ts.ExportDeclaration): string[] | undefined {
+  const named = ts.isImportDeclaration(node) ? node.importClause?.namedBindings : node.exportClause;
+  const byDefault = ts.isImportDeclaration(node) && node.importClause?.name ? ["default"] : [];
+  if (named === undefined) return byDefault.length > 0 ? byDefault : undefined;
+  if (ts.isNamespaceImport(named) || ts.isNamespaceExport(named)) return undefined;
+  return [...byDefault, ...[...named.elements].map((element) => (element.propertyName ?? element.name).text)];
+}
+
+/** The text of the module that a node names: static, re-exported, dynamic, or `new URL(…, import.meta.url)`. */
+function specifierOf(node: ts.Node): ts.Node | undefined {
+  if (ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) return node.moduleSpecifier;
+  if (ts.isImportTypeNode(node))
+    return ts.isLiteralTypeNode(node.argument) ? node.argument.literal : undefined;
+  if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
+    return node.arguments[0];
+  }
+  const isUrl = ts.isNewExpression(node) && node.expression.getText() === "URL";
+  return isUrl && node.arguments?.[1]?.getText() === "import.meta.url" ? node.arguments[0] : undefined;
+}
+
+function importsOf(files: Files, prefix: string): Import[] {
+  return typescriptIn(files, prefix).flatMap(([from, text]) => {
+    const found: Import[] = [];
+    visit(parse(from, text), (node) => {
+      const specifier = specifierOf(node);
+      if (specifier === undefined || !ts.isStringLiteralLike(specifier)) return;
+      const target = join(dirname(from), specifier.text);
+      const file = specifier.text.startsWith(".") && files.has(target) ? target : undefined;
+      const isStatic = ts.isImportDeclaration(node) || ts.isExportDeclaration(node);
+      found.push({
+        from,
+        specifier: specifier.text,
+        file,
+        names: isStatic ? importedNames(node) : undefined,
+      });
+    });
+    return found;
+  });
+}
+
+/** The imports between files of src, and the part of the architecture that each end belongs to. */
+function edgesInSource(files: Files): { from: string; to: string; fromPart: string; toPart: string }[] {
+  const part = (path: string): string => path.split("/")[1] ?? path;
+  return importsOf(files, "src/").flatMap(({ from, file }) =>
+    file?.startsWith("src/") ? [{ from, to: file, fromPart: part(from), toPart: part(file) }] : [],
+  );
+}
+
+const rowOf = (part: string): number => LAYERS.findIndex((row) => row.includes(part));
+
+const importsGoDown: Rule = (files) => {
+  const strangers = [...files.keys()].filter(
+    (path) => path.startsWith("src/") && rowOf(path.split("/")[1] ?? "") < 0,
+  );
+  const upward = edgesInSource(files).filter(({ fromPart, toPart }) => {
+    if (fromPart === toPart) return false;
+    return rowOf(toPart) >= rowOf(fromPart) || SEES_ONLY[fromPart]?.includes(toPart) === false;
+  });
+  return [
+    ...strangers.map((path) => `${path} belongs to no layer`),
+    ...upward.map(({ from, to }) => `${from} may not import ${to}`),
+  ];
+};
+
+const storesAreNamedOnlyAtTheRoot: Rule = (files) => {
+  const folder = (path: string): string => path.split("/").slice(0, 3).join("/");
+  return edgesInSource(files)
+    .filter(({ from, to, toPart }) => toPart === "stores" && folder(from) !== folder(to))
+    .filter(({ fromPart }) => !NAMES_STORES.includes(fromPart))
+    .map(({ from, to }) => `${from} names the store ${to}`);
+};
+
+const modelIsPure: Rule = (files) => {
+  const outside = importsOf(files, PURE_PART)
+    .filter(({ file, specifier, names }) => {
+      if (file !== undefined) return false;
+      const builtin = PURE_BUILTINS[specifier];
+      if (builtin) return names?.every((name) => builtin.includes(name)) !== true;
+      return !PURE_PACKAGES.some((name) => specifier === name || specifier.startsWith(`${name}/`));
+    })
+    .map(({ from, specifier }) => `${from} may not import this from ${specifier}`);
+  const calls = typescriptIn(files, PURE_PART).flatMap(([path, text]) => {
+    const found: string[] = [];
+    visit(parse(path, text), (node) => {
+      const isCall = ts.isCallExpression(node);
+      if (!isCall && !ts.isNewExpression(node)) return;
+      const readsClock = isCall || (node.arguments ?? []).length === 0;
+      const called = node.expression.getText();
+      if (readsClock && IMPURE_CALLS.includes(called)) found.push(`${path} calls ${called}`);
+    });
+    return found;
+  });
+  return [...outside, ...calls];
+};
+
+const foldersAreEnteredByTheirIndex: Rule = (files) =>
+  ["src/", "test/", "bench/", "examples/"].flatMap((prefix) =>
+    importsOf(files, prefix).flatMap(({ from, file }) => {
+      if (!file?.startsWith("src/")) return [];
+      const folders = file.split("/").slice(0, -1);
+      // src itself is no such folder: its index.ts is the door of the package, not of the parts to each other.
+      const doors = folders.map((_, depth) => `${folders.slice(0, depth + 1).join("/")}/index.ts`).slice(1);
+      return doors
+        .filter((door) => files.has(door) && door !== file && !from.startsWith(`${dirname(door)}/`))
+        .map((door) => `${from} reaches past ${door} to ${file}`);
+    }),
+  );
+
+const noImportCycles: Rule = (files) => {
+  const edges = edgesInSource(files);
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const walk = (path: string, trail: readonly string[]): void => {
+    if (trail.includes(path)) cycles.push([...trail.slice(trail.indexOf(path)), path].join(" > "));
+    if (trail.includes(path) || done.has(path)) return;
+    for (const { from, to } of edges) if (from === path) walk(to, [...trail, path]);
+    done.add(path);
+  };
+  for (const { from } of edges) walk(from, []);
+  return cycles;
+};
+
+const everyFileIsReachable: Rule = (files) => {
+  const edges = edgesInSource(files);
+  const reached = new Set(ENTRY_POINTS);
+  // A set visits what is added to it while it is iterated.
+  for (const path of reached) for (const { from, to } of edges) if (from === path) reached.add(to);
+  return typescriptIn(files, "src/")
+    .filter(([path]) => !reached.has(path))
+    .map(([path]) => `${path} is not reachable from an entry point`);
+};
+
+const filesAreShort: Rule = (files) =>
+  [...files].flatMap(([path, text]) => {
+    const limit = Object.entries(LINE_LIMITS).find(([prefix]) => path.startsWith(prefix))?.[1];
+    const lines = text.replace(/\n$/, "").split("\n").length;
+    return CODE.test(path) && limit !== undefined && lines > limit
+      ? [`${path} has ${lines} lines, limit ${limit}`]
+      : [];
+  });
+
+const namesAreKebabCase: Rule = (files) =>
+  [...files.keys()]
+    .filter((path) => CODE.test(path) && !path.split("/").every((name) => KEBAB_CASE.test(name)))
+    .map((path) => `${path} is not in kebab-case`);
+
+const namesSaySomething: Rule = (files) =>
+  [...files.keys()]
+    .filter((path) => CODE.test(path))
+    .filter((path) =>
+      path.split("/").some((name) => NAMES_THAT_SAY_NOTHING.includes(name.split(".")[0] ?? "")),
+    )
+    .map((path) => `${path} has a name that says nothing`);
+
+const nothingIsCaughtAndDropped: Rule = (files) =>
+  typescriptIn(files, "src/").flatMap(([path, text]) => {
+    const found: string[] = [];
+    visit(parse(path, text), (node) => {
+      if (ts.isCatchClause(node) && /^\{\s*\}$/.test(node.block.getText()))
+        found.push(`${path} drops an error`);
+    });
+    return found;
+  });
+
+const nothingNamesAMachine: Rule = (files) =>
+  [...files]
+    .filter(([, text]) => MACHINE_PATTERNS.some((pattern) => pattern.test(text)))
+    .map(([path]) => `${path} names a machine path or a registry host`);
+
+/** Each rule with file sets that break it; every set must yield exactly one violation. */
+const RULES: Readonly<Record<string, { rule: Rule; planted: Readonly<Record<string, string>>[] }>> = {
+  "imports go down only": {
+    rule: importsGoDown,
+    planted: [
+      { "src/model/a.ts": 'import "../store.ts";', "src/store.ts": "" },
+      { "src/store.ts": 'export * from "./journal/a.ts";', "src/journal/a.ts": "" },
+      { "src/journal/a.ts": 'import type { A } from "../stores/memory/a.ts";', "src/stores/memory/a.ts": "" },
+      { "src/stores/memory/a.ts": 'await import("../../journal/a.ts");', "src/journal/a.ts": "" },
+      { "src/session/a.ts": 'import "../goal/a.ts";', "src/goal/a.ts": "" },
+      { "src/operations/a.ts": 'import "../cli/a.ts";', "src/cli/a.ts": "" },
+      { "src/testing/a.ts": 'import "../mcp/a.ts";', "src/mcp/a.ts": "" },
+      { "src/stranger/a.ts": "" },
+    ],
+  },
+  "only the composition root and the doors name a concrete store": {
+    rule: storesAreNamedOnlyAtTheRoot,
+    planted: [
+      { "src/session/a.ts": 'import "../stores/sqlite/a.ts";', "src/stores/sqlite/a.ts": "" },
+      { "src/stores/memory/a.ts": 'import "../sqlite/a.ts";', "src/stores/sqlite/a.ts": "" },
+    ],
+  },
+  "the model is pure": {
+    rule: modelIsPure,
+    planted: [
+      { "src/model/a.ts": 'import { readFileSync } from "node:fs";' },
+      { "src/model/a.ts": 'import { createHash, randomBytes } from "node:crypto";' },
+      { "src/model/a.ts": 'import * as crypto from "node:crypto";' },
+      { "src/model/a.ts": 'import { v7 } from "uuid";' },
+      { "src/model/a.ts": "export const now = () => Date.now();" },
+      { "src/model/a.ts": "export const now = () => new Date();" },
+      { "src/model/a.ts": "export const dice = () => Math.random();" },
+    ],
+  },
+  "nobody reaches past a folder's index.ts": {
+    rule: foldersAreEnteredByTheirIndex,
+    planted: [
+      { "src/goal/a.ts": 'import "../model/b.ts";', "src/model/b.ts": "", "src/model/index.ts": "" },
+      { "test/a.test.ts": 'import "../src/model/b.ts";', "src/model/b.ts": "", "src/model/index.ts": "" },
+    ],
+  },
+  "there are no import cycles": {
+    rule: noImportCycles,
+    planted: [
+      { "src/model/a.ts": 'import "./b.ts";', "src/model/b.ts": 'import "./a.ts";' },
+      { "src/model/a.ts": 'import type { A } from "./a.ts";' },
+    ],
+  },
+  "every source file is reachable from an entry point": {
+    rule: everyFileIsReachable,
+    planted: [{ "src/index.ts": 'export * from "./open.ts";', "src/open.ts": "", "src/dead.ts": "" }],
+  },
+  "files are short": {
+    rule: filesAreShort,
+    planted: [{ "src/a.ts": "\n".repeat(401) }, { "test/a.test.ts": "\n".repeat(601) }],
+  },
+  "names are in kebab-case": {
+    rule: namesAreKebabCase,
+    planted: [
+      { "src/model/eventLog.ts": "" },
+      { "src/Model/event.ts": "" },
+      { "test/event_log.test.ts": "" },
+    ],
+  },
+  "names say something": {
+    rule: namesSaySomething,
+    planted: [{ "src/model/utils.ts": "" }, { "test/helpers/a.ts": "" }, { "src/types.ts": "" }],
+  },
+  "nothing is caught and dropped": {
+    rule: nothingIsCaughtAndDropped,
+    planted: [{ "src/a.ts": "try { f(); } catch {}" }, { "src/a.ts": "try { f(); } catch (error) {\n}" }],
+  },
+  "no tracked file names a machine path or a registry host": {
+    rule: nothingNamesAMachine,
+    planted: [
+      { "docs/a.md": `see /${"wo"}rk/main` },
+      { "package-lock.json": `https://registry.${"npm"}js.org` },
+    ],
+  },
+};
+
+/** What each rule must leave alone. */
+const INNOCENT: Readonly<Record<string, string>> = {
+  "src/index.ts": 'export * from "./open.ts";',
+  "src/open.ts": 'import "./journal/index.ts";\nimport "./stores/sqlite/index.ts";',
+  "src/journal/index.ts": 'import "./fold.ts";\nimport "../store.ts";',
+  "src/journal/fold.ts": "try { f(); } catch { /* The reader rereads. */ }",
+  "src/store.ts": 'import type { A } from "./model/index.ts";',
+  "src/model/index.ts":
+    'import { createHash } from "node:crypto";\nimport { z } from "zod/mini";\nnew Date(0); // not Date.now()',
+  "src/stores/sqlite/index.ts": 'import "../../store.ts";\nimport "./driver.ts";',
+  "src/stores/sqlite/driver.ts": 'new URL("./thread.ts", import.meta.url);',
+  "src/stores/sqlite/thread.ts": "",
+  "src/stores/sqlite/001-first.sql": "",
+  "test/store.test.ts": 'import "../src/model/index.ts";',
+  "README.md": `https://example.com/${"wo"}rk/`,
+};
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** Everything that git tracks or would track, without binaries. */
+function filesOfTheProject(): Files {
+  const listing = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+    cwd: root,
+  });
+  const paths = listing.toString().split("\0");
+  const present = paths.filter((path) => path !== "" && existsSync(join(root, path)));
+  const texts = present.map((path) => [path, readFileSync(join(root, path), "utf8")] as const);
+  return new Map(texts.filter(([, text]) => !text.includes("\0")));
+}
+
+describe.each(Object.entries(RULES))("%s", (_, { rule, planted }) => {
+  test("in this project", () => {
+    expect(rule(filesOfTheProject())).toEqual([]);
+  });
+
+  test.each(planted)("and the rule notices planted violation %#", (files) => {
+    expect(rule(new Map(Object.entries(files)))).toHaveLength(1);
+  });
+
+  test("and the rule leaves innocent code alone", () => {
+    expect(rule(new Map(Object.entries(INNOCENT)))).toEqual([]);
+  });
+});
+
+test("the project's files are found", () => {
+  expect([...filesOfTheProject().keys()]).toEqual(expect.arrayContaining(["package.json", ...ENTRY_POINTS]));
+});

@@ -1,0 +1,13 @@
+import { defineConfig } from "tsdown";
+
+export default defineConfig({
+  entry: { index: "src/index.ts", testing: "src/testing/index.ts", cli: "src/cli/main.ts" },
+  format: "esm",
+  platform: "node",
+  target: "node20.19",
+  dts: true,
+  sourcemap: true,
+  fixedExtension: false,
+  // Node 20 does not list node:sqlite among its builtins, so the bundler there would try to resolve it.
+  deps: { neverBundle: [/^node:/] },
+});
