@@ -6,6 +6,7 @@ export { Journal, Log } from "./journal/index.ts";
 export type {
   CallProgress,
   CallsOutcome,
+  ChildSession,
   Dedupe,
   ExecuteContext,
   StandardSchema,
@@ -14,7 +15,7 @@ export type {
   Verdict,
   VerifyContext,
 } from "./ledger/index.ts";
-export { DefiniteFailure, landed, never, notYet, tool, unsure } from "./ledger/index.ts";
+export { DefiniteFailure, landed, NotFinished, never, notYet, tool, unsure } from "./ledger/index.ts";
 export type {
   Amounts,
   Block,
@@ -42,6 +43,8 @@ export type {
 export { canonicalJson, event, HoldfastError, isHoldfastError } from "./model/index.ts";
 export { Holdfast, type OpenOptions, open } from "./open.ts";
 export type {
+  AgentToolResult,
+  AgentToolSpec,
   Answer,
   CadenceOption,
   DirectCall,
@@ -65,5 +68,5 @@ export type {
   ToolDescription,
   WaitingCall,
 } from "./session/index.ts";
-export { Session, Sessions } from "./session/index.ts";
+export { agentTool, Session, Sessions } from "./session/index.ts";
 export type { Problem, Store } from "./store.ts";

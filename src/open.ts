@@ -105,7 +105,7 @@ export class Holdfast {
   readonly calls: CallDesk;
   /** For integrations that bring their own kind of stream. */
   readonly journal: Journal;
-  private readonly held = new Set<Session>();
+  private readonly held = new Set<Pick<Session, "close">>();
 
   constructor(journal: Journal) {
     this.journal = journal;

@@ -12,7 +12,7 @@
 import { copyJson, type Json } from "../model/index.ts";
 import { describeError, isDefinite } from "./failure.ts";
 import { validate } from "./standard-schema.ts";
-import type { ExecuteContext, Tool } from "./tool.ts";
+import { type ExecuteContext, NotFinished, type Tool } from "./tool.ts";
 
 export type Outcome =
   | { readonly kind: "completed"; readonly value: Json; readonly note: string | null }
@@ -22,6 +22,8 @@ export type Outcome =
       readonly why: string;
       /** Set while the attempt still runs. */
       readonly late: Promise<Outcome> | null;
+      /** Nothing to settle now: the tool says that its work goes on elsewhere. */
+      readonly later?: true;
     };
 
 export async function attempt(
@@ -46,6 +48,7 @@ async function execute(tool: Tool, args: unknown, context: ExecuteContext): Prom
   try {
     result = await tool.execute(args as never, context);
   } catch (error) {
+    if (error instanceof NotFinished) return { kind: "unknown", why: error.message, late: null, later: true };
     if (isDefinite(error, tool)) return { kind: "failed", error: describeError(error) };
     return { kind: "unknown", why: `it threw: ${describeError(error).message}`, late: null };
   }

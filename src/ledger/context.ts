@@ -1,6 +1,6 @@
 import type { Journal, OwnedLog } from "../journal/index.ts";
-import type { Call, CallResult, Json, SessionState } from "../model/index.ts";
-import type { Tool } from "./tool.ts";
+import type { Amounts, Call, CallResult, Draft, Json, SessionState } from "../model/index.ts";
+import type { ChildSession, Tool } from "./tool.ts";
 
 /** What happens to calls, as it happens: for a progress display. Nothing may depend on having seen it. */
 export type CallProgress =
@@ -30,6 +30,10 @@ export interface LedgerContext {
   readonly running: Map<string, Promise<unknown>>;
   /** How long to wait in place for something that will be known soon. */
   readonly patienceMs: number;
+  /** Events that must become durable together with a call's outcome, such as what its sub-agent spent. */
+  readonly riders: Map<string, readonly Draft[]>;
+  /** Opens the session of a sub-agent for a call. */
+  child(callId: string, budget: Amounts | undefined): Promise<ChildSession>;
   on(progress: CallProgress): void;
 }
 
@@ -45,6 +49,22 @@ export async function storeResult(
   const bytes = new TextEncoder().encode(text);
   const artifact = await journal.putArtifact(bytes);
   return { result: { artifact, bytes: bytes.length }, artifacts: [artifact] };
+}
+
+/** What a tool is told about the attempt that starts now. */
+export function executeFacts(
+  context: LedgerContext,
+  call: { id: string; vendorKey: string },
+  attempt: number,
+) {
+  return {
+    key: call.vendorKey,
+    callId: call.id,
+    session: context.session,
+    token: context.own.lease.token,
+    attempt,
+    child: (budget?: Amounts) => context.child(call.id, budget),
+  };
 }
 
 /** A call that was given a moment ago and must still be there. */

@@ -3,10 +3,12 @@ export { describeError } from "./failure.ts";
 export { type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
 export { type StandardSchema, validate } from "./standard-schema.ts";
 export {
+  type ChildSession,
   type Dedupe,
   DefiniteFailure,
   type ExecuteContext,
   landed,
+  NotFinished,
   never,
   notYet,
   type Tool,

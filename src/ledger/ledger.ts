@@ -16,7 +16,7 @@ import {
   toolCalls,
 } from "../model/index.ts";
 import { attempt } from "./attempt.ts";
-import { type LedgerContext, RESULT_LIMIT_BYTES } from "./context.ts";
+import { executeFacts, type LedgerContext, RESULT_LIMIT_BYTES } from "./context.ts";
 import { settleElsewhere } from "./elsewhere.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
@@ -105,8 +105,10 @@ export class Ledger {
   }
 
   private async runAndSettle(turn: Turn, ready: Ready, later: Set<string>): Promise<void> {
-    await runIssued(this.context, ready, turn.closing);
-    if ((await settleCall(this.context, ready.callId, turn.closing)) === "later") later.add(ready.callId);
+    const outcome = await runIssued(this.context, ready, turn.closing);
+    if (outcome.kind === "unknown" && outcome.later) later.add(ready.callId);
+    else if ((await settleCall(this.context, ready.callId, turn.closing)) === "later")
+      later.add(ready.callId);
   }
 }
 
@@ -154,13 +156,7 @@ class Turn {
 
   async read(ready: Ready): Promise<void> {
     const { callId, tool } = ready;
-    const facts = {
-      key: ready.key.key,
-      callId,
-      session: this.context.session,
-      token: this.context.own.lease.token,
-      attempt: 1,
-    };
+    const facts = executeFacts(this.context, { id: callId, vendorKey: ready.key.key }, 1);
     const outcome = await attempt(tool, ready.args, facts, this.context.stop);
     this.context.stop.throwIfAborted();
     if (outcome.kind === "completed") {

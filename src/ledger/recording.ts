@@ -30,7 +30,9 @@ export async function recordOutcome(
     }
     const draft = outcomeDraft(current, outcome, stored?.result ?? null, by);
     const settled = outcome.kind !== "unknown";
-    const events = settled && by === "execute" ? [draft, ...closing(state, call.id)] : [draft];
+    const riders = settled ? (context.riders.get(call.id) ?? []) : [];
+    const events =
+      settled && by === "execute" ? [draft, ...riders, ...closing(state, call.id)] : [draft, ...riders];
     const releases =
       outcome.kind === "failed" && current.scope === "global" ? { releases: [current.key] } : {};
     return { events, result: true, ...releases, ...(stored && { artifacts: stored.artifacts }) };

@@ -24,7 +24,7 @@ import {
   type VerifyAnswer,
 } from "../model/index.ts";
 import { attempt, readResult } from "./attempt.ts";
-import { callOf, type LedgerContext, storeResult } from "./context.ts";
+import { callOf, executeFacts, type LedgerContext, storeResult } from "./context.ts";
 import { describeError } from "./failure.ts";
 import { type Closing, recordOutcome, watchLate } from "./recording.ts";
 import { validate } from "./standard-schema.ts";
@@ -292,19 +292,12 @@ async function reissue(
   failpoint("wave.issued");
   await startAllowed(context);
   context.on({ type: "call.issued", callId: call.id, tool: call.tool, attempt: next });
-  const running = {
-    key: call.vendorKey,
-    callId: call.id,
-    session: context.session,
-    token: context.own.lease.token,
-    attempt: next,
-  };
-  const outcome = await attempt(tool, args, running, context.stop);
+  const outcome = await attempt(tool, args, executeFacts(context, call, next), context.stop);
   failpoint("call.executed");
   if (outcome.kind === "unknown" && outcome.late)
     watchLate(context, callOf(context.own.state, call.id), outcome.late);
   await recordOutcome(context, { id: call.id, attempt: next, tool: call.tool }, outcome, closing);
-  return "again";
+  return outcome.kind === "unknown" && outcome.later ? "later" : "again";
 }
 
 function issueAgain(call: Call, attempt: number, token: number): Draft {

@@ -1,4 +1,4 @@
-import type { Effect, Json } from "../model/index.ts";
+import type { Amounts, Effect, Json } from "../model/index.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 
 /** What a tool's `execute` is told beside its arguments. */
@@ -12,9 +12,18 @@ export interface ExecuteContext {
   readonly attempt: number;
   /** Aborts on time-out, when the session is cancelled, and when another process has taken over. */
   readonly signal: AbortSignal;
+  /** Opens the session of a sub-agent that works for this call; `agentTool` is the comfortable way to it. */
+  child(budget?: Amounts): Promise<ChildSession>;
 }
 
-export interface VerifyContext extends ExecuteContext {
+/** The session layer's, seen from below it. */
+export interface ChildSession {
+  readonly session: unknown;
+  /** Counts what the sub-agent spent, together with the call's outcome. */
+  finished(): void;
+}
+
+export interface VerifyContext extends Omit<ExecuteContext, "child"> {
   /** Wall clock of the attempt whose outcome is asked for, milliseconds. */
   readonly issuedAt: number;
 }
@@ -49,6 +58,14 @@ export function unsure(why: string): Verdict<never> {
 /** Throw this from `execute` when it is certain that nothing has happened: the call fails instead of waiting. */
 export class DefiniteFailure extends Error {
   override readonly name = "DefiniteFailure";
+}
+
+/**
+ * Throw this from `execute` when the work goes on elsewhere and is not done yet, such as a sub-agent that waits for a
+ * person. The call stays open and is taken up again by the next run.
+ */
+export class NotFinished extends Error {
+  override readonly name = "NotFinished";
 }
 
 /** What counts as the same call. The default is `session`: same session, same tool, same arguments. */

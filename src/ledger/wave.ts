@@ -24,8 +24,8 @@ import {
   type SessionState,
   type ToolCallBlock,
 } from "../model/index.ts";
-import { attempt } from "./attempt.ts";
-import { callOf, type LedgerContext } from "./context.ts";
+import { attempt, type Outcome } from "./attempt.ts";
+import { callOf, executeFacts, type LedgerContext } from "./context.ts";
 import { type CallKey, callKey, vendorKey } from "./keys.ts";
 import { type Closing, recordOutcome, watchLate } from "./recording.ts";
 import { validate } from "./standard-schema.ts";
@@ -220,13 +220,13 @@ function refuseEffect(ready: Ready, state: SessionState): Refused {
 }
 
 /** Runs one issued call and records what it came to. */
-export async function runIssued(context: LedgerContext, ready: Ready, closing: Closing): Promise<void> {
+export async function runIssued(context: LedgerContext, ready: Ready, closing: Closing): Promise<Outcome> {
   const call = callOf(context.own.state, ready.callId);
   await startAllowed(context);
-  const { id, attempt: number, vendorKey: key, token, tool } = call;
-  const facts = { key, callId: id, session: context.session, token, attempt: number };
-  const outcome = await attempt(ready.tool, ready.args, facts, context.stop);
+  const { id, attempt: number, tool } = call;
+  const outcome = await attempt(ready.tool, ready.args, executeFacts(context, call, number), context.stop);
   failpoint("call.executed");
   if (outcome.kind === "unknown" && outcome.late) watchLate(context, call, outcome.late);
   await recordOutcome(context, { id, attempt: number, tool }, outcome, closing);
+  return outcome;
 }

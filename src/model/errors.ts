@@ -31,6 +31,7 @@ export const ERROR_CODES = {
   SESSION_ENDED: { retryable: false },
   SESSION_CLOSED: { retryable: false },
   SESSION_HAS_OPEN_CALLS: { retryable: false },
+  BUDGET_EXCEEDED: { retryable: false },
   LEASE_LOST: { retryable: false },
   GOAL_NOT_FOUND: { retryable: false },
   GOAL_ITEM_NOT_FOUND: { retryable: false },

@@ -16,19 +16,20 @@ export class Cadence {
     this.now = now;
   }
 
-  afterTurn(state: SessionState): readonly Draft[] {
-    return this.isDue(state) ? [checkpointDraft(state, true)] : [];
+  /** `unseen`: answers of the model that are part of the same commit and not in the state yet. */
+  afterTurn(state: SessionState, unseen: 0 | 1 = 0): readonly Draft[] {
+    return this.isDue(state, unseen) ? [checkpointDraft(state, true)] : [];
   }
 
   afterCall(state: SessionState): readonly Draft[] {
     return this.option === "call" ? [checkpointDraft(state, true)] : [];
   }
 
-  private isDue(state: SessionState): boolean {
+  private isDue(state: SessionState, unseen: number): boolean {
     if (this.option === "turn" || this.option === "call") return true;
     const last = state.checkpoints.get(state.version);
     if ("seconds" in this.option) return !last || this.now() - last.at >= this.option.seconds * 1000;
     const turns = state.messages.filter((message) => message.role === "assistant").length;
-    return turns % this.option.turns === 0;
+    return (turns + unseen) % this.option.turns === 0;
   }
 }

@@ -1,5 +1,5 @@
 import { type Tool, type ToolSpec, validate } from "../ledger/index.ts";
-import { type CallError, canonicalJson, copyArgs, type Json, type Message, sha256 } from "../model/index.ts";
+import { type CallError, canonicalJson, copyArgs, type Json, sha256 } from "../model/index.ts";
 import type { OwnedSession } from "./owned-session.ts";
 
 export interface DirectCall<Result> {
@@ -73,7 +73,8 @@ async function runRead<Result>(
   }
   const signal = direct.signal ? AbortSignal.any([session.lost, direct.signal]) : session.lost;
   const { token } = session.internals.own.lease;
-  const context = { key: callId, callId, session: session.id, token, attempt: 1, signal };
+  const child = () => Promise.reject(new Error("a read has no sub-agent"));
+  const context = { key: callId, callId, session: session.id, token, attempt: 1, signal, child };
   return {
     status: "completed",
     value: await direct.tool.execute(input.value, context),

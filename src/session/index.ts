@@ -10,4 +10,5 @@ export type { PromptInput } from "./prompt.ts";
 export type { RunOptions, RunProgress, RunResult, WaitingCall } from "./run.ts";
 export { Session } from "./session.ts";
 export { type SessionDetail, type SessionSummary, Sessions, type Spoken } from "./sessions.ts";
+export { type AgentToolResult, type AgentToolSpec, agentTool } from "./sub-agent.ts";
 export type { ForkReport, SessionVersion } from "./versions.ts";

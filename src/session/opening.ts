@@ -10,7 +10,9 @@
 
 import { failpoint } from "../failpoint.ts";
 import { type Journal, Lease, OwnedLog } from "../journal/index.ts";
+import type { ChildSession } from "../ledger/index.ts";
 import {
+  type Amounts,
   type Draft,
   HoldfastError,
   type JsonObject,
@@ -20,7 +22,8 @@ import {
   streamName,
 } from "../model/index.ts";
 import type { Holder, LeaseRow } from "../store.ts";
-import type { Resumed } from "./owned-session.ts";
+import { childId, isChildReservation, reserveForChild, settleForChild } from "./children.ts";
+import type { OwnedSession, Resumed } from "./owned-session.ts";
 import { Session } from "./session.ts";
 
 export const DEFAULT_TTL_MS = 72 * 3_600_000;
@@ -48,7 +51,7 @@ export async function openSession(
   journal: Journal,
   id: string,
   options: SessionOptions,
-  onClose: (session: Session) => void,
+  onClose: (session: OwnedSession) => void,
 ): Promise<Session> {
   const stream = streamName("session", id);
   const label = options.label ?? `${process.title || "node"} ${process.pid}`;
@@ -71,8 +74,7 @@ export async function openSession(
       result: undefined,
     }));
     failpoint("session.opened");
-    const session: Session = new Session(id, own, journal, resumed, () => onClose(session));
-    return session;
+    return new Session({ id, own, journal, resumed, onClose, openChild });
   } catch (error) {
     await taken.release();
     throw error;
@@ -106,9 +108,32 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
     events.push({ type: "call.lost", data: { callId: call.id, attempt: call.attempt, why } });
   }
   for (const [id, amounts] of Object.entries(state.budget.reserved)) {
+    if (isChildReservation(id)) continue;
     events.push({ type: "budget.settled", data: { id, spent: amounts, lost: true } });
   }
   return events;
+}
+
+/**
+ * The session of a sub-agent, named by the call that it serves. What it may spend is reserved in its parent's budget
+ * until the call has an outcome, so that sub-agents side by side cannot spend the same money.
+ */
+async function openChild(
+  parent: OwnedSession,
+  callId: string,
+  budget: Amounts | undefined,
+): Promise<Session> {
+  const { journal } = parent.internals;
+  const limit = await reserveForChild(parent, callId, budget);
+  const id = childId(parent.id, callId);
+  const child = await openSession(
+    journal,
+    id,
+    { parent: { session: parent.id, callId }, ttlMs: null },
+    () => undefined,
+  );
+  if (limit) await child.limit(limit);
+  return { session: child, finished: () => settleForChild(parent, callId, child.budget.spent) };
 }
 
 function resumedFrom(state: SessionState, from: Holder | null): Resumed {

@@ -1,7 +1,8 @@
 import { failpoint } from "../failpoint.ts";
 import type { Journal, OwnedLog } from "../journal/index.ts";
-import { type CallProgress, type Finishing, Ledger, type LedgerContext, type Tool } from "../ledger/index.ts";
+import { type CallProgress, type ChildSession, type Finishing, Ledger, type LedgerContext, type Tool } from "../ledger/index.ts";
 import {
+  type Amounts,
   type Budget,
   type Call,
   type Checkpoint,
@@ -34,6 +35,16 @@ export interface Resumed {
   readonly replayed: string[];
 }
 
+export interface SessionParts {
+  readonly id: string;
+  readonly own: OwnedLog<SessionState>;
+  readonly journal: Journal;
+  readonly resumed: Resumed | null;
+  onClose(session: OwnedSession): void;
+  /** Opens the session of a sub-agent that works for one of this session's calls. */
+  openChild(parent: OwnedSession, callId: string, budget: Amounts | undefined): Promise<ChildSession>;
+}
+
 /** The owner's handle, as far as the loop and the ledger need it. */
 export class OwnedSession {
   readonly id: string;
@@ -41,21 +52,16 @@ export class OwnedSession {
   readonly resumed: Resumed | null;
   /** For the parts of the session layer; not part of what users call. */
   readonly internals: { readonly own: OwnedLog<SessionState>; readonly journal: Journal };
+  private readonly parts: SessionParts;
   private readonly running = new Map<string, Promise<unknown>>();
-  private readonly onClose: () => void;
+  private readonly riders = new Map<string, readonly Draft[]>();
   private closed = false;
 
-  constructor(
-    id: string,
-    own: OwnedLog<SessionState>,
-    journal: Journal,
-    resumed: Resumed | null,
-    onClose: () => void,
-  ) {
-    this.id = id;
-    this.internals = { own, journal };
-    this.resumed = resumed;
-    this.onClose = onClose;
+  constructor(parts: SessionParts) {
+    this.id = parts.id;
+    this.internals = { own: parts.own, journal: parts.journal };
+    this.resumed = parts.resumed;
+    this.parts = parts;
   }
 
   protected get state(): SessionState {
@@ -173,7 +179,7 @@ export class OwnedSession {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
-    this.onClose();
+    this.parts.onClose(this);
     await this.internals.own.lease.release();
   }
 
@@ -201,9 +207,16 @@ export class OwnedSession {
       stop,
       running: this.running,
       patienceMs: options.patienceMs ?? 10_000,
+      riders: this.riders,
+      child: (callId, budget) => this.parts.openChild(this, callId, budget),
       on: options.on ?? (() => undefined),
     };
     return new Ledger(context, options.parallel ?? 8, options.perCall);
+  }
+
+  /** For the session layer: these events become durable with the outcome of the call, or not at all. */
+  ride(callId: string, drafts: readonly Draft[]): void {
+    this.riders.set(callId, drafts);
   }
 
   /** For the session layer: appends events as the owner. */

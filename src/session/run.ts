@@ -22,6 +22,7 @@ import {
   type Draft,
   exceeded,
   HoldfastError,
+  isHoldfastError,
   type Message,
   messageText,
   type SessionState,
@@ -163,7 +164,10 @@ class Run {
         (state) => {
           if (state.status === "cancelled") this.cancelled.abort(cancelledError(this.session.id));
         },
-        (error: unknown) => journal.warn(error),
+        (error: unknown) => {
+          // A store that was closed under a run that was given up has nothing more to say.
+          if (!isHoldfastError(error, "STORE_CLOSED")) journal.warn(error);
+        },
       );
     };
     const unwatch = journal.watch(own.log.stream, () => {
@@ -329,7 +333,7 @@ class Run {
       const events: Draft[] = [{ type: "message", data: { message } }];
       if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
       else events.push({ type: "budget.spent", data: { amounts: spent } });
-      if (final) events.push(...this.cadence.afterTurn(state));
+      if (final) events.push(...this.cadence.afterTurn(state, 1));
       return { events, result: undefined };
     });
     failpoint("message.appended");

@@ -1,4 +1,7 @@
+import { afterAll } from "vitest";
 import { runStoreSuite } from "./run.ts";
-import { openSqliteForTest } from "./sqlite-subject.ts";
+import { sqliteForTest } from "./sqlite-subject.ts";
 
-runStoreSuite({ name: "sqlite", open: openSqliteForTest });
+const subject = sqliteForTest();
+runStoreSuite(subject);
+afterAll(() => subject.dispose());

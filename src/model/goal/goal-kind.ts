@@ -13,7 +13,11 @@ import { branchGoal, decodeGoal, emptyGoal, encodeGoal, type GoalState } from ".
 import { shownStatus, surveyGoal } from "./survey.ts";
 import type { ShownStatus, Task } from "./task.ts";
 
-export type GoalDraft = DraftOf<GoalEvents>;
+/** Any event before it is written, or that of one type. */
+export type GoalDraft<Type extends keyof GoalEvents = keyof GoalEvents> = Extract<
+  DraftOf<GoalEvents>,
+  { readonly type: Type }
+>;
 
 export const goalKind: StreamKind<GoalState, GoalEvents> = {
   kind: "goal",

@@ -120,7 +120,7 @@ export function waitsForItself(state: GoalState, task: Task): boolean {
     }
     for (const other of reached) {
       if (other.id === task.id) return true;
-      if (!seen.has(other.id)) stack.push(other);
+      if (!seen.has(other.id) && !isFinished(other)) stack.push(other);
       seen.add(other.id);
     }
   }

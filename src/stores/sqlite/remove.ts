@@ -3,8 +3,8 @@
  *
  *     live ──remove──▶ gone, or hidden while a fork shares its events ──last fork gone──▶ gone
  *
- * What shows or blocks others (items, keys, snapshots) goes at once; events and the artifacts they refer to stay as
- * long as a fork needs them. The row of a stream that is gone stays and keeps its generation, so that no later
+ * What shows (items, snapshots) goes at once; events and the artifacts they refer to stay as long as a fork needs
+ * them. Claimed keys stay for ever: "once, ever" outlives the record of it. The row of a stream that is gone stays and keeps its generation, so that no later
  * life can be mistaken for this one. All of it is one transaction.
  */
 
@@ -56,7 +56,6 @@ function removeStream(
 
 function hide(connection: Connection, id: number): void {
   connection.run("DELETE FROM items WHERE stream = ?", id);
-  connection.run("DELETE FROM keys WHERE stream = ?", id);
   connection.run("DELETE FROM snapshots WHERE stream = ?", id);
   connection.run("UPDATE streams SET state = 'hidden' WHERE id = ?", id);
 }

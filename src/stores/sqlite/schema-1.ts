@@ -94,7 +94,6 @@ CREATE TABLE keys (
   seq INTEGER NOT NULL CHECK (seq >= 1),
   PRIMARY KEY (namespace, key)
 ) WITHOUT ROWID;
-CREATE INDEX keys_by_stream ON keys (stream);
 
 CREATE TABLE artifacts (
   id INTEGER PRIMARY KEY,

@@ -1,0 +1,43 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Holdfast, open } from "../src/index.ts";
+import { openRaw, type RawDatabase } from "./raw-database.ts";
+
+/**
+ * A folder on the project's own disk: a folder for temporary files may be in memory, where a durable commit costs
+ * nothing and every ratio would be one of processor time only. Raw and ours always lie side by side in it.
+ */
+export class Scratch {
+  readonly path: string;
+  private readonly opened: { close(): unknown }[] = [];
+  private count = 0;
+
+  constructor() {
+    const cache = fileURLToPath(new URL("../node_modules/.cache", import.meta.url));
+    mkdirSync(cache, { recursive: true });
+    this.path = mkdtempSync(join(cache, "holdfast-bench-"));
+  }
+
+  file(name: string): string {
+    this.count += 1;
+    return join(this.path, `${this.count}-${name}.db`);
+  }
+
+  async openOurs(file = this.file("ours")): Promise<Holdfast> {
+    const holdfast = await open(file);
+    this.opened.push(holdfast);
+    return holdfast;
+  }
+
+  async openRaw(file = this.file("raw")): Promise<RawDatabase> {
+    const raw = await openRaw(file);
+    this.opened.push(raw);
+    return raw;
+  }
+
+  async remove(): Promise<void> {
+    for (const each of this.opened) await each.close();
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * What an operation on a goal decides: a pure function of the state, run again whenever another writer was faster.
+ *
+ * All events of one act are one commit. An act with several events that build on each other drafts them on a branch
+ * of the state, so that each sees what the ones before it did.
+ */
+
+import type { Decision } from "../journal/index.ts";
+import {
+  applyEvent,
+  type By,
+  branchGoal,
+  type GoalDraft,
+  type GoalState,
+  goalKind,
+  HoldfastError,
+  isFinished,
+  makeEvent,
+  show,
+  type Task,
+} from "../model/index.ts";
+
+export interface Act<Result> extends Decision<Result> {
+  readonly events: readonly GoalDraft[];
+}
+
+export class Drafting {
+  readonly state: GoalState;
+  readonly events: GoalDraft[] = [];
+
+  constructor(state: GoalState) {
+    this.state = branchGoal(state);
+  }
+
+  add(draft: GoalDraft): void {
+    const { updatedAt } = this.state;
+    applyEvent(goalKind, this.state, makeEvent(goalKind, draft, updatedAt), 0);
+    this.events.push(draft);
+  }
+}
+
+/** The events that also complete the task's phase, if the task is the last unfinished one of it. */
+export function closingPhase(state: GoalState, task: Task, by: By): GoalDraft[] {
+  for (const other of state.tasks.values()) {
+    if (other.phase === task.phase && other.id !== task.id && !isFinished(other)) return [];
+  }
+  return [{ type: "phase.completed", data: { by, phase: task.phase } }];
+}
+
+/** A phase by its number or its name. */
+export function phaseNumber(state: GoalState, phase: number | string): number {
+  const name = String(phase).toLowerCase();
+  const found = state.phases.find((each) => each.number === phase || each.name.toLowerCase() === name);
+  if (found) return found.number;
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no phase ${show(phase)}`, {
+    hint: `Its phases: ${state.phases.map((each) => `${each.number} ${each.name}`).join(", ") || "none yet"}.`,
+    data: { goal: state.id, what: "phase", id: phase },
+  });
+}
+
+export function invalid(
+  message: string,
+  hint: string,
+  data: Readonly<Record<string, unknown>> = {},
+): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", message, { hint, data });
+}

@@ -1,0 +1,19 @@
+const UNITS = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1_000],
+] as const;
+
+/** `3 d 4 h`: the two largest units, rounded down. */
+export function formatAge(ms: number): string {
+  const first = UNITS.findIndex(([, size]) => ms >= size);
+  if (first < 0) return "0 s";
+  let left = ms;
+  const parts = UNITS.slice(first, first + 2).map(([name, size]) => {
+    const count = Math.floor(left / size);
+    left -= count * size;
+    return count > 0 ? `${count} ${name}` : "";
+  });
+  return parts.filter(Boolean).join(" ");
+}

@@ -1,0 +1,239 @@
+/** The sections of a briefing, best first. Each line begins with our own word and holds stored text in quotes only. */
+
+import {
+  activeBlockers,
+  type Blocker,
+  blockerImpact,
+  compareTasks,
+  confirmedFacts,
+  findTask,
+  type GoalState,
+  type HistoryEntry,
+  nextTaskOf,
+  positionOf,
+  progressOf,
+  type Survey,
+  searchDecisions,
+  surveyGoal,
+  type Task,
+  touches,
+} from "../model/index.ts";
+import { formatAge } from "./age.ts";
+import type { FileCheck } from "./check-files.ts";
+import { named, quoted } from "./quoted-text.ts";
+
+export interface BriefingFacts {
+  readonly state: GoalState;
+  readonly now: number;
+  readonly files: readonly FileCheck[];
+  readonly task: string | null;
+  /** Tokens that one piece of stored text may take. */
+  readonly limit: number;
+}
+
+export interface Section {
+  readonly name: string;
+  /** Of the room that all sections have. */
+  readonly share: number;
+  readonly lines: readonly string[];
+}
+
+export function briefingSections(facts: BriefingFacts): Section[] {
+  const survey = surveyGoal(facts.state);
+  const said = facts.task === null ? undefined : findTask(facts.state, facts.task);
+  const task = said ?? findTask(facts.state, nextTaskOf(facts.state, survey) ?? "") ?? null;
+  return [
+    { name: "goal", share: 0.15, lines: goalLines(facts, survey) },
+    { name: "next", share: 0.2, lines: nextLines(facts, task) },
+    { name: "sessions", share: 0.1, lines: lastSession(facts) },
+    { name: "files", share: 0.1, lines: driftLines(facts) },
+    { name: "blockers", share: 0.1, lines: blockerLines(facts, survey) },
+    { name: "done", share: 0.1, lines: doneLines(facts) },
+    { name: "decisions", share: 0.15, lines: decisionLines(facts, task) },
+    { name: "tasks", share: 0.1, lines: taskLines(facts, survey, task) },
+    { name: "facts", share: 0.1, lines: factLines(facts) },
+    { name: "questions", share: 0.05, lines: questionLines(facts) },
+    { name: "implementations", share: 0.05, lines: implementationLines(facts) },
+  ];
+}
+
+function goalLines({ state, limit }: BriefingFacts, survey: Survey): string[] {
+  const { phase, phaseName, plan, wave, status } = positionOf(state, survey);
+  const progress = progressOf(state, survey);
+  const place = [
+    phase === null
+      ? "no phase yet"
+      : `phase ${phase}/${progress.phasesTotal} ${named(phaseName ?? "", limit)}`,
+    plan === null ? "" : `plan ${plan}`,
+    wave === null ? "" : `wave ${wave}`,
+    status,
+  ];
+  const inPhase = `${progress.currentPhaseCompleted}/${progress.currentPhaseTasks} tasks of the phase`;
+  const { completed, failed, remaining } = counts(state);
+  return [
+    `GOAL ${quoted(state.statement, 2 * limit)}`,
+    `AT ${place.filter(Boolean).join(", ")}`,
+    `PROGRESS ${progress.bar}, ${inPhase}, ${completed} done, ${failed} failed, ${remaining} remaining`,
+  ];
+}
+
+function counts(state: GoalState): { completed: number; failed: number; remaining: number } {
+  const of = (...statuses: Task["status"][]): number =>
+    [...state.tasks.values()].filter(({ status }) => statuses.includes(status)).length;
+  return { completed: of("done"), failed: of("failed"), remaining: of("open", "in_progress", "submitted") };
+}
+
+function nextLines({ state, now, limit }: BriefingFacts, task: Task | null): string[] {
+  const lines: string[] = [];
+  if (task) {
+    lines.push(`NEXT ${task.id} ${quoted(task.title, limit)}, ${task.kind} task, ${task.status}`);
+    const { previous } = task;
+    if (previous) {
+      const who = named(previous.by.name, limit);
+      const note = previous.note === null ? "" : `, last note ${quoted(previous.note, limit)}`;
+      const why = previous.why === null ? "" : `, because ${quoted(previous.why, limit)}`;
+      lines.push(
+        `BEFORE ${who} had ${task.id}: ${previous.ended} ${ago(now, previous.endedAt)}${note}${why}`,
+      );
+    }
+  }
+  const { next } = state;
+  if (next?.text)
+    lines.push(
+      `NEXT ACTION noted by ${named(next.by.name, limit)} ${ago(now, next.at)}: ${quoted(next.text, 2 * limit)}`,
+    );
+  if (!task) return lines;
+  if (task.description) lines.push(`ABOUT ${task.id} ${quoted(task.description, 2 * limit)}`);
+  const wanted = task.kind === "build" ? task.acceptance : task.checklist;
+  for (const each of wanted) lines.push(`WANTED ${task.id} ${quoted(each, limit)}`);
+  if (task.files.length > 0)
+    lines.push(`FILES ${task.id} ${task.files.map((file) => named(file, limit)).join(", ")}`);
+  return lines;
+}
+
+/** The latest first; what is active is told from what crashed. */
+function lastSession({ state, now, limit }: BriefingFacts): string[] {
+  const when = (entry: HistoryEntry): number => entry.endedAt ?? entry.startedAt;
+  const latest = [...state.history.values()].sort((a, b) => when(b) - when(a)).slice(0, 3);
+  return latest.map((entry) => {
+    const work = entry.workingOn === null ? "" : ` in ${entry.workingOn}`;
+    const reason = entry.handoffReason === null ? "" : `, handed off: ${quoted(entry.handoffReason, limit)}`;
+    const note = entry.notes.at(-1);
+    const notes = note === undefined ? "" : `, note ${quoted(note, limit)}`;
+    return `LAST ${named(entry.agent, limit)} ${entry.status}${work} ${ago(now, when(entry))}${reason}${notes}`;
+  });
+}
+
+function driftLines({ files, limit }: BriefingFacts): string[] {
+  const changed = files.filter(({ verdict }) => verdict !== "OK");
+  return changed.map(({ path, verdict, why }) => {
+    const reason = why === null ? "" : ` (${why})`;
+    return `DRIFT ${named(path, limit)} ${verdict}${reason}: look before you rely on it`;
+  });
+}
+
+function blockerLines({ state, now, limit }: BriefingFacts, survey: Survey): string[] {
+  const active = activeBlockers(state).map((blocker) => {
+    const { id, description, identifiedAt, reportedAt } = blocker;
+    return `BLOCKED ${id} ${quoted(description, limit)}, ${ago(now, identifiedAt ?? reportedAt)}${reach(state, blocker)}`;
+  });
+  const bypassed = [...state.blockers.values()].filter(({ status }) => status === "bypassed");
+  const around = bypassed.map(
+    ({ id, description, workaround }) =>
+      `BYPASSED ${id} ${quoted(description, limit)} by ${quoted(workaround ?? "", limit)}`,
+  );
+  const stop = survey.impact.escalate ? ["BLOCKED entirely: nothing can move, a person has to decide"] : [];
+  return [...stop, ...active, ...around];
+}
+
+function reach(state: GoalState, blocker: Blocker): string {
+  const { level, tasks, pausedPhases } = blockerImpact(state, blocker);
+  if (level === "none") return "";
+  if (level === "task") return `, holds ${idRanges(tasks).slice(0, 6).join(", ")}`;
+  return level === "goal" ? ", holds the goal" : `, pauses phase ${pausedPhases.join(", ")}`;
+}
+
+const RANGES_PER_LINE = 12;
+
+function doneLines({ state }: BriefingFacts): string[] {
+  const done = [...state.tasks.values()].filter(({ status }) => status === "done").map(({ id }) => id);
+  const submitted = [...state.tasks.values()]
+    .filter(({ status }) => status === "submitted")
+    .map(({ id }) => id);
+  const lines: string[] = [];
+  const ranges = idRanges(done);
+  for (let index = 0; index < ranges.length; index += RANGES_PER_LINE) {
+    lines.push(`DO NOT REDO ${ranges.slice(index, index + RANGES_PER_LINE).join(", ")}`);
+  }
+  if (submitted.length > 0)
+    lines.push(`SUBMITTED ${idRanges(submitted).slice(0, RANGES_PER_LINE).join(", ")}`);
+  return lines;
+}
+
+/** `T-001…T-013`, `T-015`: runs of numbers in short. */
+export function idRanges(ids: readonly string[]): string[] {
+  const sorted = [...ids].sort((a, b) => Number(a.slice(2)) - Number(b.slice(2)));
+  const ranges: string[] = [];
+  for (let index = 0; index < sorted.length; index++) {
+    const first = index;
+    const number = (at: number): number => Number(sorted[at]?.slice(2));
+    while (number(index + 1) === number(index) + 1) index++;
+    ranges.push(index === first ? (sorted[first] as string) : `${sorted[first]}…${sorted[index]}`);
+  }
+  return ranges;
+}
+
+/** Those that touch the files at hand first, then the latest. */
+function decisionLines({ state, limit }: BriefingFacts, task: Task | null): string[] {
+  const atHand = new Set(task?.files ?? []);
+  for (const { path, task: by } of state.files.values()) if (by !== null && by === task?.id) atHand.add(path);
+  const isClose = (decision: Parameters<typeof touches>[0]): boolean =>
+    [...atHand].some((file) => touches(decision, file));
+  const all = searchDecisions(state.decisions.values());
+  const ranked = [...all.filter(isClose), ...all.filter((each) => !isClose(each))];
+  return ranked.map(({ id, type, context, decision, reason, reversible }) => {
+    const firm = reversible ? "" : ", not reversible";
+    return `DECIDED ${id} ${type}${firm}: ${quoted(context, limit / 2)} -> ${quoted(decision, limit)} because ${quoted(reason, limit)}`;
+  });
+}
+
+function taskLines({ state, limit }: BriefingFacts, survey: Survey, next: Task | null): string[] {
+  const ready = survey.ready.filter(({ id }) => id !== next?.id);
+  const all = [...state.tasks.values()].sort(compareTasks);
+  const working = all.filter(({ status, id }) => status === "in_progress" && id !== next?.id);
+  const failed = all.filter(({ status }) => status === "failed");
+  return [
+    ...working.map(
+      ({ id, title, claim }) =>
+        `TAKEN ${id} ${quoted(title, limit)} by ${named(claim?.by.name ?? "", limit)}`,
+    ),
+    ...failed.map(({ id, failure }) => {
+      const how = failure?.retryable ? "can be retried" : "not to be retried";
+      return `FAILED ${id} ${how}: ${quoted(failure?.error ?? "", limit)}`;
+    }),
+    ...ready.slice(0, 20).map(({ id, title }) => `READY ${id} ${quoted(title, limit)}`),
+  ];
+}
+
+function factLines({ state, now, limit }: BriefingFacts): string[] {
+  const facts = confirmedFacts(state.facts.values(), now).reverse();
+  return facts.map(({ key, value, source }) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    return `FACT ${named(key, limit)} = ${quoted(text, limit)} from ${quoted(source, limit / 2)}`;
+  });
+}
+
+function questionLines({ state, limit }: BriefingFacts): string[] {
+  const open = [...state.questions.values()].filter(({ answer }) => answer === null);
+  return open.map(
+    ({ id, text, by }) => `OPEN QUESTION ${id} by ${named(by.name, limit)}: ${quoted(text, limit)}`,
+  );
+}
+
+function implementationLines({ state, limit }: BriefingFacts): string[] {
+  return [...state.implementations].reverse().map(({ text }) => `BUILT ${quoted(text, limit)}`);
+}
+
+function ago(now: number, at: number): string {
+  return `${formatAge(Math.max(0, now - at))} ago`;
+}

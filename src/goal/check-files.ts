@@ -1,0 +1,128 @@
+/**
+ * Recorded files against the disk: OK, DRIFTED or MISSING, one by one.
+ *
+ * Paths come from the log, so they are not trusted: each has to stay below the root, also after following links.
+ * What leads outside is never opened and counts as drifted.
+ */
+
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { realpath, stat } from "node:fs/promises";
+import { join, resolve, sep } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { HoldfastError, isRelativePath, show } from "../model/index.ts";
+
+export type FileVerdict = "OK" | "DRIFTED" | "MISSING";
+
+export interface FileCheck {
+  readonly path: string;
+  readonly verdict: FileVerdict;
+  readonly expected: string | null;
+  readonly actual: string | null;
+  /** Why it drifted, when it is not simply another content. */
+  readonly why: string | null;
+}
+
+export interface FileReport {
+  readonly isOk: boolean;
+  readonly files: readonly FileCheck[];
+}
+
+interface Recorded {
+  readonly path: string;
+  readonly hash: string | null;
+}
+
+const AT_ONCE = 16;
+
+export async function checkFiles(root: string, recorded: Iterable<Recorded>): Promise<FileReport> {
+  const base = await realpath(root);
+  const waiting = [...recorded];
+  const files: FileCheck[] = new Array(waiting.length);
+  let index = 0;
+  const worker = async (): Promise<void> => {
+    while (index < waiting.length) {
+      const mine = index++;
+      files[mine] = await checkFile(base, waiting[mine] as Recorded);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return { isOk: files.every(({ verdict }) => verdict === "OK"), files };
+}
+
+async function checkFile(base: string, { path, hash: expected }: Recorded): Promise<FileCheck> {
+  const found = await look(base, path);
+  const actual = found.hash;
+  const result = { path, expected, actual, why: found.why };
+  if (found.why !== null) return { ...result, verdict: "DRIFTED" };
+  if (actual === expected) return { ...result, verdict: "OK" };
+  if (actual === null) return { ...result, verdict: "MISSING" };
+  const why = expected === null ? "it was deleted and is there again" : null;
+  return { ...result, verdict: "DRIFTED", why };
+}
+
+/** SHA-256 of a file below the root, as evidence records it. Throws when there is no such file. */
+export async function hashFile(root: string, path: string): Promise<string> {
+  if (!isRelativePath(path)) throw unusable(path, "it is not a path below the root");
+  const { hash, why } = await look(await realpath(root), path);
+  if (hash !== null) return hash;
+  throw unusable(path, why ?? "there is no such file");
+}
+
+interface Look {
+  /** Null: there is no such file. */
+  readonly hash: string | null;
+  /** Set when something is there that cannot be compared. */
+  readonly why: string | null;
+}
+
+async function look(base: string, path: string): Promise<Look> {
+  if (!isRelativePath(path)) return { hash: null, why: "its path leads outside the root" };
+  let real: string;
+  try {
+    real = await realpath(join(base, path));
+  } catch (error) {
+    if (isAbsence(error)) return { hash: null, why: null };
+    if (codeOf(error) === "ELOOP") return { hash: null, why: "its links go in a circle" };
+    throw unreadable(path, error);
+  }
+  if (!real.startsWith(base.endsWith(sep) ? base : base + sep)) {
+    return { hash: null, why: "a link leads outside the root" };
+  }
+  try {
+    if (!(await stat(real)).isFile()) return { hash: null, why: "it is not a file" };
+    return { hash: await hashContent(real), why: null };
+  } catch (error) {
+    if (isAbsence(error)) return { hash: null, why: null };
+    if (codeOf(error) === "EACCES") return { hash: null, why: "it may not be read" };
+    throw unreadable(path, error);
+  }
+}
+
+async function hashContent(file: string): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(resolve(file)), hash);
+  return hash.digest("hex");
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code;
+}
+
+function isAbsence(error: unknown): boolean {
+  return ["ENOENT", "ENOTDIR", "ENAMETOOLONG"].includes(codeOf(error) ?? "");
+}
+
+function unreadable(path: string, cause: unknown): HoldfastError {
+  return new HoldfastError("STORE_IO", `${show(path)} cannot be read: ${(cause as Error).message}`, {
+    hint: "See to the disk or the permissions of the file, then check again.",
+    cause,
+  });
+}
+
+function unusable(path: string, why: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `file ${show(path)} cannot be recorded: ${why}`, {
+    hint: "Name a file below the root of the goal, relative to it, with / between names.",
+    data: { path },
+  });
+}

@@ -1,0 +1,147 @@
+/** Acts on a task that an agent works on, and on what it hands in. */
+
+import { leaseLost } from "../journal/index.ts";
+import {
+  type By,
+  type Evidence,
+  type GoalDraft,
+  type GoalState,
+  HoldfastError,
+  nextStatus,
+  refuseRole,
+  surveyGoal,
+  type Task,
+  type TaskClaim,
+  taskOf,
+  whyNotStartable,
+} from "../model/index.ts";
+import type { Guard } from "../store.ts";
+import { type Act, closingPhase } from "./act.ts";
+
+export function leaseName(goal: string, task: string): string {
+  return `goal/${goal}/${task}`;
+}
+
+/** Refuses what nobody could claim now. A task in progress passes: its lease decides whether it can be taken over. */
+export function checkClaimable(state: GoalState, by: By, id: string): Task {
+  const task = taskOf(state, id);
+  if (by.role === "verifier" && task.kind !== "review") {
+    throw refuseRole(by, "claim", `${task.id} is a build task, a verifier claims reviews only`);
+  }
+  nextStatus(task, "claim");
+  const blockers = surveyGoal(state).blockedBy.get(task.id);
+  const why = blockers
+    ? `is blocked by ${blockers.join(", ")}`
+    : task.status === "in_progress"
+      ? null
+      : whyNotStartable(state, task);
+  if (why === null) return task;
+  const hint = blockers
+    ? "Resolve or bypass the blocker first, or take another task: `next` lists what is ready."
+    : "Take another task: `next` lists what is ready.";
+  throw new HoldfastError("TASK_NOT_READY", `task ${task.id} ${why}`, { hint, data: { task: task.id } });
+}
+
+export interface ClaimData {
+  readonly task: string;
+  readonly session: string | null;
+  readonly guard: Guard;
+}
+
+/** `result` is the task as it was before: its claim, if it had one, is what was taken over. */
+export function claim(state: GoalState, by: By, { task: id, session, guard }: ClaimData): Act<Task> {
+  const task = checkClaimable(state, by, id);
+  if (task.claim?.token === guard.token) return { events: [], result: task };
+  const data = { by, task: task.id, session, token: guard.token };
+  return { events: [{ type: "task.claimed", data }], result: task, guards: [guard] };
+}
+
+/** How a caller shows that a claim is its own: by the token, or by being who claimed it. */
+export interface ClaimProof {
+  readonly task: string;
+  readonly token?: number | undefined;
+  readonly session?: string | undefined;
+}
+
+// The acts under a claim answer with the task as it was before them: its claim says which lease to let go.
+
+/** The claim, if it is still the caller's. A token from before a take-over never matches again. */
+function held(
+  state: GoalState,
+  by: By,
+  proof: ClaimProof,
+): { task: Task; claim: TaskClaim; guards: Guard[] } {
+  const task = taskOf(state, proof.task);
+  const lease = leaseName(state.id, task.id);
+  const { claim } = task;
+  if (proof.token === undefined && !claim) nextStatus(task, "progress");
+  const isSameAgent = claim?.by.name === by.name && (proof.session ?? claim.session) === claim.session;
+  const isOurs = proof.token === undefined ? isSameAgent : claim?.token === proof.token;
+  if (!claim || !isOurs) throw leaseLost(lease, null);
+  return { task, claim, guards: [{ lease, token: claim.token }] };
+}
+
+export function progress(state: GoalState, by: By, proof: ClaimProof, note: string | null): Act<Task> {
+  const { task, claim, guards } = held(state, by, proof);
+  const data = { by, task: task.id, token: claim.token, note };
+  return { events: [{ type: "task.progressed", data }], result: task, guards };
+}
+
+/** Where the goal does not ask for a verifier, handing in is finishing. */
+export function submit(state: GoalState, by: By, proof: ClaimProof, evidence: Evidence): Act<Task> {
+  const { task, claim, guards } = held(state, by, proof);
+  const submitted: GoalDraft = {
+    type: "task.submitted",
+    data: { by, task: task.id, token: claim.token, evidence: evidence as never },
+  };
+  if (state.verification === "separate") return { events: [submitted], result: task, guards };
+  const accepted: GoalDraft = { type: "task.accepted", data: { by, task: task.id, why: null } };
+  return { events: [submitted, accepted, ...closingPhase(state, task, by)], result: task, guards };
+}
+
+export function fail(
+  state: GoalState,
+  by: By,
+  proof: ClaimProof,
+  failure: { error: string; retryable: boolean },
+): Act<Task> {
+  const { task, claim, guards } = held(state, by, proof);
+  const data = { ...failure, by, task: task.id, token: claim.token };
+  return { events: [{ type: "task.failed", data }], result: task, guards };
+}
+
+export function release(state: GoalState, by: By, proof: ClaimProof, why: string | null): Act<Task> {
+  const { task, claim, guards } = held(state, by, proof);
+  const data = { by, task: task.id, token: claim.token, why };
+  return { events: [{ type: "task.released", data }], result: task, guards };
+}
+
+export interface Verdict {
+  readonly task: string;
+  readonly accept: boolean;
+  readonly why?: string | null;
+}
+
+/** Nobody closes their own work, unless the goal says so or a person does. */
+export function verify(state: GoalState, by: By, verdict: Verdict): Act<string> {
+  const task = taskOf(state, verdict.task);
+  const isOwn = task.submission?.by.name === by.name;
+  if (isOwn && by.role !== "human" && state.verification === "separate") {
+    throw refuseRole(by, "verify", `${task.id} is its own work`);
+  }
+  const data = { by, task: task.id, why: verdict.why ?? null };
+  if (!verdict.accept) return { events: [{ type: "task.rejected", data }], result: task.id };
+  const accepted: GoalDraft = { type: "task.accepted", data };
+  return { events: [accepted, ...closingPhase(state, task, by)], result: task.id };
+}
+
+/** The task goes back, and the session that held it counts as crashed. */
+export function reset(state: GoalState, by: By, id: string, why: string, guard: Guard): Act<string> {
+  const task = taskOf(state, id);
+  const events: GoalDraft[] = [{ type: "task.reset", data: { by, task: task.id, why } }];
+  const session = task.claim?.session ?? null;
+  if (session !== null && state.history.get(session)?.status === "active") {
+    events.push({ type: "session.crashed", data: { by, session, notes: why } });
+  }
+  return { events, result: task.id, guards: [guard] };
+}

@@ -1,0 +1,188 @@
+/**
+ * Working on the tasks of a goal.
+ *
+ * A crash between taking a lease and the commit of the claim leaves a lease without a claim, which runs out; between
+ * the commit that ends a claim and letting go of the lease, a lease on a task that nobody claims, which the next
+ * claimant waits out or, if our process is provably dead, takes at once. Neither order loses work.
+ */
+
+import {
+  type By,
+  checkRole,
+  type Evidence,
+  type GoalOperation,
+  type GoalState,
+  type Task,
+} from "../model/index.ts";
+import type { Act } from "./act.ts";
+import { hashFile } from "./check-files.ts";
+import { Claim, type ClaimedWork, type EvidenceInput } from "./claim.ts";
+import * as claims from "./claim-acts.ts";
+import { type Attributed, type GoalHandle, GoalView } from "./goal-view.ts";
+import { blockClaim } from "./note-acts.ts";
+import { DEFAULT_DETACHED_MS, TaskLeases } from "./task-leases.ts";
+
+export interface ClaimOptions {
+  readonly session?: string | null;
+  /** How long to wait for a task that another holds. */
+  readonly waitMs?: number;
+  /** For callers whose process ends after the claim: the lease lasts this long after each write. */
+  readonly detached?: boolean | { readonly forMs: number };
+  readonly signal?: AbortSignal;
+}
+
+type ProvenAct = (state: GoalState, by: By, proof: claims.ClaimProof) => Act<Task>;
+
+export class GoalTasks extends GoalView implements ClaimedWork {
+  private readonly leases: TaskLeases;
+  private readonly claimed = new Map<string, Claim>();
+
+  constructor(handle: GoalHandle) {
+    super(handle);
+    this.leases = new TaskLeases(handle.journal, handle.id);
+  }
+
+  /** Takes the task's lease, then records the claim under it. A task whose holder is gone is taken over. */
+  async claim(id: string, options: Attributed<ClaimOptions> = {}): Promise<Claim> {
+    const by = this.identity(options.by);
+    const { session = null, detached, waitMs, signal } = options;
+    await this.refresh();
+    checkRole(by, "claim", this.state.verification);
+    const task = claims.checkClaimable(this.state, by, id).id;
+    const ours = this.claimed.get(task);
+    if (ours && !ours.lost.aborted && ours.token === this.task(task).claim?.token) return ours;
+    const detachedMs = typeof detached === "object" ? detached.forMs : detached ? DEFAULT_DETACHED_MS : null;
+    const lease = await this.leases.take(task, by, {
+      session,
+      ...(waitMs !== undefined && { waitMs }),
+      ...(detachedMs !== null && { detachedMs }),
+      ...(signal && { signal }),
+    });
+    try {
+      await this.act("claim", by, (state, who) =>
+        claims.claim(state, who, { task, session, guard: lease.guard }),
+      );
+    } catch (error) {
+      await lease.release();
+      throw error;
+    }
+    const claim = new Claim(this, lease, this.task(task), by, session);
+    this.claimed.set(task, claim);
+    return claim;
+  }
+
+  /** A sign of life that the log keeps: what was done, for whoever comes next. */
+  noteProgress(input: Attributed<claims.ClaimProof & { note?: string | null }>): Promise<Task> {
+    const note = input.note ?? null;
+    return this.work("progress", input, (state, who, proof) => claims.progress(state, who, proof, note));
+  }
+
+  async submit(input: Attributed<claims.ClaimProof & EvidenceInput>): Promise<Task> {
+    const evidence = await this.evidence(input);
+    return this.work("submit", input, (state, who, proof) => claims.submit(state, who, proof, evidence));
+  }
+
+  fail(input: Attributed<claims.ClaimProof & { error: string; retryable?: boolean }>): Promise<Task> {
+    const failure = { error: input.error, retryable: input.retryable ?? true };
+    return this.work("fail", input, (state, who, proof) => claims.fail(state, who, proof, failure));
+  }
+
+  release(input: Attributed<claims.ClaimProof & { why?: string | null }>): Promise<Task> {
+    const why = input.why ?? null;
+    return this.work("release", input, (state, who, proof) => claims.release(state, who, proof, why));
+  }
+
+  verify(input: Attributed<claims.Verdict>): Promise<Task> {
+    return this.doTask("verify", input, claims.verify);
+  }
+
+  /** Puts a task back whose holder is gone; with `force`, also one whose holder still renews its lease. */
+  async reset(input: Attributed<{ task: string; why: string; force?: boolean }>): Promise<Task> {
+    const by = this.identity(input.by);
+    checkRole(by, "reset", this.state.verification);
+    const { id } = (await this.refresh()).task(input.task);
+    const lease = input.force
+      ? await this.leases.seize(id, by)
+      : await this.leases.take(id, by, { session: null });
+    try {
+      await this.act("reset", by, (state, who) => claims.reset(state, who, id, input.why, lease.guard));
+    } finally {
+      await lease.release();
+    }
+    return this.task(id);
+  }
+
+  /** From within a claim: the blocker is recorded and the task goes back. */
+  async blockTask(input: Attributed<claims.ClaimProof & { description: string }>): Promise<string> {
+    const proof = this.proof(input);
+    const { task, blocker } = await this.act("block", input.by, (state, who) =>
+      blockClaim(state, who, proof, input.description),
+    );
+    await this.letGoAll([task]);
+    return blocker;
+  }
+
+  /** Puts back what this handle still holds. For an orderly end; after a crash the leases run out. */
+  async close(): Promise<void> {
+    for (const claim of [...this.claimed.values()]) {
+      if (this.task(claim.task).claim?.token === claim.token) await claim.release("closed");
+      else await this.letGo(claim.task);
+    }
+  }
+
+  /** Lets go of the leases of tasks that are no longer claimed. */
+  protected async letGoAll(tasks: readonly Task[]): Promise<void> {
+    for (const { id, claim } of tasks) {
+      if (this.claimed.has(id)) await this.letGo(id);
+      else if (claim) await this.leases.release({ lease: claims.leaseName(this.id, id), token: claim.token });
+    }
+  }
+
+  protected async doTask<Input extends { readonly by?: By }>(
+    operation: GoalOperation,
+    input: Input,
+    decide: (state: GoalState, by: By, input: Omit<Input, "by">) => Act<string>,
+  ): Promise<Task> {
+    return this.task(await this.do(operation, input, decide));
+  }
+
+  /** SHA-256 of a file as it is on disk now. */
+  protected hash(path: string): Promise<string> {
+    return hashFile(this.rootFor(), path);
+  }
+
+  /** A write under a claim: proven by its token, or by being the one who claimed. */
+  private async work(
+    operation: GoalOperation,
+    input: Attributed<claims.ClaimProof>,
+    decide: ProvenAct,
+  ): Promise<Task> {
+    const proof = this.proof(input);
+    const before = await this.act(operation, input.by, (state, who) => decide(state, who, proof));
+    if (this.task(before.id).claim === null) await this.letGoAll([before]);
+    return this.task(before.id);
+  }
+
+  private proof({ task, token, session }: claims.ClaimProof): claims.ClaimProof {
+    const ours = this.claimed.get(task);
+    return { task, session, token: token ?? ours?.token };
+  }
+
+  private async letGo(task: string): Promise<void> {
+    const claim = this.claimed.get(task);
+    this.claimed.delete(task);
+    await claim?.letGo();
+  }
+
+  private async evidence(input: EvidenceInput): Promise<Evidence> {
+    const { summary = null, commands = [], files = [] } = input;
+    const hashed = files.map(async (file) =>
+      typeof file === "string" ? { path: file, hash: await this.hash(file) } : file,
+    );
+    return {
+      summary,
+      commands: commands.map((command) => ({ output: null, ...command })),
+      files: await Promise.all(hashed),
+    };
+  }
+}

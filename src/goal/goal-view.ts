@@ -1,0 +1,176 @@
+/**
+ * Reading a goal, and the one way to change it: check the role, decide on the current state, append, and decide again
+ * when another writer was faster.
+ */
+
+import { type Journal, type Log, leaseLost } from "../journal/index.ts";
+import {
+  type By,
+  bySchema,
+  checkRole,
+  type DecisionQuery,
+  type DecisionRecord,
+  formatPath,
+  type GoalOperation,
+  type GoalState,
+  HoldfastError,
+  type Position,
+  type Progress,
+  positionOf,
+  progressOf,
+  type RunState,
+  runStateOf,
+  type Survey,
+  searchDecisions,
+  surveyGoal,
+  type Task,
+  taskOf,
+} from "../model/index.ts";
+import { type Act, invalid } from "./act.ts";
+import { type BriefingOptions, makeBriefing } from "./briefing.ts";
+import { checkFiles, type FileReport } from "./check-files.ts";
+import { type NextTasks, nextTasks } from "./next-tasks.ts";
+
+/** Who acts; without it, whoever the handle was opened for. */
+export type Attributed<Input> = Input & { readonly by?: By };
+
+export interface GoalHandle {
+  readonly journal: Journal;
+  readonly log: Log<GoalState>;
+  readonly id: string;
+  readonly by: By;
+  /** The folder that recorded paths are relative to. */
+  readonly root: string | null;
+}
+
+export class GoalView {
+  readonly id: string;
+  readonly by: By;
+  readonly root: string | null;
+  readonly journal: Journal;
+  private readonly log: Log<GoalState>;
+
+  constructor(handle: GoalHandle) {
+    this.id = handle.id;
+    this.by = handle.by;
+    this.root = handle.root;
+    this.journal = handle.journal;
+    this.log = handle.log;
+  }
+
+  /** As of the last commit or refresh. Belongs to the goal: read it, do not change it. */
+  get state(): GoalState {
+    return this.log.state;
+  }
+
+  get seq(): number {
+    return this.log.head.seq;
+  }
+
+  /** Takes in what others have written. */
+  async refresh(): Promise<this> {
+    await this.log.refresh();
+    return this;
+  }
+
+  /** A hint that something changed, maybe late, maybe for nothing: refresh and look. Returns the way to stop. */
+  watch(changed: () => void): () => void {
+    return this.journal.watch(this.log.stream, changed);
+  }
+
+  survey(): Survey {
+    return surveyGoal(this.state);
+  }
+
+  position(): Position {
+    return positionOf(this.state);
+  }
+
+  progress(): Progress {
+    return progressOf(this.state);
+  }
+
+  runState(): RunState {
+    return runStateOf(this.state, this.journal.now());
+  }
+
+  task(id: string): Task {
+    return taskOf(this.state, id);
+  }
+
+  decisions(query: DecisionQuery = {}): DecisionRecord[] {
+    return searchDecisions(this.state.decisions.values(), query);
+  }
+
+  /** What to claim next, or why there is nothing. */
+  async next(): Promise<NextTasks> {
+    await this.refresh();
+    return nextTasks(this.state);
+  }
+
+  /** The text with which the next agent continues, within `tokens` (2,000 unless set). */
+  briefing(options: BriefingOptions = {}): string {
+    return makeBriefing(this.state, this.seq, this.journal.now(), options).text;
+  }
+
+  /** Every recorded file, or those named, against the disk. */
+  checkFiles(options: { root?: string; paths?: readonly string[] } = {}): Promise<FileReport> {
+    const { paths } = options;
+    const files = [...this.state.files.values()].filter(({ path }) => paths?.includes(path) ?? true);
+    return checkFiles(this.rootFor(options.root), files);
+  }
+
+  /** The folder of recorded files: as given, or as the goal was opened with. */
+  protected rootFor(given?: string): string {
+    const root = given ?? this.root;
+    if (root !== null) return root;
+    throw invalid(
+      `goal ${this.id} does not know where its files are`,
+      "Pass `root`, the folder that the recorded paths are relative to, here or when opening the goal.",
+    );
+  }
+
+  protected identity(given: By | undefined): By {
+    const parsed = bySchema.safeParse(given ?? this.by);
+    if (parsed.success) return parsed.data;
+    const issue = parsed.error.issues[0];
+    throw invalid(
+      `goal ${this.id}: by: ${formatPath(issue?.path ?? [])}: ${issue?.message}`,
+      "Say who acts: { name, role }.",
+    );
+  }
+
+  /** One operation, one commit. */
+  protected async act<Result>(
+    operation: GoalOperation,
+    given: By | undefined,
+    decide: (state: GoalState, by: By) => Act<Result>,
+  ): Promise<Result> {
+    const by = this.identity(given);
+    const committed = await this.log.commit((state) => {
+      if (state.id === "") throw goalNotFound(this.id);
+      checkRole(by, operation, state.verification);
+      return decide(state, by);
+    });
+    if (committed.outcome === "ok") return committed.result;
+    if (committed.outcome === "fenced") throw leaseLost(committed.lease, committed.now);
+    throw new Error(`goal ${this.id}: ${operation} answered ${committed.outcome}`);
+  }
+
+  /** The same for an act that takes its input as it came. */
+  protected do<Input extends { readonly by?: By }, Result>(
+    operation: GoalOperation,
+    input: Input,
+    decide: (state: GoalState, by: By, input: Omit<Input, "by">) => Act<Result>,
+  ): Promise<Result> {
+    const { by, ...rest } = input;
+    return this.act(operation, by, (state, who) => decide(state, who, rest));
+  }
+}
+
+export function goalNotFound(id: string): HoldfastError {
+  return new HoldfastError("GOAL_NOT_FOUND", `there is no goal ${id}`, {
+    hint: "Open it with a `statement` to create it, or check the name and the namespace.",
+    data: { goal: id },
+  });
+}

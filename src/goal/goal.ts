@@ -1,0 +1,193 @@
+/**
+ * A goal as its users meet it. Many may write at once: no lease guards the whole. Every operation is one commit; what
+ * touches a claimed task also carries the token of the task's lease.
+ */
+
+import type { Blocker, By, DecisionRecord, FileAct, GoalState, HistoryEntry, Task } from "../model/index.ts";
+import { blockerOf, decisionOf, historyOf } from "../model/index.ts";
+import type { Act } from "./act.ts";
+import { GoalTasks } from "./goal-tasks.ts";
+import type { Attributed } from "./goal-view.ts";
+import * as history from "./history-acts.ts";
+import * as notes from "./note-acts.ts";
+import * as planning from "./planning-acts.ts";
+
+export class Goal extends GoalTasks {
+  // ── Planning ──
+
+  describe(input: Attributed<Partial<planning.GoalSettings>>): Promise<void> {
+    const { by, ...change } = input;
+    return this.act("describe", by, (state, who) => planning.describe(state, who, change));
+  }
+
+  addPhase(input: Attributed<planning.PhaseInput>): Promise<number> {
+    return this.do("addPhase", input, planning.addPhase);
+  }
+
+  addPlan(input: Attributed<planning.PlanInput>): Promise<number> {
+    return this.do("addPlan", input, planning.addPlan);
+  }
+
+  async addTask(input: Attributed<planning.TaskInput>): Promise<Task> {
+    const { by, ...task } = input;
+    const [id] = await this.act("addTask", by, (state, who) =>
+      planning.addTasks(state, who, [task as planning.TaskInput]),
+    );
+    return this.task(id as string);
+  }
+
+  /** In one commit; later ones may depend on earlier ones by the ids they will get. */
+  async addTasks(input: { tasks: readonly planning.TaskInput[]; by?: By }): Promise<Task[]> {
+    const ids = await this.act("addTask", input.by, (state, who) =>
+      planning.addTasks(state, who, input.tasks),
+    );
+    return ids.map((id) => this.task(id));
+  }
+
+  editTask(input: Attributed<planning.EditInput>): Promise<Task> {
+    return this.doTask("editTask", input, planning.editTask);
+  }
+
+  retry(input: Attributed<planning.WhyInput>): Promise<Task> {
+    return this.doTask("retry", input, planning.retry);
+  }
+
+  drop(input: Attributed<planning.WhyInput>): Promise<Task> {
+    return this.doTask("drop", input, planning.drop);
+  }
+
+  reopen(input: Attributed<planning.WhyInput>): Promise<Task> {
+    return this.doTask("reopen", input, planning.reopen);
+  }
+
+  aliasTask(input: Attributed<planning.AliasInput>): Promise<void> {
+    return this.do("aliasTask", input, planning.aliasTask);
+  }
+
+  /** To another phase, by number or name. */
+  move(input: Attributed<{ to: number | string }>): Promise<number> {
+    return this.act("move", input.by, (state, who) => planning.move(state, who, input.to));
+  }
+
+  completePhase(input: Attributed<{ phase: number | string }>): Promise<number> {
+    return this.act("completePhase", input.by, (state, who) =>
+      planning.completePhase(state, who, input.phase),
+    );
+  }
+
+  // ── Blockers ──
+
+  async block(input: Attributed<notes.BlockerInput>): Promise<Blocker> {
+    return blockerOf(this.state, await this.do("block", input, notes.block));
+  }
+
+  async identify(input: Attributed<{ blocker: string }>): Promise<Blocker> {
+    const act = (state: GoalState, who: By): Act<string> => notes.identify(state, who, input.blocker);
+    return blockerOf(this.state, await this.act("identify", input.by, act));
+  }
+
+  async bypass(input: Attributed<notes.BypassInput>): Promise<Blocker> {
+    return blockerOf(this.state, await this.do("bypass", input, notes.bypass));
+  }
+
+  /** Says which tasks can go on now. */
+  resolve(input: Attributed<{ blocker: string; resolution: string }>): Promise<notes.Resolved> {
+    return this.do("resolve", input, notes.resolve);
+  }
+
+  // ── Remembering ──
+
+  async decide(input: Attributed<notes.DecisionInput>): Promise<DecisionRecord> {
+    return this.decided("decide", input, null);
+  }
+
+  /** A new decision in place of an old one, which stays readable and says what replaced it. */
+  async supersede(input: Attributed<notes.DecisionInput & { supersedes: string }>): Promise<DecisionRecord> {
+    const { supersedes, ...decision } = input;
+    return this.decided("supersede", decision, supersedes);
+  }
+
+  fact(input: Attributed<notes.FactInput>): Promise<void> {
+    return this.do("fact", input, notes.fact);
+  }
+
+  forget(input: Attributed<{ key: string; why: string }>): Promise<void> {
+    return this.do("forget", input, notes.forget);
+  }
+
+  /** A file without a hash is hashed as it is on disk now. */
+  async recordFiles(
+    input: Attributed<{
+      files: readonly { path: string; act: FileAct; hash?: string }[];
+      task?: string | null;
+      session?: string | null;
+    }>,
+  ): Promise<void> {
+    const files = await Promise.all(
+      input.files.map(async ({ path, act, hash }) => ({
+        path,
+        act,
+        hash: act === "deleted" ? null : (hash ?? (await this.hash(path))),
+      })),
+    );
+    return this.do("recordFiles", { ...input, files }, notes.recordFiles);
+  }
+
+  implementation(input: Attributed<notes.ImplementationInput>): Promise<void> {
+    return this.do("implementation", input, notes.implementation);
+  }
+
+  ask(input: Attributed<{ text: string }>): Promise<string> {
+    return this.act("ask", input.by, (state, who) => notes.ask(state, who, input.text));
+  }
+
+  answer(input: Attributed<{ question: string; answer: string }>): Promise<void> {
+    return this.do("answer", input, notes.answer);
+  }
+
+  /** A task id, or words; null clears it. */
+  setNext(input: Attributed<{ next: string | notes.NextInput | null }>): Promise<void> {
+    return this.act("setNext", input.by, (state, who) => notes.setNext(state, who, input.next));
+  }
+
+  recordError(input: Attributed<{ message: string; task?: string | null }>): Promise<void> {
+    return this.do("recordError", input, notes.recordError);
+  }
+
+  // ── Session history ──
+
+  async startSession(input: Attributed<history.StartInput>): Promise<HistoryEntry> {
+    return historyOf(this.state, await this.do("startSession", input, history.startSession));
+  }
+
+  noteSession(input: Attributed<history.NoteInput>): Promise<void> {
+    return this.do("noteSession", input, history.noteSession);
+  }
+
+  async endSession(input: Attributed<history.EndInput>): Promise<HistoryEntry> {
+    await this.letGoAll(await this.do("endSession", input, history.endSession));
+    return historyOf(this.state, input.session);
+  }
+
+  /** Ends the session, puts its tasks back, says why and what comes next: one commit. */
+  async handoff(input: Attributed<history.HandoffInput>): Promise<HistoryEntry> {
+    await this.letGoAll(await this.do("handoff", input, history.handoff));
+    return historyOf(this.state, input.session);
+  }
+
+  crashSession(input: Attributed<{ session: string; notes?: string | null }>): Promise<void> {
+    return this.do("crashSession", input, history.crashSession);
+  }
+  private async decided(
+    operation: "decide" | "supersede",
+    input: Attributed<notes.DecisionInput>,
+    supersedes: string | null,
+  ): Promise<DecisionRecord> {
+    const { by, ...decision } = input;
+    const today = new Date(this.journal.now()).toISOString().slice(0, 10);
+    const id = await this.act(operation, by, (state, who) =>
+      notes.decide(state, who, decision, today, supersedes),
+    );
+    return decisionOf(this.state, id);
+  }
+}

@@ -1,0 +1,101 @@
+/** Acts on the history of sessions. A session that ends holds nothing afterwards: its tasks go back. */
+
+import {
+  type By,
+  type GoalDraft,
+  type GoalState,
+  HoldfastError,
+  historyOf,
+  type Task,
+} from "../model/index.ts";
+import type { Act } from "./act.ts";
+import { leaseName } from "./claim-acts.ts";
+import { type NextInput, setNext } from "./note-acts.ts";
+
+export interface StartInput {
+  readonly session: string;
+  readonly agent?: string;
+  readonly resumes?: string | null;
+  readonly notes?: string | null;
+}
+
+export function startSession(_state: GoalState, by: By, input: StartInput): Act<string> {
+  const data = { agent: by.name, resumes: null, notes: null, ...input, by };
+  return { events: [{ type: "session.started", data }], result: input.session };
+}
+
+export interface NoteInput {
+  readonly session: string;
+  /** Share of the context window, 0 to 1. */
+  readonly contextUsage?: number | null;
+  readonly issues?: readonly string[];
+  readonly notes?: string | null;
+}
+
+export function noteSession(_state: GoalState, by: By, input: NoteInput): Act<void> {
+  const data = {
+    contextUsage: null,
+    issues: [],
+    notes: null,
+    ...input,
+    by,
+  } as GoalDraft<"session.noted">["data"];
+  return { events: [{ type: "session.noted", data }], result: undefined };
+}
+
+export interface EndInput extends NoteInput {
+  /** What it finished beside the tasks of the goal, which are known. */
+  readonly completed?: readonly string[];
+}
+
+export function endSession(
+  state: GoalState,
+  by: By,
+  input: EndInput,
+  handoffReason: string | null = null,
+): Act<readonly Task[]> {
+  const entry = historyOf(state, input.session);
+  if (entry.status !== "active") {
+    throw new HoldfastError(
+      "SESSION_ENDED",
+      `session ${entry.id} of goal ${state.id} has ${entry.status} already`,
+      {
+        hint: "Start it again before you end it, or end the one that is active.",
+        data: { session: entry.id, status: entry.status },
+      },
+    );
+  }
+  const tasks = [...state.tasks.values()].filter(({ claim }) => claim?.session === entry.id);
+  const why = handoffReason === null ? "its session ended" : `handed off: ${handoffReason}`.slice(0, 1_000);
+  const released = tasks.map(({ id, claim }): GoalDraft => {
+    const data = { by, task: id, token: claim?.token ?? 0, why };
+    return { type: "task.released", data };
+  });
+  const base = { contextUsage: null, completed: [], issues: [], notes: null };
+  const data = { ...base, ...input, by, handoffReason } as GoalDraft<"session.ended">["data"];
+  const guards = tasks.map(({ id, claim }) => ({ lease: leaseName(state.id, id), token: claim?.token ?? 0 }));
+  return { events: [...released, { type: "session.ended", data }], result: tasks, guards };
+}
+
+export interface HandoffInput extends EndInput {
+  readonly reason: string;
+  /** A task id, or words. */
+  readonly next?: string | NextInput | null;
+}
+
+export function handoff(state: GoalState, by: By, input: HandoffInput): Act<readonly Task[]> {
+  const { reason, next, ...rest } = input;
+  const ended = endSession(state, by, rest, reason);
+  const following = next === undefined ? [] : setNext(state, by, next).events;
+  return { ...ended, events: [...ended.events, ...following] };
+}
+
+/** Nothing is written for a session that has ended or crashed already: two may notice the same death. */
+export function crashSession(
+  state: GoalState,
+  by: By,
+  input: { session: string; notes?: string | null },
+): Act<void> {
+  if (historyOf(state, input.session).status !== "active") return { events: [], result: undefined };
+  return { events: [{ type: "session.crashed", data: { notes: null, ...input, by } }], result: undefined };
+}

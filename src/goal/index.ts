@@ -1,0 +1,44 @@
+/** Goals: long-lived work that many agents and people share. */
+
+export type { Act } from "./act.ts";
+export { formatAge } from "./age.ts";
+export {
+  type Briefing,
+  type BriefingOptions,
+  DEFAULT_BRIEFING_TOKENS,
+  MIN_BRIEFING_TOKENS,
+  makeBriefing,
+} from "./briefing.ts";
+export { checkFiles, type FileCheck, type FileReport, type FileVerdict, hashFile } from "./check-files.ts";
+export { Claim, type EvidenceInput } from "./claim.ts";
+export type { ClaimProof, Verdict } from "./claim-acts.ts";
+export { leaseName } from "./claim-acts.ts";
+export { Goal } from "./goal.ts";
+export type { ClaimOptions } from "./goal-tasks.ts";
+export type { Attributed, GoalHandle } from "./goal-view.ts";
+export type { EndInput, HandoffInput, NoteInput, StartInput } from "./history-acts.ts";
+export type { NextTasks } from "./next-tasks.ts";
+export type {
+  BlockerInput,
+  BypassInput,
+  DecisionInput,
+  FactInput,
+  ImplementationInput,
+  NextInput,
+  Resolved,
+} from "./note-acts.ts";
+export { DEFAULT_BY, loadGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";
+export type {
+  AliasInput,
+  BuildTaskInput,
+  EditInput,
+  GoalSettings,
+  NewGoal,
+  PhaseInput,
+  PlanInput,
+  ReviewTaskInput,
+  TaskChange,
+  TaskInput,
+  WhyInput,
+} from "./planning-acts.ts";
+export { estimateTokens } from "./quoted-text.ts";

@@ -1,0 +1,248 @@
+/** Acts on what a goal remembers: decisions, blockers, facts, files, questions, the next action. */
+
+import {
+  type By,
+  blockerOf,
+  type DecisionType,
+  decisionOf,
+  type FileAct,
+  findTask,
+  type GoalDraft,
+  type GoalState,
+  type Json,
+  numbered,
+  questionOf,
+  show,
+  surveyGoal,
+  type Task,
+  taskOf,
+} from "../model/index.ts";
+import { type Act, Drafting, invalid, phaseNumber } from "./act.ts";
+import { type ClaimProof, release } from "./claim-acts.ts";
+import { draftTask, type TaskInput } from "./planning-acts.ts";
+
+export interface DecisionInput {
+  readonly type: DecisionType;
+  readonly context: string;
+  readonly decision: string;
+  readonly reason: string;
+  readonly alternatives?: readonly { readonly option: string; readonly whyNot: string }[];
+  readonly reversible?: boolean;
+  readonly files?: readonly string[];
+  /** Calendar day; today by default. */
+  readonly date?: string;
+}
+
+/** `today` comes from the caller's clock: a decision carries the day on which it was made. */
+export function decide(
+  state: GoalState,
+  by: By,
+  input: DecisionInput,
+  today: string,
+  supersedes: string | null,
+): Act<string> {
+  const id = numbered("D", state.given.D + 1);
+  const replaced = supersedes === null ? null : decisionOf(state, supersedes);
+  if (replaced && replaced.supersededBy !== null) {
+    throw invalid(
+      `decision ${replaced.id} was superseded by ${replaced.supersededBy} already`,
+      `Supersede ${replaced.supersededBy} instead.`,
+    );
+  }
+  const base = { alternatives: [], reversible: true, files: [], date: today, ...input };
+  const data = { ...base, by, id, supersedes: replaced?.id ?? null } as GoalDraft<"decision.made">["data"];
+  return { events: [{ type: "decision.made", data }], result: id };
+}
+
+export interface BlockerInput {
+  readonly description: string;
+  /** Tasks by id, phases by number or name, the whole goal; or a list of words to be looked up among these. */
+  readonly affects:
+    | readonly string[]
+    | {
+        readonly tasks?: readonly string[];
+        readonly phases?: readonly (number | string)[];
+        readonly goal?: boolean;
+        readonly other?: readonly string[];
+      };
+  /** False: only reported; it blocks nothing before somebody identifies it. */
+  readonly identified?: boolean;
+}
+
+export function block(state: GoalState, by: By, input: BlockerInput): Act<string> {
+  const { affects, identified = true, ...rest } = input;
+  const id = numbered("B", state.given.B + 1);
+  const data = {
+    ...rest,
+    by,
+    id,
+    affects: affected(state, affects),
+  } as GoalDraft<"blocker.reported">["data"];
+  const events: GoalDraft[] = [{ type: "blocker.reported", data }];
+  if (identified) events.push({ type: "blocker.identified", data: { by, blocker: id } });
+  return { events, result: id };
+}
+
+/** A worker meets a blocker in its own task: the blocker is recorded and the task goes back, in one commit. */
+export function blockClaim(
+  state: GoalState,
+  by: By,
+  proof: ClaimProof,
+  description: string,
+): Act<{ task: Task; blocker: string }> {
+  const released = release(state, by, proof, `blocked: ${description}`.slice(0, 1_000));
+  const task = released.result;
+  const blocked = block(state, by, { description, affects: { tasks: [task.id] } });
+  const events = [...released.events, ...blocked.events];
+  return { ...released, events, result: { task, blocker: blocked.result } };
+}
+
+function affected(state: GoalState, given: BlockerInput["affects"]): Record<string, unknown> {
+  if (Array.isArray(given)) return lookUp(state, given as readonly string[]);
+  const {
+    tasks = [],
+    phases = [],
+    goal = false,
+    other = [],
+    ...unknown
+  } = given as Exclude<BlockerInput["affects"], readonly string[]>;
+  return {
+    ...unknown,
+    tasks: tasks.map((id) => taskOf(state, id).id),
+    phases: phases.map((phase) => phaseNumber(state, phase)),
+    goal,
+    other,
+  };
+}
+
+/** `T-014`, `Phase 3: OAuth Integration`, `phase 3`, the name of a phase, `goal`; anything else is kept as it is. */
+function lookUp(state: GoalState, words: readonly string[]): Record<string, unknown> {
+  const found = { tasks: [] as string[], phases: [] as number[], goal: false, other: [] as string[] };
+  for (const word of words) {
+    const task = findTask(state, word);
+    const number = Number(/^phase (\d+)\b/i.exec(word)?.[1]);
+    const phase = state.phases.find(
+      (each) => each.number === number || each.name.toLowerCase() === word.toLowerCase(),
+    );
+    if (task) found.tasks.push(task.id);
+    else if (phase) found.phases.push(phase.number);
+    else if (word === "goal") found.goal = true;
+    else found.other.push(word);
+  }
+  return found;
+}
+
+export function identify(state: GoalState, by: By, blocker: string): Act<string> {
+  const { id } = blockerOf(state, blocker);
+  return { events: [{ type: "blocker.identified", data: { by, blocker: id } }], result: id };
+}
+
+export interface BypassInput {
+  readonly blocker: string;
+  readonly workaround: string;
+  readonly followUps?: readonly TaskInput[];
+}
+
+export function bypass(state: GoalState, by: By, input: BypassInput): Act<string> {
+  const { id } = blockerOf(state, input.blocker);
+  const draft = new Drafting(state);
+  const followUps = (input.followUps ?? []).map((task) => draftTask(draft, by, task));
+  draft.add({ type: "blocker.bypassed", data: { ...input, by, blocker: id, followUps } });
+  return { events: draft.events, result: id };
+}
+
+export interface Resolved {
+  readonly blocker: string;
+  /** Tasks that nothing blocks any more. */
+  readonly unblocked: readonly string[];
+}
+
+export function resolve(
+  state: GoalState,
+  by: By,
+  input: { blocker: string; resolution: string },
+): Act<Resolved> {
+  const blocker = blockerOf(state, input.blocker);
+  const draft = new Drafting(state);
+  draft.add({ type: "blocker.resolved", data: { ...input, by, blocker: blocker.id } });
+  const after = surveyGoal(draft.state).blockedBy;
+  const unblocked = [...surveyGoal(state).blockedBy.keys()].filter((id) => !after.has(id));
+  return { events: draft.events, result: { blocker: blocker.id, unblocked } };
+}
+
+export interface FactInput {
+  readonly key: string;
+  readonly value: Json;
+  readonly source: string;
+  readonly expiresAt?: number | null;
+}
+
+export function fact(_state: GoalState, by: By, input: FactInput): Act<void> {
+  return { events: [{ type: "fact.set", data: { expiresAt: null, ...input, by } }], result: undefined };
+}
+
+export function forget(state: GoalState, by: By, input: { key: string; why: string }): Act<void> {
+  if (!state.facts.has(input.key)) {
+    throw invalid(`goal ${state.id} has no fact ${show(input.key)}`, "List the facts to see their keys.");
+  }
+  return { events: [{ type: "fact.forgotten", data: { ...input, by } }], result: undefined };
+}
+
+export interface FilesInput {
+  readonly files: readonly { readonly path: string; readonly hash: string | null; readonly act: FileAct }[];
+  readonly task?: string | null;
+  readonly session?: string | null;
+}
+
+export function recordFiles(state: GoalState, by: By, input: FilesInput): Act<void> {
+  const task = input.task ? taskOf(state, input.task).id : null;
+  const data = { session: null, ...input, by, task } as GoalDraft<"files.recorded">["data"];
+  return { events: [{ type: "files.recorded", data }], result: undefined };
+}
+
+export interface ImplementationInput {
+  readonly text: string;
+  readonly files?: readonly string[];
+}
+
+export function implementation(_state: GoalState, by: By, input: ImplementationInput): Act<void> {
+  const data = { files: [], ...input, by } as GoalDraft<"implementation.noted">["data"];
+  return { events: [{ type: "implementation.noted", data }], result: undefined };
+}
+
+export function ask(state: GoalState, by: By, text: string): Act<string> {
+  const id = numbered("Q", state.given.Q + 1);
+  return { events: [{ type: "question.asked", data: { by, id, text } }], result: id };
+}
+
+export function answer(state: GoalState, by: By, input: { question: string; answer: string }): Act<void> {
+  const question = questionOf(state, input.question);
+  if (question.answer !== null) {
+    throw invalid(
+      `question ${question.id} was answered already`,
+      "Ask a new question, or record a decision.",
+    );
+  }
+  return { events: [{ type: "question.answered", data: { ...input, by } }], result: undefined };
+}
+
+/** A task id becomes a pointer to that task; anything else is text. Null clears it. */
+export function setNext(state: GoalState, by: By, next: string | NextInput | null): Act<void> {
+  const given = typeof next === "string" ? (findTask(state, next) ? { task: next } : { text: next }) : next;
+  const task = given?.task ? taskOf(state, given.task).id : null;
+  return { events: [{ type: "next.set", data: { text: null, ...given, by, task } }], result: undefined };
+}
+
+export interface NextInput {
+  readonly text?: string | null;
+  readonly task?: string | null;
+}
+
+export function recordError(
+  state: GoalState,
+  by: By,
+  input: { message: string; task?: string | null },
+): Act<void> {
+  const task = input.task ? taskOf(state, input.task).id : null;
+  return { events: [{ type: "error.recorded", data: { ...input, by, task } }], result: undefined };
+}

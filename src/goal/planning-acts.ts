@@ -1,0 +1,261 @@
+/** Acts on the structure of a goal: what is to be done, in which order. */
+
+import {
+  type By,
+  DEFAULT_MAX_ATTEMPTS,
+  DEFAULT_TTL_MS,
+  findTask,
+  type GoalDraft,
+  type GoalState,
+  HoldfastError,
+  isFinished,
+  numbered,
+  phaseOf,
+  show,
+  surveyGoal,
+  type Task,
+  taskOf,
+  type Verification,
+  waitsForItself,
+} from "../model/index.ts";
+import { type Act, closingPhase, Drafting, invalid, phaseNumber } from "./act.ts";
+
+/** What the first phase is called when a task is added before any phase. */
+const FIRST_PHASE = "implementation";
+
+export interface GoalSettings {
+  readonly statement: string;
+  readonly title?: string | null;
+  /** Null: never stale. */
+  readonly ttlMs?: number | null;
+  readonly verification?: Verification;
+  readonly maxAttempts?: number;
+}
+
+export interface PhaseInput {
+  readonly name: string;
+  readonly plans?: readonly string[];
+}
+
+interface AnyTaskInput {
+  readonly title: string;
+  readonly description?: string | null;
+  /** Number or name; the current one by default. */
+  readonly phase?: number | string;
+  readonly plan?: number | null;
+  readonly wave?: number;
+  readonly dependsOn?: readonly string[];
+  readonly files?: readonly string[];
+}
+
+export interface BuildTaskInput extends AnyTaskInput {
+  readonly kind?: "build";
+  readonly acceptance?: readonly string[];
+}
+
+export interface ReviewTaskInput extends AnyTaskInput {
+  readonly kind: "review";
+  readonly reviews: readonly string[];
+  readonly checklist: readonly string[];
+}
+
+export type TaskInput = BuildTaskInput | ReviewTaskInput;
+
+export interface NewGoal extends GoalSettings {
+  readonly phases?: readonly (string | PhaseInput)[];
+  readonly tasks?: readonly TaskInput[];
+}
+
+/** Everything a goal begins with is one commit; a goal that is there already is left as it is. */
+export function create(state: GoalState, by: By, id: string, input: NewGoal): Act<boolean> {
+  if (state.id !== "") return { events: [], result: false };
+  const draft = new Drafting(state);
+  const { phases = [], tasks = [], ...settings } = input;
+  draft.add({
+    type: "goal.created",
+    data: {
+      title: null,
+      ttlMs: DEFAULT_TTL_MS,
+      verification: "separate",
+      maxAttempts: DEFAULT_MAX_ATTEMPTS,
+      ...settings,
+      id,
+      by,
+    },
+  });
+  for (const phase of phases) draftPhase(draft, by, typeof phase === "string" ? { name: phase } : phase);
+  for (const task of tasks) draftTask(draft, by, task);
+  return { events: draft.events, result: true };
+}
+
+export function describe(state: GoalState, by: By, change: Partial<GoalSettings>): Act<void> {
+  if (Object.keys(change).length === 0) {
+    throw invalid(`goal ${state.id}: nothing to describe`, "Pass the settings that should change.");
+  }
+  return { events: [{ type: "goal.described", data: { by, change } }], result: undefined };
+}
+
+export function addPhase(state: GoalState, by: By, input: PhaseInput): Act<number> {
+  const draft = new Drafting(state);
+  draftPhase(draft, by, input);
+  return { events: draft.events, result: draft.state.phases.length };
+}
+
+function draftPhase(draft: Drafting, by: By, { plans = [], ...phase }: PhaseInput): void {
+  const number = draft.state.phases.length + 1;
+  draft.add({ type: "phase.added", data: { ...phase, by, number } });
+  plans.forEach((name, index) => {
+    draft.add({ type: "plan.added", data: { by, phase: number, number: index + 1, name } });
+  });
+}
+
+export interface PlanInput {
+  readonly phase: number | string;
+  readonly name: string;
+}
+
+export function addPlan(state: GoalState, by: By, input: PlanInput): Act<number> {
+  const phase = phaseNumber(state, input.phase);
+  const number = phaseOf(state, phase).plans.length + 1;
+  return { events: [{ type: "plan.added", data: { ...input, by, phase, number } }], result: number };
+}
+
+export function addTasks(state: GoalState, by: By, inputs: readonly TaskInput[]): Act<string[]> {
+  const draft = new Drafting(state);
+  const ids = inputs.map((input) => draftTask(draft, by, input));
+  return { events: draft.events, result: ids };
+}
+
+/** Drafts one task, and the first phase if there is none to put it into. Returns its id. */
+export function draftTask(draft: Drafting, by: By, input: TaskInput): string {
+  if (draft.state.phases.length === 0 && input.phase === undefined) {
+    draft.add({ type: "phase.added", data: { by, number: 1, name: FIRST_PHASE } });
+  }
+  const { state } = draft;
+  const id = numbered("T", state.given.T + 1);
+  const phase =
+    input.phase === undefined ? (surveyGoal(state).current?.number ?? 1) : phaseNumber(state, input.phase);
+  const { dependsOn = [], ...rest } = input;
+  const place = { plan: null, wave: 1, description: null, files: [], ...rest, phase };
+  const named = { by, id, dependsOn: dependsOn.map((each) => knownTask(state, each, id)) };
+  const data =
+    input.kind === "review"
+      ? { ...place, ...named, reviews: input.reviews?.map((each) => knownTask(state, each, id)) }
+      : { acceptance: [], ...place, ...named, kind: "build" };
+  draft.add({ type: "task.added", data } as GoalDraft);
+  refuseCircle(draft.state, id);
+  return id;
+}
+
+export type TaskChange = Partial<
+  Omit<BuildTaskInput, "kind"> & Pick<ReviewTaskInput, "reviews" | "checklist">
+>;
+
+export interface EditInput {
+  readonly task: string;
+  readonly change: TaskChange;
+}
+
+export function editTask(state: GoalState, by: By, input: EditInput): Act<string> {
+  const task = taskOf(state, input.task);
+  const { phase, dependsOn, reviews, ...rest } = input.change;
+  const foreign = task.kind === "build" ? ["reviews", "checklist"] : ["acceptance"];
+  const wrong = Object.keys(input.change).find((key) => foreign.includes(key));
+  if (wrong !== undefined) {
+    throw invalid(`task ${task.id} is a ${task.kind} task: it has no ${wrong}`, "Leave that field out.");
+  }
+  const change = {
+    ...rest,
+    ...(phase !== undefined && { phase: phaseNumber(state, phase) }),
+    ...(dependsOn && { dependsOn: dependsOn.map((each) => knownTask(state, each, task.id)) }),
+    ...(reviews && { reviews: reviews.map((each) => knownTask(state, each, task.id)) }),
+  };
+  const draft = new Drafting(state);
+  draft.add({ type: "task.edited", data: { by, task: task.id, change } } as GoalDraft);
+  refuseCircle(draft.state, task.id);
+  return { events: draft.events, result: task.id };
+}
+
+function knownTask(state: GoalState, id: string, from: string): string {
+  const task = findTask(state, id);
+  if (task) return task.id;
+  throw invalid(`task ${from} names ${show(id)}, which this goal does not have`, "Add that task first.", {
+    goal: state.id,
+    task: id,
+  });
+}
+
+function refuseCircle(state: GoalState, id: string): void {
+  const task = taskOf(state, id);
+  if (!waitsForItself(state, task)) return;
+  throw invalid(
+    `task ${id} would wait for itself`,
+    "Remove the dependency that leads back to it, or put it into a later wave.",
+    { task: id },
+  );
+}
+
+export interface WhyInput {
+  readonly task: string;
+  readonly why: string;
+}
+
+export function retry(state: GoalState, by: By, { task, why }: WhyInput): Act<string> {
+  const { id } = taskOf(state, task);
+  return { events: [{ type: "task.retried", data: { by, task: id, why } }], result: id };
+}
+
+export function drop(state: GoalState, by: By, { task, why }: WhyInput): Act<string> {
+  const found = taskOf(state, task);
+  const events: GoalDraft[] = [{ type: "task.dropped", data: { by, task: found.id, why } }];
+  return { events: [...events, ...closingPhase(state, found, by)], result: found.id };
+}
+
+export function reopen(state: GoalState, by: By, { task, why }: WhyInput): Act<string> {
+  const { id } = taskOf(state, task);
+  return { events: [{ type: "task.reopened", data: { by, task: id, why } }], result: id };
+}
+
+export interface AliasInput {
+  readonly alias: string;
+  readonly task: string;
+}
+
+export function aliasTask(state: GoalState, by: By, input: AliasInput): Act<void> {
+  const task = taskOf(state, input.task).id;
+  return { events: [{ type: "task.aliased", data: { ...input, by, task } }], result: undefined };
+}
+
+/** To another phase. The one that is left counts as complete if nothing in it is unfinished. */
+export function move(state: GoalState, by: By, to: number | string): Act<number> {
+  const survey = surveyGoal(state);
+  const phase = phaseNumber(state, to);
+  if (survey.phases.find(({ number }) => number === phase)?.status === "completed") {
+    throw invalid(
+      `phase ${phase} of goal ${state.id} is completed`,
+      "Move to a phase that has work left, or reopen or add a task there first.",
+    );
+  }
+  const from = survey.current;
+  if (from?.number === phase && state.focus === phase) return { events: [], result: phase };
+  const isLeftEmpty = from && from.number < phase && from.status === "unplanned";
+  const leaving: GoalDraft[] = isLeftEmpty
+    ? [{ type: "phase.completed", data: { by, phase: from.number } }]
+    : [];
+  return { events: [...leaving, { type: "phase.entered", data: { by, phase } }], result: phase };
+}
+
+export function completePhase(state: GoalState, by: By, which: number | string): Act<number> {
+  const phase = phaseNumber(state, which);
+  const left: Task[] = [...state.tasks.values()].filter((task) => task.phase === phase && !isFinished(task));
+  if (left.length === 0) return { events: [{ type: "phase.completed", data: { by, phase } }], result: phase };
+  const ids = left.map(({ id }) => id);
+  throw new HoldfastError(
+    "PHASE_UNFINISHED",
+    `phase ${phase} has ${left.length} unfinished tasks: ${show(ids)}`,
+    {
+      hint: "Finish them, or drop those that are no longer wanted. A phase completes by itself with its last task.",
+      data: { phase, tasks: ids },
+    },
+  );
+}

@@ -1,0 +1,133 @@
+/**
+ * The leases of tasks: `goal/<goal>/<task>`.
+ *
+ * An attached lease lives with this process: it is renewed while the process runs and can be taken over as soon as
+ * the process is provably dead. A detached one outlives the process that took it, for callers that come and go (a
+ * command line, a hook): nobody renews it but the writes under it, so it lasts longer and only time ends it.
+ */
+
+import { hostname } from "node:os";
+import { type Journal, Lease } from "../journal/index.ts";
+import { type By, HoldfastError } from "../model/index.ts";
+import type { Guard, Holder, LeaseRow } from "../store.ts";
+import { leaseName } from "./claim-acts.ts";
+
+export const DEFAULT_DETACHED_MS = 30 * 60_000;
+
+/** A right to a task, however it was got. */
+export interface TaskLease {
+  readonly guard: Guard;
+  /** Aborts when somebody else has it. A detached lease learns that only from its next write. */
+  readonly lost: AbortSignal;
+  /** Whether it is still ours; prolongs it if so. */
+  confirm(): Promise<boolean>;
+  release(): Promise<void>;
+}
+
+export interface TakeOptions {
+  readonly session: string | null;
+  readonly waitMs?: number;
+  /** Length of a detached lease. Without it the lease is attached to this process. */
+  readonly detachedMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+export class TaskLeases {
+  private readonly journal: Journal;
+  private readonly goal: string;
+  /** Two handles of one process are two owners. */
+  private readonly owner: string;
+
+  constructor(journal: Journal, goal: string) {
+    this.journal = journal;
+    this.goal = goal;
+    this.owner = journal.newId();
+  }
+
+  async take(task: string, by: By, options: TakeOptions): Promise<TaskLease> {
+    const name = leaseName(this.goal, task);
+    const { detachedMs, waitMs = 0, signal } = options;
+    if (detachedMs !== undefined) {
+      return this.takeDetached(name, `${by.name}#${options.session ?? ""}`, by.name, detachedMs);
+    }
+    const wait = signal ? { label: by.name, waitMs, signal } : { label: by.name, waitMs };
+    const lease = await this.journal.leases.take(name, this.owner, wait);
+    if (!(lease instanceof Lease)) throw heldByOther(task, lease);
+    const { guard, lost } = lease;
+    return {
+      guard,
+      lost,
+      confirm: () => this.journal.leases.confirm(lease),
+      release: () => lease.release(),
+    };
+  }
+
+  /** Takes it from whoever has it, alive or not; the token of that holder is worth nothing from then on. */
+  async seize(task: string, by: By): Promise<TaskLease> {
+    const name = leaseName(this.goal, task);
+    const row = await this.find(name);
+    const ttlMs = this.journal.leases.ttlMs;
+    return this.takeDetached(name, this.journal.newId(), by.name, ttlMs, row?.token);
+  }
+
+  /** Lets go of a lease that another process, or an earlier life of this one, took. */
+  async release(guard: Guard): Promise<void> {
+    await this.journal.store.lease({ act: "release", namespace: this.journal.namespace, lease: guard });
+  }
+
+  /** Whether somebody has this lease and it has not run out. */
+  async isHeld(task: string): Promise<boolean> {
+    const row = await this.find(leaseName(this.goal, task));
+    return row?.holder != null && row.remainingMs > 0;
+  }
+
+  private async takeDetached(
+    name: string,
+    owner: string,
+    label: string,
+    ttlMs: number,
+    evict?: number,
+  ): Promise<TaskLease> {
+    const { store, namespace } = this.journal;
+    const holder = detachedHolder(owner, label);
+    const request = { act: "take", namespace, name, holder, ttlMs } as const;
+    const outcome = await store.lease(evict === undefined ? request : { ...request, evict });
+    if (outcome.outcome === "held") throw heldByOther(name.slice(name.lastIndexOf("/") + 1), outcome.lease);
+    if (outcome.outcome !== "granted") throw new Error(`lease take answered ${outcome.outcome}`);
+    const guard = { lease: name, token: outcome.lease.token };
+    return {
+      guard,
+      lost: new AbortController().signal,
+      confirm: () => this.renew(guard, ttlMs),
+      release: () => this.release(guard),
+    };
+  }
+
+  private async renew(guard: Guard, ttlMs: number): Promise<boolean> {
+    const { store, namespace } = this.journal;
+    const outcome = await store.lease({ act: "renew", namespace, leases: [guard], ttlMs });
+    return outcome.outcome === "renewed" && outcome.lost.length === 0;
+  }
+
+  private async find(name: string): Promise<LeaseRow | null> {
+    // The prefix also matches longer names, but the exact one sorts before them.
+    const { rows } = await this.journal.list({ of: "leases", prefix: name, limit: 1 });
+    return rows.find((row) => row.name === name) ?? null;
+  }
+}
+
+/** Without the facts by which a neighbour could prove its process dead: it is meant to outlive it. */
+function detachedHolder(owner: string, label: string): Holder {
+  const unknown = { started: null, boot: null, pidNamespace: null };
+  return { owner, label, host: hostname(), pid: process.pid, ...unknown };
+}
+
+function heldByOther(task: string, row: LeaseRow): HoldfastError {
+  const { holder, remainingMs } = row;
+  const who = holder ? `${holder.label} (${holder.host}, pid ${holder.pid})` : "somebody else";
+  const seconds = Math.max(1, Math.ceil(remainingMs / 1000));
+  return new HoldfastError("TASK_HELD", `task ${task} is held by ${who} for another ${seconds} s`, {
+    hint: "Take another task, or try again later: it can be taken over when the lease runs out or its process is gone.",
+    data: { task, holder: holder?.label, remainingMs },
+  });
+}

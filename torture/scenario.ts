@@ -1,0 +1,128 @@
+/** What an agent is asked to do, and how the world behaves while it does: shared by all processes of the torture. */
+
+/** One tool per class of the promise's table. */
+export type ToolName =
+  | "read"
+  | "keyed"
+  | "fenced"
+  | "timed"
+  | "ask"
+  | "fail"
+  | "once"
+  | "onceFail"
+  | "write";
+
+/** How the world treats the requests of one call. The first `lose` answers and the first `refuse` requests are meant. */
+export interface Behaviour {
+  /** Applied, but the connection is cut before the answer. */
+  readonly lose?: number;
+  /** Refused for certain: nothing is applied. */
+  readonly refuse?: number;
+  /** Applied this much after the request arrived, also when whoever asked has died since. */
+  readonly delayMs?: number;
+  /** Applied and answered only when the harness says so. */
+  readonly hold?: true;
+}
+
+export interface ScriptedCall {
+  readonly tool: ToolName;
+  readonly item: string;
+  readonly world?: Behaviour;
+}
+
+export interface Scenario {
+  readonly name: string;
+  /** One list per assistant message. */
+  readonly turns: readonly (readonly ScriptedCall[])[];
+  readonly parallel: number;
+  /** Sessions that the program runs one after another, with the same script. */
+  readonly sessions?: readonly string[];
+  readonly budget?: { readonly turns: number };
+  readonly cadence?: "turn" | "call";
+}
+
+/** What a torture process is started with, as the text of its only argument. */
+export interface AgentConfig {
+  readonly dir: string;
+  readonly world: string;
+  readonly scenario: Scenario;
+  readonly leaseMs: number;
+  /** A planted bug; see `plants.ts`. */
+  readonly plant: string | null;
+  /** Failpoints stop this process (SIGSTOP) instead of killing it. */
+  readonly stops: boolean;
+  /** Speaks with the harness over standard input and output. */
+  readonly talks: boolean;
+}
+
+/** How an agent's process ends, for the harness. */
+export const EXIT = { done: 0, crashed: 1, waiting: 10, paused: 11, leaseLost: 20, held: 21, failed: 22 } as const;
+
+/** Nothing that was sent to the world can take effect later than this. */
+export const SETTLE_MS = 500;
+export const DELAY_MS = 200;
+
+export const SESSION = "s";
+export const PROMPT = { id: "p1", text: "Do what the script says." };
+
+const of = (tool: ToolName, world?: Behaviour): ScriptedCall => {
+  return { tool, item: `${tool}-1`, ...(world && { world }) };
+};
+
+/** Each class alone, with a world that behaves and with one that does not. */
+const CLASSES: readonly Scenario[] = [
+  ...(["read", "keyed", "fenced", "timed", "ask", "fail", "write"] as const).map((tool): Scenario => {
+    return { name: tool, turns: [[of(tool)]], parallel: 1 };
+  }),
+  ...(["keyed", "fenced", "timed", "ask", "fail"] as const).map((tool): Scenario => {
+    return { name: `${tool}, answer lost`, turns: [[of(tool, { lose: 1 })]], parallel: 1 };
+  }),
+  ...(["timed", "keyed", "fenced"] as const).map((tool): Scenario => {
+    return { name: `${tool}, late effect`, turns: [[of(tool, { delayMs: DELAY_MS })]], parallel: 1 };
+  }),
+  ...(["keyed", "fenced", "ask"] as const).map((tool): Scenario => {
+    return { name: `${tool}, refused`, turns: [[of(tool, { refuse: 1 })], [of(tool)]], parallel: 1 };
+  }),
+];
+
+const MIXED: readonly Scenario[] = [
+  {
+    name: "four at once",
+    turns: [[of("keyed"), of("ask", { lose: 1 }), of("fenced"), of("read")]],
+    parallel: 4,
+    budget: { turns: 9 },
+  },
+  { name: "one after another", turns: [[of("ask"), of("keyed"), of("fenced")]], parallel: 1, cadence: "call" },
+  {
+    name: "said twice",
+    turns: [[of("fenced"), of("fenced")], [of("keyed")], [of("keyed"), of("ask")]],
+    parallel: 2,
+  },
+  {
+    name: "v1, v2, v1",
+    turns: [
+      [{ tool: "write", item: "v1" }],
+      [{ tool: "write", item: "v2" }],
+      [{ tool: "write", item: "v1" }],
+    ],
+    parallel: 1,
+  },
+  { name: "once over two sessions", turns: [[of("once")]], parallel: 1, sessions: ["s", "t"] },
+  {
+    name: "once, given up",
+    turns: [[of("onceFail", { lose: 1 })], [of("onceFail")]],
+    parallel: 1,
+    sessions: ["s", "t"],
+  },
+];
+
+export const SCENARIOS: readonly Scenario[] = [...CLASSES, ...MIXED];
+
+export function scenario(name: string): Scenario {
+  const found = SCENARIOS.find((each) => each.name === name);
+  if (!found) throw new Error(`there is no scenario ${JSON.stringify(name)}`);
+  return found;
+}
+
+/** Does not run out while a process is merely slow; a dead owner is found dead long before. */
+export const LONG_LEASE_MS = 30_000;
