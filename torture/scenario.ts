@@ -12,7 +12,7 @@ export type ToolName =
   | "onceFail"
   | "write";
 
-/** How the world treats the requests of one call. The first `lose` answers and the first `refuse` requests are meant. */
+/** How the world treats the requests of one call. Requests are counted per item, whoever sends them. */
 export interface Behaviour {
   /** Applied, but the connection is cut before the answer. */
   readonly lose?: number;
@@ -69,6 +69,9 @@ const of = (tool: ToolName, world?: Behaviour): ScriptedCall => {
   return { tool, item: `${tool}-1`, ...(world && { world }) };
 };
 
+/** The model asks, and asks again for the same after it has seen the answer. */
+const twice = (call: ScriptedCall): ScriptedCall[][] => [[call], [call]];
+
 /** Each class alone, with a world that behaves and with one that does not. */
 const CLASSES: readonly Scenario[] = [
   ...(["read", "keyed", "fenced", "timed", "ask", "fail", "write"] as const).map((tool): Scenario => {
@@ -81,7 +84,7 @@ const CLASSES: readonly Scenario[] = [
     return { name: `${tool}, late effect`, turns: [[of(tool, { delayMs: DELAY_MS })]], parallel: 1 };
   }),
   ...(["keyed", "fenced", "ask"] as const).map((tool): Scenario => {
-    return { name: `${tool}, refused`, turns: [[of(tool, { refuse: 1 })], [of(tool)]], parallel: 1 };
+    return { name: `${tool}, refused`, turns: twice(of(tool, { refuse: 1 })), parallel: 1 };
   }),
 ];
 
@@ -110,7 +113,7 @@ const MIXED: readonly Scenario[] = [
   { name: "once over two sessions", turns: [[of("once")]], parallel: 1, sessions: ["s", "t"] },
   {
     name: "once, given up",
-    turns: [[of("onceFail", { lose: 1 })], [of("onceFail")]],
+    turns: twice(of("onceFail", { lose: 1 })),
     parallel: 1,
     sessions: ["s", "t"],
   },

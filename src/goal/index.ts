@@ -13,6 +13,7 @@ export { checkFiles, type FileCheck, type FileReport, type FileVerdict, hashFile
 export { Claim, type EvidenceInput } from "./claim.ts";
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
 export { leaseName } from "./claim-acts.ts";
+export type { FinalReport, RunStatus } from "./final-report.ts";
 export { Goal } from "./goal.ts";
 export type { ClaimOptions } from "./goal-tasks.ts";
 export type { Attributed, GoalHandle } from "./goal-view.ts";
@@ -42,3 +43,5 @@ export type {
   WhyInput,
 } from "./planning-acts.ts";
 export { estimateTokens } from "./quoted-text.ts";
+export { type RunOptions, runWithCheckpoints } from "./run-with-checkpoints.ts";
+export type { RetryPolicy, TaskAgent, TaskContext } from "./task-agent.ts";

@@ -6,7 +6,7 @@
  */
 
 /** Invisible or reordering characters, by which text can hide from a reader what a model sees. */
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\uFE00-\uFE0F]/gu;
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 /**
  * About four characters of English make a token. This counts on the safe side: letters, digits and spaces a quarter
@@ -31,16 +31,16 @@ export function quoted(text: string, limit: number): string {
   let quarters = 0;
   let end = 0;
   for (const character of clean) {
-    const escaped = escape(character);
-    for (let index = 0; index < escaped.length; index++) quarters += quartersOf(escaped.charCodeAt(index));
+    const safe = escaped(character);
+    for (let index = 0; index < safe.length; index++) quarters += quartersOf(safe.charCodeAt(index));
     if (quarters > 4 * limit) break;
     end += character.length;
   }
   const kept = clean.slice(0, end);
-  return `"${[...kept].map(escape).join("")}${end < clean.length ? "…" : ""}"`;
+  return `"${[...kept].map(escaped).join("")}${end < clean.length ? "…" : ""}"`;
 }
 
-function escape(character: string): string {
+function escaped(character: string): string {
   if (character === "<" || character === ">") return character === "<" ? "\\u003c" : "\\u003e";
   return JSON.stringify(character).slice(1, -1);
 }

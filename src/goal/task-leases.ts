@@ -111,7 +111,7 @@ export class TaskLeases {
 
   private async find(name: string): Promise<LeaseRow | null> {
     // The prefix also matches longer names, but the exact one sorts before them.
-    const { rows } = await this.journal.list({ of: "leases", prefix: name, limit: 1 });
+    const { rows } = await this.journal.list<"leases">({ of: "leases", prefix: name, limit: 1 });
     return rows.find((row) => row.name === name) ?? null;
   }
 }

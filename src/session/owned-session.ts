@@ -1,6 +1,13 @@
 import { failpoint } from "../failpoint.ts";
 import type { Journal, OwnedLog } from "../journal/index.ts";
-import { type CallProgress, type ChildSession, type Finishing, Ledger, type LedgerContext, type Tool } from "../ledger/index.ts";
+import {
+  type CallProgress,
+  type ChildSession,
+  type Finishing,
+  Ledger,
+  type LedgerContext,
+  type Tool,
+} from "../ledger/index.ts";
 import {
   type Amounts,
   type Budget,

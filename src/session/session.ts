@@ -23,7 +23,8 @@ import {
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
 import { checkpointDraft, hasOpenCalls, noVersion, reactivate } from "./drafts.ts";
 import { OwnedSession } from "./owned-session.ts";
-import { type RunOptions, type RunResult, runLoop } from "./run.ts";
+import { runLoop } from "./run.ts";
+import type { RunOptions, RunResult } from "./run-options.ts";
 import { diffVersions, type ForkReport, forkSession, type SessionVersion, versionOf } from "./versions.ts";
 
 export class Session extends OwnedSession {

@@ -1,6 +1,6 @@
 import { type ExecuteContext, NotFinished, type StandardSchema, type ToolSpec } from "../ledger/index.ts";
 import type { Amounts, Json } from "../model/index.ts";
-import type { RunResult } from "./run.ts";
+import type { RunResult } from "./run-options.ts";
 import type { Session } from "./session.ts";
 
 export interface AgentToolSpec<Args> {

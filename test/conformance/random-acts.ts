@@ -39,15 +39,18 @@ const mostly = <Value>(usual: Value, ...others: Value[]) =>
     { weight: 1, arbitrary: fc.constantFrom(...others) },
   );
 
+const rarely = <Value>(arbitrary: fc.Arbitrary<Value>) =>
+  fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, { weight: 1, arbitrary });
+
 const writeIntent = fc.record({
   stream,
   count: fc.integer({ min: 1, max: 3 }),
   expect: mostly("end", "behind", "ahead", "next life"),
-  guard: fc.option(fc.record({ lease, token: mostly("current", "older", "newer") }), { freq: 3, nil: null }),
-  claims: fc.uniqueArray(key, { maxLength: 2 }),
-  releases: fc.uniqueArray(key, { maxLength: 1 }),
-  fork: fc.option(fc.record({ parent: stream, back: fc.nat(2) }), { freq: 4, nil: null }),
-  artifact: fc.option(fc.constantFrom(...HASHES), { freq: 4, nil: null }),
+  guard: rarely(fc.record({ lease, token: mostly("current", "older", "newer") })),
+  claims: rarely(fc.uniqueArray(key, { minLength: 1, maxLength: 2 })),
+  releases: rarely(fc.uniqueArray(key, { minLength: 1, maxLength: 2 })),
+  fork: fc.option(fc.record({ parent: stream, back: fc.nat(2) }), { freq: 2, nil: null }),
+  artifact: rarely(fc.constantFrom(...HASHES)),
   status: fc.option(fc.constantFrom("open", "done"), { nil: null }),
   item: fc.option(fc.record({ id: fc.constantFrom("i", "I"), isDone: fc.boolean() }), { nil: null }),
 });
@@ -71,7 +74,7 @@ const removeIntent = fc.record({
   kind: fc.constant("remove" as const),
   stream,
   expect: mostly("end", "behind", "ahead", "next life"),
-  guard: fc.option(fc.record({ lease, token: mostly("current", "older") }), { freq: 2, nil: null }),
+  guard: rarely(fc.record({ lease, token: mostly("current", "older") })),
 });
 
 const putIntent = fc.record({ kind: fc.constant("put" as const), artifact: fc.nat(ARTIFACTS.length - 1) });
@@ -170,8 +173,8 @@ export class Requests {
       at,
       ...(fork && { fork }),
       ...(guard && { guards: [guardOf(guard, model)] }),
-      claims: claims.map((name, index) => ({ key: name, event: index % count })),
-      releases,
+      claims: (claims ?? []).map((name, index) => ({ key: name, event: index % count })),
+      releases: releases ?? [],
       ...(artifact && { artifacts: [artifact] }),
       ...(status && { facets: { status } }),
       ...(item && {

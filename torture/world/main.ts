@@ -77,8 +77,8 @@ type Reply = { readonly status: number; readonly body: unknown } | "cut";
 
 async function effect(request: EffectRequest): Promise<Reply> {
   const place = placeOf(request.dir);
-  const count = (place.requests.get(request.callId) ?? 0) + 1;
-  place.requests.set(request.callId, count);
+  const count = (place.requests.get(request.item) ?? 0) + 1;
+  place.requests.set(request.item, count);
   const { world } = request;
   place.begin();
   try {

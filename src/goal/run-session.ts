@@ -1,0 +1,67 @@
+/**
+ * A run in the history of its goal.
+ *
+ * A run holds a lease of its own for as long as it lives. The next run finds entries that are still active although
+ * their lease is free: those runs died between two tasks, and are marked as crashed.
+ */
+
+import { Lease } from "../journal/index.ts";
+import type { By } from "../model/index.ts";
+import { leaseName } from "./claim-acts.ts";
+import type { Goal } from "./goal.ts";
+
+const PREFIX = "run-";
+
+export class RunSession {
+  readonly id: string;
+  private readonly goal: Goal;
+  private readonly by: By;
+  private readonly lease: Lease | null;
+
+  private constructor(goal: Goal, by: By, id: string, lease: Lease | null) {
+    this.goal = goal;
+    this.by = by;
+    this.id = id;
+    this.lease = lease;
+  }
+
+  static async start(goal: Goal, by: By, given: string | undefined): Promise<RunSession> {
+    const id = given ?? `${PREFIX}${goal.journal.newId()}`;
+    const lease = await takeLease(goal, by, id);
+    await goal.refresh();
+    const crashed = await markCrashed(goal, by, id);
+    await goal.startSession({ session: id, by, resumes: crashed });
+    return new RunSession(goal, by, id, lease);
+  }
+
+  async end(notes: string): Promise<void> {
+    await this.goal.refresh();
+    if (this.goal.state.history.get(this.id)?.status !== "active") return;
+    await this.goal.endSession({ session: this.id, notes, by: this.by });
+  }
+
+  async close(): Promise<void> {
+    await this.lease?.release();
+  }
+}
+
+async function takeLease(goal: Goal, by: By, id: string): Promise<Lease | null> {
+  const name = leaseName(goal.id, id);
+  const lease = await goal.journal.leases.take(name, goal.journal.newId(), { label: by.name, waitMs: 0 });
+  return lease instanceof Lease ? lease : null;
+}
+
+/** Returns the latest of the runs that turned out to be dead. */
+async function markCrashed(goal: Goal, by: By, own: string): Promise<string | null> {
+  const supervisor: By = { name: by.name, role: "supervisor" };
+  let latest: string | null = null;
+  for (const { id, status } of [...goal.state.history.values()]) {
+    if (id === own || status !== "active" || !id.startsWith(PREFIX)) continue;
+    const lease = await takeLease(goal, by, id);
+    if (!lease) continue;
+    await goal.crashSession({ session: id, notes: "its run ended without a word", by: supervisor });
+    await lease.release();
+    latest = id;
+  }
+  return latest;
+}

@@ -1,0 +1,80 @@
+/** The agent that is tortured: the real `session.run` on a real SQLite file, a scripted model, a world elsewhere. */
+
+import { isHoldfastError, open } from "../../src/index.ts";
+import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { acknowledge } from "../acks.ts";
+import { type AgentConfig, EXIT, PROMPT, SESSION } from "../scenario.ts";
+import { scriptedModel } from "./model.ts";
+import { plantInStore, plantInTools, plantOptions } from "./plants.ts";
+import { recorded } from "./recorder.ts";
+import { Talk } from "./talk.ts";
+import { asList, makeTools } from "./tools.ts";
+
+const config = JSON.parse(process.argv[2] ?? "{}") as AgentConfig;
+const talk = new Talk(config.talks);
+
+if (config.stops) {
+  // A failpoint kills; here it stops instead, and goes on as a zombie when the harness wakes it.
+  const kill = process.kill.bind(process);
+  process.kill = (pid, signal) => {
+    if (signal !== "SIGKILL") return kill(pid, signal);
+    talk.sayNow({ at: "stopped" });
+    return kill(pid, "SIGSTOP");
+  };
+}
+
+async function main(): Promise<number> {
+  const bare = await openSqlite({ path: `${config.dir}/store.db` });
+  const store = recorded(plantInStore(config.plant, bare), config.dir);
+  const holdfast = await open(undefined, { store, leaseMs: config.leaseMs });
+  try {
+    let code: number = EXIT.done;
+    for (const id of config.scenario.sessions ?? [SESSION]) {
+      code = await runSession(holdfast, id);
+      if (code !== EXIT.done) break;
+    }
+    return code;
+  } finally {
+    await holdfast.close();
+  }
+}
+
+async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string): Promise<number> {
+  const session = await holdfast.session(id);
+  talk.say({ at: "opened" });
+  const { scenario, plant } = config;
+  const result = await session.run({
+    model: scriptedModel(config, id, () => talk.ask("model")),
+    tools: asList(plantInTools(plant, makeTools(config))),
+    prompt: PROMPT,
+    parallel: scenario.parallel,
+    ...(scenario.budget && { budget: scenario.budget }),
+    ...(scenario.cadence && { cadence: scenario.cadence }),
+    ...plantOptions(plant),
+    on: (progress) => talk.say({ at: progress.type, ...("callId" in progress && { callId: progress.callId }) }),
+  });
+  const persons = result.waiting.filter((call) => call.person).length;
+  const { status, reason } = result;
+  acknowledge(config.dir, { t: "result", session: id, status, reason, persons });
+  talk.say({ at: "result", status, reason });
+  await session.close();
+  return status === "done" ? EXIT.done : status === "waiting" ? EXIT.waiting : EXIT.paused;
+}
+
+function exitCode(error: unknown): number {
+  if (isHoldfastError(error, "LEASE_LOST")) return EXIT.leaseLost;
+  if (isHoldfastError(error, "SESSION_HELD")) return EXIT.held;
+  return isHoldfastError(error) ? EXIT.failed : EXIT.crashed;
+}
+
+let code: number;
+try {
+  code = await main();
+  acknowledge(config.dir, { t: "end", code, error: null });
+} catch (error) {
+  code = exitCode(error);
+  const text = error instanceof Error ? `${(error as { code?: string }).code ?? ""} ${error.message}` : String(error);
+  acknowledge(config.dir, { t: "end", code, error: text });
+  if (code === EXIT.crashed) console.error(error);
+}
+process.exit(code);
