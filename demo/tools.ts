@@ -1,7 +1,6 @@
 /** What the agent can do to the world. Each tool says what a crash in the middle of it comes to. */
 
-import { writeFileSync } from "node:fs";
-import { rename } from "node:fs/promises";
+import { rename, writeFile as write } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { type ExecuteContext, landed, never, type Session, type Tool, tool } from "../src/index.ts";
@@ -89,7 +88,7 @@ export function toolsFor(world: string, folder: string, session: Session): Tool[
     idempotent: true,
     execute: async ({ file, text }, { key }) => {
       const temporary = join(folder, `${file}.${key}`);
-      writeFileSync(temporary, text, { flush: true } as object);
+      await write(temporary, text);
       await rename(temporary, join(folder, file));
       return `${text.length} characters`;
     },

@@ -29,10 +29,10 @@ export interface Answered {
   readonly words: string;
 }
 
-/** `arrived`: a request is here. `applied`: it has had its effect, and nobody has been told. `answered`: told. */
+/** `arrived`: a request is here and has done nothing. `applied`: it has had its effect, and nobody has been told. */
 export interface Moment {
   readonly id: string;
-  readonly stage: "arrived" | "applied" | "answered";
+  readonly stage: "arrived" | "applied";
   readonly kind: Effect["kind"] | "model";
   readonly subject: string;
 }
@@ -55,7 +55,6 @@ process.on("disconnect", () => process.exit());
 function moment(request: number, stage: Moment["stage"], kind: Moment["kind"], subject: string) {
   const id = `${request}.${stage}`;
   process.send?.({ id, stage, kind, subject } satisfies Moment);
-  if (stage === "answered") return Promise.resolve(true);
   return new Promise<boolean>((resolve) => asking.set(id, resolve));
 }
 
@@ -128,7 +127,6 @@ async function post(path: string, posted: Posted, response: ServerResponse): Pro
   const result = prepared.apply();
   if (!(await moment(request, "applied", kind, prepared.subject))) return drop(response);
   reply(response, 200, result);
-  await moment(request, "answered", kind, prepared.subject);
 }
 
 async function model(messages: readonly { role: string }[], response: ServerResponse): Promise<void> {

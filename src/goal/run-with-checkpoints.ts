@@ -15,7 +15,7 @@
  */
 
 import { type By, type GoalCheckpoint, isHoldfastError, type Task } from "../model/index.ts";
-import type { Claim } from "./claim.ts";
+import type { Claim, EvidenceInput } from "./claim.ts";
 import { type FinalReport, finalReport, type RunStatus } from "./final-report.ts";
 import type { Goal } from "./goal.ts";
 import { nextTasks } from "./next-tasks.ts";
@@ -149,7 +149,8 @@ class Run {
     const due = ready.filter((task) => retryAt(task, this.retry) <= now);
     // What is in progress may have been left by a process that is gone: its lease tells.
     const left = [...this.goal.state.tasks.values()].filter(({ status }) => status === "in_progress");
-    for (const task of [...left, ...due]) {
+    const isOurs = ({ kind }: Task): boolean => this.by.role !== "verifier" || kind === "review";
+    for (const task of [...left, ...due].filter(isOurs)) {
       const claim = await this.tryClaim(task);
       if (claim) {
         await this.workOn(claim);
@@ -163,8 +164,8 @@ class Run {
     try {
       return await this.goal.claim(task.id, { by: this.by, session: this.session.id });
     } catch (error) {
-      const isRace = ["TASK_HELD", "TASK_NOT_READY", "TASK_TRANSITION", "LEASE_LOST", "ROLE_REFUSED"].some(
-        (code) => isHoldfastError(error, code as "TASK_HELD"),
+      const isRace = ["TASK_HELD", "TASK_NOT_READY", "TASK_TRANSITION", "LEASE_LOST"].some((code) =>
+        isHoldfastError(error, code as "TASK_HELD"),
       );
       if (isRace) return null;
       throw error;
@@ -175,13 +176,13 @@ class Run {
     this.attempts += 1;
     try {
       const evidence = await this.execute(claim);
-      await claim.submit(evidence ?? {});
+      await claim.submit(evidence);
     } catch (error) {
       await this.afterThrow(claim, error);
     }
   }
 
-  private async execute(claim: Claim): Promise<Awaited<ReturnType<TaskAgent["executeTask"]>>> {
+  private async execute(claim: Claim): Promise<EvidenceInput> {
     const task = this.goal.task(claim.task);
     const { signal, briefingTokens: tokens } = this.options;
     const context: TaskContext = {
@@ -196,7 +197,7 @@ class Run {
       finding: (key, value, source = `found in ${task.id}`) =>
         this.goal.fact({ key, value, source, by: this.by }),
     };
-    return this.agent.executeTask(task, context);
+    return (await this.agent.executeTask(task, context)) ?? {};
   }
 
   /** A store that fails ends the run, to be started again; a lost task is another's; the rest is the task's failure. */

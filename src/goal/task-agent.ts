@@ -11,7 +11,7 @@ export interface TaskAgent {
    * Does the task and says what shows that it is done. A throw is a failure: retried, unless the error says
    * `retryable: false`. May run again after a kill: `context.previous` tells what the last attempt was doing.
    */
-  executeTask(task: Task, context: TaskContext): Promise<EvidenceInput | undefined | void>;
+  executeTask(task: Task, context: TaskContext): Promise<EvidenceInput | undefined> | Promise<void>;
   /** Judges what was handed in. Without it, submitted tasks wait for somebody else to verify them. */
   verifyTask?(task: Task, evidence: Evidence): Promise<boolean | { accept: boolean; why?: string }>;
 }

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /**
  * A budget counts three units. Every model call reserves before it starts and settles after; a reservation that

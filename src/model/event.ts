@@ -8,7 +8,6 @@
  * or an unknown type is refused, because folding half of what happened would show a state that never was.
  */
 
-import type { ZodType } from "zod";
 import { HoldfastError } from "./errors.ts";
 import type { Item, StreamFacets } from "./facets.ts";
 import { copyJson, formatPath, type Json } from "./json.ts";
@@ -33,9 +32,23 @@ export interface Place {
   readonly at: number;
 }
 
+/** As much of a schema as an event needs; every zod schema is one. */
+export interface EventSchema<Data> {
+  safeParse(
+    value: unknown,
+  ):
+    | { readonly success: true; readonly data: Data }
+    | { readonly success: false; readonly error: { readonly issues: readonly EventIssue[] } };
+}
+
+interface EventIssue {
+  readonly message: string;
+  readonly path: readonly PropertyKey[];
+}
+
 export interface EventSpec<State, Data> {
   readonly version: number;
-  readonly schema: ZodType<Data>;
+  readonly schema: EventSchema<Data>;
   /** Changes the state in place: a fold over thousands of events must not copy what it has. */
   apply(state: State, data: Data, place: Place): void;
   /** `upcasts[1]` turns data of version 1 into data of version 2. */
@@ -45,7 +58,7 @@ export interface EventSpec<State, Data> {
 /** Any row of a table: what its data is, only its own schema and handler know. */
 export interface AnyEventSpec<State> {
   readonly version: number;
-  readonly schema: ZodType;
+  readonly schema: EventSchema<unknown>;
   apply(state: State, data: never, place: Place): void;
   readonly upcasts?: Readonly<Record<number, (data: Json) => Json>>;
 }
@@ -81,7 +94,7 @@ export interface StreamKind<State, Table extends EventTable<State> = EventTable<
 /** Ties the schema's type to the handler's, so that a table reads as one line per event. */
 export function event<State, Data>(
   version: number,
-  schema: ZodType<Data>,
+  schema: EventSchema<Data>,
   apply: (state: State, data: Data, place: Place) => void,
   upcasts?: Readonly<Record<number, (data: Json) => Json>>,
 ): EventSpec<State, Data> {

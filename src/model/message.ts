@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { HoldfastError } from "./errors.ts";
 import { copyJson, formatPath, type Json } from "./json.ts";
 import { show } from "./names.ts";

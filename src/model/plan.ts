@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** What an agent means to do, how it will know that a step is done, and what showed that it was. */
 export interface PlanStep {

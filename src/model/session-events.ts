@@ -1,6 +1,6 @@
 /** The events of a session: one line each, with version, schema and effect on the state. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { amountsSchema, changeBudget } from "./budget.ts";
 import {
   type CallResult,

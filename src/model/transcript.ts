@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { canonicalText } from "./canonical-text.ts";
 import { type Message, messageSchema } from "./message.ts";
 

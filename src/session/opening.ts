@@ -122,7 +122,7 @@ async function openChild(
   parent: OwnedSession,
   callId: string,
   budget: Amounts | undefined,
-): Promise<Session> {
+): Promise<ChildSession> {
   const { journal } = parent.internals;
   const limit = await reserveForChild(parent, callId, budget);
   const id = childId(parent.id, callId);

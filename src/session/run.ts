@@ -15,7 +15,6 @@
 import { failpoint } from "../failpoint.ts";
 import { sleep, type Tool } from "../ledger/index.ts";
 import {
-  type Amounts,
   addAmounts,
   type Block,
   BUDGET_UNITS,

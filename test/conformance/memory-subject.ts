@@ -4,13 +4,17 @@ import { type MemoryData, memoryData, type Opened, openMemory } from "../../src/
 /** Puts a fault into a handle; `data` is what all handles of one case share. */
 export type Wrap = (store: Store, data: MemoryData) => Store;
 
-/** Memory stores whose leases run by a clock that only the test moves. */
-export async function openMemoryForTest(wrap: Wrap = (store) => store): Promise<Opened> {
+/** Memory stores whose leases run by a clock that only the test moves, unless it brings another. */
+export async function openMemoryForTest(
+  wrap: Wrap = (store) => store,
+  ownClock?: () => number,
+): Promise<Opened> {
   const data = memoryData();
   let now = 0;
+  const clock = ownClock ?? (() => now);
   const handles: Store[] = [];
   const another = async (): Promise<Store> => {
-    const store = wrap(openMemory({ data, clock: () => now }), data);
+    const store = wrap(openMemory({ data, clock }), data);
     handles.push(store);
     return store;
   };

@@ -22,7 +22,7 @@ import {
 import { sqliteForTest } from "./sqlite-subject.ts";
 import { StoreModel } from "./store-model.ts";
 
-const TIME_LIMIT_MS = 7_000;
+const TIME_LIMIT_MS = 5_000;
 const sqlite = sqliteForTest();
 afterAll(() => sqlite.dispose());
 

@@ -5,7 +5,7 @@ import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { acknowledge } from "../acks.ts";
 import { type AgentConfig, EXIT, PROMPT, SESSION } from "../scenario.ts";
 import { scriptedModel } from "./model.ts";
-import { plantInStore, plantInTools, plantOptions } from "./plants.ts";
+import { plantBeforeRun, plantInStore, plantInTools, plantOptions } from "./plants.ts";
 import { recorded } from "./recorder.ts";
 import { Talk } from "./talk.ts";
 import { asList, makeTools } from "./tools.ts";
@@ -43,9 +43,11 @@ async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string
   const session = await holdfast.session(id);
   talk.say({ at: "opened" });
   const { scenario, plant } = config;
+  const tools = plantInTools(plant, makeTools(config));
+  await plantBeforeRun(plant, session, tools);
   const result = await session.run({
     model: scriptedModel(config, id, () => talk.ask("model")),
-    tools: asList(plantInTools(plant, makeTools(config))),
+    tools: asList(tools),
     prompt: PROMPT,
     parallel: scenario.parallel,
     ...(scenario.budget && { budget: scenario.budget }),

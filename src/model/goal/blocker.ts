@@ -7,7 +7,7 @@
  * Only an active blocker blocks. How far it reaches (task, phase, goal) is computed in `survey.ts`, never stored.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
 import { blockerId, line, ordinal, stamp, taskId, text } from "./field.ts";
 import type { By } from "./roles.ts";

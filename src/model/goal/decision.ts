@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { decisionId, line, relativePath, stamp, text } from "./field.ts";
 import type { By } from "./roles.ts";
 

@@ -1,6 +1,6 @@
 /** The shapes that fields of goal events share: bounded text, ids that the goal gives, paths below the root. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { bySchema } from "./roles.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** The events of a goal: one line each, with version, schema and effect on the state. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
 import { type EventSpec, event, type Place } from "../event.ts";
 import { blockerBypassed, blockerIdentified, blockerReported, blockerResolved } from "./blocker.ts";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { line, optionalText, sessionName, stamp, text } from "./field.ts";
 
 export const HISTORY_STATUSES = ["active", "ended", "crashed"] as const;

@@ -1,6 +1,6 @@
 /** The smaller things a goal remembers: facts, files, questions, implementations, the next action. */
 
-import { z } from "zod";
+import * as z from "zod";
 import type { Json } from "../json.ts";
 import {
   contentHash,

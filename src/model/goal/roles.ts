@@ -6,7 +6,7 @@
  * and makes the log say who did what; it is no defence against a caller that lies about itself.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
 import { show } from "../names.ts";
 

@@ -1,6 +1,6 @@
 /** How the events of tasks change a goal. Every step goes through the table of transitions in `task.ts`. */
 
-import { z } from "zod";
+import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
 import type { Place } from "../event.ts";
 import { numberOf, optionalText, ordinal, sessionName, stamp, taskId, text } from "./field.ts";

@@ -14,7 +14,7 @@
  * is set exactly while it is done or dropped.
  */
 
-import { z } from "zod";
+import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
 import {
   contentHash,

@@ -1,0 +1,66 @@
+/** The worst moments, in the order in which the demo visits them. Each life of the agent ends at the next one. */
+
+import type { Moment } from "./world.ts";
+
+/** What the conductor knows of the life that it may end. */
+export interface Life {
+  /** Calls of a tool that this life has completed, as the agent told. */
+  completed(tool: string): number;
+  /** Requests of a kind that the world has applied in this life. */
+  applied(kind: Moment["kind"]): number;
+}
+
+/**
+ * `hold` keeps the request where it is until something has changed. `kill-in-commit` lets the world answer and kills
+ * the agent as soon as its store is being written.
+ */
+export type Verdict = "go" | "hold" | "kill" | "kill-in-commit";
+
+export interface Kill {
+  readonly when: string;
+  /** A named point of the library at which the process kills itself; or else a moment of the world. */
+  readonly failpoint?: string;
+  readonly at?: (moment: Moment, life: Life, heldMs: number) => Verdict;
+}
+
+/** A recorded result may never come (a planted bug does that); then the show goes on without it. */
+const PATIENCE_MS = 1_500;
+
+export const KILLS: readonly Kill[] = [
+  {
+    when: "inside the model call",
+    at: ({ kind, subject }) => (kind === "model" && subject === "2" ? "kill" : "go"),
+  },
+  {
+    when: "when the model's answer was stored, before anything it asks for began",
+    failpoint: "message.appended",
+  },
+  {
+    when: "before the effect: three payments on record as issued, none sent",
+    failpoint: "call.starts:4",
+  },
+  {
+    when: "while the results of two payments were being written to disk; the third is on its way",
+    at: ({ kind, stage, subject }, life) => {
+      if (kind !== "payment") return "go";
+      if (stage === "arrived") return subject === "4713" ? "hold" : "go";
+      return life.applied("payment") < 2 ? "hold" : "kill-in-commit";
+    },
+  },
+  { when: "again, in the middle of recovering", failpoint: "verify.answered" },
+  {
+    when: "between parallel calls: one mail recorded, one sent and unanswered, one not sent",
+    at: ({ kind, stage, subject }, life, heldMs) => {
+      if (kind !== "mail" || subject.startsWith("ann")) return "go";
+      if (subject.startsWith("cat")) return "hold";
+      if (stage === "applied") return "kill";
+      return life.completed("send_mail") > 0 || heldMs > PATIENCE_MS ? "go" : "hold";
+    },
+  },
+  {
+    when: "after the effect: the desk was paged, the answer never arrived",
+    at: ({ kind, stage }) => (kind === "page" && stage === "applied" ? "kill" : "go"),
+  },
+  { when: "when the report was written, before that was recorded", failpoint: "call.executed" },
+  { when: "after its last word, before anybody read it", failpoint: "run.done" },
+];

@@ -1,0 +1,155 @@
+/**
+ * `npm run demo`: an agent is killed at the worst moments and run again until its work is done; then the world's
+ * own log is held against the ledger. Exit code 0 only if nothing was lost and nothing was done twice.
+ *
+ *     --keep   leaves the folder with the store, the world's log and the report behind, to be looked at
+ */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Holdfast, isHoldfastError, open, type RunResult, type SessionDetail } from "../src/index.ts";
+import type { Told } from "./agent.ts";
+import { audit, readWorld } from "./audit.ts";
+import { KILLS, type Kill } from "./kills.ts";
+import { endAll, liveOnce, World } from "./processes.ts";
+import { callsText, recoveryText } from "./recovery.ts";
+import { Screen } from "./screen.ts";
+
+const SESSION = "closing";
+const MOST_RUNS = KILLS.length + 6;
+
+const keep = process.argv.includes("--keep");
+const folder = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
+const log = join(folder, "world.jsonl");
+const screen = new Screen(process.stdout);
+let leaving = false;
+
+/** However it ends: no process and, unless it was asked for, no file is left behind. */
+async function leave(code: number): Promise<never> {
+  leaving = true;
+  await endAll();
+  if (!keep) rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  process.exit(code);
+}
+
+for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143], ["SIGHUP", 129]] as const) {
+  process.once(signal, () => void leave(code));
+}
+// Whoever read our output has gone, as `head` does: there is nobody left to show anything to.
+process.stdout.on("error", () => void leave(1));
+
+async function look(holdfast: Holdfast): Promise<SessionDetail | null> {
+  try {
+    return await holdfast.sessions.get(SESSION);
+  } catch (error) {
+    if (isHoldfastError(error, "STREAM_NOT_FOUND")) return null;
+    throw error;
+  }
+}
+
+/** Shows one life of the agent as it happens. Returns what its program said at the end, if it got there. */
+async function show(world: World, before: SessionDetail | null, kill: Kill | null) {
+  const told: Told[] = [];
+  let result: RunResult | null = null;
+  let recovered = before === null;
+  const recover = (): void => {
+    if (!recovered && before) screen.recovered(recoveryText(before, told));
+    recovered = true;
+  };
+  const ended = await liveOnce(world, folder, kill, (each) => {
+    told.push(each);
+    if (each.type === "ended") result = each.result;
+    if (each.type !== "progress") return;
+    const { progress } = each;
+    if (progress.type === "model.asked") recover();
+    if (progress.type === "message") {
+      const words = progress.message.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
+      screen.step(words, callsText(progress.message));
+    }
+    if (progress.type === "call.repeated") {
+      screen.replayed(`not run again: the ledger has it as call ${progress.of}, and the model is told so`);
+    }
+  });
+  if (leaving) return { result: null, fired: false };
+  recover();
+  if (ended.error !== null) screen.trouble(`the agent ended by itself: ${ended.error}`);
+  if (ended.killed && kill) screen.killed(kill.when);
+  return { result: result as RunResult | null, fired: ended.killed };
+}
+
+/** Ada plays the person. She has eyes: she reads the desk's channel, which no tool can. */
+async function askAda(holdfast: Holdfast): Promise<void> {
+  const { calls } = await holdfast.calls.list();
+  for (const call of calls) {
+    const session = await holdfast.sessions.get(call.session);
+    const key = session.calls.find((each) => each.id === call.callId)?.vendorKey;
+    const there = readWorld(log).effects.some((effect) => effect.key === key);
+    const why = there ? "it is in the desk's channel" : "it is not in the desk's channel";
+    await holdfast.calls.resolve(call, { outcome: there ? "landed" : "retry", by: "Ada", why });
+    screen.person(`Ada looks, and answers: ${there ? "landed" : "retry"}, because ${why}. Both go on record`);
+  }
+}
+
+async function play(holdfast: Holdfast, world: World): Promise<{ runs: number; problems: string[] }> {
+  const problems: string[] = [];
+  const kills = [...KILLS];
+  for (let runs = 1; runs <= MOST_RUNS && !leaving; runs++) {
+    const before = await look(holdfast);
+    const waits = before?.calls.some((call) => call.status === "unknown" && call.tool === "page");
+    screen.run(runs);
+    const kill = kills[0] ?? null;
+    const { result, fired } = await show(world, before, kill);
+    if (fired) kills.shift();
+    void waits;
+    if (result?.status === "waiting") await askAda(holdfast);
+    if (result?.status === "done") {
+      if (kills.length > 0) problems.push(`the kill "${kills[0]?.when}" never came`);
+      return { runs, problems };
+    }
+  }
+  problems.push(`the agent was not done after ${MOST_RUNS} runs`);
+  return { runs: MOST_RUNS, problems };
+}
+
+async function main(): Promise<number> {
+  const startedAt = performance.now();
+  screen.opening(KILLS.length);
+  const holdfast = await open(join(folder, "store.db"));
+  const world = await World.start(log);
+  const { runs, problems } = await play(holdfast, world);
+  const session = await holdfast.sessions.get(SESSION);
+  const found = audit(session, log, folder);
+  for (const each of await holdfast.check()) problems.push(`the store is damaged: ${JSON.stringify(each)}`);
+  await holdfast.close();
+  problems.push(...found.problems);
+  const ok = problems.length === 0 && found.world === found.ledger && found.doubled + found.lost === 0;
+  screen.result(found, ok);
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  screen.note(`${KILLS.length} kills · ${runs} runs · ${found.answers} model answers, none asked for twice · ${seconds} s`);
+  for (const problem of problems) screen.problem(problem);
+  const query = "select call_id, tool_name, status, completed_at from tool_calls";
+  screen.next(
+    keep
+      ? [
+          ["the agent's memory", join(folder, "store.db")],
+          ["read it", `sqlite3 ${join(folder, "store.db")} "${query}"`],
+          ["the world's log", log],
+        ]
+      : [
+          ["look inside", "npm run demo -- --keep"],
+          ["the program that was killed", "demo/agent.ts, its tools demo/tools.ts, the kills demo/kills.ts"],
+          ["your own agent", "README.md and examples/quickstart.ts"],
+        ],
+  );
+  return ok ? 0 : 1;
+}
+
+let code = 1;
+try {
+  code = await main();
+} catch (error) {
+  if (!leaving) console.error(error);
+} finally {
+  if (!leaving) await leave(code);
+}

@@ -1,0 +1,156 @@
+/** The demo's two other processes. Neither outlives it: they leave when their channel to it closes. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Told } from "./agent.ts";
+import type { Kill } from "./kills.ts";
+import type { Moment } from "./world.ts";
+
+const COMMIT_LIMIT_MS = 250;
+const LOOK_AGAIN_MS = 100;
+
+const children = new Set<ChildProcess>();
+
+function start(file: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+  const { HOLDFAST_FAILPOINT: _, ...inherited } = process.env;
+  const script = fileURLToPath(new URL(file, import.meta.url));
+  const child = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), script, ...args], {
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+    env: { ...inherited, ...env },
+  });
+  children.add(child);
+  child.once("exit", () => children.delete(child));
+  return child;
+}
+
+/** Ends what still runs, and waits until it is gone. */
+export async function endAll(): Promise<void> {
+  const running = [...children];
+  await Promise.all(
+    running.map(async (child) => {
+      const gone = once(child, "exit");
+      child.kill("SIGKILL");
+      await gone;
+    }),
+  );
+}
+
+export class World {
+  readonly url: string;
+  private readonly child: ChildProcess;
+  private conductor: ((moment: Moment) => void) | null = null;
+
+  private constructor(child: ChildProcess, url: string) {
+    this.child = child;
+    this.url = url;
+    child.on("message", (moment: Moment) => {
+      if (this.conductor) this.conductor(moment);
+      else this.answer(moment, false);
+    });
+  }
+
+  static async start(log: string): Promise<World> {
+    const child = start("world.ts", [log]);
+    const complaint = errorsOf(child);
+    const left = once(child, "exit").then(() => Promise.reject(new Error(`the world ended: ${complaint()}`)));
+    const [{ url }] = await Promise.race([once(child, "message"), left]);
+    // From now on its end is noticed by the agent, whose requests fail.
+    left.catch(() => undefined);
+    return new World(child, url);
+  }
+
+  conduct(conductor: ((moment: Moment) => void) | null): void {
+    this.conductor = conductor;
+  }
+
+  answer({ id }: Moment, go: boolean): void {
+    if (this.child.connected) this.child.send({ id, go });
+  }
+}
+
+export interface Ended {
+  readonly killed: boolean;
+  /** Set when the program ended by itself with an error. */
+  readonly error: string | null;
+}
+
+/** One life of the agent, from its start to its end, which `kill` decides if it is given. */
+export async function liveOnce(
+  world: World,
+  folder: string,
+  kill: Kill | null,
+  hear: (told: Told) => void,
+): Promise<Ended> {
+  const env = kill?.failpoint ? { HOLDFAST_FAILPOINT: kill.failpoint } : {};
+  const agent = start("agent.ts", [folder, world.url], env);
+  const complaint = errorsOf(agent);
+  const told: Told[] = [];
+  const applied: Moment[] = [];
+  const held = new Map<Moment, number>();
+  const life = {
+    completed: (tool: string) => told.filter((each) => completes(each, tool)).length,
+    applied: (kind: Moment["kind"]) => applied.filter((each) => each.kind === kind).length,
+  };
+  const decide = (moment: Moment, since: number): void => {
+    if (agent.signalCode !== null) return world.answer(moment, false);
+    const verdict = kill?.at?.(moment, life, performance.now() - since) ?? "go";
+    if (verdict === "hold") held.set(moment, since);
+    else held.delete(moment);
+    if (verdict === "go") world.answer(moment, true);
+    if (verdict === "kill") {
+      held.set(moment, since);
+      agent.kill("SIGKILL");
+    }
+    if (verdict === "kill-in-commit") {
+      void killInCommit(agent, folder);
+      for (const each of [moment, ...held.keys()]) {
+        if (each.stage === "applied") world.answer(each, held.delete(each) || each === moment);
+      }
+    }
+  };
+  const lookAgain = (): void => {
+    for (const [moment, since] of [...held]) decide(moment, since);
+  };
+  world.conduct((moment) => {
+    if (moment.stage === "applied") applied.push(moment);
+    decide(moment, performance.now());
+  });
+  agent.on("message", (message: Told) => {
+    told.push(message);
+    hear(message);
+    lookAgain();
+  });
+  const timer = setInterval(lookAgain, LOOK_AGAIN_MS);
+  // `close`, not `exit`: what the agent said before it died is still in the channel.
+  const [code, signal] = (await once(agent, "close")) as [number | null, string | null];
+  clearInterval(timer);
+  world.conduct(null);
+  for (const moment of held.keys()) world.answer(moment, false);
+  return { killed: signal === "SIGKILL", error: code === 0 || signal ? null : complaint() };
+}
+
+function completes(told: Told, tool: string): boolean {
+  return (
+    told.type === "progress" && told.progress.type === "call.completed" && told.progress.tool === tool
+  );
+}
+
+/** The write-ahead log grows with every commit; the sync to disk comes after. */
+async function killInCommit(agent: ChildProcess, folder: string): Promise<void> {
+  const size = (): number => statSync(join(folder, "store.db-wal")).size;
+  const before = size();
+  const limit = performance.now() + COMMIT_LIMIT_MS;
+  while (size() === before && performance.now() < limit) await new Promise(setImmediate);
+  agent.kill("SIGKILL");
+}
+
+function errorsOf(child: ChildProcess): () => string {
+  let text = "";
+  child.stderr?.setEncoding("utf8").on("data", (chunk: string) => {
+    text += chunk;
+  });
+  return () => text.trim();
+}

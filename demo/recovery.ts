@@ -1,0 +1,63 @@
+/** What a resumed agent found and what became of it, in one line. Read from the ledger and from what it told. */
+
+import type { Call, Message, SessionDetail, ToolCallBlock } from "../src/index.ts";
+import type { Told } from "./agent.ts";
+
+const NOT_AGAIN: Readonly<Record<string, string>> = {
+  charge: "landed, not charged again",
+  send_mail: "delivered, not sent again",
+};
+
+/** What a call is about: the argument that a person would name. */
+export function subjectOf({ name, args }: Pick<ToolCallBlock, "name" | "args">): string {
+  const fields = args as Record<string, string>;
+  const subject = { charge: "orderId", send_mail: "to", page: "desk", write_file: "file" }[name];
+  return subject ? String(fields[subject]) : "";
+}
+
+/** `charge 4711, 4712, 4713` */
+export function callsText(message: Message): string {
+  const subjects = new Map<string, string[]>();
+  for (const block of callsOf(message)) {
+    subjects.set(block.name, [...(subjects.get(block.name) ?? []), subjectOf(block)]);
+  }
+  return [...subjects].map(([name, of]) => `${name} ${of.join(", ")}`.trim()).join("; ");
+}
+
+export function callsOf(message: Message): readonly ToolCallBlock[] {
+  return message.blocks.filter((block) => block.kind === "tool_call");
+}
+
+export function recoveryText(before: SessionDetail, told: readonly Told[]): string {
+  const last = before.messages.at(-1);
+  if (last?.role !== "assistant") {
+    return `${before.messages.length} messages on record, no answer to the last: the model is asked again`;
+  }
+  const asks = callsOf(last);
+  if (asks.length === 0) return "the answer is on record: the model is not asked, nothing is done";
+  const calls = new Map(before.calls.map((call) => [call.id, call]));
+  if (!asks.some((block) => calls.has(block.id))) {
+    return "the stored answer stands, word for word: the model is not asked again";
+  }
+  const fates = new Map<string, string[]>();
+  for (const block of asks) {
+    const fate = fateOf(block, calls.get(block.id), told);
+    fates.set(fate, [...(fates.get(fate) ?? []), subjectOf(block)]);
+  }
+  return [...fates].map(([fate, subjects]) => `${subjects.join(", ")} ${fate}`.trim()).join(" · ");
+}
+
+function fateOf(block: ToolCallBlock, call: Call | undefined, told: readonly Told[]): string {
+  if (!call) return "not begun, begins now";
+  if (call.settledBy === "person") return `settled by ${call.by}`;
+  if (call.status === "completed") return "on record";
+  const progress = told.flatMap((each) => (each.type === "progress" ? [each.progress] : []));
+  const ours = progress.filter((each) => "callId" in each && each.callId === block.id);
+  const verdict = ours.findLast((each) => each.type === "call.verified");
+  const sent = ours.some((each) => each.type === "call.issued");
+  if (verdict?.answer === "landed") return `verified: ${NOT_AGAIN[block.name] ?? "it happened"}`;
+  if (verdict) return `verified: never arrived${sent ? ", sent now with the same key" : ""}`;
+  if (sent) return "done again with the same key, to the same end";
+  const waiting = ours.find((each) => each.type === "call.waiting");
+  return waiting ? "cannot be verified: put before a person, not guessed" : "still open";
+}

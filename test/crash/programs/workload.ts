@@ -1,0 +1,87 @@
+// The same few acts every time, so that the n-th system call of one run is the n-th of the next. Arguments: the
+// store's file and the file for acknowledgements.
+
+import { Journal, Lease, type Log, payloadSum } from "../../../src/journal/index.ts";
+import type { Guard, Head } from "../../../src/store.ts";
+import { openSqlite } from "../../../src/stores/sqlite/index.ts";
+import { acknowledgedWrite, acknowledgeTo } from "../acknowledgements.ts";
+import { type Note, type Tally, tallyKind } from "../tally.ts";
+
+const [path = "", file = ""] = process.argv.slice(2);
+const say = acknowledgeTo(file);
+
+const store = await openSqlite({ path });
+const journal = new Journal({ store, leaseMs: 600_000 });
+
+function notes(batch: string, length: number, size = length): Note[] {
+  return Array.from({ length }, (_, index) => ({ id: `${batch}-${index}`, batch, size, text: "x".repeat(900) }));
+}
+
+async function append(
+  log: Log<Tally>,
+  batch: string,
+  length: number,
+  extra: { guards?: Guard[]; artifacts?: string[] } = {},
+): Promise<Head> {
+  const made = notes(batch, length);
+  const events = made.map((data) => ({ type: "note", data }));
+  const outcome = await log.commit(() => ({ events, result: null, ...extra }));
+  if (outcome.outcome !== "ok") throw new Error(`append answered ${outcome.outcome}`);
+  say({ of: "append", batch, writes: [acknowledgedWrite(log.stream, outcome.head.seq, made)] });
+  return outcome.head;
+}
+
+async function appendPair(id: string, expected: readonly [Head, Head]): Promise<void> {
+  const streams = ["tally/left", "tally/right"] as const;
+  const made = streams.map((stream) => notes(id, 2, 4).map((data) => ({ ...data, id: `${stream}-${data.id}` })));
+  const writes = streams.map((stream, index) => {
+    const payload = JSON.stringify(made[index]?.map((data) => ({ type: "note", v: 1, at: 0, data })));
+    const expect = expected[index] as Head;
+    return { stream, expect, count: 2, payload, codec: null, sum: payloadSum(payload), at: 0 };
+  });
+  const outcome = await store.append({ id, namespace: journal.namespace, writes });
+  if (outcome.outcome !== "ok") throw new Error(`append answered ${outcome.outcome}`);
+  const said = outcome.heads.map(({ seq }, index) =>
+    acknowledgedWrite(streams[index] as string, seq, made[index] as Note[]),
+  );
+  say({ of: "append", batch: id, writes: said });
+}
+
+const alone = await journal.open(tallyKind, "alone");
+await append(alone, "first", 1);
+
+const lease = await journal.leases.take("tally/alone", "workload", { label: "workload", waitMs: 0 });
+if (!(lease instanceof Lease)) throw new Error("somebody holds the lease");
+say({ of: "lease", name: lease.name, token: lease.token });
+await append(alone, "guarded", 2, { guards: [lease.guard] });
+
+const none = { generation: 1, seq: 0 };
+await appendPair("pair", [none, none]);
+
+const hash = await journal.putArtifact(new Uint8Array(9_000).fill(7));
+say({ of: "artifact", hash });
+await append(alone, "with artifact", 1, { artifacts: [hash] });
+await store.put({
+  of: "snapshot",
+  namespace: journal.namespace,
+  stream: "tally/alone",
+  generation: 1,
+  seq: 4,
+  fold: "tally@1",
+  payload: JSON.stringify(alone.state),
+  codec: null,
+});
+
+// Erasing copies the WAL into the file and cuts it: a checkpoint in the middle of the work.
+const brief = await journal.open(tallyKind, "brief");
+await append(brief, "erased", 1);
+say({ of: "removing", stream: brief.stream });
+await journal.remove(brief.stream, { erase: true });
+say({ of: "removed", stream: brief.stream });
+
+const two = { generation: 1, seq: 2 };
+await appendPair("pair after the checkpoint", [two, two]);
+await append(alone, "last", 1, { guards: [lease.guard] });
+await lease.release();
+await store.close();
+process.exit(0);

@@ -1,0 +1,111 @@
+/**
+ * A writer is killed two hundred times while it opens, appends, puts, takes leases, removes and checkpoints. After
+ * each kill everything that it was told must be there. Half of the stores are verified on a copy, so that the next
+ * life meets the files as the kill left them and recovers them itself; half through a handle that stays open
+ * meanwhile, as a neighbouring process would have it.
+ */
+
+import { copyFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { readAcknowledgements } from "./acknowledgements.ts";
+import { type Program, Workshop } from "./programs.ts";
+import { verify } from "./verifier.ts";
+
+const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : 200;
+const KILLS_PER_STORE = 20;
+const LANES = 2;
+/** Long enough for dozens of appends and a checkpoint now and then. */
+const LIFE_MS = 90;
+
+let workshop: Workshop;
+
+beforeAll(async () => {
+  workshop = await Workshop.make();
+});
+
+afterAll(() => workshop.dispose());
+
+/** One life: told to go, killed at some moment after it began to open the store. */
+async function liveAndDie(writer: Program): Promise<void> {
+  writer.say("go");
+  await writer.line("opening");
+  await new Promise((resolve) => {
+    setTimeout(resolve, Math.random() * LIFE_MS);
+  });
+  writer.signal("SIGKILL");
+  const { signal, errors } = await writer.ended;
+  expect(errors).toBe("");
+  expect(signal).toBe("SIGKILL");
+}
+
+/** The file and its WAL, without the shared memory: what a machine finds after it was switched on again. */
+async function verifyCopy(place: string, acknowledgements: string): Promise<string[]> {
+  const copy = join(place, "copy.db");
+  for (const end of ["", "-wal"]) {
+    await rm(copy + end, { force: true });
+    await copyFile(join(place, `store.db${end}`), copy + end).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") throw error;
+    });
+  }
+  return verifyFile(copy, acknowledgements);
+}
+
+async function verifyFile(path: string, acknowledgements: string): Promise<string[]> {
+  const store = await openSqlite({ path });
+  try {
+    return await verify(store, readAcknowledgements(acknowledgements));
+  } finally {
+    await store.close();
+  }
+}
+
+interface Toll {
+  kills: number;
+  /** Lives that were told of at least one thing. */
+  fruitful: number;
+  acknowledgements: number;
+}
+
+async function killOneStore(hasNeighbour: boolean): Promise<Toll> {
+  const place = await workshop.place();
+  const path = join(place, "store.db");
+  const acknowledgements = join(place, "acknowledgements");
+  const start = (life: number) => workshop.start("writer", path, acknowledgements, String(life));
+  const toll = { kills: 0, fruitful: 0, acknowledgements: 0 };
+  const neighbour = hasNeighbour ? await openSqlite({ path }) : null;
+  let next = start(0);
+  while (toll.kills < KILLS_PER_STORE) {
+    const writer = next;
+    await writer.line("ready");
+    next = start(toll.kills + 1);
+    await liveAndDie(writer);
+    toll.kills += 1;
+    const said = readAcknowledgements(acknowledgements);
+    const problems = neighbour ? await verify(neighbour, said) : await verifyCopy(place, acknowledgements);
+    expect(problems, `after kill ${toll.kills} of ${place}`).toEqual([]);
+    if (said.length > toll.acknowledgements) toll.fruitful += 1;
+    toll.acknowledgements = said.length;
+  }
+  next.signal("SIGKILL");
+  await next.ended;
+  await neighbour?.close();
+  expect(await verifyFile(path, acknowledgements)).toEqual([]);
+  await rm(place, { recursive: true });
+  return toll;
+}
+
+test(`${KILLS} kills at random moments take nothing that was acknowledged`, { timeout: 300_000 }, async () => {
+  const tolls: Toll[] = [];
+  let stores = KILLS / KILLS_PER_STORE;
+  const lane = async (): Promise<void> => {
+    while (stores > 0) tolls.push(await killOneStore(stores-- % 2 === 0));
+  };
+  await Promise.all(Array.from({ length: LANES }, lane));
+  const sum = (of: keyof Toll) => tolls.reduce((total, toll) => total + toll[of], 0);
+  console.info(`${sum("kills")} kills, ${sum("fruitful")} of them after ${sum("acknowledgements")} acknowledgements`);
+  expect(sum("kills")).toBe(KILLS);
+  // Some lives end before the first append; if most did, this would show nothing.
+  expect(sum("fruitful")).toBeGreaterThan(KILLS / 2);
+});

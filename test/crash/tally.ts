@@ -1,0 +1,39 @@
+import { z } from "zod";
+import { event, type Json, type StreamKind, sha256 } from "../../src/model/index.ts";
+
+/**
+ * A kind of stream made for being killed: every event says which batch it belongs to and how many events that batch
+ * has in all its streams, so that half a batch shows without knowing what the writer was told.
+ */
+export interface Note {
+  readonly id: string;
+  readonly batch: string;
+  readonly size: number;
+  readonly text: string;
+}
+
+export interface Tally {
+  count: number;
+  last: string;
+}
+
+const note = z.strictObject({ id: z.string(), batch: z.string(), size: z.int(), text: z.string() });
+
+/** The state stays tiny however long the log gets, so that snapshots pay and are taken. */
+export const tallyKind: StreamKind<Tally> = {
+  kind: "tally",
+  foldVersion: 1,
+  events: {
+    note: event(1, note, (state: Tally, data) => {
+      state.count += 1;
+      state.last = data.id;
+    }),
+  },
+  initial: () => ({ count: 0, last: "" }),
+  encode: (state) => ({ ...state }) as Json,
+  decode: (json) => ({ ...(json as unknown as Tally) }),
+};
+
+export function digest(data: Note): string {
+  return sha256(JSON.stringify([data.id, data.batch, data.size, data.text])).slice(0, 16);
+}

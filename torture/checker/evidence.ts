@@ -1,0 +1,113 @@
+/** The three records of a case, as plain data, and how the store's part of it is read. */
+
+import { type Call, type Event, HoldfastError, sessionKind, streamId } from "../../src/model/index.ts";
+import { Journal } from "../../src/journal/index.ts";
+import type { Problem, Store } from "../../src/store.ts";
+import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { type Ack, readAcks } from "../acks.ts";
+import type { Scenario } from "../scenario.ts";
+import { readEntries, type WorldEntry } from "../world/log.ts";
+
+/** One event where it stands. `batch` tells which events became durable together. */
+export interface Logged {
+  readonly seq: number;
+  readonly type: string;
+  readonly at: number;
+  readonly batch: string;
+  // The checker reads events of every type, also of those that a planted bug made up.
+  readonly data: { readonly [field: string]: unknown };
+}
+
+export interface StoredWrite {
+  readonly stream: string;
+  readonly first: number;
+  readonly last: number;
+  readonly batch: string;
+  readonly sum: number;
+}
+
+export interface SessionLog {
+  readonly id: string;
+  readonly events: readonly Logged[];
+  /** Calls as the fold sees them; null when the log cannot be folded. */
+  readonly calls: readonly Call[] | null;
+  readonly foldError: string | null;
+}
+
+export interface Evidence {
+  readonly scenario: Scenario;
+  readonly sessions: readonly SessionLog[];
+  readonly writes: readonly StoredWrite[];
+  readonly problems: readonly Problem[];
+  readonly world: readonly WorldEntry[];
+  readonly acks: readonly Ack[];
+  /** How the last run of the program ended: its exit code, or null when it never came to an end. */
+  readonly ended: number | null;
+}
+
+/** A broken invariant, with what shows it. */
+export interface Violation {
+  readonly invariant: string;
+  readonly what: string;
+}
+
+export type Rule = (evidence: Evidence) => Violation[];
+
+export async function gather(dir: string, scenario: Scenario, ended: number | null): Promise<Evidence> {
+  const store = await openSqlite({ path: `${dir}/store.db` });
+  try {
+    const problems = await store.check();
+    const streams = await store.list<"streams">({ of: "streams", namespace: "default", limit: 100 });
+    const sessions: SessionLog[] = [];
+    const writes: StoredWrite[] = [];
+    for (const { stream } of streams.rows) {
+      const { events, stored } = await readLog(store, stream);
+      writes.push(...stored);
+      sessions.push({ id: streamId(stream), events, ...(await fold(store, stream)) });
+    }
+    return { scenario, sessions, writes, problems, world: readEntries(dir), acks: readAcks(dir), ended };
+  } finally {
+    await store.close();
+  }
+}
+
+async function readLog(store: Store, stream: string): Promise<{ events: Logged[]; stored: StoredWrite[] }> {
+  const events: Logged[] = [];
+  const stored: StoredWrite[] = [];
+  for (let after = 0, more = true; more; ) {
+    const page = await store.read({ namespace: "default", stream, after, limit: 500 });
+    for (const { first, last, batch, sum, payload } of page.writes) {
+      stored.push({ stream, first, last, batch, sum });
+      const parsed = JSON.parse(payload as string) as Event<string, Logged["data"]>[];
+      events.push(...parsed.map(({ type, at, data }, index) => ({ seq: first + index, type, at, batch, data })));
+      after = last;
+    }
+    more = page.more;
+  }
+  return { events, stored };
+}
+
+async function fold(store: Store, stream: string): Promise<Pick<SessionLog, "calls" | "foldError">> {
+  try {
+    const { state } = await new Journal({ store }).load(sessionKind, streamId(stream));
+    return { calls: [...state.calls.values()], foldError: null };
+  } catch (error) {
+    if (error instanceof HoldfastError) return { calls: null, foldError: error.message };
+    throw error;
+  }
+}
+
+export function field<Value>(event: Logged, name: string): Value {
+  return event.data[name] as Value;
+}
+
+/** The events of one call in order. */
+export function historyOf(session: SessionLog): Map<string, Logged[]> {
+  const histories = new Map<string, Logged[]>();
+  for (const event of session.events) {
+    if (!event.type.startsWith("call.")) continue;
+    const id = field<string>(event, "callId");
+    histories.set(id, [...(histories.get(id) ?? []), event]);
+  }
+  return histories;
+}

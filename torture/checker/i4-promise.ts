@@ -1,0 +1,67 @@
+/**
+ * I4: effects per call as the promise's table says.
+ *
+ *     the tool takes our key, or verifies with a fence    exactly once
+ *     it verifies by time                                 once, if nothing outlives its settleMs (nothing does here)
+ *     neither                                             at most one automatic attempt, then a person
+ *
+ * Whatever the class: what the ledger calls completed happened once, what it calls failed did not happen, unless
+ * the tool declared that an unknown outcome may be given up.
+ */
+
+import { type Evidence, field, historyOf, type Logged, type Rule, type Violation } from "./evidence.ts";
+import { classOf } from "./tool-classes.ts";
+
+const violation = (what: string): Violation => ({ invariant: "I4", what });
+
+type Ending = "completed" | "failed" | "gaveUp" | "repeated" | "open";
+
+const EFFECTS: Readonly<Record<Ending, readonly number[]>> = {
+  completed: [1],
+  failed: [0],
+  gaveUp: [0, 1],
+  repeated: [0],
+  open: [0, 1],
+};
+
+export const promise: Rule = (evidence) => {
+  return evidence.sessions.flatMap((session) => {
+    return [...historyOf(session)].flatMap(([callId, history]) => {
+      return checkCall(evidence, session.id, callId, history);
+    });
+  });
+};
+
+function checkCall(
+  evidence: Evidence,
+  session: string,
+  callId: string,
+  history: readonly Logged[],
+): Violation[] {
+  const effects = evidence.world.filter((entry) => {
+    return entry.kind === "effect" && entry.session === session && entry.callId === callId;
+  }).length;
+  const ending = endingOf(history);
+  const found: Violation[] = [];
+  if (!EFFECTS[ending].includes(effects)) {
+    found.push(violation(`${callId} is ${ending} but happened ${effects} times`));
+  }
+  const issued = history.filter((event) => event.type === "call.issued");
+  const tool = issued[0] && field<string>(issued[0], "tool");
+  const { idempotent, verifies } = tool ? classOf(tool) : {};
+  const granted = history.filter((event) => event.type === "call.granted").length;
+  if (tool && !idempotent && !verifies && issued.length > 1 + granted) {
+    found.push(violation(`${callId} was attempted ${issued.length} times; a person allowed ${granted} of them`));
+  }
+  return found;
+}
+
+function endingOf(history: readonly Logged[]): Ending {
+  const last = history.findLast(({ type }) => {
+    return type === "call.completed" || type === "call.failed" || type === "call.repeated";
+  });
+  if (!last) return "open";
+  if (last.type === "call.completed") return "completed";
+  if (last.type === "call.repeated") return "repeated";
+  return field(last, "by") === "interrupted" ? "gaveUp" : "failed";
+}
