@@ -1,8 +1,8 @@
+import type { Session } from "../src/index.ts";
 import type { Measure } from "./measure.ts";
 import { alternate, perItem, type Rounds, ratio } from "./rounds.ts";
 import type { Scratch } from "./scratch.ts";
 import { makeTurns } from "./turns.ts";
-import type { Session } from "../src/index.ts";
 
 export const LONG_TURNS = 2_000;
 const TURNS_PER_ROUND = 10;
@@ -30,7 +30,7 @@ async function make(scratch: Scratch): Promise<LongRun> {
     LONG_TURNS / TURNS_PER_ROUND,
     (round) => {
       for (const [index, { json }] of part(round).entries()) {
-        raw.write("long", round * TURNS_PER_ROUND + index + 1, json);
+        raw.write(1, round * TURNS_PER_ROUND + index + 1, json);
       }
     },
     async (round) => {

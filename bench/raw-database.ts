@@ -2,7 +2,9 @@
  * The floor: what the bare driver needs to keep the same turns. It is meant to be as low as a sensible program
  * could lay it, so it is held strictly:
  *
- *   rows      one per turn, in one table without a rowid and without any other index, keyed (session, seq)
+ *   rows      one per turn, in one table without any other index, keyed (session, seq). The key is both in one
+ *             integer: of the layouts tried (that, a table without rowid, a rowid table with its index) it commits
+ *             fastest, and its file is within 2 % of the smallest
  *   bytes     the JSON of the turn's messages as the caller has them; none of the envelope (event types, versions,
  *             checksums, batch ids) that Holdfast stores around them, and no row for the checkpoint
  *   commits   one per turn, by a single prepared INSERT; WAL and synchronous = FULL, as Holdfast has them
@@ -28,21 +30,17 @@ interface Database {
 type DatabaseClass = new (path: string) => Database;
 
 async function loadDriver(): Promise<DatabaseClass> {
-  const builtin: { DatabaseSync: DatabaseClass } | undefined = process.getBuiltinModule(
-    "node:sqlite" as never,
-  );
-  if (builtin) return builtin.DatabaseSync;
+  // The types of Node 20 do not know this module.
+  const builtin: unknown = process.getBuiltinModule("node:sqlite" as "node:fs");
+  if (builtin) return (builtin as { DatabaseSync: DatabaseClass }).DatabaseSync;
   return (await import("@photostructure/sqlite")).DatabaseSync as unknown as DatabaseClass;
 }
 
 const SETUP = `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL`;
 
-const SCHEMA = `CREATE TABLE turns (
-  session TEXT NOT NULL,
-  seq INTEGER NOT NULL,
-  payload TEXT NOT NULL,
-  PRIMARY KEY (session, seq)
-) WITHOUT ROWID`;
+const SCHEMA = "CREATE TABLE turns (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)";
+
+const SEQ_BITS = 28;
 
 export async function openRaw(path: string): Promise<RawDatabase> {
   const DatabaseSync = await loadDriver();
@@ -73,24 +71,26 @@ export class RawDatabase {
 
   constructor(database: Database) {
     this.database = database;
-    this.insert = database.prepare("INSERT INTO turns (session, seq, payload) VALUES (?, ?, ?)");
-    this.select = database.prepare("SELECT payload FROM turns WHERE session = ? AND seq <= ? ORDER BY seq");
+    this.insert = database.prepare(`INSERT INTO turns (id, payload) VALUES (? << ${SEQ_BITS} | ?, ?)`);
+    this.select = database.prepare(
+      `SELECT payload FROM turns WHERE id > ?1 << ${SEQ_BITS} AND id <= (?1 << ${SEQ_BITS} | ?2) ORDER BY id`,
+    );
   }
 
   /** One durable commit of one row. */
-  write(session: string, seq: number, payload: string): void {
+  write(session: number, seq: number, payload: string): void {
     this.insert.run(session, seq, payload);
   }
 
   /** One durable commit of many rows. */
-  writeTogether(rows: readonly (readonly [session: string, seq: number, payload: string])[]): void {
+  writeTogether(rows: readonly (readonly [session: number, seq: number, payload: string])[]): void {
     this.database.exec("BEGIN IMMEDIATE");
     for (const row of rows) this.insert.run(...row);
     this.database.exec("COMMIT");
   }
 
   /** The turns of a session up to one of them, parsed. */
-  read(session: string, upTo: number): unknown[] {
+  read(session: number, upTo: number): unknown[] {
     const rows = this.select.all(session, upTo) as { payload: string }[];
     return rows.map(({ payload }) => JSON.parse(payload));
   }

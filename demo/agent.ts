@@ -15,7 +15,10 @@ export type Told =
   | { readonly type: "progress"; readonly progress: RunProgress }
   | { readonly type: "ended"; readonly result: RunResult };
 
-const PROMPT = { id: "closing", text: "Close the open orders: charge, mail receipts, page the desk, report." };
+const PROMPT = {
+  id: "closing",
+  text: "Close the open orders: charge, mail receipts, page the desk, report.",
+};
 
 const [, , folder = "", world = ""] = process.argv;
 const orphaned = (): never => process.exit(1);

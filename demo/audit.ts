@@ -56,9 +56,13 @@ export function audit(session: SessionDetail, log: string, folder: string): Audi
   const doubled = rows.filter((row) => row.times > 1);
   const problems = [
     ...doubled.map((row) => `${nameOf(row.effect)} happened ${row.times} times`),
-    ...rows.filter((row) => !row.call).map((row) => `${nameOf(row.effect)} happened, and the ledger has no call of it`),
+    ...rows
+      .filter((row) => !row.call)
+      .map((row) => `${nameOf(row.effect)} happened, and the ledger has no call of it`),
     ...missing.map((name) => `${name} never happened`),
-    ...unheard.map((call) => `${call.tool} ${call.id} is completed in the ledger, and the world knows nothing of it`),
+    ...unheard.map(
+      (call) => `${call.tool} ${call.id} is completed in the ledger, and the world knows nothing of it`,
+    ),
     ...rereadAnswers(session, answers),
     ...wrongFiles(session, folder),
   ];
@@ -83,7 +87,9 @@ function rereadAnswers(session: SessionDetail, answers: readonly Answered[]): st
   const words = spoken.map((message) => message.blocks.find((block) => block.kind === "text")?.text ?? "");
   const given = answers.map((answer) => answer.words);
   if (JSON.stringify(words) === JSON.stringify(given)) return [];
-  return [`the model answered ${given.length} times, and ${words.length} answers are on record: a turn was asked for again`];
+  return [
+    `the model answered ${given.length} times, and ${words.length} answers are on record: a turn was asked for again`,
+  ];
 }
 
 function wrongFiles(session: SessionDetail, folder: string): string[] {

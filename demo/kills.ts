@@ -32,15 +32,15 @@ export const KILLS: readonly Kill[] = [
     at: ({ kind, subject }) => (kind === "model" && subject === "2" ? "kill" : "go"),
   },
   {
-    when: "when the model's answer was stored, before anything it asks for began",
+    when: "when the answer was stored, before anything it asks for began",
     failpoint: "message.appended",
   },
   {
-    when: "before the effect: three payments on record as issued, none sent",
+    when: "before the effect: 3 payments issued on record, none sent",
     failpoint: "call.starts:4",
   },
   {
-    when: "while the results of two payments were being written to disk; the third is on its way",
+    when: "while 2 payments were being recorded on disk and the third was on its way",
     at: ({ kind, stage, subject }, life) => {
       if (kind !== "payment") return "go";
       if (stage === "arrived") return subject === "4713" ? "hold" : "go";
@@ -49,7 +49,7 @@ export const KILLS: readonly Kill[] = [
   },
   { when: "again, in the middle of recovering", failpoint: "verify.answered" },
   {
-    when: "between parallel calls: one mail recorded, one sent and unanswered, one not sent",
+    when: "between parallel calls: 1 mail recorded, 1 sent and unanswered, 1 not sent",
     at: ({ kind, stage, subject }, life, heldMs) => {
       if (kind !== "mail" || subject.startsWith("ann")) return "go";
       if (subject.startsWith("cat")) return "hold";
@@ -61,6 +61,9 @@ export const KILLS: readonly Kill[] = [
     when: "after the effect: the desk was paged, the answer never arrived",
     at: ({ kind, stage }) => (kind === "page" && stage === "applied" ? "kill" : "go"),
   },
-  { when: "when the report was written, before that was recorded", failpoint: "call.executed" },
+  {
+    when: "when the report was written, before its result and checkpoint were saved",
+    failpoint: "call.executed",
+  },
   { when: "after its last word, before anybody read it", failpoint: "run.done" },
 ];

@@ -13,7 +13,8 @@ import type { Told } from "./agent.ts";
 import { audit, readWorld } from "./audit.ts";
 import { KILLS, type Kill } from "./kills.ts";
 import { endAll, liveOnce, World } from "./processes.ts";
-import { callsText, recoveryText } from "./recovery.ts";
+import { buildPrograms } from "./programs.ts";
+import { callsText, recoveryText, textOf } from "./recovery.ts";
 import { Screen } from "./screen.ts";
 
 const SESSION = "closing";
@@ -21,6 +22,7 @@ const MOST_RUNS = KILLS.length + 6;
 
 const keep = process.argv.includes("--keep");
 const folder = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
+const programs = join(folder, "programs");
 const log = join(folder, "world.jsonl");
 const screen = new Screen(process.stdout);
 let leaving = false;
@@ -29,11 +31,15 @@ let leaving = false;
 async function leave(code: number): Promise<never> {
   leaving = true;
   await endAll();
-  if (!keep) rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  rmSync(keep ? programs : folder, { recursive: true, force: true, maxRetries: 5 });
   process.exit(code);
 }
 
-for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143], ["SIGHUP", 129]] as const) {
+for (const [signal, code] of [
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+  ["SIGHUP", 129],
+] as const) {
   process.once(signal, () => void leave(code));
 }
 // Whoever read our output has gone, as `head` does: there is nobody left to show anything to.
@@ -57,24 +63,24 @@ async function show(world: World, before: SessionDetail | null, kill: Kill | nul
     if (!recovered && before) screen.recovered(recoveryText(before, told));
     recovered = true;
   };
-  const ended = await liveOnce(world, folder, kill, (each) => {
+  const ended = await liveOnce(join(programs, "agent.mjs"), folder, world, kill, (each) => {
     told.push(each);
     if (each.type === "ended") result = each.result;
     if (each.type !== "progress") return;
     const { progress } = each;
     if (progress.type === "model.asked") recover();
     if (progress.type === "message") {
-      const words = progress.message.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
-      screen.step(words, callsText(progress.message));
+      screen.step(textOf(progress.message), callsText(progress.message));
     }
     if (progress.type === "call.repeated") {
-      screen.replayed(`not run again: the ledger has it as call ${progress.of}, and the model is told so`);
+      screen.replayed(`replayed: done before as ${progress.of}, not run again, and the model is told so`);
     }
   });
-  if (leaving) return { result: null, fired: false };
+  if (leaving) throw new Error("interrupted");
   recover();
   if (ended.error !== null) screen.trouble(`the agent ended by itself: ${ended.error}`);
   if (ended.killed && kill) screen.killed(kill.when);
+  await screen.pause();
   return { result: result as RunResult | null, fired: ended.killed };
 }
 
@@ -88,20 +94,19 @@ async function askAda(holdfast: Holdfast): Promise<void> {
     const why = there ? "it is in the desk's channel" : "it is not in the desk's channel";
     await holdfast.calls.resolve(call, { outcome: there ? "landed" : "retry", by: "Ada", why });
     screen.person(`Ada looks, and answers: ${there ? "landed" : "retry"}, because ${why}. Both go on record`);
+    await screen.pause();
   }
 }
 
 async function play(holdfast: Holdfast, world: World): Promise<{ runs: number; problems: string[] }> {
   const problems: string[] = [];
   const kills = [...KILLS];
-  for (let runs = 1; runs <= MOST_RUNS && !leaving; runs++) {
+  for (let runs = 1; runs <= MOST_RUNS; runs++) {
     const before = await look(holdfast);
-    const waits = before?.calls.some((call) => call.status === "unknown" && call.tool === "page");
     screen.run(runs);
     const kill = kills[0] ?? null;
     const { result, fired } = await show(world, before, kill);
     if (fired) kills.shift();
-    void waits;
     if (result?.status === "waiting") await askAda(holdfast);
     if (result?.status === "done") {
       if (kills.length > 0) problems.push(`the kill "${kills[0]?.when}" never came`);
@@ -116,7 +121,8 @@ async function main(): Promise<number> {
   const startedAt = performance.now();
   screen.opening(KILLS.length);
   const holdfast = await open(join(folder, "store.db"));
-  const world = await World.start(log);
+  await buildPrograms(programs);
+  const world = await World.start(join(programs, "world.mjs"), log);
   const { runs, problems } = await play(holdfast, world);
   const session = await holdfast.sessions.get(SESSION);
   const found = audit(session, log, folder);
@@ -126,7 +132,8 @@ async function main(): Promise<number> {
   const ok = problems.length === 0 && found.world === found.ledger && found.doubled + found.lost === 0;
   screen.result(found, ok);
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-  screen.note(`${KILLS.length} kills · ${runs} runs · ${found.answers} model answers, none asked for twice · ${seconds} s`);
+  const answers = `${found.answers} model answers${ok ? ", each kept word for word" : ""}`;
+  screen.note(`${KILLS.length} kills · ${runs} runs · ${answers} · ${seconds} s`);
   for (const problem of problems) screen.problem(problem);
   const query = "select call_id, tool_name, status, completed_at from tool_calls";
   screen.next(

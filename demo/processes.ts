@@ -4,7 +4,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { Told } from "./agent.ts";
 import type { Kill } from "./kills.ts";
 import type { Moment } from "./world.ts";
@@ -14,10 +13,9 @@ const LOOK_AGAIN_MS = 100;
 
 const children = new Set<ChildProcess>();
 
-function start(file: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+function start(script: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
   const { HOLDFAST_FAILPOINT: _, ...inherited } = process.env;
-  const script = fileURLToPath(new URL(file, import.meta.url));
-  const child = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), script, ...args], {
+  const child = spawn(process.execPath, [script, ...args], {
     stdio: ["ignore", "ignore", "pipe", "ipc"],
     env: { ...inherited, ...env },
   });
@@ -52,8 +50,8 @@ export class World {
     });
   }
 
-  static async start(log: string): Promise<World> {
-    const child = start("world.ts", [log]);
+  static async start(program: string, log: string): Promise<World> {
+    const child = start(program, [log]);
     const complaint = errorsOf(child);
     const left = once(child, "exit").then(() => Promise.reject(new Error(`the world ended: ${complaint()}`)));
     const [{ url }] = await Promise.race([once(child, "message"), left]);
@@ -79,13 +77,14 @@ export interface Ended {
 
 /** One life of the agent, from its start to its end, which `kill` decides if it is given. */
 export async function liveOnce(
-  world: World,
+  program: string,
   folder: string,
+  world: World,
   kill: Kill | null,
   hear: (told: Told) => void,
 ): Promise<Ended> {
   const env = kill?.failpoint ? { HOLDFAST_FAILPOINT: kill.failpoint } : {};
-  const agent = start("agent.ts", [folder, world.url], env);
+  const agent = start(program, [folder, world.url], env);
   const complaint = errorsOf(agent);
   const told: Told[] = [];
   const applied: Moment[] = [];
@@ -95,7 +94,6 @@ export async function liveOnce(
     applied: (kind: Moment["kind"]) => applied.filter((each) => each.kind === kind).length,
   };
   const decide = (moment: Moment, since: number): void => {
-    if (agent.signalCode !== null) return world.answer(moment, false);
     const verdict = kill?.at?.(moment, life, performance.now() - since) ?? "go";
     if (verdict === "hold") held.set(moment, since);
     else held.delete(moment);
@@ -112,11 +110,13 @@ export async function liveOnce(
     }
   };
   const lookAgain = (): void => {
+    if (agent.killed) return;
     for (const [moment, since] of [...held]) decide(moment, since);
   };
   world.conduct((moment) => {
     if (moment.stage === "applied") applied.push(moment);
-    decide(moment, performance.now());
+    if (agent.killed) held.set(moment, 0);
+    else decide(moment, performance.now());
   });
   agent.on("message", (message: Told) => {
     told.push(message);
@@ -124,7 +124,7 @@ export async function liveOnce(
     lookAgain();
   });
   const timer = setInterval(lookAgain, LOOK_AGAIN_MS);
-  // `close`, not `exit`: what the agent said before it died is still in the channel.
+  // `close`, not `exit`: what the agent said before it died may still be in the channel.
   const [code, signal] = (await once(agent, "close")) as [number | null, string | null];
   clearInterval(timer);
   world.conduct(null);
@@ -133,9 +133,7 @@ export async function liveOnce(
 }
 
 function completes(told: Told, tool: string): boolean {
-  return (
-    told.type === "progress" && told.progress.type === "call.completed" && told.progress.tool === tool
-  );
+  return told.type === "progress" && told.progress.type === "call.completed" && told.progress.tool === tool;
 }
 
 /** The write-ahead log grows with every commit; the sync to disk comes after. */

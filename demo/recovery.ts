@@ -8,11 +8,17 @@ const NOT_AGAIN: Readonly<Record<string, string>> = {
   send_mail: "delivered, not sent again",
 };
 
+const SUBJECTS: Readonly<Record<string, string>> = {
+  charge: "orderId",
+  send_mail: "to",
+  page: "desk",
+  write_file: "file",
+};
+
 /** What a call is about: the argument that a person would name. */
 export function subjectOf({ name, args }: Pick<ToolCallBlock, "name" | "args">): string {
-  const fields = args as Record<string, string>;
-  const subject = { charge: "orderId", send_mail: "to", page: "desk", write_file: "file" }[name];
-  return subject ? String(fields[subject]) : "";
+  const subject = SUBJECTS[name];
+  return subject ? String((args as Record<string, string>)[subject]).replace(/@.*/, "") : "";
 }
 
 /** `charge 4711, 4712, 4713` */
@@ -22,6 +28,10 @@ export function callsText(message: Message): string {
     subjects.set(block.name, [...(subjects.get(block.name) ?? []), subjectOf(block)]);
   }
   return [...subjects].map(([name, of]) => `${name} ${of.join(", ")}`.trim()).join("; ");
+}
+
+export function textOf(message: Message): string {
+  return message.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
 }
 
 export function callsOf(message: Message): readonly ToolCallBlock[] {
@@ -34,10 +44,10 @@ export function recoveryText(before: SessionDetail, told: readonly Told[]): stri
     return `${before.messages.length} messages on record, no answer to the last: the model is asked again`;
   }
   const asks = callsOf(last);
-  if (asks.length === 0) return "the answer is on record: the model is not asked, nothing is done";
+  if (asks.length === 0) return `the answer is on record, “${textOf(last)}”: nothing is asked or done again`;
   const calls = new Map(before.calls.map((call) => [call.id, call]));
   if (!asks.some((block) => calls.has(block.id))) {
-    return "the stored answer stands, word for word: the model is not asked again";
+    return `the stored answer stands, “${textOf(last)}”: the model is not asked again`;
   }
   const fates = new Map<string, string[]>();
   for (const block of asks) {
@@ -57,7 +67,7 @@ function fateOf(block: ToolCallBlock, call: Call | undefined, told: readonly Tol
   const sent = ours.some((each) => each.type === "call.issued");
   if (verdict?.answer === "landed") return `verified: ${NOT_AGAIN[block.name] ?? "it happened"}`;
   if (verdict) return `verified: never arrived${sent ? ", sent now with the same key" : ""}`;
-  if (sent) return "done again with the same key, to the same end";
+  if (sent) return "written again: same key, same bytes";
   const waiting = ours.find((each) => each.type === "call.waiting");
-  return waiting ? "cannot be verified: put before a person, not guessed" : "still open";
+  return waiting ? "cannot be verified: put before a person, not guessed" : "may have landed: being verified";
 }

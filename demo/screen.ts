@@ -1,9 +1,10 @@
-/** How the demo looks: one line per event, colour only in a terminal, plain text in a pipe. */
+/** How the demo looks: one line per event; colour and time to read it only in a terminal, plain text in a pipe. */
 
 import type { Audit, Row } from "./audit.ts";
 
 const WIDEST = 104;
 const INDENT = 7;
+const READING_MS = 650;
 
 type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 const CODES: Readonly<Record<Style, number>> = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 };
@@ -21,7 +22,9 @@ export class Screen {
 
   opening(kills: number): void {
     this.print("");
-    this.print(`${this.paint("holdfast", "bold", "cyan")}  ${this.paint(`an agent, killed ${kills} times`, "bold")}`);
+    this.print(
+      `${this.paint("holdfast", "bold", "cyan")}  ${this.paint(`an agent, killed ${kills} times`, "bold")}`,
+    );
     this.print("");
     this.print("  agent  a process of its own, its memory is one SQLite file");
     this.print("  world  payments, mail and pager in another process, which keeps its own log");
@@ -42,12 +45,17 @@ export class Screen {
     this.line("✗", `KILLED ${when}`, "red", "bold");
   }
 
+  /** Leaves a person the time to read a line that matters. Nobody reads a pipe. */
+  async pause(): Promise<void> {
+    if (this.out.isTTY) await new Promise((resolve) => setTimeout(resolve, READING_MS));
+  }
+
   recovered(text: string): void {
     this.line("↻", text, "green");
   }
 
   replayed(text: string): void {
-    this.line("=", text, "green");
+    this.line("↻", text, "green");
   }
 
   person(text: string): void {
@@ -69,9 +77,11 @@ export class Screen {
 
   private row({ effect, times, call }: Row): string {
     const what = `${effect.kind.padEnd(8)} ${effect.subject}`.padEnd(28);
-    const by = call ? (call.by ?? { execute: "its own answer", verify: "verify" }[call.settledBy as string]) : "";
+    const by = call
+      ? (call.by ?? { execute: "its own answer", verify: "verify" }[call.settledBy as string])
+      : "";
     const attempts = call && call.attempt > 1 ? `, attempt ${call.attempt}` : "";
-    const known = call ? `${call.tool} ${call.status}${attempts}, known by ${by}` : "nothing";
+    const known = call ? `${call.tool} ${call.status}${attempts}, known from ${by}` : "nothing";
     const count = `${times}×`.padEnd(8);
     const bad = times > 1 || !call;
     return bad ? this.paint(`${what}${count}${known}`, "red") : `${what}${count}${this.paint(known, "dim")}`;

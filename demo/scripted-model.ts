@@ -50,7 +50,7 @@ const SCRIPT: readonly Turn[] = [
   { words: ["3 orders closed.", "Everything is closed.", "Done: 3 of 3."], calls: [] },
 ];
 
-export const TURNS = SCRIPT.length;
+const TURNS = SCRIPT.length;
 
 /** The answer to a transcript with so many answers in it. `asked` counts all questions, so no two are alike. */
 export function answer(turn: number, asked: number): ModelResponse {

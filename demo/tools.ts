@@ -38,7 +38,9 @@ export function toolsFor(world: string, folder: string, session: Session): Tool[
     idempotent: true,
     execute: async ({ steps }) => {
       const pending = { status: "pending", postconditions: [], evidence: [] } as const;
-      const described = steps.split("; ").map((description, n) => ({ id: `${n + 1}`, description, ...pending }));
+      const described = steps
+        .split("; ")
+        .map((description, n) => ({ id: `${n + 1}`, description, ...pending }));
       await session.setPlan({ steps: described });
     },
   });

@@ -87,7 +87,8 @@ const POSTS: Record<string, { kind: Effect["kind"]; prepare: (posted: Posted) =>
   "/mails": {
     kind: "mail",
     prepare: ({ key, token, body }) => {
-      if (token < (fences.get(key) ?? 0)) return { status: 410, error: "a later sender asked after this mail" };
+      if (token < (fences.get(key) ?? 0))
+        return { status: 410, error: "a later sender asked after this mail" };
       const apply = () => {
         record("mail", body["to"] ?? "", key);
         mails.set(key, { mail: `mail_${mails.size + 1}` });
@@ -143,10 +144,9 @@ async function model(messages: readonly { role: string }[], response: ServerResp
 function find(url: URL, response: ServerResponse): void {
   const key = url.searchParams.get("key") ?? "";
   const token = Number(url.searchParams.get("token") ?? 0);
-  if (url.pathname === "/orders") return reply(response, 200, { orders: ORDERS });
   if (url.pathname === "/mails") fences.set(key, Math.max(token, fences.get(key) ?? 0));
   const found = url.pathname === "/mails" ? mails.get(key) : payments.get(key);
-  reply(response, 200, { found: found ?? null });
+  reply(response, 200, url.pathname === "/orders" ? { orders: ORDERS } : { found: found ?? null });
 }
 
 function reply(response: ServerResponse, status: number, body: object): void {

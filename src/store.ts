@@ -181,8 +181,8 @@ export type LeaseOutcome =
   /** `from`: whoever had it and did not release it, when the owner changed. */
   | { readonly outcome: "granted"; readonly lease: LeaseRow; readonly from: Holder | null }
   | { readonly outcome: "held"; readonly lease: LeaseRow }
-  /** Names of the leases that were no longer ours. */
-  | { readonly outcome: "renewed"; readonly lost: readonly string[] }
+  /** Those that no longer carry their token. */
+  | { readonly outcome: "renewed"; readonly lost: readonly Guard[] }
   | { readonly outcome: "released"; readonly wasOurs: boolean };
 
 export interface ReadRequest {

@@ -1,16 +1,7 @@
 /** What an agent is asked to do, and how the world behaves while it does: shared by all processes of the torture. */
 
 /** One tool per class of the promise's table. */
-export type ToolName =
-  | "read"
-  | "keyed"
-  | "fenced"
-  | "timed"
-  | "ask"
-  | "fail"
-  | "once"
-  | "onceFail"
-  | "write";
+export type ToolName = "read" | "keyed" | "fenced" | "timed" | "ask" | "fail" | "once" | "onceFail" | "write";
 
 /** How the world treats the requests of one call. Requests are counted per item, whoever sends them. */
 export interface Behaviour {
@@ -51,16 +42,26 @@ export interface AgentConfig {
   readonly plant: string | null;
   /** Failpoints stop this process (SIGSTOP) instead of killing it. */
   readonly stops: boolean;
-  /** Speaks with the harness over standard input and output. */
+  /** Tells the harness what happens, and waits for it before every answer of the model if `gated`. */
   readonly talks: boolean;
+  readonly gated: boolean;
 }
 
 /** How an agent's process ends, for the harness. */
-export const EXIT = { done: 0, crashed: 1, waiting: 10, paused: 11, leaseLost: 20, held: 21, failed: 22 } as const;
+export const EXIT = {
+  done: 0,
+  crashed: 1,
+  waiting: 10,
+  paused: 11,
+  leaseLost: 20,
+  held: 21,
+  failed: 22,
+} as const;
 
 /** Nothing that was sent to the world can take effect later than this. */
-export const SETTLE_MS = 500;
-export const DELAY_MS = 200;
+export const SETTLE_MS = 2_500;
+/** Long enough that the next process asks before it has landed, and well within `SETTLE_MS`. */
+export const DELAY_MS = 1_200;
 
 export const SESSION = "s";
 export const PROMPT = { id: "p1", text: "Do what the script says." };
@@ -95,7 +96,12 @@ const MIXED: readonly Scenario[] = [
     parallel: 4,
     budget: { turns: 9 },
   },
-  { name: "one after another", turns: [[of("ask"), of("keyed"), of("fenced")]], parallel: 1, cadence: "call" },
+  {
+    name: "one after another",
+    turns: [[of("ask"), of("keyed"), of("fenced")]],
+    parallel: 1,
+    cadence: "call",
+  },
   {
     name: "said twice",
     turns: [[of("fenced"), of("fenced")], [of("keyed")], [of("keyed"), of("ask")]],

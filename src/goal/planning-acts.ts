@@ -141,7 +141,7 @@ export function draftTask(draft: Drafting, by: By, input: TaskInput): string {
   const data =
     input.kind === "review"
       ? { ...place, ...named, reviews: input.reviews?.map((each) => knownTask(state, each, id)) }
-      : { acceptance: [], ...place, ...named, kind: "build" };
+      : { kind: "build", acceptance: [], ...place, ...named };
   draft.add({ type: "task.added", data } as GoalDraft);
   refuseCircle(draft.state, id);
   return id;

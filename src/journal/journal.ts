@@ -6,7 +6,7 @@ import { checkStream } from "./check.ts";
 import { type PayloadCodec, Payloads } from "./codec.ts";
 import { DEFAULT_LEASE_MS, LeaseKeeper } from "./leases.ts";
 import { Log, type LogContext } from "./log.ts";
-import { type Loaded, loadStream } from "./reading.ts";
+import { type Loaded, loadStream, readRow } from "./reading.ts";
 import { type PruneOptions, type PruneReport, prune, type Removal, removeStream } from "./retention.ts";
 
 export interface JournalOptions {
@@ -54,9 +54,8 @@ export class Journal implements LogContext {
   }
 
   /** The row of a stream, without its events. */
-  async row(stream: string): Promise<StreamRow> {
-    const after = Number.MAX_SAFE_INTEGER - 1;
-    return (await this.store.read({ namespace: this.namespace, stream, after, limit: 1 })).stream;
+  row(stream: string): Promise<StreamRow> {
+    return readRow(this, stream);
   }
 
   /**

@@ -132,11 +132,12 @@ export class LeaseKeeper {
   }
 
   private heartbeat(): void {
+    // A lease that could not be confirmed for its whole length counts as lost, also while a renewal hangs.
+    const now = performance.now();
+    for (const lease of this.held) if (now - lease.confirmedAt > this.ttlMs) this.drop(lease);
     this.renewing ??= this.renew([...this.held])
       .catch((error: unknown) => {
-        // The next beat tries again; a lease that could not be confirmed for its whole length counts as lost.
-        const now = performance.now();
-        for (const lease of this.held) if (now - lease.confirmedAt > this.ttlMs) this.drop(lease);
+        // The next beat tries again.
         if (error instanceof HoldfastError && error.code === "STORE_CLOSED") this.stop();
       })
       .finally(() => {
@@ -153,9 +154,9 @@ export class LeaseKeeper {
       leases: leases.map((lease) => lease.guard),
       ttlMs: this.ttlMs,
     });
-    const lost = new Set(outcome.outcome === "renewed" ? outcome.lost : []);
+    const lost = outcome.outcome === "renewed" ? outcome.lost : [];
     for (const lease of leases) {
-      if (lost.has(lease.name)) this.drop(lease);
+      if (lost.some((each) => each.lease === lease.name && each.token === lease.token)) this.drop(lease);
       else lease.confirmedAt = before;
     }
   }

@@ -15,7 +15,7 @@
  * after another; logs of different streams commit together when the store coalesces them.
  */
 
-import { v7 as uuid } from "uuid";
+import { randomUUID } from "node:crypto";
 import {
   applyEvent,
   type Draft,
@@ -25,7 +25,7 @@ import {
   makeEvent,
   type StreamKind,
 } from "../model/index.ts";
-import type { AppendOutcome, Batch, Claim, Guard, Head, StreamRow, Write } from "../store.ts";
+import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
 import { foldName, foldNews, type Loaded, loadStream, type Reader } from "./reading.ts";
 
 const DECIDE_LIMIT = 1_000;
@@ -43,15 +43,13 @@ export interface Decision<Result> {
   readonly events: readonly Draft[];
   readonly result: Result;
   readonly guards?: readonly Guard[];
-  readonly claims?: readonly Claim[];
-  readonly releases?: readonly string[];
-  readonly artifacts?: readonly string[];
   /** Only for the first write of a stream. */
   readonly fork?: Write["fork"];
 }
 
 export type CommitOutcome<Result> =
-  | { readonly outcome: "ok"; readonly result: Result; readonly head: Head }
+  /** `appended` is false when there was nothing to write, and so nothing was asked of the store. */
+  | { readonly outcome: "ok"; readonly result: Result; readonly head: Head; readonly appended: boolean }
   | Extract<AppendOutcome, { outcome: "fenced" | "taken" | "missing" }>;
 
 export class Log<State> {
@@ -125,13 +123,14 @@ export class Log<State> {
     if (this.doubtful) await this.reread();
     for (let tries = 0; tries < DECIDE_LIMIT; tries++) {
       const decision = decide(this.current, this.at);
-      if (decision.events.length === 0) return { outcome: "ok", result: decision.result, head: this.at };
+      if (decision.events.length === 0)
+        return { outcome: "ok", result: decision.result, head: this.at, appended: false };
       const { batch, events, bytes } = this.prepare(decision);
       const outcome = await this.send(batch);
       if (outcome.outcome === "ok") {
         this.fold(events, bytes);
         await this.snapshotIfItPays(events.some((each) => this.kind.shrinking?.includes(each.type)));
-        return { outcome: "ok", result: decision.result, head: this.at };
+        return { outcome: "ok", result: decision.result, head: this.at, appended: true };
       }
       if (outcome.outcome !== "conflict") return outcome;
       if (decision.fork) throw cannotFork(this.stream, outcome.stream);
@@ -153,7 +152,7 @@ export class Log<State> {
     const place = { namespace: this.context.namespace, stream: this.stream, seq: expect.seq + 1 };
     const encoded = this.context.payloads.encodeEvents(drafted, place);
     const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1) ?? {};
-    const { guards, claims, releases, artifacts, fork } = decision;
+    const { guards, fork } = decision;
     const write: Write = {
       stream: this.stream,
       expect,
@@ -165,11 +164,8 @@ export class Log<State> {
       ...change,
       ...(fork && { fork }),
       ...(guards && { guards }),
-      ...(claims && { claims }),
-      ...(releases && { releases }),
-      ...(artifacts && { artifacts }),
     };
-    const batch = { id: uuid(), namespace: this.context.namespace, writes: [write] };
+    const batch = { id: randomUUID(), namespace: this.context.namespace, writes: [write] };
     return { batch, events: encoded.events, bytes: encoded.payload.length };
   }
 
@@ -196,7 +192,19 @@ export class Log<State> {
 
   /** What we were told is durable must still be there; a store that went back in time is not written to (I12). */
   private async afterConflict(head: Head, stream: string): Promise<void> {
-    if (stream === this.stream && head.generation === this.at.generation && head.seq < this.at.seq) {
+    if (stream === this.stream && head.generation === this.at.generation && head.seq === this.at.seq) {
+      throw new HoldfastError(
+        "STREAM_NOT_FOUND",
+        `${this.stream} was removed; only forks of it still use its past`,
+        {
+          hint: "Make a new one, or go on with one of its forks.",
+        },
+      );
+    }
+    const isOlder =
+      head.generation < this.at.generation ||
+      (head.generation === this.at.generation && head.seq < this.at.seq);
+    if (stream === this.stream && isOlder) {
       throw new HoldfastError(
         "STORE_REPLACED",
         `${this.stream} ends at ${head.seq} but ${this.at.seq} was acknowledged: the store is not the one it was`,
@@ -230,6 +238,10 @@ export class Log<State> {
    */
   private async snapshotIfItPays(shrunk: boolean): Promise<void> {
     if (this.replayedBytes < SNAPSHOT_MIN_BYTES || (!shrunk && this.replayedBytes < this.measureAt)) return;
+    if (this.replayedBytes <= 2 * (this.kind.leastLength?.(this.current) ?? 0)) {
+      this.measureAt = 2 * this.replayedBytes;
+      return;
+    }
     const text = JSON.stringify(this.kind.encode(this.current));
     this.measureAt = 2 * Math.max(this.replayedBytes, text.length);
     if (this.replayedBytes <= 2 * text.length) return;

@@ -5,7 +5,7 @@ import type { Decision, Log } from "./log.ts";
 
 /** What a guarded commit can come to, once a lost lease and a missing artifact have become errors. */
 export type OwnedOutcome<Result> =
-  | { readonly outcome: "ok"; readonly result: Result; readonly head: Head }
+  | { readonly outcome: "ok"; readonly result: Result; readonly head: Head; readonly appended: boolean }
   | Extract<AppendOutcome, { outcome: "taken" }>;
 
 /**
@@ -44,7 +44,7 @@ export class OwnedLog<State> {
         data: { artifact: outcome.artifact },
       });
     }
-    if (outcome.outcome === "ok") this.lease.confirmedAt = before;
+    if (outcome.outcome === "ok" && outcome.appended) this.lease.confirmedAt = before;
     return outcome;
   }
 

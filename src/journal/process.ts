@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Holder } from "../store.ts";
 
@@ -27,11 +27,17 @@ function bootId(): string | null {
   return null;
 }
 
-/** Field 22 of /proc/pid/stat; the second field may hold spaces and brackets, so count from its last bracket. */
+/**
+ * Field 22 of /proc/pid/stat; the second field may hold spaces and brackets, so count from its last bracket. A
+ * process that is dead but not yet reaped has none: where nobody reaps, as in many containers, it would stay.
+ */
 function startTime(pid: number): string | null {
   return readFact(() => {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+    const [state = "", ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    // While other threads of it still run, only its first thread is dead.
+    if ("ZX".includes(state) && readdirSync(`/proc/${pid}/task`).length <= 1) return "";
+    return fields[18] ?? "";
   });
 }
 

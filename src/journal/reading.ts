@@ -40,9 +40,11 @@ export async function loadStream<State>(
   upTo: number = Number.MAX_SAFE_INTEGER,
 ): Promise<Loaded<State>> {
   for (;;) {
+    // A snapshot does not say of which life it is. The same generation before and after reading it does.
+    const { generation } = (await readRow(reader, stream)).head;
     const snapshot = await readSnapshot(reader, kind, stream, upTo);
     const page = await readPage(reader, stream, snapshot?.seq ?? 0, upTo);
-    const generation = page.stream.head.generation;
+    if (page.stream.head.generation !== generation) continue;
     const fold = snapshot ?? (await foldPast(reader, kind, page.stream, upTo));
     if (await foldRest(reader, kind, stream, page, fold, upTo)) {
       const head = { generation, seq: fold.seq };
@@ -130,6 +132,14 @@ function foldWrite<State>(
 function readPage(reader: Reader, stream: string, after: number, upTo: number): Promise<ReadPage> {
   const range = upTo === Number.MAX_SAFE_INTEGER ? {} : { upTo };
   return reader.store.read({ namespace: reader.namespace, stream, after, ...range, limit: PAGE_WRITES });
+}
+
+/** The row of a stream, without its events. */
+export async function readRow(
+  { store, namespace }: Pick<Reader, "store" | "namespace">,
+  stream: string,
+): Promise<StreamRow> {
+  return (await store.read({ namespace, stream, after: Number.MAX_SAFE_INTEGER - 1, limit: 1 })).stream;
 }
 
 export function foldName<State>(kind: StreamKind<State>): string {

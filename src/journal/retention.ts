@@ -24,14 +24,33 @@ export async function removeStream(
       after: Number.MAX_SAFE_INTEGER - 1,
       limit: 1,
     });
-    if (row.state === "gone") return "gone";
-    if (row.facets.openCalls > 0) return "open";
-    if (!options.guards && (await isHeld(store, namespace, stream))) return "held";
+    const obstacle = await obstacleTo(store, namespace, row, options.guards !== undefined);
+    if (obstacle) return obstacle;
     if (options.erase) await eraseForks(store, namespace, stream);
     const outcome = await store.remove({ of: "stream", namespace, stream, expect: row.head, ...options });
     if (outcome.outcome === "removed" || outcome.outcome === "hidden") return outcome.outcome;
     if (outcome.outcome === "fenced") return "held";
   }
+}
+
+async function obstacleTo(
+  store: Store,
+  namespace: string,
+  row: StreamRow,
+  isOurs: boolean,
+): Promise<Exclude<Removal, "removed" | "hidden"> | null> {
+  if (row.state === "gone") return "gone";
+  if (row.facets.openCalls > 0) return "open";
+  return !isOurs && (await isHeld(store, namespace, row.stream)) ? "held" : null;
+}
+
+/** What `removeStream` would come to right now. */
+async function foresee(store: Store, namespace: string, row: StreamRow): Promise<Removal> {
+  const obstacle = await obstacleTo(store, namespace, row, false);
+  if (obstacle) return obstacle;
+  const parent = row.stream;
+  const forks = await store.list<"streams">({ of: "streams", namespace, parent, hidden: true, limit: 1 });
+  return forks.rows.length > 0 ? "hidden" : "removed";
 }
 
 async function eraseForks(store: Store, namespace: string, parent: string): Promise<void> {
@@ -96,7 +115,9 @@ export async function prune(store: Store, namespace: string, options: PruneOptio
   };
   for (const row of await matching(store, namespace, options)) {
     const id = streamId(row.stream);
-    const result = options.dryRun ? "removed" : await removeStream(store, namespace, row.stream);
+    const result = options.dryRun
+      ? await foresee(store, namespace, row)
+      : await removeStream(store, namespace, row.stream);
     if (result === "removed" || result === "hidden") report[result].push(id);
     else if (result !== "gone") report.spared.push({ id, why: result });
   }

@@ -24,7 +24,12 @@ export type Outcome =
       readonly late: Promise<Outcome> | null;
       /** Nothing to settle now: the tool says that its work goes on elsewhere. */
       readonly later?: true;
+      /** False when the attempt certainly never began. */
+      readonly started?: false;
     };
+
+/** Timers beyond this fire at once. */
+const TIMER_LIMIT_MS = 2 ** 31 - 1;
 
 export async function attempt(
   tool: Tool,
@@ -34,7 +39,8 @@ export async function attempt(
 ): Promise<Outcome> {
   const timeout = new AbortController();
   const signal = AbortSignal.any([stop, timeout.signal]);
-  const timer = tool.timeoutMs === undefined ? null : setTimeout(() => timeout.abort(), tool.timeoutMs);
+  const limitMs = Math.min(tool.timeoutMs ?? Number.POSITIVE_INFINITY, TIMER_LIMIT_MS);
+  const timer = tool.timeoutMs === undefined ? null : setTimeout(() => timeout.abort(), limitMs);
   const answer = execute(tool, args, { ...context, signal });
   try {
     return await Promise.race([answer, abandoned(tool, signal, answer)]);
@@ -55,17 +61,39 @@ async function execute(tool: Tool, args: unknown, context: ExecuteContext): Prom
   return { kind: "completed", ...(await readResult(tool, result)) };
 }
 
-/** The effect has happened: a result that we would not have chosen is noted, never turned into a failure. */
+/**
+ * The effect has happened: a result that we would not have chosen is noted, never turned into a failure, and as much
+ * of it as JSON can hold is kept.
+ */
 export async function readResult(tool: Tool, result: unknown): Promise<{ value: Json; note: string | null }> {
-  let note: string | null = null;
-  if (tool.output) {
-    const checked = await validate(tool.output, result);
-    if ("problem" in checked) note = `the result does not match the tool's output: ${checked.problem}`;
-  }
+  const note = await outputProblem(tool, result);
   try {
     return { value: result === undefined ? null : copyJson(result, `result of ${tool.name}`), note };
   } catch (error) {
-    return { value: String(result), note: (error as Error).message };
+    return { value: roughly(result), note: (error as Error).message };
+  }
+}
+
+async function outputProblem(tool: Tool, result: unknown): Promise<string | null> {
+  if (!tool.output) return null;
+  try {
+    const checked = await validate(tool.output, result);
+    return "problem" in checked ? `the result does not match the tool's output: ${checked.problem}` : null;
+  } catch (error) {
+    return `the tool's output schema threw: ${describeError(error).message}`;
+  }
+}
+
+/** Dates become ISO strings and bigints decimal ones, as most people expect of JSON. */
+function roughly(result: unknown): Json {
+  try {
+    const text = JSON.stringify(result, (_key, value: unknown) =>
+      typeof value === "bigint" ? String(value) : value,
+    );
+    return text === undefined ? null : (JSON.parse(text) as Json);
+  } catch {
+    // Cycles and the like: better a name than nothing.
+    return Object.prototype.toString.call(result);
   }
 }
 

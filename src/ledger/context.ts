@@ -1,5 +1,14 @@
 import type { Journal, OwnedLog } from "../journal/index.ts";
-import type { Amounts, Call, CallResult, Draft, Json, SessionState } from "../model/index.ts";
+import {
+  type Amounts,
+  type Call,
+  type CallResult,
+  type Draft,
+  HoldfastError,
+  type Json,
+  type SessionState,
+} from "../model/index.ts";
+import type { Attempts } from "./attempts.ts";
 import type { ChildSession, Tool } from "./tool.ts";
 
 /** What happens to calls, as it happens: for a progress display. Nothing may depend on having seen it. */
@@ -23,11 +32,13 @@ export interface LedgerContext {
   readonly journal: Journal;
   /** Id of the session. */
   readonly session: string;
+  /** The same, told apart from an earlier session with that id that was removed: part of the vendor's keys. */
+  readonly life: string;
   readonly tools: ReadonlyMap<string, Tool>;
   /** Aborts when the run is stopped, the session cancelled, or the lease lost. */
   readonly stop: AbortSignal;
-  /** Attempts that were given up but still run in this process, by call id. */
-  readonly running: Map<string, Promise<unknown>>;
+  /** What runs in this process for this session, whichever handle started it. */
+  readonly attempts: Attempts;
   /** How long to wait in place for something that will be known soon. */
   readonly patienceMs: number;
   /** Events that must become durable together with a call's outcome, such as what its sub-agent spent. */
@@ -40,15 +51,20 @@ export interface LedgerContext {
 export const RESULT_LIMIT_BYTES = 256 * 1024;
 
 /** Large results are stored as artifacts before anything refers to them. */
-export async function storeResult(
-  journal: Journal,
-  value: Json,
-): Promise<{ result: CallResult; artifacts: readonly string[] }> {
-  const text = JSON.stringify(value);
-  if (text.length <= RESULT_LIMIT_BYTES) return { result: { value }, artifacts: [] };
-  const bytes = new TextEncoder().encode(text);
-  const artifact = await journal.putArtifact(bytes);
-  return { result: { artifact, bytes: bytes.length }, artifacts: [artifact] };
+export async function storeResult(journal: Journal, value: Json): Promise<CallResult> {
+  const bytes = new TextEncoder().encode(JSON.stringify(value));
+  if (bytes.length <= RESULT_LIMIT_BYTES) return { value };
+  return { artifact: await journal.putArtifact(bytes), bytes: bytes.length };
+}
+
+/** Nothing is started for a session that somebody has cancelled, whoever holds it. */
+export function mustNotBeCancelled(id: string, state: SessionState): void {
+  if (state.status !== "cancelled") return;
+  const by = state.ended?.by ? ` by ${state.ended.by}` : "";
+  const why = state.ended?.why ? `: ${state.ended.why}` : "";
+  throw new HoldfastError("SESSION_ENDED", `session ${id} was cancelled${by}${why}`, {
+    hint: "Call session.reopen() if it should go on all the same.",
+  });
 }
 
 /** What a tool is told about the attempt that starts now. */

@@ -7,7 +7,7 @@
 
 import type { Journal } from "../journal/index.ts";
 import { type Call, type Draft, isOpen, sessionKind, streamId } from "../model/index.ts";
-import { callOf, type LedgerContext } from "./context.ts";
+import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
 import type { Closing } from "./recording.ts";
 import type { Ready } from "./wave.ts";
 
@@ -19,7 +19,7 @@ export async function settleElsewhere(
   by: { stream: string; seq: number },
   closing: Closing,
 ): Promise<Elsewhere> {
-  const first = await findCall(context.journal, by);
+  const first = await findCall(context.journal, by, ready.key.key);
   if (first && isOpen(first.status)) return "later";
   if (first?.status === "failed") return "retry";
   const { callId, messageId, tool, raw: args, key } = ready;
@@ -43,10 +43,10 @@ export async function settleElsewhere(
         type: "call.failed",
         data: { callId, attempt: 0, error: removed(session), by: "tool", messageId, tool: tool.name, args },
       };
-  const artifacts = first?.result && "artifact" in first.result ? [first.result.artifact] : [];
   await context.own.write((state) => {
+    mustNotBeCancelled(context.session, state);
     if (state.calls.has(callId)) return { events: [], result: undefined };
-    return { events: [draft, ...closing(state, callId)], result: undefined, artifacts };
+    return { events: [draft, ...closing(state, callId)], result: undefined };
   });
   const call = callOf(context.own.state, callId);
   if (call.repeats) context.on({ type: "call.repeated", callId, tool: tool.name, of: call.repeats.callId });
@@ -60,9 +60,16 @@ function removed(session: string): { message: string } {
 }
 
 /** The call that holds the claim, as it stands now in its own session; null when that session is gone. */
-async function findCall(journal: Journal, by: { stream: string; seq: number }): Promise<Call | null> {
+async function findCall(
+  journal: Journal,
+  by: { stream: string; seq: number },
+  key: string,
+): Promise<Call | null> {
   const loaded = await journal.load(sessionKind, streamId(by.stream));
   if (loaded.row.state === "gone") return null;
-  for (const call of loaded.state.calls.values()) if (call.seq === by.seq) return call;
+  for (const call of loaded.state.calls.values()) {
+    // A session of the same name that came later may have another call at that place.
+    if (call.seq === by.seq && call.key === key) return call;
+  }
   return null;
 }

@@ -9,8 +9,18 @@ const NEVER_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"]);
 const UNDECIDED_STATUS = new Set([408, 409]);
 
 export function isDefinite(error: unknown, tool: Tool): boolean {
-  if (tool.definite?.(error)) return true;
+  if (saysDefinite(tool, error)) return true;
   return chain(error).some((each) => isDefiniteFailure(each) || neverSent(each) || refused(each));
+}
+
+/** A `definite` that throws has said nothing. */
+function saysDefinite(tool: Tool, error: unknown): boolean {
+  try {
+    return tool.definite?.(error) === true;
+  } catch {
+    // The error was not of the shape it expected; the outcome stays unknown, which is the safe reading.
+    return false;
+  }
 }
 
 function isDefiniteFailure(error: object): boolean {

@@ -1,4 +1,5 @@
-export type { CallProgress, LedgerContext } from "./context.ts";
+export { attemptsOf } from "./attempts.ts";
+export { type CallProgress, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
 export { describeError } from "./failure.ts";
 export { type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
 export { type StandardSchema, validate } from "./standard-schema.ts";
@@ -18,4 +19,4 @@ export {
   type Verdict,
   type VerifyContext,
 } from "./tool.ts";
-export { sleep } from "./waiting.ts";
+export { sleep, within } from "./waiting.ts";

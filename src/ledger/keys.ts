@@ -16,26 +16,26 @@ const ALGORITHM = 1;
 export interface CallKey {
   readonly scope: DedupeScope;
   readonly key: string;
-  /** Claimed in the store: unique over all sessions of the namespace. */
-  readonly claimed: boolean;
 }
 
-export function callKey(namespace: string, tool: Tool, callId: string, raw: Json, args: unknown): CallKey {
+export function callKey(namespace: string, tool: Tool, callId: string, raw: Json, input: unknown): CallKey {
   const dedupe = tool.dedupe ?? "session";
   if (dedupe === "call" || wantsAgain(tool, raw)) {
-    return { scope: "call", key: hash([namespace, "call", tool.name, callId]), claimed: false };
+    return { scope: "call", key: hash([namespace, "call", tool.name, callId]) };
   }
   if (typeof dedupe === "object") {
-    const own = dedupe.key(args as never);
+    const own = dedupe.key(input as never);
     const key = hash([namespace, dedupe.scope, tool.name, "own", own]);
-    return { scope: dedupe.scope, key, claimed: dedupe.scope === "global" };
+    return { scope: dedupe.scope, key };
   }
-  const key = hash([namespace, dedupe, tool.name, "args", canonicalJson(raw, `args of ${tool.name}`)]);
-  return { scope: dedupe, key, claimed: dedupe === "global" };
+  const args = canonicalJson(withoutReason(tool, raw), `args of ${tool.name}`);
+  const key = hash([namespace, dedupe, tool.name, "args", args]);
+  return { scope: dedupe, key };
 }
 
-export function vendorKey(session: string, scope: DedupeScope, key: string, failures: number): string {
-  return `hf_${sha256(JSON.stringify([scope === "global" ? "" : session, key, failures])).slice(0, 32)}`;
+/** `life` is the session's id, told apart from a removed one of the same name. */
+export function vendorKey(life: string, scope: DedupeScope, key: string, failures: number): string {
+  return `hf_${sha256(JSON.stringify([scope === "global" ? "" : life, key, failures])).slice(0, 32)}`;
 }
 
 function hash(parts: readonly string[]): string {
@@ -47,4 +47,11 @@ export function wantsAgain(tool: Tool, raw: Json): boolean {
   if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return false;
   const why = (raw as { readonly againBecause?: Json }).againBecause;
   return typeof why === "string" && why.trim() !== "";
+}
+
+/** `againBecause` is for us; the tool's own schema and the key need not know it. */
+export function withoutReason(tool: Tool, raw: Json): Json {
+  if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return raw;
+  const { againBecause: _reason, ...args } = raw as { readonly [name: string]: Json };
+  return args;
 }

@@ -9,6 +9,7 @@ import {
   type Call,
   type Draft,
   isOpen,
+  type Json,
   type Message,
   openCallsOf,
   type SessionState,
@@ -16,7 +17,7 @@ import {
   toolCalls,
 } from "../model/index.ts";
 import { attempt } from "./attempt.ts";
-import { executeFacts, type LedgerContext, RESULT_LIMIT_BYTES } from "./context.ts";
+import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
 import { settleElsewhere } from "./elsewhere.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
@@ -46,10 +47,15 @@ export class Ledger {
     this.perCall = perCall;
   }
 
-  /** Settles what an earlier process, or an earlier run, left without an outcome. */
-  async settle(closing: Closing = () => []): Promise<{ settled: string[]; open: string[] }> {
+  /**
+   * Settles what an earlier process, or an earlier run, left without an outcome. Calls of a message that is about to
+   * be run are left to that.
+   */
+  async settle(except: Message | null = null): Promise<{ settled: string[]; open: string[] }> {
     failpoint("settle.begins");
-    const before = openCallsOf(this.context.own.state).map((call) => call.id);
+    const closing: Closing = () => [];
+    const unsettled = openCallsOf(this.context.own.state).filter((call) => call.messageId !== except?.id);
+    const before = unsettled.map((call) => call.id);
     await eachAtOnce(before, this.parallel, (id) => settleCall(this.context, id, closing));
     const open = new Set(this.context.own.state.openCalls);
     return { settled: before.filter((id) => !open.has(id)), open: [...open] };
@@ -74,34 +80,59 @@ export class Ledger {
     return { done: waiting.length === 0, waiting, later: [...later].filter((id) => waiting.includes(id)) };
   }
 
+  /** One call outside any message. Its arguments are durable with its intent, so it needs no other slot. */
+  async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">): Promise<void> {
+    const { context } = this;
+    const closing: Closing = (state) => this.perCall(state);
+    if (!context.own.state.calls.has(block.id)) {
+      const prepared = await prepareCall(context, block, null);
+      const [wave, refused] = "error" in prepared ? [[], [prepared]] : [[prepared], []];
+      const issued = await issueWave(context, wave, refused, () => []);
+      if (issued.taken) await settleElsewhere(context, issued.taken.ready, issued.taken.by, closing);
+      for (const ready of issued.started) await runIssued(context, ready, closing);
+    }
+    if (context.own.state.openCalls.has(block.id)) await settleCall(context, block.id, closing);
+  }
+
   /** Returns the calls that could not be issued because an open call stands in their way. */
   private async runWave(turn: Turn, wave: readonly Pending[], later: Set<string>): Promise<Pending[]> {
     const reads = wave.filter((each) => each.kind === "read");
+    const running = reads.map((each) => turn.read(each.ready));
+    try {
+      const { started, held } = await this.issue(turn, wave, later);
+      running.push(...started.map((ready) => this.runAndSettle(turn, ready, later)));
+      await allSettled(running);
+      return held;
+    } finally {
+      // Whatever went wrong with one, nobody else is left running unwatched.
+      await Promise.allSettled(running);
+    }
+  }
+
+  private async issue(turn: Turn, wave: readonly Pending[], later: Set<string>) {
     const refused = wave.filter((each) => each.kind === "refused").map((each) => each.refused);
     let effects = wave.filter((each) => each.kind === "effect").map((each) => each.ready);
-    const running = reads.map((each) => turn.read(each.ready));
     const held: Pending[] = [];
-    let first = true;
-    while (effects.length > 0 || (first && refused.length > 0)) {
-      const issued = await issueWave(this.context, effects, first ? refused : [], turn.closingWave);
-      if (issued.taken) {
-        const { ready, by } = issued.taken;
-        const elsewhere = await settleElsewhere(this.context, ready, by, turn.closing);
-        if (elsewhere === "retry") continue;
-        effects = effects.filter((each) => each !== ready);
-        if (elsewhere === "later") {
-          later.add(ready.callId);
-          held.push({ kind: "effect", ready });
-        }
+    const retried = new Set<string>();
+    while (effects.length > 0 || refused.length > 0) {
+      const issued = await issueWave(this.context, effects, refused, turn.closingWave);
+      if (!issued.taken) {
+        held.push(...issued.held.map((ready) => ({ kind: "effect", ready }) as const));
+        return { started: issued.started, held };
+      }
+      const { ready, by } = issued.taken;
+      const elsewhere = await settleElsewhere(this.context, ready, by, turn.closing);
+      if (elsewhere === "retry" && !retried.has(ready.callId)) {
+        retried.add(ready.callId);
         continue;
       }
-      first = false;
-      held.push(...issued.held.map((ready) => ({ kind: "effect", ready }) as const));
-      running.push(...issued.started.map((ready) => this.runAndSettle(turn, ready, later)));
-      break;
+      effects = effects.filter((each) => each !== ready);
+      if (elsewhere === "settled") continue;
+      later.add(ready.callId);
+      held.push({ kind: "effect", ready });
+      if (effects.length === 0 && refused.length === 0) break;
     }
-    await allSettled(running);
-    return held;
+    return { started: [], held };
   }
 
   private async runAndSettle(turn: Turn, ready: Ready, later: Set<string>): Promise<void> {
@@ -160,19 +191,22 @@ class Turn {
     const outcome = await attempt(tool, ready.args, facts, this.context.stop);
     this.context.stop.throwIfAborted();
     if (outcome.kind === "completed") {
-      const text = typeof outcome.value === "string" ? outcome.value : JSON.stringify(outcome.value);
-      this.answers.set(callId, { kind: "tool_result", callId, content: await this.shorten(text) });
+      this.answers.set(callId, { kind: "tool_result", callId, content: await this.content(outcome.value) });
     } else {
       const content = outcome.kind === "failed" ? outcome.error.message : outcome.why;
       this.answers.set(callId, { kind: "tool_result", callId, content, isError: true });
     }
   }
 
-  private async shorten(text: string): Promise<string> {
-    if (text.length <= RESULT_LIMIT_BYTES) return text;
-    const bytes = new TextEncoder().encode(text);
-    const hash = await this.context.journal.putArtifact(bytes);
-    return `[${bytes.length} bytes, stored as artifact ${hash}]`;
+  /** A large answer stands in the transcript as a file: the message refers to it, so it is kept. */
+  private async content(value: Json): Promise<string | Block[]> {
+    const result = await storeResult(this.context.journal, value);
+    if ("value" in result) return typeof value === "string" ? value : JSON.stringify(value);
+    const text = `[${result.bytes} bytes, stored as artifact ${result.artifact}]`;
+    return [
+      { kind: "text", text },
+      { kind: "file", artifact: result.artifact, mediaType: "application/json" },
+    ];
   }
 
   /** The results, once the call that is being settled now was the last one missing. */

@@ -1,102 +1,164 @@
 /**
  * Writing down what an attempt came to. With the lease: as its owner. Without it: only the attempt's own late
  * answer, which anyone may append because it can only add to what is known.
+ *
+ * What an outcome may say of its call:
+ *
+ *     completed   of any attempt: that one landed
+ *     failed      of the current attempt only, and only while no earlier one is in doubt; else it stays unknown
+ *     unknown     of the current attempt, once
  */
 
 import { failpoint } from "../failpoint.ts";
-import { type Call, type Draft, isHoldfastError, isOpen, type SessionState } from "../model/index.ts";
+import type { Decision } from "../journal/index.ts";
+import {
+  type Call,
+  type CallResult,
+  type Draft,
+  isHoldfastError,
+  isOpen,
+  type SessionState,
+} from "../model/index.ts";
 import type { Outcome } from "./attempt.ts";
 import { type LedgerContext, storeResult } from "./context.ts";
+import { sleep } from "./waiting.ts";
 
 /** Drafts that close the message once its last call is settled; they ride on that call's own commit. */
 export type Closing = (state: SessionState, settledNow: string) => readonly Draft[];
 
+/** One attempt, by the number it was started with: the fold's own may have moved on since. */
+export interface Attempt {
+  readonly id: string;
+  readonly attempt: number;
+  readonly tool: string;
+}
+
+const RECORD_TRIES = 6;
+const RECORD_PAUSE_MS = 25;
+
 /** Records the outcome; what somebody else recorded first stands. */
 export async function recordOutcome(
   context: LedgerContext,
-  call: { readonly id: string; readonly attempt: number; readonly tool: string },
+  run: Attempt,
   outcome: Outcome,
   closing: Closing,
 ): Promise<void> {
-  const stored = outcome.kind === "completed" ? await storeResult(context.journal, outcome.value) : null;
-  const decide = (by: "execute" | "late") => (state: SessionState) => {
-    const current = state.calls.get(call.id);
-    if (
-      !current ||
-      !isOpen(current.status) ||
-      (current.attempt !== call.attempt && outcome.kind !== "completed")
-    ) {
-      return { events: [], result: false };
-    }
-    const draft = outcomeDraft(current, outcome, stored?.result ?? null, by);
-    const settled = outcome.kind !== "unknown";
-    const riders = settled ? (context.riders.get(call.id) ?? []) : [];
-    const events =
-      settled && by === "execute" ? [draft, ...riders, ...closing(state, call.id)] : [draft, ...riders];
-    const releases =
-      outcome.kind === "failed" && current.scope === "global" ? { releases: [current.key] } : {};
-    return { events, result: true, ...releases, ...(stored && { artifacts: stored.artifacts }) };
-  };
+  const known = context.attempts.remember(run, outcome);
+  const result = outcome.kind === "completed" ? await storeResult(context.journal, outcome.value) : null;
+  const decide = (by: "execute" | "late") => (state: SessionState) =>
+    decideOutcome(context, state, run, outcome, result, by, closing);
   try {
-    const wrote = await context.own.write(decide("execute"));
+    const wrote = await stubbornly(context, () => context.own.write(decide("execute")));
+    known.forget();
     failpoint("call.recorded");
-    if (wrote) announce(context, call, outcome);
+    if (wrote) announce(context, run, outcome);
   } catch (error) {
-    if (isHoldfastError(error, "LEASE_LOST") && outcome.kind !== "unknown") {
-      await context.own.log.commit(decide("late"));
+    if (isHoldfastError(error, "LEASE_LOST")) {
+      known.forget();
+      if (outcome.kind !== "unknown") await context.own.log.commit(decide("late"));
     }
     throw error;
   }
 }
 
-/** Keeps an eye on an attempt that was given up: its answer, when it comes, is recorded without the lease. */
-export function watchLate(context: LedgerContext, call: Call, late: Promise<Outcome>): void {
-  const attempt = call.attempt;
-  const watching = late
-    .then(async (outcome) => {
-      if (outcome.kind === "unknown") return;
-      const stored = outcome.kind === "completed" ? await storeResult(context.journal, outcome.value) : null;
-      await context.own.log.commit((state) => {
-        const current = state.calls.get(call.id);
-        if (!current || !isOpen(current.status) || current.attempt !== attempt) {
-          return { events: [], result: undefined };
-        }
-        const draft = outcomeDraft(current, outcome, stored?.result ?? null, "late");
-        return { events: [draft], result: undefined, ...(stored && { artifacts: stored.artifacts }) };
-      });
-    })
-    .catch((error: unknown) => context.journal.warn(error))
-    .finally(() => {
-      if (context.running.get(call.id) === watching) context.running.delete(call.id);
-    });
-  context.running.set(call.id, watching);
-}
-
-function outcomeDraft(
-  call: Call,
-  outcome: Outcome,
-  result: Awaited<ReturnType<typeof storeResult>>["result"] | null,
-  by: "execute" | "late",
-): Draft {
-  const { id: callId, attempt } = call;
-  switch (outcome.kind) {
-    case "completed":
-      return {
-        type: "call.completed",
-        data: { callId, attempt, result, by, ...(outcome.note !== null && { why: outcome.note }) },
-      };
-    case "failed":
-      return {
-        type: "call.failed",
-        data: { callId, attempt, error: outcome.error, by: by === "late" ? by : "definite" },
-      };
-    case "unknown":
-      return { type: "call.lost", data: { callId, attempt, why: outcome.why } };
+/** The outcome is in our hands: a store that is busy or briefly failing is asked again before it is let go. */
+async function stubbornly<Result>(context: LedgerContext, write: () => Promise<Result>): Promise<Result> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!isHoldfastError(error) || !error.retryable || tries >= RECORD_TRIES) throw error;
+      await sleep(RECORD_PAUSE_MS * 2 ** tries, context.own.lease.lost);
+    }
   }
 }
 
-function announce(context: LedgerContext, call: { id: string; tool: string }, outcome: Outcome): void {
-  const { id: callId, tool } = call;
+/** Keeps an eye on an attempt that was given up: its answer, when it comes, is recorded without the lease. */
+export function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>): void {
+  const watching = late
+    .then(async (outcome) => {
+      if (outcome.kind === "unknown") return stillUnknown(context, run, outcome.why);
+      const result = outcome.kind === "completed" ? await storeResult(context.journal, outcome.value) : null;
+      await context.own.log.commit((state) =>
+        decideOutcome(context, state, run, outcome, result, "late", () => []),
+      );
+    })
+    .catch((error: unknown) => {
+      if (!isHoldfastError(error, "STORE_CLOSED")) context.journal.warn(error);
+    });
+  context.attempts.track(run.id, watching);
+}
+
+/** It ended without an answer only now: what must have settled counts from here. As the owner, or not at all. */
+async function stillUnknown(context: LedgerContext, run: Attempt, why: string): Promise<void> {
+  try {
+    await context.own.write((state) => {
+      const call = state.calls.get(run.id);
+      const same = call?.status === "unknown" && call.attempt === run.attempt;
+      const data = { callId: run.id, attempt: run.attempt, why };
+      return { events: same ? [{ type: "call.lost", data }] : [], result: undefined };
+    });
+  } catch (error) {
+    if (!isHoldfastError(error, "LEASE_LOST")) throw error;
+  }
+}
+
+function decideOutcome(
+  context: LedgerContext,
+  state: SessionState,
+  run: Attempt,
+  given: Outcome,
+  result: CallResult | null,
+  by: "execute" | "late",
+  closing: Closing,
+): Decision<boolean> {
+  const call = state.calls.get(run.id);
+  const nothing = { events: [], result: false };
+  if (!call || !isOpen(call.status)) return nothing;
+  const outcome = inDoubt(call, run, given);
+  if (outcome.kind !== "completed" && call.attempt !== run.attempt) return nothing;
+  if (outcome.kind === "unknown") {
+    return call.status === "issued" ? { events: [lost(run, outcome)], result: true } : nothing;
+  }
+  const draft =
+    outcome.kind === "completed" ? completed(call, outcome.note, result, by) : failed(run, outcome.error, by);
+  const riders = context.riders.get(run.id) ?? [];
+  const rest = by === "execute" ? closing(state, run.id) : [];
+  return { events: [...riders, draft, ...rest], result: true };
+}
+
+/** "This attempt did nothing" says nothing about an earlier one whose outcome is unknown. */
+function inDoubt(call: Call, run: Attempt, outcome: Outcome): Outcome {
+  if (outcome.kind !== "failed" || call.doubt === null || call.doubt === run.attempt) return outcome;
+  const why = `attempt ${run.attempt} failed (${outcome.error.message}), but attempt ${call.doubt} may have landed`;
+  return { kind: "unknown", why, late: null };
+}
+
+function completed(
+  call: Call,
+  note: string | null,
+  result: CallResult | null,
+  by: "execute" | "late",
+): Draft {
+  const { id: callId, attempt } = call;
+  return {
+    type: "call.completed",
+    data: { callId, attempt, result, by, ...(note !== null && { why: note }) },
+  };
+}
+
+function failed(run: Attempt, error: { message: string; name?: string }, by: "execute" | "late"): Draft {
+  const data = { callId: run.id, attempt: run.attempt, error, by: by === "late" ? "late" : "definite" };
+  return { type: "call.failed", data };
+}
+
+function lost(run: Attempt, outcome: Extract<Outcome, { kind: "unknown" }>): Draft {
+  const started = outcome.started === false ? { started: false } : {};
+  return { type: "call.lost", data: { callId: run.id, attempt: run.attempt, why: outcome.why, ...started } };
+}
+
+function announce(context: LedgerContext, run: Attempt, outcome: Outcome): void {
+  const { id: callId, tool } = run;
   if (outcome.kind === "completed") context.on({ type: "call.completed", callId, tool, by: "execute" });
   else if (outcome.kind === "failed")
     context.on({ type: "call.failed", callId, tool, error: outcome.error.message });

@@ -2,7 +2,8 @@
  * What becomes of a call whose outcome is unknown. Verify-before-retry:
  *
  *     tool gone from this program, input no longer accepted ──▶ a person
- *     a person granted another attempt ──▶ issued, attempt + 1
+ *     still running in this process ──▶ its own answer is awaited
+ *     certainly never begun, or a person granted another attempt ──▶ issued, attempt + 1
  *     verify: landed ──▶ completed        never ──▶ issued, attempt + 1
  *             notYet ──▶ asked again; after `settleMs`, if declared, attempt + 1; else a person
  *             unsure, or errors that do not stop ──▶ same-key retry if the tool allows it, else a person
@@ -15,26 +16,23 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import {
-  type Call,
-  type Draft,
-  isOpen,
-  type Json,
-  type SessionState,
-  type VerifyAnswer,
-} from "../model/index.ts";
-import { attempt, readResult } from "./attempt.ts";
-import { callOf, executeFacts, type LedgerContext, storeResult } from "./context.ts";
+import { type Call, type Draft, isOpen, type SessionState, type VerifyAnswer } from "../model/index.ts";
+import { type Outcome, readResult } from "./attempt.ts";
+import { callOf, executeFacts, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
 import { describeError } from "./failure.ts";
-import { type Closing, recordOutcome, watchLate } from "./recording.ts";
+import { withoutReason } from "./keys.ts";
+import { type Closing, recordOutcome } from "./recording.ts";
 import { validate } from "./standard-schema.ts";
-import { startAllowed } from "./starting.ts";
+import { startAndRecord } from "./starting.ts";
 import type { Tool, Verdict } from "./tool.ts";
 import { sleep, within } from "./waiting.ts";
 
 const ATTEMPTS_PER_RUN = 3;
 const VERIFY_ERRORS = 3;
 const BACK_OFF_MS = 100;
+const VERIFY_TIMEOUT_MS = 60_000;
+/** However eager a verify is to be asked again. */
+const ASK_AGAIN_MS = 100;
 /** How long `notYet` is believed of a tool that never said when its effects must have settled. */
 const UNDECLARED_SETTLE_MS = 60_000;
 
@@ -62,24 +60,41 @@ async function nextStep(
   closing: Closing,
   retries: number,
 ): Promise<Step> {
+  if (context.attempts.isRunning(call.id)) return awaitRunning(context, call);
+  const known = context.attempts.recall(call.id, call.attempt);
+  if (known) return recordKnown(context, call, known, closing);
   if (call.status === "issued") return lose(context, call, "the process that ran it is gone");
   const tool = context.tools.get(call.tool);
   if (!tool) return askPerson(context, call, `this program has no tool ${call.tool}`);
-  if (context.running.has(call.id)) return awaitRunning(context, call);
-  const input = await validate(tool.input, call.args);
+  const input = await validate(tool.input, withoutReason(tool, call.args));
   if ("problem" in input)
     return askPerson(context, call, `its input is no longer accepted: ${input.problem}`);
-  if (call.granted) return reissue(context, call, tool, input.value, [], closing);
-  if (tool.verify) return verify(context, call, tool, input.value, closing, retries);
-  return withoutVerify(
-    context,
-    call,
-    tool,
-    input.value,
-    closing,
-    retries,
-    call.why ?? "its outcome is unknown",
-  );
+  const step = { context, call, tool, args: input.value, closing, retries };
+  // Nothing that was started is in doubt: it never began, or a person says that it did not happen.
+  if (call.doubt === null) return reissue(step, []);
+  if (tool.verify) return verify(step);
+  return withoutVerify(step, call.why ?? "its outcome is unknown", []);
+}
+
+/** Everything that a step of settling one call looks at. */
+interface Settling {
+  readonly context: LedgerContext;
+  readonly call: Call;
+  readonly tool: Tool;
+  readonly args: unknown;
+  readonly closing: Closing;
+  /** Attempts that this settling has already made. */
+  readonly retries: number;
+}
+
+async function recordKnown(
+  context: LedgerContext,
+  call: Call,
+  known: Outcome,
+  closing: Closing,
+): Promise<Step> {
+  await recordOutcome(context, { id: call.id, attempt: call.attempt, tool: call.tool }, known, closing);
+  return "again";
 }
 
 async function lose(context: LedgerContext, call: Call, why: string): Promise<Step> {
@@ -94,114 +109,91 @@ async function askPerson(
   context: LedgerContext,
   call: Call,
   why: string,
-  before: Draft[] = [],
+  before: readonly Draft[] = [],
 ): Promise<Step> {
-  await change(context, call, () => [...before, { type: "call.waiting", data: { callId: call.id, why } }]);
+  const wrote = await change(context, call, () => [
+    ...before,
+    { type: "call.waiting", data: { callId: call.id, why } },
+  ]);
+  if (!wrote) return "again";
   context.on({ type: "call.waiting", callId: call.id, tool: call.tool, why });
   return "waiting";
 }
 
-/** The attempt that was given up still runs here: its own answer is the best verify there is. */
+/** It still runs in this process: its own answer is the best verify there is. */
 async function awaitRunning(context: LedgerContext, call: Call): Promise<Step> {
-  const answer = Promise.resolve(context.running.get(call.id)).then((): Step => "again");
-  return within(answer, context.patienceMs, context.stop, "later" as const);
+  const ended = context.attempts.ended(call.id).then((): Step => "again");
+  return within(ended, context.patienceMs, context.stop, "later" as const);
 }
 
-async function verify(
-  context: LedgerContext,
-  call: Call,
-  tool: Tool,
-  args: unknown,
-  closing: Closing,
-  retries: number,
-): Promise<Step> {
+async function verify(step: Settling): Promise<Step> {
+  const { context, call } = step;
   const dueInMs = (call.verify?.againAt ?? 0) - context.journal.now();
   if (dueInMs > context.patienceMs) return "later";
   if (dueInMs > 0) await sleep(dueInMs, context.stop);
   failpoint("verify.asked");
-  const verdict = await askTool(context, call, tool, args);
+  const verdict = await askTool(step);
   failpoint("verify.answered");
   context.on({ type: "call.verified", callId: call.id, tool: call.tool, answer: verdict.answer });
   switch (verdict.answer) {
     case "landed":
-      return complete(context, call, tool, verdict.result, closing);
+      return complete(step, verdict.result);
     case "never":
-      return retries < ATTEMPTS_PER_RUN
-        ? reissue(context, call, tool, args, [verified(call, "never")], closing)
-        : askPerson(context, call, `${retries} more attempts came to nothing`, [verified(call, "never")]);
+      return reissue(step, [verified(call, "never")]);
     case "notYet":
-      return afterNotYet(context, call, tool, args, closing, verdict.againInMs);
+      return afterNotYet(step, verdict.againInMs);
     case "unsure":
-      return withoutVerify(
-        context,
-        call,
-        tool,
-        args,
-        closing,
-        retries,
-        verdict.why,
-        verified(call, "unsure", verdict.why),
-      );
+      return withoutVerify(step, verdict.why, [verified(call, "unsure", { detail: verdict.why })]);
     case "error":
-      return afterError(context, call, tool, args, closing, retries, verdict.why);
+      return afterError(step, verdict.why);
   }
 }
 
 type Answer = Verdict<unknown> | { readonly answer: "error"; readonly why: string };
 
-async function askTool(context: LedgerContext, call: Call, tool: Tool, args: unknown): Promise<Answer> {
-  const timeout = tool.timeoutMs ?? 60_000;
+const ANSWERS: readonly string[] = ["landed", "never", "notYet", "unsure"];
+
+async function askTool({ context, call, tool, args }: Settling): Promise<Answer> {
+  const timeout = tool.timeoutMs ?? VERIFY_TIMEOUT_MS;
+  const silence = new AbortController();
   try {
-    const asked = tool.verify?.(args as never, {
-      key: call.vendorKey,
-      callId: call.id,
-      session: context.session,
-      token: context.own.lease.token,
-      attempt: call.attempt,
-      issuedAt: call.issuedAt,
-      signal: AbortSignal.any([context.stop, AbortSignal.timeout(timeout)]),
-    });
-    const silence = { answer: "error", why: `verify gave no answer within ${timeout} ms` } as const;
-    return (await within(Promise.resolve(asked), timeout, context.stop, silence)) as Answer;
+    const { child: _child, ...facts } = executeFacts(context, call, call.attempt);
+    const signal = AbortSignal.any([context.stop, silence.signal]);
+    const asked = tool.verify?.(args as never, { ...facts, issuedAt: call.issuedAt, signal });
+    const none = { answer: "error", why: `verify gave no answer within ${timeout} ms` } as const;
+    const answer = (await within(Promise.resolve(asked), timeout, context.stop, none)) as Answer | undefined;
+    if (answer?.answer === "error" || ANSWERS.includes(String(answer?.answer))) return answer as Answer;
+    return { answer: "error", why: "verify returned none of landed, never, notYet, unsure" };
   } catch (error) {
     context.stop.throwIfAborted();
     return { answer: "error", why: describeError(error).message };
+  } finally {
+    silence.abort();
   }
 }
 
-async function complete(
-  context: LedgerContext,
-  call: Call,
-  tool: Tool,
-  result: unknown,
-  closing: Closing,
-): Promise<Step> {
-  const read = await readResult(tool, result);
-  const stored = await storeResult(context.journal, read.value as Json);
-  const data = { callId: call.id, attempt: call.attempt, result: stored.result, by: "verify" };
-  const drafts = (state: SessionState): Draft[] => [
+async function complete({ context, call, tool, closing }: Settling, found: unknown): Promise<Step> {
+  const read = await readResult(tool, found);
+  const result = await storeResult(context.journal, read.value);
+  const note = read.note === null ? {} : { why: read.note };
+  const data = { callId: call.id, attempt: call.attempt, result, by: "verify", ...note };
+  const wrote = await change(context, call, (state) => [
     verified(call, "landed"),
-    { type: "call.completed", data: { ...data, ...(read.note !== null && { why: read.note }) } },
+    { type: "call.completed", data },
     ...closing(state, call.id),
-  ];
-  await change(context, call, drafts, stored.artifacts);
+  ]);
   failpoint("call.settled");
-  context.on({ type: "call.completed", callId: call.id, tool: call.tool, by: "verify" });
+  if (wrote) context.on({ type: "call.completed", callId: call.id, tool: call.tool, by: "verify" });
   return "again";
 }
 
-async function afterNotYet(
-  context: LedgerContext,
-  call: Call,
-  tool: Tool,
-  args: unknown,
-  closing: Closing,
-  againInMs: number,
-): Promise<Step> {
+async function afterNotYet(step: Settling, asked: number): Promise<Step> {
+  const { context, call, tool } = step;
+  const againInMs = Number.isFinite(asked) ? Math.max(ASK_AGAIN_MS, asked) : ASK_AGAIN_MS;
   const now = context.journal.now();
   const since = call.lostAt ?? now;
   if (tool.settleMs !== undefined && now >= since + tool.settleMs) {
-    return reissue(context, call, tool, args, [verified(call, "notYet", "settled")], closing);
+    return reissue(step, [verified(call, "notYet", { settled: true })]);
   }
   if (tool.settleMs === undefined && now >= since + Math.max(UNDECLARED_SETTLE_MS, againInMs)) {
     const why = "no trace of it yet, and the tool has not said when it must have settled";
@@ -209,63 +201,33 @@ async function afterNotYet(
   }
   const settledAt = tool.settleMs === undefined ? Number.POSITIVE_INFINITY : since + tool.settleMs;
   const againAt = Math.min(now + againInMs, settledAt);
-  await change(context, call, () => [verified(call, "notYet", undefined, againAt)]);
+  await change(context, call, () => [verified(call, "notYet", { againAt })]);
   return "again";
 }
 
-async function afterError(
-  context: LedgerContext,
-  call: Call,
-  tool: Tool,
-  args: unknown,
-  closing: Closing,
-  retries: number,
-  why: string,
-): Promise<Step> {
-  const count = (call.verify?.answer === "error" ? call.verify.count : 0) + 1;
-  if (count >= VERIFY_ERRORS) {
-    return withoutVerify(
-      context,
-      call,
-      tool,
-      args,
-      closing,
-      retries,
-      `verify failed: ${why}`,
-      verified(call, "error", why),
-    );
-  }
-  const againAt = context.journal.now() + BACK_OFF_MS * 4 ** count;
-  await change(context, call, () => [verified(call, "error", why, againAt)]);
+async function afterError(step: Settling, why: string): Promise<Step> {
+  const { context, call } = step;
+  const errors = (call.verify?.errors ?? 0) + 1;
+  const learnt = (againAt?: number) =>
+    verified(call, "error", { detail: why, ...(againAt !== undefined && { againAt }) });
+  if (errors >= VERIFY_ERRORS) return withoutVerify(step, `verify failed: ${why}`, [learnt()]);
+  const againAt = context.journal.now() + BACK_OFF_MS * 4 ** errors;
+  await change(context, call, () => [learnt(againAt)]);
   return "again";
 }
 
 /** Nobody can tell from here whether it happened. */
-async function withoutVerify(
-  context: LedgerContext,
-  call: Call,
-  tool: Tool,
-  args: unknown,
-  closing: Closing,
-  retries: number,
-  why: string,
-  learnt?: Draft,
-): Promise<Step> {
-  const before = learnt ? [learnt] : [];
-  if (mayRepeat(tool, call, context.journal.now())) {
-    if (retries >= ATTEMPTS_PER_RUN)
-      return askPerson(context, call, `${retries} more attempts: ${why}`, before);
-    if (retries > 0) await sleep(BACK_OFF_MS * 4 ** (retries - 1), context.stop);
-    return reissue(context, call, tool, args, before, closing);
-  }
-  if (tool.interrupted !== "fail") return askPerson(context, call, why, before);
+async function withoutVerify(step: Settling, why: string, learnt: readonly Draft[]): Promise<Step> {
+  const { context, call, tool, closing } = step;
+  if (mayRepeat(tool, call, context.journal.now())) return reissue(step, learnt);
+  if (tool.interrupted !== "fail") return askPerson(context, call, why, learnt);
   const error = { message: `interrupted, and nobody knows whether it took effect: ${why}` };
-  await change(context, call, (state) => [
-    ...before,
+  const wrote = await change(context, call, (state) => [
+    ...learnt,
     { type: "call.failed", data: { callId: call.id, attempt: call.attempt, error, by: "interrupted" } },
     ...closing(state, call.id),
   ]);
-  context.on({ type: "call.failed", callId: call.id, tool: call.tool, error: error.message });
+  if (wrote) context.on({ type: "call.failed", callId: call.id, tool: call.tool, error: error.message });
   return "again";
 }
 
@@ -275,64 +237,56 @@ function mayRepeat(tool: Tool, call: Call, now: number): boolean {
   return tool.idempotent === true || now < call.firstIssuedAt + tool.idempotent.forMs;
 }
 
-async function reissue(
-  context: LedgerContext,
-  call: Call,
-  tool: Tool,
-  args: unknown,
-  before: readonly Draft[],
-  closing: Closing,
-): Promise<Step> {
-  const next = call.attempt + 1;
-  const wrote = await change(context, call, () => [
-    ...before,
-    issueAgain(call, next, context.own.lease.token),
-  ]);
+/** One more attempt under the same key. After a few of them in a row a person is asked instead. */
+async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> {
+  const { context, call, tool, args, closing, retries } = step;
+  if (retries >= ATTEMPTS_PER_RUN) {
+    return askPerson(
+      context,
+      call,
+      `${retries} more attempts came to nothing: ${call.why ?? "no answer"}`,
+      learnt,
+    );
+  }
+  if (retries > 0) await sleep(BACK_OFF_MS * 4 ** (retries - 1), context.stop);
+  const run = { id: call.id, attempt: call.attempt + 1, tool: call.tool };
+  const wrote = await change(context, call, (state) => {
+    mustNotBeCancelled(context.session, state);
+    return [...learnt, issueAgain(call, run.attempt, context.own.lease.token)];
+  });
   if (!wrote) return "again";
   failpoint("wave.issued");
-  await startAllowed(context);
-  context.on({ type: "call.issued", callId: call.id, tool: call.tool, attempt: next });
-  const outcome = await attempt(tool, args, executeFacts(context, call, next), context.stop);
-  failpoint("call.executed");
-  if (outcome.kind === "unknown" && outcome.late)
-    watchLate(context, callOf(context.own.state, call.id), outcome.late);
-  await recordOutcome(context, { id: call.id, attempt: next, tool: call.tool }, outcome, closing);
+  context.on({ type: "call.issued", callId: call.id, tool: call.tool, attempt: run.attempt });
+  const outcome = await startAndRecord(context, run, call.vendorKey, tool, args, closing);
   return outcome.kind === "unknown" && outcome.later ? "later" : "again";
 }
 
 function issueAgain(call: Call, attempt: number, token: number): Draft {
-  const { id: callId, messageId, tool, effect, scope, args, key, vendorKey } = call;
+  const { id: callId, messageId, tool, effect, scope, args, key, vendorKey, failures } = call;
   return {
     type: "call.issued",
-    data: { callId, messageId, tool, effect, scope, args, key, vendorKey, attempt, token },
+    data: { callId, messageId, tool, effect, scope, args, key, vendorKey, failures, attempt, token },
   };
 }
 
-function verified(call: Call, answer: VerifyAnswer, detail?: string, againAt?: number): Draft {
-  const { id: callId, attempt } = call;
-  return {
-    type: "call.verified",
-    data: {
-      callId,
-      attempt,
-      answer,
-      ...(detail !== undefined && { detail }),
-      ...(againAt !== undefined && { againAt }),
-    },
-  };
+function verified(
+  call: Call,
+  answer: VerifyAnswer,
+  more: { detail?: string; againAt?: number; settled?: true } = {},
+): Draft {
+  return { type: "call.verified", data: { callId: call.id, attempt: call.attempt, answer, ...more } };
 }
 
 /** Commits only while the call is still as it was when we decided; a person or a late answer may have been faster. */
 function change(
   context: LedgerContext,
   seen: Call,
-  drafts: (state: SessionState) => Draft[],
-  artifacts: readonly string[] = [],
+  drafts: (state: SessionState) => readonly Draft[],
 ): Promise<boolean> {
   const { status, attempt: number, granted } = seen;
   return context.own.write((state) => {
     const call = callOf(state, seen.id);
     const same = call.status === status && call.attempt === number && call.granted === granted;
-    return same ? { events: drafts(state), result: true, artifacts } : { events: [], result: false };
+    return same ? { events: drafts(state), result: true } : { events: [], result: false };
   });
 }

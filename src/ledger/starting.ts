@@ -1,12 +1,57 @@
+/**
+ * From a durable intent to a recorded outcome. The attempt is registered for as long as it runs, so that nobody else
+ * in this process takes it for lost.
+ */
+
 import { failpoint } from "../failpoint.ts";
 import { leaseLost } from "../journal/index.ts";
-import type { LedgerContext } from "./context.ts";
+import { attempt, type Outcome } from "./attempt.ts";
+import { executeFacts, type LedgerContext } from "./context.ts";
+import { type Attempt, type Closing, recordOutcome, watchLate } from "./recording.ts";
+import type { Tool } from "./tool.ts";
+
+export async function startAndRecord(
+  context: LedgerContext,
+  run: Attempt,
+  vendorKey: string,
+  tool: Tool,
+  args: unknown,
+  closing: Closing,
+): Promise<Outcome> {
+  const work = start(context, run, vendorKey, tool, args, closing);
+  context.attempts.track(run.id, work);
+  const outcome = await work;
+  if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);
+  return outcome;
+}
+
+async function start(
+  context: LedgerContext,
+  run: Attempt,
+  vendorKey: string,
+  tool: Tool,
+  args: unknown,
+  closing: Closing,
+): Promise<Outcome> {
+  try {
+    await startAllowed(context);
+  } catch (error) {
+    const never: Outcome = { kind: "unknown", why: "stopped before it began", late: null, started: false };
+    if (!context.own.lease.lost.aborted) await recordOutcome(context, run, never, closing);
+    throw error;
+  }
+  const facts = executeFacts(context, { id: run.id, vendorKey }, run.attempt);
+  const outcome = await attempt(tool, args, facts, context.stop);
+  failpoint("call.executed");
+  await recordOutcome(context, run, outcome, closing);
+  return outcome;
+}
 
 /**
  * The last look before an effect. The intent is durable under our lease; if a quarter of the lease has passed since
  * the store last confirmed it (the process was stopped, the machine slept), it is asked again first.
  */
-export async function startAllowed(context: LedgerContext): Promise<void> {
+async function startAllowed(context: LedgerContext): Promise<void> {
   const { lease } = context.own;
   const { leases } = context.journal;
   if (performance.now() - lease.confirmedAt > leases.ttlMs / 4) await leases.confirm(lease);

@@ -1,4 +1,4 @@
-import type { Amounts, Effect, Json } from "../model/index.ts";
+import { type Amounts, type Effect, HoldfastError, type Json } from "../model/index.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 
 /** What a tool's `execute` is told beside its arguments. */
@@ -104,13 +104,23 @@ export interface ToolSpec<Args, Result> {
   readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<Result>> | Verdict<Result>;
 }
 
-/** Any tool, whatever its types: what the ledger works with. */
-export type Tool = ToolSpec<never, unknown>;
+/** Any tool, whatever its types: what the ledger works with. Every `ToolSpec` is one. */
+export interface Tool<Result = unknown> extends Omit<ToolSpec<never, Result>, "input" | "output"> {
+  readonly input: StandardSchema<unknown, unknown>;
+  readonly output?: StandardSchema<unknown, Result>;
+}
 
 /**
  * Declares a tool. Say what it does to the world and, if you can, how to find out whether it did it: that decides
  * what a crash in the middle of it comes to.
  */
 export function tool<Args, Result>(spec: ToolSpec<Args, Result>): ToolSpec<Args, Result> {
+  const { dedupe, effect, name } = spec;
+  const scope = typeof dedupe === "object" ? dedupe.scope : dedupe;
+  if (effect === "write" && scope === "global") {
+    throw new HoldfastError("INPUT_INVALID", `tool ${name}: a write cannot be once ever over all sessions`, {
+      hint: 'A write sets a state and may have to be set again. Use effect "mutate", or dedupe "session".',
+    });
+  }
   return spec;
 }

@@ -18,18 +18,19 @@ import {
   type Call,
   copyArgs,
   type Draft,
+  failureMark,
   isHoldfastError,
   isOpen,
   type Json,
   type SessionState,
   type ToolCallBlock,
 } from "../model/index.ts";
-import { attempt, type Outcome } from "./attempt.ts";
-import { callOf, executeFacts, type LedgerContext } from "./context.ts";
-import { type CallKey, callKey, vendorKey } from "./keys.ts";
-import { type Closing, recordOutcome, watchLate } from "./recording.ts";
+import type { Outcome } from "./attempt.ts";
+import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
+import { type CallKey, callKey, vendorKey, withoutReason } from "./keys.ts";
+import type { Closing } from "./recording.ts";
 import { validate } from "./standard-schema.ts";
-import { startAllowed } from "./starting.ts";
+import { startAndRecord } from "./starting.ts";
 import type { Tool } from "./tool.ts";
 
 /** A call that can be started: its tool is here and its input is accepted. */
@@ -40,6 +41,8 @@ export interface Ready {
   readonly raw: Json;
   readonly args: unknown;
   readonly key: CallKey;
+  /** Definite failures of a global key, in whichever session. */
+  readonly failures: number;
 }
 
 /** A call that cannot be started, and what its model is told. */
@@ -72,19 +75,24 @@ export async function prepareCall(
     const input = await validate(tool.input, withoutReason(tool, raw));
     if ("problem" in input) return refuse("input", `Invalid input for ${tool.name}: ${input.problem}`, raw);
     const key = callKey(context.journal.namespace, tool, block.id, raw, input.value);
-    return { ...base, tool, raw, args: input.value, key };
+    const failures = key.scope === "global" ? await failuresOf(context, key.key) : 0;
+    return { ...base, tool, raw, args: input.value, key, failures };
   } catch (error) {
     if (isHoldfastError(error, "ARGS_NOT_JSON")) return refuse("input", error.message, null);
     throw error;
   }
 }
 
-/** `againBecause` is for us; the tool's own schema need not know it. */
-function withoutReason(tool: Tool, raw: Json): Json {
-  if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return raw;
-  const { againBecause: _reason, ...args } = raw as { readonly [name: string]: Json };
-  return args;
+/** Every definite failure of a global key has left a mark; see `failureMark`. */
+async function failuresOf(context: LedgerContext, key: string): Promise<number> {
+  for (let first = 1; ; first += MARKS_AT_ONCE) {
+    const keys = Array.from({ length: MARKS_AT_ONCE }, (_, index) => failureMark(key, first + index));
+    const { rows } = await context.journal.list<"keys">({ of: "keys", keys });
+    if (rows.length < MARKS_AT_ONCE) return first - 1 + rows.length;
+  }
 }
+
+const MARKS_AT_ONCE = 8;
 
 export interface Issued {
   /** Started now. */
@@ -105,7 +113,7 @@ export async function issueWave(
   failpoint("wave.planned");
   const outcome = await context.own.commit((state) => decideWave(context, state, wave, refused, closing));
   if (outcome.outcome === "taken") {
-    const ready = wave.find((each) => each.key.claimed && each.key.key === outcome.key);
+    const ready = wave.find((each) => each.key.scope === "global" && each.key.key === outcome.key);
     if (!ready) throw new Error(`key ${outcome.key} was refused but never claimed`);
     return { started: [], held: [], taken: { ready, by: outcome.by } };
   }
@@ -130,33 +138,36 @@ function decideWave(
   refused: readonly Refused[],
   closing: (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[],
 ) {
+  mustNotBeCancelled(context.session, state);
   const events: Draft[] = [];
-  const claims: { key: string; event: number }[] = [];
   const started: Ready[] = [];
   const repeated: Ready[] = [];
   const held: Ready[] = [];
   const keys = new Set<string>();
+  const settled = new Set<string>();
   let latest = state.latestEffect;
-  for (const each of refused) if (!state.calls.has(each.callId)) events.push(refusal(each));
+  const end = (callId: string, draft: Draft): void => {
+    settled.add(callId);
+    events.push(draft);
+  };
+  for (const each of refused) if (!state.calls.has(each.callId)) end(each.callId, refusal(each));
   for (const each of wave) {
     if (state.calls.has(each.callId)) continue;
     const holder = state.calls.get(state.keys.get(each.key.key) ?? "");
-    if (state.effects === "refused") events.push(refusal(refuseEffect(each, state)));
-    else if (keys.has(each.key.key) || (holder && isOpen(holder.status))) held.push(each);
+    if (keys.has(each.key.key) || (holder && isOpen(holder.status))) held.push(each);
     else if (holder && replays(each.tool, holder, latest)) {
       repeated.push(each);
-      events.push(repetition(context.session, each, holder));
-    } else {
-      if (each.key.claimed && !holder) claims.push({ key: each.key.key, event: events.length });
+      end(each.callId, repetition(context.session, each, holder));
+    } else if (state.effects === "refused") end(each.callId, refusal(refuseEffect(each, state)));
+    else {
       keys.add(each.key.key);
       latest = each.callId;
       started.push(each);
       events.push(issue(context, state, each));
     }
   }
-  const settled = new Set([...refused, ...repeated].map((each) => each.callId));
   if (started.length === 0 && held.length === 0) events.push(...closing(state, settled));
-  return { events, claims, result: { started, repeated, held } };
+  return { events, result: { started, repeated, held } };
 }
 
 /**
@@ -170,7 +181,7 @@ function replays(tool: Tool, holder: Call, latestEffect: string | null): boolean
 
 function issue(context: LedgerContext, state: SessionState, ready: Ready): Draft {
   const { callId, messageId, raw: args, key } = ready;
-  const failures = state.failures.get(key.key) ?? 0;
+  const failures = Math.max(state.failures.get(key.key) ?? 0, ready.failures);
   return {
     type: "call.issued",
     data: {
@@ -181,7 +192,8 @@ function issue(context: LedgerContext, state: SessionState, ready: Ready): Draft
       scope: key.scope,
       args,
       key: key.key,
-      vendorKey: vendorKey(context.session, key.scope, key.key, failures),
+      vendorKey: vendorKey(context.life, key.scope, key.key, failures),
+      failures,
       attempt: 1,
       token: context.own.lease.token,
     },
@@ -220,13 +232,7 @@ function refuseEffect(ready: Ready, state: SessionState): Refused {
 }
 
 /** Runs one issued call and records what it came to. */
-export async function runIssued(context: LedgerContext, ready: Ready, closing: Closing): Promise<Outcome> {
-  const call = callOf(context.own.state, ready.callId);
-  await startAllowed(context);
-  const { id, attempt: number, tool } = call;
-  const outcome = await attempt(ready.tool, ready.args, executeFacts(context, call, number), context.stop);
-  failpoint("call.executed");
-  if (outcome.kind === "unknown" && outcome.late) watchLate(context, call, outcome.late);
-  await recordOutcome(context, { id, attempt: number, tool }, outcome, closing);
-  return outcome;
+export function runIssued(context: LedgerContext, ready: Ready, closing: Closing): Promise<Outcome> {
+  const { id, attempt, vendorKey: key, tool } = callOf(context.own.state, ready.callId);
+  return startAndRecord(context, { id, attempt, tool }, key, ready.tool, ready.args, closing);
 }

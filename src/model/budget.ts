@@ -92,6 +92,23 @@ export function changeBudget(budget: Budget, change: BudgetChange): Budget {
   }
 }
 
+/** What is set aside for the sub-agent that works for a call. */
+export function childReservation(callId: string): string {
+  return `child:${callId}`;
+}
+
+/** Unlike a model call's, a sub-agent's reservation survives a crash: its session remembers what it spent. */
+export function isChildReservation(id: string): boolean {
+  return id.startsWith("child:");
+}
+
+/** A call that ends without a word on what its sub-agent spent is counted as if all of it was. */
+export function releaseChild(budget: Budget, callId: string): Budget {
+  const id = childReservation(callId);
+  const spent = budget.reserved[id];
+  return spent ? changeBudget(budget, { act: "settle", id, spent }) : budget;
+}
+
 /** `{"usd":{"spent":1.5,"limit":20}}`: the facet behind the budgets view. */
 export function budgetFacet(budget: Budget): string | null {
   const spent = committed(budget);

@@ -82,6 +82,7 @@ export interface Call {
   /** Decides what counts as the same call; `vendorKey` is the one that the tool hands on. */
   readonly key: string;
   readonly vendorKey: string;
+  readonly failures: number;
   status: CallStatus;
   attempt: number;
   /** Of the current attempt, and of the first. */
@@ -98,16 +99,21 @@ export interface Call {
   /** Why it is unknown, or what the person who answered said. */
   why: string | null;
   by: string | null;
-  /** The last answer of the tool's verify, and how many there were for this attempt. */
+  /** The last answer of the tool's verify, and how many errors in a row led to it. */
   verify: {
-    answer: VerifyAnswer;
-    detail: string | null;
-    at: number;
-    againAt: number | null;
-    count: number;
+    readonly answer: VerifyAnswer;
+    readonly detail: string | null;
+    readonly at: number;
+    readonly againAt: number | null;
+    readonly errors: number;
   } | null;
   /** Since when the outcome is unknown. */
   lostAt: number | null;
+  /**
+   * The earliest attempt that may have had its effect without our knowing. While there is one, no later attempt can
+   * fail the call: "this one did nothing" says nothing about that one. Null: nothing that was started is in doubt.
+   */
+  doubt: number | null;
   /** A person allowed one more attempt. */
   granted: boolean;
   repeats: { readonly session: string; readonly callId: string } | null;
@@ -130,6 +136,8 @@ export const issuedSchema = z.strictObject({
   args: z.json(),
   key: text,
   vendorKey: text,
+  /** Definite failures of this key before: the vendor's key changes with them. */
+  failures: z.int().nonnegative(),
   attempt: z.int().positive(),
   token: z.int().nonnegative(),
 });
@@ -159,7 +167,13 @@ export const failedSchema = z.strictObject({
 });
 export type FailedData = z.infer<typeof failedSchema>;
 
-export const lostSchema = z.strictObject({ callId: callIdSchema, attempt: z.int().positive(), why: text });
+/** `started: false` when it is certain that the attempt never began. */
+export const lostSchema = z.strictObject({
+  callId: callIdSchema,
+  attempt: z.int().positive(),
+  why: text,
+  started: z.literal(false).optional(),
+});
 export type LostData = z.infer<typeof lostSchema>;
 
 export const verifiedSchema = z.strictObject({
@@ -168,6 +182,8 @@ export const verifiedSchema = z.strictObject({
   answer: z.enum(["landed", "never", "notYet", "unsure", "error"]),
   detail: text.optional(),
   againAt: z.number().optional(),
+  /** Nothing that was sent can still arrive: the tool's own time for that is over. */
+  settled: z.literal(true).optional(),
 });
 export type VerifiedData = z.infer<typeof verifiedSchema>;
 

@@ -30,6 +30,7 @@ export const ERROR_CODES = {
   SESSION_HELD: { retryable: true },
   SESSION_ENDED: { retryable: false },
   SESSION_CLOSED: { retryable: false },
+  MESSAGE_UNFINISHED: { retryable: false },
   SESSION_HAS_OPEN_CALLS: { retryable: false },
   BUDGET_EXCEEDED: { retryable: false },
   LEASE_LOST: { retryable: false },

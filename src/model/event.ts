@@ -71,9 +71,15 @@ export type DraftOf<Table> = {
     : never;
 }[keyof Table & string];
 
+/** What a write carries beside its events. It follows from them, so that no caller can forget any of it. */
 export interface FacetChange {
   readonly facets?: StreamFacets;
   readonly items?: readonly Item[];
+  /** Keys that the event at that index claims for good, and keys that are free again. */
+  readonly claims?: readonly { readonly key: string; readonly event: number }[];
+  readonly releases?: readonly string[];
+  /** Hashes of the artifacts that the events refer to. */
+  readonly artifacts?: readonly string[];
 }
 
 export interface StreamKind<State, Table extends EventTable<State> = EventTable<State>> {
@@ -85,9 +91,14 @@ export interface StreamKind<State, Table extends EventTable<State> = EventTable<
   /** The state as JSON and back, for snapshots. */
   encode(state: State): Json;
   decode(json: Json): State;
+  /** A lower bound of the length of the encoded state as text, found much faster than by encoding it. */
+  leastLength?(state: State): number;
   /** Events after which the state may be much smaller than its history, so that a snapshot pays at once. */
   readonly shrinking?: readonly string[];
-  /** What lists and views should show once `events`, the first of them at `firstSeq`, are appended to `state`. */
+  /**
+   * What lists and views should show once `events`, the first of them at `firstSeq`, are appended to `state`; which
+   * keys they claim and which artifacts they need. Throws for events that the fold would refuse.
+   */
   facets?(state: State, events: readonly Event[], firstSeq: number): FacetChange;
 }
 
@@ -101,9 +112,34 @@ export function event<State, Data>(
   return upcasts ? { version, schema, apply, upcasts } : { version, schema, apply };
 }
 
+/** A draft whose data is a frozen copy that `schema` has accepted: checking is most of what an event costs. */
+class CheckedDraft<Type extends string, Data> implements Draft<Type, Data> {
+  readonly type: Type;
+  readonly data: Data;
+  readonly schema: EventSchema<unknown>;
+
+  constructor(type: Type, data: Data, schema: EventSchema<unknown>) {
+    this.type = type;
+    this.data = data;
+    this.schema = schema;
+  }
+}
+
+/** For parts of the model that have copied and checked the data themselves; `makeEvent` does not do it again. */
+export function checkedDraft<Type extends string, Data>(
+  type: Type,
+  data: Data,
+  schema: EventSchema<unknown>,
+): Draft<Type, Data> {
+  return new CheckedDraft(type, data, schema);
+}
+
 /** A draft becomes an event: copied, frozen, checked against its schema. A bad one is refused, with the path. */
 export function makeEvent<State>(kind: StreamKind<State>, draft: Draft, at: number): Event {
   const spec = specOf(kind, draft.type);
+  if (draft instanceof CheckedDraft && draft.schema === spec.schema) {
+    return { type: draft.type, v: spec.version, at, data: draft.data };
+  }
   const data = copyJson(draft.data, `event ${draft.type}`);
   const parsed = spec.schema.safeParse(data);
   if (!parsed.success) {

@@ -10,6 +10,7 @@ export * from "./facets.ts";
 export * from "./goal/index.ts";
 export * from "./json.ts";
 export * from "./message.ts";
+export * from "./message-shape.ts";
 export * from "./names.ts";
 export * from "./plan.ts";
 export * from "./session-diff.ts";

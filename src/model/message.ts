@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { HoldfastError } from "./errors.ts";
 import { copyJson, formatPath, type Json } from "./json.ts";
+import { isPlainMessage } from "./message-shape.ts";
 import { show } from "./names.ts";
 
 /**
@@ -111,9 +112,10 @@ export const messageSchema = z.strictObject({
 /** A frozen copy of a valid message. An unknown kind of block says so, and which ones there are. */
 export function checkMessage(value: unknown): Message {
   const copied = copyJson(value, "message");
+  if (isPlainMessage(copied)) return copied as unknown as Message;
   const parsed = messageSchema.safeParse(copied);
   if (parsed.success) return copied as unknown as Message;
-  const issue = parsed.error.issues[0];
+  const issue = parsed.error.issues[0] && innermost(parsed.error.issues[0]);
   const path = issue?.path ?? [];
   if (path.at(-1) === "kind") {
     const kind = path.reduce<unknown>((at, key) => (at as never)?.[key], copied);
@@ -132,6 +134,15 @@ export function checkMessage(value: unknown): Message {
   });
 }
 
+/** Of the ways in which a value could have been right, the one that got furthest says what is wrong. */
+function innermost(issue: z.core.$ZodIssue): { readonly path: PropertyKey[]; readonly message: string } {
+  if (issue.code !== "invalid_union") return issue;
+  const tried = issue.errors.flatMap(([first]) => (first ? [innermost(first)] : []));
+  const furthest = tried.sort((left, right) => right.path.length - left.path.length)[0];
+  if (!furthest || furthest.path.length === 0) return issue;
+  return { path: [...issue.path, ...furthest.path], message: furthest.message };
+}
+
 /** The calls an assistant message asks for, in order. */
 export function toolCalls(message: Message): readonly ToolCallBlock[] {
   return message.blocks.filter((block) => block.kind === "tool_call");
@@ -142,15 +153,22 @@ export function messageText(message: Message): string {
   return message.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
 }
 
-/** Hashes of the artifacts that a message's file blocks refer to, also inside tool results. */
-export function messageArtifacts(message: Message): string[] {
-  const found: string[] = [];
-  const visit = (blocks: readonly Block[]): void => {
-    for (const block of blocks) {
-      if (block.kind === "file") found.push(block.artifact);
-      else if (block.kind === "tool_result" && typeof block.content !== "string") visit(block.content);
-    }
-  };
-  visit(message.blocks);
-  return found;
+/** A lower bound of the length of a message as JSON: its texts, which are nearly all of it. */
+export function leastLength({ blocks }: Message): number {
+  let length = 0;
+  for (const block of blocks) {
+    if (block.kind === "text" || block.kind === "reasoning") length += block.text.length;
+    else if (block.kind === "tool_result") length += block.content.length;
+  }
+  return length;
+}
+
+/** Hashes of the artifacts that file blocks refer to, also inside tool results. */
+export function messageArtifacts(blocks: readonly Block[]): string[] {
+  return blocks.flatMap((block) => {
+    if (block.kind === "file") return [block.artifact];
+    return block.kind === "tool_result" && typeof block.content !== "string"
+      ? messageArtifacts(block.content)
+      : [];
+  });
 }

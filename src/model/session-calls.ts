@@ -1,5 +1,6 @@
 /** How the events of calls change a session. Every step goes through the table of transitions in `call.ts`. */
 
+import { releaseChild } from "./budget.ts";
 import {
   CALL_TRANSITIONS,
   type Call,
@@ -12,6 +13,7 @@ import {
   isOpen,
   type LostData,
   type RepeatedData,
+  type SettledBy,
   type VerifiedData,
   type WaitingData,
 } from "./call.ts";
@@ -40,7 +42,7 @@ export function completeCall(state: SessionState, data: CompletedData, place: Pl
   const call = known(state, data.callId);
   move(state, call, "complete");
   call.result = data.result;
-  settle(call, data, place);
+  settle(state, call, data, place);
 }
 
 export function failCall(state: SessionState, data: FailedData, place: Place): void {
@@ -49,9 +51,16 @@ export function failCall(state: SessionState, data: FailedData, place: Place): v
   if (earlier) move(state, earlier, "fail");
   else add(state, call, "fail");
   call.error = data.error as CallError;
-  settle(call, data, place);
+  settle(state, call, data, place);
   if (state.keys.get(call.key) === call.id) state.keys.delete(call.key);
-  if (earlier) state.failures.set(call.key, (state.failures.get(call.key) ?? 0) + 1);
+  if (earlier && countsAsFailure(data.by)) {
+    state.failures.set(call.key, Math.max(state.failures.get(call.key) ?? 0, call.failures) + 1);
+  }
+}
+
+/** Only a refusal that the vendor may remember changes the vendor's key; an unknown outcome must not. */
+export function countsAsFailure(by: SettledBy): boolean {
+  return by !== "interrupted" && by !== "fork";
 }
 
 export function loseCall(state: SessionState, data: LostData, place: Place): void {
@@ -59,6 +68,7 @@ export function loseCall(state: SessionState, data: LostData, place: Place): voi
   move(state, call, "lose");
   call.why = data.why;
   call.lostAt = place.at;
+  if (data.started !== false) call.doubt ??= data.attempt;
 }
 
 export function verifyCall(state: SessionState, data: VerifiedData, place: Place): void {
@@ -69,8 +79,9 @@ export function verifyCall(state: SessionState, data: VerifiedData, place: Place
     detail: data.detail ?? null,
     at: place.at,
     againAt: data.againAt ?? null,
-    count: (call.verify?.count ?? 0) + 1,
+    errors: data.answer === "error" ? (call.verify?.errors ?? 0) + 1 : 0,
   };
+  if (data.answer === "never" || data.settled) call.doubt = null;
 }
 
 export function waitCall(state: SessionState, data: WaitingData): void {
@@ -83,6 +94,7 @@ export function grantCall(state: SessionState, data: GrantedData): void {
   const call = known(state, data.callId);
   move(state, call, "grant");
   call.granted = true;
+  call.doubt = null;
   call.by = data.person;
   call.why = data.why;
 }
@@ -93,6 +105,7 @@ export function repeatCall(state: SessionState, data: RepeatedData, place: Place
     ...data,
     scope: "session" as const,
     vendorKey: first?.vendorKey ?? "",
+    failures: 0,
     attempt: 1,
     token: 0,
   };
@@ -113,6 +126,7 @@ function newCall(data: IssuedData, place: Place): Call {
     args: data.args as Call["args"],
     key: data.key,
     vendorKey: data.vendorKey,
+    failures: data.failures,
     status: "issued",
     attempt: data.attempt,
     issuedAt: place.at,
@@ -127,6 +141,7 @@ function newCall(data: IssuedData, place: Place): Call {
     by: null,
     verify: null,
     lostAt: null,
+    doubt: null,
     granted: false,
     repeats: null,
   };
@@ -143,12 +158,14 @@ function refusedCall(data: FailedData): IssuedData {
     args: data.args ?? null,
     key: "",
     vendorKey: "",
+    failures: 0,
     attempt: Math.max(1, data.attempt),
     token: 0,
   };
 }
 
-function settle(call: Call, data: CompletedData | FailedData, place: Place): void {
+function settle(state: SessionState, call: Call, data: CompletedData | FailedData, place: Place): void {
+  state.budget = releaseChild(state.budget, call.id);
   call.settledBy = data.by;
   call.settledAt = place.at;
   call.by = data.person ?? null;

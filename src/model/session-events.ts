@@ -13,8 +13,16 @@ import {
   verifiedSchema,
   waitingSchema,
 } from "./call.ts";
-import { type EventSpec, event, type Place } from "./event.ts";
-import { type Block, type JsonObject, messageSchema, type ToolResultBlock, toolCalls } from "./message.ts";
+import { checkedDraft, type Draft, type EventSpec, event, type Place } from "./event.ts";
+import {
+  type Block,
+  checkMessage,
+  type JsonObject,
+  type Message,
+  messageSchema,
+  type ToolResultBlock,
+  toolCalls,
+} from "./message.ts";
 import { planSchema } from "./plan.ts";
 import {
   completeCall,
@@ -26,7 +34,7 @@ import {
   verifyCall,
   waitCall,
 } from "./session-calls.ts";
-import { indexMessages, openCallsOf, SESSION_STATUSES, type SessionState } from "./session-state.ts";
+import { openCallsOf, SESSION_STATUSES, type SessionState } from "./session-state.ts";
 import { applySegments, segmentSchema } from "./transcript.ts";
 
 const text = z.string();
@@ -58,6 +66,19 @@ const results = z.strictObject({
     z.union([z.strictObject({ call: text }), z.looseObject({ kind: z.literal("tool_result") })]),
   ),
 });
+
+const messageAppended = z.strictObject({ message: messageSchema });
+
+/** The event that appends a message, copied and checked once for both. */
+export function draftMessage(value: unknown): Draft<"message", { readonly message: Message }> {
+  return checkedDraft("message", Object.freeze({ message: checkMessage(value) }), messageAppended);
+}
+
+const checkpointMade = z.strictObject({ version: z.int().positive(), label: text.nullable() });
+
+export function draftCheckpoint(version: number, label: string | null): Draft<"checkpoint"> {
+  return checkedDraft("checkpoint", Object.freeze({ version, label }), checkpointMade);
+}
 
 /** Wraps every handler: whatever happens to a session, it was touched then. */
 function on<Data>(
@@ -95,25 +116,25 @@ export const sessionEvents = {
     z.strictObject({ owner: text, token: z.int(), host: text, pid: z.int(), from: text.nullable() }),
     () => undefined,
   ),
-  message: on(1, z.strictObject({ message: messageSchema }), (state, { message }) => {
-    state.messages.push(message);
-    state.messageIds.add(message.id);
-    for (const call of toolCalls(message)) state.callSlots.add(call.id);
+  message: on(1, messageAppended, (state, { message }) => {
+    addMessage(state, message);
     state.prompts = state.prompts.filter((prompt) => prompt.id !== message.id);
   }),
   results: on(1, results, (state, { id, createdAt, blocks }) => {
     const resolved = blocks.map((block) =>
       "call" in block ? resultBlock(state, block.call as string) : block,
     );
-    state.messages.push({ id, role: "tool", createdAt, blocks: resolved as unknown as Block[] });
-    state.messageIds.add(id);
+    addMessage(state, { id, role: "tool", createdAt, blocks: resolved as unknown as Block[] });
   }),
   "transcript.replaced": on(
     1,
     z.strictObject({ segments: z.array(segmentSchema), why: text.optional() }),
     (state, { segments }) => {
       state.messages = applySegments(state.messages, segments);
-      Object.assign(state, indexMessages(state.messages));
+      for (const message of segments.flatMap((segment) => ("add" in segment ? segment.add : [])))
+        index(state, message);
+      const left = new Set(state.messages.map((message) => message.id));
+      for (const id of state.unfinished) if (!left.has(id)) state.unfinished.delete(id);
     },
   ),
   "plan.set": on(1, z.strictObject({ plan: planSchema.nullable() }), (state, { plan }) => {
@@ -135,20 +156,16 @@ export const sessionEvents = {
   "budget.spent": on(1, z.strictObject({ amounts: amountsSchema }), (state, { amounts }) => {
     state.budget = changeBudget(state.budget, { act: "spend", amounts });
   }),
-  checkpoint: on(
-    1,
-    z.strictObject({ version: z.int().positive(), label: text.nullable() }),
-    (state, { version, label }, { seq, at }) => {
-      state.version = version;
-      state.checkpoints.set(version, { version, seq, at, label });
-    },
-  ),
+  checkpoint: on(1, checkpointMade, (state, { version, label }, { seq, at }) => {
+    state.version = version;
+    state.checkpoints.set(version, { version, seq, at, label });
+  }),
   "checkpoint.deleted": on(1, z.strictObject({ version: z.int().positive() }), (state, { version }) => {
     state.checkpoints.delete(version);
   }),
   "prompt.queued": on(
     1,
-    z.strictObject({ id: text.min(1), blocks: z.array(z.looseObject({ kind: text })), by: text }),
+    z.strictObject({ id: text.min(1).max(256), blocks: z.array(z.looseObject({ kind: text })), by: text }),
     (state, { id, blocks, by }, { at }) => {
       state.prompts.push({ id, blocks: blocks as unknown as Block[], by, at });
     },
@@ -162,6 +179,31 @@ export const sessionEvents = {
   "call.granted": on(1, grantedSchema, grantCall),
   "call.repeated": on(1, repeatedSchema, repeatCall),
 } as const;
+
+function addMessage(state: SessionState, message: Message): void {
+  state.messages.push(message);
+  index(state, message);
+}
+
+/** Ids are remembered for good; a message with calls is unfinished until a message has all their results. */
+function index(state: SessionState, message: Message): void {
+  state.messageIds.add(message.id);
+  const calls = toolCalls(message);
+  for (const call of calls) state.callSlots.add(call.id);
+  if (message.role === "assistant" && calls.length > 0) state.unfinished.add(message.id);
+  if (message.role === "tool") finish(state, message);
+}
+
+/** Results may come in one message or in several. */
+function finish(state: SessionState, results: Message): void {
+  for (const id of state.unfinished) {
+    const asked = state.messages.findLastIndex((message) => message.id === id);
+    const answers = [...state.messages.slice(asked + 1), results].flatMap((message) => message.blocks);
+    const answered = new Set(answers.map((block) => (block.kind === "tool_result" ? block.callId : "")));
+    const calls = toolCalls(state.messages[asked] ?? results);
+    if (calls.every((call) => answered.has(call.id))) state.unfinished.delete(id);
+  }
+}
 
 function describe(state: SessionState, data: Described): void {
   if (data.title !== undefined) state.title = data.title;

@@ -1,8 +1,9 @@
-import { type Budget, type BudgetChange, budgetFacet, changeBudget } from "./budget.ts";
+import { type Budget, type BudgetChange, budgetFacet, changeBudget, releaseChild } from "./budget.ts";
 import { CALL_TRANSITIONS, type CallAct, type CallStatus, isOpen } from "./call.ts";
 import type { DraftOf, Event, FacetChange, Place, StreamKind } from "./event.ts";
 import type { Item, StreamFacets } from "./facets.ts";
-import { illegalCall } from "./session-calls.ts";
+import { type Block, leastLength, messageArtifacts } from "./message.ts";
+import { countsAsFailure, illegalCall } from "./session-calls.ts";
 import { type SessionEvents, sessionEvents } from "./session-events.ts";
 import { decodeSession, emptySession, encodeSession, type SessionState } from "./session-state.ts";
 
@@ -16,6 +17,7 @@ export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   initial: emptySession,
   encode: encodeSession,
   decode: decodeSession,
+  leastLength: ({ messages }) => messages.reduce((sum, message) => sum + leastLength(message), 0),
   shrinking: ["transcript.replaced"],
   facets: sessionFacets,
 };
@@ -27,7 +29,7 @@ export const sessionKind: StreamKind<SessionState, SessionEvents> = {
 function sessionFacets(state: SessionState, events: readonly Event[], firstSeq: number): FacetChange {
   const outlook = new Outlook(state);
   events.forEach((each, index) => {
-    outlook.see(each as Event & SessionDraft, { seq: firstSeq + index, at: each.at });
+    outlook.see(each as Event & SessionDraft, { seq: firstSeq + index, at: each.at }, index);
   });
   return outlook.change();
 }
@@ -54,6 +56,9 @@ class Outlook {
   private readonly state: SessionState;
   private readonly items = new Map<string, Item>();
   private readonly statuses = new Map<string, CallStatus>();
+  private readonly claims: { key: string; event: number }[] = [];
+  private readonly releases: string[] = [];
+  private readonly artifacts: string[] = [];
   private facets: Facets = {};
   private budget: Budget;
   private open: number;
@@ -67,11 +72,12 @@ class Outlook {
     this.ttlMs = state.ttlMs;
   }
 
-  see(draft: SessionDraft, place: Place): void {
+  see(draft: SessionDraft, place: Place, index: number): void {
     this.lastAt = place.at;
+    this.artifacts.push(...artifactsOf(draft));
     const change = budgetChange(draft);
     if (change) this.budget = changeBudget(this.budget, change);
-    if (draft.type in CALL_ACTS) this.seeCall(draft as CallDraft, place);
+    if (draft.type in CALL_ACTS) this.seeCall(draft as CallDraft, place, index);
     if (draft.type.startsWith("session.")) this.seeIdentity(draft);
     if (draft.type === "checkpoint") this.seeCheckpoint(draft.data, place);
     if (draft.type === "checkpoint.deleted") {
@@ -83,7 +89,8 @@ class Outlook {
     if (this.budget !== this.state.budget) this.facets.budget = budgetFacet(this.budget);
     if (this.open !== this.state.openCalls.size) this.facets.openCalls = this.open;
     if (this.ttlMs !== null) this.facets.expiresAt = this.lastAt + this.ttlMs;
-    return { facets: this.facets, items: [...this.items.values()] };
+    const { facets, claims, releases, artifacts } = this;
+    return { facets, items: [...this.items.values()], claims, releases, artifacts };
   }
 
   private seeIdentity(draft: SessionDraft): void {
@@ -122,13 +129,15 @@ class Outlook {
     this.item("checkpoint", String(data.version), { seq, status: "kept", at, doneAt: at, ...name });
   }
 
-  private seeCall(draft: CallDraft, { seq, at }: Place): void {
+  private seeCall(draft: CallDraft, { seq, at }: Place, index: number): void {
     const id = draft.data.callId;
     const before = this.statuses.get(id) ?? this.state.calls.get(id)?.status ?? "none";
     const transitions: Partial<Record<CallAct, CallStatus>> = CALL_TRANSITIONS[before];
     const status = transitions[CALL_ACTS[draft.type]];
     if (!status) throw illegalCall(id, before, CALL_ACTS[draft.type]);
     this.statuses.set(id, status);
+    if (!isOpen(status)) this.budget = releaseChild(this.budget, id);
+    this.seeKeys(draft, before, index);
     this.open += Number(isOpen(status)) - Number(before !== "none" && isOpen(before));
     this.item("call", id, {
       status,
@@ -137,9 +146,47 @@ class Outlook {
     });
   }
 
+  /**
+   * A global key is claimed by the first issue and free again after a failure. Definite failures leave marks of
+   * their own, so that every session hands the vendor a key that it has not refused yet.
+   */
+  private seeKeys(draft: CallDraft, before: CallStatus | "none", event: number): void {
+    if (draft.type === "call.issued" && before === "none" && draft.data.scope === "global") {
+      this.claims.push({ key: draft.data.key, event });
+    }
+    const call = this.state.calls.get(draft.data.callId);
+    if (draft.type !== "call.failed" || call?.scope !== "global") return;
+    this.releases.push(call.key);
+    if (countsAsFailure(draft.data.by))
+      this.claims.push({ key: failureMark(call.key, call.failures + 1), event });
+  }
+
   private item(kind: string, id: string, fields: Omit<Item, "kind" | "id">): void {
     const name = `${kind} ${id}`;
     this.items.set(name, { ...this.items.get(name), ...fields, kind, id });
+  }
+}
+
+/** The key that stands for the n-th definite failure of a global key. */
+export function failureMark(key: string, failures: number): string {
+  return `${key}~${failures}`;
+}
+
+function artifactsOf(draft: SessionDraft): string[] {
+  switch (draft.type) {
+    case "message":
+      return messageArtifacts(draft.data.message.blocks);
+    case "results":
+      return messageArtifacts(draft.data.blocks.filter((block) => "kind" in block) as unknown as Block[]);
+    case "transcript.replaced":
+      return draft.data.segments.flatMap((segment) =>
+        "add" in segment ? segment.add.flatMap((message) => messageArtifacts(message.blocks)) : [],
+      );
+    case "call.completed":
+    case "call.repeated":
+      return draft.data.result && "artifact" in draft.data.result ? [draft.data.result.artifact] : [];
+    default:
+      return [];
   }
 }
 

@@ -1,7 +1,7 @@
 import { type Budget, NO_BUDGET } from "./budget.ts";
 import { type Call, isOpen } from "./call.ts";
 import type { Json } from "./json.ts";
-import { type Block, type JsonObject, type Message, toolCalls } from "./message.ts";
+import type { Block, JsonObject, Message } from "./message.ts";
 import type { Plan } from "./plan.ts";
 
 export const SESSION_STATUSES = ["active", "completed", "failed", "cancelled"] as const;
@@ -46,10 +46,12 @@ export interface SessionState {
   /** A fork starts no effects before somebody has said `live`. */
   effects: "live" | "refused";
   messages: Message[];
-  /** Of `messages`: the same id is appended once. */
+  /** Ids of all messages there ever were: the same id is appended once, also after a compaction. */
   messageIds: Set<string>;
-  /** Ids of all calls that messages ask for, issued or not. */
+  /** Ids of all calls that messages ever asked for, issued or not: an id means one call, for good. */
   callSlots: Set<string>;
+  /** Ids of assistant messages whose calls do not all have results yet, oldest first. */
+  unfinished: Set<string>;
   plan: Plan | null;
   budget: Budget;
   /** The last version number given; numbers are not reused. */
@@ -84,6 +86,7 @@ export function emptySession(): SessionState {
     messages: [],
     messageIds: new Set(),
     callSlots: new Set(),
+    unfinished: new Set(),
     plan: null,
     budget: NO_BUDGET,
     version: 0,
@@ -99,9 +102,11 @@ export function emptySession(): SessionState {
 
 /** Maps become lists of entries, so that a snapshot is plain JSON and no key can collide with a prototype. */
 export function encodeSession(state: SessionState): Json {
-  const { messageIds: _ids, callSlots: _slots, ...rest } = state;
   return {
-    ...rest,
+    ...state,
+    messageIds: [...state.messageIds],
+    callSlots: [...state.callSlots],
+    unfinished: [...state.unfinished],
     checkpoints: [...state.checkpoints.values()],
     calls: [...state.calls.values()],
     openCalls: [...state.openCalls],
@@ -113,8 +118,11 @@ export function encodeSession(state: SessionState): Json {
 export function decodeSession(json: Json): SessionState {
   const stored = json as unknown as Omit<
     SessionState,
-    "messageIds" | "callSlots" | "checkpoints" | "calls" | "openCalls" | "keys" | "failures"
+    "messageIds" | "callSlots" | "unfinished" | "checkpoints" | "calls" | "openCalls" | "keys" | "failures"
   > & {
+    messageIds: string[];
+    callSlots: string[];
+    unfinished: string[];
     checkpoints: Checkpoint[];
     calls: Call[];
     openCalls: string[];
@@ -123,20 +131,15 @@ export function decodeSession(json: Json): SessionState {
   };
   return {
     ...stored,
-    ...indexMessages(stored.messages),
+    messageIds: new Set(stored.messageIds),
+    callSlots: new Set(stored.callSlots),
+    unfinished: new Set(stored.unfinished),
     checkpoints: new Map(stored.checkpoints.map((checkpoint) => [checkpoint.version, checkpoint])),
     calls: new Map(stored.calls.map((call) => [call.id, call])),
     openCalls: new Set(stored.openCalls),
     keys: new Map(stored.keys),
     failures: new Map(stored.failures),
   };
-}
-
-/** What can be said of the transcript as a whole; rebuilt rather than stored. */
-export function indexMessages(messages: readonly Message[]): Pick<SessionState, "messageIds" | "callSlots"> {
-  const messageIds = new Set(messages.map((message) => message.id));
-  const callSlots = new Set(messages.flatMap((message) => toolCalls(message).map((call) => call.id)));
-  return { messageIds, callSlots };
 }
 
 /** Calls without an outcome, oldest first. */

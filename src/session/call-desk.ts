@@ -1,13 +1,14 @@
 /** Calls from outside: the queue of those that wait for a person, and that person's answers. */
 
 import type { Journal } from "../journal/index.ts";
+import { storeResult } from "../ledger/index.ts";
 import {
   type Call,
+  type CallResult,
   copyJson,
   type Draft,
   HoldfastError,
   isOpen,
-  type Json,
   type SessionState,
   sessionKind,
   streamId,
@@ -64,11 +65,11 @@ export class CallDesk {
     const { session, callId } = typeof call === "string" ? await this.find(call) : call;
     const log = await this.journal.open(sessionKind, session);
     if (!log.exists) throw noSession(session, this.journal.store.address);
+    const given = answer.outcome === "landed" ? answer.result : undefined;
+    const result = await storeResult(this.journal, given === undefined ? null : copyJson(given, "result"));
     await log.commit((state) => {
       const current = waitingCall(state, session, callId);
-      const releases =
-        answer.outcome === "failed" && current.scope === "global" ? { releases: [current.key] } : {};
-      return { events: [answerDraft(current, answer)], result: undefined, ...releases };
+      return { events: [answerDraft(current, answer, result)], result: undefined };
     });
   }
 
@@ -106,17 +107,12 @@ function waitingCall(state: SessionState, session: string, callId: string): Call
   );
 }
 
-function answerDraft(call: Call, answer: Answer & Spoken & { why: string }): Draft {
+function answerDraft(call: Call, answer: Answer & Spoken & { why: string }, result: CallResult): Draft {
   const { id: callId, attempt } = call;
   const { by: person, why } = answer;
   switch (answer.outcome) {
-    case "landed": {
-      const value: Json = answer.result === undefined ? null : copyJson(answer.result, "result");
-      return {
-        type: "call.completed",
-        data: { callId, attempt, result: { value }, by: "person", person, why },
-      };
-    }
+    case "landed":
+      return { type: "call.completed", data: { callId, attempt, result, by: "person", person, why } };
     case "failed": {
       const error = { message: `${person} says that it did not happen: ${why}` };
       return { type: "call.failed", data: { callId, attempt, error, by: "person", person, why } };

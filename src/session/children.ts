@@ -2,38 +2,46 @@ import type { Journal } from "../journal/index.ts";
 import {
   type Amounts,
   BUDGET_UNITS,
+  type Budget,
+  canonicalText,
+  childReservation,
   committed,
+  type Draft,
   exceeded,
   HoldfastError,
   openCallsOf,
   type SessionState,
+  sessionKind,
   sha256,
-  streamName,
 } from "../model/index.ts";
 import type { OwnedSession } from "./owned-session.ts";
 
 /** A sub-agent's session is named by the call that started it, so that a resumed call finds it again. */
-export function childId(session: string, callId: string): string {
-  return `sub-${sha256(JSON.stringify([session, callId])).slice(0, 32)}`;
+export function childId(life: string, callId: string): string {
+  return `sub-${sha256(JSON.stringify([life, callId])).slice(0, 32)}`;
 }
 
-/** Sub-agents that are at work for a session: those of its open calls that exist. */
-export async function childrenOf(journal: Journal, session: string, state: SessionState): Promise<string[]> {
-  const found: string[] = [];
+/** Cancels the sub-agents that work for a session's open calls, and theirs. */
+export async function cancelChildren(
+  journal: Journal,
+  life: string,
+  state: SessionState,
+  spoken: { readonly by: string; readonly why?: string },
+): Promise<void> {
   for (const call of openCallsOf(state)) {
-    const id = childId(session, call.id);
-    if ((await journal.row(streamName("session", id))).state === "live") found.push(id);
+    const log = await journal.open(sessionKind, childId(life, call.id));
+    if (!log.exists) continue;
+    await log.commit((child) => ({ events: cancellation(child, spoken), result: undefined }));
+    await cancelChildren(journal, childId(life, call.id), log.state, spoken);
   }
-  return found;
 }
 
-function reservationId(callId: string): string {
-  return `child:${callId}`;
-}
-
-/** Unlike a model call's, a sub-agent's reservation survives a crash: its session remembers what it spent. */
-export function isChildReservation(id: string): boolean {
-  return id.startsWith("child:");
+export function cancellation(
+  state: SessionState,
+  spoken: { readonly by: string; readonly why?: string },
+): Draft[] {
+  const data = { status: "cancelled", why: spoken.why ?? null, by: spoken.by };
+  return state.status === "active" ? [{ type: "session.status", data }] : [];
 }
 
 /** Sets aside what a sub-agent may spend: what it was given, else all that is left. Null without limits. */
@@ -43,30 +51,32 @@ export async function reserveForChild(
   budget: Amounts | undefined,
 ): Promise<Amounts | null> {
   return parent.write((state) => {
-    const id = reservationId(callId);
-    const earlier = state.budget.reserved[id];
-    if (earlier) return { events: [], result: earlier };
+    const id = childReservation(callId);
     if (Object.keys(state.budget.limit).length === 0) return { events: [], result: budget ?? null };
-    const amounts = { ...remaining(state), ...budget };
-    const over = exceeded(state.budget, amounts);
+    // What was set aside before counts as free for it, so that a raised budget reaches a sub-agent that ran out.
+    const { [id]: earlier, ...reserved } = state.budget.reserved;
+    const without = { ...state.budget, reserved };
+    const amounts = { ...remaining(without), ...budget };
+    const over = exceeded(without, amounts);
     if (over) throw overBudget(parent.id, over);
+    if (earlier && canonicalText(earlier) === canonicalText(amounts)) return { events: [], result: amounts };
     return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: amounts };
   });
 }
 
 /** Turns the reservation into what was really spent; rides on the commit of the call's outcome. */
 export function settleForChild(parent: OwnedSession, callId: string, spent: Amounts): void {
-  const id = reservationId(callId);
+  const id = childReservation(callId);
   const reserved = Object.hasOwn(parent.budget.reserved, id);
   const settled = { type: "budget.settled", data: { id, spent } };
   parent.ride(callId, [reserved ? settled : { type: "budget.spent", data: { amounts: spent } }]);
 }
 
-function remaining(state: SessionState): Amounts {
-  const used = committed(state.budget);
+function remaining(budget: Budget): Amounts {
+  const used = committed(budget);
   const left: { -readonly [Unit in keyof Amounts]: Amounts[Unit] } = {};
   for (const unit of BUDGET_UNITS) {
-    const limit = state.budget.limit[unit];
+    const limit = budget.limit[unit];
     if (limit !== undefined) left[unit] = Math.max(0, limit - (used[unit] ?? 0));
   }
   return left;

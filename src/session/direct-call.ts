@@ -1,9 +1,18 @@
-import { type Tool, type ToolSpec, validate } from "../ledger/index.ts";
-import { type CallError, canonicalJson, copyArgs, type Json, sha256 } from "../model/index.ts";
+import { type Tool, validate } from "../ledger/index.ts";
+import {
+  type Call,
+  type CallError,
+  canonicalJson,
+  copyArgs,
+  type Effect,
+  HoldfastError,
+  type Json,
+  sha256,
+} from "../model/index.ts";
 import type { OwnedSession } from "./owned-session.ts";
 
 export interface DirectCall<Result> {
-  readonly tool: ToolSpec<never, Result>;
+  readonly tool: Tool<Result>;
   readonly args: unknown;
   /** The same id is the same call, also after a crash. Without one it follows from tool and arguments. */
   readonly id?: string;
@@ -21,24 +30,20 @@ export type DirectOutcome<Result> =
   /** Its outcome is unknown: a person, or a later run, settles it. */
   | { readonly status: "waiting"; readonly why: string; readonly callId: string };
 
-/** The call gets a message of its own, so that it has a durable slot like any other. */
 export async function runDirectCall<Result>(
   session: OwnedSession,
   direct: DirectCall<Result>,
 ): Promise<DirectOutcome<Result>> {
   const { name } = direct.tool;
   const args = copyArgs(direct.args, `args of ${name}`);
-  const id = direct.id ?? derivedId(session, name, args);
+  const id = direct.id ?? derivedId(session, direct.tool, args);
   if (direct.tool.effect === "read") return runRead(session, direct, id, args);
-  const replayed = session.internals.own.state.calls.get(id)?.status === "completed";
-  const message = await session.append({
-    id: `${id}.call`,
-    role: "assistant",
-    blocks: [{ kind: "tool_call", id, name, args }],
-  });
+  const { calls } = session.internals.own.state;
+  const replayed = calls.get(id)?.status === "completed";
+  mustBeTheSame(id, calls.get(id), name, args);
   const options = direct.signal ? { signal: direct.signal } : {};
-  await session.ledger([direct.tool as Tool], options).run(message, () => []);
-  const call = session.internals.own.state.calls.get(id);
+  await session.ledger([direct.tool], options).runDirect({ id, name, args });
+  const call = calls.get(id);
   if (call?.error) return { status: "failed", error: call.error, callId: id };
   if (call?.result) {
     const value = (await resultValue(session, call.result)) as Result;
@@ -47,12 +52,23 @@ export async function runDirectCall<Result>(
   return { status: "waiting", why: call?.why ?? "its outcome is not known yet", callId: id };
 }
 
-/** Tool and arguments name the call; after a definite failure the next one is another call. */
-function derivedId(session: OwnedSession, name: string, args: Json): string {
-  const base = `call_${sha256(canonicalJson([name, args])).slice(0, 24)}`;
-  const { calls } = session.internals.own.state;
+function mustBeTheSame(id: string, call: Call | undefined, name: string, args: Json): void {
+  if (!call || (call.tool === name && canonicalJson(call.args) === canonicalJson(args))) return;
+  throw new HoldfastError("INPUT_INVALID", `call ${id} is on record with another tool or other arguments`, {
+    hint: "An id means one call, for good: choose another id for another call.",
+    data: { callId: id, tool: call.tool },
+  });
+}
+
+/** Tool and arguments name the call. After a failure, or a write that something else came after, it is another call. */
+function derivedId(session: OwnedSession, tool: { name: string; effect: Effect }, args: Json): string {
+  const base = `call_${sha256(canonicalJson([tool.name, args])).slice(0, 24)}`;
+  const { calls, latestEffect } = session.internals.own.state;
+  const isOver = (call: Call | undefined): boolean =>
+    call?.status === "failed" ||
+    (tool.effect === "write" && call?.status === "completed" && call.id !== latestEffect);
   let id = base;
-  for (let tries = 2; calls.get(id)?.status === "failed"; tries++) id = `${base}.${tries}`;
+  for (let tries = 2; isOver(calls.get(id)); tries++) id = `${base}.${tries}`;
   return id;
 }
 
@@ -77,7 +93,7 @@ async function runRead<Result>(
   const context = { key: callId, callId, session: session.id, token, attempt: 1, signal, child };
   return {
     status: "completed",
-    value: await direct.tool.execute(input.value, context),
+    value: await direct.tool.execute(input.value as never, context),
     replayed: false,
     callId,
   };

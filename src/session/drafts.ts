@@ -1,25 +1,15 @@
-import { type Draft, HoldfastError, type SessionState } from "../model/index.ts";
+import { type Draft, draftCheckpoint, HoldfastError, type SessionState } from "../model/index.ts";
 
 /** Drafts and refusals that several parts of the session layer share. */
 
 export function checkpointDraft(state: SessionState, label: boolean | string): Draft {
-  const data = { version: state.version + 1, label: typeof label === "string" ? label : null };
-  return { type: "checkpoint", data };
+  return draftCheckpoint(state.version + 1, typeof label === "string" ? label : null);
 }
 
 /** Whoever continues a finished session makes it active again; a cancelled one has to be reopened. */
 export function reactivate(state: SessionState, events: readonly Draft[]): readonly Draft[] {
   if (events.length === 0 || state.status === "active") return events;
   return [{ type: "session.status", data: { status: "active", why: null, by: null } }, ...events];
-}
-
-export function mustNotBeCancelled(id: string, state: SessionState): void {
-  if (state.status !== "cancelled") return;
-  const by = state.ended?.by ? ` by ${state.ended.by}` : "";
-  const why = state.ended?.why ? `: ${state.ended.why}` : "";
-  throw new HoldfastError("SESSION_ENDED", `session ${id} was cancelled${by}${why}`, {
-    hint: "Call session.reopen() if it should go on all the same.",
-  });
 }
 
 export function noVersion(id: string, version: number): HoldfastError {
@@ -36,6 +26,20 @@ export function hasOpenCalls(id: string, count: number): HoldfastError {
     {
       hint: "Settle them first: run the session with its tools, or resolve them as a person.",
       data: { session: id, count },
+    },
+  );
+}
+
+/** Providers insist that results follow their calls, so nothing may come between them. */
+export function mustBeFinished(id: string, state: SessionState): void {
+  if (state.unfinished.size === 0) return;
+  const [message] = state.unfinished;
+  throw new HoldfastError(
+    "MESSAGE_UNFINISHED",
+    `session ${id}: the calls of message ${message} have no results yet`,
+    {
+      hint: "Run them first: session.calls(session.unfinished, tools). From outside, sessions.prompt() queues a message.",
+      data: { session: id, message },
     },
   );
 }

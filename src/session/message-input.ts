@@ -1,4 +1,4 @@
-import { type Block, checkMessage, type JsonObject, type Message, type MessageRole } from "../model/index.ts";
+import { type Block, draftMessage, type JsonObject, type MessageRole } from "../model/index.ts";
 
 /** A message as people write it: text is enough; id and time are given where they are missing. */
 export interface MessageInput {
@@ -10,10 +10,15 @@ export interface MessageInput {
   readonly meta?: JsonObject;
 }
 
-export function readMessage(input: MessageInput, now: number, newId: () => string): Message {
+/** The event that appends it, valid and frozen. */
+export function readMessage(
+  input: MessageInput,
+  now: number,
+  newId: () => string,
+): ReturnType<typeof draftMessage> {
   const { text, blocks, id, createdAt, ...rest } = input;
   const textBlocks: Block[] = text === undefined ? [] : [{ kind: "text", text }];
-  return checkMessage({
+  return draftMessage({
     ...rest,
     id: id ?? newId(),
     createdAt: createdAt ?? new Date(now).toISOString(),

@@ -15,6 +15,7 @@ import {
   type Amounts,
   type Draft,
   HoldfastError,
+  isChildReservation,
   type JsonObject,
   openCallsOf,
   type SessionState,
@@ -22,7 +23,7 @@ import {
   streamName,
 } from "../model/index.ts";
 import type { Holder, LeaseRow } from "../store.ts";
-import { childId, isChildReservation, reserveForChild, settleForChild } from "./children.ts";
+import { childId, reserveForChild, settleForChild } from "./children.ts";
 import type { OwnedSession, Resumed } from "./owned-session.ts";
 import { Session } from "./session.ts";
 
@@ -103,8 +104,9 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
   const changed = { ...described, ...pick({ ttlMs: options.ttlMs }) };
   if (Object.keys(changed).length > 0) events.push({ type: "session.described", data: changed });
   for (const call of openCallsOf(state)) {
-    if (call.status !== "issued") continue;
-    const why = "the process that ran it is gone";
+    // Also for those that were unknown already: what must have settled counts from this take-over.
+    if (call.status === "waiting" || (call.status === "unknown" && call.doubt === null)) continue;
+    const why = call.status === "issued" ? "the process that ran it is gone" : (call.why ?? "unknown");
     events.push({ type: "call.lost", data: { callId: call.id, attempt: call.attempt, why } });
   }
   for (const [id, amounts] of Object.entries(state.budget.reserved)) {
@@ -125,14 +127,14 @@ async function openChild(
 ): Promise<ChildSession> {
   const { journal } = parent.internals;
   const limit = await reserveForChild(parent, callId, budget);
-  const id = childId(parent.id, callId);
-  const child = await openSession(
-    journal,
-    id,
-    { parent: { session: parent.id, callId }, ttlMs: null },
-    () => undefined,
-  );
-  if (limit) await child.limit(limit);
+  const options = { parent: { session: parent.id, callId }, ttlMs: null };
+  const child = await openSession(journal, childId(parent.life, callId), options, () => undefined);
+  try {
+    if (limit) await child.limit(limit);
+  } catch (error) {
+    await child.close();
+    throw error;
+  }
   return { session: child, finished: () => settleForChild(parent, callId, child.budget.spent) };
 }
 

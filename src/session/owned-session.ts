@@ -1,11 +1,13 @@
 import { failpoint } from "../failpoint.ts";
 import type { Journal, OwnedLog } from "../journal/index.ts";
 import {
+  attemptsOf,
   type CallProgress,
   type ChildSession,
   type Finishing,
   Ledger,
   type LedgerContext,
+  mustNotBeCancelled,
   type Tool,
 } from "../ledger/index.ts";
 import {
@@ -18,15 +20,14 @@ import {
   HoldfastError,
   type JsonObject,
   type Message,
-  messageArtifacts,
   openCallsOf,
   type Plan,
   type QueuedPrompt,
   type SessionState,
   type SessionStatus,
-  toolCalls,
 } from "../model/index.ts";
-import { checkpointDraft, mustNotBeCancelled, reactivate } from "./drafts.ts";
+import { withOwnCallIds } from "./call-ids.ts";
+import { checkpointDraft, mustBeFinished, reactivate } from "./drafts.ts";
 import { type MessageInput, readMessage } from "./message-input.ts";
 
 /** What an earlier process left, and what became of it. */
@@ -60,7 +61,10 @@ export class OwnedSession {
   /** For the parts of the session layer; not part of what users call. */
   readonly internals: { readonly own: OwnedLog<SessionState>; readonly journal: Journal };
   private readonly parts: SessionParts;
-  private readonly running = new Map<string, Promise<unknown>>();
+  /** For the session layer: aborts when another process takes over, and when this handle is closed. */
+  readonly stop: AbortSignal;
+  private readonly stopping = new AbortController();
+  private readonly busy = new Set<Promise<unknown>>();
   private readonly riders = new Map<string, readonly Draft[]>();
   private closed = false;
 
@@ -69,6 +73,7 @@ export class OwnedSession {
     this.internals = { own: parts.own, journal: parts.journal };
     this.resumed = parts.resumed;
     this.parts = parts;
+    this.stop = AbortSignal.any([parts.own.lease.lost, this.stopping.signal]);
   }
 
   protected get state(): SessionState {
@@ -132,8 +137,8 @@ export class OwnedSession {
 
   /** The assistant message whose calls do not all have results yet: a resumed loop continues with it. */
   get unfinished(): Message | null {
-    const last = this.state.messages.at(-1);
-    return last?.role === "assistant" && toolCalls(last).length > 0 ? last : null;
+    const [id] = this.state.unfinished;
+    return id === undefined ? null : (this.findMessage(id) ?? null);
   }
 
   /** Checkpoints that were not deleted, oldest first. */
@@ -161,19 +166,16 @@ export class OwnedSession {
   ): Promise<Message | Message[]> {
     const now = this.internals.journal.now();
     const inputs = Array.isArray(input) ? input : [input as MessageInput];
-    const messages = inputs.map((each) => readMessage(each, now, () => this.internals.journal.newId()));
+    const drafts = inputs.map((each) => readMessage(each, now, () => this.internals.journal.newId()));
     await this.write((state) => {
-      const fresh = messages.filter((message) => !state.messageIds.has(message.id));
-      const events: Draft[] = fresh.map((message) => ({ type: "message", data: { message } }));
+      const fresh = drafts.filter(({ data }) => !state.messageIds.has(data.message.id));
+      if (fresh[0] && fresh[0].data.message.role !== "tool") mustBeFinished(this.id, state);
+      const events: Draft[] = fresh.map((draft) => withOwnCallIds(draft, state));
       if (events.length > 0 && options.checkpoint) events.push(checkpointDraft(state, options.checkpoint));
-      return {
-        events: reactivate(state, events),
-        result: undefined,
-        artifacts: fresh.flatMap(messageArtifacts),
-      };
+      return { events: reactivate(state, events), result: undefined };
     });
     failpoint("message.appended");
-    const stored = messages.map((message) => this.findMessage(message.id) ?? message);
+    const stored = drafts.map(({ data }) => this.findMessage(data.message.id) ?? data.message);
     return Array.isArray(input) ? stored : (stored[0] as Message);
   }
 
@@ -186,6 +188,8 @@ export class OwnedSession {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
+    this.stopping.abort(closedError(this.id));
+    await Promise.allSettled(this.busy);
     this.parts.onClose(this);
     await this.internals.own.lease.release();
   }
@@ -205,20 +209,47 @@ export class OwnedSession {
       on?: (progress: CallProgress) => void;
     },
   ): Ledger {
-    const stop = options.signal ? AbortSignal.any([this.lost, options.signal]) : this.lost;
+    const { own, journal } = this.internals;
     const context: LedgerContext = {
-      own: this.internals.own,
-      journal: this.internals.journal,
+      own,
+      journal,
       session: this.id,
+      life: this.life,
       tools: toolTable(tools),
-      stop,
-      running: this.running,
+      stop: options.signal ? AbortSignal.any([this.stop, options.signal]) : this.stop,
+      attempts: attemptsOf(journal.store, `${journal.namespace}/${own.log.stream}`),
       patienceMs: options.patienceMs ?? 10_000,
       riders: this.riders,
       child: (callId, budget) => this.parts.openChild(this, callId, budget),
       on: options.on ?? (() => undefined),
     };
     return new Ledger(context, options.parallel ?? 8, options.perCall);
+  }
+
+  /** For the session layer: the id, told apart from that of a session which was removed and made again. */
+  get life(): string {
+    const { generation } = this.internals.own.log.head;
+    return generation === 1 ? this.id : `${this.id}#${generation}`;
+  }
+
+  /** For the session layer: work that `close` stops and waits for. It begins with what others have said meanwhile. */
+  during<Result>(work: () => Promise<Result>): Promise<Result> {
+    this.mustBeOpen();
+    const running = this.refresh().then(work);
+    this.busy.add(running);
+    const done = (): void => {
+      this.busy.delete(running);
+    };
+    running.then(done, done);
+    return running;
+  }
+
+  /** For the session layer: which of the interrupted calls have an outcome by now. */
+  noteSettled(): void {
+    if (!this.resumed) return;
+    const { interrupted, settled } = this.resumed;
+    const open = this.state.openCalls;
+    settled.push(...interrupted.filter((id) => !open.has(id) && !settled.includes(id)));
   }
 
   /** For the session layer: these events become durable with the outcome of the call, or not at all. */
@@ -231,7 +262,6 @@ export class OwnedSession {
     decide: (state: SessionState) => {
       events: readonly Draft[];
       result: Result;
-      artifacts?: readonly string[];
     },
   ): Promise<Result> {
     this.mustBeOpen();
@@ -246,18 +276,20 @@ export class OwnedSession {
   }
 
   /** Messages that we handed out are frozen and valid; others are checked. */
-  protected knownMessage(value: unknown): Message {
-    const id = (value as Message | null)?.id;
-    const known = typeof id === "string" && this.state.messageIds.has(id) ? this.findMessage(id) : undefined;
-    return known === value ? (value as Message) : checkMessage(value);
+  protected knownMessages(values: readonly unknown[]): Message[] {
+    const known = new Set<unknown>(this.state.messages);
+    return values.map((value) => (known.has(value) ? (value as Message) : checkMessage(value)));
   }
 
   protected mustBeOpen(): void {
-    if (!this.closed) return;
-    throw new HoldfastError("SESSION_CLOSED", `session ${this.id} was closed by this program`, {
-      hint: "Open it again with holdfast.session().",
-    });
+    if (this.closed) throw closedError(this.id);
   }
+}
+
+function closedError(id: string): HoldfastError {
+  return new HoldfastError("SESSION_CLOSED", `session ${id} was closed by this program`, {
+    hint: "Open it again with holdfast.session().",
+  });
 }
 
 function toolTable(tools: readonly Tool[]): ReadonlyMap<string, Tool> {

@@ -11,12 +11,12 @@ export function promptText(prompt: PromptInput): string {
   return typeof prompt === "string" ? prompt : prompt.text;
 }
 
-/** The latest message of a user, leaving out notes that the loop itself wrote. */
-export function lastPrompt(messages: readonly Message[]): Message | null {
-  return (
-    messages.findLast((message) => message.role === "user" && message.meta?.["holdfast"] === undefined) ??
-    null
-  );
+/** What users said since the last final answer, leaving out notes that the loop itself wrote. */
+export function unansweredPrompts(messages: readonly Message[]): readonly Message[] {
+  const isFinal = (message: Message): boolean =>
+    message.role === "assistant" && toolCalls(message).length === 0;
+  const since = messages.slice(messages.findLastIndex(isFinal) + 1);
+  return since.filter((message) => message.role === "user" && message.meta?.["holdfast"] === undefined);
 }
 
 /** The final answer to a prompt: the first assistant message after it that asks for nothing more. */

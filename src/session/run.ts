@@ -13,10 +13,9 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { sleep, type Tool } from "../ledger/index.ts";
+import { mustNotBeCancelled, sleep, type Tool, within } from "../ledger/index.ts";
 import {
   addAmounts,
-  type Block,
   BUDGET_UNITS,
   type Draft,
   exceeded,
@@ -25,12 +24,15 @@ import {
   type Message,
   messageText,
   type SessionState,
+  toolCalls,
 } from "../model/index.ts";
 import { Cadence } from "./cadence.ts";
+import { withOwnCallIds } from "./call-ids.ts";
 import { repeatedCalls } from "./loop-detection.ts";
+import { readMessage } from "./message-input.ts";
 import { isRetryable, type ModelResponse, type ToolDescription } from "./model.ts";
 import type { OwnedSession } from "./owned-session.ts";
-import { answerTo, lastPrompt, promptId, promptText } from "./prompt.ts";
+import { answerTo, promptId, promptText, unansweredPrompts } from "./prompt.ts";
 import type { RunOptions, RunProgress, RunResult } from "./run-options.ts";
 
 const LOOP = { warnAt: 5, stopAt: 10 };
@@ -63,7 +65,7 @@ class Run {
   constructor(session: OwnedSession, options: RunOptions) {
     this.session = session;
     this.options = options;
-    const signals = [session.lost, this.cancelled.signal, ...(options.signal ? [options.signal] : [])];
+    const signals = [session.stop, this.cancelled.signal, ...(options.signal ? [options.signal] : [])];
     this.stop = AbortSignal.any(signals);
     this.cadence = new Cadence(options.cadence ?? "turn", session.internals.journal.now);
     this.unwatch = this.watchForOthers();
@@ -74,16 +76,16 @@ class Run {
   }
 
   async toTheEnd(): Promise<RunResult> {
+    mustNotBeCancelled(this.session.id, this.state);
     await this.limitBudget();
     const known = this.recordedAnswer();
     if (known) return known;
-    const settled = await this.ledger().settle();
-    this.session.resumed?.settled.push(...settled.settled);
+    await this.ledger().settle(this.session.unfinished);
     await this.takePrompt();
     for (;;) {
       this.stop.throwIfAborted();
-      if (this.state.openCalls.size > 0 && !this.session.unfinished) return this.result("waiting", "calls");
       const message = this.session.unfinished;
+      if (!message && this.state.openCalls.size > 0) return this.result("waiting", "calls");
       const step = message ? await this.runCalls(message) : await this.nextTurn();
       if (step) return step;
     }
@@ -131,14 +133,13 @@ class Run {
     const { budget } = this.options;
     if (!budget) return;
     await this.session.write((state) => {
-      const changed = BUDGET_UNITS.filter(
-        (unit) => budget[unit] !== undefined && state.budget.limit[unit] !== budget[unit],
-      );
+      // A limit that somebody raised from outside is not lowered again by the program's own.
+      const changed = BUDGET_UNITS.filter((unit) => (budget[unit] ?? -1) > (state.budget.limit[unit] ?? -1));
       const limits = Object.fromEntries(changed.map((unit) => [unit, budget[unit]]));
-      // A limit that somebody raised from outside is not lowered again by the program's own default.
-      const raised = changed.every((unit) => (state.budget.limit[unit] ?? -1) > (budget[unit] ?? 0));
-      if (changed.length === 0 || raised) return { events: [], result: undefined };
-      return { events: [{ type: "budget.limited", data: { limits } }], result: undefined };
+      return {
+        events: changed.length === 0 ? [] : [{ type: "budget.limited", data: { limits } }],
+        result: undefined,
+      };
     });
   }
 
@@ -157,25 +158,29 @@ class Run {
     if (prompt === undefined) return;
     const id = promptId(prompt);
     if (id !== null && this.state.messageIds.has(id)) return;
-    const last = lastPrompt(this.state.messages);
-    const unanswered = last !== null && answerTo(this.state.messages, last.id) === null;
-    if (id === null && unanswered && messageText(last) === promptText(prompt)) return;
+    const text = promptText(prompt);
+    if (id === null && unansweredPrompts(this.state.messages).some((each) => messageText(each) === text))
+      return;
+    // A new word from outside breaks a loop: the calls that are due are run, and then it is heard.
     const unfinished = this.session.unfinished;
-    if (unfinished && (await this.runCalls(unfinished))) return;
-    await this.session.append({ ...(id !== null && { id }), role: "user", text: promptText(prompt) });
+    if (unfinished && (await this.runCalls(unfinished, false))) return;
+    await this.session.append({ ...(id !== null && { id }), role: "user", text });
     failpoint("prompt.appended");
   }
 
-  private async runCalls(message: Message): Promise<RunResult | null> {
+  private async runCalls(
+    message: Message,
+    stopLoops = this.state.prompts.length === 0,
+  ): Promise<RunResult | null> {
     const loop = this.options.loop ?? LOOP;
     const repeated = repeatedCalls(this.state.messages);
-    if (repeated.count >= loop.stopAt) {
+    if (stopLoops && repeated.count >= loop.stopAt) {
       this.emit({ type: "loop", ...repeated });
       return this.result("paused", "loop");
     }
     const outcome = await this.ledger().run(message, (state) => this.cadence.afterTurn(state));
     if (!outcome.done) return this.result("waiting", "calls");
-    if (repeated.count >= loop.warnAt) await this.noteLoop(message, repeated);
+    if (stopLoops && repeated.count >= loop.warnAt) await this.noteLoop(message, repeated);
     return null;
   }
 
@@ -248,13 +253,14 @@ class Run {
     const retries = this.options.modelRetries ?? 4;
     for (let tries = 0; ; tries++) {
       try {
-        return await this.options.model({
+        const answer = this.options.model({
           system: this.options.system ?? null,
-          messages: this.state.messages,
+          messages: [...this.state.messages],
           tools: describeTools(this.options.tools ?? []),
           signal: this.stop,
           partial: (part) => this.emit({ type: "model.partial", ...part }),
         });
+        return await within(answer, Number.POSITIVE_INFINITY, this.stop, null).then(mustAnswer);
       } catch (error) {
         this.stop.throwIfAborted();
         if (tries >= retries || !isRetryable(error)) throw error;
@@ -269,16 +275,12 @@ class Run {
   private async appendAnswer(response: ModelResponse, reservation: string | null): Promise<void> {
     const { journal } = this.session.internals;
     const answer = response.message;
-    const given: readonly Block[] = "text" in answer ? [{ kind: "text", text: answer.text }] : answer.blocks;
-    const id = journal.newId();
-    const blocks = uniqueCallIds(given, id, this.state);
-    const createdAt = new Date(journal.now()).toISOString();
-    const meta = "meta" in answer && answer.meta ? { meta: answer.meta } : {};
-    const message = { id, role: "assistant", createdAt, blocks, ...meta };
+    const said = "text" in answer ? { text: answer.text } : answer;
+    const drafted = readMessage({ role: "assistant", ...said }, journal.now(), () => journal.newId());
     const spent = addAmounts(response.usage ?? {}, { turns: 1 });
-    const final = !blocks.some((block) => block.kind === "tool_call");
+    const final = toolCalls(drafted.data.message).length === 0;
     await this.session.write((state) => {
-      const events: Draft[] = [{ type: "message", data: { message } }];
+      const events: Draft[] = [withOwnCallIds(drafted, state)];
       if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
       else events.push({ type: "budget.spent", data: { amounts: spent } });
       if (final) events.push(...this.cadence.afterTurn(state, 1));
@@ -309,6 +311,7 @@ class Run {
 
   private result(status: RunResult["status"], reason: string, text = ""): RunResult {
     this.session.resumed?.replayed.push(...this.replayed);
+    this.session.noteSettled();
     const waiting = this.session.openCalls.map((call) => ({
       callId: call.id,
       tool: call.tool,
@@ -343,15 +346,10 @@ function describeTools(tools: readonly Tool[]): ToolDescription[] {
   });
 }
 
-/** Some providers count their call ids anew in every answer; in the log an id means one call. */
-function uniqueCallIds(blocks: readonly Block[], messageId: string, state: SessionState): readonly Block[] {
-  const seen = new Set<string>();
-  return blocks.map((block, index) => {
-    if (block.kind !== "tool_call") return block;
-    const free = !seen.has(block.id) && !state.callSlots.has(block.id);
-    const id = free ? block.id : `${block.id}.${messageId}.${index}`;
-    seen.add(id);
-    return { ...block, id };
+function mustAnswer(response: ModelResponse | null): ModelResponse {
+  if (response) return response;
+  throw new HoldfastError("INPUT_INVALID", "the model returned nothing", {
+    hint: "A model function resolves to { message, usage }.",
   });
 }
 

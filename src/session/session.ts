@@ -12,14 +12,15 @@ import {
   type Amounts,
   compareTranscripts,
   type Draft,
+  HoldfastError,
   type JsonObject,
   type Message,
-  messageArtifacts,
   type Plan,
   type SessionDiff,
   type SessionStatus,
   toolCalls,
 } from "../model/index.ts";
+import { cancelChildren } from "./children.ts";
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
 import { checkpointDraft, hasOpenCalls, noVersion, reactivate } from "./drafts.ts";
 import { OwnedSession } from "./owned-session.ts";
@@ -28,6 +29,8 @@ import type { RunOptions, RunResult } from "./run-options.ts";
 import { diffVersions, type ForkReport, forkSession, type SessionVersion, versionOf } from "./versions.ts";
 
 export class Session extends OwnedSession {
+  private loop: Promise<unknown> = Promise.resolve();
+
   /**
    * Saves a whole transcript, plan and spending as a new version, as checkpointers of other systems do. Only what is
    * new is stored, also when messages were edited, compacted or left out. Returns the version's number.
@@ -38,7 +41,7 @@ export class Session extends OwnedSession {
     readonly spent?: Amounts;
     readonly label?: string;
   }): Promise<number> {
-    const messages = content.messages.map((message) => this.knownMessage(message));
+    const messages = this.knownMessages(content.messages);
     return this.write((state) => {
       const change = compareTranscripts(state.messages, messages);
       const events: Draft[] = [];
@@ -50,8 +53,7 @@ export class Session extends OwnedSession {
       if (content.plan !== undefined) events.push({ type: "plan.set", data: { plan: content.plan } });
       if (content.spent) events.push({ type: "budget.spent", data: { amounts: content.spent } });
       events.push(checkpointDraft(state, content.label ?? true));
-      const artifacts = change.kind === "same" ? [] : messages.flatMap(messageArtifacts);
-      return { events: reactivate(state, events), result: state.version + 1, artifacts };
+      return { events: reactivate(state, events), result: state.version + 1 };
     });
   }
 
@@ -60,7 +62,7 @@ export class Session extends OwnedSession {
    * before this stay loadable. Returns the number of the version made right before.
    */
   async compact(messages: readonly unknown[], why?: string): Promise<number> {
-    const next = messages.map((message) => this.knownMessage(message));
+    const next = this.knownMessages(messages);
     return this.write((state) => {
       const change = compareTranscripts(state.messages, next);
       const segments =
@@ -74,7 +76,7 @@ export class Session extends OwnedSession {
         checkpointDraft(state, "before compaction"),
         { type: "transcript.replaced", data: { segments, ...(why !== undefined && { why }) } },
       ];
-      return { events, result: state.version + 1, artifacts: next.flatMap(messageArtifacts) };
+      return { events, result: state.version + 1 };
     });
   }
 
@@ -147,34 +149,47 @@ export class Session extends OwnedSession {
 
   /** Runs the agent loop until the prompt is answered, a person is needed, or something says stop. */
   run(options: RunOptions): Promise<RunResult> {
-    this.mustBeOpen();
-    return runLoop(this, options);
+    // One loop at a time: a second one would ask the model about a conversation that the first is changing.
+    const before = this.loop;
+    const run = this.during(async () => {
+      await before.catch(() => undefined);
+      return runLoop(this, options);
+    });
+    this.loop = run;
+    return run;
   }
 
-  /** Runs all calls of a message with the ledger's promises, and appends their results. For loops of one's own. */
-  async calls(
+  /**
+   * Runs all calls of a message with the ledger's promises, and appends their results. For loops of one's own; the
+   * message must have been appended, so that a crash finds it again.
+   */
+  calls(
     message: Message,
     tools: readonly Tool[],
     options: { parallel?: number; signal?: AbortSignal; on?: (progress: CallProgress) => void } = {},
   ): Promise<CallsOutcome & { readonly count: number }> {
-    this.mustBeOpen();
-    const ledger = this.ledger(tools, options);
-    const outcome = await ledger.run(message, (state) => [checkpointDraft(state, true)]);
-    return { ...outcome, count: toolCalls(message).length };
+    return this.during(async () => {
+      const stored = this.messages.findLast((each) => each.id === message.id);
+      if (!stored) throw notAppended(this.id, message.id);
+      const outcome = await this.ledger(tools, options).run(stored, (state) => [
+        checkpointDraft(state, true),
+      ]);
+      return { ...outcome, count: toolCalls(stored).length };
+    });
   }
 
   /** One call of one tool outside any message, with the same promises. Its id makes it the same call after a crash. */
   call<Result>(direct: DirectCall<Result>): Promise<DirectOutcome<Result>> {
-    this.mustBeOpen();
-    return runDirectCall(this, direct);
+    return this.during(() => runDirectCall(this, direct));
   }
 
   /** Settles what an earlier process left without an outcome, as far as these tools can. */
-  async settle(tools: readonly Tool[]): Promise<{ settled: string[]; open: string[] }> {
-    this.mustBeOpen();
-    const report = await this.ledger(tools, {}).settle();
-    this.resumed?.settled.push(...report.settled);
-    return report;
+  settle(tools: readonly Tool[]): Promise<{ settled: string[]; open: string[] }> {
+    return this.during(async () => {
+      const report = await this.ledger(tools, {}).settle();
+      this.noteSettled();
+      return report;
+    });
   }
 
   complete(why?: string): Promise<void> {
@@ -185,8 +200,14 @@ export class Session extends OwnedSession {
     return this.end("failed", why);
   }
 
-  cancel(why?: string): Promise<void> {
-    return this.end("cancelled", why);
+  /** Also cancels the sub-agents that work for it. */
+  async cancel(why?: string): Promise<void> {
+    await this.end("cancelled", why);
+    const by = this.internals.own.lease.holder.label;
+    await cancelChildren(this.internals.journal, this.life, this.state, {
+      by,
+      ...(why !== undefined && { why }),
+    });
   }
 
   /** Makes an ended session active again. */
@@ -203,4 +224,10 @@ export class Session extends OwnedSession {
       return { events: state.status === status ? [] : [{ type: "session.status", data }], result: undefined };
     });
   }
+}
+
+function notAppended(session: string, message: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `session ${session}: message ${message} was not appended`, {
+    hint: "Append it first and pass what append() returned: a crash must find the message that asked for the calls.",
+  });
 }

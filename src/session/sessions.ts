@@ -3,10 +3,11 @@
  * meets a conflict at its next write, rereads, and decides again on what is said here.
  */
 
-import type { Journal, PruneReport } from "../journal/index.ts";
+import type { Journal, Log, PruneReport } from "../journal/index.ts";
 import {
   type Amounts,
   type Block,
+  BUDGET_UNITS,
   type Budget,
   type Call,
   type Checkpoint,
@@ -23,7 +24,7 @@ import {
   streamName,
 } from "../model/index.ts";
 import type { Holder } from "../store.ts";
-import { childrenOf } from "./children.ts";
+import { cancelChildren, cancellation } from "./children.ts";
 import {
   diffVersions,
   type ForkReport,
@@ -132,11 +133,9 @@ export class Sessions {
 
   /** Takes effect at once: a process that holds the session stops at its next look, well within a second. */
   async cancel(id: string, spoken: Spoken): Promise<void> {
-    const data = { status: "cancelled", why: spoken.why ?? null, by: spoken.by };
-    const state = await this.speak(id, (current) => {
-      return current.status === "active" ? [{ type: "session.status", data }] : [];
-    });
-    for (const child of await childrenOf(this.journal, id, state)) await this.cancel(child, spoken);
+    const log = await this.speak(id, (state) => cancellation(state, spoken));
+    const { generation } = log.head;
+    await cancelChildren(this.journal, generation === 1 ? id : `${id}#${generation}`, log.state, spoken);
   }
 
   /** Queues a message for whoever runs the session; its next turn begins with it. The same id is queued once. */
@@ -152,7 +151,13 @@ export class Sessions {
 
   /** Raises (never lowers) the limits of a session, so that one that is paused can go on. */
   async raiseBudget(id: string, limits: Amounts, spoken: Spoken): Promise<void> {
-    await this.speak(id, () => [{ type: "budget.limited", data: { limits, by: spoken.by } }]);
+    await this.speak(id, ({ budget }) => {
+      const raised = BUDGET_UNITS.filter(
+        (unit) => (limits[unit] ?? 0) > (budget.limit[unit] ?? Number.POSITIVE_INFINITY),
+      );
+      const data = { limits: Object.fromEntries(raised.map((unit) => [unit, limits[unit]])), by: spoken.by };
+      return raised.length === 0 ? [] : [{ type: "budget.limited", data }];
+    });
   }
 
   /** By age, count or status; what has open calls or an owner is spared. */
@@ -186,10 +191,10 @@ export class Sessions {
   }
 
   /** Appends without the lease, on the expected position; decided again on conflict. */
-  private async speak(id: string, say: (state: SessionState) => Draft[]): Promise<SessionState> {
+  private async speak(id: string, say: (state: SessionState) => Draft[]): Promise<Log<SessionState>> {
     const log = await this.journal.open(sessionKind, id);
     if (!log.exists) throw noSession(id, this.journal.store.address);
     await log.commit((state) => ({ events: say(state), result: undefined }));
-    return log.state;
+    return log;
   }
 }

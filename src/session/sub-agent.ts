@@ -1,5 +1,13 @@
-import { type ExecuteContext, NotFinished, type StandardSchema, type ToolSpec } from "../ledger/index.ts";
-import type { Amounts, Json } from "../model/index.ts";
+import {
+  type ChildSession,
+  DefiniteFailure,
+  type ExecuteContext,
+  NotFinished,
+  never,
+  type StandardSchema,
+  type ToolSpec,
+} from "../ledger/index.ts";
+import { type Amounts, isHoldfastError, type Json, messageText, toolCalls } from "../model/index.ts";
 import type { RunResult } from "./run-options.ts";
 import type { Session } from "./session.ts";
 
@@ -32,21 +40,53 @@ export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, Agent
     input,
     ...(inputJsonSchema !== undefined && { inputJsonSchema }),
     effect: "mutate",
-    // Taking up its session again is what a retry does: finished calls of the sub-agent are not run again.
-    idempotent: true,
+    // All its effects are in its own session's ledger, which a next attempt takes up; outside of that there are none.
+    verify: () => never(),
     execute: async (args, context) => {
-      const { session, finished } = await context.child(spec.budget);
+      const { session, finished } = await openChild(context, spec.budget);
       const child = session as Session;
       try {
-        const result = await spec.run(args, child, context);
-        if (result.status !== "done")
-          throw new NotFinished(`sub-agent ${child.id} is ${result.status}: ${result.reason}`);
-        await child.complete();
+        // A crash may have come between its answer and our record of it: then the answer is already there.
+        const text =
+          child.status === "completed" ? finalText(child) : await answer(spec, args, child, context);
+        if (child.status !== "completed") await child.complete();
         finished();
-        return { text: result.text, session: child.id };
+        return { text, session: child.id };
       } finally {
         await child.close();
       }
     },
   };
+}
+
+async function answer<Args>(
+  spec: AgentToolSpec<Args>,
+  args: Args,
+  child: Session,
+  context: ExecuteContext,
+): Promise<string> {
+  const last = child.messages.at(-1);
+  if (last?.role === "assistant" && toolCalls(last).length === 0 && child.openCalls.length === 0)
+    return messageText(last);
+  const result = await spec.run(args, child, context);
+  if (result.status === "done") return result.text;
+  if (child.status === "cancelled") throw new DefiniteFailure(`sub-agent ${child.id} was cancelled`);
+  throw new NotFinished(`sub-agent ${child.id} is ${result.status}: ${result.reason}`);
+}
+
+function finalText(child: Session): string {
+  const last = child.messages.at(-1);
+  return last ? messageText(last) : "";
+}
+
+/** A sub-agent that may not start has done nothing. */
+async function openChild(context: ExecuteContext, budget: Amounts | undefined): Promise<ChildSession> {
+  try {
+    return await context.child(budget);
+  } catch (error) {
+    if (isHoldfastError(error, "BUDGET_EXCEEDED") || isHoldfastError(error, "SESSION_ENDED")) {
+      throw new DefiniteFailure(error.message, { cause: error });
+    }
+    throw error;
+  }
 }

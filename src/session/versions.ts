@@ -67,9 +67,12 @@ export async function forkSession(
   const version = options.version ?? now.state.version;
   const seq = options.version === undefined ? now.head.seq : await positionOf(journal, from, version);
   const { log, fork } = await journal.fork(sessionKind, from, seq, id);
+  const openThen = new Set(log.state.openCalls);
   const data = { session: from, version, seq, live: options.effects === "live" };
   await log.commit(() => ({ events: [{ type: "session.forked", data }], result: undefined, fork }));
-  const later = [...now.state.calls.values()].filter((call) => call.seq > seq && call.effect !== "read");
+  const later = [...now.state.calls.values()].filter(
+    (call) => (call.seq > seq || openThen.has(call.id)) && call.effect !== "read",
+  );
   const effects = later.filter((call) => call.status !== "failed" && call.status !== "repeated");
   return {
     id,
@@ -87,8 +90,6 @@ async function positionOf(journal: Journal, id: string, version: number): Promis
   let stream = streamName("session", id);
   let limit = Number.POSITIVE_INFINITY;
   for (;;) {
-    const row = await journal.row(stream);
-    if (row.state === "gone") throw noSession(id, journal.store.address);
     const { rows } = await journal.list<"items">({
       of: "items",
       kind: "checkpoint",
@@ -101,6 +102,8 @@ async function positionOf(journal: Journal, id: string, version: number): Promis
       if (found.status === "deleted" || found.seq === null || found.seq > limit) throw noVersion(id, version);
       return found.seq;
     }
+    const row = await journal.row(stream);
+    if (row.state === "gone") throw noSession(id, journal.store.address);
     if (!row.parent) throw noVersion(id, version);
     stream = row.parent.stream;
     limit = Math.min(limit, row.base);

@@ -215,7 +215,7 @@ export class StoreModel {
       if (!lease || lost.includes(guard)) continue;
       this.facts.push({ ...lease, ttlMs: request.ttlMs, until: this.now + request.ttlMs });
     }
-    return { outcome: "renewed", lost: lost.map(({ lease }) => lease) };
+    return { outcome: "renewed", lost };
   }
 
   private take(request: Extract<LeaseRequest, { act: "take" }>): LeaseOutcome {

@@ -16,8 +16,10 @@ import { verify } from "./verifier.ts";
 const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : 200;
 const KILLS_PER_STORE = 20;
 const LANES = 2;
-/** Long enough for dozens of appends and a checkpoint now and then. */
-const LIFE_MS = 90;
+/** Of ten lives this many end while the store is being opened; the others some time after their first append. */
+const EARLY_DEATHS = 2;
+const OPENING_MS = 40;
+const WORKING_MS = 50;
 
 let workshop: Workshop;
 
@@ -27,12 +29,13 @@ beforeAll(async () => {
 
 afterAll(() => workshop.dispose());
 
-/** One life: told to go, killed at some moment after it began to open the store. */
-async function liveAndDie(writer: Program): Promise<void> {
+/** One life: told to go, killed at some moment of its opening or of its work. */
+async function liveAndDie(writer: Program, life: number): Promise<void> {
+  const isEarly = life % 10 < EARLY_DEATHS;
   writer.say("go");
-  await writer.line("opening");
+  await writer.line(isEarly ? "opening" : "working");
   await new Promise((resolve) => {
-    setTimeout(resolve, Math.random() * LIFE_MS);
+    setTimeout(resolve, Math.random() * (isEarly ? OPENING_MS : WORKING_MS));
   });
   writer.signal("SIGKILL");
   const { signal, errors } = await writer.ended;
@@ -80,7 +83,7 @@ async function killOneStore(hasNeighbour: boolean): Promise<Toll> {
     const writer = next;
     await writer.line("ready");
     next = start(toll.kills + 1);
-    await liveAndDie(writer);
+    await liveAndDie(writer, toll.kills);
     toll.kills += 1;
     const said = readAcknowledgements(acknowledgements);
     const problems = neighbour ? await verify(neighbour, said) : await verifyCopy(place, acknowledgements);
@@ -96,7 +99,9 @@ async function killOneStore(hasNeighbour: boolean): Promise<Toll> {
   return toll;
 }
 
-test(`${KILLS} kills at random moments take nothing that was acknowledged`, { timeout: 300_000 }, async () => {
+test(`${KILLS} kills at random moments take nothing that was acknowledged`, {
+  timeout: 300_000,
+}, async () => {
   const tolls: Toll[] = [];
   let stores = KILLS / KILLS_PER_STORE;
   const lane = async (): Promise<void> => {
@@ -104,7 +109,9 @@ test(`${KILLS} kills at random moments take nothing that was acknowledged`, { ti
   };
   await Promise.all(Array.from({ length: LANES }, lane));
   const sum = (of: keyof Toll) => tolls.reduce((total, toll) => total + toll[of], 0);
-  console.info(`${sum("kills")} kills, ${sum("fruitful")} of them after ${sum("acknowledgements")} acknowledgements`);
+  console.info(
+    `${sum("kills")} kills, ${sum("fruitful")} of them after ${sum("acknowledgements")} acknowledgements`,
+  );
   expect(sum("kills")).toBe(KILLS);
   // Some lives end before the first append; if most did, this would show nothing.
   expect(sum("fruitful")).toBeGreaterThan(KILLS / 2);

@@ -10,6 +10,9 @@ export interface Note {
   readonly batch: string;
   readonly size: number;
   readonly text: string;
+  /** A key that the event claims, and an artifact that it refers to. */
+  readonly claim?: string;
+  readonly artifact?: string;
 }
 
 export interface Tally {
@@ -17,7 +20,14 @@ export interface Tally {
   last: string;
 }
 
-const note = z.strictObject({ id: z.string(), batch: z.string(), size: z.int(), text: z.string() });
+const note = z.strictObject({
+  id: z.string(),
+  batch: z.string(),
+  size: z.int(),
+  text: z.string(),
+  claim: z.string().optional(),
+  artifact: z.string().optional(),
+}) as unknown as z.ZodType<Note>;
 
 /** The state stays tiny however long the log gets, so that snapshots pay and are taken. */
 export const tallyKind: StreamKind<Tally> = {
@@ -32,8 +42,17 @@ export const tallyKind: StreamKind<Tally> = {
   initial: () => ({ count: 0, last: "" }),
   encode: (state) => ({ ...state }) as Json,
   decode: (json) => ({ ...(json as unknown as Tally) }),
+  facets: (_, events) => {
+    const notes = events.map(({ data }) => data as Note);
+    const claims = notes.flatMap(({ claim }, index) =>
+      claim === undefined ? [] : [{ key: claim, event: index }],
+    );
+    const artifacts = notes.flatMap(({ artifact }) => artifact ?? []);
+    return { claims, artifacts };
+  },
 };
 
 export function digest(data: Note): string {
-  return sha256(JSON.stringify([data.id, data.batch, data.size, data.text])).slice(0, 16);
+  const { id, batch, size, text, claim = null, artifact = null } = data;
+  return sha256(JSON.stringify([id, batch, size, text, claim, artifact])).slice(0, 16);
 }

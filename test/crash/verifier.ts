@@ -12,7 +12,9 @@ type Streams = ReadonlyMap<string, readonly Note[]>;
 
 export async function verify(store: Store, said: readonly Acknowledgement[]): Promise<string[]> {
   const journal = new Journal({ store });
-  const problems = (await store.check()).map(({ invariant, where, what }) => `${invariant}: ${where}: ${what}`);
+  const problems = (await store.check()).map(
+    ({ invariant, where, what }) => `${invariant}: ${where}: ${what}`,
+  );
   if (problems.length > 0) return problems;
   const streams = new Map<string, Note[]>();
   for (const name of await streamNames(journal)) {
@@ -22,7 +24,8 @@ export async function verify(store: Store, said: readonly Acknowledgement[]): Pr
       if (seq !== notes.length + 1) problems.push(`${name}: event ${seq} follows event ${notes.length}`);
       notes.push(event.data as Note);
     }
-    for (const { where, what } of await journal.check(tallyKind, name)) problems.push(`I10: ${where}: ${what}`);
+    for (const { where, what } of await journal.check(tallyKind, name))
+      problems.push(`I10: ${where}: ${what}`);
   }
   problems.push(...halfBatches(streams), ...lostAppends(streams, said));
   problems.push(...(await lostArtifacts(journal, said)));
@@ -57,11 +60,10 @@ function halfBatches(streams: Streams): string[] {
 
 function lostAppends(streams: Streams, said: readonly Acknowledgement[]): string[] {
   const removing = new Set(said.map((each) => (each.of === "removing" ? each.stream : "")));
-  const problems = said
-    .filter((each) => each.of === "removed")
-    .filter(({ stream }) => streams.has(stream))
-    .map(({ stream }) => `removed, but there: ${stream}`);
+  const problems: string[] = [];
   for (const each of said) {
+    if (each.of === "removed" && streams.has(each.stream))
+      problems.push(`removed, but there: ${each.stream}`);
     if (each.of !== "append") continue;
     for (const { stream, last, digests } of each.writes) {
       const notes = streams.get(stream);

@@ -206,7 +206,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       execute: () => world.effects.push("strict"),
     });
     const blocks = [callBlock("c1", "strict", { amount: "ten" }), callBlock("c2", "nope")];
-    const result = await session.run({ model: script(blocks), tools: [strict as Tool], prompt: "go" });
+    const result = await session.run({ model: script(blocks), tools: [strict], prompt: "go" });
     expect(result.status).toBe("done");
     expect(world.effects).toEqual([]);
     const text = JSON.stringify(session.messages.at(-2));

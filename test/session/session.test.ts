@@ -320,7 +320,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
         description: "asks a sub-agent",
         input,
         run: (args, child, { signal }) => child.run({ model, tools, prompt: args.topic, signal }),
-      }) as Tool;
+      });
 
     test("a crash inside a sub-agent resumes its session: its finished calls are not run again", async () => {
       const dying = fatal(world, "publish", { interrupted: "fail" });
@@ -407,8 +407,8 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
     test("a single call is the same call when it is made again", async () => {
       const session = await bench.first.session();
       const mail = counting(world, "mail", { execute: () => ({ id: world.effects.push("mail") }) });
-      const first = await session.call({ tool: mail as never, args: { to: "a" } });
-      const second = await session.call({ tool: mail as never, args: { to: "a" } });
+      const first = await session.call({ tool: mail, args: { to: "a" } });
+      const second = await session.call({ tool: mail, args: { to: "a" } });
       expect(first).toMatchObject({ status: "completed", value: { id: 1 }, replayed: false });
       expect(second).toMatchObject({ status: "completed", value: { id: 1 }, replayed: true });
       expect(world.effects).toEqual(["mail"]);

@@ -1,6 +1,6 @@
 /** The agent that is tortured: the real `session.run` on a real SQLite file, a scripted model, a world elsewhere. */
 
-import { isHoldfastError, open } from "../../src/index.ts";
+import { isHoldfastError, open, type Session } from "../../src/index.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { acknowledge } from "../acks.ts";
 import { type AgentConfig, EXIT, PROMPT, SESSION } from "../scenario.ts";
@@ -11,7 +11,7 @@ import { Talk } from "./talk.ts";
 import { asList, makeTools } from "./tools.ts";
 
 const config = JSON.parse(process.argv[2] ?? "{}") as AgentConfig;
-const talk = new Talk(config.talks);
+const talk = new Talk(config.talks, config.gated);
 
 if (config.stops) {
   // A failpoint kills; here it stops instead, and goes on as a zombie when the harness wakes it.
@@ -43,8 +43,12 @@ async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string
   const session = await holdfast.session(id);
   talk.say({ at: "opened" });
   const { scenario, plant } = config;
-  const tools = plantInTools(plant, makeTools(config));
+  const tools = plantInTools(
+    plant,
+    makeTools(config, () => talk.say({ at: "sent" })),
+  );
   await plantBeforeRun(plant, session, tools);
+  const watching = config.talks ? watchState(session) : null;
   const result = await session.run({
     model: scriptedModel(config, id, () => talk.ask("model")),
     tools: asList(tools),
@@ -53,14 +57,28 @@ async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string
     ...(scenario.budget && { budget: scenario.budget }),
     ...(scenario.cadence && { cadence: scenario.cadence }),
     ...plantOptions(plant),
-    on: (progress) => talk.say({ at: progress.type, ...("callId" in progress && { callId: progress.callId }) }),
+    on: (progress) =>
+      talk.say({ at: progress.type, ...("callId" in progress && { callId: progress.callId }) }),
   });
+  if (watching) clearInterval(watching);
   const persons = result.waiting.filter((call) => call.person).length;
   const { status, reason } = result;
   acknowledge(config.dir, { t: "result", session: id, status, reason, persons });
   talk.say({ at: "result", status, reason });
   await session.close();
   return status === "done" ? EXIT.done : status === "waiting" ? EXIT.waiting : EXIT.paused;
+}
+
+/** Tells the harness when what others have said has arrived in this process. */
+function watchState(session: Session): NodeJS.Timeout {
+  let before = "";
+  return setInterval(() => {
+    const open = session.openCalls.map((call) => `${call.tool} ${call.status}`);
+    const prompts = session.prompts.length;
+    const now = JSON.stringify([open, prompts]);
+    if (now !== before) talk.say({ at: "state", open, prompts });
+    before = now;
+  }, 10);
 }
 
 function exitCode(error: unknown): number {
@@ -75,7 +93,8 @@ try {
   acknowledge(config.dir, { t: "end", code, error: null });
 } catch (error) {
   code = exitCode(error);
-  const text = error instanceof Error ? `${(error as { code?: string }).code ?? ""} ${error.message}` : String(error);
+  const text =
+    error instanceof Error ? `${(error as { code?: string }).code ?? ""} ${error.message}` : String(error);
   acknowledge(config.dir, { t: "end", code, error: text });
   if (code === EXIT.crashed) console.error(error);
 }

@@ -24,6 +24,9 @@ export function scriptedModel(config: AgentConfig, session: string, asked: () =>
       const args = { item, ...(world && { world: { ...world } }) };
       return { kind: "tool_call", id: `c${answers}.${index}.${randomUUID().slice(0, 8)}`, name: tool, args };
     });
-    return { message: { blocks: [{ kind: "text", text: `turn ${answers}` }, ...blocks] }, usage: { tokens: 10 } };
+    return {
+      message: { blocks: [{ kind: "text", text: `turn ${answers}` }, ...blocks] },
+      usage: { tokens: 10 },
+    };
   };
 }

@@ -5,7 +5,14 @@
  */
 
 import { crc32 } from "node:zlib";
-import { landed, never, notYet, type RunOptions, type Session } from "../../src/index.ts";
+import {
+  type ExecuteContext,
+  landed,
+  never,
+  notYet,
+  type RunOptions,
+  type Session,
+} from "../../src/index.ts";
 import type { Batch, Store } from "../../src/store.ts";
 import type { ToolName } from "../scenario.ts";
 import type { TortureTool } from "./tools.ts";
@@ -69,7 +76,10 @@ function rewrites(store: Store, rewrite: (events: StoredEvent[]) => StoredEvent[
     const payload = JSON.stringify(rewrite(JSON.parse(write.payload as string) as StoredEvent[]));
     return payload === write.payload ? write : { ...write, payload, sum: crc32(payload) };
   };
-  return { ...verbs(store), append: (batch) => store.append({ ...batch, writes: batch.writes.map(writeOf) }) };
+  return {
+    ...verbs(store),
+    append: (batch) => store.append({ ...batch, writes: batch.writes.map(writeOf) }),
+  };
 }
 
 interface StoredEvent {
@@ -126,7 +136,11 @@ const STORE_PLANTS: Readonly<Record<string, StorePlant>> = {
       events.map((each) => {
         if (each.type !== "call.completed") return each;
         const { callId, attempt } = each.data;
-        return { ...each, type: "call.lost", data: { callId, attempt, why: "forgotten" } as StoredEvent["data"] };
+        return {
+          ...each,
+          type: "call.lost",
+          data: { callId, attempt, why: "forgotten" } as StoredEvent["data"],
+        };
       }),
     );
   },
@@ -171,7 +185,8 @@ const TOOL_PLANTS: Readonly<Record<string, ToolPlant>> = {
   "not yet taken for never": ({ timed }) => ({ timed: { ...timed, settleMs: 0 } }),
   "verify guesses": ({ fenced }) => ({ fenced: { ...fenced, verify: () => landed("receipt 1") } }),
   "not yet for ever": ({ timed }) => {
-    return { timed: { ...timed, verify: () => notYet({ againInMs: 3_600_000 }) } };
+    const verify = () => notYet({ againInMs: 3_600_000 });
+    return { timed: { ...timed, verify, settleMs: 3_600_000 } };
   },
   "effect sent twice": ({ ask }) => ({
     ask: {
@@ -203,7 +218,7 @@ export async function plantBeforeRun(plant: string | null, session: Session, too
     if (call.status !== "completed") continue;
     const { vendorKey: key, id: callId, token, attempt } = call;
     const signal = new AbortController().signal;
-    const context = { key, callId, session: session.id, token, attempt, signal };
+    const context = { key, callId, session: session.id, token, attempt, signal } as ExecuteContext;
     await tools[call.tool as ToolName].execute(call.args as never, context);
   }
 }

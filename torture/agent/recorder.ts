@@ -19,7 +19,15 @@ export function recorded(store: Store, dir: string): Store {
       for (const { stream, expect, count, sum, guards } of batch.writes) {
         const first = expect.seq + 1;
         const token = guards?.[0]?.token ?? null;
-        acknowledge(dir, { t: "append", stream, batch: batch.id, first, last: first + count - 1, sum, token });
+        acknowledge(dir, {
+          t: "append",
+          stream,
+          batch: batch.id,
+          first,
+          last: first + count - 1,
+          sum,
+          token,
+        });
       }
       return outcome;
     },

@@ -4,11 +4,13 @@ import { createInterface } from "node:readline";
 /** Lines to and from the harness: it learns what happens the moment it happens, and lets the agent go on. */
 export class Talk {
   private readonly on: boolean;
+  private readonly gated: boolean;
   private readonly waiting = new Map<string, () => void>();
 
-  constructor(on: boolean) {
+  constructor(on: boolean, gated: boolean) {
     this.on = on;
-    if (!on) return;
+    this.gated = gated;
+    if (!gated) return;
     const lines = createInterface({ input: process.stdin });
     lines.on("line", (line) => {
       this.waiting.get(line)?.();
@@ -28,7 +30,7 @@ export class Talk {
 
   /** Says that it is at a place and waits until it is let go. */
   ask(place: string): Promise<void> {
-    if (!this.on) return Promise.resolve();
+    if (!this.gated) return Promise.resolve();
     return new Promise((resolve) => {
       this.waiting.set(place, resolve);
       this.say({ at: place });

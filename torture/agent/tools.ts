@@ -36,14 +36,15 @@ const input = z.object({
 
 type Mode = "plain" | "keyed" | "fenced" | "read";
 
-export function makeTools(config: AgentConfig): Record<ToolName, TortureTool> {
+/** `sent` is told when a request has left. */
+export function makeTools(config: AgentConfig, sent: () => void): Record<ToolName, TortureTool> {
   const make = (name: ToolName, mode: Mode, spec: Partial<TortureTool>): TortureTool =>
     tool<Args, string>({
       name,
       description: `acts on the world: ${name}`,
       input,
       effect: "mutate",
-      execute: (args, context) => send(config, name, mode, args, context),
+      execute: (args, context) => send(config, name, mode, args, context, sent),
       ...spec,
     });
   const fencing: TortureTool["verify"] = async (args, context) => {
@@ -73,12 +74,13 @@ async function send(
   mode: Mode,
   { item, world = {} }: Args,
   context: ExecuteContext,
+  sent: () => void,
 ): Promise<string> {
   const { key, session, callId, attempt, token, signal } = context;
   const { dir } = config;
   acknowledge(dir, { t: "start", session, callId, attempt });
   const body = { dir, mode, tool, item, key, session, callId, attempt, token, world };
-  const { result } = await post<{ result: string }>(config.world, "/effect", body, signal);
+  const { result } = await post<{ result: string }>(config.world, "/effect", body, signal, sent);
   return result;
 }
 

@@ -1,7 +1,7 @@
 /** The three records of a case, as plain data, and how the store's part of it is read. */
 
-import { type Call, type Event, HoldfastError, sessionKind, streamId } from "../../src/model/index.ts";
 import { Journal } from "../../src/journal/index.ts";
+import { type Call, type Event, HoldfastError, sessionKind, streamId } from "../../src/model/index.ts";
 import type { Problem, Store } from "../../src/store.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { type Ack, readAcks } from "../acks.ts";
@@ -79,7 +79,9 @@ async function readLog(store: Store, stream: string): Promise<{ events: Logged[]
     for (const { first, last, batch, sum, payload } of page.writes) {
       stored.push({ stream, first, last, batch, sum });
       const parsed = JSON.parse(payload as string) as Event<string, Logged["data"]>[];
-      events.push(...parsed.map(({ type, at, data }, index) => ({ seq: first + index, type, at, batch, data })));
+      events.push(
+        ...parsed.map(({ type, at, data }, index) => ({ seq: first + index, type, at, batch, data })),
+      );
       after = last;
     }
     more = page.more;

@@ -17,7 +17,12 @@ export const intentBeforeEffect: Rule = (evidence) => [
   ...evidence.sessions.flatMap((session) => tooManyAtOnce(session, evidence.scenario.parallel)),
 ];
 
-function findIssued(evidence: Evidence, session: string, callId: string, attempt: number): Logged | undefined {
+function findIssued(
+  evidence: Evidence,
+  session: string,
+  callId: string,
+  attempt: number,
+): Logged | undefined {
   const log = evidence.sessions.find((each) => each.id === session);
   return log?.events.find((event) => {
     return (

@@ -19,7 +19,8 @@ export function noAckAfterError(steps: readonly IoStep[]): Violation[] {
   for (const { act, ok } of steps) {
     if (act === "acknowledged") {
       number++;
-      if (trust !== "sound") found.push({ invariant: "I13", what: `acknowledgement ${number} rests on a failed write` });
+      if (trust !== "sound")
+        found.push({ invariant: "I13", what: `acknowledgement ${number} rests on a failed write` });
     } else if (!ok) trust = "failed";
     else if (act === "open" && trust === "failed") trust = "opened";
     else if (act === "sync" && trust === "opened") trust = "sound";

@@ -50,8 +50,10 @@ function checkCall(
   const tool = issued[0] && field<string>(issued[0], "tool");
   const { idempotent, verifies } = tool ? classOf(tool) : {};
   const granted = history.filter((event) => event.type === "call.granted").length;
-  if (tool && !idempotent && !verifies && issued.length > 1 + granted) {
-    found.push(violation(`${callId} was attempted ${issued.length} times; a person allowed ${granted} of them`));
+  const unbegun = history.filter((event) => event.type === "call.lost" && field(event, "started") === false);
+  const attempts = issued.length - unbegun.length;
+  if (tool && !idempotent && !verifies && attempts > 1 + granted) {
+    found.push(violation(`${callId} was attempted ${attempts} times; a person allowed ${granted} of them`));
   }
   return found;
 }

@@ -43,7 +43,10 @@ function checkSlot(evidence: Evidence, session: SessionLog, id: string, name: st
 
 function pointsAtNothing(evidence: Evidence, call: Call): Violation[] {
   const { session, callId } = call.repeats as NonNullable<Call["repeats"]>;
-  const first = evidence.sessions.find((each) => each.id === session)?.calls?.find((each) => each.id === callId);
-  if (first?.status === "completed" && JSON.stringify(first.result) === JSON.stringify(call.result)) return [];
+  const first = evidence.sessions
+    .find((each) => each.id === session)
+    ?.calls?.find((each) => each.id === callId);
+  if (first?.status === "completed" && JSON.stringify(first.result) === JSON.stringify(call.result))
+    return [];
   return [violation(`${call.id} says that it repeats ${session}/${callId}, which has no such result`)];
 }

@@ -20,4 +20,3 @@ function afterTheEnd(id: string, history: readonly { type: string; seq: number }
     return { invariant: "I8", what: `${id} had ended; then came ${type} at ${seq}` };
   });
 }
-

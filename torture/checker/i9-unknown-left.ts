@@ -17,8 +17,10 @@ function checkHistory(id: string, history: readonly Logged[]): Violation[] {
   let isUnknown = false;
   let learnt: Logged[] = [];
   for (const event of history) {
-    if (event.type === "call.lost") isUnknown = true;
-    else if (event.type === "call.verified" || event.type === "call.granted") learnt.push(event);
+    if (event.type === "call.lost") {
+      isUnknown = true;
+      if (field(event, "started") === false) learnt.push(event);
+    } else if (event.type === "call.verified" || event.type === "call.granted") learnt.push(event);
     else if (event.type === "call.issued" && event !== first) {
       const why = isUnknown ? noReasonToRetry(tool, first, event, learnt) : "its outcome was not unknown";
       if (why) found.push({ invariant: "I9", what: `${id} was retried at ${event.seq}: ${why}` });
@@ -41,11 +43,13 @@ function noReasonToRetry(
   const isSameKey = field(event, "vendorKey") === field(first, "vendorKey");
   if (!isSameKey) return "with another key";
   const last = learnt.at(-1);
+  // It is on record that the attempt never began.
+  if (last?.type === "call.lost") return null;
   if (last?.type === "call.granted" && field(last, "person")) return null;
   if (tool.idempotent) return null;
   const answer = last && field<string>(last, "answer");
   if (tool.verifies === "fence" && answer === "never") return null;
-  if (tool.verifies === "time" && answer === "notYet" && field(last as Logged, "detail") === "settled")
+  if (tool.verifies === "time" && answer === "notYet" && field(last as Logged, "settled") === true)
     return null;
   return `nothing that is recorded allows it (last: ${answer ?? "nothing"})`;
 }

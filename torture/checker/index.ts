@@ -1,6 +1,6 @@
 /** The checker: ledger, world and acknowledgements against the invariants. Pure: the same evidence, the same verdict. */
 
-import { comesToAnEnd } from "./i14-comes-to-an-end.ts";
+import type { Evidence, Rule, Violation } from "./evidence.ts";
 import { intentBeforeEffect } from "./i1-intent-before-effect.ts";
 import { nothingLost } from "./i2-nothing-lost.ts";
 import { messageSlots } from "./i3-message-slots.ts";
@@ -10,7 +10,7 @@ import { nothingSwallowed } from "./i6-nothing-swallowed.ts";
 import { order } from "./i7-order.ts";
 import { oneEnding } from "./i8-one-ending.ts";
 import { unknownLeft } from "./i9-unknown-left.ts";
-import type { Evidence, Rule, Violation } from "./evidence.ts";
+import { comesToAnEnd } from "./i14-comes-to-an-end.ts";
 
 export { type Evidence, gather, type Violation } from "./evidence.ts";
 export { type IoStep, noAckAfterError } from "./i13-no-ack-after-error.ts";

@@ -16,6 +16,7 @@ export function post<Body>(
   path: string,
   body: unknown,
   signal?: AbortSignal,
+  sent?: () => void,
 ): Promise<Body> {
   return new Promise((resolve, reject) => {
     const request = httpRequest(
@@ -31,6 +32,7 @@ export function post<Body>(
       },
     );
     request.on("error", reject);
+    if (sent) request.on("finish", sent);
     request.end(JSON.stringify(body));
   });
 }

@@ -97,7 +97,7 @@ function apply(request: EffectRequest): string {
   const { dir, key, mode } = request;
   if (mode === "read") return note(request, "read", `read ${request.item}`);
   const effects = readEntries(dir).filter((entry) => entry.kind === "effect");
-  const first = mode === "plain" ? undefined : effects.find((entry) => entry.key === key);
+  const first = mode === "keyed" ? effects.find((entry) => entry.key === key) : undefined;
   if (first) return note(request, "replayed", first.result);
   return note(request, "effect", `receipt ${effects.length + 1} for ${request.item}`);
 }
@@ -119,7 +119,11 @@ function verify(request: VerifyRequest): Reply {
   return { status: 200, body: { result: found?.result ?? null } };
 }
 
-function note(request: Omit<WorldEntry, "kind" | "result"> & { dir: string }, kind: WorldKind, result: string) {
+function note(
+  request: Omit<WorldEntry, "kind" | "result"> & { dir: string },
+  kind: WorldKind,
+  result: string,
+) {
   const { dir, tool, item, key, session, callId, attempt, token } = request;
   writeEntry(dir, { kind, tool, item, key, session, callId, attempt, token, result });
   return result;

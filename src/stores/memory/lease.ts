@@ -29,12 +29,12 @@ function take(
   return { outcome: "granted", lease: leaseRow(name, taken, now), from };
 }
 
-function renew({ leases }: Space, guards: readonly Guard[], ttlMs: number, now: number): string[] {
-  const lost: string[] = [];
+function renew({ leases }: Space, guards: readonly Guard[], ttlMs: number, now: number): Guard[] {
+  const lost: Guard[] = [];
   for (const guard of guards) {
     const old = leases.get(guard.lease);
     if (holds(old, guard)) leases.set(guard.lease, { ...old, ttlMs, deadline: now + ttlMs });
-    else lost.push(guard.lease);
+    else lost.push({ lease: guard.lease, token: guard.token });
   }
   return lost;
 }

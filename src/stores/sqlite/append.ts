@@ -7,43 +7,36 @@
  * and be in the page cache only. So that answer, too, waits for a commit that has something to write.
  */
 
-import type { AppendOutcome, Batch, Head, Write } from "../../store.ts";
+import type { AppendOutcome, Batch, Head } from "../../store.ts";
 import type { Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards, renewGuards } from "./leases.ts";
 import { proof } from "./opening.ts";
-import type { Done } from "./queue.ts";
-import { findStream, headOf, type StreamKey } from "./streams.ts";
+import type { StreamKey } from "./rows.ts";
+import { findKnownStream, headOf } from "./streams.ts";
 import { fromText, type StoredText, toText } from "./text.ts";
+import type { Done, Transaction } from "./transaction.ts";
 import { storeWrite } from "./write.ts";
 
-/** A write with what the questions found out about its stream. */
-export interface Checked {
-  readonly write: Write;
-  readonly key: StreamKey | undefined;
-  /** The parent's row and generation, for the first write of a fork. */
-  readonly parent: StreamKey | null;
-  readonly artifacts: readonly number[];
-}
-
-export function append(connection: Connection, clock: Clock, batch: Batch): Done<AppendOutcome> {
-  const namespace = toText(batch.namespace);
-  const keys = batch.writes.map(({ stream }) => findStream(connection, namespace, toText(stream)));
+export function append(transaction: Transaction, clock: Clock, batch: Batch): Done<AppendOutcome> {
+  const { connection } = transaction;
+  const { namespace } = batch;
+  const keys = batch.writes.map(({ stream }) => findKnownStream(transaction, namespace, stream));
   if (isResent(connection, batch, keys)) {
     proof(connection);
     return { result: { outcome: "ok", heads: headsAfter(batch), resent: true }, wrote: true };
   }
   const guards = batch.writes.flatMap((write) => write.guards ?? []);
-  const held = checkGuards(connection, clock, namespace, guards);
+  const held = checkGuards(transaction, clock, namespace, guards);
   if (!Array.isArray(held)) return refused(held);
-  const parents = checkPlaces(connection, namespace, batch, keys);
+  const parents = checkPlaces(transaction, batch, keys);
   if (!Array.isArray(parents)) return refused(parents);
-  const taken = checkClaims(connection, namespace, batch);
+  const taken = checkClaims(connection, batch);
   if (taken) return refused(taken);
-  const artifacts = checkArtifacts(connection, namespace, batch);
+  const artifacts = checkArtifacts(connection, batch);
   if (!Array.isArray(artifacts)) return refused(artifacts);
 
-  renewGuards(connection, clock, namespace, held);
+  renewGuards(transaction, clock, namespace, held);
   batch.writes.forEach((write, index) => {
     const checked = {
       write,
@@ -51,7 +44,7 @@ export function append(connection: Connection, clock: Clock, batch: Batch): Done
       parent: parents[index] ?? null,
       artifacts: artifacts[index] ?? [],
     };
-    storeWrite(connection, namespace, batch.id, checked);
+    storeWrite(transaction, batch, checked);
   });
   return { result: { outcome: "ok", heads: headsAfter(batch), resent: false }, wrote: true };
 }
@@ -89,8 +82,7 @@ type Refusal<Outcome extends AppendOutcome["outcome"]> = Extract<AppendOutcome, 
 
 /** Each write must continue its stream where that ends now; a fork must leave a past that is there. */
 function checkPlaces(
-  connection: Connection,
-  namespace: StoredText,
+  transaction: Transaction,
   batch: Batch,
   keys: readonly (StreamKey | undefined)[],
 ): Refusal<"conflict"> | (StreamKey | null)[] {
@@ -100,7 +92,7 @@ function checkPlaces(
     const head = headOf(key);
     const isFree = fork ? !key || key.state === "gone" : key?.state !== "hidden" && head.seq === expect.seq;
     if (!isFree || head.generation !== expect.generation) return { outcome: "conflict", stream, head };
-    const parent = fork && findStream(connection, namespace, toText(fork.stream));
+    const parent = fork && findKnownStream(transaction, batch.namespace, fork.stream);
     const past = headOf(parent);
     const isThere =
       parent && parent.state !== "gone" && past.generation === fork.generation && past.seq >= fork.seq;
@@ -118,17 +110,21 @@ export interface KeyHolder {
   readonly seq: number;
 }
 
-export function keyHolder(connection: Connection, namespace: StoredText, key: string): KeyHolder | null {
-  const found = connection.get<{ stream: StoredText; seq: number }>(KEY_HOLDER, namespace, toText(key));
+export function keyHolder(connection: Connection, namespace: string, key: string): KeyHolder | null {
+  const found = connection.get<{ stream: StoredText; seq: number }>(
+    KEY_HOLDER,
+    toText(namespace),
+    toText(key),
+  );
   return found ? { stream: fromText(found.stream), seq: found.seq } : null;
 }
 
 /** Within a write releases come first, so that a key can change hands; what earlier writes do to keys counts. */
-function checkClaims(connection: Connection, namespace: StoredText, batch: Batch): Refusal<"taken"> | null {
+function checkClaims(connection: Connection, batch: Batch): Refusal<"taken"> | null {
   const changed = new Map<string, KeyHolder | null>();
   const holderOf = (key: string): KeyHolder | null => {
     const known = changed.get(key);
-    return known === undefined ? keyHolder(connection, namespace, key) : known;
+    return known === undefined ? keyHolder(connection, batch.namespace, key) : known;
   };
   for (const { stream, expect, releases, claims } of batch.writes) {
     for (const key of releases ?? []) if (holderOf(key)?.stream === stream) changed.set(key, null);
@@ -143,16 +139,12 @@ function checkClaims(connection: Connection, namespace: StoredText, batch: Batch
 
 const ARTIFACT = "SELECT id FROM artifacts WHERE namespace = ? AND hash = ?";
 
-function checkArtifacts(
-  connection: Connection,
-  namespace: StoredText,
-  batch: Batch,
-): Refusal<"missing"> | (readonly number[])[] {
+function checkArtifacts(connection: Connection, batch: Batch): Refusal<"missing"> | (readonly number[])[] {
   const found: number[][] = [];
   for (const { artifacts } of batch.writes) {
     const ids: number[] = [];
     for (const hash of artifacts ?? []) {
-      const row = connection.get<{ id: number }>(ARTIFACT, namespace, toText(hash));
+      const row = connection.get<{ id: number }>(ARTIFACT, toText(batch.namespace), toText(hash));
       if (!row) return { outcome: "missing", artifact: hash };
       ids.push(row.id);
     }

@@ -8,7 +8,7 @@
  */
 
 import { crc32 } from "node:zlib";
-import { sha256 } from "../../model/index.ts";
+import { isHoldfastError, sha256 } from "../../model/index.ts";
 import type { Problem } from "../../store.ts";
 import type { Connection } from "./driver.ts";
 import { fromPayload, fromText, type StoredText } from "./text.ts";
@@ -29,13 +29,15 @@ export async function check(read: Read): Promise<readonly Problem[]> {
 }
 
 async function* everyProblem(read: Read): AsyncGenerator<Problem> {
-  const damage = await read(integrity);
-  yield* damage;
-  // What lies in damaged pages cannot be judged further; reading on would only turn one report into errors.
-  if (damage.length > 0) return;
-  yield* everyStream(read);
-  yield* everyArtifact(read);
-  for (const find of FINDINGS) yield* await read((connection) => connection.all<Problem>(find));
+  try {
+    yield* await read(integrity);
+    yield* everyStream(read);
+    yield* everyArtifact(read);
+    for (const find of FINDINGS) yield* await read((connection) => connection.all<Problem>(find));
+  } catch (error) {
+    if (!isHoldfastError(error, "STORE_CORRUPT")) throw error;
+    yield { invariant: "medium", where: "the file", what: `it could be read no further: ${error.message}` };
+  }
 }
 
 function integrity(connection: Connection): Problem[] {

@@ -6,7 +6,7 @@ import type { Value } from "./driver.ts";
 
 export type Position = readonly (string | number)[];
 
-export function encodeCursor(position: Position): string {
+function encodeCursor(position: Position): string {
   return Buffer.from(JSON.stringify(position)).toString("base64url");
 }
 

@@ -119,15 +119,20 @@ export class Connection {
 
   /** Ends whatever is open without saving it, then closes. Resolves when the descriptors are free. */
   async close(): Promise<void> {
+    const left = this.#closeNow();
+    if (this.#driver.leavesStatements) await collected(left);
+  }
+
+  /** In a function of its own, so that no suspended frame keeps a statement alive. */
+  #closeNow(): WeakRef<RawStatement>[] {
     const database = this.#database;
-    if (!database) return;
+    if (!database) return [];
+    const left = [...this.#statements.values()].map((statement) => new WeakRef(statement));
     this.#database = null;
-    const [first] = this.#statements.values();
-    const witness = first && new WeakRef(first);
     this.#statements.clear();
     rollBack(database);
     database.close();
-    if (witness && this.#driver.leavesStatements) await collected(witness);
+    return left;
   }
 
   #opened(): RawDatabase {
@@ -153,21 +158,33 @@ function rollBack(database: RawDatabase): void {
 }
 
 /** Young statements go with a quick collection; those of a connection that was open for long need a whole one. */
-async function collected(witness: WeakRef<RawStatement>): Promise<void> {
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as (options?: { type: "minor" }) => void;
-  setFlagsFromString("--no-expose-gc");
-  await turn();
-  collect({ type: "minor" });
-  await turn();
-  if (witness.deref() === undefined) return;
-  await turn();
-  collect();
-  await turn();
+async function collected(left: readonly WeakRef<RawStatement>[]): Promise<void> {
+  const isGone = () => left.every((statement) => statement.deref() === undefined);
+  const collect = collector();
+  for (const how of [{ type: "minor" }, undefined, undefined] as const) {
+    // A weak reference holds until the end of the job that made or read it; native finalizers run in a later one.
+    await nextTurn();
+    if (isGone()) break;
+    await nextTurn();
+    collect(how);
+  }
+  await nextTurn();
 }
 
-/** A weak reference holds until the end of the job, and native finalizers run in the next one. */
-function turn(): Promise<void> {
+type Collect = (how?: { type: "minor" }) => void;
+
+let knownCollector: Collect | undefined;
+
+function collector(): Collect {
+  if (!knownCollector) {
+    setFlagsFromString("--expose-gc");
+    knownCollector = runInNewContext("gc") as Collect;
+    setFlagsFromString("--no-expose-gc");
+  }
+  return knownCollector;
+}
+
+function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
@@ -175,27 +192,48 @@ function turn(): Promise<void> {
 
 /** SQLite's result code: `primary` says what kind of trouble, `extended` which one. Null for other errors. */
 export function resultCode(error: unknown): { primary: number; extended: number } | null {
-  const extended = (error as { errcode?: unknown } | null)?.errcode;
-  return typeof extended === "number" ? { primary: extended & 0xff, extended } : null;
+  if (!(error instanceof Error)) return null;
+  const { errcode, code } = error as { errcode?: unknown; code?: unknown };
+  if (typeof errcode === "number") return { primary: errcode & 0xff, extended: errcode };
+  if (code !== "ERR_SQLITE_ERROR") return null;
+  // Some paths of the binding for Node 20 hand on SQLite's words but not its number.
+  const known = Object.entries(WORDS).find(([words]) => error.message.includes(words));
+  const primary = known?.[1] ?? CODE.ERROR;
+  return { primary, extended: primary };
 }
 
 /** The result codes that somebody here decides by. */
 export const CODE = {
+  ERROR: 1,
   BUSY: 5,
   LOCKED: 6,
   READONLY: 8,
+  IOERR: 10,
   CORRUPT: 11,
   FULL: 13,
   CANTOPEN: 14,
   PROTOCOL: 15,
   TOOBIG: 18,
   CONSTRAINT: 19,
+  MISMATCH: 20,
   RANGE: 25,
   NOTADB: 26,
-  MISMATCH: 20,
   READONLY_ROLLBACK: 776,
   READONLY_DBMOVED: 1032,
 } as const;
+
+const WORDS: Readonly<Record<string, number>> = {
+  "is locked": CODE.BUSY,
+  "locking protocol": CODE.PROTOCOL,
+  "readonly database": CODE.READONLY,
+  "disk I/O error": CODE.IOERR,
+  malformed: CODE.CORRUPT,
+  "disk is full": CODE.FULL,
+  "unable to open": CODE.CANTOPEN,
+  "too big": CODE.TOOBIG,
+  "constraint failed": CODE.CONSTRAINT,
+  "not a database": CODE.NOTADB,
+};
 
 export function isBusy(error: unknown): boolean {
   const primary = resultCode(error)?.primary;

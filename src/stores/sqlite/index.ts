@@ -27,20 +27,24 @@ import type {
 import { append } from "./append.ts";
 import { check } from "./check.ts";
 import { bootClock, type Clock } from "./clock.ts";
-import { CODE, type Connection } from "./driver.ts";
+import type { Connection } from "./driver.ts";
 import { closed, patiently, readOnly, storeError } from "./failures.ts";
 import { lease } from "./leases.ts";
 import { list } from "./list.ts";
 import { Medium } from "./medium.ts";
-import { openFirst } from "./opening.ts";
+import { emptyWal, openFirst } from "./opening.ts";
 import { put } from "./put.ts";
-import { type Done, type SubmitOptions, WriteQueue } from "./queue.ts";
+import { type SubmitOptions, WriteQueue } from "./queue.ts";
 import { get, read } from "./read.ts";
 import { remove } from "./remove.ts";
+import type { Done, Transaction } from "./transaction.ts";
 import { Watchers } from "./watch.ts";
 import { checkShape } from "./write.ts";
 
-export type { Clock as LeaseClock };
+/** Also the way to SQLite for whoever needs a lock or a look, and for tests that look behind the store. */
+export { Connection } from "./driver.ts";
+export { refuseNetworkDisk } from "./file.ts";
+export { MIGRATIONS, migrate } from "./migrations.ts";
 
 export interface SqliteOptions {
   readonly path: string;
@@ -87,7 +91,7 @@ class SqliteStore implements Store {
   async append(batch: Batch): Promise<AppendOutcome> {
     checkShape(batch);
     const bytes = batch.writes.reduce((sum, write) => sum + write.payload.length, 0);
-    const outcome = await this.#change((connection) => append(connection, this.#clock, batch), { bytes });
+    const outcome = await this.#change((transaction) => append(transaction, this.#clock, batch), { bytes });
     if (outcome.outcome === "ok") {
       for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
     }
@@ -106,7 +110,7 @@ class SqliteStore implements Store {
 
   async put(request: PutRequest): Promise<void> {
     const bytes = request.of === "artifact" ? request.bytes.length : request.payload.length;
-    return this.#change((connection) => put(connection, request), { bytes });
+    return this.#change((transaction) => put(transaction, request), { bytes });
   }
 
   async get(request: GetRequest): Promise<Blob | null> {
@@ -115,15 +119,16 @@ class SqliteStore implements Store {
 
   async lease(request: LeaseRequest): Promise<LeaseOutcome> {
     const options = { urgent: request.act === "renew" };
-    return this.#change((connection) => lease(connection, this.#clock, request), options);
+    return this.#change((transaction) => lease(transaction, this.#clock, request), options);
   }
 
   async remove(request: RemoveRequest): Promise<RemoveOutcome> {
     const erase = request.of === "stream" && request.erase === true;
-    const outcome = await this.#change((connection) => {
+    const outcome = await this.#change((transaction) => {
+      const { connection } = transaction;
       if (erase) connection.exec("PRAGMA secure_delete = ON");
       try {
-        return remove(connection, this.#clock, request);
+        return remove(transaction, this.#clock, request);
       } finally {
         if (erase) connection.exec("PRAGMA secure_delete = FAST");
       }
@@ -160,7 +165,7 @@ class SqliteStore implements Store {
   }
 
   async #change<Result>(
-    act: (connection: Connection) => Done<Result>,
+    act: (transaction: Transaction) => Done<Result>,
     options?: SubmitOptions,
   ): Promise<Result> {
     if (this.#closing) throw closed(this.#medium.place.path);
@@ -174,8 +179,7 @@ class SqliteStore implements Store {
     try {
       await patiently(path, busyMs, async () => {
         await this.#medium.ready();
-        const row = this.#medium.connection.get<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
-        if (row?.busy !== 0) throw Object.assign(new Error("the WAL is in use"), { errcode: CODE.BUSY });
+        emptyWal(this.#medium.connection);
       });
     } catch (error) {
       throw storeError(path, error, true);

@@ -10,18 +10,9 @@
 
 import type { Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
 import type { Clock } from "./clock.ts";
-import type { Connection } from "./driver.ts";
-import type { Done } from "./queue.ts";
-import { fromText, type StoredText, toText } from "./text.ts";
-
-export interface StoredLease {
-  readonly name: StoredText;
-  readonly token: number;
-  readonly boot: string;
-  readonly expires_at: number;
-  readonly ttl: number;
-  readonly holder: StoredText | null;
-}
+import type { StoredLease } from "./rows.ts";
+import { fromText, toText } from "./text.ts";
+import type { Done, Transaction } from "./transaction.ts";
 
 const SELECT =
   "SELECT name, token, boot, expires_at, ttl, holder FROM leases WHERE namespace = ? AND name = ?";
@@ -54,14 +45,16 @@ export function leaseRow(lease: StoredLease, clock: Clock): LeaseRow {
   return { name: fromText(name), token, holder: holderOf(lease), remainingMs: remainingMs(lease, clock) };
 }
 
-export function lease(connection: Connection, clock: Clock, request: LeaseRequest): Done<LeaseOutcome> {
+export function lease(transaction: Transaction, clock: Clock, request: LeaseRequest): Done<LeaseOutcome> {
   switch (request.act) {
     case "take":
-      return take(connection, clock, request);
+      return take(transaction, clock, request);
     case "renew":
-      return renew(connection, clock, request);
+      return renew(transaction, clock, request);
     case "release": {
       const { namespace, lease } = request;
+      const { connection, cache } = transaction;
+      cache.forgetLease(namespace, lease.lease);
       const values = [toText(namespace), toText(lease.lease), lease.token];
       const wasOurs = connection.run(RELEASE, clock.nowMs(), ...values) > 0;
       return { result: { outcome: "released", wasOurs }, wrote: wasOurs };
@@ -70,11 +63,12 @@ export function lease(connection: Connection, clock: Clock, request: LeaseReques
 }
 
 function take(
-  connection: Connection,
+  { connection, cache }: Transaction,
   clock: Clock,
   request: Extract<LeaseRequest, { act: "take" }>,
 ): Done<LeaseOutcome> {
   const { namespace, name, holder, ttlMs, evict } = request;
+  cache.forgetLease(namespace, name);
   const old = connection.get<StoredLease>(SELECT, toText(namespace), toText(name));
   const oldHolder = old ? holderOf(old) : null;
   const isOurs = oldHolder?.owner === holder.owner;
@@ -90,15 +84,16 @@ function take(
 }
 
 function renew(
-  connection: Connection,
+  { connection, cache }: Transaction,
   clock: Clock,
   { namespace, leases, ttlMs }: Extract<LeaseRequest, { act: "renew" }>,
 ): Done<LeaseOutcome> {
   const expiresAt = clock.nowMs() + ttlMs;
   const lost = leases.filter(({ lease: name, token }) => {
+    cache.forgetLease(namespace, name);
     return connection.run(RENEW, clock.boot, expiresAt, ttlMs, toText(namespace), toText(name), token) === 0;
   });
-  const result: LeaseOutcome = { outcome: "renewed", lost: lost.map(({ lease: name }) => name) };
+  const result: LeaseOutcome = { outcome: "renewed", lost };
   return { result, wrote: lost.length < leases.length };
 }
 
@@ -110,17 +105,19 @@ export interface Fenced {
 
 /** The first guard whose token is not the current one of a held lease, or the leases, to be renewed later. */
 export function checkGuards(
-  connection: Connection,
+  { connection, cache }: Transaction,
   clock: Clock,
-  namespace: StoredText,
+  namespace: string,
   guards: readonly Guard[],
 ): Fenced | StoredLease[] {
   const held: StoredLease[] = [];
-  for (const guard of guards) {
-    const found = connection.get<StoredLease>(SELECT, namespace, toText(guard.lease));
-    if (!found || found.holder === null || found.token !== guard.token) {
-      return { outcome: "fenced", lease: guard.lease, now: found ? leaseRow(found, clock) : null };
+  for (const { lease: name, token } of guards) {
+    const known = cache.lease(namespace, name);
+    const found = known ?? connection.get<StoredLease>(SELECT, toText(namespace), toText(name));
+    if (!found || found.holder === null || found.token !== token) {
+      return { outcome: "fenced", lease: name, now: found ? leaseRow(found, clock) : null };
     }
+    if (!known) cache.keepLease(namespace, name, found);
     held.push(found);
   }
   return held;
@@ -128,14 +125,15 @@ export function checkGuards(
 
 /** A guarded write prolongs its leases, but not those that have most of their time before them: a page less to write. */
 export function renewGuards(
-  connection: Connection,
+  { connection, cache }: Transaction,
   clock: Clock,
-  namespace: StoredText,
+  namespace: string,
   held: readonly StoredLease[],
 ): void {
   for (const each of held) {
     if (remainingMs(each, clock) > (each.ttl * 3) / 4) continue;
     const expiresAt = clock.nowMs() + each.ttl;
-    connection.run(RENEW, clock.boot, expiresAt, each.ttl, namespace, each.name, each.token);
+    connection.run(RENEW, clock.boot, expiresAt, each.ttl, toText(namespace), each.name, each.token);
+    cache.keepLease(namespace, fromText(each.name), { ...each, boot: clock.boot, expires_at: expiresAt });
   }
 }

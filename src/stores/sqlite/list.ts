@@ -5,8 +5,9 @@ import { keyHolder } from "./append.ts";
 import type { Clock } from "./clock.ts";
 import { Conditions, decodeCursor, pageOf } from "./cursor.ts";
 import type { Connection } from "./driver.ts";
-import { leaseRow, type StoredLease } from "./leases.ts";
+import { leaseRow } from "./leases.ts";
 import { listStreams } from "./list-streams.ts";
+import type { StoredLease } from "./rows.ts";
 import { findStream } from "./streams.ts";
 import { fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
 
@@ -127,7 +128,7 @@ function listLeases(connection: Connection, clock: Clock, asked: Asked<"leases">
 
 function listKeys(connection: Connection, { namespace, keys }: Asked<"keys">): Page<KeyRow> {
   const rows = [...new Set(keys)].flatMap((key) => {
-    const holder = keyHolder(connection, toText(namespace), key);
+    const holder = keyHolder(connection, namespace, key);
     return holder ? [{ key, ...holder }] : [];
   });
   return { rows, cursor: null };

@@ -19,6 +19,7 @@ export class Medium {
   readonly place: Place;
   #opened: Opened;
   #isPoisoned = false;
+  #distrustWal = false;
   #refusal: Error | null = null;
   #reopening: Promise<void> | null = null;
 
@@ -56,6 +57,7 @@ export class Medium {
     this.#isPoisoned = true;
     if (this.connection.isOpen) this.connection.rollback();
     const error = storeError(this.place.path, cause, unknown);
+    if (error.code !== "STORE_FULL") this.#distrustWal = true;
     if (error.code === "STORE_REPLACED") this.refuse(error);
     return error;
   }
@@ -72,8 +74,9 @@ export class Medium {
   async #reopen(): Promise<void> {
     try {
       await this.connection.close();
-      this.#opened = await openAgain(this.place, this.#opened);
+      this.#opened = await openAgain(this.place, this.#opened, this.#distrustWal);
       this.#isPoisoned = false;
+      this.#distrustWal = false;
     } catch (error) {
       const told = storeError(this.place.path, error);
       throw told.code === "STORE_REPLACED" ? this.refuse(told) : told;

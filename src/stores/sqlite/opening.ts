@@ -11,8 +11,9 @@
  * old journal mode; the next opener switches. Two processes may do all this at once: the migration is a
  * transaction, and whoever comes second finds it done.
  *
- * Proving comes after an I/O error only. What a failed fsync left in the page cache may read well and yet never
- * reach the disk, so the WAL is first copied into the file and emptied, then one commit must succeed.
+ * Proving comes after an I/O error only: one commit must succeed. What a failed fsync left in the page cache may read
+ * well and yet never reach the disk, so unless the disk was merely full, the WAL is first copied into the file, which
+ * writes and syncs all of it once more, and emptied.
  */
 
 import { pathToFileURL } from "node:url";
@@ -68,13 +69,13 @@ export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: C
 }
 
 /** Opens the same store again after an I/O error, and returns only when it has durably written. */
-export async function openAgain(place: Place, before: Opened): Promise<Opened> {
+export async function openAgain(place: Place, before: Opened, distrustWal: boolean): Promise<Opened> {
   const { path } = place;
   if (!isSame(before.identity, statOf(path))) throw replaced(path, "another file, or none, is in its place");
   const opened = await (place.readOnly ? openForReading(place) : openForWriting(place));
   try {
     if (opened.storeId !== before.storeId) throw replaced(path, "it holds another store");
-    if (!place.readOnly) await patiently(path, place.busyMs, () => prove(opened.connection));
+    if (!place.readOnly) await patiently(path, place.busyMs, () => prove(opened.connection, distrustWal));
     return opened;
   } catch (error) {
     await opened.connection.close();
@@ -82,9 +83,8 @@ export async function openAgain(place: Place, before: Opened): Promise<Opened> {
   }
 }
 
-function prove(connection: Connection): void {
-  const outcome = connection.get<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
-  if (outcome?.busy !== 0) throw Object.assign(new Error("the WAL is in use"), { errcode: CODE.BUSY });
+function prove(connection: Connection, distrustWal: boolean): void {
+  if (distrustWal) emptyWal(connection);
   connection.exec("BEGIN IMMEDIATE");
   try {
     proof(connection);
@@ -93,6 +93,12 @@ function prove(connection: Connection): void {
     connection.rollback();
     throw error;
   }
+}
+
+/** Copies the WAL into the file and cuts it to nothing. Fails as busy while others read from it. */
+export function emptyWal(connection: Connection): void {
+  const outcome = connection.get<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
+  if (outcome?.busy !== 0) throw Object.assign(new Error("the WAL is in use"), { errcode: CODE.BUSY });
 }
 
 /** Something to commit where nothing else changes but durability must be had. */
@@ -208,6 +214,7 @@ function setUp(connection: Connection): void {
     PRAGMA temp_store = MEMORY;
     PRAGMA cache_size = -8000;
     PRAGMA journal_size_limit = 67108864;
+    PRAGMA wal_autocheckpoint = 2000;
   `);
 }
 

@@ -1,10 +1,9 @@
 /** Keeping bytes beside the log: artifacts once per content, snapshots once per fold and seq. */
 
 import type { PutRequest } from "../../store.ts";
-import type { Connection } from "./driver.ts";
-import type { Done } from "./queue.ts";
-import { findStream } from "./streams.ts";
+import { findKnownStream } from "./streams.ts";
 import { toPayload, toText, toTextOrNull } from "./text.ts";
+import type { Done, Transaction } from "./transaction.ts";
 
 /** Putting an artifact again makes it young: the event that refers to it may still be on the way. */
 const PUT_ARTIFACT = `INSERT INTO artifacts (namespace, hash, put_at, bytes) VALUES (?, ?, ?, ?)
@@ -13,13 +12,14 @@ const PUT_ARTIFACT = `INSERT INTO artifacts (namespace, hash, put_at, bytes) VAL
 const PUT_SNAPSHOT = `INSERT OR REPLACE INTO snapshots (stream, fold, seq, utf16, codec, payload)
   VALUES (?, ?, ?, ?, ?, ?)`;
 
-export function put(connection: Connection, request: PutRequest): Done<undefined> {
+export function put(transaction: Transaction, request: PutRequest): Done<undefined> {
+  const { connection } = transaction;
   const namespace = toText(request.namespace);
   if (request.of === "artifact") {
     connection.run(PUT_ARTIFACT, namespace, toText(request.hash), request.at, request.bytes);
     return { result: undefined, wrote: true };
   }
-  const key = findStream(connection, namespace, toText(request.stream));
+  const key = findKnownStream(transaction, request.namespace, request.stream);
   if (!key || key.state === "gone" || key.generation !== request.generation) {
     return { result: undefined, wrote: false };
   }

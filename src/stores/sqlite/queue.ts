@@ -16,22 +16,18 @@
  * A crash anywhere before COMMIT's fsync leaves nothing of the flush, after it all; nobody was told in between.
  */
 
-import { type Connection, isBusy } from "./driver.ts";
+import { isBusy } from "./driver.ts";
 import { busy, isOwnFault, pauseMs, replaced, unfit } from "./failures.ts";
 import type { Medium } from "./medium.ts";
 import { readStoreId } from "./opening.ts";
+import { RowCache } from "./row-cache.ts";
+import type { Done, Transaction } from "./transaction.ts";
 
 const FLUSH_ACTS = 512;
 const FLUSH_BYTES = 8 * 1024 * 1024;
 
-/** What an act in an open transaction gives back. `wrote`: there is something to commit. */
-export interface Done<Result> {
-  readonly result: Result;
-  readonly wrote: boolean;
-}
-
 interface Act<Result = unknown> {
-  readonly run: (connection: Connection) => Done<Result>;
+  readonly run: (transaction: Transaction) => Done<Result>;
   readonly bytes: number;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
@@ -46,6 +42,7 @@ export interface SubmitOptions {
 
 export class WriteQueue {
   readonly #medium: Medium;
+  readonly #cache = new RowCache();
   readonly #urgent: Act[] = [];
   #waiting: Act[] = [];
   #isScheduled = false;
@@ -57,7 +54,7 @@ export class WriteQueue {
   }
 
   submit<Result>(
-    run: (connection: Connection) => Done<Result>,
+    run: (transaction: Transaction) => Done<Result>,
     options: SubmitOptions = {},
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
@@ -95,21 +92,22 @@ export class WriteQueue {
   }
 
   #flush(): void {
-    const connection = this.#begin();
-    if (!connection) return;
+    const transaction = this.#begin();
+    if (!transaction) return;
     this.#lockedSince = null;
     const acts = this.#take();
     try {
-      const culprit = this.#run(connection, acts);
+      const culprit = this.#run(transaction, acts);
       if (culprit) this.#waiting = [...acts.filter((act) => act !== culprit), ...this.#waiting];
     } catch (error) {
+      this.#cache.clear();
       this.#fail(acts, this.#medium.poison(error, false));
     }
     this.#goOn();
   }
 
-  /** A connection inside a write transaction; or null, when that has to wait or cannot be had. */
-  #begin(): Connection | null {
+  /** A write transaction; or null, when that has to wait or cannot be had. */
+  #begin(): Transaction | null {
     try {
       if (!this.#medium.isSound) {
         this.#revive();
@@ -117,11 +115,11 @@ export class WriteQueue {
       }
       const { connection } = this.#medium;
       connection.run("BEGIN IMMEDIATE");
-      if (readStoreId(connection) !== this.#medium.storeId) {
+      if (!this.#cache.isCurrent(connection) && readStoreId(connection) !== this.#medium.storeId) {
         connection.rollback();
         throw this.#medium.refuse(replaced(this.#medium.place.path, "it holds another store"));
       }
-      return connection;
+      return { connection, cache: this.#cache };
     } catch (error) {
       if (isBusy(error)) this.#waitForLock(error);
       else this.#failAll(this.#medium.poison(error, false));
@@ -173,22 +171,24 @@ export class WriteQueue {
   }
 
   /** Runs and commits all, and answers them; or rolls back and returns the one that has to leave. */
-  #run(connection: Connection, acts: readonly Act[]): Act | null {
+  #run(transaction: Transaction, acts: readonly Act[]): Act | null {
+    const { connection } = transaction;
     const results: unknown[] = [];
     let wrote = false;
     for (const act of acts) {
       try {
-        const done = act.run(connection);
+        const done = act.run(transaction);
         results.push(done.result);
         wrote ||= done.wrote;
       } catch (error) {
         if (!isOwnFault(error)) throw error;
         connection.rollback();
+        this.#cache.clear();
         act.reject(unfit(this.#medium.place.path, error));
         return act;
       }
     }
-    if (wrote && !this.#commit(connection, acts)) return null;
+    if (wrote && !this.#commit(transaction, acts)) return null;
     if (!wrote) connection.rollback();
     acts.forEach((act, index) => {
       act.resolve(results[index]);
@@ -196,11 +196,12 @@ export class WriteQueue {
     return null;
   }
 
-  #commit(connection: Connection, acts: readonly Act[]): boolean {
+  #commit({ connection }: Transaction, acts: readonly Act[]): boolean {
     try {
       connection.run("COMMIT");
       return true;
     } catch (error) {
+      this.#cache.clear();
       this.#fail(acts, this.#medium.poison(error, true));
       return false;
     }

@@ -12,14 +12,15 @@ import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
 import type { Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards } from "./leases.ts";
-import type { Done } from "./queue.ts";
 import { findStream, headOf } from "./streams.ts";
 import { toText } from "./text.ts";
+import type { Done, Transaction } from "./transaction.ts";
 
-export function remove(connection: Connection, clock: Clock, request: RemoveRequest): Done<RemoveOutcome> {
+export function remove(transaction: Transaction, clock: Clock, request: RemoveRequest): Done<RemoveOutcome> {
+  const { connection } = transaction;
   switch (request.of) {
     case "stream":
-      return removeStream(connection, clock, request);
+      return removeStream(transaction, clock, request);
     case "artifacts":
       return removed(connection.run(COLLECT, toText(request.namespace), request.putBefore));
     case "snapshots": {
@@ -37,11 +38,12 @@ function removed(count: number): Done<RemoveOutcome> {
 }
 
 function removeStream(
-  connection: Connection,
+  transaction: Transaction,
   clock: Clock,
   { namespace, stream, expect, guards }: Extract<RemoveRequest, { of: "stream" }>,
 ): Done<RemoveOutcome> {
-  const held = checkGuards(connection, clock, toText(namespace), guards ?? []);
+  const { connection, cache } = transaction;
+  const held = checkGuards(transaction, clock, namespace, guards ?? []);
   if (!Array.isArray(held)) return { result: held, wrote: false };
   const key = findStream(connection, toText(namespace), toText(stream));
   const head = headOf(key);
@@ -49,6 +51,8 @@ function removeStream(
     return { result: { outcome: "conflict", head }, wrote: false };
   }
   if (!key || key.state === "gone") return removed(0);
+  // It may bury streams that the request does not name, and is rare.
+  cache.clear();
   hide(connection, key.id);
   const count = bury(connection, key.id);
   return count === 0 ? { result: { outcome: "hidden" }, wrote: true } : removed(count);

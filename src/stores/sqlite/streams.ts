@@ -1,16 +1,10 @@
 /** Streams as rows: finding one, and what the port sees of it. */
 
-import type { Head, StreamRow, StreamState } from "../../store.ts";
+import type { Head, StreamRow } from "../../store.ts";
 import type { Connection } from "./driver.ts";
-import { fromText, fromTextOrNull, type StoredText } from "./text.ts";
-
-/** What a change has to know of a stream. */
-export interface StreamKey {
-  readonly id: number;
-  readonly state: StreamState;
-  readonly generation: number;
-  readonly seq: number;
-}
+import type { StreamKey } from "./rows.ts";
+import { fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
+import type { Transaction } from "./transaction.ts";
 
 const FIND = "SELECT id, state, generation, seq FROM streams WHERE namespace = ? AND stream = ?";
 
@@ -20,6 +14,19 @@ export function findStream(
   stream: StoredText,
 ): StreamKey | undefined {
   return connection.get<StreamKey>(FIND, namespace, stream);
+}
+
+/** The same for a change, which often finds the row where the last change left it. */
+export function findKnownStream(
+  { connection, cache }: Transaction,
+  namespace: string,
+  stream: string,
+): StreamKey | undefined {
+  const known = cache.stream(namespace, stream);
+  if (known) return known;
+  const found = findStream(connection, toText(namespace), toText(stream));
+  if (found) cache.keepStream(namespace, stream, found);
+  return found;
 }
 
 /** A tombstone keeps the generation of its last life; the port speaks of the next. */

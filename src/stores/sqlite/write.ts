@@ -1,10 +1,11 @@
 /** The changes of one write that passed every question: stream row, log row, items, keys, references. */
 
 import { HoldfastError, type Item, type StreamFacets, streamKind } from "../../model/index.ts";
-import type { Batch } from "../../store.ts";
-import type { Checked } from "./append.ts";
+import type { Batch, Write } from "../../store.ts";
 import type { Connection, Value } from "./driver.ts";
+import type { StreamKey } from "./rows.ts";
 import { type StoredText, toPayload, toText, toTextOrNull } from "./text.ts";
+import type { Transaction } from "./transaction.ts";
 
 /** 28 bits: with the stream's number above them a write's id still fits SQLite's integers. */
 const MAX_SEQ = 2 ** 28 - 1;
@@ -30,31 +31,38 @@ function malformed(why: string): HoldfastError {
   });
 }
 
+/** A write with what the questions found out about its stream. */
+interface Checked {
+  readonly write: Write;
+  readonly key: StreamKey | undefined;
+  /** The parent's row and generation, for the first write of a fork. */
+  readonly parent: StreamKey | null;
+  readonly artifacts: readonly number[];
+}
+
 const INSERT_WRITE = `INSERT INTO writes (id, first, at, sum, utf16, codec, batch, payload)
   VALUES (? << 28 | ?, ?, ?, ?, ?, ?, ?, ?)`;
 const RELEASE_KEY = "DELETE FROM keys WHERE namespace = ? AND key = ? AND stream = ?";
 const CLAIM_KEY = "INSERT INTO keys (namespace, key, stream, seq) VALUES (?, ?, ?, ?)";
 const REFER = "INSERT OR IGNORE INTO artifact_refs (artifact, stream) VALUES (?, ?)";
 
-export function storeWrite(
-  connection: Connection,
-  namespace: StoredText,
-  batch: string,
-  checked: Checked,
-): void {
+export function storeWrite({ connection, cache }: Transaction, batch: Batch, checked: Checked): void {
+  const namespace = toText(batch.namespace);
   const { write, artifacts } = checked;
   const { expect, count, codec, sum, at } = write;
   const last = expect.seq + count;
   const id = storeStream(connection, namespace, checked, last);
   const { value, utf16 } = toPayload(write.payload);
   const first = expect.seq + 1;
-  connection.run(INSERT_WRITE, id, last, first, at, sum, utf16, toTextOrNull(codec), toText(batch), value);
+  connection.run(INSERT_WRITE, id, last, first, at, sum, utf16, toTextOrNull(codec), toText(batch.id), value);
   for (const item of write.items ?? []) storeItem(connection, namespace, id, item);
   for (const key of write.releases ?? []) connection.run(RELEASE_KEY, namespace, toText(key), id);
   for (const { key, event } of write.claims ?? []) {
     connection.run(CLAIM_KEY, namespace, toText(key), id, first + event);
   }
   for (const artifact of artifacts) connection.run(REFER, artifact, id);
+  const key = { id, state: "live", generation: expect.generation, seq: last } as const;
+  cache.keepStream(batch.namespace, write.stream, key);
 }
 
 function storeStream(connection: Connection, namespace: StoredText, checked: Checked, last: number): number {

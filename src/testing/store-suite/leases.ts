@@ -3,7 +3,7 @@ import type { Guard, Store } from "../../store.ts";
 import { grant, holder, listAll, outcomeIs, release, SPACE, take } from "./acts.ts";
 import { type Cases, LONG_MS } from "./trial.ts";
 
-async function renew(store: Store, leases: readonly Guard[], ttlMs: number): Promise<readonly string[]> {
+async function renew(store: Store, leases: readonly Guard[], ttlMs: number): Promise<readonly Guard[]> {
   return outcomeIs(await store.lease({ act: "renew", namespace: SPACE, leases, ttlMs }), "renewed").lost;
 }
 
@@ -172,6 +172,15 @@ export const leaseCases: Cases = {
     outcomeIs(await take(store, "session/a", "two"), "held");
   },
 
+  "of two tokens for one name only the older one is lost": async ({ store }) => {
+    const old = { lease: "session/a", token: (await grant(store, "session/a", "one")).token };
+    const now = {
+      lease: "session/a",
+      token: (await grant(store, "session/a", "two", { evict: old.token })).token,
+    };
+    assert.deepEqual(await renew(store, [old, now], LONG_MS), [old]);
+  },
+
   "renewing many prolongs those that are still ours and names the others": async ({ store, pass, ttlMs }) => {
     const leases: Guard[] = [];
     for (let index = 0; index < 6; index++) {
@@ -181,7 +190,7 @@ export const leaseCases: Cases = {
     await grant(store, "session/s1", "two", { evict: leases[1]?.token as number });
     await release(store, "session/s3", leases[3]?.token as number);
     const lost = await renew(store, [...leases, { lease: "session/none", token: 1 }], LONG_MS);
-    assert.deepEqual([...lost].sort(), ["session/none", "session/s1", "session/s3"]);
+    assert.deepEqual(lost.map(({ lease }) => lease).sort(), ["session/none", "session/s1", "session/s3"]);
     await pass(ttlMs * 2);
     outcomeIs(await take(store, "session/s0", "three"), "held");
     outcomeIs(await take(store, "session/s5", "three"), "held");

@@ -69,7 +69,7 @@ export const namespaceCases: Cases = {
     const released = await store.lease({ act: "release", ...B, lease });
     assert.equal(outcomeIs(released, "released").wasOurs, false);
     const renewed = await store.lease({ act: "renew", ...B, leases: [lease], ttlMs: 1_000 });
-    assert.deepEqual(outcomeIs(renewed, "renewed").lost, ["session/s"]);
+    assert.deepEqual(outcomeIs(renewed, "renewed").lost, [lease]);
     await accept(store, write("session/s", 0, { guards: [lease] }), A);
   },
 

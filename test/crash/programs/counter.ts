@@ -43,7 +43,9 @@ const isLost = lease.lost.aborted;
 await lease.release();
 await store.close();
 const report = { acknowledged, outcomes, isLost, beats: renewals.count, beatEveryMs: LEASE_MS / 3 };
-process.stdout.write(`done ${JSON.stringify({ ...report, beatGapMs: renewals.longest, loopGapMs: loop.longest })}\n`);
+process.stdout.write(
+  `done ${JSON.stringify({ ...report, beatGapMs: renewals.longest, loopGapMs: loop.longest })}\n`,
+);
 process.exit(0);
 
 /** Counts what appends come to, and when heartbeats are sent and answered. */

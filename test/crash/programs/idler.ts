@@ -1,8 +1,8 @@
 // Does nothing but look at the clock and sync a file now and then: what it is kept waiting, the machine is to blame for.
 // Arguments: the file to sync, for how long.
 
-import { fsyncSync, openSync, writeSync } from "node:fs";
 import { once } from "node:events";
+import { fsyncSync, openSync, writeSync } from "node:fs";
 import { Gaps } from "../gaps.ts";
 
 const [path = "", lastsMs = ""] = process.argv.slice(2);

@@ -13,27 +13,28 @@ const say = acknowledgeTo(file);
 const store = await openSqlite({ path });
 const journal = new Journal({ store, leaseMs: 600_000 });
 
-function notes(batch: string, length: number, size = length): Note[] {
-  return Array.from({ length }, (_, index) => ({ id: `${batch}-${index}`, batch, size, text: "x".repeat(900) }));
+function notes(batch: string, length: number, size = length, extra: Partial<Note> = {}): Note[] {
+  const text = "x".repeat(900);
+  return Array.from({ length }, (_, index) => ({ id: `${batch}-${index}`, batch, size, text, ...extra }));
 }
 
 async function append(
   log: Log<Tally>,
   batch: string,
-  length: number,
-  extra: { guards?: Guard[]; artifacts?: string[] } = {},
-): Promise<Head> {
-  const made = notes(batch, length);
+  made: readonly Note[],
+  guards: readonly Guard[] = [],
+): Promise<void> {
   const events = made.map((data) => ({ type: "note", data }));
-  const outcome = await log.commit(() => ({ events, result: null, ...extra }));
+  const outcome = await log.commit(() => ({ events, result: null, guards }));
   if (outcome.outcome !== "ok") throw new Error(`append answered ${outcome.outcome}`);
   say({ of: "append", batch, writes: [acknowledgedWrite(log.stream, outcome.head.seq, made)] });
-  return outcome.head;
 }
 
 async function appendPair(id: string, expected: readonly [Head, Head]): Promise<void> {
   const streams = ["tally/left", "tally/right"] as const;
-  const made = streams.map((stream) => notes(id, 2, 4).map((data) => ({ ...data, id: `${stream}-${data.id}` })));
+  const made = streams.map((stream) =>
+    notes(id, 2, 4).map((data) => ({ ...data, id: `${stream}-${data.id}` })),
+  );
   const writes = streams.map((stream, index) => {
     const payload = JSON.stringify(made[index]?.map((data) => ({ type: "note", v: 1, at: 0, data })));
     const expect = expected[index] as Head;
@@ -48,19 +49,19 @@ async function appendPair(id: string, expected: readonly [Head, Head]): Promise<
 }
 
 const alone = await journal.open(tallyKind, "alone");
-await append(alone, "first", 1);
+await append(alone, "first", notes("first", 1));
 
 const lease = await journal.leases.take("tally/alone", "workload", { label: "workload", waitMs: 0 });
 if (!(lease instanceof Lease)) throw new Error("somebody holds the lease");
 say({ of: "lease", name: lease.name, token: lease.token });
-await append(alone, "guarded", 2, { guards: [lease.guard] });
+await append(alone, "guarded", notes("guarded", 2), [lease.guard]);
 
 const none = { generation: 1, seq: 0 };
 await appendPair("pair", [none, none]);
 
 const hash = await journal.putArtifact(new Uint8Array(9_000).fill(7));
 say({ of: "artifact", hash });
-await append(alone, "with artifact", 1, { artifacts: [hash] });
+await append(alone, "with artifact", notes("with artifact", 1, 1, { artifact: hash }));
 await store.put({
   of: "snapshot",
   namespace: journal.namespace,
@@ -74,14 +75,15 @@ await store.put({
 
 // Erasing copies the WAL into the file and cuts it: a checkpoint in the middle of the work.
 const brief = await journal.open(tallyKind, "brief");
-await append(brief, "erased", 1);
+await append(brief, "erased", notes("erased", 1));
 say({ of: "removing", stream: brief.stream });
 await journal.remove(brief.stream, { erase: true });
 say({ of: "removed", stream: brief.stream });
 
 const two = { generation: 1, seq: 2 };
 await appendPair("pair after the checkpoint", [two, two]);
-await append(alone, "last", 1, { guards: [lease.guard] });
+await append(alone, "last", notes("last", 1, 1, { claim: "key" }), [lease.guard]);
+say({ of: "claim", key: "key", stream: "tally/alone", seq: 5 });
 await lease.release();
 await store.close();
 process.exit(0);

@@ -4,14 +4,15 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { Journal, Lease, type Log, payloadSum } from "../../../src/journal/index.ts";
-import type { Batch, Head } from "../../../src/store.ts";
+import type { Batch, Guard, Head } from "../../../src/store.ts";
 import { openSqlite } from "../../../src/stores/sqlite/index.ts";
 import { type Acknowledgement, acknowledgedWrite, acknowledgeTo } from "../acknowledgements.ts";
 import { type Note, type Tally, tallyKind } from "../tally.ts";
 
 const [path = "", file = "", life = "", mode = ""] = process.argv.slice(2);
 const isEager = mode === "eager";
-const say = acknowledgeTo(file);
+const acknowledge = acknowledgeTo(file);
+let hasSaid = false;
 
 process.stdout.write("ready\n");
 await once(process.stdin, "data");
@@ -29,10 +30,16 @@ function end(error: unknown): void {
   process.exit(1);
 }
 
-function notes(batch: string, length: number, size = length): Note[] {
+function say(said: Acknowledgement): void {
+  acknowledge(said);
+  if (!hasSaid) process.stdout.write("working\n");
+  hasSaid = true;
+}
+
+function notes(batch: string, length: number, size = length, extra: Partial<Note> = {}): Note[] {
   return Array.from({ length }, () => {
     const bytes = Math.random() < 0.03 ? 30_000 : Math.ceil(Math.random() * 1_500);
-    return { id: `${life}-${++count}`, batch, size, text: randomBytes(bytes).toString("base64") };
+    return { id: `${life}-${++count}`, batch, size, text: randomBytes(bytes).toString("base64"), ...extra };
   });
 }
 
@@ -40,21 +47,17 @@ function some(most: number): number {
   return Math.ceil(Math.random() * most);
 }
 
-async function told<Result>(work: Promise<Result>, said: (result: Result) => Acknowledgement): Promise<void> {
-  say(said(await work));
-}
-
 /** Appends through a log; what was said is what the log's outcome says. */
 async function append(
   log: Log<Tally>,
   batch: string,
   made: readonly Note[],
-  extra: { guards?: Lease["guard"][]; artifacts?: string[]; claims?: { key: string; event: number }[] } = {},
+  guards: readonly Guard[] = [],
 ): Promise<number> {
   const writes = (last: number) => [acknowledgedWrite(log.stream, last, made)];
   if (isEager) say({ of: "append", batch, writes: writes(log.head.seq + made.length) });
   const events = made.map((data) => ({ type: "note", data }));
-  const outcome = await log.commit(() => ({ events, result: null, ...extra }));
+  const outcome = await log.commit(() => ({ events, result: null, guards }));
   if (outcome.outcome !== "ok") throw new Error(`append answered ${outcome.outcome}`);
   if (!isEager) say({ of: "append", batch, writes: writes(outcome.head.seq) });
   return outcome.head.seq;
@@ -69,7 +72,7 @@ async function alone(): Promise<void> {
   if (log.state.count !== log.head.seq) throw new Error("the fold has another length than the log");
   for (;;) {
     const batch = journal.newId();
-    await append(log, batch, notes(batch, some(3)), { guards: [lease.guard] });
+    await append(log, batch, notes(batch, some(3)), [lease.guard]);
   }
 }
 
@@ -108,7 +111,7 @@ async function files(): Promise<void> {
     const hash = await journal.putArtifact(bytes);
     say({ of: "artifact", hash });
     const batch = journal.newId();
-    await append(log, batch, notes(batch, 1), { artifacts: [hash] });
+    await append(log, batch, notes(batch, 1, 1, { artifact: hash }));
   }
 }
 
@@ -116,7 +119,7 @@ async function claims(): Promise<void> {
   const log = await journal.open(tallyKind, "claims");
   for (;;) {
     const batch = journal.newId();
-    const seq = await append(log, batch, notes(batch, 1), { claims: [{ key: batch, event: 0 }] });
+    const seq = await append(log, batch, notes(batch, 1, 1, { claim: batch }));
     say({ of: "claim", key: batch, stream: log.stream, seq });
   }
 }
@@ -127,6 +130,7 @@ async function removals(): Promise<void> {
     const batch = journal.newId();
     await append(log, batch, notes(batch, 2));
     say({ of: "removing", stream: log.stream });
-    await told(journal.remove(log.stream), () => ({ of: "removed", stream: log.stream }));
+    await journal.remove(log.stream);
+    say({ of: "removed", stream: log.stream });
   }
 }

@@ -1,0 +1,102 @@
+/**
+ * Older versions of a session that was only appended to, and of one that was compacted: a version from before the
+ * compaction must not cost more for it, and one from after it must not cost what was compacted away. The raw
+ * counterpart of a version holds that version's own messages and nothing else. The value is the worst of all.
+ */
+
+import type { Message } from "../src/index.ts";
+import type { Measure, Numbers } from "./measure.ts";
+import type { RawDatabase } from "./raw-database.ts";
+import { alternate, ratio } from "./rounds.ts";
+import { median, rounded } from "./statistics.ts";
+import { type ThousandTurns, thousandTurns } from "./thousand-turns.ts";
+import { makeTurns } from "./turns.ts";
+
+const LOADED_BYTES = 40_000_000;
+const BEFORE = 200;
+const AFTER = 100;
+const KEPT = 40;
+
+interface Version {
+  readonly name: string;
+  readonly session: string;
+  readonly version: number;
+}
+
+/** Of the compacted session, 150 is from before, 201 the compaction's own "before", 240 and 300 from after. */
+const VERSIONS: readonly Version[] = [
+  ...[10, 100, 500, 900].map((version) => ({ name: `at${version}`, session: "thousand", version })),
+  ...[150, 201, 240, 300].map((version) => ({ name: `compacted${version}`, session: "compacted", version })),
+];
+
+export const oldVersionVsRaw: Measure = {
+  name: "oldVersionVsRaw",
+  what: "load an older version, the worst of several, against reading and parsing its own raw rows",
+  bar: 1.5,
+  direction: "at most",
+  async run(scratch) {
+    const made = await thousandTurns(scratch);
+    await makeCompacted(made);
+    const raw = await scratch.openRaw();
+    const ratios: number[] = [];
+    const numbers: Record<string, number> = {};
+    for (const [index, version] of VERSIONS.entries()) {
+      const { value, ...rest } = await compare(made, raw, index + 1, version);
+      ratios.push(value);
+      for (const [name, number] of Object.entries(rest)) numbers[`${version.name}.${name}`] = number;
+      numbers[`${version.name}.ratio`] = value;
+    }
+    return { value: Math.max(...ratios), numbers };
+  },
+};
+
+async function makeCompacted({ holdfast }: ThousandTurns): Promise<void> {
+  const session = await holdfast.session("compacted");
+  const turns = makeTurns(BEFORE + AFTER, 10_001);
+  for (const { messages } of turns.slice(0, BEFORE)) await session.append(messages, { checkpoint: true });
+  const summary = { id: "summary", role: "user", createdAt: "2026-01-01T00:00:00Z", blocks: [] };
+  await session.compact([summary, ...session.messages.slice(-KEPT)], "context is full");
+  for (const { messages } of turns.slice(BEFORE)) await session.append(messages, { checkpoint: true });
+  await session.close();
+}
+
+async function compare(
+  { holdfast }: ThousandTurns,
+  raw: RawDatabase,
+  rawSession: number,
+  { session, version }: Version,
+): Promise<Numbers & { readonly value: number }> {
+  const { messages } = await holdfast.sessions.at(session, version);
+  const rows = inTurns(messages).map((turn, index) => [rawSession, index + 1, JSON.stringify(turn)] as const);
+  raw.writeTogether(rows);
+  const bytes = rows.reduce((sum, [, , json]) => sum + json.length, 0);
+  // Small versions are loaded many times a round, so that one tick of something else does not decide.
+  const loads = Math.max(1, Math.round(1_000_000 / bytes));
+  const count = Math.min(40, Math.max(9, Math.round(LOADED_BYTES / bytes / loads)));
+  const rounds = await alternate(
+    count,
+    () => {
+      for (let load = 0; load < loads; load++) raw.read(rawSession, rows.length);
+    },
+    async () => {
+      for (let load = 0; load < loads; load++) await holdfast.sessions.at(session, version);
+    },
+  );
+  return {
+    value: ratio(rounds),
+    rawMs: rounded(median(rounds.rawMs) / loads, 4),
+    oursMs: rounded(median(rounds.oursMs) / loads, 4),
+    bytes,
+  };
+}
+
+/** A question and its answer in one row, as the raw floor keeps turns. */
+function inTurns(messages: readonly Message[]): Message[][] {
+  const turns: Message[][] = [];
+  for (const message of messages) {
+    const last = turns.at(-1);
+    if (last && message.role === "tool") last.push(message);
+    else turns.push([message]);
+  }
+  return turns;
+}

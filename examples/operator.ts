@@ -1,0 +1,79 @@
+/**
+ * The operator's side: everything here works on a session that another process holds, and takes effect within a
+ * second. Who said it is recorded with what they said.
+ */
+
+import { type Model, open, tool } from "holdfast";
+import { z } from "zod";
+import { temporaryFolder } from "./temporary-folder.ts";
+
+const folder = temporaryFolder();
+const holdfast = await open(folder);
+
+// ── A worker whose pager breaks off in the middle: nobody can tell whether it rang ─────────────────────────────────
+let pages = 0;
+const page = tool({
+  name: "page",
+  description: "Page a desk",
+  effect: "mutate",
+  input: z.object({ desk: z.string() }),
+  execute: () => {
+    pages++;
+    if (pages === 1) throw new Error("the line went dead");
+    return "paged";
+  },
+});
+const model: Model = async ({ messages, partial }) => {
+  partial({ text: "Let me see" });
+  const last = messages.at(-1);
+  if (last?.role === "tool") return { message: { text: "The desk was paged." }, usage: { usd: 1 } };
+  const again = messages.some((message) => message.role === "tool");
+  if (again) return { message: { text: "Yes, all is well." }, usage: { usd: 1 } };
+  const call = { kind: "tool_call", id: "c1", name: "page", args: { desk: "billing" } } as const;
+  return { message: { blocks: [call] }, usage: { usd: 1 } };
+};
+const worker = await holdfast.session("night-shift", { label: "worker-1", title: "Night shift" });
+const run = async () => {
+  // What others have said since the last run: answers, prompts, budgets, a cancellation.
+  await worker.refresh();
+  return worker.run({ model, tools: [page], budget: { usd: 2 } });
+};
+
+await worker.append({ role: "user", text: "Page the desk." });
+console.log(`worker: ${(await run()).status}`);
+
+// ── The operator ────────────────────────────────────────────────────────────────────────────────────────────────
+const desk = await open(folder);
+for (const call of (await desk.calls.list()).calls) {
+  console.log(`waits for a person: ${call.tool} of ${call.session}, ${call.status}`);
+  await desk.calls.resolve(call, { outcome: "retry", by: "Ada", why: "the phone did not ring" });
+}
+console.log(`worker: ${(await run()).status}, paged ${pages} times`);
+
+await desk.sessions.prompt("night-shift", { id: "q2", text: "Is all well?" }, { by: "Ada" });
+console.log(`worker: ${(await run()).reason}`);
+await desk.sessions.raiseBudget("night-shift", { usd: 10 }, { by: "Ada" });
+const answered = await run();
+console.log(`worker: ${answered.status}, ${answered.text}`);
+
+const detail = await desk.sessions.get("night-shift");
+console.log(`${detail.id}: ${detail.messages.length} messages, held by ${detail.heldBy?.label}`);
+await desk.sessions.cancel("night-shift", { by: "Ada", why: "the shift is over" });
+console.log(`worker: ${(await run()).reason}`);
+await worker.close();
+
+// ── Keeping the store tidy ──────────────────────────────────────────────────────────────────────────────────────
+for (const id of ["old-1", "old-2"]) await (await desk.session(id)).close();
+await desk.sessions.erase("old-1");
+const { sessions } = await desk.sessions.list();
+console.log(
+  `sessions: ${sessions
+    .map(({ id, status }) => `${id} ${status}`)
+    .sort()
+    .join(", ")}`,
+);
+const wouldGo = await desk.sessions.prune({ keep: 1, dryRun: true });
+console.log(`prune would remove: ${JSON.stringify(wouldGo)}`);
+console.log(`problems in ${desk.address.split("/").at(-1)}: ${(await desk.check()).length}`);
+await desk.close();
+await holdfast.close();

@@ -1,0 +1,62 @@
+/**
+ * The attempts of this process, per store: which ones run, and outcomes that could not be written down yet. While
+ * an attempt runs here, nobody in this process declares it lost or starts another beside it, whichever handle asks.
+ */
+
+import type { Store } from "../store.ts";
+import type { Outcome } from "./attempt.ts";
+
+interface Known {
+  readonly attempt: number;
+  readonly outcome: Outcome;
+}
+
+export class Attempts {
+  private readonly running = new Map<string, Promise<unknown>>();
+  private readonly known = new Map<string, Known>();
+
+  /** Registers work on a call until it ends. */
+  track(callId: string, work: Promise<unknown>): void {
+    this.running.set(callId, work);
+    const done = (): void => {
+      if (this.running.get(callId) === work) this.running.delete(callId);
+    };
+    work.then(done, done);
+  }
+
+  isRunning(callId: string): boolean {
+    return this.running.has(callId);
+  }
+
+  /** Resolves when the work on the call has ended, however it did. */
+  async ended(callId: string): Promise<void> {
+    await this.running.get(callId)?.catch(() => undefined);
+  }
+
+  /** Keeps an outcome until it is durable, so that a failing store does not make it unknown. */
+  remember(run: { id: string; attempt: number }, outcome: Outcome): { forget(): void } {
+    const known = { attempt: run.attempt, outcome };
+    this.known.set(run.id, known);
+    return {
+      forget: () => {
+        if (this.known.get(run.id) === known) this.known.delete(run.id);
+      },
+    };
+  }
+
+  recall(callId: string, attempt: number): Outcome | null {
+    const known = this.known.get(callId);
+    return known?.attempt === attempt ? known.outcome : null;
+  }
+}
+
+const byStore = new WeakMap<Store, Map<string, Attempts>>();
+
+/** Those of one session on one store handle. */
+export function attemptsOf(store: Store, stream: string): Attempts {
+  const sessions = byStore.get(store) ?? new Map<string, Attempts>();
+  byStore.set(store, sessions);
+  const attempts = sessions.get(stream) ?? new Attempts();
+  sessions.set(stream, attempts);
+  return attempts;
+}

@@ -1,0 +1,22 @@
+import { type Block, draftMessage, type Message, type SessionState } from "../model/index.ts";
+
+type MessageDraft = ReturnType<typeof draftMessage>;
+
+/**
+ * Some providers count their call ids anew in every answer. In the log an id means one call, for good, so an id that
+ * was used before gets the message's own id added.
+ */
+export function withOwnCallIds(draft: MessageDraft, state: SessionState): MessageDraft {
+  const { message } = draft.data;
+  const seen = new Set<string>();
+  let changed = false;
+  const blocks = message.blocks.map((block, index): Block => {
+    if (block.kind !== "tool_call") return block;
+    const free = !seen.has(block.id) && !state.callSlots.has(block.id) && !state.calls.has(block.id);
+    const id = free ? block.id : `${block.id}.${message.id}.${index}`;
+    seen.add(id);
+    changed ||= !free;
+    return free ? block : { ...block, id };
+  });
+  return changed ? draftMessage({ ...message, blocks } satisfies Message) : draft;
+}

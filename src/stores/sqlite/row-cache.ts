@@ -1,0 +1,70 @@
+/**
+ * Rows that the next change will look at again: the heads of streams and the leases that guard them.
+ *
+ * SQLite tells with `PRAGMA data_version` whether any other connection has committed since this one last looked. As
+ * long as none has, what this connection read or wrote is what is there, and need not be read again. The value is
+ * taken inside the write transaction, where nobody else can commit any more.
+ *
+ * Invariant: an entry equals its row as the open transaction sees it. So whoever changes a row changes or forgets
+ * the entry, and a rolled back transaction forgets everything.
+ */
+
+import type { Connection } from "./driver.ts";
+import type { StoredLease, StreamKey } from "./rows.ts";
+
+const MAX_ENTRIES = 20_000;
+
+export class RowCache {
+  #connection: Connection | null = null;
+  #version = -1;
+  #size = 0;
+  readonly #streams = new Map<string, Map<string, StreamKey>>();
+  readonly #leases = new Map<string, Map<string, StoredLease>>();
+
+  /** To be called first in every write transaction. False when another connection has committed in between. */
+  isCurrent(connection: Connection): boolean {
+    const version = connection.get<{ data_version: number }>("PRAGMA data_version")?.data_version ?? -1;
+    const isSame = connection === this.#connection && version === this.#version;
+    if (!isSame || this.#size > MAX_ENTRIES) this.clear();
+    this.#connection = connection;
+    this.#version = version;
+    return isSame;
+  }
+
+  clear(): void {
+    this.#size = 0;
+    this.#version = -1;
+    this.#streams.clear();
+    this.#leases.clear();
+  }
+
+  stream(namespace: string, name: string): StreamKey | undefined {
+    return this.#streams.get(namespace)?.get(name);
+  }
+
+  keepStream(namespace: string, name: string, key: StreamKey): void {
+    this.#keep(this.#streams, namespace, name, key);
+  }
+
+  lease(namespace: string, name: string): StoredLease | undefined {
+    return this.#leases.get(namespace)?.get(name);
+  }
+
+  keepLease(namespace: string, name: string, lease: StoredLease): void {
+    this.#keep(this.#leases, namespace, name, lease);
+  }
+
+  forgetLease(namespace: string, name: string): void {
+    this.#leases.get(namespace)?.delete(name);
+  }
+
+  #keep<Row>(rows: Map<string, Map<string, Row>>, namespace: string, name: string, row: Row): void {
+    let own = rows.get(namespace);
+    if (!own) {
+      own = new Map();
+      rows.set(namespace, own);
+    }
+    own.set(name, row);
+    this.#size += 1;
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * Proof for agents: kills a program at every failpoint that it passes, runs it again until it ends, and compares
+ * what it did to the world with what an undisturbed run does.
+ *
+ *     setup ──▶ run to the end, noting failpoints ──▶ effects()             the reference
+ *     for each point: setup ──▶ run, killed there ──▶ run again until it exits with 0 ──▶ effects() ──▶ compare
+ */
+
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface CrashEverywhereOptions {
+  /** The program and its arguments: `["node", "agent.js"]`. It must exit with 0 when its work is done. */
+  readonly command: readonly [string, ...string[]];
+  /**
+   * What the world says happened, one entry per effect: payments, e-mails, files. Entries that mean the same effect
+   * must be equal, so leave out times and random ids.
+   */
+  readonly effects: () => readonly string[] | Promise<readonly string[]>;
+  /** Makes a fresh world and a fresh store; called before every experiment. */
+  readonly setup?: () => unknown;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** The longest that one run may take. 60 s unless set. */
+  readonly timeoutMs?: number;
+  /** How often the program is run again after a kill before it counts as stuck. 5 unless set. */
+  readonly maxRuns?: number;
+  /** Called after each experiment; for a progress display. */
+  readonly done?: (experiment: CrashExperiment) => void;
+}
+
+/** One kill and what came of it. */
+export interface CrashExperiment {
+  /** `call.executed:2`: the second time that the program passed there. */
+  readonly failpoint: string;
+  /** Whether the program was there to be killed: one whose runs differ may pass other points the next time. */
+  readonly killed: boolean;
+  readonly lost: readonly string[];
+  readonly doubled: readonly string[];
+  /** It did not exit with 0 however often it was run again. */
+  readonly stuck: boolean;
+}
+
+export interface CrashFinding {
+  readonly failpoint: string;
+  readonly effect: string;
+}
+
+export interface CrashReport {
+  /** How often the program was started in all. */
+  readonly runs: number;
+  readonly kills: number;
+  /** Effects of the undisturbed run that are missing. */
+  readonly lost: readonly CrashFinding[];
+  /** Effects that happened more often than in the undisturbed run. */
+  readonly doubled: readonly CrashFinding[];
+  /** Failpoints after which the program no longer came to an end. */
+  readonly stuck: readonly string[];
+}
+
+/**
+ * Kills your agent with SIGKILL at every failpoint it passes and reports lost and doubled effects. The program
+ * passes failpoints by using Holdfast, or by calling `failpoint()` itself.
+ *
+ * ```ts
+ * const report = await crashEverywhere({
+ *   command: ["node", "agent.js"],
+ *   setup: () => rmSync("state", { recursive: true, force: true }),
+ *   effects: () => readFileSync("state/payments.log", "utf8").split("\n").filter(Boolean),
+ * });
+ * assert.deepEqual(report.lost, []);
+ * assert.deepEqual(report.doubled, []);
+ * assert.deepEqual(report.stuck, []);
+ * ```
+ */
+export async function crashEverywhere(options: CrashEverywhereOptions): Promise<CrashReport> {
+  const folder = await mkdtemp(join(tmpdir(), "holdfast-crash-"));
+  try {
+    const { points, expected } = await undisturbed(options, join(folder, "failpoints"));
+    let runs = 1;
+    let kills = 0;
+    const experiments: CrashExperiment[] = [];
+    for (const point of points) {
+      const { experiment, started } = await killAt(options, point, expected);
+      runs += started;
+      if (experiment.killed) kills++;
+      experiments.push(experiment);
+      options.done?.(experiment);
+    }
+    return {
+      runs,
+      kills,
+      lost: experiments.flatMap(({ failpoint, lost }) => lost.map((effect) => ({ failpoint, effect }))),
+      doubled: experiments.flatMap(({ failpoint, doubled }) => {
+        return doubled.map((effect) => ({ failpoint, effect }));
+      }),
+      stuck: experiments.filter(({ stuck }) => stuck).map(({ failpoint }) => failpoint),
+    };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function undisturbed(
+  options: CrashEverywhereOptions,
+  log: string,
+): Promise<{ points: string[]; expected: readonly string[] }> {
+  await options.setup?.();
+  const ended = await start(options, { HOLDFAST_FAILPOINT_LOG: log });
+  if (ended.code !== 0) {
+    throw new Error(
+      `the program does not even end by itself: exit ${ended.code ?? ended.signal}\n${ended.stderr}`,
+    );
+  }
+  const text = await readFile(log, "utf8").catch(() => "");
+  const points = text.split("\n").filter(Boolean);
+  if (points.length === 0) throw new Error("the program passed no failpoint: does it use holdfast?");
+  return { points, expected: await options.effects() };
+}
+
+async function killAt(
+  options: CrashEverywhereOptions,
+  failpoint: string,
+  expected: readonly string[],
+): Promise<{ experiment: CrashExperiment; started: number }> {
+  await options.setup?.();
+  let ended = await start(options, { HOLDFAST_FAILPOINT: failpoint });
+  const killed = ended.signal === "SIGKILL" && !ended.timedOut;
+  let started = 1;
+  for (; ended.code !== 0 && started <= (options.maxRuns ?? 5); started++) ended = await start(options, {});
+  const experiment = {
+    failpoint,
+    killed,
+    ...compare(expected, await options.effects()),
+    stuck: ended.code !== 0,
+  };
+  return { experiment, started };
+}
+
+function compare(
+  expected: readonly string[],
+  actual: readonly string[],
+): { lost: string[]; doubled: string[] } {
+  return { lost: surplus(expected, actual), doubled: surplus(actual, expected) };
+}
+
+/** What `left` has more of than `right`, each as often as that. */
+function surplus(left: readonly string[], right: readonly string[]): string[] {
+  const rest = new Map<string, number>();
+  for (const each of right) rest.set(each, (rest.get(each) ?? 0) + 1);
+  return left.filter((each) => {
+    const count = rest.get(each) ?? 0;
+    rest.set(each, count - 1);
+    return count <= 0;
+  });
+}
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stderr: string;
+  readonly timedOut: boolean;
+}
+
+/** In a process group of its own, so that nothing that the program started outlives it. */
+function start(options: CrashEverywhereOptions, env: Record<string, string>): Promise<Ended> {
+  const [command, ...args] = options.command;
+  const { HOLDFAST_FAILPOINT: _point, HOLDFAST_FAILPOINT_LOG: _log, ...inherited } = process.env;
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, {
+      stdio: ["ignore", "ignore", "pipe"],
+      detached: true,
+      env: { ...inherited, ...options.env, ...env },
+      ...(options.cwd !== undefined && { cwd: options.cwd }),
+    });
+    let stderr = "";
+    let timedOut = false;
+    child.stderr.on("data", (chunk: Buffer) => {
+      stderr = `${stderr}${chunk}`.slice(-4_000);
+    });
+    const limit = setTimeout(() => {
+      timedOut = true;
+      endGroup(child.pid);
+    }, options.timeoutMs ?? 60_000);
+    child.on("error", (error) => {
+      clearTimeout(limit);
+      reject(error);
+    });
+    child.on("exit", () => endGroup(child.pid));
+    child.on("close", (code, signal) => {
+      clearTimeout(limit);
+      resolve({ code, signal, stderr, timedOut });
+    });
+  });
+}
+
+function endGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch (error) {
+    // Nobody of the group is left, which is what we want.
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}

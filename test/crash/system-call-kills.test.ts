@@ -1,0 +1,172 @@
+/**
+ * The same few acts, killed right before each single system call that changes the store's files or its folder.
+ * First the calls of an undisturbed run are counted, then every one of them gets its own run, its own kill, and its
+ * own verification. A kill that did not fire fails the test.
+ */
+
+import { execFileSync } from "node:child_process";
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Journal } from "../../src/journal/index.ts";
+import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { readAcknowledgements } from "./acknowledgements.ts";
+import { Workshop } from "./programs.ts";
+import { tallyKind } from "./tally.ts";
+import { verify } from "./verifier.ts";
+
+/** Everything that can change a file or a folder; a question mark lets strace skip what a machine does not have. */
+const CHANGING = [
+  "?open",
+  "openat",
+  "?creat",
+  "write",
+  "pwrite64",
+  "writev",
+  "pwritev",
+  "fsync",
+  "fdatasync",
+  "ftruncate",
+  "fallocate",
+  "?rename",
+  "?renameat",
+  "renameat2",
+  "?unlink",
+  "unlinkat",
+  "?mkdir",
+  "mkdirat",
+  "?link",
+  "linkat",
+  "fchmod",
+  "fchown",
+];
+
+/** Locks and descriptors change no bytes, but a lock that outlives its holder would show here. */
+const LOCKING = ["close", "fcntl"];
+
+const isFull = Boolean(process.env["HOLDFAST_FULL"]);
+const MOST_POINTS = isFull ? Number.POSITIVE_INFINITY : 240;
+const LANES = 2;
+
+function whyNot(): string | null {
+  try {
+    execFileSync("strace", ["-qq", "-o", "/dev/null", process.execPath, "-e", "0"], { stdio: "ignore" });
+    return null;
+  } catch (error) {
+    return `strace cannot be used here (${(error as Error).message.split("\n")[0]})`;
+  }
+}
+
+const skipped = whyNot();
+if (skipped) console.warn(`kills at system calls are skipped: ${skipped}`);
+
+interface Point {
+  readonly call: string;
+  readonly count: number;
+}
+
+describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped}` : ""}`, () => {
+  let workshop: Workshop;
+
+  beforeAll(async () => {
+    workshop = await Workshop.make();
+  });
+
+  afterAll(() => workshop.dispose());
+
+  /** Runs the workload in a new folder under strace; `inject` says where to kill it. */
+  async function runTraced(inject: Point | null) {
+    const place = await workshop.place();
+    const folder = join(place, "state");
+    const path = join(folder, "store.db");
+    const files = [folder, path, `${path}-wal`, `${path}-shm`, `${path}-journal`];
+    const trace = join(place, "trace");
+    const calls = inject ? [inject.call] : [...CHANGING, ...(isFull ? LOCKING : [])];
+    const injection = inject ? ["-e", `inject=${inject.call}:signal=SIGKILL:when=${inject.count}`] : [];
+    const paths = files.flatMap((file) => ["-P", file]);
+    const acknowledgements = join(place, "acknowledgements");
+    const program = workshop.command("workload", path, acknowledgements);
+    const strace = ["-f", "-qq", "-o", trace, ...paths, "-e", `trace=${calls.join(",")}`, ...injection];
+    const ended = await workshop.run(["strace", ...strace, ...program]).ended;
+    const lines = (await readFile(trace, "utf8")).split("\n");
+    return { place, path, acknowledgements, ended, seen: countCalls(lines), lines };
+  }
+
+  function countCalls(lines: readonly string[]): Map<string, number> {
+    const seen = new Map<string, number>();
+    for (const line of lines) {
+      const name = /^\d+ +(\w+)\(/.exec(line)?.[1];
+      if (name) seen.set(name, (seen.get(name) ?? 0) + 1);
+    }
+    return seen;
+  }
+
+  async function everyPoint(): Promise<Point[]> {
+    const { place, ended, seen } = await runTraced(null);
+    expect(ended, ended.errors).toMatchObject({ code: 0, signal: null });
+    await rm(place, { recursive: true });
+    return [...seen].flatMap(([call, total]) =>
+      Array.from({ length: total }, (_, index) => ({ call, count: index + 1 })),
+    );
+  }
+
+  /** Returns how much the writer had been told by then. */
+  async function killAt(point: Point): Promise<number> {
+    const { place, path, acknowledgements, ended, seen, lines } = await runTraced(point);
+    const name = `${point.call} ${point.count}`;
+    expect(ended.signal, `${name} did not kill: ${ended.errors}`).toBe("SIGKILL");
+    expect(seen.get(point.call), `${name} fired elsewhere`).toBe(point.count);
+    expect(
+      lines.some((line) => line.endsWith("+++ killed by SIGKILL +++")),
+      name,
+    ).toBe(true);
+    const said = readAcknowledgements(acknowledgements);
+    const store = await openSqlite({ path });
+    try {
+      expect(await verify(store, said), `after ${name}`).toEqual([]);
+      await goOn(new Journal({ store }));
+      expect(await verify(store, said), `after ${name} and going on`).toEqual([]);
+    } finally {
+      await store.close();
+    }
+    await rm(place, { recursive: true });
+    return said.length;
+  }
+
+  /** Whoever comes next can write. */
+  async function goOn(journal: Journal): Promise<void> {
+    const log = await journal.open(tallyKind, "alone");
+    const data = { id: "next", batch: "next", size: 1, text: "" };
+    const outcome = await log.commit(() => ({ events: [{ type: "note", data }], result: null }));
+    expect(outcome.outcome).toBe("ok");
+  }
+
+  /** Evenly spread over all of them, the same ones every time. */
+  function spread(points: readonly Point[]): Point[] {
+    const taken = Math.min(points.length, MOST_POINTS);
+    return Array.from({ length: taken }, (_, index) => {
+      return points[Math.floor((index * points.length) / taken)] as Point;
+    });
+  }
+
+  test("a kill right before each of them takes nothing that was acknowledged", {
+    timeout: 900_000,
+  }, async () => {
+    const points = await everyPoint();
+    const chosen = spread(points);
+    const said = new Set<number>();
+    const queue = [...chosen];
+    const lane = async (): Promise<void> => {
+      for (let point = queue.shift(); point; point = queue.shift()) said.add(await killAt(point));
+    };
+    await Promise.all(Array.from({ length: LANES }, lane));
+    const calls = [...new Set(points.map(({ call }) => call))];
+    const totals = calls.map((call) => `${call} ${points.filter((point) => point.call === call).length}`);
+    console.info(`killed at ${chosen.length} of ${points.length} points: ${totals.join(", ")}`);
+    expect(calls).toEqual(
+      expect.arrayContaining(["openat", "pwrite64", "fsync", "ftruncate", "unlink", "mkdir"]),
+    );
+    // From before the first acknowledgement to after the last but the ones on closing.
+    expect(said.size).toBeGreaterThanOrEqual(10);
+  });
+});

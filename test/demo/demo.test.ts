@@ -1,0 +1,130 @@
+// The demo as a person meets it: what it prints, how it ends, and that it leaves nothing behind however it ends.
+
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, test } from "vitest";
+import { KILLS } from "../../demo/kills.ts";
+import { Screen } from "../../demo/screen.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const scratch = mkdtempSync(join(tmpdir(), "holdfast-demo-test-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+function start(args: readonly string[] = [], env: Record<string, string> = {}): ChildProcess {
+  const { HOLDFAST_FAILPOINT: _, ...inherited } = process.env;
+  return spawn(process.execPath, ["--import", "tsx", "demo/main.ts", ...args], {
+    cwd: root,
+    env: { ...inherited, TMPDIR: scratch, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+}
+
+async function end(demo: ChildProcess) {
+  const startedAt = performance.now();
+  let output = "";
+  let errors = "";
+  demo.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+    output += chunk;
+  });
+  demo.stderr?.setEncoding("utf8").on("data", (chunk: string) => {
+    errors += chunk;
+  });
+  const [code] = (await once(demo, "close")) as [number | null];
+  return { code, output, errors, seconds: (performance.now() - startedAt) / 1000 };
+}
+
+function foldersLeft(): string[] {
+  return readdirSync(scratch).filter((name) => name.startsWith("holdfast-demo-"));
+}
+
+function processesLeft(): string[] {
+  const running = execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n");
+  return running.filter((line) => line.includes(join(scratch, "holdfast-demo-")));
+}
+
+describe("the demo", () => {
+  test("kills the agent at every worst moment, and nothing is lost or doubled", async () => {
+    const { code, output, errors, seconds } = await end(start());
+    expect(errors).toBe("");
+    expect(code).toBe(0);
+    expect(seconds).toBeLessThan(30);
+    for (const { when } of KILLS) expect(output).toContain(`✗ KILLED ${when}\n`);
+    expect(output.match(/KILLED/g)).toHaveLength(KILLS.length);
+    expect(output).toContain("put before a person, not guessed");
+    expect(output).toContain("Ada looks, and answers: landed");
+    expect(output).toContain("replayed: done before as");
+    expect(output).toContain("\n  world 7 · ledger 7 · doubled 0 · lost 0\n");
+    expect(output).toMatch(/^ {2}9 kills · 11 runs · 8 model answers, each kept word for word · [\d.]+ s$/m);
+    expect(output).toMatch(/^ {2}look inside +npm run demo -- --keep$/m);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are control characters, and a pipe gets none.
+    expect(output).not.toMatch(/\x1b/);
+    expect(foldersLeft()).toEqual([]);
+    expect(processesLeft()).toEqual([]);
+  });
+
+  test("ends with exit code 1 and says so when effects pass the ledger by", async () => {
+    const { code, output } = await end(start([], { HOLDFAST_DEMO_PLANT: "issue-after-effect" }));
+    expect(code).toBe(1);
+    expect(output).toContain("\n  world 9 · ledger 4 · doubled 2 · lost 0\n");
+    expect(output).toContain("! mail bob@example.com happened 2 times");
+    expect(output).toContain("! mail cat@example.com happened, and the ledger has no call of it");
+    expect(foldersLeft()).toEqual([]);
+  });
+
+  test("ends with exit code 1 when a turn is asked for again, and keeps its store when asked", async () => {
+    const { code, output } = await end(start(["--keep"], { HOLDFAST_DEMO_PLANT: "turn-asked-again" }));
+    expect(code).toBe(1);
+    expect(output).toContain("a turn was asked for again");
+    const [name = ""] = foldersLeft();
+    const kept = join(scratch, name);
+    expect(output).toContain(`sqlite3 ${join(kept, "store.db")} "select`);
+    expect(readdirSync(kept).sort()).toEqual(
+      expect.arrayContaining(["report.md", "store.db", "world.jsonl"]),
+    );
+    expect(existsSync(join(kept, "programs"))).toBe(false);
+    rmSync(kept, { recursive: true });
+  });
+
+  test("leaves no process and no file when it is interrupted", async () => {
+    const demo = start();
+    const ended = end(demo);
+    await new Promise<void>((resolve) => {
+      demo.stdout?.on("data", (chunk: string) => {
+        if (chunk.includes("KILLED")) resolve();
+      });
+    });
+    demo.kill("SIGINT");
+    expect((await ended).code).toBe(130);
+    expect(foldersLeft()).toEqual([]);
+    expect(processesLeft()).toEqual([]);
+  });
+});
+
+describe("its screen", () => {
+  function linesOf(terminal: object): string {
+    let text = "";
+    const write = (chunk: string): void => {
+      text += chunk;
+    };
+    const screen = new Screen({ write, ...terminal } as unknown as NodeJS.WriteStream);
+    screen.run(3);
+    screen.killed("while a long sentence was being written that no narrow terminal can hold");
+    return text;
+  }
+
+  test("is coloured and wrapped in a terminal", () => {
+    const text = linesOf({ isTTY: true, columns: 40 });
+    expect(text).toContain("\x1b[31m");
+    expect(text.trim().split("\n").length).toBeGreaterThan(1);
+  });
+
+  test("is plain and one line per event in a pipe", () => {
+    expect(linesOf({})).toBe(
+      "  3  ✗ KILLED while a long sentence was being written that no narrow terminal can hold\n",
+    );
+  });
+});

@@ -1,0 +1,190 @@
+// Every example runs as a user would run it, shows what it claims, and leaves nothing behind.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, test } from "vitest";
+import { SHOWN_BY } from "./shown-by.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const scratch = mkdtempSync(join(tmpdir(), "holdfast-examples-test-"));
+/** All examples share it, so that the loader's cache in it is warm after the first. */
+const temporary = mkdtempSync(join(scratch, "tmp-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+interface Run {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly output: string;
+  readonly errors: string;
+}
+
+async function runExample(name: string, env: Record<string, string> = {}): Promise<Run> {
+  const recorder = new URL("./recorder.ts", import.meta.url).href;
+  const args = ["--import", "tsx", ...("HOLDFAST_TEST_RECORD" in env ? ["--import", recorder] : [])];
+  const { HOLDFAST_STORE: _store, HOLDFAST_FAILPOINT: _failpoint, ...inherited } = process.env;
+  const child = spawn(process.execPath, [...args, join("examples", `${name}.ts`)], {
+    cwd: root,
+    env: { ...inherited, NO_COLOR: "1", TMPDIR: temporary, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  let errors = "";
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+    output += chunk;
+  });
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+    errors += chunk;
+  });
+  const [code, signal] = (await once(child, "close")) as [number | null, string | null];
+  return { code, signal, output, errors };
+}
+
+/** What each example must show, line by line, wherever it stands in its output. */
+const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
+  quickstart: ["done: Order 4711 is paid.", "spent $0.01 in 2 turns; version 2 is on disk"],
+  "own-loop": [
+    "first run:  4 messages, version 1, open calls 0",
+    "second run: 4 messages, version 1, open calls 0",
+    "first call:  completed",
+    "second call:  completed, replayed",
+    "mails sent: 2",
+  ],
+  payment: [
+    /^fine +completed +attempts 1, settled by execute/m,
+    /^landed +completed +attempts 1, settled by verify/m,
+    /^refused +completed +attempts 2, settled by execute/m,
+    /^lagging +completed +attempts 1, settled by verify/m,
+    /^opaque +completed +attempts 2, settled by execute/m,
+    /^declined +failed +attempts 1, settled by definite/m,
+    "fine, from another session: completed, replayed true",
+    "charged 5 times for 5 orders",
+  ],
+  "sub-agents": [
+    "done: The piece on tides is ready.",
+    "sessions: editor active, sub-agent completed",
+    "the sub-agent broke down: true; searches bought: 1; spent by both: $0.6",
+  ],
+  "trial-crash-and-resume": [
+    "killed (SIGKILL) in turn 5 with 3 calls under way",
+    "resumed: 10 messages, version 4, under way 3",
+    /^ {2}mail +completed, by verify, attempt 1$/m,
+    /^ {2}index +completed, by execute, attempt 2$/m,
+    /^ {2}fax +waiting, not guessed, attempt 1$/m,
+    "a person answers fax: landed",
+    "done: All five turns are done.",
+    "transcript before the kill is unchanged: true",
+    "mail sent 1×, fax sent 1×",
+  ],
+  "trial-duplicate-email": [
+    "Write to ann           → replayed 0, the model reads: sent",
+    /^Write once more to ann → replayed 1, the model reads: \[not run again: .*\] sent$/m,
+    "Write to bob           → replayed 0, the model reads: sent",
+    "mails in the outbox: 2",
+  ],
+  "trial-corruption-audit": [
+    "versions: 1, 2, 3, 4, 5",
+    "  version 3: 6 messages, $0.03 spent",
+    "from 2 to 4: 4 messages added, 4 the same",
+    "after deleting 3: 1, 2, 4, 5, 10 messages",
+    "  session audited has no version 3. List its versions; deleted ones are not kept.",
+    "resumed all the same: answer 6, version 6",
+    "problems found: 0",
+    /^noticed in .*session\/audited: events .* do not match their checksum$/m,
+  ],
+  "time-travel": [
+    "versions: brief, 2",
+    "save: version 3, 1 message removed",
+    "compacted: 1 message, before it 2",
+    "fork: 2 messages of version 1",
+    "publish from the fork: failed",
+    "publish once allowed:  completed",
+    "after deleting 1: 2, 3, 4",
+    "from outside: version 2 has 3 messages, then 1 removed",
+  ],
+  operator: [
+    "waits for a person: page of night-shift, waiting",
+    "worker: done, paged 2 times",
+    "worker: budget",
+    "worker: done, Yes, all is well.",
+    "night-shift: 6 messages, held by worker-1",
+    "worker: cancelled",
+    "sessions: night-shift cancelled, old-2 active",
+    "problems in store.db: 0",
+  ],
+  "session-life": [
+    'Release 2 {"ticket":"R-2"}: completed, next Ship it',
+    "spent $1.25 of $5; resumed version 0",
+    "now cancelled",
+    "session release was cancelled by desk: nobody wants it. Call session.reopen() if it should go on all the same.",
+    "session held is held by first",
+  ],
+  artifacts: [
+    "stored once: true",
+    "read back: 9000 bytes",
+    "collected today: 0",
+    "collected two days later: 1",
+    "the picture is still there: true",
+  ],
+  failures: [
+    "too-big  failed: it does not fit",
+    "by-boat  waiting: the boat is still at sea",
+    "settled by a later run: 1",
+    "by-boat  completed: by-boat arrived",
+    '{"a":"é","b":[1,0]}',
+    "ARGS_NOT_JSON: args of ship: $.at is a Date, which JSON cannot hold",
+    "INPUT_INVALID, retryable false: a parcel needs a name. Give it one.",
+  ],
+  "own-stream": [
+    "both want 2 of 3: false, true",
+    "left: 1 and 1, seq 2",
+    "at seq 1: 3",
+    'shelf-b 2 stock.changed {"part":"nut","by":7}',
+    "problems: 0",
+    "shelf-b: removed, then gone",
+  ],
+};
+
+describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
+  test("shows what it claims, calls what it is named for, and leaves nothing behind", async () => {
+    const recorded = join(scratch, `${name}.calls`);
+    const run = await runExample(name, { HOLDFAST_TEST_RECORD: recorded });
+    expect(run.errors).toBe("");
+    expect(run.code).toBe(0);
+    const lines = run.output.split("\n");
+    for (const claim of claims) {
+      if (typeof claim === "string") expect(lines).toContain(claim);
+      else expect(run.output).toMatch(claim);
+    }
+    expect(readdirSync(temporary).filter((left) => left.startsWith("holdfast"))).toEqual([]);
+
+    const calls = existsSync(recorded) ? readFileSync(recorded, "utf8").split("\n") : [];
+    const text = readFileSync(join(root, "examples", `${name}.ts`), "utf8");
+    const shown = Object.keys(SHOWN_BY).filter((each) => SHOWN_BY[each] === name);
+    for (const each of shown.filter((one) => one.includes("."))) expect(calls).toContain(each);
+    for (const each of shown.filter((one) => !one.includes(".")))
+      expect(text).toMatch(new RegExp(`\\b${each}\\(`));
+  });
+});
+
+test("every example has its claims tested", () => {
+  const examples = readdirSync(join(root, "examples")).filter((file) => file !== "temporary-folder.ts");
+  expect(
+    Object.keys(CLAIMS)
+      .map((name) => `${name}.ts`)
+      .sort(),
+  ).toEqual(examples.sort());
+});
+
+test("the quickstart that was killed goes on where it stopped when it is run again", async () => {
+  const store = join(mkdtempSync(join(scratch, "quickstart-")), "store.db");
+  for (const point of ["message.appended", "call.recorded"]) {
+    const killed = await runExample("quickstart", { HOLDFAST_STORE: store, HOLDFAST_FAILPOINT: point });
+    expect({ point, signal: killed.signal }).toEqual({ point, signal: "SIGKILL" });
+  }
+  const run = await runExample("quickstart", { HOLDFAST_STORE: store });
+  expect(run.output).toContain("done: Order 4711 is paid.");
+});

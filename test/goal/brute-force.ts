@@ -1,0 +1,123 @@
+/** What a goal's computed parts mean, written down a second time as plainly as can be. */
+
+import { expect } from "vitest";
+import {
+  BAR_CELLS,
+  type Blocker,
+  findTask,
+  type GoalState,
+  type Impact,
+  positionOf,
+  progressOf,
+  shownStatus,
+  surveyGoal,
+  type Task,
+} from "../../src/model/index.ts";
+
+export const isFinished = ({ status }: Task): boolean => status === "done" || status === "dropped";
+
+/** Position, progress and bar as anyone would recount them by hand. */
+export function expectNoContradiction(state: GoalState): void {
+  const survey = surveyGoal(state);
+  const position = positionOf(state, survey);
+  const progress = progressOf(state, survey);
+  const all = [...state.tasks.values()];
+  const inPhase = all.filter(({ phase, status }) => phase === position.phase && status !== "dropped");
+  expect(progress.currentPhaseTasks).toBe(inPhase.length);
+  expect(progress.currentPhaseCompleted).toBe(inPhase.filter(({ status }) => status === "done").length);
+  expect(progress.tasksCompleted).toBe(all.filter(({ status }) => status === "done").length);
+  expect(progress.tasksTotal).toBe(all.filter(({ status }) => status !== "dropped").length);
+  const complete = state.phases.filter(({ number, closedAt }) => {
+    const own = all.filter(({ phase }) => phase === number);
+    return own.every(isFinished) && (own.length > 0 || closedAt !== null);
+  });
+  expect(progress.phasesCompleted).toBe(complete.length);
+  expect(progress.phasesTotal).toBe(state.phases.length);
+  const isDone = state.phases.length > 0 && complete.length === state.phases.length;
+  expect(progress.percent === 100).toBe(isDone);
+  expect(position.status === "done").toBe(isDone);
+  const [cells = "", percent] = progress.bar.split(" ");
+  expect(percent).toBe(`${progress.percent}%`);
+  expect(cells).toHaveLength(BAR_CELLS);
+  expect([...cells].filter((cell) => cell === "█")).toHaveLength(
+    Math.floor((BAR_CELLS * progress.percent) / 100),
+  );
+
+  const task = position.task === null ? undefined : state.tasks.get(position.task);
+  if (task) {
+    const { phase, plan, wave, title } = task;
+    expect(position).toMatchObject({ phase, plan, wave, taskTitle: title });
+    expect(position.status).toBe(shownStatus(task, survey.blockedBy.has(task.id)));
+    expect(isFinished(task)).toBe(false);
+  }
+  for (const ready of survey.ready) expect(ready.phase).toBe(position.phase);
+  if (survey.ready.length > 0) expect(["open", "failed", "in_progress"]).toContain(position.status);
+}
+
+export interface BruteForce {
+  readonly impact: Impact;
+  readonly movable: ReadonlySet<string>;
+  readonly startable: readonly string[];
+}
+
+/** The definition in words, naively: finish on paper what can be finished, over and over, until nothing changes. */
+export function bruteForce(state: GoalState, blockers: readonly Blocker[]): BruteForce {
+  const all = [...state.tasks.values()];
+  const isNamed = (task: Task): boolean =>
+    blockers.some(({ affects }) => {
+      const tasks = affects.tasks.map((id) => findTask(state, id)?.id);
+      return affects.goal || affects.phases.includes(task.phase) || tasks.includes(task.id);
+    });
+  const isLost = ({ status, failure, failures }: Task): boolean =>
+    status === "failed" && (!failure?.retryable || failures >= state.maxAttempts);
+  const isUnderWay = ({ status }: Task): boolean => status === "in_progress" || status === "submitted";
+  const finishable = (ignoreBlockers: boolean, rounds: number): Set<Task> => {
+    const done = new Set<Task>();
+    const isOver = (task: Task | undefined): boolean =>
+      task !== undefined && (isFinished(task) || done.has(task));
+    const canFinish = (task: Task): boolean => {
+      if (isFinished(task) || isLost(task) || (!ignoreBlockers && isNamed(task))) return false;
+      if (isUnderWay(task)) return true;
+      const reviews = task.kind === "review" ? task.reviews.map((id) => findTask(state, id)) : [];
+      const earlier = all.filter(
+        ({ phase, plan, wave }) => phase === task.phase && plan === task.plan && wave < task.wave,
+      );
+      return (
+        task.dependsOn.every((id) => isOver(findTask(state, id))) &&
+        reviews.every((each) => isOver(each) || each?.status === "submitted") &&
+        earlier.every(isOver)
+      );
+    };
+    for (let round = 0; round < rounds; round++) {
+      const now = all.filter(canFinish);
+      for (const each of now) done.add(each);
+    }
+    return done;
+  };
+  const moving = finishable(false, all.length);
+  const free = finishable(true, all.length);
+  const paused = state.phases.filter(({ number, closedAt }) => {
+    const own = all.filter(({ phase }) => phase === number);
+    const isComplete = own.every(isFinished) && (own.length > 0 || closedAt !== null);
+    if (isComplete || own.some((each) => moving.has(each))) return false;
+    const isPhaseNamed = blockers.some(({ affects }) => affects.goal || affects.phases.includes(number));
+    const isHeld = (each: Task): boolean =>
+      !isFinished(each) && !isLost(each) && (isNamed(each) || (free.has(each) && !moving.has(each)));
+    return isPhaseNamed || own.some(isHeld);
+  });
+  const tasks = all.filter((each) => !isFinished(each) && isNamed(each)).map(({ id }) => id);
+  const isAllComplete =
+    state.phases.length > 0 &&
+    state.phases.every(({ number, closedAt }) => {
+      const own = all.filter(({ phase }) => phase === number);
+      return own.every(isFinished) && (own.length > 0 || closedAt !== null);
+    });
+  const isWhole = blockers.some(({ affects }) => affects.goal);
+  const escalate = !isAllComplete && moving.size === 0 && (paused.length > 0 || isWhole);
+  const level = escalate ? "goal" : paused.length > 0 ? "phase" : tasks.length > 0 ? "task" : "none";
+  return {
+    impact: { level, tasks, pausedPhases: paused.map(({ number }) => number), escalate },
+    movable: new Set([...moving].map(({ id }) => id)),
+    startable: [...finishable(false, 1)].filter((each) => !isUnderWay(each)).map(({ id }) => id),
+  };
+}

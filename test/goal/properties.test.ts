@@ -1,0 +1,123 @@
+import fc from "fast-check";
+import { afterAll, describe, expect, test } from "vitest";
+import type { Goal } from "../../src/goal/index.ts";
+import {
+  activeBlockers,
+  blockerImpact,
+  branchGoal,
+  canonicalText,
+  decodeGoal,
+  encodeGoal,
+  type GoalState,
+  goalKind,
+  type Json,
+  shownStatus,
+  surveyGoal,
+} from "../../src/model/index.ts";
+import { storeSubjects } from "../subjects.ts";
+import { Bench } from "./bench.ts";
+import { bruteForce, expectNoContradiction, isFinished } from "./brute-force.ts";
+import { anySteps, BEGINNING, take } from "./random-operations.ts";
+
+const words = fc.string({ minLength: 1, maxLength: 20, unit: "grapheme" });
+
+function expectInvariants(state: GoalState): void {
+  for (const task of state.tasks.values()) {
+    expect(task.claim !== null).toBe(task.status === "in_progress");
+    expect(task.doneAt !== null).toBe(isFinished(task));
+    expect(task.endSeq !== null).toBe(isFinished(task));
+  }
+}
+
+describe.each(storeSubjects())("any operations on $name", (subject) => {
+  afterAll(() => subject.dispose());
+  const runs = subject.name === "memory" ? 30 : 4;
+
+  const play = async (steps: Parameters<typeof take>[1][], check: (goal: Goal, bench: Bench) => unknown) => {
+    const bench = await Bench.open(subject);
+    try {
+      const goal = await bench.goal(BEGINNING);
+      for (const step of steps) await take(goal, step);
+      await check(goal, bench);
+    } finally {
+      await bench.dispose();
+    }
+  };
+
+  test("leave position, progress and bar without contradiction, at every step", async () => {
+    await fc.assert(
+      fc.asyncProperty(anySteps(words, 60), async (steps) => {
+        const bench = await Bench.open(subject);
+        try {
+          const goal = await bench.goal(BEGINNING);
+          for (const step of steps) {
+            await take(goal, step);
+            expectNoContradiction(goal.state);
+            expectInvariants(goal.state);
+          }
+        } finally {
+          await bench.dispose();
+        }
+      }),
+      { numRuns: runs },
+    );
+  });
+
+  test("the impact of blockers is what the definition says, for all of them and for each", async () => {
+    const check = ({ state }: Goal): void => {
+      expect(surveyGoal(state).impact).toEqual(bruteForce(state, activeBlockers(state)).impact);
+      for (const blocker of state.blockers.values()) {
+        const alone = blocker.status === "active" ? [blocker] : [];
+        expect(blockerImpact(state, blocker)).toEqual(bruteForce(state, alone).impact);
+      }
+    };
+    await fc.assert(
+      fc.asyncProperty(anySteps(words, 80), (steps) => play(steps, check)),
+      { numRuns: runs },
+    );
+  });
+
+  test("a snapshot, a replay and the handle's own state are the same, and lists show it", async () => {
+    const check = async (goal: Goal, bench: Bench): Promise<void> => {
+      const { state } = goal;
+      const stored = JSON.parse(JSON.stringify(encodeGoal(state))) as Json;
+      expect(decodeGoal(stored)).toEqual(state);
+      expect(branchGoal(state)).toEqual(state);
+      const replayed = await bench.journal.load(goalKind, "checkout");
+      expect(canonicalText(encodeGoal(replayed.state))).toBe(canonicalText(encodeGoal(state)));
+      const survey = surveyGoal(state);
+      const shown = await bench.items("task");
+      const wanted = [...state.tasks.values()].map((task) => ({
+        id: task.id,
+        status: shownStatus(task, survey.blockedBy.has(task.id)),
+        doneAt: task.doneAt,
+      }));
+      const found = shown.map(({ id, status, doneAt }) => ({ id, status, doneAt }));
+      const byId = (a: { id: string }, b: { id: string }): number => (a.id < b.id ? -1 : 1);
+      expect(found.sort(byId)).toEqual(wanted.sort(byId));
+      const { facets } = await bench.journal.row("goal/checkout");
+      expect(facets.status).toBe(survey.isDone ? "done" : survey.impact.escalate ? "blocked" : "active");
+      expect(await bench.items("history")).toHaveLength(state.history.size);
+    };
+    await fc.assert(
+      fc.asyncProperty(anySteps(words, 60), (steps) => play(steps, check)),
+      { numRuns: runs },
+    );
+  });
+
+  test("work is never lost from sight: what can move is ready, under way, or behind what is", async () => {
+    const check = async (goal: Goal): Promise<void> => {
+      const survey = goal.survey();
+      const isUnderWay = [...goal.state.tasks.values()].some(
+        ({ id, status }) => (status === "in_progress" || status === "submitted") && survey.movable.has(id),
+      );
+      const { tasks } = await goal.next();
+      const isWaitingForPlan = survey.current?.status === "unplanned";
+      if (survey.movable.size > 0 && !isWaitingForPlan) expect(tasks.length > 0 || isUnderWay).toBe(true);
+    };
+    await fc.assert(
+      fc.asyncProperty(anySteps(words, 60), (steps) => play(steps, check)),
+      { numRuns: runs },
+    );
+  });
+});

@@ -1,0 +1,184 @@
+/** Leases between real processes: who may take over from whom, and what the one before can still do. */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { Journal, Lease, OwnedLog } from "../../src/journal/index.ts";
+import type { LeaseRow, Store } from "../../src/store.ts";
+import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { type Program, Workshop } from "../crash/programs.ts";
+import { tallyKind } from "../crash/tally.ts";
+import { PLACES } from "./places.ts";
+import { said, words } from "./words.ts";
+
+const NAME = "tally/held";
+const LONG_MS = 60_000;
+const SHORT_MS = 500;
+
+describe.runIf(process.platform === "linux")("a lease that another process holds", () => {
+  let workshop: Workshop;
+  let path: string;
+  let store: Store;
+
+  beforeAll(async () => {
+    workshop = await Workshop.make();
+  });
+
+  beforeEach(async () => {
+    path = join(await workshop.place(), "store.db");
+    store = await openSqlite({ path });
+  });
+
+  afterEach(() => store.close());
+  afterAll(() => workshop.dispose());
+
+  async function holder(leaseMs: number): Promise<Program> {
+    const program = workshop.start("holder", path, NAME, String(leaseMs));
+    expect(await program.line("holds")).toBe("holds 1");
+    return program;
+  }
+
+  function take(leaseMs: number, waitMs: number): Promise<Lease | LeaseRow> {
+    const journal = new Journal({ store, leaseMs });
+    return journal.leases.take(NAME, journal.newId(), { label: "next", waitMs });
+  }
+
+  function mustHave(taken: Lease | LeaseRow): Lease {
+    if (!(taken instanceof Lease)) throw new Error(`it is still held: ${JSON.stringify(taken)}`);
+    return taken;
+  }
+
+  test("is taken at once when that process was killed", async () => {
+    const program = await holder(LONG_MS);
+    program.signal("SIGKILL");
+    expect((await program.ended).signal).toBe("SIGKILL");
+    const lease = mustHave(await take(LONG_MS, 0));
+    expect(lease.token).toBe(2);
+    expect(lease.from).toMatchObject({ label: "holder", pid: program.pid });
+    await lease.release();
+  });
+
+  test("is taken at once when that process is dead and nobody has reaped it", async () => {
+    // The shell starts the holder, then becomes a program that waits for nobody.
+    const command = workshop.command("holder", path, NAME, String(LONG_MS));
+    const script = '"$@" < /proc/self/fd/0 & echo "pid $!"; exec sleep 600';
+    const parent = workshop.run(["sh", "-c", script, "sh", ...command]);
+    const pid = Number((await parent.line("pid")).slice(4));
+    await parent.line("holds");
+    process.kill(pid, "SIGKILL");
+    const isZombie = () => readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
+    while (!isZombie()) await new Promise((resolve) => setImmediate(resolve));
+    const lease = mustHave(await take(LONG_MS, 0));
+    expect(lease.from?.pid).toBe(pid);
+    expect(isZombie()).toBe(true);
+    await lease.release();
+  });
+
+  test("is not taken from a process that lives, however long one waits", async () => {
+    const program = await holder(SHORT_MS);
+    const row = await take(SHORT_MS, 3 * SHORT_MS);
+    expect(row).not.toBeInstanceOf(Lease);
+    expect(row).toMatchObject({ token: 1, holder: { label: "holder", pid: program.pid } });
+    program.say("still");
+    expect(await program.line("still")).toBe("still ok");
+  });
+
+  test("stays with a stopped process until it runs out; then that one is fenced", async () => {
+    const program = await holder(SHORT_MS);
+    program.say("first");
+    expect(await program.line("first")).toBe("first ok");
+    program.signal("SIGSTOP");
+    const row = await take(LONG_MS, 0);
+    expect(row).toMatchObject({ token: 1, holder: { pid: program.pid } });
+    const lease = mustHave(await take(LONG_MS, 10 * SHORT_MS));
+    expect(lease.token).toBe(2);
+    expect(lease.from?.pid).toBe(program.pid);
+    program.signal("SIGCONT");
+    program.say("zombie");
+    expect(await program.line("zombie")).toBe("zombie fenced");
+    await program.line("lost");
+    const journal = new Journal({ store });
+    const log = await journal.open(tallyKind, "held");
+    expect(log.state).toEqual({ count: 1, last: "first" });
+    const data = { id: "successor", batch: "successor", size: 1, text: "" };
+    const guards = [lease.guard];
+    const outcome = await log.commit(() => ({ events: [{ type: "note", data }], result: null, guards }));
+    expect(outcome.outcome).toBe("ok");
+    await lease.release();
+  });
+});
+
+describe.each(Object.entries(PLACES))("leases on %s", (_, makePlace) => {
+  const take = (journal: Journal, name: string, owner: string) =>
+    journal.leases.take(name, owner, { label: owner, waitMs: 0 });
+
+  test("a log under a lease writes until another takes over, and then says so", async () => {
+    const place = await makePlace();
+    const journal = new Journal({ store: place.store });
+    const first = await take(journal, "words/w", "a");
+    if (!(first instanceof Lease)) throw new Error("somebody holds it");
+    const own = new OwnedLog(await journal.open(words, "w"), first);
+    await own.write(() => said("mine"));
+    journal.leases.stop();
+    place.advanceMs(journal.leases.ttlMs + 1);
+    // Run out, but nobody else has it: the token still counts.
+    await own.write(() => said("late"));
+    place.advanceMs(journal.leases.ttlMs + 1);
+    const second = await take(new Journal({ store: await place.another() }), "words/w", "b");
+    expect(second).toMatchObject({ token: 2, from: { owner: "a" } });
+    await expect(own.write(() => said("zombie"))).rejects.toMatchObject({ code: "LEASE_LOST" });
+    expect(first.lost.aborted).toBe(true);
+    expect((await journal.load(words, "w")).state.list).toEqual(["mine", "late"]);
+    await place.dispose();
+  });
+
+  test("a commit that writes nothing does not count as a sign that the lease is still ours", async () => {
+    const place = await makePlace();
+    const journal = new Journal({ store: place.store });
+    const lease = await take(journal, "words/w", "a");
+    if (!(lease instanceof Lease)) throw new Error("somebody holds it");
+    const own = new OwnedLog(await journal.open(words, "w"), lease);
+    const taken = lease.confirmedAt;
+    await own.commit(() => ({ events: [], result: null }));
+    expect(lease.confirmedAt).toBe(taken);
+    await own.commit(() => said("something"));
+    expect(lease.confirmedAt).toBeGreaterThan(taken);
+    await lease.release();
+    await place.dispose();
+  });
+
+  test("two handles of one process are two owners; the same owner keeps its token", async () => {
+    const place = await makePlace();
+    const journal = new Journal({ store: place.store });
+    expect(await take(journal, "words/w", "a")).toMatchObject({ token: 1 });
+    expect(await take(journal, "words/w", "a")).toMatchObject({ token: 1 });
+    const other = await take(journal, "words/w", "b");
+    expect(other).not.toBeInstanceOf(Lease);
+    expect(other).toMatchObject({ token: 1, holder: { owner: "a" } });
+    journal.leases.stop();
+    await place.dispose();
+  });
+
+  test("a released lease is free at once, and its token is never given again", async () => {
+    const place = await makePlace();
+    const journal = new Journal({ store: place.store });
+    for (const [index, owner] of ["a", "b", "a"].entries()) {
+      const lease = await take(journal, "words/w", owner);
+      if (!(lease instanceof Lease)) throw new Error("somebody holds it");
+      expect(lease).toMatchObject({ token: index + 1, from: null });
+      await lease.release();
+    }
+    await place.dispose();
+  });
+
+  test("waiting for a lease ends when the signal says so", async () => {
+    const place = await makePlace();
+    const journal = new Journal({ store: place.store });
+    await take(journal, "words/w", "a");
+    const signal = AbortSignal.timeout(30);
+    const waiting = journal.leases.take("words/w", "b", { label: "b", waitMs: 60_000, signal });
+    await expect(waiting).rejects.toMatchObject({ name: "TimeoutError" });
+    journal.leases.stop();
+    await place.dispose();
+  });
+});

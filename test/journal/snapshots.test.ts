@@ -1,0 +1,119 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Journal } from "../../src/journal/index.ts";
+import { altered, PLACES, type Place } from "./places.ts";
+import { said, words, wordsKind } from "./words.ts";
+
+const KIB = 1024;
+
+describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
+  let place: Place;
+  let journal: Journal;
+
+  beforeEach(async () => {
+    place = await makePlace();
+    journal = new Journal({ store: place.store });
+  });
+
+  afterEach(() => place.dispose());
+
+  const list = async () => (await journal.list<"snapshots">({ of: "snapshots", stream: "words/w" })).rows;
+  const big = "x".repeat(10 * KIB);
+  const forget = () => ({ events: [{ type: "forgotten", data: {} }], result: null });
+
+  test("none is taken while the log costs about what the state does", async () => {
+    const log = await journal.open(words, "w");
+    for (let count = 0; count < 20; count++) await log.commit(() => said(big));
+    await journal.open(words, "w");
+    expect(await list()).toEqual([]);
+  });
+
+  test("one is taken when replaying costs more than twice the state, and loading uses it", async () => {
+    const log = await journal.open(words, "w");
+    for (let count = 0; count < 20; count++) await log.commit(() => said(big));
+    await log.commit(forget);
+    await log.commit(() => said("after"));
+    expect(await list()).toMatchObject([{ seq: 21, fold: "words@1" }]);
+    const loaded = await journal.load(words, "w");
+    expect(loaded.state.list).toEqual(["after"]);
+    expect(loaded.replayedBytes).toBeLessThan(KIB);
+    expect(await journal.check(words, "words/w")).toEqual([]);
+  });
+
+  test("a small log gets none however small its state", async () => {
+    const log = await journal.open(words, "w");
+    for (let count = 0; count < 20; count++) await log.commit(() => said("x".repeat(100)));
+    await log.commit(forget);
+    expect(await list()).toEqual([]);
+  });
+
+  test("positions before it are folded from the events", async () => {
+    const log = await journal.open(words, "w");
+    for (let count = 0; count < 10; count++) await log.commit(() => said(`${count}${big}`));
+    await log.commit(forget);
+    expect(await list()).toHaveLength(1);
+    const early = await journal.load(words, "w", 3);
+    expect(early.state.list.map((word) => word[0])).toEqual(["0", "1", "2"]);
+    expect(early.head.seq).toBe(3);
+  });
+
+  test("one by another version of the fold is ignored, and a new one taken", async () => {
+    const log = await journal.open(words, "w");
+    for (let count = 0; count < 20; count++) await log.commit(() => said(big));
+    await log.commit(forget);
+    const next = wordsKind(2);
+    const loaded = await journal.load(next, "w");
+    expect(loaded.replayedBytes).toBeGreaterThan(200 * KIB);
+    expect(loaded.state.list).toEqual([]);
+    await journal.open(next, "w");
+    expect((await list()).map(({ fold }) => fold).sort()).toEqual(["words@1", "words@2"]);
+    expect((await journal.load(next, "w")).replayedBytes).toBeLessThan(KIB);
+  });
+
+  test("one that is not the fold of its events is found by check", async () => {
+    const log = await journal.open(words, "w");
+    await log.commit(() => said("a"));
+    const fold = {
+      of: "snapshot",
+      namespace: "default",
+      stream: "words/w",
+      generation: 1,
+      fold: "words@1",
+    } as const;
+    await place.store.put({ ...fold, seq: 1, payload: '{"list":["b"]}', codec: null });
+    expect(await journal.check(words, "words/w")).toMatchObject([
+      { invariant: "I10", where: "words/w at 1" },
+    ]);
+  });
+
+  test("one that cannot be kept does not fail the commit, and somebody is told", async () => {
+    const warned: unknown[] = [];
+    const store = altered(place.store, { put: () => Promise.reject(new Error("no room")) });
+    const log = await new Journal({ store, warn: (error) => warned.push(error) }).open(words, "w");
+    for (let count = 0; count < 20; count++) await log.commit(() => said(big));
+    await expect(log.commit(forget)).resolves.toMatchObject({ outcome: "ok" });
+    expect(warned).toEqual([new Error("no room")]);
+    expect(await list()).toEqual([]);
+  });
+
+  test("one of an earlier life is never the beginning of a later one", async () => {
+    const log = await journal.open(words, "w");
+    for (let count = 0; count < 20; count++) await log.commit(() => said(big));
+    await log.commit(forget);
+    let isBetween = true;
+    const store = altered(place.store, {
+      get: async (get, request) => {
+        const blob = await get(request);
+        if (!isBetween) return blob;
+        isBetween = false;
+        await journal.remove("words/w");
+        const second = await journal.open(words, "w");
+        for (let count = 0; count < 30; count++) await second.commit(() => said(String(count)));
+        return blob;
+      },
+    });
+    const { state, head } = await new Journal({ store }).load(words, "w");
+    expect(isBetween).toBe(false);
+    expect(head).toEqual({ generation: 2, seq: 30 });
+    expect(state.list).toHaveLength(30);
+  });
+});

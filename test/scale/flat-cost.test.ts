@@ -1,0 +1,82 @@
+// What a turn costs must not depend on how many there were before it. Time says so only roughly, so what is compared
+// is what is written: the payload handed to the store, the pages in the write-ahead log, and the growth of the file.
+
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { sizeOnDisk } from "../../bench/raw-database.ts";
+import { makeTurns } from "../../bench/turns.ts";
+import { type Holdfast, open, type Session } from "../../src/index.ts";
+import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { type Counts, counting } from "./counting-store.ts";
+
+/** Few enough that SQLite does not copy its log into the file meanwhile, which would hide part of it. */
+const WINDOW = 100;
+/** Every window appends the same turns under other ids, so that sizes can be compared exactly. */
+const TURNS = makeTurns(WINDOW);
+
+interface Cost {
+  readonly payloadBytes: number;
+  readonly items: number;
+  readonly walBytes: number;
+  readonly fileBytes: number;
+}
+
+const costs = new Map<number, Cost>();
+let folder: string;
+let file: string;
+let holdfast: Holdfast;
+let session: Session;
+let counts: Counts;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-scale-"));
+  file = join(folder, "store.db");
+  const counted = counting(await openSqlite({ path: file }));
+  counts = counted.counts;
+  holdfast = await open(undefined, { store: counted.store });
+  session = await holdfast.session("flat");
+  for (let turn = 0; turn < 2_000; turn += WINDOW) costs.set(turn, await appendWindow(turn));
+});
+
+afterAll(async () => {
+  await holdfast.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function appendWindow(from: number): Promise<Cost> {
+  const sizeBefore = await sizeOnDisk(file);
+  const before = { ...counts };
+  for (const { messages } of TURNS) {
+    const own = messages.map((message) => ({
+      ...message,
+      id: `${String(from).padStart(4, "0")}.${message.id}`,
+    }));
+    await session.append(own, { checkpoint: true });
+  }
+  const walBytes = statSync(`${file}-wal`).size;
+  return {
+    payloadBytes: counts.appendedBytes - before.appendedBytes,
+    items: counts.appendedItems - before.appendedItems,
+    walBytes,
+    fileBytes: (await sizeOnDisk(file)) - sizeBefore,
+  };
+}
+
+const early = (): Cost => costs.get(100) as Cost;
+const late = (): Cost => costs.get(1_900) as Cost;
+
+test("a turn hands the store the same bytes and rows after 2,000 turns as after 100", () => {
+  // A version number has a digit or two more by then; nothing else may.
+  expect(late().payloadBytes - early().payloadBytes).toBeLessThanOrEqual(2 * WINDOW);
+  expect(late().items).toBe(early().items);
+});
+
+test("the log's pages per turn stay the same over 2,000 turns", () => {
+  expect(late().walBytes / early().walBytes).toBeLessThan(1.15);
+});
+
+test("the file grows by the same with every turn over 2,000 turns", () => {
+  expect(late().fileBytes / early().fileBytes).toBeLessThan(1.1);
+});

@@ -1,0 +1,89 @@
+// After an I/O error nobody knows what the disk holds. Whoever was not answered is told so, and nothing is
+// acknowledged until a fresh connection has durably written.
+
+import { readFileSync } from "node:fs";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { append, headSeq, write } from "./acts.ts";
+import { TestFolder } from "./folder.ts";
+import { Companion, hasStrace, needs } from "./processes.ts";
+
+let folder: TestFolder;
+
+beforeEach(async () => {
+  folder = await TestFolder.make();
+});
+
+afterEach(() => folder.dispose());
+
+async function run(
+  name: string,
+  options: readonly string[],
+): Promise<Record<string, Record<string, unknown>>> {
+  const path = folder.file(name);
+  const args = [path, folder.file(`${name}.marker`)];
+  const child = new Companion("./programs/io-error.ts", args, ["strace", "-f", "-qq", ...options]);
+  const said = await child.hearAll();
+  await child.ended();
+  return Object.fromEntries(said.map((each) => [each["step"], each]));
+}
+
+/** How many calls of `call` on the WAL come before the script's second append. */
+async function countBefore(call: string): Promise<number> {
+  const trace = folder.file("trace");
+  await run("count.db", ["-y", "-o", trace, "-e", `trace=${call},fsync`]);
+  const lines = readFileSync(trace, "utf8").split("\n");
+  const upTo = lines.findIndex((line) => line.includes(".marker"));
+  expect(upTo).toBeGreaterThan(0);
+  return lines.slice(0, upTo).filter((line) => line.includes(`${call}(`) && line.includes("-wal>")).length;
+}
+
+function inject(name: string, call: string, fault: string): Promise<Record<string, Record<string, unknown>>> {
+  const wal = `${folder.file(name)}-wal`;
+  return run(name, ["-o", "/dev/null", "-P", wal, "-e", `trace=${call}`, "-e", `inject=${call}:${fault}`]);
+}
+
+describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), () => {
+  test("a failed fsync leaves the whole flush unknown, and sending it again settles it", async () => {
+    const before = await countBefore("fsync");
+    const said = await inject("fault.db", "fsync", `error=EIO:when=${before + 1}`);
+    expect(said["first"]).toMatchObject({ result: { outcome: "ok" } });
+    expect(said["second"]).toMatchObject({ code: "STORE_IO", unknown: true });
+    expect(said["second"]?.["message"]).toContain("fault.db");
+    expect(said["neighbour"]).toMatchObject({ code: "STORE_IO", unknown: true });
+    expect(said["again"]).toMatchObject({ result: { outcome: "ok" } });
+    expect(said["third"]).toMatchObject({ result: { outcome: "ok" } });
+    expect(said["head"]).toMatchObject({ result: 3 });
+    const store = await folder.open({ path: folder.file("fault.db") });
+    expect(await headSeq(store, "session/a")).toBe(3);
+    expect(await store.check()).toEqual([]);
+  });
+
+  test("while the disk keeps failing nothing is acknowledged", async () => {
+    const before = await countBefore("fsync");
+    const said = await inject("sticky.db", "fsync", `error=EIO:when=${before + 1}+`);
+    expect(said["second"]).toMatchObject({ code: "STORE_IO", unknown: true });
+    expect(said["again"]).toMatchObject({ code: "STORE_IO" });
+    expect(said["third"]).toMatchObject({ code: "STORE_IO" });
+  });
+
+  test("a disk that fills up in the middle of a commit is told as such, and goes on when there is room", async () => {
+    const before = await countBefore("pwrite64");
+    const said = await inject("full.db", "pwrite64", `error=ENOSPC:when=${before + 1}`);
+    expect(said["second"]).toMatchObject({ code: "STORE_FULL", unknown: true });
+    expect(said["again"]).toMatchObject({ result: { outcome: "ok" } });
+    expect(said["head"]).toMatchObject({ result: 3 });
+  });
+});
+
+test("an act that cannot be kept fails alone; its neighbours in the same flush do not notice", async () => {
+  const store = await folder.open();
+  const [before, bad, after] = await Promise.allSettled([
+    append(store, write("session/a", 0, [1])),
+    append(store, write("session/b", 0, [1], { facets: { openCalls: -1 } })),
+    append(store, write("session/c", 0, [1])),
+  ]);
+  expect(before).toMatchObject({ value: { outcome: "ok", resent: false } });
+  expect(bad).toMatchObject({ reason: { code: "BATCH_INVALID", unknown: false } });
+  expect(after).toMatchObject({ value: { outcome: "ok", resent: false } });
+  expect(await headSeq(store, "session/b")).toBe(0);
+});

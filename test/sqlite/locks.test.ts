@@ -1,0 +1,110 @@
+import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { append, headSeq, holder, NAMESPACE, write } from "./acts.ts";
+import { TestFolder } from "./folder.ts";
+import { Companion } from "./processes.ts";
+
+let folder: TestFolder;
+
+beforeEach(async () => {
+  folder = await TestFolder.make();
+});
+
+afterEach(() => folder.dispose());
+
+test("while another process holds the lock, the event loop goes on, and then the append succeeds", async () => {
+  const store = await folder.open();
+  const other = new Companion("./programs/lock-holder.ts", [folder.file(), "500"]);
+  await other.hear();
+  let longestMs = 0;
+  let last = performance.now();
+  const timer = setInterval(() => {
+    longestMs = Math.max(longestMs, performance.now() - last);
+    last = performance.now();
+  }, 1);
+  const [appended, beat] = await Promise.all([
+    append(store, write("session/a", 0, [1])),
+    store.lease({ act: "take", namespace: NAMESPACE, name: "session/a", holder: holder("o"), ttlMs: 1_000 }),
+  ]);
+  clearInterval(timer);
+  expect(appended).toMatchObject({ outcome: "ok" });
+  expect(beat).toMatchObject({ outcome: "granted" });
+  // SQLite waits 20 ms at a time; the rest is for a busy machine. Waiting in SQLite would take the whole 500.
+  expect(longestMs).toBeLessThan(150);
+  await other.ended();
+});
+
+test("a lock that is never released becomes an error that says so, and nothing has happened", async () => {
+  const store = await folder.open({ busyMs: 100 });
+  const other = new Companion("./programs/lock-holder.ts", [folder.file()]);
+  await other.hear();
+  await expect(append(store, write("session/a", 0, [1]))).rejects.toMatchObject({
+    code: "STORE_BUSY",
+    unknown: false,
+    retryable: true,
+    message: expect.stringContaining(folder.file()),
+  });
+  expect(await headSeq(store, "session/a")).toBe(0);
+  other.nudge();
+  await other.ended();
+  expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok" });
+});
+
+const isLinux = process.platform === "linux";
+
+test.skipIf(!isLinux)(
+  "closing one handle does not drop the locks of another in the same process",
+  async () => {
+    const first = await folder.open();
+    await append(first, write("session/a", 0, [1]));
+    const { ino } = statSync(folder.file());
+    const locks = () =>
+      readFileSync("/proc/locks", "utf8")
+        .split("\n")
+        .filter((line) => line.includes(`:${ino} `));
+    expect(locks()).toHaveLength(1);
+    const second = await folder.open();
+    await append(second, write("session/a", 1, [2]));
+    await second.close();
+    const reader = await folder.open({ readOnly: true });
+    await reader.close();
+    expect(locks()).toHaveLength(1);
+    await first.close();
+    expect(locks()).toHaveLength(0);
+  },
+);
+
+test.skipIf(!isLinux)("opening and closing many times leaves no descriptor behind", async () => {
+  const open = () =>
+    readdirSync("/proc/self/fd").filter((name) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${name}`).startsWith(folder.path);
+      } catch {
+        return false;
+      }
+    });
+  for (let seq = 0; seq < 50; seq++) {
+    const store = await folder.open();
+    await append(store, write("session/a", seq, [seq]));
+    await store.read({ namespace: NAMESPACE, stream: "session/a", after: 0 });
+    await store.close();
+  }
+  expect(open()).toEqual([]);
+});
+
+test("the last handle to close leaves one file, with everything in it", async () => {
+  const store = await folder.open();
+  await append(store, write("session/a", 0, [1]));
+  await store.close();
+  expect(readdirSync(folder.path)).toEqual(["store.db"]);
+});
+
+test("closing waits for appends under way; later ones are refused", async () => {
+  const store = await folder.open();
+  const pending = append(store, write("session/a", 0, [1]));
+  const closing = store.close();
+  await expect(append(store, write("session/a", 1, [2]))).rejects.toMatchObject({ code: "STORE_CLOSED" });
+  expect(await pending).toMatchObject({ outcome: "ok" });
+  await closing;
+  expect(await headSeq(await folder.open(), "session/a")).toBe(1);
+});

@@ -1,0 +1,139 @@
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { crashEverywhere } from "../../src/testing/index.ts";
+
+const LIMIT_MS = 180_000;
+const SOURCE = new URL("../../src/index.ts", import.meta.url).href;
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-crash-test-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const world = (): string => join(folder, "payments.log");
+const setup = (): void => {
+  for (const name of ["payments.log", "state", "plan.json"]) {
+    rmSync(join(folder, name), { recursive: true, force: true });
+  }
+};
+const effects = (): string[] => {
+  return existsSync(world()) ? readFileSync(world(), "utf8").split("\n").filter(Boolean) : [];
+};
+
+function program(name: string, text: string): [string, ...string[]] {
+  const file = join(folder, name);
+  writeFileSync(file, text);
+  return [process.execPath, "--import", fileURLToPath(import.meta.resolve("tsx")), file];
+}
+
+/** Pays two orders, and knows only from its own notes what it has paid. */
+const NAIVE = `
+  import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+  import { failpoint } from ${JSON.stringify(SOURCE)};
+  const paid = existsSync("plan.json") ? JSON.parse(readFileSync("plan.json", "utf8")) : [];
+  for (const order of ["order-1", "order-2"]) {
+    if (paid.includes(order)) continue;
+    failpoint("call.starts");
+    appendFileSync("payments.log", order + "\\n");
+    failpoint("call.executed");
+    paid.push(order);
+    writeFileSync("plan.json", JSON.stringify(paid));
+    failpoint("call.recorded");
+  }
+`;
+
+/** The same with a ledger: the payment can be found out about, so an unknown one is verified. */
+const CAREFUL = `
+  import { appendFileSync, existsSync, readFileSync } from "node:fs";
+  import { landed, never, open, tool } from ${JSON.stringify(SOURCE)};
+  const accepts = { "~standard": { version: 1, vendor: "test", validate: (value) => ({ value }) } };
+  const paid = () => existsSync("payments.log") ? readFileSync("payments.log", "utf8").split("\\n") : [];
+  const pay = tool({
+    name: "pay", description: "pays an order", input: accepts, effect: "mutate",
+    execute: ({ order }) => { appendFileSync("payments.log", order + "\\n"); return "paid"; },
+    verify: ({ order }) => paid().includes(order) ? landed("paid") : never(),
+  });
+  const model = async ({ messages }) => {
+    const turn = messages.filter((message) => message.role === "assistant").length;
+    if (turn === 2) return { message: { text: "all paid" } };
+    const call = { kind: "tool_call", id: "call-" + turn, name: "pay", args: { order: "order-" + (turn + 1) } };
+    return { message: { blocks: [call] } };
+  };
+  const holdfast = await open("./state");
+  const session = await holdfast.session("payments");
+  const result = await session.run({ model, tools: [pay], prompt: { id: "p", text: "pay" } });
+  await holdfast.close();
+  process.exit(result.status === "done" ? 0 : 1);
+`;
+
+const options = { setup, effects, cwd: (): string => folder };
+
+test("an agent without a ledger is reported as doubling its effects", { timeout: LIMIT_MS }, async () => {
+  const command = program("naive.mts", NAIVE);
+  const report = await crashEverywhere({ ...options, cwd: folder, command });
+  expect(report.kills).toBe(6);
+  expect(report.doubled).toEqual([
+    { failpoint: "call.executed:1", effect: "order-1" },
+    { failpoint: "call.executed:2", effect: "order-2" },
+  ]);
+  expect(report).toMatchObject({ lost: [], stuck: [] });
+});
+
+test("an agent that forgets what it meant to do is reported as losing effects", {
+  timeout: LIMIT_MS,
+}, async () => {
+  const forgetful = NAIVE.replace(
+    'failpoint("call.starts");',
+    'writeFileSync("plan.json", JSON.stringify([...paid, order])); failpoint("call.starts");',
+  );
+  const report = await crashEverywhere({
+    ...options,
+    cwd: folder,
+    command: program("forgetful.mts", forgetful),
+  });
+  expect(report.lost).toContainEqual({ failpoint: "call.starts:1", effect: "order-1" });
+});
+
+test("an agent that cannot get over a crash is reported as stuck", { timeout: LIMIT_MS }, async () => {
+  const brittle = `
+    import { existsSync, writeFileSync } from "node:fs";
+    import { failpoint } from ${JSON.stringify(SOURCE)};
+    if (existsSync("plan.json")) process.exit(3);
+    writeFileSync("plan.json", "locked");
+    failpoint("call.starts");
+  `;
+  const command = program("brittle.mts", brittle);
+  const report = await crashEverywhere({ ...options, cwd: folder, command, maxRuns: 2 });
+  expect(report).toMatchObject({ runs: 4, kills: 1, stuck: ["call.starts:1"] });
+});
+
+test("a program that never passes a failpoint, or never ends well, is refused", {
+  timeout: LIMIT_MS,
+}, async () => {
+  appendFileSync(join(folder, "empty.mts"), "");
+  await expect(
+    crashEverywhere({ ...options, cwd: folder, command: program("none.mts", "") }),
+  ).rejects.toThrow("passed no failpoint");
+  const fails = program("fails.mts", "process.exit(7)");
+  await expect(crashEverywhere({ ...options, cwd: folder, command: fails })).rejects.toThrow("exit 7");
+});
+
+test("an agent with a ledger loses and doubles nothing wherever it is killed", {
+  timeout: LIMIT_MS,
+}, async () => {
+  const command = program("careful.mts", CAREFUL);
+  const done: string[] = [];
+  const report = await crashEverywhere({
+    ...options,
+    cwd: folder,
+    command,
+    done: ({ failpoint }) => done.push(failpoint),
+  });
+  expect(report).toMatchObject({ lost: [], doubled: [], stuck: [] });
+  expect(report.kills).toBe(done.length);
+  expect(done).toContain("call.executed:2");
+});

@@ -1,0 +1,120 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { runCase } from "../../torture/cases/case.ts";
+import { KILL_WHEN_SENT, killAt } from "../../torture/cases/failpoints.ts";
+import { speakMeanwhile } from "../../torture/cases/person-meanwhile.ts";
+import { runTwoResumers } from "../../torture/cases/resumers.ts";
+import { countCalls, failAt, hasStrace, killBefore } from "../../torture/cases/system-calls.ts";
+import { runZombie } from "../../torture/cases/zombies.ts";
+import { SPEECH_MS } from "../../torture/families.ts";
+import { foundBy, PLANTS } from "../../torture/plants.ts";
+import { EXIT, scenario } from "../../torture/scenario.ts";
+import { Workshop } from "../../torture/workshop.ts";
+
+/** A spread of what `npm run torture` does everywhere. */
+
+const LIMIT_MS = 180_000;
+const HARMLESS = { fired: true, violations: [] };
+
+let workshop: Workshop;
+beforeAll(async () => {
+  workshop = await Workshop.open();
+});
+afterAll(() => workshop.close());
+
+describe("killed in the middle of a call and run again, an agent neither loses nor doubles its effect", () => {
+  const cases = [
+    ["read", "call.executed"],
+    ["keyed", "call.executed"],
+    ["keyed", "wave.issued"],
+    ["fenced", "call.starts"],
+    ["fenced", "call.executed"],
+    ["timed", "call.starts"],
+    ["ask", "call.executed"],
+    ["ask", "call.recorded"],
+    ["fail", "call.executed"],
+    ["write", "call.executed"],
+    ["v1, v2, v1", "wave.issued:2"],
+    ["four at once", "call.executed:2"],
+    ["one after another", "message.appended:2"],
+    ["once over two sessions", "call.executed"],
+    ["once, given up", "call.executed"],
+  ] as const;
+  test.for(cases.filter(([name]) => name !== "read"))("%s, killed at %s", LIMIT_MS, async ([name, point]) => {
+    expect(await runCase(workshop, scenario(name), [killAt(point)])).toMatchObject(HARMLESS);
+  });
+
+  test("killed while the world works, so that the effect lands after the death", LIMIT_MS, async () => {
+    const result = await runCase(workshop, scenario("timed, late effect"), [KILL_WHEN_SENT]);
+    expect(result).toMatchObject(HARMLESS);
+  });
+
+  test("killed again while it recovers", LIMIT_MS, async () => {
+    const faults = [killAt("call.executed"), killAt("verify.answered")];
+    expect(await runCase(workshop, scenario("fenced"), faults)).toMatchObject(HARMLESS);
+  });
+});
+
+describe("a zombie", () => {
+  test(
+    "that wakes after a take-over writes and starts nothing, and ends with LEASE_LOST",
+    LIMIT_MS,
+    async () => {
+      const result = await runZombie(workshop, scenario("keyed"), "wave.issued", "after the end");
+      expect(result).toMatchObject({ ...HARMLESS, code: EXIT.leaseLost });
+    },
+  );
+
+  test("whose effect was under way records its late answer and nothing else", LIMIT_MS, async () => {
+    const result = await runZombie(workshop, scenario("ask"), "call.starts", "after the end");
+    expect(result).toMatchObject({ ...HARMLESS, code: EXIT.leaseLost });
+  });
+
+  test("is refused by a tool whose verify raised the fence", LIMIT_MS, async () => {
+    const result = await runZombie(workshop, scenario("fenced"), "call.starts", "after the end");
+    expect(result).toMatchObject({ ...HARMLESS, code: EXIT.leaseLost });
+  });
+});
+
+test("two processes that resume the same session do its work once", LIMIT_MS, async () => {
+  const result = await runTwoResumers(workshop, scenario("four at once"), killAt("call.executed"));
+  expect(result).toMatchObject(HARMLESS);
+});
+
+test.for(["settle", "cancel", "prompt"] as const)(
+  "a person's %s takes effect within a second in the process that holds the session",
+  LIMIT_MS,
+  async (speech) => {
+    const { tookMs, violations } = await speakMeanwhile(workshop, speech);
+    expect(violations).toEqual([]);
+    expect(tookMs).toBeLessThan(SPEECH_MS);
+  },
+);
+
+describe.skipIf(!hasStrace())("with faults at system calls (skipped without strace)", () => {
+  test("killed before a sync, an agent goes on where it was", LIMIT_MS, async () => {
+    const { fsync } = await countCalls(workshop, scenario("keyed"), workshop.layStore);
+    const fault = killBefore("fsync", Math.ceil(fsync / 2), workshop.layStore);
+    expect(await runCase(workshop, scenario("keyed"), [fault])).toMatchObject(HARMLESS);
+  });
+
+  test.for([false, true])(
+    "nothing is acknowledged after an I/O error (sticky: %s)",
+    LIMIT_MS,
+    async (sticky) => {
+      const { fsync } = await countCalls(workshop, scenario("keyed"), workshop.layStore);
+      const fault = failAt("fsync", Math.ceil(fsync / 2), "EIO", sticky, workshop.layStore);
+      expect(await runCase(workshop, scenario("keyed"), [fault])).toMatchObject(HARMLESS);
+    },
+  );
+});
+
+describe("the checker finds planted bugs in real runs", () => {
+  const quick = PLANTS.filter((plant) => {
+    return ["issued after the effect", "unknown is retried", "no fence", "verify without a fence"].includes(
+      plant.name,
+    );
+  });
+  test.for(quick)("$name", LIMIT_MS, async (plant) => {
+    expect(foundBy(plant, await plant.run(workshop))).toMatchObject({ found: true });
+  });
+});

@@ -1,0 +1,77 @@
+/** Agent and world as single files, made once: hundreds of processes start from them. */
+
+import { readFileSync, symlinkSync } from "node:fs";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build, type Plugin } from "esbuild";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+/** A change to a source file for one bundle only: a planted bug in a place that no wrapper reaches. */
+export interface Mutation {
+  /** From the root of the repository. */
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface Bundle {
+  readonly agent: string;
+  readonly world: string;
+  /** Of the power cut: who writes, and who opens what is left. */
+  readonly writer: string;
+  readonly opener: string;
+}
+
+/** Bundles into `folder`. The native driver stays outside and is found through a link. */
+export async function bundle(folder: string, mutations: readonly Mutation[] = []): Promise<Bundle> {
+  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "dir");
+  const entries = {
+    agent: "agent/main.ts",
+    world: "world/main.ts",
+    writer: "power-cut/writer.ts",
+    opener: "power-cut/opener.ts",
+  };
+  await build({
+    entryPoints: Object.fromEntries(
+      Object.entries(entries).map(([name, file]) => [name, join(ROOT, "torture", file)]),
+    ),
+    outdir: folder,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node20",
+    external: ["@photostructure/sqlite"],
+    plugins: [mutating(mutations)],
+    logLevel: "warning",
+  });
+  return {
+    agent: join(folder, "agent.mjs"),
+    world: join(folder, "world.mjs"),
+    writer: join(folder, "writer.mjs"),
+    opener: join(folder, "opener.mjs"),
+  };
+}
+
+function mutating(mutations: readonly Mutation[]): Plugin {
+  return {
+    name: "planted-bugs",
+    setup(build) {
+      if (mutations.length === 0) return;
+      build.onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) => {
+        const mine = mutations.filter(({ file }) => file === relative(ROOT, path));
+        if (mine.length === 0) return undefined;
+        return { contents: mine.reduce(mutate, readFileSync(path, "utf8")), loader: "ts" };
+      });
+    },
+  };
+}
+
+/** A planted bug that no longer fits its file plants nothing: that must show. */
+function mutate(source: string, { file, from, to }: Mutation): string {
+  if (!source.includes(from)) {
+    throw new Error(`the planted bug for ${file} does not apply: ${JSON.stringify(from)} is not there`);
+  }
+  return source.replaceAll(from, to);
+}

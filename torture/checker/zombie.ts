@@ -1,0 +1,32 @@
+/**
+ * What a process may still do after another has taken over: finish the effect that it had begun, and record its
+ * late answer. It starts nothing and writes nothing else.
+ */
+
+import { type Evidence, field, type Violation } from "./evidence.ts";
+
+export interface Awakening {
+  readonly pid: number;
+  /** How many acknowledgements there were when it was stopped. */
+  readonly acksBefore: number;
+  /** Effects that it was about to send at that very moment. */
+  readonly underWay: number;
+}
+
+export function zombieIsHarmless(evidence: Evidence, { pid, acksBefore, underWay }: Awakening): Violation[] {
+  const found: Violation[] = [];
+  const later = evidence.acks.slice(acksBefore).filter((ack) => ack.pid === pid);
+  const started = later.filter((ack) => ack.t === "start").length;
+  if (started > underWay) {
+    found.push({ invariant: "I7", what: `a zombie started ${started} effects, ${underWay} were under way` });
+  }
+  const batches = new Set(later.flatMap((ack) => (ack.t === "append" ? [ack.batch] : [])));
+  for (const { events } of evidence.sessions) {
+    for (const event of events) {
+      if (!batches.has(event.batch)) continue;
+      const isLate = /^call\.(completed|failed)$/.test(event.type) && field(event, "by") === "late";
+      if (!isLate) found.push({ invariant: "I7", what: `a zombie wrote ${event.type} at ${event.seq}` });
+    }
+  }
+  return found;
+}

@@ -1,0 +1,163 @@
+/**
+ * `npm run torture`: kills, breaks, stops and cuts an agent everywhere, and compares the ledger with the world.
+ *
+ *     --share 0.1        every tenth case (1 unless given)
+ *     --only zombies     some families: failpoints recovery systemCalls ioErrors zombies resumers person plants powerCut
+ *     --images 5000      how many images the power cut opens
+ *     --jobs 3           cases at once
+ *     --write            puts the tables into docs/torture.md
+ */
+
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { bundle } from "./bundle.ts";
+import { hasStrace } from "./cases/system-calls.ts";
+import { FAMILIES, type Family, type Job, type Outcome, PLANS } from "./families.ts";
+import { DURABILITY_PLANTS, foundBy, PLANTS } from "./plants.ts";
+import {
+  cutEverywhere,
+  type PowerCutOptions,
+  type PowerCutResult,
+  traceWriter,
+} from "./power-cut/power-cut.ts";
+import { Report, summary } from "./report.ts";
+import { Workshop } from "./workshop.ts";
+
+const NEED_STRACE: readonly string[] = ["systemCalls", "ioErrors", "powerCut"];
+const TRIES = 3;
+
+const { values } = parseArgs({
+  options: {
+    share: { type: "string", default: "1" },
+    only: { type: "string", multiple: true },
+    images: { type: "string", default: "5000" },
+    jobs: { type: "string", default: "3" },
+    write: { type: "boolean", default: false },
+  },
+});
+const strace = hasStrace();
+const wanted = (family: string): boolean => {
+  if (values.only && !values.only.includes(family)) return false;
+  return strace || !NEED_STRACE.includes(family);
+};
+
+/** A few at a time, from a source that is itself slow. */
+async function inParallel<Item>(
+  items: AsyncIterator<Item>,
+  work: (item: Item) => Promise<void>,
+): Promise<void> {
+  let asking: Promise<IteratorResult<Item>> = Promise.resolve({ done: false, value: undefined as never });
+  const next = (): Promise<IteratorResult<Item>> => {
+    asking = asking.then(() => items.next());
+    return asking;
+  };
+  const worker = async (): Promise<void> => {
+    for (let item = await next(); !item.done; item = await next()) await work(item.value);
+  };
+  await Promise.all(Array.from({ length: Number(values.jobs) }, worker));
+}
+
+/** A fault that depends on timing may miss once; what never fires is not counted. */
+async function untilFired(job: Job): Promise<Outcome> {
+  let outcome: Outcome = { fired: false, violations: [] };
+  for (let tries = 0; tries < TRIES && !outcome.fired; tries++) outcome = await job.run();
+  return outcome;
+}
+
+async function runFamily(workshop: Workshop, report: Report, family: Family): Promise<void> {
+  const begun = performance.now();
+  let count = 0;
+  await inParallel(PLANS[family](workshop, Number(values.share)), async (job) => {
+    const outcome = await untilFired(job);
+    report.add({ job, outcome });
+    count++;
+    for (const { invariant, what } of outcome.violations) {
+      console.log(`  ${invariant} ${job.scenario} · ${job.fault}: ${what}`);
+    }
+    if (!outcome.fired) console.log(`  did not fire: ${job.scenario} · ${job.fault}`);
+  });
+  console.log(`${FAMILIES[family]}: ${count} cases, ${seconds(begun)}`);
+}
+
+async function runPlants(workshop: Workshop, report: Report): Promise<void> {
+  const begun = performance.now();
+  const plants = PLANTS.filter((plant) => strace || !plant.needsStrace);
+  await inParallel(each(plants), async (plant) => {
+    const result = await plant.run(workshop);
+    report.plants.push({ name: plant.name, under: plant.under, ...foundBy(plant, result) });
+  });
+  if (strace) {
+    for (const [name, mutations] of Object.entries(DURABILITY_PLANTS)) {
+      const result = await cut(workshop, { seed: 1, randoms: 4, limit: 2_000, untilFound: true }, mutations);
+      const found = result.violations.length > 0;
+      report.plants.push({
+        name,
+        under: `power cut, image ${result.images}`,
+        found,
+        by: found ? "I2" : "nothing",
+      });
+    }
+  }
+  const found = report.plants.filter((plant) => plant.found).length;
+  console.log(`planted bugs: ${found} of ${report.plants.length} found, ${seconds(begun)}`);
+}
+
+async function* each<Item>(items: readonly Item[]): AsyncGenerator<Item> {
+  yield* items;
+}
+
+function cut(
+  workshop: Workshop,
+  options: PowerCutOptions,
+  mutations: Parameters<typeof bundle>[1] = [],
+): Promise<PowerCutResult> {
+  return workshop.within(async (folder) => {
+    const [made, root, scratch] = ["bundle", "root", "images"].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    for (const each of [made, root, scratch]) mkdirSync(each);
+    const writer = mutations.length > 0 ? await bundle(made, mutations) : workshop.bundle;
+    const steps = await traceWriter(writer, root, { rounds: 3, payloadBytes: 6_000 });
+    return cutEverywhere(steps, { root, scratch, bundle: workshop.bundle }, options);
+  });
+}
+
+async function runPowerCut(workshop: Workshop, report: Report): Promise<void> {
+  const begun = performance.now();
+  const result = await cut(workshop, { seed: 20, randoms: 12, limit: Number(values.images) });
+  report.powerCuts.push(result);
+  console.log(`power cut: ${result.images} images at ${result.points} points, ${seconds(begun)}`);
+}
+
+const seconds = (begun: number): string => `${((performance.now() - begun) / 1_000).toFixed(0)} s`;
+
+/** Everything below the mark is the last run's. */
+function writeDocs(text: string): void {
+  const file = fileURLToPath(new URL("../docs/torture.md", import.meta.url));
+  const mark = "<!-- the last full run -->";
+  const [before] = readFileSync(file, "utf8").split(mark);
+  writeFileSync(file, `${before}${mark}\n\n${text}\n`);
+}
+
+const report = new Report();
+const workshop = await Workshop.open();
+try {
+  if (!strace) console.log("strace is missing: no faults at system calls, no power cut");
+  for (const family of Object.keys(FAMILIES) as Family[]) {
+    if (wanted(family)) await runFamily(workshop, report, family);
+  }
+  if (wanted("plants")) await runPlants(workshop, report);
+  if (wanted("powerCut")) await runPowerCut(workshop, report);
+} finally {
+  await workshop.close();
+}
+const images = report.powerCuts.reduce((sum, result) => sum + result.images, 0);
+const text = `${report.markdown()}\n\n${summary(report.totals(), images)}`;
+console.log(`\n${text}`);
+for (const complaint of report.complaints()) console.log(complaint);
+if (values.write && report.isGood()) writeDocs(text);
+process.exitCode = report.isGood() ? 0 : 1;

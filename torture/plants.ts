@@ -1,0 +1,93 @@
+/** Every planted bug, and a fault under which the checker must find it. */
+
+import type { Mutation } from "./bundle.ts";
+import { type CaseResult, type Fault, runCase } from "./cases/case.ts";
+import { KILL_WHEN_SENT, killAt } from "./cases/failpoints.ts";
+import { countCalls, failAt } from "./cases/system-calls.ts";
+import { runZombie } from "./cases/zombies.ts";
+import { type Scenario, scenario } from "./scenario.ts";
+import type { Workshop } from "./workshop.ts";
+
+export interface Plant {
+  readonly name: string;
+  readonly under: string;
+  /** Any of these is enough. */
+  readonly expect: readonly string[];
+  readonly needsStrace?: true;
+  run(workshop: Workshop): Promise<CaseResult>;
+}
+
+/** Under the faults that a case goes through one after another. */
+const under = (name: string, script: string, faults: readonly Fault[], ...expect: string[]): Plant => ({
+  name,
+  under: `${script}; ${faults.map((fault) => fault.name).join(", ") || "no fault"}`,
+  expect,
+  run: (workshop) => runCase(workshop, scenario(script), faults, { plant: name }),
+});
+
+const asZombie = (name: string, script: string, point: string, ...expect: string[]): Plant => ({
+  name,
+  under: `${script}; stopped at ${point}, wakes after the end`,
+  expect,
+  run: (workshop) => runZombie(workshop, scenario(script), point, "after the end", { plant: name }),
+});
+
+/** A disk that breaks shortly before the end of the run and stays broken. */
+async function brokenDisk(workshop: Workshop, script: Scenario): Promise<Fault> {
+  const { fsync } = await countCalls(workshop, script, workshop.layStore);
+  return failAt("fsync", Math.max(1, fsync - 4), "EIO", true, workshop.layStore);
+}
+
+export const PLANTS: readonly Plant[] = [
+  under("issued after the effect", "keyed", [killAt("call.executed")], "I1"),
+  under("turn saved at its end", "ask", [killAt("call.executed")], "I1", "I3"),
+  under("message stored with other call ids", "keyed", [], "I3"),
+  under("results acknowledged before they are written", "keyed", [killAt("call.recorded")], "I2"),
+  under("everything acknowledged before it is written", "keyed", [killAt("message.appended")], "I2"),
+  under("result not recorded", "fenced", [killAt("call.recorded")], "I2", "I5"),
+  under("finished calls run again", "keyed", [killAt("call.recorded")], "I5"),
+  under("unknown is retried", "ask", [killAt("call.executed")], "I4", "I9"),
+  under("a throw is a failure", "ask, answer lost", [], "I4"),
+  under("key changes between attempts", "keyed", [killAt("call.executed")], "I1", "I4"),
+  under("call swallowed", "ask", [], "I4", "I6"),
+  under("effect sent twice", "ask", [], "I4"),
+  under("verify guesses", "fenced", [killAt("call.starts")], "I4"),
+  under("not yet taken for never", "timed, late effect", [KILL_WHEN_SENT], "I4"),
+  under("not yet for ever", "timed", [killAt("call.starts")], "I14"),
+  under("ends twice", "keyed", [], "I8"),
+  under("all calls issued at once", "one after another", [], "I1"),
+  asZombie("no fence", "keyed", "model.answered", "I7"),
+  asZombie("verify without a fence", "fenced", "call.starts", "I4"),
+  {
+    name: "errors taken for success",
+    under: "keyed; every sync fails from near the end on",
+    expect: ["I2", "I13"],
+    needsStrace: true,
+    run: async (workshop) => {
+      const fault = await brokenDisk(workshop, scenario("keyed"));
+      return runCase(workshop, scenario("keyed"), [fault], { plant: "errors taken for success" });
+    },
+  },
+];
+
+/** Bugs that only a power cut shows, planted in the source of a bundle of their own. */
+export const DURABILITY_PLANTS: Readonly<Record<string, readonly Mutation[]>> = {
+  "synchronous = NORMAL": [
+    {
+      file: "src/stores/sqlite/opening.ts",
+      from: "PRAGMA synchronous = FULL",
+      to: "PRAGMA synchronous = NORMAL",
+    },
+    { file: "src/stores/sqlite/opening.ts", from: "level !== 2", to: "level !== 1" },
+  ],
+  "folder not synced": [
+    { file: "src/stores/sqlite/file.ts", from: "syncFolder(dirname(made))", to: "void made" },
+  ],
+};
+
+/** Whether the bug was found, and by which invariants. */
+export function foundBy(plant: Plant, result: CaseResult): { found: boolean; by: string } {
+  const broken = [...new Set(result.violations.map((violation) => violation.invariant))];
+  const found = result.fired && plant.expect.some((invariant) => broken.includes(invariant));
+  return { found, by: broken.join(" ") || "nothing" };
+}

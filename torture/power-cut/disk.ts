@@ -1,0 +1,157 @@
+/**
+ * What a disk may hold after losing power. The strict model: a write is only certain once its file was synced, a
+ * name once its folder was; until then each may be there or not, in any combination, and a write may be torn
+ * between sectors. Nothing is assumed of the file system's own order.
+ */
+
+import type { DiskStep } from "./trace.ts";
+import { parentOf } from "./trace.ts";
+
+const SECTOR = 512;
+
+type FileOp =
+  | { readonly act: "write"; readonly offset: number; readonly data: Buffer }
+  | { readonly act: "truncate"; readonly size: number };
+
+interface File {
+  content: Buffer;
+  readonly pending: FileOp[];
+}
+
+interface NameOp {
+  readonly act: "create" | "unlink";
+  readonly path: string;
+  /** Null for a folder. */
+  readonly file: File | null;
+}
+
+/** One thing that the cut may or may not have kept. */
+export type Pending =
+  | { readonly of: "name"; readonly op: NameOp }
+  | { readonly of: "data"; readonly file: File; readonly op: FileOp };
+
+/** Which of the pending operations are on the disk; a number of sectors means that so many of a write arrived. */
+export type Kept = readonly (boolean | { readonly sectors: ReadonlySet<number> })[];
+
+/** What the disk holds: whole files by their path. */
+export type Image = ReadonlyMap<string, Buffer>;
+
+export class Disk {
+  private readonly names = new Map<string, File | null>();
+  private readonly live = new Map<string, File | null>();
+  private nameOps: NameOp[] = [];
+
+  /** Folders that were there, durably, before the trace began. */
+  constructor(root: string) {
+    this.names.set(root, null);
+    this.live.set(root, null);
+  }
+
+  apply(step: DiskStep): void {
+    switch (step.act) {
+      case "create": {
+        const file = step.folder ? null : { content: Buffer.alloc(0), pending: [] };
+        this.live.set(step.path, file);
+        this.nameOps.push({ act: "create", path: step.path, file });
+        break;
+      }
+      case "unlink":
+        this.nameOps.push({ act: "unlink", path: step.path, file: this.live.get(step.path) ?? null });
+        this.live.delete(step.path);
+        break;
+      case "write":
+        this.file(step.path).pending.push({ act: "write", offset: step.offset, data: step.data });
+        break;
+      case "truncate":
+        this.file(step.path).pending.push({ act: "truncate", size: step.size });
+        break;
+      case "sync":
+        this.sync(step.path);
+        break;
+      case "told":
+    }
+  }
+
+  /** Everything that is not certain yet, in the order in which it was asked for. */
+  pending(): Pending[] {
+    const names = this.nameOps.map((op): Pending => ({ of: "name", op }));
+    const files = new Set([...this.names.values(), ...this.nameOps.map((op) => op.file)]);
+    const data = [...files].flatMap((file) => {
+      return (file?.pending ?? []).map((op): Pending => ({ of: "data", file: file as File, op }));
+    });
+    return [...names, ...data];
+  }
+
+  image(pending: readonly Pending[], kept: Kept): Image {
+    const names = new Map(this.names);
+    const contents = new Map<File, Buffer>();
+    pending.forEach((each, index) => {
+      const keep = kept[index];
+      if (!keep) return;
+      if (each.of === "data") {
+        const before = contents.get(each.file) ?? each.file.content;
+        contents.set(each.file, applied(before, each.op, keep));
+      } else if (each.op.act === "create") names.set(each.op.path, each.op.file);
+      else names.delete(each.op.path);
+    });
+    const image = new Map<string, Buffer>();
+    for (const [path, file] of names) {
+      if (file && names.has(parentOf(path))) image.set(path, contents.get(file) ?? file.content);
+    }
+    return image;
+  }
+
+  private file(path: string): File {
+    const file = this.live.get(path);
+    if (!file) throw new Error(`${path} was written before it was created`);
+    return file;
+  }
+
+  private sync(path: string): void {
+    const file = this.live.get(path);
+    if (file) {
+      for (const op of file.pending.splice(0)) file.content = applied(file.content, op, true);
+      return;
+    }
+    for (const op of this.nameOps.filter((each) => parentOf(each.path) === path)) {
+      if (op.act === "create") this.names.set(op.path, op.file);
+      else this.names.delete(op.path);
+    }
+    this.nameOps = this.nameOps.filter((each) => parentOf(each.path) !== path);
+  }
+}
+
+function applied(
+  content: Buffer,
+  op: FileOp,
+  keep: true | { readonly sectors: ReadonlySet<number> },
+): Buffer {
+  if (op.act === "truncate") {
+    const next = Buffer.alloc(op.size);
+    content.copy(next, 0, 0, Math.min(op.size, content.length));
+    return next;
+  }
+  const next = Buffer.alloc(Math.max(content.length, op.offset + op.data.length));
+  content.copy(next);
+  if (keep === true) {
+    op.data.copy(next, op.offset);
+    return next;
+  }
+  for (const sector of keep.sectors) {
+    const { from, to } = sectorRange(op, sector);
+    if (from < to) op.data.copy(next, op.offset + from, from, to);
+  }
+  return next;
+}
+
+/** Sectors lie on the disk, not in the write: the first and last of a write may be part of one. */
+function sectorRange(op: { offset: number; data: Buffer }, sector: number): { from: number; to: number } {
+  const start = (Math.floor(op.offset / SECTOR) + sector) * SECTOR;
+  const from = Math.max(0, start - op.offset);
+  const to = Math.min(op.data.length, start + SECTOR - op.offset);
+  return { from, to };
+}
+
+export function sectorsOf(op: { offset: number; data: Buffer }): number {
+  return Math.floor((op.offset + op.data.length - 1) / SECTOR) - Math.floor(op.offset / SECTOR) + 1;
+}

@@ -1,0 +1,56 @@
+/**
+ * Opens images of a disk, one per line of standard input, and answers with what is wrong with each. It closes none
+ * of them: it is replaced by a fresh process before it runs out of descriptors.
+ */
+
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { sha256 } from "../../src/model/index.ts";
+import type { Store } from "../../src/store.ts";
+import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import type { Promised } from "./writer.ts";
+
+export interface OpenRequest {
+  readonly folder: string;
+  readonly promised: readonly Promised[];
+}
+
+const namespace = "default";
+
+async function wrong({ folder, promised }: OpenRequest): Promise<string[]> {
+  try {
+    const store = await openSqlite({ path: join(folder, "store", "store.db") });
+    const problems = (await store.check()).map(({ where, what }) => `${where}: ${what}`);
+    return [...problems, ...(await missing(store, promised))];
+  } catch (error) {
+    return [`it cannot be opened: ${(error as Error).message}`];
+  }
+}
+
+async function missing(store: Store, promised: readonly Promised[]): Promise<string[]> {
+  const found: string[] = [];
+  const leases = await store.list<"leases">({ of: "leases", namespace, limit: 100 });
+  const writes = new Map<string, number>();
+  for (const stream of ["session/a", "session/b", "session/c"]) {
+    const page = await store.read({ namespace, stream, after: 0, limit: 1_000 });
+    for (const { first, batch, sum } of page.writes) writes.set(`${stream} ${first} ${batch}`, sum);
+  }
+  for (const each of promised) {
+    if ("stream" in each) {
+      const { stream, first, batch, sum } = each;
+      if (writes.get(`${stream} ${first} ${batch}`) !== sum) found.push(`${stream} ${first} is lost`);
+    } else if ("artifact" in each) {
+      const blob = await store.get({ of: "artifact", namespace, hash: each.artifact });
+      if (!blob || sha256(blob.payload) !== each.artifact) found.push(`artifact ${each.artifact} is lost`);
+    } else if (!leases.rows.some((lease) => lease.name === each.lease && lease.token >= each.token)) {
+      found.push(`the grant of ${each.lease} is lost`);
+    }
+  }
+  return found;
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const problems = await wrong(JSON.parse(line) as OpenRequest);
+  console.log(JSON.stringify({ at: "opened", problems }));
+}
+process.exit(0);

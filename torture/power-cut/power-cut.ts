@@ -1,0 +1,178 @@
+/**
+ * Cuts the power at every point of a traced run and opens what may be left. What was acknowledged before the cut
+ * must be there, unchanged, and the store must find nothing wrong with itself.
+ */
+
+import { createHash } from "node:crypto";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import type { Bundle } from "../bundle.ts";
+import type { Violation } from "../checker/index.ts";
+import { Child, startNode } from "../processes.ts";
+import { Disk, type Image } from "./disk.ts";
+import { choices, Dice } from "./images.ts";
+import { type DiskStep, readTrace, TRACED } from "./trace.ts";
+import type { Promised } from "./writer.ts";
+
+export interface PowerCutOptions {
+  readonly seed: number;
+  /** Random images at each point, beside the systematic ones. */
+  readonly randoms: number;
+  readonly limit: number;
+  /** Stop at the first loss: enough for a planted bug. */
+  readonly untilFound?: boolean;
+}
+
+export interface PowerCutResult {
+  readonly points: number;
+  readonly images: number;
+  readonly promises: number;
+  readonly violations: readonly Violation[];
+}
+
+export interface WriterOptions {
+  /** How often the store is opened, written to and closed. */
+  readonly rounds: number;
+  readonly payloadBytes: number;
+}
+
+/** Runs the writer under strace in `folder` and returns what it asked of the disk. */
+export async function traceWriter(
+  bundle: Bundle,
+  folder: string,
+  options: WriterOptions,
+): Promise<DiskStep[]> {
+  const acks = join(folder, "acks");
+  const store = join(folder, "store", "store.db");
+  const paths = [folder, dirname(store), store, `${store}-wal`, `${store}-journal`, acks];
+  const line = ["-qq", "-xx", "-y", "-s", "10000000", "-o", join(folder, "trace"), "-e", `trace=${TRACED}`];
+  const { rounds, payloadBytes } = options;
+  const writer = [process.execPath, bundle.writer, folder, acks, String(rounds), String(payloadBytes)];
+  const args = [...line, ...paths.flatMap((path) => ["-P", path]), ...writer];
+  const { code, stderr } = await new Child("strace", args).ended;
+  if (code !== 0) throw new Error(`the traced writer failed: ${stderr}`);
+  return readTrace(readFileSync(join(folder, "trace"), "utf8"), acks);
+}
+
+export interface Place {
+  /** Where the traced writer worked. */
+  readonly root: string;
+  /** Where images are laid out. */
+  readonly scratch: string;
+  readonly bundle: Bundle;
+}
+
+export async function cutEverywhere(
+  steps: readonly DiskStep[],
+  place: Place,
+  options: PowerCutOptions,
+): Promise<PowerCutResult> {
+  const openers = [new Opener(place), new Opener(place)];
+  const violations: Violation[] = [];
+  let images = 0;
+  let promises = 0;
+  let points = 0;
+  try {
+    const cuts = everyCut(steps, place.root, options);
+    const work = async (opener: Opener): Promise<void> => {
+      for (let next = cuts.next(); !next.done; next = cuts.next()) {
+        if (options.untilFound && violations.length > 0) return;
+        const { point, image, promised } = next.value;
+        images++;
+        points = Math.max(points, point);
+        promises = Math.max(promises, promised.length);
+        const wrong = await opener.open(image, promised);
+        violations.push(
+          ...wrong.map((what) => ({ invariant: "I2", what: `cut after step ${point}: ${what}` })),
+        );
+      }
+    };
+    await Promise.all(openers.map(work));
+  } finally {
+    for (const opener of openers) opener.close();
+  }
+  return { points, images, promises, violations };
+}
+
+interface Cut {
+  readonly point: number;
+  readonly image: Image;
+  readonly promised: readonly Promised[];
+}
+
+/** No image twice for the same promises; where there are too many, a fair sample at every point. */
+function* everyCut(steps: readonly DiskStep[], root: string, options: PowerCutOptions): Generator<Cut> {
+  const disk = new Disk(root);
+  const dice = new Dice(options.seed);
+  const promised: Promised[] = [];
+  const tried = new Set<string>();
+  let images = 0;
+  for (const [index, step] of steps.entries()) {
+    disk.apply(step);
+    if (step.act === "told") promised.push(JSON.parse(step.text) as Promised);
+    const pending = disk.pending();
+    const allowed = images + Math.ceil((options.limit - images) / (steps.length - index));
+    for (const kept of sampled([...choices(pending, dice, options.randoms)], dice)) {
+      if (images >= allowed) break;
+      const image = disk.image(pending, kept);
+      const name = `${promised.length} ${digest(image)}`;
+      if (tried.has(name)) continue;
+      tried.add(name);
+      images++;
+      yield { point: index + 1, image, promised: [...promised] };
+    }
+  }
+}
+
+/** Nothing and everything first, the others shuffled, so that a limit leaves a fair sample. */
+function sampled<Item>(items: Item[], dice: Dice): Item[] {
+  const head = items.splice(0, 2);
+  for (let index = items.length - 1; index > 0; index--) {
+    const other = dice.below(index + 1);
+    [items[index], items[other]] = [items[other] as Item, items[index] as Item];
+  }
+  return [...head, ...items];
+}
+
+function digest(image: Image): string {
+  const hash = createHash("sha1");
+  for (const [path, content] of image) hash.update(`${path} ${content.length} `).update(content);
+  return hash.digest("base64");
+}
+
+const IMAGES_PER_PROCESS = 150;
+
+/** A process that opens images, replaced before it holds too many descriptors. */
+class Opener {
+  private readonly place: Place;
+  private child: Child | null = null;
+  private opened = 0;
+
+  constructor(place: Place) {
+    this.place = place;
+  }
+
+  async open(image: Image, promised: readonly Promised[]): Promise<string[]> {
+    if (this.opened >= IMAGES_PER_PROCESS) this.close();
+    this.child ??= startNode(this.place.bundle.opener, []);
+    this.opened++;
+    const folder = mkdtempSync(join(this.place.scratch, "image-"));
+    try {
+      for (const [path, content] of image) {
+        const copy = join(folder, relative(this.place.root, path));
+        mkdirSync(dirname(copy), { recursive: true });
+        writeFileSync(copy, content);
+      }
+      this.child.send(JSON.stringify({ folder, promised }));
+      return (await this.child.event("opened"))["problems"] as string[];
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  close(): void {
+    this.child?.kill("SIGKILL");
+    this.child = null;
+    this.opened = 0;
+  }
+}

@@ -1,0 +1,71 @@
+/** From strace's words to what was asked of the disk, in order. */
+
+import { dirname } from "node:path";
+
+export type DiskStep =
+  | { readonly act: "create"; readonly path: string; readonly folder: boolean }
+  | { readonly act: "write"; readonly path: string; readonly offset: number; readonly data: Buffer }
+  | { readonly act: "truncate"; readonly path: string; readonly size: number }
+  | { readonly act: "sync"; readonly path: string }
+  | { readonly act: "unlink"; readonly path: string }
+  /** The writer was told that this is durable. */
+  | { readonly act: "told"; readonly text: string };
+
+export const TRACED = "openat,mkdir,pwrite64,write,ftruncate,fsync,fdatasync,unlink,rename";
+
+const LINE = /^(\w+)\((.*)\)\s+= (-?\d+)/;
+
+/** `acks` is the file through which the writer says what it was told. */
+export function readTrace(trace: string, acks: string): DiskStep[] {
+  const steps: DiskStep[] = [];
+  const known = new Set<string>();
+  for (const line of trace.split("\n")) {
+    const [, call, args = "", result] = LINE.exec(line) ?? [];
+    if (!call || Number(result) < 0) continue;
+    const step = readCall(call, args, acks);
+    if (!step) continue;
+    // Opening with O_CREAT creates only what is not there.
+    if (step.act === "create" && known.has(step.path)) continue;
+    if (step.act === "create") known.add(step.path);
+    if (step.act === "unlink") known.delete(step.path);
+    steps.push(step);
+  }
+  return steps;
+}
+
+function readCall(call: string, args: string, acks: string): DiskStep | null {
+  const strings = [...args.matchAll(/"((?:\\x[0-9a-f]{2})*)"/g)].map((match) => bytesOf(match[1] ?? ""));
+  const file = bytesOf(/^\d+<((?:\\x[0-9a-f]{2})*)>/.exec(args)?.[1] ?? "").toString();
+  const numbers = args
+    .slice(args.lastIndexOf('"') + 1)
+    .split(", ")
+    .map(Number);
+  const path = strings[0]?.toString() ?? "";
+  switch (call) {
+    case "mkdir":
+      return { act: "create", path, folder: true };
+    case "openat":
+      return args.includes("O_CREAT") && path !== acks ? { act: "create", path, folder: false } : null;
+    case "write":
+      return file === acks ? { act: "told", text: path } : null;
+    case "pwrite64":
+      return { act: "write", path: file, offset: numbers.at(-1) ?? 0, data: strings[0] ?? Buffer.alloc(0) };
+    case "ftruncate":
+      return { act: "truncate", path: file, size: Number(args.slice(args.lastIndexOf(" ") + 1)) };
+    case "fsync":
+    case "fdatasync":
+      return { act: "sync", path: file };
+    case "unlink":
+      return { act: "unlink", path };
+    default:
+      throw new Error(`the power cut does not know what ${call} does to a disk`);
+  }
+}
+
+function bytesOf(text: string): Buffer {
+  return Buffer.from(text.replaceAll("\\x", ""), "hex");
+}
+
+export function parentOf(path: string): string {
+  return dirname(path);
+}

@@ -1,0 +1,65 @@
+/**
+ * Writes to a store under the eyes of a tracer. Every acknowledgement goes out through a file of its own that is
+ * traced with the store's files, so that the order of "written", "synced" and "told" is one order.
+ */
+
+import { closeSync, openSync, writeSync } from "node:fs";
+import { crc32 } from "node:zlib";
+import { sha256 } from "../../src/model/index.ts";
+import type { Store } from "../../src/store.ts";
+import { openSqlite } from "../../src/stores/sqlite/index.ts";
+
+/** What must be there after a power cut. */
+export type Promised =
+  | { readonly stream: string; readonly first: number; readonly batch: string; readonly sum: number }
+  | { readonly artifact: string }
+  | { readonly lease: string; readonly token: number };
+
+const [folder = "", acks = "", rounds = "2", size = "200"] = process.argv.slice(2);
+const told = openSync(acks, "a");
+const promise = (promised: Promised): void => {
+  writeSync(told, `${JSON.stringify(promised)}\n`);
+};
+
+const namespace = "default";
+const seqs = new Map<string, number>();
+
+async function append(store: Store, stream: string, text: string): Promise<void> {
+  const seq = seqs.get(stream) ?? 0;
+  const payload = JSON.stringify([{ type: "note", v: 1, at: 1, data: { text } }]);
+  const batch = `${stream}-${seq + 1}`;
+  const sum = crc32(payload);
+  const write = { stream, expect: { generation: 1, seq }, count: 1, payload, codec: null, sum, at: 1 };
+  const outcome = await store.append({ id: batch, namespace, writes: [write] });
+  if (outcome.outcome !== "ok") throw new Error(`append answered ${outcome.outcome}`);
+  seqs.set(stream, seq + 1);
+  promise({ stream, first: seq + 1, batch, sum });
+}
+
+async function round(store: Store, number: number): Promise<void> {
+  const holder = { owner: `o${number}`, label: "writer", host: "h", pid: 1, started: null, boot: null };
+  const lease = await store.lease({
+    act: "take",
+    namespace,
+    name: `session/r${number}`,
+    holder: { ...holder, pidNamespace: null },
+    ttlMs: 1_000,
+  });
+  if (lease.outcome === "granted") promise({ lease: lease.lease.name, token: lease.lease.token });
+  await append(store, "session/a", `first of round ${number}`);
+  await append(store, "session/b", "x".repeat(Number(size)));
+  const bytes = new TextEncoder().encode(`artifact ${number} `.repeat(60));
+  await store.put({ of: "artifact", namespace, hash: sha256(bytes), bytes, at: 1 });
+  promise({ artifact: sha256(bytes) });
+  await Promise.all([append(store, "session/a", "together"), append(store, "session/c", "with this")]);
+}
+
+for (let number = 0; number < Number(rounds); number++) {
+  const store = await openSqlite({ path: `${folder}/store/store.db` });
+  const { stream } = await store.read({ namespace, stream: "session/a", after: 0, limit: 1 });
+  if (stream.head.seq > 0 && number === 0) throw new Error("the store is not new");
+  await round(store, number);
+  await round(store, number + Number(rounds));
+  await store.close();
+}
+closeSync(told);

@@ -1,0 +1,69 @@
+/** What all cases of a run share: the bundles, one world, and a place for temporary folders. */
+
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openSqlite } from "../src/stores/sqlite/index.ts";
+import { type Bundle, bundle } from "./bundle.ts";
+import { type Child, killAll, startNode } from "./processes.ts";
+
+export class Workshop {
+  readonly bundle: Bundle;
+  readonly world: string;
+  readonly folder: string;
+  private readonly worldProcess: Child;
+
+  private constructor(folder: string, made: Bundle, world: string, worldProcess: Child) {
+    this.folder = folder;
+    this.bundle = made;
+    this.world = world;
+    this.worldProcess = worldProcess;
+  }
+
+  static async open(): Promise<Workshop> {
+    const folder = mkdtempSync(join(scratch(), "holdfast-torture-"));
+    // Also when the run is broken off: an exit handler is the last that is asked.
+    process.once("exit", () => {
+      killAll();
+      rmSync(folder, { recursive: true, force: true });
+    });
+    try {
+      const made = await bundle(folder);
+      const world = join(folder, "world.sock");
+      const child = startNode(made.world, [world], { limitMs: 2 ** 31 - 1 });
+      await child.event("listening");
+      await (await openSqlite({ path: join(folder, "empty.db") })).close();
+      return new Workshop(folder, made, world, child);
+    } catch (error) {
+      rmSync(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  /** A fresh folder, gone when `work` is over. */
+  async within<Result>(work: (dir: string) => Promise<Result>): Promise<Result> {
+    const dir = mkdtempSync(join(this.folder, "case-"));
+    try {
+      return await work(dir);
+    } finally {
+      rmSync(dir, { recursive: true, force: true });
+    }
+  }
+
+  /** Puts an empty store in place, for cases that are not about how a store begins. */
+  readonly layStore = (dir: string): void => {
+    copyFileSync(join(this.folder, "empty.db"), join(dir, "store.db"));
+  };
+
+  async close(): Promise<void> {
+    this.worldProcess.kill("SIGKILL");
+    await this.worldProcess.ended;
+    killAll();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Memory instead of a disk where there is some: what is tested is what is written, not how fast. */
+export function scratch(): string {
+  return existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+}
