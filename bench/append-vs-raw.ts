@@ -29,8 +29,8 @@ async function make(scratch: Scratch): Promise<LongRun> {
   const rounds = await alternate(
     LONG_TURNS / TURNS_PER_ROUND,
     (round) => {
-      for (const [index, { json }] of part(round).entries()) {
-        raw.write(1, round * TURNS_PER_ROUND + index + 1, json);
+      for (const [index, { messages }] of part(round).entries()) {
+        raw.write(1, round * TURNS_PER_ROUND + index + 1, JSON.stringify(messages));
       }
     },
     async (round) => {

@@ -22,7 +22,9 @@ export const groupCommitVsRaw: Measure = {
     const rounds = await alternate(
       ROUNDS,
       (round) =>
-        raw.writeTogether(part(round).map(({ json }, index) => [index + 1, round + 1, json] as const)),
+        raw.writeTogether(
+          part(round).map(({ messages }, index) => [index + 1, round + 1, JSON.stringify(messages)] as const),
+        ),
       async (round) => {
         const [...now] = part(round);
         await Promise.all(

@@ -31,14 +31,16 @@ export const ledgerVsTwoCommits: Measure = {
     const holdfast = await scratch.openOurs();
     const session = await holdfast.session("ledger");
     const payloads = await recordPayloads(holdfast.journal.store, session);
-    const messages: Message[] = [];
-    for (let round = 0; round < ROUNDS; round++) messages.push(await ask(session, round));
+    let message = await ask(session, 0);
     const rounds = await alternate(
       ROUNDS,
       (round) => {
         for (const [index, payload] of payloads.entries()) raw.write(1, 2 * round + index + 1, payload);
       },
-      (round) => session.calls(messages[round] as Message, [charge]),
+      () => session.calls(message, [charge]),
+      async (round) => {
+        message = await ask(session, round);
+      },
     );
     const bytes = payloads.reduce((sum, payload) => sum + payload.length, 0);
     return { value: ratio(rounds), numbers: { ...perItem(rounds, 1), bytes } };

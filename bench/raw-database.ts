@@ -8,7 +8,8 @@
  *   bytes     the JSON of the turn's messages as the caller has them; none of the envelope (event types, versions,
  *             checksums, batch ids) that Holdfast stores around them, and no row for the checkpoint
  *   commits   one per turn, by a single prepared INSERT; WAL and synchronous = FULL, as Holdfast has them
- *   untimed   making the JSON text; Holdfast is timed from the caller's objects on, with checks and copies
+ *   timed     from the caller's objects to durable, so the JSON text is made inside (as the floor of a load ends with
+ *             parsed objects); no checks, no copies, no state kept in memory
  *
  * The driver is chosen as the store chooses it: `node:sqlite` where Node has it, else `@photostructure/sqlite`.
  */

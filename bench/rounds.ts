@@ -13,9 +13,16 @@ export interface Rounds {
   readonly oursMs: number[];
 }
 
-export async function alternate(count: number, raw: Round, ours: Round): Promise<Rounds> {
+/** `prepare` comes before each pair of rounds and is not timed. */
+export async function alternate(
+  count: number,
+  raw: Round,
+  ours: Round,
+  prepare: Round = () => undefined,
+): Promise<Rounds> {
   const rounds: Rounds = { rawMs: [], oursMs: [] };
   for (let round = 0; round < count; round++) {
+    await prepare(round);
     const takeRaw = async (): Promise<number> => rounds.rawMs.push(await timed(raw, round));
     const takeOurs = async (): Promise<number> => rounds.oursMs.push(await timed(ours, round));
     for (const take of round % 2 === 0 ? [takeRaw, takeOurs] : [takeOurs, takeRaw]) await take();

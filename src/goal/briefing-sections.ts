@@ -73,7 +73,7 @@ function goalLines({ state, limit }: BriefingFacts, survey: Survey): string[] {
   return [
     `GOAL ${quoted(state.statement, 2 * limit)}`,
     `AT ${place.filter(Boolean).join(", ")}`,
-    `PROGRESS ${progress.bar}, ${inPhase}, ${completed} done, ${failed} failed, ${remaining} remaining`,
+    `PROGRESS ${progress.percent}%, ${inPhase}, ${completed} done, ${failed} failed, ${remaining} remaining`,
   ];
 }
 
@@ -193,7 +193,8 @@ function decisionLines({ state, limit }: BriefingFacts, task: Task | null): stri
   const ranked = [...all.filter(isClose), ...all.filter((each) => !isClose(each))];
   return ranked.map(({ id, type, context, decision, reason, reversible }) => {
     const firm = reversible ? "" : ", not reversible";
-    return `DECIDED ${id} ${type}${firm}: ${quoted(context, limit / 2)} -> ${quoted(decision, limit)} because ${quoted(reason, limit)}`;
+    const what = `${quoted(decision, limit)} for ${quoted(context, limit / 2)} because ${quoted(reason, limit)}`;
+    return `DECIDED ${id} ${type}${firm}: ${what}`;
   });
 }
 

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { canonicalText } from "./canonical-text.ts";
+import { sameJson } from "./json.ts";
 import { type Message, messageSchema } from "./message.ts";
 
 /**
@@ -40,7 +41,7 @@ function commonPrefix(old: readonly Message[], next: readonly Message[]): number
 }
 
 export function sameMessage(left: Message, right: Message): boolean {
-  return left === right || canonicalText(left) === canonicalText(right);
+  return sameJson(left, right);
 }
 
 export type TranscriptChange =

@@ -146,7 +146,7 @@ describe("a briefing", () => {
         '<holdfast-state goal="checkout"',
         'GOAL "Ship the checkout"',
         "AT phase 1/2 one",
-        "PROGRESS ████░░░░░░░░░░░░ 25%",
+        "PROGRESS 12%, 1/4 tasks of the phase, 1 done, 0 failed, 5 remaining",
         'NEXT T-003 "c", build task, open',
         'BEFORE w-1 had T-003: reset 4 min ago, last note "half of the endpoint", because "no progress"',
         "NEXT ACTION noted by ann 44 min ago",
@@ -154,8 +154,8 @@ describe("a briefing", () => {
         "DRIFT src/auth/jwt.ts DRIFTED",
         'BLOCKED B-001 "no OAuth credentials", 44 min ago, pauses phase 2',
         "DO NOT REDO T-001",
-        'DECIDED D-001 technology, not reversible: "JWT library" -> "jose" because "types"',
-        'DECIDED D-002 technology: "database" -> "sqlite"',
+        'DECIDED D-001 technology, not reversible: "jose" for "JWT library" because "types"',
+        'DECIDED D-002 technology: "sqlite" for "database"',
         'READY T-004 "d"',
         'FACT rate-limit = "100" from "docs"',
         "MORE holdfast task show",
@@ -181,13 +181,13 @@ describe("a briefing", () => {
 
   test("facts that expired and decisions that were superseded are not in it", async () => {
     await on(async (goal, bench) => {
-      await goal.fact({ key: "old", value: 1, source: "s", expiresAt: bench.now + 5 });
+      await goal.fact({ key: "outdated", value: 1, source: "s", expiresAt: bench.now + 5 });
       const decision = { type: "constraint", context: "c", reason: "r" } as const;
       await goal.decide({ ...decision, decision: "first" });
       await goal.supersede({ ...decision, decision: "second", supersedes: "D-001" });
       bench.passMs(5);
       const text = goal.briefing();
-      expect(text).not.toContain("old");
+      expect(text).not.toContain("outdated");
       expect(text).not.toContain("first");
       expect(text).toContain("second");
     });

@@ -39,16 +39,16 @@ describe("killed in the middle of a call and run again, an agent neither loses n
     ["once over two sessions", "call.executed"],
     ["once, given up", "call.executed"],
   ] as const;
-  test.for(cases.filter(([name]) => name !== "read"))("%s, killed at %s", LIMIT_MS, async ([name, point]) => {
+  test.for(cases.filter(([name]) => name !== "read"))("%s, killed at %s", { timeout: LIMIT_MS }, async ([name, point]) => {
     expect(await runCase(workshop, scenario(name), [killAt(point)])).toMatchObject(HARMLESS);
   });
 
-  test("killed while the world works, so that the effect lands after the death", LIMIT_MS, async () => {
+  test("killed while the world works, so that the effect lands after the death", { timeout: LIMIT_MS }, async () => {
     const result = await runCase(workshop, scenario("timed, late effect"), [KILL_WHEN_SENT]);
     expect(result).toMatchObject(HARMLESS);
   });
 
-  test("killed again while it recovers", LIMIT_MS, async () => {
+  test("killed again while it recovers", { timeout: LIMIT_MS }, async () => {
     const faults = [killAt("call.executed"), killAt("verify.answered")];
     expect(await runCase(workshop, scenario("fenced"), faults)).toMatchObject(HARMLESS);
   });
@@ -57,32 +57,32 @@ describe("killed in the middle of a call and run again, an agent neither loses n
 describe("a zombie", () => {
   test(
     "that wakes after a take-over writes and starts nothing, and ends with LEASE_LOST",
-    LIMIT_MS,
+    { timeout: LIMIT_MS },
     async () => {
       const result = await runZombie(workshop, scenario("keyed"), "wave.issued", "after the end");
       expect(result).toMatchObject({ ...HARMLESS, code: EXIT.leaseLost });
     },
   );
 
-  test("whose effect was under way records its late answer and nothing else", LIMIT_MS, async () => {
+  test("whose effect was under way records its late answer and nothing else", { timeout: LIMIT_MS }, async () => {
     const result = await runZombie(workshop, scenario("ask"), "call.starts", "after the end");
     expect(result).toMatchObject({ ...HARMLESS, code: EXIT.leaseLost });
   });
 
-  test("is refused by a tool whose verify raised the fence", LIMIT_MS, async () => {
+  test("is refused by a tool whose verify raised the fence", { timeout: LIMIT_MS }, async () => {
     const result = await runZombie(workshop, scenario("fenced"), "call.starts", "after the end");
     expect(result).toMatchObject({ ...HARMLESS, code: EXIT.leaseLost });
   });
 });
 
-test("two processes that resume the same session do its work once", LIMIT_MS, async () => {
+test("two processes that resume the same session do its work once", { timeout: LIMIT_MS }, async () => {
   const result = await runTwoResumers(workshop, scenario("four at once"), killAt("call.executed"));
   expect(result).toMatchObject(HARMLESS);
 });
 
 test.for(["settle", "cancel", "prompt"] as const)(
   "a person's %s takes effect within a second in the process that holds the session",
-  LIMIT_MS,
+  { timeout: LIMIT_MS },
   async (speech) => {
     const { tookMs, violations } = await speakMeanwhile(workshop, speech);
     expect(violations).toEqual([]);
@@ -91,7 +91,7 @@ test.for(["settle", "cancel", "prompt"] as const)(
 );
 
 describe.skipIf(!hasStrace())("with faults at system calls (skipped without strace)", () => {
-  test("killed before a sync, an agent goes on where it was", LIMIT_MS, async () => {
+  test("killed before a sync, an agent goes on where it was", { timeout: LIMIT_MS }, async () => {
     const { fsync } = await countCalls(workshop, scenario("keyed"), workshop.layStore);
     const fault = killBefore("fsync", Math.ceil(fsync / 2), workshop.layStore);
     expect(await runCase(workshop, scenario("keyed"), [fault])).toMatchObject(HARMLESS);
@@ -99,7 +99,7 @@ describe.skipIf(!hasStrace())("with faults at system calls (skipped without stra
 
   test.for([false, true])(
     "nothing is acknowledged after an I/O error (sticky: %s)",
-    LIMIT_MS,
+    { timeout: LIMIT_MS },
     async (sticky) => {
       const { fsync } = await countCalls(workshop, scenario("keyed"), workshop.layStore);
       const fault = failAt("fsync", Math.ceil(fsync / 2), "EIO", sticky, workshop.layStore);
@@ -114,7 +114,7 @@ describe("the checker finds planted bugs in real runs", () => {
       plant.name,
     );
   });
-  test.for(quick)("$name", LIMIT_MS, async (plant) => {
+  test.for(quick)("$name", { timeout: LIMIT_MS }, async (plant) => {
     expect(foundBy(plant, await plant.run(workshop))).toMatchObject({ found: true });
   });
 });

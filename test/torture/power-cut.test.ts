@@ -37,7 +37,7 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
     return cutEverywhere(steps, place, { seed: 4711, randoms: 3, limit: IMAGES, ...options });
   }
 
-  test(`loses nothing that was acknowledged, in at least 300 images of the disk`, LIMIT_MS, async () => {
+  test(`loses nothing that was acknowledged, in at least 300 images of the disk`, { timeout: LIMIT_MS }, async () => {
     const { images, promises, violations } = await cut("whole", whole, {});
     expect(violations).toEqual([]);
     expect(images).toBeGreaterThanOrEqual(300);
@@ -46,7 +46,7 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
 
   test.for(Object.entries(DURABILITY_PLANTS))(
     "shows a planted bug: %s",
-    LIMIT_MS,
+    { timeout: LIMIT_MS },
     async ([name, mutations]) => {
       const id = name.replaceAll(/\W+/g, "-");
       const planted = await bundle(make(id), mutations as Mutation[]);
