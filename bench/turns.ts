@@ -44,14 +44,16 @@ export function prose(next: () => number, length: number): string {
   return text;
 }
 
-export function makeTurn(seed: number): Turn {
+/** Equal seeds say the same, in as many bytes; `number` makes the ids. */
+export function makeTurn(seed: number, number = seed): Turn {
   const next = random(seed);
+  const name = String(number).padStart(6, "0");
   const scale = 0.75 + next() * 0.5;
   const createdAt = new Date(Date.UTC(2026, 0, 1) + seed * 1000).toISOString();
-  const call = { id: `call_${seed}`, name: "search_files", args: { pattern: prose(next, 60), limit: 20 } };
+  const call = { id: `call_${name}`, name: "search_files", args: { pattern: prose(next, 60), limit: 20 } };
   const messages: Turn["messages"] = [
     {
-      id: `message-${seed}`,
+      id: `message-${name}`,
       role: "assistant",
       createdAt,
       blocks: [
@@ -61,7 +63,7 @@ export function makeTurn(seed: number): Turn {
       ],
     },
     {
-      id: `message-${seed}.results`,
+      id: `message-${name}.results`,
       role: "tool",
       createdAt,
       blocks: [{ kind: "tool_result", callId: call.id, content: prose(next, 1_900 * scale) }],

@@ -40,7 +40,7 @@ export const KILLS: readonly Kill[] = [
     failpoint: "call.starts:4",
   },
   {
-    when: "while 2 payments were being recorded on disk and the third was on its way",
+    when: "while 2 payments were being recorded, the third on its way",
     at: ({ kind, stage, subject }, life) => {
       if (kind !== "payment") return "go";
       if (stage === "arrived") return subject === "4713" ? "hold" : "go";
@@ -49,7 +49,7 @@ export const KILLS: readonly Kill[] = [
   },
   { when: "again, in the middle of recovering", failpoint: "verify.answered" },
   {
-    when: "between parallel calls: 1 mail recorded, 1 sent and unanswered, 1 not sent",
+    when: "between parallel calls: 1 mail recorded, 1 sent, 1 not",
     at: ({ kind, stage, subject }, life, heldMs) => {
       if (kind !== "mail" || subject.startsWith("ann")) return "go";
       if (subject.startsWith("cat")) return "hold";
@@ -62,7 +62,7 @@ export const KILLS: readonly Kill[] = [
     at: ({ kind, stage }) => (kind === "page" && stage === "applied" ? "kill" : "go"),
   },
   {
-    when: "when the report was written, before its result and checkpoint were saved",
+    when: "when the report was written, before the checkpoint was saved",
     failpoint: "call.executed",
   },
   { when: "after its last word, before anybody read it", failpoint: "run.done" },

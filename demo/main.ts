@@ -93,7 +93,9 @@ async function askAda(holdfast: Holdfast): Promise<void> {
     const there = readWorld(log).effects.some((effect) => effect.key === key);
     const why = there ? "it is in the desk's channel" : "it is not in the desk's channel";
     await holdfast.calls.resolve(call, { outcome: there ? "landed" : "retry", by: "Ada", why });
-    screen.person(`Ada looks, and answers: ${there ? "landed" : "retry"}, because ${why}. Both go on record`);
+    screen.person(
+      `Ada looks and answers: ${there ? "landed" : "retry"}, ${why}. It is recorded with her name`,
+    );
     await screen.pause();
   }
 }
@@ -145,8 +147,8 @@ async function main(): Promise<number> {
         ]
       : [
           ["look inside", "npm run demo -- --keep"],
-          ["the program that was killed", "demo/agent.ts, its tools demo/tools.ts, the kills demo/kills.ts"],
-          ["your own agent", "README.md and examples/quickstart.ts"],
+          ["the killed program", "demo/agent.ts, demo/tools.ts, demo/kills.ts"],
+          ["your own agent", "README.md, examples/quickstart.ts"],
         ],
   );
   return ok ? 0 : 1;

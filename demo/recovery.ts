@@ -44,10 +44,10 @@ export function recoveryText(before: SessionDetail, told: readonly Told[]): stri
     return `${before.messages.length} messages on record, no answer to the last: the model is asked again`;
   }
   const asks = callsOf(last);
-  if (asks.length === 0) return `the answer is on record, “${textOf(last)}”: nothing is asked or done again`;
+  if (asks.length === 0) return `“${textOf(last)}” is on record: nothing is asked or done again`;
   const calls = new Map(before.calls.map((call) => [call.id, call]));
   if (!asks.some((block) => calls.has(block.id))) {
-    return `the stored answer stands, “${textOf(last)}”: the model is not asked again`;
+    return `“${textOf(last)}” is on record: the model is not asked again`;
   }
   const fates = new Map<string, string[]>();
   for (const block of asks) {
@@ -66,7 +66,7 @@ function fateOf(block: ToolCallBlock, call: Call | undefined, told: readonly Tol
   const verdict = ours.findLast((each) => each.type === "call.verified");
   const sent = ours.some((each) => each.type === "call.issued");
   if (verdict?.answer === "landed") return `verified: ${NOT_AGAIN[block.name] ?? "it happened"}`;
-  if (verdict) return `verified: never arrived${sent ? ", sent now with the same key" : ""}`;
+  if (verdict) return `verified: never arrived${sent ? ", sent now, same key" : ""}`;
   if (sent) return "written again: same key, same bytes";
   const waiting = ours.find((each) => each.type === "call.waiting");
   return waiting ? "cannot be verified: put before a person, not guessed" : "may have landed: being verified";

@@ -77,14 +77,16 @@ export class Screen {
 
   private row({ effect, times, call }: Row): string {
     const what = `${effect.kind.padEnd(8)} ${effect.subject}`.padEnd(28);
-    const by = call
-      ? (call.by ?? { execute: "its own answer", verify: "verify" }[call.settledBy as string])
-      : "";
-    const attempts = call && call.attempt > 1 ? `, attempt ${call.attempt}` : "";
-    const known = call ? `${call.tool} ${call.status}${attempts}, known from ${by}` : "nothing";
+    const known = call ? `${call.tool} completed, ${this.evidence(call)}` : "nothing";
     const count = `${times}×`.padEnd(8);
     const bad = times > 1 || !call;
     return bad ? this.paint(`${what}${count}${known}`, "red") : `${what}${count}${this.paint(known, "dim")}`;
+  }
+
+  /** From whom the ledger knows that it happened. */
+  private evidence({ attempt, settledBy, by }: NonNullable<Row["call"]>): string {
+    if (by !== null) return `${by} said so`;
+    return settledBy === "verify" ? `attempt ${attempt} verified` : `attempt ${attempt} answered`;
   }
 
   note(text: string): void {

@@ -1,6 +1,20 @@
 /** Durable state for AI agents. `open()` is where everything begins. */
 
 export { FAILPOINTS, type Failpoint, failpoint } from "./failpoint.ts";
+export type {
+  Briefing,
+  Claim,
+  EvidenceInput,
+  FileReport,
+  FinalReport,
+  Goal,
+  HandoffInput,
+  OpenGoalOptions,
+  RunOptions as GoalRunOptions,
+  TaskAgent,
+  TaskContext,
+} from "./goal/index.ts";
+export { runWithCheckpoints } from "./goal/index.ts";
 export type { Decision, PayloadCodec, PayloadPlace, PruneReport } from "./journal/index.ts";
 export { Journal, Log } from "./journal/index.ts";
 export type {

@@ -8,8 +8,9 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
 import { Journal, type PayloadCodec } from "./journal/index.ts";
-import { HoldfastError, sessionKind } from "./model/index.ts";
+import { goalKind, HoldfastError, sessionKind } from "./model/index.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
 import { openMemory } from "./stores/memory/index.ts";
@@ -20,7 +21,10 @@ export interface OpenOptions {
   readonly namespace?: string;
   /** How long a crashed owner keeps others out, unless it is provably dead. 30 s unless set. */
   readonly leaseMs?: number;
-  /** Encryption or redaction of everything that is stored. The first one writes, all of them read. */
+  /**
+   * Encryption or redaction of what events say. The first one writes, all of them read. Titles, labels and the bytes of
+   * artifacts are not covered: they stay readable.
+   */
   readonly codecs?: readonly PayloadCodec[];
   /** A store of one's own, instead of an address. */
   readonly store?: Store;
@@ -127,6 +131,14 @@ export class Holdfast {
     return session;
   }
 
+  /**
+   * Opens a goal, or makes it when a statement is given and it is not there. Many programs may have it open: nobody
+   * holds the whole, and a task is claimed by whoever works on it.
+   */
+  goal(id: string, options: OpenGoalOptions = {}): Promise<Goal> {
+    return openGoal(this.journal, id, options);
+  }
+
   /** Stores bytes once by their content, durably, and returns the hash under which events can refer to them. */
   putArtifact(bytes: Uint8Array): Promise<string> {
     return this.journal.putArtifact(bytes);
@@ -144,18 +156,22 @@ export class Holdfast {
   /** Verifies the medium, the log's invariants, and that every snapshot is the fold of its events. */
   async check(): Promise<readonly Problem[]> {
     const problems = [...(await this.journal.store.check())];
-    let cursor: string | undefined;
-    do {
-      const page = await this.journal.list<"streams">({
-        of: "streams",
-        kind: "session",
-        limit: 200,
-        ...(cursor !== undefined && { cursor }),
-      });
-      for (const { stream } of page.rows) problems.push(...(await this.journal.check(sessionKind, stream)));
-      cursor = page.cursor ?? undefined;
-    } while (cursor !== undefined);
+    for await (const stream of this.streams("session")) {
+      problems.push(...(await this.journal.check(sessionKind, stream)));
+    }
+    for await (const stream of this.streams("goal"))
+      problems.push(...(await this.journal.check(goalKind, stream)));
     return problems;
+  }
+
+  private async *streams(kind: string): AsyncGenerator<string> {
+    let cursor: string | null = null;
+    do {
+      const from: { cursor?: string } = cursor === null ? {} : { cursor };
+      const page = await this.journal.list<"streams">({ of: "streams", kind, limit: 200, ...from });
+      for (const { stream } of page.rows) yield stream;
+      cursor = page.cursor;
+    } while (cursor !== null);
   }
 
   /** Releases every session that this handle holds, then the store. */

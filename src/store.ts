@@ -13,6 +13,12 @@
  *    batch again, its id makes that safe.
  *  - Within a stream, `seq` is gapless and every write with an older lease token than the newest is refused.
  *  - Nothing crosses a namespace.
+ *  - The checks of an append come in this order, each over the whole batch: resend, fenced, conflict, taken,
+ *    missing. A resend must match in every write and gets the heads of the first time.
+ *  - A stream's own writes are its own: the past that a fork shares is read from its parent, up to `base`.
+ *  - A release frees only what its own stream claimed. Within a batch keys change write by write, releases first.
+ *  - A hidden stream takes no more writes: every append to it is a `conflict` with its own head.
+ *  - Putting an artifact again makes it young again.
  *  - Names arrive checked (`model/names.ts`); a store keeps different names different, byte for byte.
  *
  * Stores hold no rules. If two stores would need the same `if`, it belongs above this line.
@@ -220,7 +226,7 @@ export type ListRequest =
       readonly limit: number;
       readonly cursor?: string;
     }
-  /** Items of one stream in order of their seq, or the open ones of all streams, oldest first. */
+  /** Items of one stream in order of their seq, or of all streams, oldest first; `open`: only those. */
   | {
       readonly of: "items";
       readonly namespace: string;
@@ -359,7 +365,7 @@ export interface Store {
   get(request: GetRequest): Promise<Blob | null>;
   lease(request: LeaseRequest): Promise<LeaseOutcome>;
   remove(request: RemoveRequest): Promise<RemoveOutcome>;
-  /** A hint, maybe late, maybe spurious: reread from your seq. Returns the way to stop. */
+  /** A hint, maybe late, maybe spurious, also for one's own changes: reread from your seq. Returns the way to stop. */
   watch(request: WatchRequest, changed: () => void): () => void;
   /** Everything that can be verified without knowing what the events mean. An empty list is good news. */
   check(): Promise<readonly Problem[]>;

@@ -3,7 +3,7 @@
 import { readFileSync, symlinkSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, type Plugin } from "esbuild";
+import { type BuildOptions, build, type Plugin } from "esbuild";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -23,28 +23,42 @@ export interface Bundle {
   readonly opener: string;
 }
 
-/** Bundles into `folder`. The native driver stays outside and is found through a link. */
-export async function bundle(folder: string, mutations: readonly Mutation[] = []): Promise<Bundle> {
+const OPTIONS: BuildOptions = {
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  target: "node20",
+  external: ["@photostructure/sqlite"],
+  logLevel: "warning",
+};
+
+/** The native driver stays outside of bundles and is found through this link. */
+export function linkModules(folder: string): void {
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "dir");
+}
+
+/** One program that was written on the spot; its imports count from the root of the repository. */
+export async function bundleProgram(text: string, outfile: string): Promise<void> {
+  await build({ ...OPTIONS, stdin: { contents: text, resolveDir: ROOT, loader: "ts" }, outfile });
+}
+
+/** Bundles into `folder`. */
+export async function bundle(folder: string, mutations: readonly Mutation[] = []): Promise<Bundle> {
+  linkModules(folder);
   const entries = {
     agent: "agent/main.ts",
     world: "world/main.ts",
-    writer: "power-cut/writer.ts",
-    opener: "power-cut/opener.ts",
+    writer: "power-cut/writer/main.ts",
+    opener: "power-cut/opener/main.ts",
   };
   await build({
+    ...OPTIONS,
     entryPoints: Object.fromEntries(
       Object.entries(entries).map(([name, file]) => [name, join(ROOT, "torture", file)]),
     ),
     outdir: folder,
     outExtension: { ".js": ".mjs" },
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    external: ["@photostructure/sqlite"],
     plugins: [mutating(mutations)],
-    logLevel: "warning",
   });
   return {
     agent: join(folder, "agent.mjs"),

@@ -61,7 +61,7 @@ export const EXIT = {
 /** Nothing that was sent to the world can take effect later than this. */
 export const SETTLE_MS = 2_500;
 /** Long enough that the next process asks before it has landed, and well within `SETTLE_MS`. */
-export const DELAY_MS = 1_200;
+const DELAY_MS = 1_200;
 
 export const SESSION = "s";
 export const PROMPT = { id: "p1", text: "Do what the script says." };

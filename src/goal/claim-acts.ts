@@ -3,13 +3,13 @@
 import { leaseLost } from "../journal/index.ts";
 import {
   type By,
+  blockedTasks,
   type Evidence,
   type GoalDraft,
   type GoalState,
   HoldfastError,
   nextStatus,
   refuseRole,
-  surveyGoal,
   type Task,
   type TaskClaim,
   taskOf,
@@ -29,7 +29,7 @@ export function checkClaimable(state: GoalState, by: By, id: string): Task {
     throw refuseRole(by, "claim", `${task.id} is a build task, a verifier claims reviews only`);
   }
   nextStatus(task, "claim");
-  const blockers = surveyGoal(state).blockedBy.get(task.id);
+  const blockers = blockedTasks(state).get(task.id);
   const why = blockers
     ? `is blocked by ${blockers.join(", ")}`
     : task.status === "in_progress"

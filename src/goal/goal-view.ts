@@ -10,6 +10,7 @@ import {
   checkRole,
   type DecisionQuery,
   type DecisionRecord,
+  type Event,
   formatPath,
   type GoalOperation,
   type GoalState,
@@ -76,6 +77,11 @@ export class GoalView {
   /** A hint that something changed, maybe late, maybe for nothing: refresh and look. Returns the way to stop. */
   watch(changed: () => void): () => void {
     return this.journal.watch(this.log.stream, changed);
+  }
+
+  /** What was written after a position, in order, as it was written: for logs, exports and projections. */
+  events(after = 0): AsyncGenerator<[seq: number, Event]> {
+    return this.journal.events(this.log.stream, after);
   }
 
   survey(): Survey {

@@ -2,6 +2,7 @@
 
 import {
   type By,
+  blockedTasks,
   blockerOf,
   type DecisionType,
   decisionOf,
@@ -13,7 +14,6 @@ import {
   numbered,
   questionOf,
   show,
-  surveyGoal,
   type Task,
   taskOf,
 } from "../model/index.ts";
@@ -165,8 +165,8 @@ export function resolve(
   const blocker = blockerOf(state, input.blocker);
   const draft = new Drafting(state);
   draft.add({ type: "blocker.resolved", data: { ...input, by, blocker: blocker.id } });
-  const after = surveyGoal(draft.state).blockedBy;
-  const unblocked = [...surveyGoal(state).blockedBy.keys()].filter((id) => !after.has(id));
+  const after = blockedTasks(draft.state);
+  const unblocked = [...blockedTasks(state).keys()].filter((id) => !after.has(id));
   return { events: draft.events, result: { blocker: blocker.id, unblocked } };
 }
 

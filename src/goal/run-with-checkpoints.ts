@@ -14,7 +14,7 @@
  * checkpoints; `onCheckpoint` hears of each once it is durable.
  */
 
-import { type By, type GoalCheckpoint, isHoldfastError, type Task } from "../model/index.ts";
+import { type By, checkpointOf, type GoalCheckpoint, isHoldfastError, type Task } from "../model/index.ts";
 import type { Claim, EvidenceInput } from "./claim.ts";
 import { type FinalReport, finalReport, type RunStatus } from "./final-report.ts";
 import type { Goal } from "./goal.ts";
@@ -95,9 +95,9 @@ class Run {
     for (;;) {
       if (this.options.signal?.aborted) return { status: "stopped", why: "the caller asked to stop" };
       await this.goal.refresh();
-      this.tellCheckpoint();
+      await this.tellCheckpoints();
       const did = (await this.verifyOne()) || (await this.workOnOne());
-      this.tellCheckpoint();
+      await this.tellCheckpoints();
       if (did) {
         this.idleMs = 0;
         continue;
@@ -235,10 +235,14 @@ class Run {
     return true;
   }
 
-  private tellCheckpoint(): void {
-    const { checkpoint } = this.goal.state;
-    if (!checkpoint || checkpoint.seq <= this.seen) return;
-    this.seen = checkpoint.seq;
-    this.options.onCheckpoint?.(checkpoint);
+  /** Those of other writers too: whoever listens hears of every one, in order. */
+  private async tellCheckpoints(): Promise<void> {
+    const { onCheckpoint } = this.options;
+    if (!onCheckpoint || this.goal.seq === this.seen) return;
+    for await (const [seq, event] of this.goal.events(this.seen)) {
+      const checkpoint = checkpointOf(event, seq);
+      if (checkpoint) onCheckpoint(checkpoint);
+      this.seen = seq;
+    }
   }
 }

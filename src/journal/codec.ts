@@ -11,7 +11,9 @@ export interface PayloadPlace {
 }
 
 /**
- * Sits between journal and store: encryption and redaction plug in here. `decode(encode(text))` may differ from
+ * Sits between journal and store: encryption and redaction plug in here. It sees everything that is said: messages,
+ * arguments, results, plans, snapshots. What lists and views show (titles, goals, labels, names of tools) and the bytes
+ * of artifacts pass by it and stay readable. `decode(encode(text))` may differ from
  * `text` (a redaction does); memory then holds what was stored, so the two never diverge. The name is kept with
  * every payload: a store may hold payloads of several codecs, and one that is not configured is a clear error.
  */

@@ -1,6 +1,6 @@
 export { type PayloadCodec, type PayloadPlace, payloadSum } from "./codec.ts";
 export { type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
-export { DEFAULT_LEASE_MS, Lease, LeaseKeeper, leaseLost } from "./leases.ts";
+export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";
 export { OwnedLog, type OwnedOutcome } from "./owned-log.ts";
 export type { Loaded } from "./reading.ts";

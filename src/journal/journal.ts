@@ -124,11 +124,11 @@ export class Journal implements LogContext {
     stream: string,
     options: { guards?: readonly { lease: string; token: number }[]; erase?: true } = {},
   ): Promise<Removal> {
-    return removeStream(this.store, this.namespace, stream, options);
+    return removeStream(this, stream, options);
   }
 
   prune(options: PruneOptions): Promise<PruneReport> {
-    return prune(this.store, this.namespace, options);
+    return prune(this, options);
   }
 
   putArtifact(bytes: Uint8Array): Promise<string> {

@@ -3,57 +3,81 @@
  * removed: the answer to them would be lost. A stream that forks share is hidden and goes with the last of them.
  */
 
+import { v7 as uuid } from "uuid";
 import { HoldfastError, streamId, streamKind } from "../model/index.ts";
 import type { Guard, Store, StreamRow } from "../store.ts";
+import { Lease, type LeaseKeeper } from "./leases.ts";
 
 export type Removal = "removed" | "hidden" | "gone" | "open" | "held";
 
 const PAGE = 200;
 
-/** Removes one stream. `guards` are the leases of a caller that holds it; without them a held stream is left alone. */
+/** Where to remove, and whose leases to do it under. */
+export interface Ground {
+  readonly store: Store;
+  readonly namespace: string;
+  readonly leases: LeaseKeeper;
+}
+
+/**
+ * Removes one stream. It is done under the stream's lease, so that nobody can take it in the middle: `guards` of a
+ * caller that holds it, or a lease of our own; what somebody else holds is left alone.
+ */
 export async function removeStream(
-  store: Store,
-  namespace: string,
+  ground: Ground,
   stream: string,
   options: { guards?: readonly Guard[]; erase?: true } = {},
 ): Promise<Removal> {
+  if (options.guards) return removeHeld(ground, stream, options.guards, options.erase);
+  const row = await rowOf(ground, stream);
+  if (row.state === "gone") return "gone";
+  if (row.facets.openCalls > 0) return "open";
+  const lease = await ground.leases.take(stream, uuid(), { label: "removal", waitMs: 0 });
+  if (!(lease instanceof Lease)) return "held";
+  try {
+    return await removeHeld(ground, stream, [lease.guard], options.erase);
+  } finally {
+    await lease.release();
+  }
+}
+
+async function removeHeld(
+  ground: Ground,
+  stream: string,
+  guards: readonly Guard[],
+  erase: true | undefined,
+): Promise<Removal> {
+  const { store, namespace } = ground;
   for (;;) {
-    const { stream: row } = await store.read({
-      namespace,
-      stream,
-      after: Number.MAX_SAFE_INTEGER - 1,
-      limit: 1,
-    });
-    const obstacle = await obstacleTo(store, namespace, row, options.guards !== undefined);
-    if (obstacle) return obstacle;
-    if (options.erase) await eraseForks(store, namespace, stream);
-    const outcome = await store.remove({ of: "stream", namespace, stream, expect: row.head, ...options });
-    if (outcome.outcome === "removed" || outcome.outcome === "hidden") return outcome.outcome;
+    const row = await rowOf(ground, stream);
+    if (row.state === "gone") return "gone";
+    if (row.facets.openCalls > 0) return "open";
+    if (erase) await eraseForks(ground, stream);
+    const how = erase ? { erase } : {};
+    const outcome = await store.remove({ of: "stream", namespace, stream, expect: row.head, guards, ...how });
+    if (outcome.outcome === "removed") return "removed";
+    // A fork that came in between: erasing takes that too.
+    if (outcome.outcome === "hidden" && !erase) return "hidden";
     if (outcome.outcome === "fenced") return "held";
   }
 }
 
-async function obstacleTo(
-  store: Store,
-  namespace: string,
-  row: StreamRow,
-  isOurs: boolean,
-): Promise<Exclude<Removal, "removed" | "hidden"> | null> {
-  if (row.state === "gone") return "gone";
-  if (row.facets.openCalls > 0) return "open";
-  return !isOurs && (await isHeld(store, namespace, row.stream)) ? "held" : null;
+async function rowOf({ store, namespace }: Ground, stream: string): Promise<StreamRow> {
+  const after = Number.MAX_SAFE_INTEGER - 1;
+  return (await store.read({ namespace, stream, after, limit: 1 })).stream;
 }
 
 /** What `removeStream` would come to right now. */
-async function foresee(store: Store, namespace: string, row: StreamRow): Promise<Removal> {
-  const obstacle = await obstacleTo(store, namespace, row, false);
-  if (obstacle) return obstacle;
+async function foresee({ store, namespace }: Ground, row: StreamRow): Promise<Removal> {
+  if (row.facets.openCalls > 0) return "open";
+  if (await isHeld(store, namespace, row.stream)) return "held";
   const parent = row.stream;
   const forks = await store.list<"streams">({ of: "streams", namespace, parent, hidden: true, limit: 1 });
   return forks.rows.length > 0 ? "hidden" : "removed";
 }
 
-async function eraseForks(store: Store, namespace: string, parent: string): Promise<void> {
+async function eraseForks(ground: Ground, parent: string): Promise<void> {
+  const { store, namespace } = ground;
   for (;;) {
     const forks = await store.list<"streams">({
       of: "streams",
@@ -64,7 +88,7 @@ async function eraseForks(store: Store, namespace: string, parent: string): Prom
     });
     if (forks.rows.length === 0) return;
     for (const fork of forks.rows) {
-      const result = await removeStream(store, namespace, fork.stream, { erase: true });
+      const result = await removeStream(ground, fork.stream, { erase: true });
       if (result === "open" || result === "held") throw cannotErase(parent, fork.stream, result);
     }
   }
@@ -102,7 +126,7 @@ export interface PruneReport {
 }
 
 /** By age, count or status. At least one of them must be said: "everything" is not a default. */
-export async function prune(store: Store, namespace: string, options: PruneOptions): Promise<PruneReport> {
+export async function prune(ground: Ground, options: PruneOptions): Promise<PruneReport> {
   if (options.updatedBefore === undefined && options.status === undefined && options.keep === undefined) {
     throw new HoldfastError("INPUT_INVALID", "prune was not told what to remove", {
       hint: "Say an age, a status, or how many to keep.",
@@ -113,18 +137,16 @@ export async function prune(store: Store, namespace: string, options: PruneOptio
     hidden: [] as string[],
     spared: [] as PruneReport["spared"][number][],
   };
-  for (const row of await matching(store, namespace, options)) {
+  for (const row of await matching(ground, options)) {
     const id = streamId(row.stream);
-    const result = options.dryRun
-      ? await foresee(store, namespace, row)
-      : await removeStream(store, namespace, row.stream);
+    const result = options.dryRun ? await foresee(ground, row) : await removeStream(ground, row.stream);
     if (result === "removed" || result === "hidden") report[result].push(id);
     else if (result !== "gone") report.spared.push({ id, why: result });
   }
   return report;
 }
 
-async function matching(store: Store, namespace: string, options: PruneOptions): Promise<StreamRow[]> {
+async function matching({ store, namespace }: Ground, options: PruneOptions): Promise<StreamRow[]> {
   const { kind, updatedBefore, status } = options;
   const rows: StreamRow[] = [];
   let cursor: string | undefined;

@@ -48,7 +48,7 @@ export interface LedgerContext {
   on(progress: CallProgress): void;
 }
 
-export const RESULT_LIMIT_BYTES = 256 * 1024;
+const RESULT_LIMIT_BYTES = 256 * 1024;
 
 /** Large results are stored as artifacts before anything refers to them. */
 export async function storeResult(journal: Journal, value: Json): Promise<CallResult> {

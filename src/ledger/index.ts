@@ -1,6 +1,5 @@
 export { attemptsOf } from "./attempts.ts";
 export { type CallProgress, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
-export { describeError } from "./failure.ts";
 export { type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
 export { type StandardSchema, validate } from "./standard-schema.ts";
 export {

@@ -33,9 +33,19 @@ export function callKey(namespace: string, tool: Tool, callId: string, raw: Json
   return { scope: dedupe, key };
 }
 
-/** `life` is the session's id, told apart from a removed one of the same name. */
-export function vendorKey(life: string, scope: DedupeScope, key: string, failures: number): string {
-  return `hf_${sha256(JSON.stringify([scope === "global" ? "" : life, key, failures])).slice(0, 32)}`;
+/**
+ * `life` is the session's id, told apart from a removed one of the same name. `again` is the finished call that a
+ * `write` follows with the same arguments: v1, v2, v1 is three writes, also to a vendor that remembers keys.
+ */
+export function vendorKey(
+  life: string,
+  scope: DedupeScope,
+  key: string,
+  failures: number,
+  again: string | null = null,
+): string {
+  const parts = [scope === "global" ? "" : life, key, failures, ...(again === null ? [] : [again])];
+  return `hf_${sha256(JSON.stringify(parts)).slice(0, 32)}`;
 }
 
 function hash(parts: readonly string[]): string {
@@ -43,7 +53,7 @@ function hash(parts: readonly string[]): string {
 }
 
 /** A repeatable tool's model may insist, with a reason. */
-export function wantsAgain(tool: Tool, raw: Json): boolean {
+function wantsAgain(tool: Tool, raw: Json): boolean {
   if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return false;
   const why = (raw as { readonly againBecause?: Json }).againBecause;
   return typeof why === "string" && why.trim() !== "";

@@ -132,6 +132,7 @@ async function verify(step: Settling): Promise<Step> {
   if (dueInMs > context.patienceMs) return "later";
   if (dueInMs > 0) await sleep(dueInMs, context.stop);
   failpoint("verify.asked");
+  const askedAt = context.journal.now();
   const verdict = await askTool(step);
   failpoint("verify.answered");
   context.on({ type: "call.verified", callId: call.id, tool: call.tool, answer: verdict.answer });
@@ -141,7 +142,7 @@ async function verify(step: Settling): Promise<Step> {
     case "never":
       return reissue(step, [verified(call, "never")]);
     case "notYet":
-      return afterNotYet(step, verdict.againInMs);
+      return afterNotYet(step, verdict.againInMs, askedAt);
     case "unsure":
       return withoutVerify(step, verdict.why, [verified(call, "unsure", { detail: verdict.why })]);
     case "error":
@@ -187,12 +188,13 @@ async function complete({ context, call, tool, closing }: Settling, found: unkno
   return "again";
 }
 
-async function afterNotYet(step: Settling, asked: number): Promise<Step> {
+/** "No trace yet" is as old as the question: what landed while the answer was on its way is not in it. */
+async function afterNotYet(step: Settling, wanted: number, askedAt: number): Promise<Step> {
   const { context, call, tool } = step;
-  const againInMs = Number.isFinite(asked) ? Math.max(ASK_AGAIN_MS, asked) : ASK_AGAIN_MS;
+  const againInMs = Number.isFinite(wanted) ? Math.max(ASK_AGAIN_MS, wanted) : ASK_AGAIN_MS;
   const now = context.journal.now();
   const since = call.lostAt ?? now;
-  if (tool.settleMs !== undefined && now >= since + tool.settleMs) {
+  if (tool.settleMs !== undefined && askedAt >= since + tool.settleMs) {
     return reissue(step, [verified(call, "notYet", { settled: true })]);
   }
   if (tool.settleMs === undefined && now >= since + Math.max(UNDECLARED_SETTLE_MS, againInMs)) {

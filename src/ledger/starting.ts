@@ -20,9 +20,7 @@ export async function startAndRecord(
 ): Promise<Outcome> {
   const work = start(context, run, vendorKey, tool, args, closing);
   context.attempts.track(run.id, work);
-  const outcome = await work;
-  if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);
-  return outcome;
+  return work;
 }
 
 async function start(
@@ -43,6 +41,8 @@ async function start(
   const facts = executeFacts(context, { id: run.id, vendorKey }, run.attempt);
   const outcome = await attempt(tool, args, facts, context.stop);
   failpoint("call.executed");
+  // Before anything is written: a process that has lost its lease still records its attempt's own answer.
+  if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);
   await recordOutcome(context, run, outcome, closing);
   return outcome;
 }

@@ -163,7 +163,7 @@ function decideWave(
       keys.add(each.key.key);
       latest = each.callId;
       started.push(each);
-      events.push(issue(context, state, each));
+      events.push(issue(context, state, each, holder?.id ?? null));
     }
   }
   if (started.length === 0 && held.length === 0) events.push(...closing(state, settled));
@@ -179,7 +179,7 @@ function replays(tool: Tool, holder: Call, latestEffect: string | null): boolean
   return tool.effect !== "write" || holder.id === latestEffect;
 }
 
-function issue(context: LedgerContext, state: SessionState, ready: Ready): Draft {
+function issue(context: LedgerContext, state: SessionState, ready: Ready, again: string | null): Draft {
   const { callId, messageId, raw: args, key } = ready;
   const failures = Math.max(state.failures.get(key.key) ?? 0, ready.failures);
   return {
@@ -192,7 +192,7 @@ function issue(context: LedgerContext, state: SessionState, ready: Ready): Draft
       scope: key.scope,
       args,
       key: key.key,
-      vendorKey: vendorKey(context.life, key.scope, key.key, failures),
+      vendorKey: vendorKey(context.life, key.scope, key.key, failures, again),
       failures,
       attempt: 1,
       token: context.own.lease.token,

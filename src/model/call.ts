@@ -18,7 +18,7 @@ import { callIdSchema } from "./message.ts";
  * transition that the table below does not name, so a log that breaks one cannot be loaded silently.
  */
 
-export const CALL_STATUSES = ["issued", "unknown", "waiting", "completed", "failed", "repeated"] as const;
+const CALL_STATUSES = ["issued", "unknown", "waiting", "completed", "failed", "repeated"] as const;
 export type CallStatus = (typeof CALL_STATUSES)[number];
 
 export type CallAct = "issue" | "complete" | "fail" | "lose" | "verify" | "wait" | "grant" | "repeat";
@@ -49,7 +49,7 @@ export type Effect = "read" | "write" | "mutate";
 export type DedupeScope = "call" | "session" | "global";
 
 /** Who or what settled a call. */
-export const SETTLED_BY = [
+const SETTLED_BY = [
   "execute",
   "late",
   "verify",

@@ -5,7 +5,7 @@
  */
 
 /** Every code, and whether trying the same thing again can help. Callers switch on these; they do not change. */
-export const ERROR_CODES = {
+const ERROR_CODES = {
   NAME_INVALID: { retryable: false },
   ARGS_NOT_JSON: { retryable: false },
   VALUE_NOT_JSON: { retryable: false },

@@ -154,7 +154,7 @@ export function makeEvent<State>(kind: StreamKind<State>, draft: Draft, at: numb
 }
 
 /** Brings a stored event to the current version of its type. */
-export function upcast<State>(kind: StreamKind<State>, stored: Event): Event {
+function upcast<State>(kind: StreamKind<State>, stored: Event): Event {
   const spec = specOf(kind, stored.type);
   if (stored.v === spec.version) return stored;
   if (stored.v > spec.version) {

@@ -40,7 +40,7 @@ function commonPrefix(old: readonly Message[], next: readonly Message[]): number
   return limit;
 }
 
-export function sameMessage(left: Message, right: Message): boolean {
+function sameMessage(left: Message, right: Message): boolean {
   return sameJson(left, right);
 }
 

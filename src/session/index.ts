@@ -1,6 +1,5 @@
 export type { CadenceOption } from "./cadence.ts";
 export { type Answer, CallDesk, type OpenCall } from "./call-desk.ts";
-export { childId } from "./children.ts";
 export type { DirectCall, DirectOutcome } from "./direct-call.ts";
 export type { MessageInput } from "./message-input.ts";
 export type { Model, ModelRequest, ModelResponse, ToolDescription } from "./model.ts";

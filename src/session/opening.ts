@@ -27,7 +27,7 @@ import { childId, reserveForChild, settleForChild } from "./children.ts";
 import type { OwnedSession, Resumed } from "./owned-session.ts";
 import { Session } from "./session.ts";
 
-export const DEFAULT_TTL_MS = 72 * 3_600_000;
+const DEFAULT_TTL_MS = 72 * 3_600_000;
 
 export interface SessionOptions {
   readonly title?: string;
@@ -159,7 +159,7 @@ function refuseStale(id: string, state: SessionState, now: number, options: Sess
   });
 }
 
-export function ageText(ms: number): string {
+function ageText(ms: number): string {
   const minutes = Math.floor(ms / 60_000);
   if (minutes < 60) return `${minutes} min`;
   const hours = Math.floor(minutes / 60);

@@ -69,7 +69,7 @@ export class Session extends OwnedSession {
         change.kind === "replaced"
           ? change.segments
           : [
-              { keep: [0, state.messages.length] },
+              ...(state.messages.length > 0 ? [{ keep: [0, state.messages.length] }] : []),
               ...(change.kind === "appended" ? [{ add: change.messages }] : []),
             ];
       const events: Draft[] = [

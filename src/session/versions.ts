@@ -85,29 +85,25 @@ async function stateAt(journal: Journal, id: string, version: number): Promise<S
   return (await journal.load(sessionKind, id, await positionOf(journal, id, version))).state;
 }
 
-/** Where a version stands in the log: in the session itself, or in the past that it shares. */
+/** Where a version stands in the log. What a fork inherited it knows from its past as it was when it left. */
 async function positionOf(journal: Journal, id: string, version: number): Promise<number> {
-  let stream = streamName("session", id);
-  let limit = Number.POSITIVE_INFINITY;
-  for (;;) {
-    const { rows } = await journal.list<"items">({
-      of: "items",
-      kind: "checkpoint",
-      stream,
-      id: String(version),
-      limit: 1,
-    });
-    const found = rows[0];
-    if (found) {
-      if (found.status === "deleted" || found.seq === null || found.seq > limit) throw noVersion(id, version);
-      return found.seq;
-    }
-    const row = await journal.row(stream);
-    if (row.state === "gone") throw noSession(id, journal.store.address);
-    if (!row.parent) throw noVersion(id, version);
-    stream = row.parent.stream;
-    limit = Math.min(limit, row.base);
-  }
+  const stream = streamName("session", id);
+  const row = await journal.row(stream);
+  if (row.state === "gone") throw noSession(id, journal.store.address);
+  const { rows } = await journal.list<"items">({
+    of: "items",
+    kind: "checkpoint",
+    stream,
+    id: String(version),
+    limit: 1,
+  });
+  const own = rows[0];
+  if (own?.status === "deleted" || (!own && !row.parent)) throw noVersion(id, version);
+  if (own && own.seq !== null) return own.seq;
+  const past = await journal.load(sessionKind, id, row.base);
+  const inherited = past.state.checkpoints.get(version);
+  if (!inherited) throw noVersion(id, version);
+  return inherited.seq;
 }
 
 export function noSession(id: string, address: string): HoldfastError {

@@ -100,8 +100,14 @@ export class Workshop {
 
   static async make(): Promise<Workshop> {
     const folder = await realpath(await mkdtemp(join(tmpdir(), "holdfast-crash-")));
-    await bundle(join(folder, "programs"));
-    return new Workshop(folder);
+    const workshop = new Workshop(folder);
+    try {
+      await bundle(join(folder, "programs"));
+      return workshop;
+    } catch (error) {
+      await workshop.dispose();
+      throw error;
+    }
   }
 
   /** A new empty folder. */

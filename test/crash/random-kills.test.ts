@@ -100,7 +100,7 @@ async function killOneStore(hasNeighbour: boolean): Promise<Toll> {
 }
 
 test(`${KILLS} kills at random moments take nothing that was acknowledged`, {
-  timeout: 300_000,
+  timeout: 900_000,
 }, async () => {
   const tolls: Toll[] = [];
   let stores = KILLS / KILLS_PER_STORE;

@@ -37,6 +37,13 @@ async function end(demo: ChildProcess) {
   return { code, output, errors, seconds: (performance.now() - startedAt) / 1000 };
 }
 
+/** Thirty seconds, where Node starts within a fifth of one; a machine that is busy with something else gets more. */
+function limitSeconds(): number {
+  const startedAt = performance.now();
+  execFileSync(process.execPath, ["-e", "0"]);
+  return Math.max(30, 0.15 * (performance.now() - startedAt));
+}
+
 function foldersLeft(): string[] {
   return readdirSync(scratch).filter((name) => name.startsWith("holdfast-demo-"));
 }
@@ -46,16 +53,16 @@ function processesLeft(): string[] {
   return running.filter((line) => line.includes(join(scratch, "holdfast-demo-")));
 }
 
-describe("the demo", () => {
+describe("the demo", { timeout: 180_000 }, () => {
   test("kills the agent at every worst moment, and nothing is lost or doubled", async () => {
     const { code, output, errors, seconds } = await end(start());
     expect(errors).toBe("");
     expect(code).toBe(0);
-    expect(seconds).toBeLessThan(30);
+    expect(seconds).toBeLessThan(limitSeconds());
     for (const { when } of KILLS) expect(output).toContain(`✗ KILLED ${when}\n`);
     expect(output.match(/KILLED/g)).toHaveLength(KILLS.length);
     expect(output).toContain("put before a person, not guessed");
-    expect(output).toContain("Ada looks, and answers: landed");
+    expect(output).toContain("Ada looks and answers: landed");
     expect(output).toContain("replayed: done before as");
     expect(output).toContain("\n  world 7 · ledger 7 · doubled 0 · lost 0\n");
     expect(output).toMatch(/^ {2}9 kills · 11 runs · 8 model answers, each kept word for word · [\d.]+ s$/m);

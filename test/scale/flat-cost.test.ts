@@ -6,15 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { sizeOnDisk } from "../../bench/raw-database.ts";
-import { makeTurns } from "../../bench/turns.ts";
+import { makeTurn } from "../../bench/turns.ts";
 import { type Holdfast, open, type Session } from "../../src/index.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { type Counts, counting } from "./counting-store.ts";
 
 /** Few enough that SQLite does not copy its log into the file meanwhile, which would hide part of it. */
 const WINDOW = 100;
-/** Every window appends the same turns under other ids, so that sizes can be compared exactly. */
-const TURNS = makeTurns(WINDOW);
 
 interface Cost {
   readonly payloadBytes: number;
@@ -45,15 +43,12 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
+/** Every window says the same under other ids, so that sizes can be compared exactly. */
 async function appendWindow(from: number): Promise<Cost> {
   const sizeBefore = await sizeOnDisk(file);
   const before = { ...counts };
-  for (const { messages } of TURNS) {
-    const own = messages.map((message) => ({
-      ...message,
-      id: `${String(from).padStart(4, "0")}.${message.id}`,
-    }));
-    await session.append(own, { checkpoint: true });
+  for (let turn = 1; turn <= WINDOW; turn++) {
+    await session.append(makeTurn(turn, from + turn).messages, { checkpoint: true });
   }
   const walBytes = statSync(`${file}-wal`).size;
   return {

@@ -6,73 +6,77 @@ import { expect, test } from "vitest";
 import { makeTurns } from "../../bench/turns.ts";
 import { copyJson, isPlainMessage, messageSchema } from "../../src/model/index.ts";
 
-/** Mostly right, now and then anything at all. */
-const mostly = <Value>(...right: fc.Arbitrary<Value>[]) =>
-  fc.oneof(...right.map((arbitrary) => ({ weight: 12, arbitrary: arbitrary as fc.Arbitrary<unknown> })), {
-    weight: 1,
-    arbitrary: fc.jsonValue(),
-  });
+type Any = fc.Arbitrary<unknown>;
 
-const id = mostly(fc.constantFrom("call_1", "a", "", "x".repeat(256), "x".repeat(257), "new\nline", "é"));
-const meta = mostly(fc.dictionary(fc.string(), fc.jsonValue()));
-const text = mostly(fc.string({ unit: "binary" }));
+/** Mostly right, now and then nearly right or anything at all: one mistake a message, not ten. */
+const mostly = (right: Any, ...nearly: readonly unknown[]): Any =>
+  fc.oneof(
+    { weight: 30, arbitrary: right },
+    { weight: 1, arbitrary: fc.constantFrom<unknown>(null, ...nearly) },
+    { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 1 }) },
+  );
 
-const block: fc.Arbitrary<unknown> = fc.letrec((tie) => ({
-  block: mostly(
-    fc.record(
-      { kind: fc.constantFrom("text", "reasoning", "image"), text, meta, extra: fc.constant(1) },
-      { requiredKeys: ["kind", "text"] },
-    ),
-    fc.record(
-      {
-        kind: fc.constant("tool_call"),
-        id,
-        name: mostly(fc.constantFrom("charge", "")),
-        args: fc.jsonValue(),
-        meta,
-      },
-      { requiredKeys: ["kind", "id", "name"] },
-    ),
-    fc.record(
+const id = mostly(fc.constantFrom("call_1", "x".repeat(256), "é"), "", "x".repeat(257), "new\nline");
+const text = mostly(fc.string({ unit: "binary" }), 1, ["text"]);
+const meta = mostly(
+  fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 1 })),
+  [],
+  "meta",
+  JSON.parse('{"__proto__":1}'),
+);
+
+/** Members that need not be there, and now and then one that must not. */
+const record = (required: Record<string, Any>, optional: Record<string, Any> = {}): Any => {
+  const members = { ...required, ...optional, meta };
+  const right = fc.record(members, { requiredKeys: Object.keys(required) as never[] });
+  const more = fc.record({ ...members, extra: fc.constant(1) }, { requiredKeys: ["extra"] });
+  return fc.oneof({ weight: 30, arbitrary: right }, { weight: 1, arbitrary: more });
+};
+
+const { block } = fc.letrec<{ block: unknown }>((tie) => ({
+  block: fc.oneof(
+    record({ kind: mostly(fc.constantFrom("text", "reasoning"), "image"), text }),
+    record({
+      kind: fc.constant("tool_call"),
+      id,
+      name: mostly(fc.constant("charge"), ""),
+      args: fc.jsonValue({ maxDepth: 1 }),
+    }),
+    record(
       {
         kind: fc.constant("tool_result"),
         callId: id,
-        content: mostly(text, fc.array(tie("block"), { maxLength: 2 })),
-        isError: mostly(fc.boolean()),
-        meta,
+        content: fc.oneof({ weight: 4, arbitrary: text }, fc.array(tie("block"), { maxLength: 2 })),
       },
-      { requiredKeys: ["kind", "callId", "content"] },
+      { isError: mostly(fc.boolean(), 0) },
     ),
-    fc.record({ kind: fc.constant("file"), artifact: fc.string(), mediaType: fc.string() }),
+    record({ kind: fc.constant("file"), artifact: fc.string(), mediaType: fc.string() }),
   ),
-})).block;
+}));
 
-const message = fc.record(
-  {
-    id,
-    role: mostly(fc.constantFrom("system", "user", "assistant", "tool")),
-    createdAt: mostly(
-      fc.constantFrom("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.123+02:00", "2026-02-30T12:00:00Z", "now"),
-    ),
-    blocks: mostly(fc.array(block, { maxLength: 3 })),
-    meta,
-    extra: fc.constant(null),
-  },
-  { requiredKeys: ["id", "role", "createdAt", "blocks"] },
-);
+const WRONG_TIMES = ["2026-02-30T12:00:00Z", "2026-01-31", "now", 0];
+
+const message = record({
+  id,
+  role: mostly(fc.constantFrom("system", "user", "assistant", "tool"), "developer"),
+  createdAt: mostly(fc.constantFrom("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.123+02:00"), ...WRONG_TIMES),
+  blocks: mostly(fc.array(block, { maxLength: 3 }), {}),
+});
 
 test("nothing skips the schema that the schema would refuse", () => {
-  let skipped = 0;
+  const seen = { skipped: 0, refused: 0 };
   fc.assert(
-    fc.property(mostly(message), (value) => {
+    fc.property(message, (value) => {
       const copied = copyJson(value, "message");
+      const isValid = messageSchema.safeParse(copied).success;
+      if (!isValid) seen.refused += 1;
       if (!isPlainMessage(copied)) return;
-      skipped += 1;
-      expect(messageSchema.safeParse(copied).success).toBe(true);
+      seen.skipped += 1;
+      expect(isValid).toBe(true);
     }),
-    { numRuns: 5_000 },
+    { numRuns: 2_000 },
   );
-  expect(skipped).toBeGreaterThan(200);
+  expect(Math.min(seen.skipped, seen.refused)).toBeGreaterThan(200);
 });
 
 test("what agents usually say skips the schema", () => {

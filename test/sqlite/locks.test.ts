@@ -29,7 +29,7 @@ test("while another process holds the lock, the event loop goes on, and then the
   clearInterval(timer);
   expect(appended).toMatchObject({ outcome: "ok" });
   expect(beat).toMatchObject({ outcome: "granted" });
-  // SQLite waits 20 ms at a time; the rest is for a busy machine. Waiting in SQLite would take the whole 500.
+  // SQLite waits a few milliseconds at a time; the rest is for a busy machine. Waiting in SQLite would take 500.
   expect(longestMs).toBeLessThan(150);
   await other.ended();
 });

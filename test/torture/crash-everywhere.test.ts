@@ -1,16 +1,16 @@
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { crashEverywhere } from "../../src/testing/index.ts";
+import { bundleProgram, linkModules } from "../../torture/bundle.ts";
 
 const LIMIT_MS = 180_000;
-const SOURCE = new URL("../../src/index.ts", import.meta.url).href;
 
 let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "holdfast-crash-test-"));
+  linkModules(folder);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -24,16 +24,16 @@ const effects = (): string[] => {
   return existsSync(world()) ? readFileSync(world(), "utf8").split("\n").filter(Boolean) : [];
 };
 
-function program(name: string, text: string): [string, ...string[]] {
-  const file = join(folder, name);
-  writeFileSync(file, text);
-  return [process.execPath, "--import", fileURLToPath(import.meta.resolve("tsx")), file];
+async function program(name: string, text: string): Promise<[string, ...string[]]> {
+  const file = join(folder, `${name}.mjs`);
+  await bundleProgram(text, file);
+  return [process.execPath, file];
 }
 
 /** Pays two orders, and knows only from its own notes what it has paid. */
 const NAIVE = `
   import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
-  import { failpoint } from ${JSON.stringify(SOURCE)};
+  import { failpoint } from "./src/failpoint.ts";
   const paid = existsSync("plan.json") ? JSON.parse(readFileSync("plan.json", "utf8")) : [];
   for (const order of ["order-1", "order-2"]) {
     if (paid.includes(order)) continue;
@@ -49,7 +49,7 @@ const NAIVE = `
 /** The same with a ledger: the payment can be found out about, so an unknown one is verified. */
 const CAREFUL = `
   import { appendFileSync, existsSync, readFileSync } from "node:fs";
-  import { landed, never, open, tool } from ${JSON.stringify(SOURCE)};
+  import { landed, never, open, tool } from "./src/index.ts";
   const accepts = { "~standard": { version: 1, vendor: "test", validate: (value) => ({ value }) } };
   const paid = () => existsSync("payments.log") ? readFileSync("payments.log", "utf8").split("\\n") : [];
   const pay = tool({
@@ -59,8 +59,8 @@ const CAREFUL = `
   });
   const model = async ({ messages }) => {
     const turn = messages.filter((message) => message.role === "assistant").length;
-    if (turn === 2) return { message: { text: "all paid" } };
-    const call = { kind: "tool_call", id: "call-" + turn, name: "pay", args: { order: "order-" + (turn + 1) } };
+    if (turn === 1) return { message: { text: "paid" } };
+    const call = { kind: "tool_call", id: "call-1", name: "pay", args: { order: "order-1" } };
     return { message: { blocks: [call] } };
   };
   const holdfast = await open("./state");
@@ -70,10 +70,10 @@ const CAREFUL = `
   process.exit(result.status === "done" ? 0 : 1);
 `;
 
-const options = { setup, effects, cwd: (): string => folder };
+const options = { setup, effects };
 
 test("an agent without a ledger is reported as doubling its effects", { timeout: LIMIT_MS }, async () => {
-  const command = program("naive.mts", NAIVE);
+  const command = await program("naive", NAIVE);
   const report = await crashEverywhere({ ...options, cwd: folder, command });
   expect(report.kills).toBe(6);
   expect(report.doubled).toEqual([
@@ -93,7 +93,7 @@ test("an agent that forgets what it meant to do is reported as losing effects", 
   const report = await crashEverywhere({
     ...options,
     cwd: folder,
-    command: program("forgetful.mts", forgetful),
+    command: await program("forgetful", forgetful),
   });
   expect(report.lost).toContainEqual({ failpoint: "call.starts:1", effect: "order-1" });
 });
@@ -101,12 +101,12 @@ test("an agent that forgets what it meant to do is reported as losing effects", 
 test("an agent that cannot get over a crash is reported as stuck", { timeout: LIMIT_MS }, async () => {
   const brittle = `
     import { existsSync, writeFileSync } from "node:fs";
-    import { failpoint } from ${JSON.stringify(SOURCE)};
+    import { failpoint } from "./src/failpoint.ts";
     if (existsSync("plan.json")) process.exit(3);
     writeFileSync("plan.json", "locked");
     failpoint("call.starts");
   `;
-  const command = program("brittle.mts", brittle);
+  const command = await program("brittle", brittle);
   const report = await crashEverywhere({ ...options, cwd: folder, command, maxRuns: 2 });
   expect(report).toMatchObject({ runs: 4, kills: 1, stuck: ["call.starts:1"] });
 });
@@ -114,18 +114,17 @@ test("an agent that cannot get over a crash is reported as stuck", { timeout: LI
 test("a program that never passes a failpoint, or never ends well, is refused", {
   timeout: LIMIT_MS,
 }, async () => {
-  appendFileSync(join(folder, "empty.mts"), "");
   await expect(
-    crashEverywhere({ ...options, cwd: folder, command: program("none.mts", "") }),
+    crashEverywhere({ ...options, cwd: folder, command: await program("none", "") }),
   ).rejects.toThrow("passed no failpoint");
-  const fails = program("fails.mts", "process.exit(7)");
+  const fails = await program("fails", "process.exit(7)");
   await expect(crashEverywhere({ ...options, cwd: folder, command: fails })).rejects.toThrow("exit 7");
 });
 
 test("an agent with a ledger loses and doubles nothing wherever it is killed", {
   timeout: LIMIT_MS,
 }, async () => {
-  const command = program("careful.mts", CAREFUL);
+  const command = await program("careful", CAREFUL);
   const done: string[] = [];
   const report = await crashEverywhere({
     ...options,
@@ -135,5 +134,5 @@ test("an agent with a ledger loses and doubles nothing wherever it is killed", {
   });
   expect(report).toMatchObject({ lost: [], doubled: [], stuck: [] });
   expect(report.kills).toBe(done.length);
-  expect(done).toContain("call.executed:2");
+  expect(done).toContain("call.executed:1");
 });

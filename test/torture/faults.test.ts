@@ -21,9 +21,9 @@ beforeAll(async () => {
 });
 afterAll(() => workshop.close());
 
-describe("killed in the middle of a call and run again, an agent neither loses nor doubles its effect", () => {
+describe.concurrent("killed in the middle of a call and run again, an agent neither loses nor doubles its effect", () => {
   const cases = [
-    ["read", "call.executed"],
+    ["read", "message.appended:2"],
     ["keyed", "call.executed"],
     ["keyed", "wave.issued"],
     ["fenced", "call.starts"],
@@ -39,11 +39,13 @@ describe("killed in the middle of a call and run again, an agent neither loses n
     ["once over two sessions", "call.executed"],
     ["once, given up", "call.executed"],
   ] as const;
-  test.for(cases.filter(([name]) => name !== "read"))("%s, killed at %s", { timeout: LIMIT_MS }, async ([name, point]) => {
+  test.for(cases)("%s, killed at %s", { timeout: LIMIT_MS }, async ([name, point]) => {
     expect(await runCase(workshop, scenario(name), [killAt(point)])).toMatchObject(HARMLESS);
   });
 
-  test("killed while the world works, so that the effect lands after the death", { timeout: LIMIT_MS }, async () => {
+  test("killed while the world works, so that the effect lands after the death", {
+    timeout: LIMIT_MS,
+  }, async () => {
     const result = await runCase(workshop, scenario("timed, late effect"), [KILL_WHEN_SENT]);
     expect(result).toMatchObject(HARMLESS);
   });
@@ -54,17 +56,17 @@ describe("killed in the middle of a call and run again, an agent neither loses n
   });
 });
 
-describe("a zombie", () => {
-  test(
-    "that wakes after a take-over writes and starts nothing, and ends with LEASE_LOST",
-    { timeout: LIMIT_MS },
-    async () => {
-      const result = await runZombie(workshop, scenario("keyed"), "wave.issued", "after the end");
-      expect(result).toMatchObject({ ...HARMLESS, code: EXIT.leaseLost });
-    },
-  );
+describe.concurrent("a zombie", () => {
+  test("that wakes after a take-over writes and starts nothing, and ends with LEASE_LOST", {
+    timeout: LIMIT_MS,
+  }, async () => {
+    const result = await runZombie(workshop, scenario("keyed"), "wave.issued", "after the end");
+    expect(result).toMatchObject({ ...HARMLESS, code: EXIT.leaseLost });
+  });
 
-  test("whose effect was under way records its late answer and nothing else", { timeout: LIMIT_MS }, async () => {
+  test("whose effect was under way records its late answer and nothing else", {
+    timeout: LIMIT_MS,
+  }, async () => {
     const result = await runZombie(workshop, scenario("ask"), "call.starts", "after the end");
     expect(result).toMatchObject({ ...HARMLESS, code: EXIT.leaseLost });
   });
@@ -108,7 +110,7 @@ describe.skipIf(!hasStrace())("with faults at system calls (skipped without stra
   );
 });
 
-describe("the checker finds planted bugs in real runs", () => {
+describe.concurrent("the checker finds planted bugs in real runs", () => {
   const quick = PLANTS.filter((plant) => {
     return ["issued after the effect", "unknown is retried", "no fence", "verify without a fence"].includes(
       plant.name,

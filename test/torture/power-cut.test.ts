@@ -37,7 +37,9 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
     return cutEverywhere(steps, place, { seed: 4711, randoms: 3, limit: IMAGES, ...options });
   }
 
-  test(`loses nothing that was acknowledged, in at least 300 images of the disk`, { timeout: LIMIT_MS }, async () => {
+  test(`loses nothing that was acknowledged, in at least 300 images of the disk`, {
+    timeout: LIMIT_MS,
+  }, async () => {
     const { images, promises, violations } = await cut("whole", whole, {});
     expect(violations).toEqual([]);
     expect(images).toBeGreaterThanOrEqual(300);

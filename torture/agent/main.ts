@@ -8,7 +8,7 @@ import { scriptedModel } from "./model.ts";
 import { plantBeforeRun, plantInStore, plantInTools, plantOptions } from "./plants.ts";
 import { recorded } from "./recorder.ts";
 import { Talk } from "./talk.ts";
-import { asList, makeTools } from "./tools.ts";
+import { asList, inFlight, makeTools } from "./tools.ts";
 
 const config = JSON.parse(process.argv[2] ?? "{}") as AgentConfig;
 const talk = new Talk(config.talks, config.gated);
@@ -34,9 +34,18 @@ async function main(): Promise<number> {
       if (code !== EXIT.done) break;
     }
     return code;
+  } catch (error) {
+    if (isHoldfastError(error, "LEASE_LOST")) await ownAnswers();
+    throw error;
   } finally {
     await holdfast.close();
   }
+}
+
+/** A program that lost its session lets its tools finish: their late answers are still recorded. */
+async function ownAnswers(): Promise<void> {
+  await Promise.all(inFlight);
+  for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
 }
 
 async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string): Promise<number> {

@@ -68,6 +68,9 @@ export function makeTools(config: AgentConfig, sent: () => void): Record<ToolNam
   };
 }
 
+/** Requests that are still on their way. Like most tools these do not listen to the signal: the worst case. */
+export const inFlight = new Set<Promise<unknown>>();
+
 async function send(
   config: AgentConfig,
   tool: ToolName,
@@ -76,12 +79,14 @@ async function send(
   context: ExecuteContext,
   sent: () => void,
 ): Promise<string> {
-  const { key, session, callId, attempt, token, signal } = context;
+  const { key, session, callId, attempt, token } = context;
   const { dir } = config;
   acknowledge(dir, { t: "start", session, callId, attempt });
   const body = { dir, mode, tool, item, key, session, callId, attempt, token, world };
-  const { result } = await post<{ result: string }>(config.world, "/effect", body, signal, sent);
-  return result;
+  const request = post<{ result: string }>(config.world, "/effect", body, undefined, sent);
+  const done = request.catch(() => undefined).finally(() => inFlight.delete(done));
+  inFlight.add(done);
+  return (await request).result;
 }
 
 async function ask(

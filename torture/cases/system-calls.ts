@@ -106,7 +106,7 @@ export function failAt(
 }
 
 /** What strace saw, as the checker of I13 wants it. */
-export function readSteps(trace: string, dir: string): IoStep[] {
+function readSteps(trace: string, dir: string): IoStep[] {
   return trace.split("\n").flatMap((line): IoStep[] => {
     const call = line.slice(0, line.indexOf("("));
     const ok = !line.includes("(INJECTED)");

@@ -11,7 +11,7 @@ export interface ToolClass {
   readonly givesUp?: true;
 }
 
-export const TOOL_CLASSES: Readonly<Record<ToolName, ToolClass>> = {
+const TOOL_CLASSES: Readonly<Record<ToolName, ToolClass>> = {
   read: { read: true },
   keyed: { idempotent: true },
   fenced: { verifies: "fence" },

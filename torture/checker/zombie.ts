@@ -1,6 +1,6 @@
 /**
  * What a process may still do after another has taken over: finish the effect that it had begun, and record its
- * late answer. It starts nothing and writes nothing else.
+ * late answer. It starts nothing and writes nothing else; reading is free.
  */
 
 import { type Evidence, field, type Violation } from "./evidence.ts";
@@ -16,7 +16,8 @@ export interface Awakening {
 export function zombieIsHarmless(evidence: Evidence, { pid, acksBefore, underWay }: Awakening): Violation[] {
   const found: Violation[] = [];
   const later = evidence.acks.slice(acksBefore).filter((ack) => ack.pid === pid);
-  const started = later.filter((ack) => ack.t === "start").length;
+  const reads = new Set(evidence.world.filter(({ kind }) => kind === "read").map(({ callId }) => callId));
+  const started = later.filter((ack) => ack.t === "start" && !reads.has(ack.callId)).length;
   if (started > underWay) {
     found.push({ invariant: "I7", what: `a zombie started ${started} effects, ${underWay} were under way` });
   }

@@ -12,7 +12,7 @@ import { Child, startNode } from "../processes.ts";
 import { Disk, type Image } from "./disk.ts";
 import { choices, Dice } from "./images.ts";
 import { type DiskStep, readTrace, TRACED } from "./trace.ts";
-import type { Promised } from "./writer.ts";
+import type { Promised } from "./writer/main.ts";
 
 export interface PowerCutOptions {
   readonly seed: number;

@@ -1,7 +1,7 @@
 import { request as httpRequest } from "node:http";
 
 /** An answer of the world that was not 200; the ledger reads a 4xx as a definite refusal. */
-export class Refusal extends Error {
+class Refusal extends Error {
   readonly status: number;
 
   constructor(status: number) {

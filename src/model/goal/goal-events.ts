@@ -2,11 +2,11 @@
 
 import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
-import { type EventSpec, event, type Place } from "../event.ts";
+import { type Event, type EventSpec, event, type Place } from "../event.ts";
 import { blockerBypassed, blockerIdentified, blockerReported, blockerResolved } from "./blocker.ts";
 import { decisionMade } from "./decision.ts";
 import { line, ordinal, stamp, text } from "./field.ts";
-import { type CheckpointKind, type GoalState, phaseOf } from "./goal-state.ts";
+import { type CheckpointKind, type GoalCheckpoint, type GoalState, phaseOf } from "./goal-state.ts";
 import { sessionCrashed, sessionEnded, sessionNoted, sessionStarted } from "./history.ts";
 import * as note from "./note-changes.ts";
 import * as noted from "./notes.ts";
@@ -31,6 +31,37 @@ const goalDescribed = z.strictObject({ ...stamp, change: described });
 const phaseAdded = z.strictObject({ ...stamp, number: ordinal, name: line });
 const planAdded = z.strictObject({ ...stamp, phase: ordinal, number: ordinal, name: line });
 
+interface CheckpointSpec<Data> {
+  readonly kind: CheckpointKind;
+  readonly about: (data: Data) => string;
+}
+
+/** The events from which a run is taken up again, and what each is about. */
+const CHECKPOINTS = {
+  "task.accepted": { kind: "task_completed", about: ({ task }: { task: string }) => task },
+  "task.failed": { kind: "error_occurred", about: ({ task }: { task: string }) => task },
+  "error.recorded": {
+    kind: "error_occurred",
+    about: ({ task, message }: { task: string | null; message: string }) => task ?? message.slice(0, 100),
+  },
+  "fact.set": { kind: "significant_finding", about: ({ key }: { key: string }) => key },
+  "phase.entered": {
+    kind: "phase_changed",
+    about: ({ phase }: { phase: number }) => `phase ${phase} entered`,
+  },
+  "phase.completed": {
+    kind: "phase_changed",
+    about: ({ phase }: { phase: number }) => `phase ${phase} completed`,
+  },
+} as const satisfies Record<string, CheckpointSpec<never>>;
+
+/** The checkpoint that a stored event is, if it is one. */
+export function checkpointOf(stored: Event, seq: number): GoalCheckpoint | null {
+  const table: Readonly<Record<string, CheckpointSpec<never>>> = CHECKPOINTS;
+  const spec = Object.hasOwn(table, stored.type) ? table[stored.type] : undefined;
+  return spec ? { kind: spec.kind, about: spec.about(stored.data as never), seq, at: stored.at } : null;
+}
+
 interface Stamped {
   readonly by: By;
   readonly origin?: string | undefined;
@@ -40,7 +71,7 @@ interface Stamped {
 function on<Data extends Stamped>(
   schema: z.ZodType<Data>,
   apply: (state: GoalState, data: Data, place: Place) => void,
-  checkpoint?: { kind: CheckpointKind; about: (data: Data) => string },
+  checkpoint?: CheckpointSpec<Data>,
 ): EventSpec<GoalState, Data> {
   return event(1, schema, (state: GoalState, data: Data, place: Place) => {
     apply(state, data, place);
@@ -70,12 +101,9 @@ export const goalEvents = {
     (state, { phase }) => {
       state.focus = phaseOf(state, phase).number;
     },
-    { kind: "phase_changed", about: ({ phase }) => `phase ${phase} entered` },
+    CHECKPOINTS["phase.entered"],
   ),
-  "phase.completed": on(change.phaseNumber, change.completePhase, {
-    kind: "phase_changed",
-    about: ({ phase }) => `phase ${phase} completed`,
-  }),
+  "phase.completed": on(change.phaseNumber, change.completePhase, CHECKPOINTS["phase.completed"]),
   "plan.added": on(planAdded, (state, { phase, number, name }) => {
     const { plans } = phaseOf(state, phase);
     if (number !== plans.length + 1) throw outOfOrder("plan", number, plans.length + 1);
@@ -88,15 +116,9 @@ export const goalEvents = {
   "task.claimed": on(change.taskClaimed, change.claimTask),
   "task.progressed": on(change.taskProgressed, change.progressTask),
   "task.submitted": on(change.taskSubmitted, change.submitTask),
-  "task.accepted": on(change.taskJudged, change.acceptTask, {
-    kind: "task_completed",
-    about: ({ task }) => task,
-  }),
+  "task.accepted": on(change.taskJudged, change.acceptTask, CHECKPOINTS["task.accepted"]),
   "task.rejected": on(change.taskJudged, change.rejectTask),
-  "task.failed": on(change.taskFailed, change.failTask, {
-    kind: "error_occurred",
-    about: ({ task }) => task,
-  }),
+  "task.failed": on(change.taskFailed, change.failTask, CHECKPOINTS["task.failed"]),
   "task.released": on(change.taskReleased, change.releaseTask),
   "task.reset": on(change.taskChanged, change.resetTask),
   "task.retried": on(change.taskChanged, change.retryTask),
@@ -114,7 +136,7 @@ export const goalEvents = {
       state.facts.delete(key);
       state.facts.set(key, { key, value, source, expiresAt, by, at });
     },
-    { kind: "significant_finding", about: ({ key }) => key },
+    CHECKPOINTS["fact.set"],
   ),
   "fact.forgotten": on(noted.factForgotten, (state, { key }) => {
     state.facts.delete(key);
@@ -133,7 +155,7 @@ export const goalEvents = {
     (state) => {
       state.counters = { ...state.counters, errors: state.counters.errors + 1 };
     },
-    { kind: "error_occurred", about: ({ task, message }) => task ?? message.slice(0, 100) },
+    CHECKPOINTS["error.recorded"],
   ),
   "session.started": on(sessionStarted, note.startSession),
   "session.noted": on(sessionNoted, note.noteSession),

@@ -10,7 +10,7 @@ import { applyEvent } from "../event.ts";
 import type { Item, StreamFacets } from "../facets.ts";
 import { type GoalEvents, goalEvents } from "./goal-events.ts";
 import { branchGoal, decodeGoal, emptyGoal, encodeGoal, type GoalState } from "./goal-state.ts";
-import { shownStatus, surveyGoal } from "./survey.ts";
+import { blockedTasks, shownStatus, surveyGoal } from "./survey.ts";
 import type { ShownStatus, Task } from "./task.ts";
 
 /** Any event before it is written, or that of one type. */
@@ -54,7 +54,7 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
   const survey = surveyGoal(next);
   facets.status = goalStatus(survey);
   const statuses = new Map<string, ShownStatus>();
-  const before = surveyOfBlocked(state, events);
+  const before = blockedTasks(state);
   for (const task of next.tasks.values()) {
     const shown = shownStatus(task, survey.blockedBy.has(task.id));
     const old = state.tasks.get(task.id);
@@ -62,12 +62,6 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
     if (old !== task || shown !== wasShown) statuses.set(task.id, shown);
   }
   return { facets, items: changedItems(state, next, statuses) };
-}
-
-/** Which tasks were blocked before; asked only when there is a blocker to ask about. */
-function surveyOfBlocked(state: GoalState, events: readonly Event[]): ReadonlyMap<string, unknown> {
-  const isConcerned = state.blockers.size > 0 || events.some(({ type }) => type.startsWith("blocker."));
-  return isConcerned ? surveyGoal(state).blockedBy : new Map();
 }
 
 function changedItems(state: GoalState, next: GoalState, statuses: ReadonlyMap<string, ShownStatus>): Item[] {

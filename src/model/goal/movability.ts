@@ -11,6 +11,8 @@
 import { findTask, type GoalState } from "./goal-state.ts";
 import { isFailedForGood, isFinished, type Task } from "./task.ts";
 
+const NOTHING: readonly never[] = [];
+
 /** A task under way needs nothing more to begin. */
 export function isUnderWay(task: Task): boolean {
   return task.status === "in_progress" || task.status === "submitted";
@@ -22,7 +24,8 @@ export function isRemaining(state: GoalState, task: Task): boolean {
 }
 
 /** What a task waits for by name: dependencies, and for a review the work that it looks at. */
-export function prerequisites(state: GoalState, task: Task): string[] {
+export function prerequisites(state: GoalState, task: Task): readonly string[] {
+  if (task.dependsOn.length === 0 && task.kind !== "review") return NOTHING;
   const waits = task.dependsOn.filter((id) => {
     const other = findTask(state, id);
     return !other || !isFinished(other);
@@ -46,7 +49,7 @@ interface Lane {
 }
 
 export class Waves {
-  private readonly lanes = new Map<string, Lane>();
+  private readonly lanes = new Map<number, Lane>();
 
   constructor(state: GoalState) {
     for (const [key, tasks] of groupTasks(state.tasks.values(), laneOf)) {
@@ -67,9 +70,9 @@ export class Waves {
   }
 
   /** Counts one task as finished and returns the tasks whose wave has come by that. */
-  finish(task: Task): Task[] {
+  finish(task: Task): readonly Task[] {
     const lane = this.lanes.get(laneOf(task));
-    if (!lane) return [];
+    if (!lane) return NOTHING;
     raise(lane.unfinished, task.wave, -1);
     return this.advance(lane);
   }
@@ -84,12 +87,6 @@ export class Waves {
       if (next !== undefined) come.push(...(lane.byWave.get(next) ?? []));
     }
   }
-}
-
-/** Whether a task could be started now, leaving aside whose turn its phase is and what blocks it. */
-export function isStartable(state: GoalState, waves: Waves, task: Task): boolean {
-  if (!isRemaining(state, task) || isUnderWay(task)) return false;
-  return waves.hasReached(task) && prerequisites(state, task).length === 0;
 }
 
 /** Why nobody can start it now, leaving aside blockers and whose turn its phase is; null when it can be started. */
@@ -107,7 +104,7 @@ export function whyNotStartable(state: GoalState, task: Task): string | null {
  */
 export function waitsForItself(state: GoalState, task: Task): boolean {
   const lanes = groupTasks(state.tasks.values(), laneOf);
-  const below = new Map<string, number>();
+  const below = new Map<number, number>();
   const seen = new Set<string>();
   const stack: Task[] = [task];
   for (let each = stack.pop(); each; each = stack.pop()) {
@@ -127,24 +124,35 @@ export function waitsForItself(state: GoalState, task: Task): boolean {
   return false;
 }
 
-/** Ids of the remaining tasks that can be finished while what `isBlocked` names stays blocked. */
-export function movableTasks(state: GoalState, isBlocked: (task: Task) => boolean): Set<string> {
+export interface Movement {
+  /** Remaining tasks that can be started now: not under way, not blocked, nothing to wait for. */
+  readonly startable: readonly Task[];
+  /** Ids of the remaining tasks that can be finished. */
+  readonly movable: ReadonlySet<string>;
+}
+
+/** What can move while the tasks that `isBlocked` names stay blocked. */
+export function movement(state: GoalState, isBlocked: (task: Task) => boolean): Movement {
   const waves = new Waves(state);
   const missing = new Map<string, number>();
   const waiters = new Map<string, Task[]>();
   const ready: Task[] = [];
   for (const task of state.tasks.values()) {
     if (!isRemaining(state, task)) continue;
-    const needs = isUnderWay(task) ? [] : prerequisites(state, task);
-    const forWave = isUnderWay(task) || waves.hasReached(task) ? 0 : 1;
-    missing.set(task.id, needs.length + forWave);
+    const isBegun = isUnderWay(task);
+    const needs = isBegun ? NOTHING : prerequisites(state, task);
+    const count = needs.length + (isBegun || waves.hasReached(task) ? 0 : 1);
+    missing.set(task.id, count);
     for (const id of needs) {
       const key = findTask(state, id)?.id ?? id;
-      waiters.set(key, [...(waiters.get(key) ?? []), task]);
+      const waiting = waiters.get(key);
+      if (waiting) waiting.push(task);
+      else waiters.set(key, [task]);
     }
-    if (needs.length + forWave === 0) ready.push(task);
+    if (count === 0) ready.push(task);
   }
 
+  const startable = ready.filter((task) => !isUnderWay(task) && !isBlocked(task));
   const movable = new Set<string>();
   const has = (task: Task): void => {
     const left = (missing.get(task.id) ?? Number.NaN) - 1;
@@ -154,14 +162,15 @@ export function movableTasks(state: GoalState, isBlocked: (task: Task) => boolea
   for (let task = ready.pop(); task; task = ready.pop()) {
     if (isBlocked(task)) continue;
     movable.add(task.id);
-    for (const waiter of waiters.get(task.id) ?? []) has(waiter);
+    for (const waiter of waiters.get(task.id) ?? NOTHING) has(waiter);
     for (const come of waves.finish(task)) if (!isUnderWay(come)) has(come);
   }
-  return movable;
+  return { startable, movable };
 }
 
-function laneOf(task: Task): string {
-  return `${task.phase}/${task.plan ?? "-"}`;
+/** One number per plan: names made for every task of every survey would cost more than the rest of it. */
+function laneOf(task: Task): number {
+  return task.phase * 1_000_000 + (task.plan ?? 0);
 }
 
 function raise(counts: Map<number, number>, key: number, by: number): void {

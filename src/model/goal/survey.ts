@@ -14,7 +14,7 @@
 
 import type { Blocker } from "./blocker.ts";
 import { findTask, type GoalPhase, type GoalState } from "./goal-state.ts";
-import { isRemaining, isStartable, isUnderWay, movableTasks, Waves } from "./movability.ts";
+import { isRemaining, isUnderWay, movement } from "./movability.ts";
 import { isFinished, type ShownStatus, type Task } from "./task.ts";
 
 export type PhaseStatus = "unplanned" | "open" | "in_progress" | "paused" | "stuck" | "completed";
@@ -71,32 +71,41 @@ export function shownStatus(task: Task, isBlocked: boolean): ShownStatus {
   return isBlocked && !isFinished(task) ? "blocked" : task.status;
 }
 
-/** As if `blockers` were the active ones; by default they are. */
-export function surveyGoal(state: GoalState, blockers: readonly Blocker[] = activeBlockers(state)): Survey {
-  const reach = new Reach(state, blockers);
+/** Which active blockers name each unfinished task. */
+export function blockedTasks(
+  state: GoalState,
+  blockers: readonly Blocker[] = activeBlockers(state),
+): ReadonlyMap<string, readonly string[]> {
   const blockedBy = new Map<string, readonly string[]>();
+  if (blockers.length === 0) return blockedBy;
+  const reach = new Reach(state, blockers);
   for (const task of state.tasks.values()) {
     const by = isFinished(task) ? [] : reach.blockersOf(task);
     if (by.length > 0) blockedBy.set(task.id, by);
   }
-  const movable = movableTasks(state, (task) => blockedBy.has(task.id));
-  const without = blockers.length === 0 ? movable : movableTasks(state, () => false);
+  return blockedBy;
+}
+
+/** As if `blockers` were the active ones; by default they are. */
+export function surveyGoal(state: GoalState, blockers: readonly Blocker[] = activeBlockers(state)): Survey {
+  const reach = new Reach(state, blockers);
+  const blockedBy = blockedTasks(state, blockers);
+  const { movable, startable } = movement(state, (task) => blockedBy.has(task.id));
+  const without = blockers.length === 0 ? movable : movement(state, () => false).movable;
   const isHeld = (task: Task): boolean =>
     isRemaining(state, task) && (blockedBy.has(task.id) || (without.has(task.id) && !movable.has(task.id)));
 
   const byPhase = new Map<number, Task[]>(state.phases.map(({ number }) => [number, []]));
-  for (const task of state.tasks.values()) byPhase.get(task.phase)?.push(task);
+  const working = new Set(startable.map((task) => task.phase));
+  for (const task of state.tasks.values()) {
+    byPhase.get(task.phase)?.push(task);
+    if (isUnderWay(task) && movable.has(task.id)) working.add(task.phase);
+  }
   const phases = state.phases.map((phase) => {
     const tasks = byPhase.get(phase.number) ?? [];
-    const isPausable = reach.names(phase) || tasks.some(isHeld);
+    const isPausable = blockers.length > 0 && (reach.names(phase) || tasks.some(isHeld));
     return outlook(phase, tasks, movable, isPausable);
   });
-  const waves = new Waves(state);
-  const startable = [...state.tasks.values()].filter(
-    (task) => !blockedBy.has(task.id) && isStartable(state, waves, task),
-  );
-  const underWay = [...state.tasks.values()].filter((task) => isUnderWay(task) && movable.has(task.id));
-  const working = new Set([...startable, ...underWay].map((task) => task.phase));
   const current = currentPhase(state, phases, working);
   const isDone = phases.length > 0 && phases.every(({ status }) => status === "completed");
   const impact = impactOf(phases, blockedBy, movable.size === 0 && !isDone, reach.isWhole);

@@ -120,8 +120,8 @@ export function unfit(path: string, cause: unknown): HoldfastError {
 }
 
 /**
- * Runs `act` until it no longer meets a lock, for at most `busyMs`. SQLite itself waits 20 ms at most, because that
- * wait blocks the event loop; the rest of the waiting is done here, where heartbeats can pass.
+ * Runs `act` until it no longer meets a lock, for at most `busyMs`. SQLite itself waits for a few milliseconds only,
+ * because that wait blocks the event loop; the rest of the waiting is done here, where heartbeats can pass.
  */
 export async function patiently<Result>(
   path: string,
@@ -143,7 +143,13 @@ export async function patiently<Result>(
   }
 }
 
-/** Uneven, so that two processes do not knock at the same moments for ever. */
+/** How long SQLite may wait for a lock by itself, with the event loop standing still. */
+export const BUSY_TIMEOUT_MS = 4;
+
+/**
+ * Uneven, so that two processes do not knock at the same moments for ever; and short, because a process that commits
+ * without a pause leaves the lock free for moments only.
+ */
 export function pauseMs(): number {
-  return 1 + Math.random() * 15;
+  return 1 + Math.random() * 3;
 }

@@ -19,7 +19,7 @@
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../../model/index.ts";
 import { CODE, Connection, resultCode } from "./driver.ts";
-import { patiently, replaced, storeError } from "./failures.ts";
+import { BUSY_TIMEOUT_MS, patiently, replaced, storeError } from "./failures.ts";
 import {
   createFile,
   type Identity,
@@ -151,7 +151,7 @@ async function openForWriting(place: Place): Promise<Opened> {
   const { path, busyMs } = place;
   const connection = await Connection.open(path, false);
   try {
-    connection.exec("PRAGMA busy_timeout = 20");
+    connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     await patiently(path, busyMs, () => {
       checkFormat(path, connection);
       migrate(connection);
@@ -183,7 +183,7 @@ async function openForReading(place: Place): Promise<Opened> {
 async function openReadOnly({ path }: Place): Promise<Connection> {
   const connection = await Connection.open(path, true);
   try {
-    connection.exec("PRAGMA busy_timeout = 20");
+    connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     connection.peek(TABLES);
     return connection;
   } catch (error) {

@@ -16,7 +16,7 @@
  * A crash anywhere before COMMIT's fsync leaves nothing of the flush, after it all; nobody was told in between.
  */
 
-import { isBusy } from "./driver.ts";
+import { type Connection, isBusy } from "./driver.ts";
 import { busy, isOwnFault, pauseMs, replaced, unfit } from "./failures.ts";
 import type { Medium } from "./medium.ts";
 import { readStoreId } from "./opening.ts";
@@ -24,6 +24,8 @@ import { RowCache } from "./row-cache.ts";
 import type { Done, Transaction } from "./transaction.ts";
 
 const FLUSH_ACTS = 512;
+/** How long to be considerate after a sign that another process writes. */
+const CONTENDED_MS = 250;
 const FLUSH_BYTES = 8 * 1024 * 1024;
 
 interface Act<Result = unknown> {
@@ -46,6 +48,7 @@ export class WriteQueue {
   readonly #urgent: Act[] = [];
   #waiting: Act[] = [];
   #isScheduled = false;
+  #contendedUntil = 0;
   #lockedSince: number | null = null;
   #idle: (() => void)[] = [];
 
@@ -76,7 +79,9 @@ export class WriteQueue {
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    setImmediate(() => this.#flush());
+    // SQLite's lock knows no queue: where others write too, they get a moment in which they can find it free.
+    if (performance.now() < this.#contendedUntil) setTimeout(() => this.#flush(), pauseMs());
+    else setImmediate(() => this.#flush());
   }
 
   /** What to do next, once a flush has ended one way or the other. */
@@ -115,10 +120,7 @@ export class WriteQueue {
       }
       const { connection } = this.#medium;
       connection.run("BEGIN IMMEDIATE");
-      if (!this.#cache.isCurrent(connection) && readStoreId(connection) !== this.#medium.storeId) {
-        connection.rollback();
-        throw this.#medium.refuse(replaced(this.#medium.place.path, "it holds another store"));
-      }
+      this.#lookAround(connection);
       return { connection, cache: this.#cache };
     } catch (error) {
       if (isBusy(error)) this.#waitForLock(error);
@@ -127,8 +129,18 @@ export class WriteQueue {
     }
   }
 
+  /** Where nobody else has written, neither has the store's id changed. */
+  #lookAround(connection: Connection): void {
+    const state = this.#cache.refresh(connection);
+    if (state === "same") return;
+    if (state === "changed") this.#contendedUntil = performance.now() + CONTENDED_MS;
+    if (readStoreId(connection) === this.#medium.storeId) return;
+    throw this.#medium.refuse(replaced(this.#medium.place.path, "it holds another store"));
+  }
+
   #waitForLock(error: unknown): void {
     const now = performance.now();
+    this.#contendedUntil = now + CONTENDED_MS;
     this.#lockedSince ??= now;
     const waitedMs = now - this.#lockedSince;
     const { path, busyMs } = this.#medium.place;

@@ -21,19 +21,20 @@ export class RowCache {
   readonly #streams = new Map<string, Map<string, StreamKey>>();
   readonly #leases = new Map<string, Map<string, StoredLease>>();
 
-  /** To be called first in every write transaction. False when another connection has committed in between. */
-  isCurrent(connection: Connection): boolean {
+  /** To be called first in every write transaction. `changed`: another connection has committed in between. */
+  refresh(connection: Connection): "same" | "changed" | "new connection" {
     const version = connection.get<{ data_version: number }>("PRAGMA data_version")?.data_version ?? -1;
-    const isSame = connection === this.#connection && version === this.#version;
+    const isKnown = connection === this.#connection;
+    const isSame = isKnown && version === this.#version;
     if (!isSame || this.#size > MAX_ENTRIES) this.clear();
     this.#connection = connection;
     this.#version = version;
-    return isSame;
+    if (isSame) return "same";
+    return isKnown ? "changed" : "new connection";
   }
 
   clear(): void {
     this.#size = 0;
-    this.#version = -1;
     this.#streams.clear();
     this.#leases.clear();
   }

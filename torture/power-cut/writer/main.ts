@@ -5,9 +5,9 @@
 
 import { closeSync, openSync, writeSync } from "node:fs";
 import { crc32 } from "node:zlib";
-import { sha256 } from "../../src/model/index.ts";
-import type { Store } from "../../src/store.ts";
-import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { sha256 } from "../../../src/model/index.ts";
+import type { Store } from "../../../src/store.ts";
+import { openSqlite } from "../../../src/stores/sqlite/index.ts";
 
 /** What must be there after a power cut. */
 export type Promised =

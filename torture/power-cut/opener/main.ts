@@ -5,10 +5,10 @@
 
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { sha256 } from "../../src/model/index.ts";
-import type { Store } from "../../src/store.ts";
-import { openSqlite } from "../../src/stores/sqlite/index.ts";
-import type { Promised } from "./writer.ts";
+import { sha256 } from "../../../src/model/index.ts";
+import type { Store } from "../../../src/store.ts";
+import { openSqlite } from "../../../src/stores/sqlite/index.ts";
+import type { Promised } from "../writer/main.ts";
 
 export interface OpenRequest {
   readonly folder: string;
