@@ -171,7 +171,7 @@ function doneLines({ state }: BriefingFacts): string[] {
 }
 
 /** `T-001…T-013`, `T-015`: runs of numbers in short. */
-export function idRanges(ids: readonly string[]): string[] {
+function idRanges(ids: readonly string[]): string[] {
   const sorted = [...ids].sort((a, b) => Number(a.slice(2)) - Number(b.slice(2)));
   const ranges: string[] = [];
   for (let index = 0; index < sorted.length; index++) {

@@ -14,7 +14,7 @@ import { type BriefingFacts, briefingSections, type Section } from "./briefing-s
 import type { FileCheck } from "./check-files.ts";
 import { estimateTokens } from "./quoted-text.ts";
 
-export const DEFAULT_BRIEFING_TOKENS = 2_000;
+const DEFAULT_BRIEFING_TOKENS = 2_000;
 export const MIN_BRIEFING_TOKENS = 200;
 
 export interface BriefingOptions {

@@ -10,8 +10,10 @@ import {
   type By,
   checkRole,
   type Evidence,
+  findTask,
   type GoalOperation,
   type GoalState,
+  isHoldfastError,
   type Task,
 } from "../model/index.ts";
 import type { Act } from "./act.ts";
@@ -63,7 +65,8 @@ export class GoalTasks extends GoalView implements ClaimedWork {
         claims.claim(state, who, { task, session, guard: lease.guard }),
       );
     } catch (error) {
-      await lease.release();
+      // A detached lease may be an earlier claim of the same agent, which stays good.
+      if (this.task(task).claim?.token !== lease.guard.token) await lease.release();
       throw error;
     }
     const claim = new Claim(this, lease, this.task(task), by, session);
@@ -125,8 +128,12 @@ export class GoalTasks extends GoalView implements ClaimedWork {
   /** Puts back what this handle still holds. For an orderly end; after a crash the leases run out. */
   async close(): Promise<void> {
     for (const claim of [...this.claimed.values()]) {
-      if (this.task(claim.task).claim?.token === claim.token) await claim.release("closed");
-      else await this.letGo(claim.task);
+      try {
+        await claim.release("closed");
+      } catch (error) {
+        if (!isHoldfastError(error, "LEASE_LOST")) throw error;
+        await this.letGo(claim.task);
+      }
     }
   }
 
@@ -164,7 +171,7 @@ export class GoalTasks extends GoalView implements ClaimedWork {
   }
 
   private proof({ task, token, session }: claims.ClaimProof): claims.ClaimProof {
-    const ours = this.claimed.get(task);
+    const ours = this.claimed.get(findTask(this.state, task)?.id ?? task);
     return { task, session, token: token ?? ours?.token };
   }
 

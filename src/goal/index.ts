@@ -1,18 +1,15 @@
 /** Goals: long-lived work that many agents and people share. */
 
 export type { Act } from "./act.ts";
-export { formatAge } from "./age.ts";
 export {
   type Briefing,
   type BriefingOptions,
-  DEFAULT_BRIEFING_TOKENS,
   MIN_BRIEFING_TOKENS,
   makeBriefing,
 } from "./briefing.ts";
 export { checkFiles, type FileCheck, type FileReport, type FileVerdict, hashFile } from "./check-files.ts";
 export { Claim, type EvidenceInput } from "./claim.ts";
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
-export { leaseName } from "./claim-acts.ts";
 export type { FinalReport, RunStatus } from "./final-report.ts";
 export { Goal } from "./goal.ts";
 export type { ClaimOptions } from "./goal-tasks.ts";
@@ -28,7 +25,7 @@ export type {
   NextInput,
   Resolved,
 } from "./note-acts.ts";
-export { DEFAULT_BY, loadGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";
+export { loadGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";
 export type {
   AliasInput,
   BuildTaskInput,

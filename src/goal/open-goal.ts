@@ -29,7 +29,7 @@ export interface OpenGoalOptions extends Partial<NewGoal> {
 }
 
 /** A program that opens a goal steers it; whoever works on tasks says so with `by`. */
-export const DEFAULT_BY: By = { name: "program", role: "orchestrator" };
+const DEFAULT_BY: By = { name: "program", role: "orchestrator" };
 
 export async function openGoal(journal: Journal, id: string, options: OpenGoalOptions = {}): Promise<Goal> {
   checkId(id, "goal id");

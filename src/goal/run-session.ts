@@ -6,7 +6,7 @@
  */
 
 import { Lease } from "../journal/index.ts";
-import type { By } from "../model/index.ts";
+import { type By, HoldfastError, show } from "../model/index.ts";
 import { leaseName } from "./claim-acts.ts";
 import type { Goal } from "./goal.ts";
 
@@ -16,9 +16,9 @@ export class RunSession {
   readonly id: string;
   private readonly goal: Goal;
   private readonly by: By;
-  private readonly lease: Lease | null;
+  private readonly lease: Lease;
 
-  private constructor(goal: Goal, by: By, id: string, lease: Lease | null) {
+  private constructor(goal: Goal, by: By, id: string, lease: Lease) {
     this.goal = goal;
     this.by = by;
     this.id = id;
@@ -28,6 +28,7 @@ export class RunSession {
   static async start(goal: Goal, by: By, given: string | undefined): Promise<RunSession> {
     const id = given ?? `${PREFIX}${goal.journal.newId()}`;
     const lease = await takeLease(goal, by, id);
+    if (!lease) throw inUse(goal, id);
     await goal.refresh();
     const crashed = await markCrashed(goal, by, id);
     await goal.startSession({ session: id, by, resumes: crashed });
@@ -41,8 +42,15 @@ export class RunSession {
   }
 
   async close(): Promise<void> {
-    await this.lease?.release();
+    await this.lease.release();
   }
+}
+
+function inUse(goal: Goal, id: string): HoldfastError {
+  return new HoldfastError("SESSION_HELD", `another run of goal ${goal.id} goes by the name ${show(id)}`, {
+    hint: "Wait until it ends, or give this run a name of its own.",
+    data: { goal: goal.id, session: id },
+  });
 }
 
 async function takeLease(goal: Goal, by: By, id: string): Promise<Lease | null> {

@@ -75,12 +75,6 @@ export class TaskLeases {
     await this.journal.store.lease({ act: "release", namespace: this.journal.namespace, lease: guard });
   }
 
-  /** Whether somebody has this lease and it has not run out. */
-  async isHeld(task: string): Promise<boolean> {
-    const row = await this.find(leaseName(this.goal, task));
-    return row?.holder != null && row.remainingMs > 0;
-  }
-
   private async takeDetached(
     name: string,
     owner: string,

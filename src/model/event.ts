@@ -154,9 +154,7 @@ export function makeEvent<State>(kind: StreamKind<State>, draft: Draft, at: numb
 }
 
 /** Brings a stored event to the current version of its type. */
-function upcast<State>(kind: StreamKind<State>, stored: Event): Event {
-  const spec = specOf(kind, stored.type);
-  if (stored.v === spec.version) return stored;
+function upcast<State>(kind: StreamKind<State>, spec: AnyEventSpec<State>, stored: Event): Json {
   if (stored.v > spec.version) {
     throw new HoldfastError(
       "EVENT_TOO_NEW",
@@ -176,13 +174,14 @@ function upcast<State>(kind: StreamKind<State>, stored: Event): Event {
     }
     data = step(data);
   }
-  return { type: stored.type, v: spec.version, at: stored.at, data };
+  return data;
 }
 
 /** Folds one stored event into the state. */
 export function applyEvent<State>(kind: StreamKind<State>, state: State, stored: Event, seq: number): void {
-  const current = upcast(kind, stored);
-  specOf(kind, current.type).apply(state, current.data as never, { seq, at: current.at });
+  const spec = specOf(kind, stored.type);
+  const data = stored.v === spec.version ? stored.data : upcast(kind, spec, stored);
+  spec.apply(state, data as never, { seq, at: stored.at });
 }
 
 function specOf<State>(kind: StreamKind<State>, type: string): AnyEventSpec<State> {

@@ -118,7 +118,7 @@ export const sessionEvents = {
   ),
   message: on(1, messageAppended, (state, { message }) => {
     addMessage(state, message);
-    state.prompts = state.prompts.filter((prompt) => prompt.id !== message.id);
+    if (state.prompts.length > 0) state.prompts = state.prompts.filter((prompt) => prompt.id !== message.id);
   }),
   results: on(1, results, (state, { id, createdAt, blocks }) => {
     const resolved = blocks.map((block) =>
@@ -198,10 +198,11 @@ function index(state: SessionState, message: Message): void {
 function finish(state: SessionState, results: Message): void {
   for (const id of state.unfinished) {
     const asked = state.messages.findLastIndex((message) => message.id === id);
-    const answers = [...state.messages.slice(asked + 1), results].flatMap((message) => message.blocks);
-    const answered = new Set(answers.map((block) => (block.kind === "tool_result" ? block.callId : "")));
-    const calls = toolCalls(state.messages[asked] ?? results);
-    if (calls.every((call) => answered.has(call.id))) state.unfinished.delete(id);
+    const missing = new Set(toolCalls(state.messages[asked] ?? results).map((call) => call.id));
+    for (const { blocks } of [...state.messages.slice(asked + 1), results]) {
+      for (const block of blocks) if (block.kind === "tool_result") missing.delete(block.callId);
+    }
+    if (missing.size === 0) state.unfinished.delete(id);
   }
 }
 

@@ -88,8 +88,6 @@ async function stateAt(journal: Journal, id: string, version: number): Promise<S
 /** Where a version stands in the log. What a fork inherited it knows from its past as it was when it left. */
 async function positionOf(journal: Journal, id: string, version: number): Promise<number> {
   const stream = streamName("session", id);
-  const row = await journal.row(stream);
-  if (row.state === "gone") throw noSession(id, journal.store.address);
   const { rows } = await journal.list<"items">({
     of: "items",
     kind: "checkpoint",
@@ -98,8 +96,11 @@ async function positionOf(journal: Journal, id: string, version: number): Promis
     limit: 1,
   });
   const own = rows[0];
-  if (own?.status === "deleted" || (!own && !row.parent)) throw noVersion(id, version);
+  if (own?.status === "deleted") throw noVersion(id, version);
   if (own && own.seq !== null) return own.seq;
+  const row = await journal.row(stream);
+  if (row.state === "gone") throw noSession(id, journal.store.address);
+  if (!row.parent) throw noVersion(id, version);
   const past = await journal.load(sessionKind, id, row.base);
   const inherited = past.state.checkpoints.get(version);
   if (!inherited) throw noVersion(id, version);

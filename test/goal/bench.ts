@@ -6,14 +6,13 @@ import type { Opened, StoreSubject } from "../../src/testing/index.ts";
 export const by = (role: GoalRole, name: string = role): By => ({ name, role });
 
 export const human = by("human", "ann");
-export const architect = by("architect");
 export const orchestrator = by("orchestrator");
 export const worker = by("worker", "w-1");
 export const verifier = by("verifier", "v-1");
 export const supervisor = by("supervisor");
 
 export const START = Date.UTC(2024, 0, 14, 9);
-export const LEASE_MS = 30_000;
+const LEASE_MS = 30_000;
 
 /** One store, the wall clock of everybody on it, and as many processes as a test asks for. */
 export class Bench {

@@ -164,6 +164,22 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     await beside.claim("T-001", { by: other });
   });
 
+  test("a claim is found by the task's alias too", async () => {
+    await goal.aliasTask({ alias: "T-100", task: "T-001" });
+    await goal.claim("T-100", { by: worker });
+    expect((await goal.submit({ task: "T-100", by: worker })).status).toBe("submitted");
+    expect(await codeOf(beside.refresh().then(() => beside.claim("T-100", { by: other })))).toBe(
+      "TASK_TRANSITION",
+    );
+  });
+
+  test("closing a handle that lost its task is quiet", async () => {
+    await goal.claim("T-001", { by: worker });
+    await beside.reset({ task: "T-001", why: "stuck", force: true, by: supervisor });
+    await goal.close();
+    expect((await goal.refresh()).task("T-001").previous).toMatchObject({ ended: "reset" });
+  });
+
   test("a task that was dropped meanwhile takes no submission", async () => {
     const claim = await goal.claim("T-001", { by: worker });
     await beside.drop({ task: "T-001", why: "not wanted" });

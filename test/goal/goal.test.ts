@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Goal, openGoal, type TaskInput } from "../../src/goal/index.ts";
-import { DEFAULT_PHASES } from "../../src/model/index.ts";
+import { DECISION_TYPES, DEFAULT_PHASES } from "../../src/model/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, codeOf, human, orchestrator, START, verifier, worker } from "./bench.ts";
 
@@ -266,6 +266,10 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       expect(ids({ type: "trade-off" })).toEqual(["D-002"]);
       expect(ids({ file: "src/auth/jwt.ts" })).toEqual(["D-001"]);
       expect(ids({ file: "src/author.ts" })).toEqual([]);
+    });
+
+    test.each(DECISION_TYPES)("can be of type %s", async (type) => {
+      expect(await goal.decide({ ...JOSE, type, by: worker })).toMatchObject({ type, by: worker });
     });
 
     test("are superseded, not changed", async () => {

@@ -10,6 +10,7 @@ import {
   encodeGoal,
   type GoalState,
   goalKind,
+  goalStatus,
   type Json,
   shownStatus,
   surveyGoal,
@@ -96,7 +97,7 @@ describe.each(storeSubjects())("any operations on $name", (subject) => {
       const byId = (a: { id: string }, b: { id: string }): number => (a.id < b.id ? -1 : 1);
       expect(found.sort(byId)).toEqual(wanted.sort(byId));
       const { facets } = await bench.journal.row("goal/checkout");
-      expect(facets.status).toBe(survey.isDone ? "done" : survey.impact.escalate ? "blocked" : "active");
+      expect(facets.status).toBe(goalStatus(survey));
       expect(await bench.items("history")).toHaveLength(state.history.size);
     };
     await fc.assert(

@@ -222,6 +222,21 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(goal.task("T-001").submission?.evidence.summary).toBe("by the other");
   });
 
+  test("two runs cannot go by one name at the same time", async () => {
+    const goal = await open();
+    const beside = await bench.goal({}, await bench.another());
+    const inner: unknown[] = [];
+    const agent: TaskAgent = {
+      async executeTask() {
+        const second = runWithCheckpoints(agent, beside, { ...quick, session: "nightly" });
+        inner.push(await second.catch((error: unknown) => error));
+      },
+    };
+    await runWithCheckpoints(agent, goal, { ...quick, session: "nightly" });
+    expect(inner[0]).toMatchObject({ code: "SESSION_HELD" });
+    expect(goal.state.history.get("nightly")).toMatchObject({ status: "ended", restarts: 0 });
+  });
+
   test("who may not work on tasks is told so at once", async () => {
     const goal = await open();
     const run = runWithCheckpoints({ executeTask: async () => undefined }, goal, {

@@ -3,12 +3,14 @@ import { expect, test } from "vitest";
 import {
   activeBlockers,
   BLOCKER_STATUSES,
+  BLOCKER_TRANSITIONS,
   type Blocker,
   decodeGoal,
   emptyGoal,
   encodeGoal,
   type GoalState,
   numbered,
+  progressBar,
   surveyGoal,
   TASK_ACTS,
   TASK_STATUSES,
@@ -131,6 +133,28 @@ test("a task waits for itself exactly when it is not movable though nothing is i
     }),
     { numRuns: 1_000 },
   );
+});
+
+test("a blocker goes the ways of the table and no others", () => {
+  const ways = Object.entries(BLOCKER_TRANSITIONS).map(([from, acts]) => [from, Object.entries(acts)]);
+  expect(ways).toEqual([
+    ["new", [["identify", "active"]]],
+    [
+      "active",
+      [
+        ["bypass", "bypassed"],
+        ["resolve", "resolved"],
+      ],
+    ],
+    ["bypassed", [["resolve", "resolved"]]],
+    ["resolved", []],
+  ]);
+});
+
+test("a bar fills a cell once it is fully earned", () => {
+  expect(progressBar(5, 8, 8)).toBe("█████░░░");
+  expect(progressBar(1, 3, 4)).toBe("█░░░");
+  expect(progressBar(0, 0, 4)).toBe("░░░░");
 });
 
 test("every status of a task leads somewhere, and only by acts that exist", () => {

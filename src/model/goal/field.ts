@@ -7,7 +7,7 @@ import { bySchema } from "./roles.ts";
  * State is read at every resume, so it stays small: what is longer than this belongs into a file or an artifact,
  * and the goal keeps its path or hash.
  */
-export const LINE_LIMIT = 500;
+const LINE_LIMIT = 500;
 export const TEXT_LIMIT = 20_000;
 export const VALUE_LIMIT = 32_768;
 

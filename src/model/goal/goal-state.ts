@@ -43,13 +43,7 @@ export interface GoalPhase {
   readonly closedAt: number | null;
 }
 
-export const CHECKPOINT_KINDS = [
-  "task_completed",
-  "phase_changed",
-  "significant_finding",
-  "error_occurred",
-] as const;
-export type CheckpointKind = (typeof CHECKPOINT_KINDS)[number];
+export type CheckpointKind = "task_completed" | "phase_changed" | "significant_finding" | "error_occurred";
 
 /** The last event from which a run would be taken up again. */
 export interface GoalCheckpoint {

@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { line, optionalText, sessionName, stamp, text } from "./field.ts";
 
-export const HISTORY_STATUSES = ["active", "ended", "crashed"] as const;
-export type HistoryStatus = (typeof HISTORY_STATUSES)[number];
+export type HistoryStatus = "active" | "ended" | "crashed";
 
 /** One agent's stretch of work on the goal. */
 export interface HistoryEntry {

@@ -2,12 +2,12 @@
 
 export * from "./blocker.ts";
 export * from "./decision.ts";
-export { isRelativePath, LINE_LIMIT, numbered, TEXT_LIMIT } from "./field.ts";
+export { isRelativePath, numbered } from "./field.ts";
 export * from "./goal-events.ts";
 export * from "./goal-kind.ts";
 export * from "./goal-state.ts";
 export * from "./history.ts";
-export { isRemaining, isUnderWay, prerequisites, waitsForItself, whyNotStartable } from "./movability.ts";
+export { waitsForItself, whyNotStartable } from "./movability.ts";
 export * from "./notes.ts";
 export * from "./position.ts";
 export * from "./roles.ts";

@@ -24,7 +24,7 @@ export function isRemaining(state: GoalState, task: Task): boolean {
 }
 
 /** What a task waits for by name: dependencies, and for a review the work that it looks at. */
-export function prerequisites(state: GoalState, task: Task): readonly string[] {
+function prerequisites(state: GoalState, task: Task): readonly string[] {
   if (task.dependsOn.length === 0 && task.kind !== "review") return NOTHING;
   const waits = task.dependsOn.filter((id) => {
     const other = findTask(state, id);
@@ -48,7 +48,7 @@ interface Lane {
   reached: number;
 }
 
-export class Waves {
+class Waves {
   private readonly lanes = new Map<number, Lane>();
 
   constructor(state: GoalState) {

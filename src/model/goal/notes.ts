@@ -48,7 +48,7 @@ export function confirmedFacts(facts: Iterable<Fact>, now: number): Fact[] {
   return [...facts].filter(({ expiresAt }) => expiresAt === null || expiresAt > now);
 }
 
-export const FILE_ACTS = ["examined", "modified", "deleted"] as const;
+const FILE_ACTS = ["examined", "modified", "deleted"] as const;
 export type FileAct = (typeof FILE_ACTS)[number];
 
 /** A file as it was when somebody last looked at it or changed it. */
