@@ -19,7 +19,9 @@ export const appendFlatness: Measure = {
   direction: "at most",
   async run(scratch) {
     const { session: long } = await longRun(scratch);
-    const short = await (await scratch.openOurs()).session("short");
+    const holdfast = await scratch.openOurs();
+    await scratch.warmUp(holdfast);
+    const short = await holdfast.session("short");
     for (const { messages } of makeTurns(SHORT_TURNS)) await short.append(messages, { checkpoint: true });
     const later = makeTurns(ROUNDS * TURNS_PER_ROUND, LONG_TURNS + 1);
     const goOn = (session: typeof short) => async (round: number) => {

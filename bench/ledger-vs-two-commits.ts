@@ -12,6 +12,8 @@ import { anything } from "./schema.ts";
 import { prose, random } from "./turns.ts";
 
 const ROUNDS = 150;
+/** Calls before the first timed one: until then most of the time goes into compiling what is run. */
+const WARM_CALLS = 300;
 
 const charge = tool({
   name: "charge",
@@ -29,8 +31,12 @@ export const ledgerVsTwoCommits: Measure = {
   async run(scratch) {
     const raw = await scratch.openRaw();
     const holdfast = await scratch.openOurs();
+    await scratch.warmUp(holdfast, raw);
     const session = await holdfast.session("ledger");
     const payloads = await recordPayloads(holdfast.journal.store, session);
+    for (let call = 1; call <= WARM_CALLS; call++) {
+      await session.calls(await ask(session, ROUNDS + call), [charge]);
+    }
     let message = await ask(session, 0);
     const rounds = await alternate(
       ROUNDS,

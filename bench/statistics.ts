@@ -1,10 +1,6 @@
 export function median(values: readonly number[]): number {
-  return quantile(values, 0.5);
-}
-
-export function quantile(values: readonly number[], part: number): number {
   const sorted = [...values].sort((left, right) => left - right);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
 export function mean(values: readonly number[]): number {

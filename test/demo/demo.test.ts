@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { KILLS } from "../../demo/kills.ts";
 import { Screen } from "../../demo/screen.ts";
 
@@ -124,6 +124,10 @@ describe("its screen", () => {
   }
 
   test("is coloured and wrapped in a terminal", () => {
+    vi.stubEnv("NO_COLOR", "");
+    onTestFinished(() => {
+      vi.unstubAllEnvs();
+    });
     const text = linesOf({ isTTY: true, columns: 40 });
     expect(text).toContain("\x1b[31m");
     expect(text.trim().split("\n").length).toBeGreaterThan(1);
