@@ -7,12 +7,20 @@ import { type Model, open, tool } from "holdfast";
 import { z } from "zod";
 import { temporaryFolder } from "./temporary-folder.ts";
 
+// A stand-in for your payment provider.
+const payments = {
+  charge: async (orderId: string, { idempotencyKey }: { idempotencyKey: string }) => ({
+    orderId,
+    idempotencyKey,
+  }),
+};
+
 const charge = tool({
   name: "charge",
   description: "Charge the customer's card",
   effect: "mutate",
   input: z.object({ orderId: z.string() }),
-  execute: ({ orderId }) => `paid ${orderId}`,
+  execute: ({ orderId }, { key }) => payments.charge(orderId, { idempotencyKey: key }),
 });
 
 // Any model is one function. This one is scripted: it asks for the charge, then it answers.
