@@ -6,7 +6,7 @@ import { makeTurns } from "./turns.ts";
 
 const SHORT_TURNS = 100;
 const TURNS_PER_ROUND = 5;
-const ROUNDS = 40;
+const ROUNDS = 60;
 
 /**
  * Two sessions, each in a file of its own, go on in turn: one from turn 100, one from turn 2,000. Comparing the

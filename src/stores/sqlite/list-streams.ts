@@ -80,13 +80,13 @@ function sorted(connection: Connection, asked: Asked, common: Conditions): Store
   conditions.add(common.sql, ...common.values);
   if (asked.kind !== undefined) conditions.add("s.kind = ?", toText(asked.kind));
   if (asked.status !== undefined) conditions.add("s.status = ?", toText(asked.status));
-  const sql = `SELECT ${STREAM_COLUMNS} FROM streams AS s WHERE ${conditions.sql} ${ORDER} LIMIT ?`;
+  const sql = `SELECT ${STREAM_COLUMNS} FROM streams AS s WHERE ${conditions.sql} ${ORDER} LIMIT ? + 0`;
   return connection.all<StoredStream>(sql, ...conditions.values, asked.limit + 1);
 }
 
 function oneGroup(connection: Connection, asked: Asked, common: Conditions, group: Group): StoredStream[] {
   const sql = `SELECT ${STREAM_COLUMNS} FROM streams AS s INDEXED BY streams_latest
-    WHERE s.kind = ? AND s.status IS ? AND ${common.sql} ${ORDER} LIMIT ?`;
+    WHERE s.kind = ? AND s.status IS ? AND ${common.sql} ${ORDER} LIMIT ? + 0`;
   return connection.all<StoredStream>(sql, group.kind, group.status, ...common.values, asked.limit + 1);
 }
 

@@ -75,7 +75,7 @@ function listOwnItems(connection: Connection, asked: Asked<"items">): Page<ItemR
   const after = decodeCursor(asked.cursor, [0, ""] as [number, string]);
   if (after) conditions.add("(coalesce(i.seq, 0), i.id) > (?, ?)", after[0], toText(after[1]));
   const sql = `SELECT ${ITEM_COLUMNS} FROM streams AS s CROSS JOIN items AS i
-    WHERE ${conditions.sql} ORDER BY coalesce(i.seq, 0), i.id LIMIT ?`;
+    WHERE ${conditions.sql} ORDER BY coalesce(i.seq, 0), i.id LIMIT ? + 0`;
   const stored = connection.all<StoredItem>(sql, ...conditions.values, asked.limit + 1);
   return pageOf(stored, asked.limit, itemRow, ({ seq, id }) => [seq ?? 0, fromText(id)]);
 }
@@ -98,7 +98,7 @@ function listAllItems(connection: Connection, asked: Asked<"items">): Page<ItemR
     conditions.add(`${place} > (?, ?, ?, ?)`, at, toText(stream), seq, toText(id));
   }
   const sql = `SELECT ${ITEM_COLUMNS} FROM items AS i CROSS JOIN streams AS s
-    WHERE ${conditions.sql} ORDER BY i.at, s.stream, coalesce(i.seq, 0), i.id LIMIT ?`;
+    WHERE ${conditions.sql} ORDER BY i.at, s.stream, coalesce(i.seq, 0), i.id LIMIT ? + 0`;
   const stored = connection.all<StoredItem>(sql, ...conditions.values, asked.limit + 1);
   return pageOf(stored, asked.limit, itemRow, ({ at, stream, seq, id }) => {
     return [at ?? 0, fromText(stream), seq ?? 0, fromText(id)];
@@ -116,7 +116,7 @@ function listLeases(connection: Connection, clock: Clock, asked: Asked<"leases">
   const after = decodeCursor(asked.cursor, [""] as [string]);
   if (after) conditions.add("name > ?", toText(after[0]));
   const sql = `SELECT name, token, boot, expires_at, ttl, holder FROM leases
-    WHERE ${conditions.sql} ORDER BY name LIMIT ?`;
+    WHERE ${conditions.sql} ORDER BY name LIMIT ? + 0`;
   const stored = connection.all<StoredLease>(sql, ...conditions.values, asked.limit + 1);
   return pageOf(
     stored,

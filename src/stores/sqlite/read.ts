@@ -18,12 +18,16 @@ interface WriteRow {
 
 const MAX_SEQ = 2 ** 28 - 1;
 
-/** The last write of the range is the one that covers `upTo`: the first whose end is not before it. */
+/**
+ * A bare `LIMIT ?` makes SQLite compile the statement anew for every value; `+ 0` keeps it from looking at it.
+ *
+ * The last write of the range is the one that covers `upTo`: the first whose end is not before it.
+ */
 const SELECT_WRITES = `SELECT first, id & 268435455 AS last, batch, payload, codec, sum, at, utf16 FROM writes
   WHERE id > (?1 << 28 | ?2) AND id <= coalesce(
     (SELECT id FROM writes WHERE id >= (?1 << 28 | ?3) AND id <= (?1 << 28 | 268435455) ORDER BY id LIMIT 1),
     ?1 << 28 | 268435455)
-  ORDER BY id LIMIT ?4`;
+  ORDER BY id LIMIT ?4 + 0`;
 
 export function read(connection: Connection, request: ReadRequest): ReadPage {
   const { stream: name, after, upTo = MAX_SEQ, limit } = request;
