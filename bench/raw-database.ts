@@ -1,13 +1,11 @@
 /**
- * The floor: what the bare driver needs to keep the same turns. It is meant to be as low as a sensible program
- * could lay it, so it is held strictly:
+ * The floor: what the bare driver needs to keep the same rows and bytes, held as strictly as that allows:
  *
- *   rows      one per turn, in one table without any other index, keyed (session, seq). The key is both in one
- *             integer: of the layouts tried (that, a table without rowid, a rowid table with its index) it commits
- *             fastest, and its file is within 2 % of the smallest
- *   bytes     the JSON of the turn's messages as the caller has them; none of the envelope (event types, versions,
- *             checksums, batch ids) that Holdfast stores around them, and no row for the checkpoint
- *   commits   one per turn, by a single prepared INSERT; WAL and synchronous = FULL, as Holdfast has them
+ *   rows      those that a turn needs to be found again: the turn itself, keyed (session, seq) in one integer, which
+ *             of the layouts tried commits fastest; its session, moved to the head of the list of sessions; and the
+ *             checkpoint. No other index, no lease, no batch id, no checksum
+ *   bytes     the JSON of the turn's messages as the caller has them, without the envelope that Holdfast stores
+ *   commits   one per turn, by prepared statements; WAL and synchronous = FULL, as Holdfast has them
  *   timed     from the caller's objects to durable, so the JSON text is made inside (as the floor of a load ends with
  *             parsed objects); no checks, no copies, no state kept in memory
  *
@@ -39,7 +37,13 @@ async function loadDriver(): Promise<DatabaseClass> {
 
 const SETUP = `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL`;
 
-const SCHEMA = "CREATE TABLE turns (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)";
+const SCHEMA = `
+  CREATE TABLE turns (id INTEGER PRIMARY KEY, payload TEXT NOT NULL);
+  CREATE TABLE sessions (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, seq INTEGER NOT NULL,
+    status TEXT NOT NULL, updated_at INTEGER NOT NULL);
+  CREATE INDEX sessions_by_time ON sessions (updated_at);
+  CREATE TABLE checkpoints (session INTEGER, version TEXT, seq INTEGER NOT NULL, status TEXT NOT NULL,
+    created_at INTEGER NOT NULL, PRIMARY KEY (session, version)) WITHOUT ROWID`;
 
 const SEQ_BITS = 28;
 
@@ -66,28 +70,46 @@ export async function sizeOnDisk(path: string): Promise<number> {
 }
 
 export class RawDatabase {
-  private readonly database: Database;
+  private readonly begin: Statement;
+  private readonly commit: Statement;
   private readonly insert: Statement;
+  private readonly touch: Statement;
+  private readonly mark: Statement;
+  private readonly database: Database;
   private readonly select: Statement;
 
   constructor(database: Database) {
     this.database = database;
     this.insert = database.prepare(`INSERT INTO turns (id, payload) VALUES (? << ${SEQ_BITS} | ?, ?)`);
+    this.begin = database.prepare("BEGIN IMMEDIATE");
+    this.commit = database.prepare("COMMIT");
+    this.touch = database.prepare(
+      `INSERT INTO sessions (id, name, seq, status, updated_at) VALUES (?1, 'session/' || ?1, ?2, 'active', ?3)
+        ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at`,
+    );
+    this.mark = database.prepare(
+      "INSERT INTO checkpoints (session, version, seq, status, created_at) VALUES (?1, ?2, ?2, 'kept', ?3)",
+    );
     this.select = database.prepare(
       `SELECT payload FROM turns WHERE id > ?1 << ${SEQ_BITS} AND id <= (?1 << ${SEQ_BITS} | ?2) ORDER BY id`,
     );
   }
 
-  /** One durable commit of one row. */
+  /** One durable commit of one turn. */
   write(session: number, seq: number, payload: string): void {
-    this.insert.run(session, seq, payload);
+    this.writeTogether([[session, seq, payload]]);
   }
 
-  /** One durable commit of many rows. */
+  /** One durable commit of the turns of many sessions. */
   writeTogether(rows: readonly (readonly [session: number, seq: number, payload: string])[]): void {
-    this.database.exec("BEGIN IMMEDIATE");
-    for (const row of rows) this.insert.run(...row);
-    this.database.exec("COMMIT");
+    const now = Date.now();
+    this.begin.run();
+    for (const [session, seq, payload] of rows) {
+      this.insert.run(session, seq, payload);
+      this.touch.run(session, seq, now);
+      this.mark.run(session, seq, now);
+    }
+    this.commit.run();
   }
 
   /** The turns of a session up to one of them, parsed. */

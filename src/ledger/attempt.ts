@@ -37,16 +37,25 @@ export async function attempt(
   context: Omit<ExecuteContext, "signal">,
   stop: AbortSignal,
 ): Promise<Outcome> {
+  // Joining signals costs more than everything else here, so only a tool with a time-out pays for it.
+  if (tool.timeoutMs === undefined) return race(tool, args, context, stop);
   const timeout = new AbortController();
-  const signal = AbortSignal.any([stop, timeout.signal]);
-  const limitMs = Math.min(tool.timeoutMs ?? Number.POSITIVE_INFINITY, TIMER_LIMIT_MS);
-  const timer = tool.timeoutMs === undefined ? null : setTimeout(() => timeout.abort(), limitMs);
-  const answer = execute(tool, args, { ...context, signal });
+  const timer = setTimeout(() => timeout.abort(), Math.min(tool.timeoutMs, TIMER_LIMIT_MS));
   try {
-    return await Promise.race([answer, abandoned(tool, signal, answer)]);
+    return await race(tool, args, context, AbortSignal.any([stop, timeout.signal]));
   } finally {
-    if (timer) clearTimeout(timer);
+    clearTimeout(timer);
   }
+}
+
+function race(
+  tool: Tool,
+  args: unknown,
+  context: Omit<ExecuteContext, "signal">,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const answer = execute(tool, args, { ...context, signal });
+  return Promise.race([answer, abandoned(tool, signal, answer)]);
 }
 
 async function execute(tool: Tool, args: unknown, context: ExecuteContext): Promise<Outcome> {

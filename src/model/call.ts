@@ -120,8 +120,10 @@ export interface Call {
 }
 
 const text = z.string();
+/** Drafts are copied as strict JSON before they are checked; walking them once more would say nothing new. */
+const json = z.custom<Json>((value) => value !== undefined, "expected a JSON value");
 const result = z.union([
-  z.strictObject({ value: z.json() }),
+  z.strictObject({ value: json }),
   z.strictObject({ artifact: z.string().length(64), bytes: z.int().nonnegative() }),
 ]);
 const error = z.strictObject({ message: text, name: text.optional() });
@@ -133,7 +135,7 @@ export const issuedSchema = z.strictObject({
   tool: text.min(1),
   effect: z.enum(["read", "write", "mutate"]),
   scope: z.enum(["call", "session", "global"]),
-  args: z.json(),
+  args: json,
   key: text,
   vendorKey: text,
   /** Definite failures of this key before: the vendor's key changes with them. */
@@ -163,7 +165,7 @@ export const failedSchema = z.strictObject({
   why: text.optional(),
   messageId: text.nullable().optional(),
   tool: text.optional(),
-  args: z.json().optional(),
+  args: json.optional(),
 });
 export type FailedData = z.infer<typeof failedSchema>;
 
@@ -198,7 +200,7 @@ export const repeatedSchema = z.strictObject({
   messageId: text.nullable(),
   tool: text.min(1),
   effect: z.enum(["read", "write", "mutate"]),
-  args: z.json(),
+  args: json,
   key: text,
   of: z.strictObject({ session: text, callId: callIdSchema }),
   /** When the first one finished. */

@@ -117,7 +117,9 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
     const { place, path, acknowledgements, ended, seen, lines } = await runTraced(point);
     const name = `${point.call} ${point.count}`;
     expect(ended.signal, `${name} did not kill: ${ended.errors}`).toBe("SIGKILL");
-    expect(seen.get(point.call), `${name} fired elsewhere`).toBe(point.count);
+    // The signal ends the process at that call; one that another thread had just begun may still be on the list.
+    const calls = seen.get(point.call) ?? 0;
+    expect([point.count, point.count + 1], `${name} fired elsewhere, at ${calls}`).toContain(calls);
     expect(
       lines.some((line) => line.endsWith("+++ killed by SIGKILL +++")),
       name,

@@ -1,6 +1,6 @@
 /** Leases between real processes: who may take over from whom, and what the one before can still do. */
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Journal, Lease, OwnedLog } from "../../src/journal/index.ts";
@@ -66,7 +66,10 @@ describe.runIf(process.platform === "linux")("a lease that another process holds
     const pid = Number((await parent.line("pid")).slice(4));
     await parent.line("holds");
     process.kill(pid, "SIGKILL");
-    const isZombie = () => readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
+    // Its other threads die one by one; it is dead when its first one is the last.
+    const isZombie = () =>
+      readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ") &&
+      readdirSync(`/proc/${pid}/task`).length === 1;
     while (!isZombie()) await new Promise((resolve) => setImmediate(resolve));
     const lease = mustHave(await take(LONG_MS, 0));
     expect(lease.from?.pid).toBe(pid);
