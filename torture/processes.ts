@@ -125,5 +125,8 @@ export function killAll(): void {
 
 // `exit` handlers end the children and remove the folders.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-  process.once(signal, () => process.exit(1));
+  process.once(signal, () => {
+    console.error(`stopped by ${signal}`);
+    process.exit(1);
+  });
 }
