@@ -1,19 +1,22 @@
 /**
  * What the ledger adds around one mutating call: the intent before it, the outcome after it. The floor is two raw
- * commits of the very payloads that the ledger wrote. The assistant message that asks for the call is durable
- * before, in both cases, and not timed.
+ * commits of the very rows that the ledger wrote. The assistant message that asks for the call is durable before, in
+ * both cases, and not timed.
  */
 
-import { type Message, type Session, type Tool, tool } from "../src/index.ts";
-import type { Store } from "../src/store.ts";
+import { type Holdfast, type Message, type Session, type Tool, tool } from "../src/index.ts";
 import type { Measure } from "./measure.ts";
+import { type Commit, recordCommits } from "./replay.ts";
 import { alternate, perItem, ratio } from "./rounds.ts";
 import { anything } from "./schema.ts";
+import type { Scratch } from "./scratch.ts";
 import { prose, random } from "./turns.ts";
 
 const ROUNDS = 150;
 /** Calls before the first timed one: until then most of the time goes into compiling what is run. */
-const WARM_CALLS = 300;
+const WARM_CALLS = 2500;
+/** The message, the intent, the outcome. */
+const COMMITS_PER_CALL = 3;
 
 const charge = tool({
   name: "charge",
@@ -25,51 +28,60 @@ const charge = tool({
 
 export const ledgerVsTwoCommits: Measure = {
   name: "ledgerVsTwoCommits",
-  what: "the ledger around one mutating call, against two raw commits of the same bytes",
+  what: "the ledger around one mutating call, against two raw commits of the same rows",
   bar: 1.3,
   direction: "at most",
   async run(scratch) {
-    const raw = await scratch.openRaw();
-    const holdfast = await scratch.openOurs();
-    await scratch.warmUp(holdfast, raw);
-    const session = await holdfast.session("ledger");
-    const payloads = await recordPayloads(holdfast.journal.store, session);
-    for (let call = 1; call <= WARM_CALLS; call++) {
-      await session.calls(await ask(session, ROUNDS + call), [charge]);
-    }
-    let message = await ask(session, 0);
+    const commits = await recordCalls(scratch);
+    const replay = await scratch.openReplay();
+    const first = commits.length - ROUNDS * COMMITS_PER_CALL;
+    for (const commit of commits.slice(0, first)) replay.commit(commit);
+    const session = await warmSession(scratch, await scratch.openOurs());
+    const commitOf = (round: number, index: number) =>
+      commits[first + round * COMMITS_PER_CALL + index] ?? [];
+    let message: Message;
     const rounds = await alternate(
       ROUNDS,
       (round) => {
-        for (const [index, payload] of payloads.entries()) raw.write(1, 2 * round + index + 1, payload);
+        replay.commit(commitOf(round, 1));
+        replay.commit(commitOf(round, 2));
       },
       () => session.calls(message, [charge]),
       async (round) => {
+        replay.commit(commitOf(round, 0));
         message = await ask(session, round);
       },
     );
-    const bytes = payloads.reduce((sum, payload) => sum + payload.length, 0);
-    return { value: ratio(rounds), numbers: { ...perItem(rounds, 1), bytes } };
+    const rows = commitOf(0, 1).length + commitOf(0, 2).length;
+    return { value: ratio(rounds), numbers: { ...perItem(rounds, 1), rows } };
   },
 };
+
+async function warmSession(scratch: Scratch, holdfast: Holdfast): Promise<Session> {
+  await scratch.warmUp(holdfast);
+  const session = await holdfast.session("ledger");
+  for (let call = 1; call <= WARM_CALLS; call++) {
+    await session.calls(await ask(session, ROUNDS + call), [charge]);
+  }
+  return session;
+}
+
+/** The last commits are those of the timed rounds, three each. */
+async function recordCalls(scratch: Scratch): Promise<Commit[]> {
+  const holdfast = await scratch.openOurs();
+  let before = 0;
+  const commits = await recordCommits(async (soFar) => {
+    const session = await warmSession(scratch, holdfast);
+    before = soFar();
+    for (let round = 0; round < ROUNDS; round++) await session.calls(await ask(session, round), [charge]);
+  });
+  const made = commits.length - before;
+  if (made !== ROUNDS * COMMITS_PER_CALL) throw new Error(`${ROUNDS} calls made ${made} commits`);
+  return commits;
+}
 
 function ask(session: Session, round: number): Promise<Message> {
   const args = { customer: `customer-${round}`, cents: 1999, note: prose(random(round + 1), 300) };
   const call = { kind: "tool_call", id: `call-${round}`, name: charge.name, args } as const;
   return session.append({ id: `ask-${round}`, role: "assistant", blocks: [call] });
-}
-
-/** What one call makes the ledger write; two payloads, or the comparison would not be one. */
-async function recordPayloads(store: Store, session: Session): Promise<string[]> {
-  const payloads: string[] = [];
-  const append = store.append;
-  const message = await ask(session, ROUNDS);
-  store.append = (batch) => {
-    payloads.push(...batch.writes.map(({ payload }) => String(payload)));
-    return append.call(store, batch);
-  };
-  await session.calls(message, [charge]);
-  store.append = append;
-  if (payloads.length !== 2) throw new Error(`the ledger wrote ${payloads.length} times around one call`);
-  return payloads;
 }

@@ -1,5 +1,5 @@
 /**
- * The floor: what the bare driver needs to keep the same rows and bytes, held as strictly as that allows:
+ * The floor for disk and for loading: what the bare driver needs to keep the same turns, held as strictly as that allows:
  *
  *   rows      those that a turn needs to be found again: the turn itself, keyed (session, seq) in one integer, which
  *             of the layouts tried commits fastest; its session, moved to the head of the list of sessions; and the
@@ -12,21 +12,21 @@
  * The driver is chosen as the store chooses it: `node:sqlite` where Node has it, else `@photostructure/sqlite`.
  */
 
-type Value = string | number | null;
+export type BareValue = string | number | Uint8Array | null;
 
-interface Statement {
-  run(...values: Value[]): unknown;
-  get(...values: Value[]): unknown;
-  all(...values: Value[]): unknown[];
+export interface BareStatement {
+  run(...values: BareValue[]): unknown;
+  get(...values: BareValue[]): unknown;
+  all(...values: BareValue[]): unknown[];
 }
 
-interface Database {
+export interface BareDatabase {
   exec(sql: string): void;
-  prepare(sql: string): Statement;
+  prepare(sql: string): BareStatement;
   close(): void;
 }
 
-type DatabaseClass = new (path: string) => Database;
+type DatabaseClass = new (path: string) => BareDatabase;
 
 async function loadDriver(): Promise<DatabaseClass> {
   // The types of Node 20 do not know this module.
@@ -47,10 +47,15 @@ const SCHEMA = `
 
 const SEQ_BITS = 28;
 
-export async function openRaw(path: string): Promise<RawDatabase> {
+export async function openBare(path: string): Promise<BareDatabase> {
   const DatabaseSync = await loadDriver();
   const database = new DatabaseSync(path);
   database.exec(SETUP);
+  return database;
+}
+
+export async function openRaw(path: string): Promise<RawDatabase> {
+  const database = await openBare(path);
   database.exec(SCHEMA);
   return new RawDatabase(database);
 }
@@ -70,15 +75,15 @@ export async function sizeOnDisk(path: string): Promise<number> {
 }
 
 export class RawDatabase {
-  private readonly begin: Statement;
-  private readonly commit: Statement;
-  private readonly insert: Statement;
-  private readonly touch: Statement;
-  private readonly mark: Statement;
-  private readonly database: Database;
-  private readonly select: Statement;
+  private readonly begin: BareStatement;
+  private readonly commit: BareStatement;
+  private readonly insert: BareStatement;
+  private readonly touch: BareStatement;
+  private readonly mark: BareStatement;
+  private readonly database: BareDatabase;
+  private readonly select: BareStatement;
 
-  constructor(database: Database) {
+  constructor(database: BareDatabase) {
     this.database = database;
     this.insert = database.prepare(`INSERT INTO turns (id, payload) VALUES (? << ${SEQ_BITS} | ?, ?)`);
     this.begin = database.prepare("BEGIN IMMEDIATE");

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Holdfast, open } from "../src/index.ts";
 import { openRaw, type RawDatabase } from "./raw-database.ts";
+import { Replay } from "./replay.ts";
 import { makeTurns } from "./turns.ts";
 
 /** Enough turns for SQLite to copy its log into the file once, whoever writes them. */
@@ -40,16 +41,19 @@ export class Scratch {
     return raw;
   }
 
+  async openReplay(): Promise<Replay> {
+    const replay = await Replay.open(this.file("replay"));
+    this.opened.push(replay);
+    return replay;
+  }
+
   /**
    * Until SQLite has copied its log into the file for the first time, the log's file grows with every commit, and
    * syncing a growing file costs more. What makes few commits is measured after that, on both sides.
    */
-  async warmUp(ours: Holdfast, raw?: RawDatabase): Promise<void> {
+  async warmUp(ours: Holdfast): Promise<void> {
     const session = await ours.session("warm-up");
-    for (const [index, { messages, json }] of makeTurns(WARM_TURNS).entries()) {
-      await session.append(messages, { checkpoint: true });
-      raw?.write(1_000, index + 1, json);
-    }
+    for (const { messages } of makeTurns(WARM_TURNS)) await session.append(messages, { checkpoint: true });
     await session.close();
   }
 

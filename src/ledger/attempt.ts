@@ -112,11 +112,24 @@ function abandoned(tool: Tool, signal: AbortSignal, answer: Promise<Outcome>): P
       // A tool that honours the signal rejects in the same turn of the event loop: let its own answer win.
       setImmediate(() => resolve({ kind: "unknown", why: reason(tool, signal), late: answer }));
     };
-    if (signal.aborted) give();
-    else signal.addEventListener("abort", give, { once: true });
+    if (signal.aborted) return give();
+    const forget = onAbort(signal, give);
     // `answer` never rejects: every error has become an outcome.
-    void answer.then(() => signal.removeEventListener("abort", give));
+    void answer.then(forget);
   });
+}
+
+const listeners = new WeakMap<AbortSignal, Set<() => void>>();
+
+/** One listener for each signal, however many attempts wait for it: adding one costs as much as a SQL statement. */
+function onAbort(signal: AbortSignal, act: () => void): () => void {
+  const acts = listeners.get(signal) ?? new Set();
+  if (!listeners.has(signal)) {
+    listeners.set(signal, acts);
+    signal.addEventListener("abort", () => acts.forEach((each) => each()), { once: true });
+  }
+  acts.add(act);
+  return () => acts.delete(act);
 }
 
 function reason(tool: Tool, signal: AbortSignal): string {

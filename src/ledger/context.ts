@@ -52,7 +52,10 @@ const RESULT_LIMIT_BYTES = 256 * 1024;
 
 /** Large results are stored as artifacts before anything refers to them. */
 export async function storeResult(journal: Journal, value: Json): Promise<CallResult> {
-  const bytes = new TextEncoder().encode(JSON.stringify(value));
+  const text = JSON.stringify(value);
+  // No UTF-16 unit takes more than three bytes, so most results need no counting.
+  if (text.length * 3 <= RESULT_LIMIT_BYTES) return { value };
+  const bytes = new TextEncoder().encode(text);
   if (bytes.length <= RESULT_LIMIT_BYTES) return { value };
   return { artifact: await journal.putArtifact(bytes), bytes: bytes.length };
 }

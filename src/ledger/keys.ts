@@ -8,7 +8,7 @@
  * once the vendor may have remembered a refusal.
  */
 
-import { canonicalJson, type DedupeScope, type Json, sha256 } from "../model/index.ts";
+import { canonicalOf, type DedupeScope, type Json, sha256 } from "../model/index.ts";
 import type { Tool } from "./tool.ts";
 
 const ALGORITHM = 1;
@@ -28,7 +28,7 @@ export function callKey(namespace: string, tool: Tool, callId: string, raw: Json
     const key = hash([namespace, dedupe.scope, tool.name, "own", own]);
     return { scope: dedupe.scope, key };
   }
-  const args = canonicalJson(withoutReason(tool, raw), `args of ${tool.name}`);
+  const args = canonicalOf(withoutReason(tool, raw));
   const key = hash([namespace, dedupe, tool.name, "args", args]);
   return { scope: dedupe, key };
 }

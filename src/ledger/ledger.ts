@@ -8,6 +8,7 @@ import {
   type Block,
   type Call,
   type Draft,
+  draftResults,
   isOpen,
   type Json,
   type Message,
@@ -222,7 +223,7 @@ class Turn {
     if (missing || state.messageIds.has(this.resultsId)) return [];
     const blocks = this.blocks.map((block) => this.answers.get(block.id) ?? { call: block.id });
     const createdAt = new Date(this.context.journal.now()).toISOString();
-    return [{ type: "results", data: { id: this.resultsId, createdAt, blocks } }, ...this.finishing(state)];
+    return [draftResults(this.resultsId, createdAt, blocks), ...this.finishing(state)];
   };
 
   /** When reads came last, the results were not part of any call's commit. */
@@ -261,6 +262,7 @@ async function eachAtOnce<Item>(
   limit: number,
   work: (item: Item) => Promise<unknown>,
 ): Promise<void> {
+  if (items.length === 0) return;
   const queue = [...items];
   const workers = Array.from({ length: Math.min(limit, queue.length) }, async () => {
     for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);

@@ -15,6 +15,7 @@ import {
   type Call,
   type CallResult,
   type Draft,
+  draftCompleted,
   isHoldfastError,
   isOpen,
   type SessionState,
@@ -141,10 +142,8 @@ function completed(
   by: "execute" | "late",
 ): Draft {
   const { id: callId, attempt } = call;
-  return {
-    type: "call.completed",
-    data: { callId, attempt, result, by, ...(note !== null && { why: note }) },
-  };
+  if (!result) throw new Error(`call ${callId} is said to be completed without a result`);
+  return draftCompleted({ callId, attempt, result, by, ...(note !== null && { why: note }) });
 }
 
 function failed(run: Attempt, error: { message: string; name?: string }, by: "execute" | "late"): Draft {

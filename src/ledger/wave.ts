@@ -18,6 +18,7 @@ import {
   type Call,
   copyArgs,
   type Draft,
+  draftIssued,
   failureMark,
   isHoldfastError,
   isOpen,
@@ -182,22 +183,19 @@ function replays(tool: Tool, holder: Call, latestEffect: string | null): boolean
 function issue(context: LedgerContext, state: SessionState, ready: Ready, again: string | null): Draft {
   const { callId, messageId, raw: args, key } = ready;
   const failures = Math.max(state.failures.get(key.key) ?? 0, ready.failures);
-  return {
-    type: "call.issued",
-    data: {
-      callId,
-      messageId,
-      tool: ready.tool.name,
-      effect: ready.tool.effect,
-      scope: key.scope,
-      args,
-      key: key.key,
-      vendorKey: vendorKey(context.life, key.scope, key.key, failures, again),
-      failures,
-      attempt: 1,
-      token: context.own.lease.token,
-    },
-  };
+  return draftIssued({
+    callId,
+    messageId,
+    tool: ready.tool.name,
+    effect: ready.tool.effect,
+    scope: key.scope,
+    args,
+    key: key.key,
+    vendorKey: vendorKey(context.life, key.scope, key.key, failures, again),
+    failures,
+    attempt: 1,
+    token: context.own.lease.token,
+  });
 }
 
 function repetition(session: string, ready: Ready, first: Call): Draft {

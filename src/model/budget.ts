@@ -104,6 +104,7 @@ export function isChildReservation(id: string): boolean {
 
 /** A call that ends without a word on what its sub-agent spent is counted as if all of it was. */
 export function releaseChild(budget: Budget, callId: string): Budget {
+  if (Object.keys(budget.reserved).length === 0) return budget;
   const id = childReservation(callId);
   const spent = budget.reserved[id];
   return spent ? changeBudget(budget, { act: "settle", id, spent }) : budget;

@@ -1,4 +1,3 @@
-import canonicalize from "canonicalize";
 import { type ErrorCode, HoldfastError } from "./errors.ts";
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
@@ -41,7 +40,19 @@ export function copyArgs(value: unknown, what: string): Json {
 
 /** Canonical JSON (RFC 8785) of a value that `copyArgs` accepts: sorted keys, one spelling per number. */
 export function canonicalJson(value: unknown, what = "value"): string {
-  return canonicalize(copyArgs(value, what)) as string;
+  return canonicalOf(copyArgs(value, what));
+}
+
+/** The same for what `copyArgs` has made. JavaScript writes numbers and strings, and orders names, as the RFC does. */
+export function canonicalOf(value: Json): string {
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(canonicalOf).join(",")}]`;
+  const members = value as { readonly [name: string]: Json };
+  let text = "";
+  for (const name of Object.keys(members).sort()) {
+    text += `${text === "" ? "{" : ","}${JSON.stringify(name)}:${canonicalOf(members[name] as Json)}`;
+  }
+  return text === "" ? "{}" : `${text}}`;
 }
 
 /** Whether two values say the same, in whatever order their members are. Faster than comparing canonical texts. */

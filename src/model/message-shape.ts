@@ -23,9 +23,14 @@ export function isPlainMessage(value: Json): boolean {
     typeof createdAt === "string" &&
     DATE_TIME.test(createdAt) &&
     Array.isArray(blocks) &&
-    blocks.every(isPlainBlock) &&
+    arePlainBlocks(blocks) &&
     hasNoMore(value, 4, meta)
   );
+}
+
+function arePlainBlocks(blocks: readonly Json[]): boolean {
+  for (const block of blocks) if (!isPlainBlock(block)) return false;
+  return true;
 }
 
 function isPlainBlock(block: Json): boolean {

@@ -145,7 +145,10 @@ function innermost(issue: z.core.$ZodIssue): { readonly path: PropertyKey[]; rea
 
 /** The calls an assistant message asks for, in order. */
 export function toolCalls(message: Message): readonly ToolCallBlock[] {
-  return message.blocks.filter((block) => block.kind === "tool_call");
+  const calls: ToolCallBlock[] = [];
+  // A loop, here and below: what V8's array methods do on frozen arrays is many times slower.
+  for (const block of message.blocks) if (block.kind === "tool_call") calls.push(block);
+  return calls;
 }
 
 /** All text of a message, without reasoning. */
@@ -165,10 +168,11 @@ export function leastLength({ blocks }: Message): number {
 
 /** Hashes of the artifacts that file blocks refer to, also inside tool results. */
 export function messageArtifacts(blocks: readonly Block[]): string[] {
-  return blocks.flatMap((block) => {
-    if (block.kind === "file") return [block.artifact];
-    return block.kind === "tool_result" && typeof block.content !== "string"
-      ? messageArtifacts(block.content)
-      : [];
-  });
+  const hashes: string[] = [];
+  for (const block of blocks) {
+    if (block.kind === "file") hashes.push(block.artifact);
+    else if (block.kind === "tool_result" && typeof block.content !== "string")
+      hashes.push(...messageArtifacts(block.content));
+  }
+  return hashes;
 }

@@ -4,9 +4,11 @@ import * as z from "zod";
 import { amountsSchema, changeBudget } from "./budget.ts";
 import {
   type CallResult,
+  type CompletedData,
   completedSchema,
   failedSchema,
   grantedSchema,
+  type IssuedData,
   issuedSchema,
   lostSchema,
   repeatedSchema,
@@ -72,6 +74,33 @@ const messageAppended = z.strictObject({ message: messageSchema });
 /** The event that appends a message, copied and checked once for both. */
 export function draftMessage(value: unknown): Draft<"message", { readonly message: Message }> {
   return checkedDraft("message", Object.freeze({ message: checkMessage(value) }), messageAppended);
+}
+
+/** The event that appends the results of settled calls, and answers that stand in no call's record. */
+export function draftResults(
+  id: string,
+  createdAt: string,
+  blocks: readonly (Block | { readonly call: string })[],
+): Draft<"results"> {
+  const data = { id, createdAt, blocks };
+  if (!blocks.every((block) => "call" in block)) return { type: "results", data };
+  return checkedDraft("results", freezeAll(data), results);
+}
+
+function freezeAll<Data extends { readonly blocks: readonly object[] }>(data: Data): Data {
+  for (const block of data.blocks) Object.freeze(block);
+  Object.freeze(data.blocks);
+  return Object.freeze(data);
+}
+
+/** The ledger's own words about a call. Arguments and results have been copied and frozen by whoever took them in. */
+export function draftIssued(data: IssuedData): Draft<"call.issued"> {
+  return checkedDraft("call.issued", Object.freeze(data), issuedSchema);
+}
+
+export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
+  Object.freeze(data.result);
+  return checkedDraft("call.completed", Object.freeze(data), completedSchema);
 }
 
 const checkpointMade = z.strictObject({ version: z.int().positive(), label: text.nullable() });

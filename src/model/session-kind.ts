@@ -81,7 +81,7 @@ class Outlook {
     if (draft.type.startsWith("session.")) this.seeIdentity(draft);
     if (draft.type === "checkpoint") this.seeCheckpoint(draft.data, place);
     if (draft.type === "checkpoint.deleted") {
-      this.item("checkpoint", String(draft.data.version), { status: "deleted" });
+      this.item({ kind: "checkpoint", id: String(draft.data.version), status: "deleted" });
     }
   }
 
@@ -125,8 +125,8 @@ class Outlook {
   }
 
   private seeCheckpoint(data: { version: number; label: string | null }, { seq, at }: Place): void {
-    const name = data.label === null ? {} : { name: data.label };
-    this.item("checkpoint", String(data.version), { seq, status: "kept", at, doneAt: at, ...name });
+    const item = { kind: "checkpoint", id: String(data.version), seq, status: "kept", at, doneAt: at };
+    this.item(data.label === null ? item : { ...item, name: data.label });
   }
 
   private seeCall(draft: CallDraft, { seq, at }: Place, index: number): void {
@@ -139,11 +139,10 @@ class Outlook {
     if (!isOpen(status)) this.budget = releaseChild(this.budget, id);
     this.seeKeys(draft, before, index);
     this.open += Number(isOpen(status)) - Number(before !== "none" && isOpen(before));
-    this.item("call", id, {
-      status,
-      ...(before === "none" && { seq, at, ...callIdentity(draft) }),
-      ...(isOpen(status) ? { doneAt: null } : { doneAt: at, endSeq: seq }),
-    });
+    const item = isOpen(status)
+      ? { kind: "call", id, status, doneAt: null }
+      : { kind: "call", id, status, doneAt: at, endSeq: seq };
+    this.item(before === "none" ? { ...item, seq, at, ...callIdentity(draft) } : item);
   }
 
   /**
@@ -161,9 +160,10 @@ class Outlook {
       this.claims.push({ key: failureMark(call.key, call.failures + 1), event });
   }
 
-  private item(kind: string, id: string, fields: Omit<Item, "kind" | "id">): void {
-    const name = `${kind} ${id}`;
-    this.items.set(name, { ...this.items.get(name), ...fields, kind, id });
+  private item(item: Item): void {
+    const name = `${item.kind} ${item.id}`;
+    const known = this.items.get(name);
+    this.items.set(name, known ? { ...known, ...item } : item);
   }
 }
 

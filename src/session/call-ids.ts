@@ -1,4 +1,4 @@
-import { type Block, draftMessage, type Message, type SessionState } from "../model/index.ts";
+import { type Block, draftMessage, type Message, type SessionState, toolCalls } from "../model/index.ts";
 
 type MessageDraft = ReturnType<typeof draftMessage>;
 
@@ -8,15 +8,22 @@ type MessageDraft = ReturnType<typeof draftMessage>;
  */
 export function withOwnCallIds(draft: MessageDraft, state: SessionState): MessageDraft {
   const { message } = draft.data;
+  if (areAllNew(message, state)) return draft;
   const seen = new Set<string>();
-  let changed = false;
   const blocks = message.blocks.map((block, index): Block => {
     if (block.kind !== "tool_call") return block;
     const free = !seen.has(block.id) && !state.callSlots.has(block.id) && !state.calls.has(block.id);
     const id = free ? block.id : `${block.id}.${message.id}.${index}`;
     seen.add(id);
-    changed ||= !free;
     return free ? block : { ...block, id };
   });
-  return changed ? draftMessage({ ...message, blocks } satisfies Message) : draft;
+  return draftMessage({ ...message, blocks } satisfies Message);
+}
+
+function areAllNew(message: Message, state: SessionState): boolean {
+  const calls = toolCalls(message);
+  return (
+    calls.every(({ id }) => !state.callSlots.has(id) && !state.calls.has(id)) &&
+    (calls.length < 2 || new Set(calls.map(({ id }) => id)).size === calls.length)
+  );
 }

@@ -16,6 +16,7 @@ export function readMessage(
   now: number,
   newId: () => string,
 ): ReturnType<typeof draftMessage> {
+  if (isWhole(input)) return draftMessage(input);
   const { text, blocks, id, createdAt, ...rest } = input;
   const textBlocks: Block[] = text === undefined ? [] : [{ kind: "text", text }];
   return draftMessage({
@@ -24,4 +25,8 @@ export function readMessage(
     createdAt: createdAt ?? new Date(now).toISOString(),
     blocks: [...textBlocks, ...(blocks ?? [])],
   });
+}
+
+function isWhole({ text, blocks, id, createdAt }: MessageInput): boolean {
+  return text === undefined && blocks !== undefined && id !== undefined && createdAt !== undefined;
 }

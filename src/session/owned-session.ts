@@ -235,7 +235,20 @@ export class OwnedSession {
   /** For the session layer: work that `close` stops and waits for. It begins with what others have said meanwhile. */
   during<Result>(work: () => Promise<Result>): Promise<Result> {
     this.mustBeOpen();
-    const running = this.refresh().then(work);
+    return this.watched(this.refresh().then(work));
+  }
+
+  /**
+   * The same for work that begins with a commit, which meets whatever others have said as a conflict. Only answers to
+   * open calls have to be known before.
+   */
+  duringCommit<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (this.state.openCalls.size > 0) return this.during(work);
+    this.mustBeOpen();
+    return this.watched(work());
+  }
+
+  private watched<Result>(running: Promise<Result>): Promise<Result> {
     this.busy.add(running);
     const done = (): void => {
       this.busy.delete(running);

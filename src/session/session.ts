@@ -168,7 +168,7 @@ export class Session extends OwnedSession {
     tools: readonly Tool[],
     options: { parallel?: number; signal?: AbortSignal; on?: (progress: CallProgress) => void } = {},
   ): Promise<CallsOutcome & { readonly count: number }> {
-    return this.during(async () => {
+    return this.duringCommit(async () => {
       const stored = this.messages.findLast((each) => each.id === message.id);
       if (!stored) throw notAppended(this.id, message.id);
       const outcome = await this.ledger(tools, options).run(stored, (state) => [
@@ -180,7 +180,7 @@ export class Session extends OwnedSession {
 
   /** One call of one tool outside any message, with the same promises. Its id makes it the same call after a crash. */
   call<Result>(direct: DirectCall<Result>): Promise<DirectOutcome<Result>> {
-    return this.during(() => runDirectCall(this, direct));
+    return this.duringCommit(() => runDirectCall(this, direct));
   }
 
   /** Settles what an earlier process left without an outcome, as far as these tools can. */

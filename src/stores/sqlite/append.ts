@@ -121,6 +121,7 @@ export function keyHolder(connection: Connection, namespace: string, key: string
 
 /** Within a write releases come first, so that a key can change hands; what earlier writes do to keys counts. */
 function checkClaims(connection: Connection, batch: Batch): Refusal<"taken"> | null {
+  if (!batch.writes.some(({ claims }) => claims && claims.length > 0)) return null;
   const changed = new Map<string, KeyHolder | null>();
   const holderOf = (key: string): KeyHolder | null => {
     const known = changed.get(key);

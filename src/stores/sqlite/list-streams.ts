@@ -10,6 +10,7 @@
 import type { ListRequest, Page, StreamRow } from "../../store.ts";
 import { Conditions, decodeCursor, pageOf } from "./cursor.ts";
 import type { Connection } from "./driver.ts";
+import { about } from "./rows.ts";
 import { STREAM_COLUMNS, type StoredStream, streamRow } from "./streams.ts";
 import { fromText, type StoredText, toText } from "./text.ts";
 
@@ -22,6 +23,9 @@ interface Group {
 }
 
 const ORDER = "ORDER BY s.updated_at DESC, s.stream";
+
+/** The same order where the index gives its first part: only streams of one moment are sorted. */
+const ORDER_IN_GROUP = "ORDER BY s.updated_about DESC, s.updated_at DESC, s.stream";
 
 /** More than this many groups are not worth a query each: one that sorts everything is cheaper. */
 const MAX_GROUPS = 64;
@@ -60,7 +64,10 @@ function commonConditions(asked: Asked): Conditions {
   if (asked.goal !== undefined) conditions.add("s.goal = ?", toText(asked.goal));
   if (asked.openCalls) conditions.add("s.open_calls > 0");
   if (asked.expiredAt !== undefined) conditions.add("s.expires_at <= ?", asked.expiredAt);
-  if (asked.updatedBefore !== undefined) conditions.add("s.updated_at < ?", asked.updatedBefore);
+  if (asked.updatedBefore !== undefined) {
+    conditions.add("s.updated_about <= ?", about(asked.updatedBefore));
+    conditions.add("s.updated_at < ?", asked.updatedBefore);
+  }
   if (asked.parent !== undefined) {
     const parent = "(SELECT id FROM streams WHERE namespace = ? AND stream = ?)";
     conditions.add(`s.parent = ${parent}`, toText(asked.namespace), toText(asked.parent));
@@ -68,6 +75,7 @@ function commonConditions(asked: Asked): Conditions {
   const after = decodeCursor(asked.cursor, [0, ""] as [number, string]);
   if (after) {
     const [updatedAt, stream] = after;
+    conditions.add("s.updated_about <= ?", about(updatedAt));
     conditions.add("s.updated_at <= ?", updatedAt);
     conditions.add("(s.updated_at < ? OR s.stream > ?)", updatedAt, toText(stream));
   }
@@ -86,7 +94,7 @@ function sorted(connection: Connection, asked: Asked, common: Conditions): Store
 
 function oneGroup(connection: Connection, asked: Asked, common: Conditions, group: Group): StoredStream[] {
   const sql = `SELECT ${STREAM_COLUMNS} FROM streams AS s INDEXED BY streams_latest
-    WHERE s.kind = ? AND s.status IS ? AND ${common.sql} ${ORDER} LIMIT ? + 0`;
+    WHERE s.kind = ? AND s.status IS ? AND ${common.sql} ${ORDER_IN_GROUP} LIMIT ? + 0`;
   return connection.all<StoredStream>(sql, group.kind, group.status, ...common.values, asked.limit + 1);
 }
 

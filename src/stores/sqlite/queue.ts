@@ -169,7 +169,7 @@ export class WriteQueue {
 
   /** Heartbeats first, then in the order of arrival. */
   #take(): Act[] {
-    const acts = this.#urgent.splice(0);
+    const acts = this.#urgent.length > 0 ? this.#urgent.splice(0) : [];
     let bytes = 0;
     let count = 0;
     for (const act of this.#waiting) {

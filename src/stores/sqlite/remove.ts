@@ -70,7 +70,7 @@ const HIDDEN_AND_UNSHARED = `SELECT parent FROM streams AS s WHERE s.id = ? AND 
 const DELETE_WRITES = "DELETE FROM writes WHERE id > (? << 28) AND id <= (? << 28 | 268435455)";
 
 const ENTOMB = `UPDATE streams SET state = 'gone', seq = 0, base = 0, parent = NULL, parent_generation = NULL,
-    created_at = 0, updated_at = 0, open_calls = 0, expires_at = NULL,
+    created_at = 0, updated_at = 0, updated_about = 0, open_calls = 0, expires_at = NULL,
     status = NULL, title = NULL, goal = NULL, budget = NULL
   WHERE id = ?`;
 

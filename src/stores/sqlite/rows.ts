@@ -9,6 +9,13 @@ export interface StreamKey {
   readonly state: StreamState;
   readonly generation: number;
   readonly seq: number;
+  /** When it was last changed, in the steps of the index. */
+  readonly updated_about: number;
+}
+
+/** JavaScript's own shift would cut a time to 32 bits. */
+export function about(at: number): number {
+  return Math.floor(at / 64);
 }
 
 export interface StoredLease {

@@ -6,7 +6,8 @@ import type { StreamKey } from "./rows.ts";
 import { fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
 import type { Transaction } from "./transaction.ts";
 
-const FIND = "SELECT id, state, generation, seq FROM streams WHERE namespace = ? AND stream = ?";
+const FIND =
+  "SELECT id, state, generation, seq, updated_about FROM streams WHERE namespace = ? AND stream = ?";
 
 export function findStream(
   connection: Connection,
@@ -52,7 +53,7 @@ export interface StoredStream extends StreamKey {
 }
 
 /** The columns of a \`StoredStream\`, from a query that calls the table \`s\`. */
-export const STREAM_COLUMNS = `s.id, s.stream, s.state, s.generation, s.seq, s.base,
+export const STREAM_COLUMNS = `s.id, s.stream, s.state, s.generation, s.seq, s.updated_about, s.base,
   (SELECT p.stream FROM streams AS p WHERE p.id = s.parent) AS parent, s.parent_generation,
   s.created_at, s.updated_at, s.open_calls, s.expires_at, s.status, s.title, s.goal, s.budget`;
 

@@ -3,7 +3,7 @@
 import { HoldfastError, type Item, type StreamFacets, streamKind } from "../../model/index.ts";
 import type { Batch, Write } from "../../store.ts";
 import type { Connection, Value } from "./driver.ts";
-import type { StreamKey } from "./rows.ts";
+import { about, type StreamKey } from "./rows.ts";
 import { type StoredText, toPayload, toText, toTextOrNull } from "./text.ts";
 import type { Transaction } from "./transaction.ts";
 
@@ -61,24 +61,24 @@ export function storeWrite({ connection, cache }: Transaction, batch: Batch, che
     connection.run(CLAIM_KEY, namespace, toText(key), id, first + event);
   }
   for (const artifact of artifacts) connection.run(REFER, artifact, id);
-  const key = { id, state: "live", generation: expect.generation, seq: last } as const;
+  const { generation } = expect;
+  const key = { id, state: "live", generation, seq: last, updated_about: about(at) } as const;
   cache.keepStream(batch.namespace, write.stream, key);
 }
 
 function storeStream(connection: Connection, namespace: StoredText, checked: Checked, last: number): number {
   const { key, write } = checked;
   if (!key || key.state === "gone") return beginLife(connection, namespace, checked, last);
-  if (write.facets) changeFacets(connection, key.id, last, write.at, write.facets);
-  else connection.run("UPDATE streams SET seq = ?, updated_at = ? WHERE id = ?", last, write.at, key.id);
+  changeStream(connection, key, last, write.at, write.facets ?? {});
   return key.id;
 }
 
 const NEW_STREAM = `INSERT INTO streams (state, generation, seq, base, parent, parent_generation, created_at, updated_at,
-    open_calls, expires_at, status, title, goal, budget, namespace, stream, kind)
-  VALUES ('live', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`;
+    updated_about, open_calls, expires_at, status, title, goal, budget, namespace, stream, kind)
+  VALUES ('live', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`;
 
 const NEXT_LIFE = `UPDATE streams SET state = 'live', generation = ?, seq = ?, base = ?, parent = ?, parent_generation = ?,
-    created_at = ?, updated_at = ?, open_calls = ?, expires_at = ?, status = ?, title = ?, goal = ?, budget = ?
+    created_at = ?, updated_at = ?, updated_about = ?, open_calls = ?, expires_at = ?, status = ?, title = ?, goal = ?, budget = ?
   WHERE namespace = ? AND stream = ? RETURNING id`;
 
 /** The first write of a stream, or the first after it was removed. */
@@ -93,6 +93,7 @@ function beginLife(connection: Connection, namespace: StoredText, checked: Check
     parent?.generation ?? null,
     at,
     at,
+    about(at),
     facets.openCalls ?? 0,
     facets.expiresAt ?? null,
     toTextOrNull(facets.status),
@@ -108,37 +109,48 @@ function beginLife(connection: Connection, namespace: StoredText, checked: Check
   return (row as { id: number }).id;
 }
 
-/** The bits of the first parameter say which of the others were given: `null` is a value, absence is none. */
-const CHANGE = `UPDATE streams SET seq = ?2, updated_at = ?3,
-    status = iif(?1 & 1, ?4, status), title = iif(?1 & 2, ?5, title),
-    expires_at = iif(?1 & 4, ?6, expires_at), budget = iif(?1 & 8, ?7, budget)
-  WHERE id = ?8`;
+/** Columns that a write may change beside the head. One that is not named costs nothing, nor do its indexes. */
+const CHANGEABLE = [
+  "updated_about",
+  "open_calls",
+  "expires_at",
+  "status",
+  "title",
+  "goal",
+  "budget",
+] as const;
 
-/** Goal and open calls have indexes of their own, which stay untouched as long as the value does. */
-const CHANGE_GOAL = "UPDATE streams SET goal = ?1 WHERE id = ?2 AND goal IS NOT ?1";
-const CHANGE_OPEN_CALLS = "UPDATE streams SET open_calls = ?1 WHERE id = ?2 AND open_calls <> ?1";
+/** The statement for each set of them, by its bits, made when first needed. */
+const changes: string[] = [];
 
-function changeFacets(
+function changeOf(columns: number): string {
+  const named = CHANGEABLE.filter((_, index) => columns & (1 << index));
+  const set = ["seq", "updated_at", ...named].map((column) => `${column} = ?`).join(", ");
+  changes[columns] ??= `UPDATE streams SET ${set} WHERE id = ?`;
+  return changes[columns];
+}
+
+function changeStream(
   connection: Connection,
-  id: number,
+  { id, updated_about }: StreamKey,
   last: number,
   at: number,
-  facets: StreamFacets,
+  { openCalls, expiresAt, status, title, goal, budget }: StreamFacets,
 ): void {
-  const { status, title, goal, openCalls, expiresAt, budget } = facets;
-  const given =
-    (status === undefined ? 0 : 1) |
-    (title === undefined ? 0 : 2) |
-    (expiresAt === undefined ? 0 : 4) |
-    (budget === undefined ? 0 : 8);
-  const [statusText, titleText, budgetText] = [
-    toTextOrNull(status),
-    toTextOrNull(title),
-    toTextOrNull(budget),
-  ];
-  connection.run(CHANGE, given, last, at, statusText, titleText, expiresAt ?? null, budgetText, id);
-  if (goal !== undefined) connection.run(CHANGE_GOAL, toTextOrNull(goal), id);
-  if (openCalls !== undefined) connection.run(CHANGE_OPEN_CALLS, openCalls, id);
+  const values: Value[] = [last, at];
+  let columns = 0;
+  const set = (column: (typeof CHANGEABLE)[number], value: Value): void => {
+    columns |= 1 << CHANGEABLE.indexOf(column);
+    values.push(value);
+  };
+  if (updated_about !== about(at)) set("updated_about", about(at));
+  if (openCalls !== undefined) set("open_calls", openCalls);
+  if (expiresAt !== undefined) set("expires_at", expiresAt);
+  if (status !== undefined) set("status", toTextOrNull(status));
+  if (title !== undefined) set("title", toTextOrNull(title));
+  if (goal !== undefined) set("goal", toTextOrNull(goal));
+  if (budget !== undefined) set("budget", toTextOrNull(budget));
+  connection.run(changes[columns] ?? changeOf(columns), ...values, id);
 }
 
 const STORE_ITEM = `INSERT INTO items (stream, kind, id, namespace, seq, end_seq, status, name, key, at, done_at)

@@ -1,0 +1,81 @@
+/**
+ * The floor for commits: the same rows and bytes by the bare driver. A first run of the work, not timed, notes every
+ * statement with which Holdfast changed its file. The floor repeats them, commit by commit, in a second file with the
+ * same tables and indexes, by prepared statements and with the same settings. It asks nothing, checks nothing, keeps
+ * nothing in mind, and finds its JSON text ready made unless the measure makes it inside.
+ */
+
+import { open } from "../src/index.ts";
+import { Connection } from "../src/stores/sqlite/index.ts";
+import { type BareDatabase, type BareStatement, type BareValue, openBare } from "./raw-database.ts";
+
+interface Change {
+  readonly sql: string;
+  readonly values: readonly BareValue[];
+}
+
+export type Commit = readonly Change[];
+
+const CHANGES = /^\s*(INSERT|UPDATE|DELETE)/;
+
+/** Runs `work` on a store that is open already, and returns the commits that it made, in order. */
+export async function recordCommits(work: (soFar: () => number) => Promise<void>): Promise<Commit[]> {
+  const commits: Commit[] = [];
+  let changes: Change[] = [];
+  const { run, get } = Connection.prototype;
+  const note = (sql: string, values: readonly BareValue[]): void => {
+    if (CHANGES.test(sql)) changes.push({ sql, values });
+    if (sql !== "COMMIT") return;
+    commits.push(changes);
+    changes = [];
+  };
+  Connection.prototype.run = function (sql, ...values) {
+    note(sql, values);
+    return run.call(this, sql, ...values);
+  };
+  Connection.prototype.get = function <Row>(sql: string, ...values: BareValue[]) {
+    note(sql, values);
+    return get.call(this, sql, ...values) as Row | undefined;
+  };
+  try {
+    await work(() => commits.length);
+  } finally {
+    Connection.prototype.run = run;
+    Connection.prototype.get = get;
+  }
+  return commits;
+}
+
+export class Replay {
+  private readonly database: BareDatabase;
+  private readonly statements = new Map<string, BareStatement>();
+
+  private constructor(database: BareDatabase) {
+    this.database = database;
+  }
+
+  /** An empty file with the tables of a store. */
+  static async open(file: string): Promise<Replay> {
+    await (await open(file)).close();
+    return new Replay(await openBare(file));
+  }
+
+  commit(changes: Commit): void {
+    this.statement("BEGIN IMMEDIATE").run();
+    for (const { sql, values } of changes) this.statement(sql).run(...values);
+    this.statement("COMMIT").run();
+  }
+
+  close(): void {
+    this.statements.clear();
+    this.database.close();
+  }
+
+  private statement(sql: string): BareStatement {
+    const known = this.statements.get(sql);
+    if (known) return known;
+    const made = this.database.prepare(sql);
+    this.statements.set(sql, made);
+    return made;
+  }
+}
