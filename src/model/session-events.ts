@@ -227,10 +227,13 @@ function index(state: SessionState, message: Message): void {
 function finish(state: SessionState, results: Message): void {
   for (const id of state.unfinished) {
     const asked = state.messages.findLastIndex((message) => message.id === id);
-    const missing = new Set(toolCalls(state.messages[asked] ?? results).map((call) => call.id));
-    for (const { blocks } of [...state.messages.slice(asked + 1), results]) {
-      for (const block of blocks) if (block.kind === "tool_result") missing.delete(block.callId);
+    const missing = new Set<string>();
+    for (const call of toolCalls(state.messages[asked] ?? results)) missing.add(call.id);
+    for (let at = asked + 1; at < state.messages.length; at++) {
+      for (const block of state.messages[at]?.blocks ?? [])
+        if (block.kind === "tool_result") missing.delete(block.callId);
     }
+    for (const block of results.blocks) if (block.kind === "tool_result") missing.delete(block.callId);
     if (missing.size === 0) state.unfinished.delete(id);
   }
 }

@@ -35,7 +35,7 @@ import { Medium } from "./medium.ts";
 import { emptyWal, openFirst } from "./opening.ts";
 import { put } from "./put.ts";
 import { type SubmitOptions, WriteQueue } from "./queue.ts";
-import { get, read } from "./read.ts";
+import { get, isHeadOnly, read } from "./read.ts";
 import { remove } from "./remove.ts";
 import type { Done, Transaction } from "./transaction.ts";
 import { Watchers } from "./watch.ts";
@@ -99,6 +99,7 @@ class SqliteStore implements Store {
   }
 
   async read(request: ReadRequest): Promise<ReadPage> {
+    if (isHeadOnly(request)) return this.#lookOnce((connection) => read(connection, request));
     return this.#look((connection) => read(connection, request));
   }
 
@@ -114,7 +115,7 @@ class SqliteStore implements Store {
   }
 
   async get(request: GetRequest): Promise<Blob | null> {
-    return this.#look((connection) => get(connection, request));
+    return this.#lookOnce((connection) => get(connection, request));
   }
 
   async lease(request: LeaseRequest): Promise<LeaseOutcome> {
@@ -162,6 +163,11 @@ class SqliteStore implements Store {
   async #look<Result>(act: (connection: Connection) => Result): Promise<Result> {
     if (this.#closing) throw closed(this.#medium.place.path);
     return this.#medium.read(act);
+  }
+
+  async #lookOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
+    if (this.#closing) throw closed(this.#medium.place.path);
+    return this.#medium.readOnce(act);
   }
 
   async #change<Result>(

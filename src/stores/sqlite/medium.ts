@@ -85,10 +85,15 @@ export class Medium {
 
   /** Reads on a sound connection, in one snapshot of the file. */
   read<Result>(act: (connection: Connection) => Result): Promise<Result> {
+    return this.readOnce((connection) => inSnapshot(connection, act));
+  }
+
+  /** The same for a single statement, which is a snapshot by itself. */
+  readOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
     return patiently(this.place.path, this.place.busyMs, async () => {
       if (!this.isSound) await this.ready();
       try {
-        return inSnapshot(this.connection, act);
+        return act(this.connection);
       } catch (error) {
         if (isBusy(error) || error instanceof HoldfastError) throw error;
         throw this.poison(error, false);
@@ -106,8 +111,11 @@ export class Medium {
 function inSnapshot<Result>(connection: Connection, act: (connection: Connection) => Result): Result {
   connection.run("BEGIN");
   try {
-    return act(connection);
-  } finally {
+    const result = act(connection);
+    connection.run("COMMIT");
+    return result;
+  } catch (error) {
     connection.rollback();
+    throw error;
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Blob, GetRequest, ReadPage, ReadRequest, StoredWrite } from "../../store.ts";
 import type { Connection } from "./driver.ts";
-import { findStream, loadStream, neverRow, streamRow } from "./streams.ts";
+import { loadStream, neverRow, streamRow } from "./streams.ts";
 import { fromPayload, fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
 
 interface WriteRow {
@@ -29,11 +29,16 @@ const SELECT_WRITES = `SELECT first, id & 268435455 AS last, batch, payload, cod
     ?1 << 28 | 268435455)
   ORDER BY id LIMIT ?4 + 0`;
 
+/** Nothing can come after that: the row alone is wanted. */
+export function isHeadOnly({ after }: ReadRequest): boolean {
+  return after >= MAX_SEQ;
+}
+
 export function read(connection: Connection, request: ReadRequest): ReadPage {
   const { stream: name, after, upTo = MAX_SEQ, limit } = request;
   const stored = loadStream(connection, toText(request.namespace), toText(name));
   const stream = stored ? streamRow(stored) : neverRow(name);
-  if (!stored || stored.state === "gone" || after >= MAX_SEQ || upTo <= stored.base || upTo < 1) {
+  if (!stored || stored.state === "gone" || isHeadOnly(request) || upTo <= stored.base || upTo < 1) {
     return { stream, writes: [], more: false };
   }
   const from = Math.max(after, stored.base, 0);
@@ -64,8 +69,9 @@ function storedWrite(row: WriteRow): StoredWrite {
 
 const ARTIFACT = "SELECT bytes FROM artifacts WHERE namespace = ? AND hash = ?";
 
-const SNAPSHOT = `SELECT seq, payload, codec, utf16 FROM snapshots
-  WHERE stream = ? AND fold = ? AND seq <= ? ORDER BY seq DESC LIMIT 1`;
+const SNAPSHOT = `SELECT n.seq, n.payload, n.codec, n.utf16 FROM streams AS s JOIN snapshots AS n ON n.stream = s.id
+  WHERE s.namespace = ? AND s.stream = ? AND s.state <> 'gone' AND n.fold = ? AND n.seq <= ?
+  ORDER BY n.seq DESC LIMIT 1`;
 
 export function get(connection: Connection, request: GetRequest): Blob | null {
   const namespace = toText(request.namespace);
@@ -73,11 +79,10 @@ export function get(connection: Connection, request: GetRequest): Blob | null {
     const row = connection.get<{ bytes: Uint8Array }>(ARTIFACT, namespace, toText(request.hash));
     return row ? { payload: row.bytes, codec: null, seq: 0 } : null;
   }
-  const key = findStream(connection, namespace, toText(request.stream));
-  if (!key || key.state === "gone") return null;
   const row = connection.get<Pick<WriteRow, "payload" | "codec" | "utf16"> & { seq: number }>(
     SNAPSHOT,
-    key.id,
+    namespace,
+    toText(request.stream),
     toText(request.fold),
     request.upTo,
   );
