@@ -124,6 +124,15 @@ export class LeaseKeeper {
     return !lease.lost.aborted;
   }
 
+  /**
+   * Throws LEASE_LOST unless the lease is surely ours. If a quarter of it has passed since the store last confirmed it
+   * (the process was stopped, the machine slept), the store is asked again.
+   */
+  async mustHold(lease: Lease): Promise<void> {
+    if (performance.now() - lease.confirmedAt > this.ttlMs / 4) await this.confirm(lease);
+    if (lease.lost.aborted) throw leaseLost(lease.name, null);
+  }
+
   private keep(row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: number): Lease {
     const lease = new Lease(this, row, holder, from, confirmedAt);
     this.held.add(lease);

@@ -126,7 +126,10 @@ function onAbort(signal: AbortSignal, act: () => void): () => void {
   const acts = listeners.get(signal) ?? new Set();
   if (!listeners.has(signal)) {
     listeners.set(signal, acts);
-    signal.addEventListener("abort", () => acts.forEach((each) => each()), { once: true });
+    const tellAll = (): void => {
+      for (const each of acts) each();
+    };
+    signal.addEventListener("abort", tellAll, { once: true });
   }
   acts.add(act);
   return () => acts.delete(act);

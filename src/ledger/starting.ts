@@ -4,7 +4,6 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { leaseLost } from "../journal/index.ts";
 import { attempt, type Outcome } from "./attempt.ts";
 import { executeFacts, type LedgerContext } from "./context.ts";
 import { type Attempt, type Closing, recordOutcome, watchLate } from "./recording.ts";
@@ -47,15 +46,9 @@ async function start(
   return outcome;
 }
 
-/**
- * The last look before an effect. The intent is durable under our lease; if a quarter of the lease has passed since
- * the store last confirmed it (the process was stopped, the machine slept), it is asked again first.
- */
+/** The last look before an effect. The intent is durable under our lease, which must still be ours. */
 async function startAllowed(context: LedgerContext): Promise<void> {
-  const { lease } = context.own;
-  const { leases } = context.journal;
-  if (performance.now() - lease.confirmedAt > leases.ttlMs / 4) await leases.confirm(lease);
-  if (lease.lost.aborted) throw leaseLost(lease.name, null);
+  await context.journal.leases.mustHold(context.own.lease);
   context.stop.throwIfAborted();
   failpoint("call.starts");
 }

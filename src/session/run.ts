@@ -75,7 +75,15 @@ class Run {
     return this.session.internals.own.state;
   }
 
+  /** What is done stays done. That something is still open is only true for as long as nobody else has taken over. */
   async toTheEnd(): Promise<RunResult> {
+    const result = await this.untilResult();
+    const { own, journal } = this.session.internals;
+    if (result.status !== "done") await journal.leases.mustHold(own.lease);
+    return result;
+  }
+
+  private async untilResult(): Promise<RunResult> {
     mustNotBeCancelled(this.session.id, this.state);
     await this.limitBudget();
     const known = this.recordedAnswer();
