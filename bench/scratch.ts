@@ -1,6 +1,5 @@
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { type Holdfast, open } from "../src/index.ts";
 import { openRaw, type RawDatabase } from "./raw-database.ts";
 import { Replay } from "./replay.ts";
@@ -19,9 +18,7 @@ export class Scratch {
   private count = 0;
 
   constructor() {
-    const cache = fileURLToPath(new URL("../node_modules/.cache", import.meta.url));
-    mkdirSync(cache, { recursive: true });
-    this.path = mkdtempSync(join(cache, "holdfast-bench-"));
+    this.path = mkdtempSync(join("node_modules", ".bench-"));
   }
 
   file(name: string): string {

@@ -155,7 +155,7 @@ async function bundle(outDir: string): Promise<void> {
     dts: false,
     report: false,
     logLevel: "error",
-    noExternal: [/^(zod|uuid|canonicalize)/],
+    noExternal: [/^(zod|uuid)/],
     plugins: [
       {
         name: "native modules stay where they are",

@@ -1,3 +1,5 @@
+import canonicalize from "canonicalize";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { canonicalJson, copyArgs, copyJson, isHoldfastError } from "../../src/model/index.ts";
 
@@ -118,6 +120,17 @@ describe("canonical JSON", () => {
 
   test("spells numbers in one way, and -0 as 0", () => {
     expect(canonicalJson([-0, 1.0, 1e21, 1e-7, 0.1 + 0.2])).toBe("[0,1,1e+21,1e-7,0.30000000000000004]");
+  });
+
+  test("is what another implementation of the RFC writes", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
+        const strict = JSON.parse(JSON.stringify(value)) as unknown;
+        fc.pre(JSON.stringify(strict).isWellFormed() && !/\\ud[89a-f]/i.test(JSON.stringify(strict)));
+        expect(canonicalJson(strict)).toBe(canonicalize(strict));
+      }),
+      { numRuns: 500 },
+    );
   });
 
   test("does not normalise Unicode", () => {
