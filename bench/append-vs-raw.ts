@@ -24,6 +24,7 @@ export function longRun(scratch: Scratch): Promise<LongRun> {
 
 async function make(scratch: Scratch): Promise<LongRun> {
   const turns = makeTurns(LONG_TURNS);
+  await scratch.warmCode();
   const commits = await recordAppends(scratch, turns);
   const replay = await scratch.openReplay();
   for (const commit of commits.slice(0, -LONG_TURNS)) replay.commit(commit);

@@ -23,6 +23,7 @@ export const groupCommitVsRaw: Measure = {
         sessions.map((session, index) => session.append(now[index]?.messages ?? [], { checkpoint: true })),
       );
     };
+    await scratch.warmCode();
     const recorded = await scratch.openOurs();
     const commits = await recordCommits(async () => {
       const sessions = await openSessions(recorded);

@@ -14,7 +14,7 @@ import { prose, random } from "./turns.ts";
 
 const ROUNDS = 150;
 /** Calls before the first timed one: until then most of the time goes into compiling what is run. */
-const WARM_CALLS = 2500;
+const WARM_CALLS = 4000;
 /** The message, the intent, the outcome. */
 const COMMITS_PER_CALL = 3;
 

@@ -7,6 +7,8 @@ import { makeTurns } from "./turns.ts";
 
 /** Enough turns for SQLite to copy its log into the file once, whoever writes them. */
 const WARM_TURNS = 400;
+/** Enough turns for V8 to have compiled what a turn runs: a process that makes hundreds of commits soon has. */
+const COMPILED_TURNS = 5_000;
 
 /**
  * A folder on the project's own disk: a folder for temporary files may be in memory, where a durable commit costs
@@ -16,6 +18,7 @@ export class Scratch {
   readonly path: string;
   private readonly opened: { close(): unknown }[] = [];
   private count = 0;
+  private isWarm = false;
 
   constructor() {
     this.path = mkdtempSync(join("node_modules", ".bench-"));
@@ -51,6 +54,16 @@ export class Scratch {
   async warmUp(ours: Holdfast): Promise<void> {
     const session = await ours.session("warm-up");
     for (const { messages } of makeTurns(WARM_TURNS)) await session.append(messages, { checkpoint: true });
+    await session.close();
+  }
+
+  /** Measures what a process costs that has been at work for a while, not how V8 starts. */
+  async warmCode(): Promise<void> {
+    if (this.isWarm) return;
+    this.isWarm = true;
+    const session = await (await this.openOurs()).session("warm-up");
+    for (const { messages } of makeTurns(COMPILED_TURNS))
+      await session.append(messages, { checkpoint: true });
     await session.close();
   }
 

@@ -32,7 +32,9 @@ export class OwnedLog<State> {
     const before = performance.now();
     const outcome = await this.log.commit((state, head) => {
       const decision = decide(state, head);
-      return { ...decision, guards: [this.lease.guard, ...(decision.guards ?? [])] };
+      const { events, result, guards, fork } = decision;
+      const all = guards ? [this.lease.guard, ...guards] : [this.lease.guard];
+      return { events, result, guards: all, ...(fork && { fork }) };
     });
     if (outcome.outcome === "fenced") {
       if (outcome.lease === this.lease.name) this.lease.markLost();

@@ -62,10 +62,9 @@ export async function prepareCall(
   block: Pick<ToolCallBlock, "id" | "name" | "args">,
   messageId: string | null,
 ): Promise<Ready | Refused> {
-  const base = { callId: block.id, messageId };
   const tool = context.tools.get(block.name);
   const refuse = (by: "tool" | "input", error: string, raw: Json = block.args): Refused => {
-    return { ...base, tool: block.name, raw, error, by };
+    return { callId: block.id, messageId, tool: block.name, raw, error, by };
   };
   if (!tool) {
     const known = [...context.tools.keys()].join(", ") || "none";
@@ -77,7 +76,7 @@ export async function prepareCall(
     if ("problem" in input) return refuse("input", `Invalid input for ${tool.name}: ${input.problem}`, raw);
     const key = callKey(context.journal.namespace, tool, block.id, raw, input.value);
     const failures = key.scope === "global" ? await failuresOf(context, key.key) : 0;
-    return { ...base, tool, raw, args: input.value, key, failures };
+    return { callId: block.id, messageId, tool, raw, args: input.value, key, failures };
   } catch (error) {
     if (isHoldfastError(error, "ARGS_NOT_JSON")) return refuse("input", error.message, null);
     throw error;

@@ -106,9 +106,9 @@ function copyObject(value: object, path: (string | number)[], strict: Strictness
   if (prototype !== Object.prototype && prototype !== null) {
     return refuse(`is a ${value.constructor?.name ?? "object with a prototype"}`, path, strict);
   }
+  if (Object.getOwnPropertySymbols(value).length > 0) return refuse("has a symbol as key", path, strict);
   const result: Record<string, Json> = {};
-  for (const key of Reflect.ownKeys(value)) {
-    if (typeof key === "symbol") return refuse("has a symbol as key", path, strict);
+  for (const key of Object.keys(value)) {
     const member = (value as Record<string, unknown>)[key];
     if (member === undefined && strict.undefinedMembers === "drop") continue;
     if (strict.loneSurrogates === "refuse" && !key.isWellFormed()) {

@@ -139,10 +139,20 @@ class Outlook {
     if (!isOpen(status)) this.budget = releaseChild(this.budget, id);
     this.seeKeys(draft, before, index);
     this.open += Number(isOpen(status)) - Number(before !== "none" && isOpen(before));
-    const item = isOpen(status)
-      ? { kind: "call", id, status, doneAt: null }
-      : { kind: "call", id, status, doneAt: at, endSeq: seq };
-    this.item(before === "none" ? { ...item, seq, at, ...callIdentity(draft) } : item);
+    if (before !== "none") {
+      this.item(
+        isOpen(status)
+          ? { kind: "call", id, status, doneAt: null }
+          : { kind: "call", id, status, doneAt: at, endSeq: seq },
+      );
+      return;
+    }
+    const { name, key } = callIdentity(draft);
+    this.item(
+      isOpen(status)
+        ? { kind: "call", id, status, doneAt: null, seq, at, name, key }
+        : { kind: "call", id, status, doneAt: at, endSeq: seq, seq, at, name, key },
+    );
   }
 
   /**

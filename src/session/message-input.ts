@@ -16,17 +16,12 @@ export function readMessage(
   now: number,
   newId: () => string,
 ): ReturnType<typeof draftMessage> {
-  if (isWhole(input)) return draftMessage(input);
-  const { text, blocks, id, createdAt, ...rest } = input;
-  const textBlocks: Block[] = text === undefined ? [] : [{ kind: "text", text }];
+  const { text, blocks = [], id, createdAt } = input;
   return draftMessage({
-    ...rest,
+    ...input,
     id: id ?? newId(),
     createdAt: createdAt ?? new Date(now).toISOString(),
-    blocks: [...textBlocks, ...(blocks ?? [])],
+    text: undefined,
+    blocks: text === undefined ? blocks : [{ kind: "text", text }, ...blocks],
   });
-}
-
-function isWhole({ text, blocks, id, createdAt }: MessageInput): boolean {
-  return text === undefined && blocks !== undefined && id !== undefined && createdAt !== undefined;
 }
