@@ -1,7 +1,12 @@
 import { defineConfig } from "tsdown";
 
 export default defineConfig({
-  entry: { index: "src/index.ts", testing: "src/testing/index.ts", cli: "src/cli/main.ts" },
+  entry: {
+    index: "src/index.ts",
+    testing: "src/testing/index.ts",
+    cli: "src/cli/main.ts",
+    langgraph: "src/integrations/langgraph/index.ts",
+  },
   format: "esm",
   platform: "node",
   target: "node20.19",
@@ -10,5 +15,5 @@ export default defineConfig({
   fixedExtension: false,
   // Node 20 does not list node:sqlite among its builtins, so the bundler there would try to resolve it.
   // zod from its own many files costs half a start of Node; bundled it costs a few milliseconds.
-  deps: { neverBundle: [/^node:/], alwaysBundle: ["zod"] },
+  deps: { neverBundle: [/^node:/, /^@langchain\//], alwaysBundle: ["zod"] },
 });

@@ -3,6 +3,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    globalSetup: ["test/postgres/global-setup.ts"],
     pool: "forks",
     // Much of the time goes into waiting for child processes and disks, so two files at once pay on any machine.
     maxWorkers: 2,

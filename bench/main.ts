@@ -12,8 +12,10 @@ import { ledgerVsTwoCommits } from "./ledger-vs-two-commits.ts";
 import { loadVsRaw } from "./load-vs-raw.ts";
 import { judge, type Measure, type Result } from "./measure.ts";
 import { oldVersionVsRaw } from "./old-version-vs-raw.ts";
+import { postgresVsRaw } from "./postgres-vs-raw.ts";
 import { lineOf } from "./report.ts";
 import { Scratch } from "./scratch.ts";
+import { statusVsNode } from "./status-vs-node.ts";
 import { turnsPerSecond } from "./turns-per-second.ts";
 
 const MEASURES: readonly Measure[] = [
@@ -24,6 +26,8 @@ const MEASURES: readonly Measure[] = [
   oldVersionVsRaw,
   groupCommitVsRaw,
   ledgerVsTwoCommits,
+  postgresVsRaw,
+  statusVsNode,
   turnsPerSecond,
 ];
 

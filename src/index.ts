@@ -15,7 +15,14 @@ export type {
   TaskContext,
 } from "./goal/index.ts";
 export { runWithCheckpoints } from "./goal/index.ts";
-export type { Decision, PayloadCodec, PayloadPlace, PruneReport } from "./journal/index.ts";
+export type {
+  CopyOptions,
+  CopyReport,
+  Decision,
+  PayloadCodec,
+  PayloadPlace,
+  PruneReport,
+} from "./journal/index.ts";
 export { Journal, Log } from "./journal/index.ts";
 export type {
   CallProgress,
@@ -55,7 +62,30 @@ export type {
   ToolResultBlock,
 } from "./model/index.ts";
 export { canonicalJson, event, HoldfastError, isHoldfastError } from "./model/index.ts";
-export { Holdfast, type OpenOptions, open } from "./open.ts";
+export { abandonCopy, copy, Holdfast, type OpenOptions, open } from "./open.ts";
+export type {
+  EditReport,
+  ImportOptions,
+  ImportReport,
+  JsonSchema,
+  MigrationReport,
+  Migrations,
+  ProjectOptions,
+  ResumeOptions,
+  Resumption,
+  StateSpec,
+  StateTemplate,
+  SyncReport,
+} from "./projections/index.ts";
+export {
+  GoalFolder,
+  generateState,
+  importState,
+  migrateFile,
+  projectGoal,
+  resumeGoal,
+  StateManager,
+} from "./projections/index.ts";
 export type {
   AgentToolResult,
   AgentToolSpec,
@@ -84,3 +114,13 @@ export type {
 } from "./session/index.ts";
 export { agentTool, Session, Sessions } from "./session/index.ts";
 export type { Problem, Store } from "./store.ts";
+export type {
+  CommandNotice,
+  OpenCallNote,
+  SuperviseOptions,
+  SupervisorEvent,
+  SweepOptions,
+  SweepReport,
+  Work,
+  WorkerCommand,
+} from "./supervisor/index.ts";

@@ -1,20 +1,25 @@
-/**
- * The composition root: the only place that turns an address into a store.
- *
- * An address is what the caller says, else `HOLDFAST_STORE`, else `.holdfast/` beside the git directory that all
- * worktrees of a repository share, else the nearest `.holdfast/` above the working directory, else a new one there.
- */
+/** The composition root: a store becomes a `Holdfast`. `open-store.ts` says how an address becomes a store. */
 
-import { execFileSync } from "node:child_process";
-import { existsSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
-import { Journal, type PayloadCodec } from "./journal/index.ts";
-import { goalKind, HoldfastError, sessionKind } from "./model/index.ts";
+import {
+  type CopyOptions,
+  type CopyReport,
+  copyStore,
+  Journal,
+  type PayloadCodec,
+  stayHere,
+} from "./journal/index.ts";
+import { goalKind, sessionKind } from "./model/index.ts";
+import { openStore } from "./open-store.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
-import { openMemory } from "./stores/memory/index.ts";
-import { openSqlite } from "./stores/sqlite/index.ts";
+import {
+  type SuperviseOptions,
+  type SweepOptions,
+  type SweepReport,
+  supervise,
+  superviseOnce,
+} from "./supervisor/index.ts";
 
 export interface OpenOptions {
   /** A tenant: nothing crosses it. */
@@ -36,69 +41,45 @@ export interface OpenOptions {
 
 /**
  * Opens a store. `open()` finds or makes `.holdfast/` in the project; `open("./state.db")` names a SQLite file,
- * `open("./folder")` a folder for one, `open("memory:")` forgets everything.
+ * `open("./folder")` a folder for one, `open("./folder/")` a folder of plain files, `open("memory:")` forgets everything.
+ * A folder that holds a store already is opened as what it is, with or without the slash.
  */
 export async function open(address?: string, options: OpenOptions = {}): Promise<Holdfast> {
   const store = options.store ?? (await openStore(address ?? process.env["HOLDFAST_STORE"]));
   return new Holdfast(new Journal({ ...options, store }));
 }
 
-async function openStore(address: string | undefined): Promise<Store> {
-  if (address === "memory:") return openMemory();
-  if (address !== undefined && /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:")) {
-    throw new HoldfastError(
-      "STORE_NOT_FOUND",
-      `no store understands the address ${withoutPassword(address)}`,
-      {
-        hint: 'Use a path to a file or folder, or "memory:".',
-      },
-    );
-  }
-  const path = address?.replace(/^file:(\/\/)?/, "");
-  if (path === undefined) return openSqlite({ path: join(findFolder(), "store.db") });
-  return openSqlite({
-    path: /\.(db|sqlite3?)$/.test(path) ? resolve(path) : join(resolve(path), "store.db"),
-  });
+/**
+ * Moves everything from one store to another: `copy("./.holdfast/store.db", "./elsewhere.db")`. Stop the workers first: a
+ * store that somebody still holds a lease in is refused. Afterwards the first store can only be read, and whoever
+ * still has it open is told where it went, so that nothing is done twice. The second must be new. A copy that was
+ * killed is made again by the same call; until then neither store takes writes.
+ */
+export function copy(
+  from: string | Holdfast,
+  to: string | Holdfast,
+  options: CopyOptions = {},
+): Promise<CopyReport> {
+  return withStore(from, (source) => withStore(to, (target) => copyStore(source, target, options)));
 }
 
-function withoutPassword(address: string): string {
-  return address.replace(/\/\/[^@/]*@/, "//");
+/** Gives up a copy that was killed before it ended: its source takes writes again. */
+export function abandonCopy(from: string | Holdfast): Promise<void> {
+  return withStore(from, stayHere);
 }
 
-function findFolder(): string {
-  refuseEphemeralDisk();
-  const repository = gitFolder();
-  if (repository) return join(repository, ".holdfast");
-  for (let folder = process.cwd(); ; folder = dirname(folder)) {
-    if (existsSync(join(folder, ".holdfast"))) return join(folder, ".holdfast");
-    if (dirname(folder) === folder) return join(process.cwd(), ".holdfast");
-  }
-}
-
-/** The folder that holds the git directory shared by all worktrees, or null outside a repository. */
-function gitFolder(): string | null {
+/** What came open stays open. */
+async function withStore<Result>(
+  place: string | Holdfast,
+  act: (store: Store) => Promise<Result>,
+): Promise<Result> {
+  if (typeof place !== "string") return act(place.journal.store);
+  const store = await openStore(place);
   try {
-    const args = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
-    const common = execFileSync("git", args, {
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
-    }).trim();
-    return common.endsWith("/.git") ? dirname(common) : null;
-  } catch {
-    // No git here, or not inside a repository: the nearest folder decides.
-    return null;
+    return await act(store);
+  } finally {
+    await store.close();
   }
-}
-
-const EPHEMERAL = ["VERCEL", "AWS_LAMBDA_FUNCTION_NAME", "NETLIFY", "CF_PAGES"] as const;
-
-/** A default store on a disk that is thrown away would look durable until it mattered. */
-function refuseEphemeralDisk(): void {
-  const platform = EPHEMERAL.find((name) => process.env[name]);
-  if (!platform) return;
-  throw new HoldfastError("STORE_NOT_DURABLE", `this platform (${platform} is set) does not keep its disk`, {
-    hint: "Pass the address of a store that lasts, or set HOLDFAST_STORE to one.",
-  });
 }
 
 /** An open store, and everything that can be done with it. */
@@ -137,6 +118,19 @@ export class Holdfast {
    */
   goal(id: string, options: OpenGoalOptions = {}): Promise<Goal> {
     return openGoal(this.journal, id, options);
+  }
+
+  /**
+   * Looks after what nobody holds any more until `signal` aborts: marks sessions whose process died, puts their tasks
+   * back, settles their calls as far as `tools` can, starts workers for what is ready. Any number may run at once.
+   */
+  supervise(options: SuperviseOptions): Promise<void> {
+    return supervise(this.journal, options);
+  }
+
+  /** One such look, without starting workers: for a cron job, a test, or before a person asks how things stand. */
+  superviseOnce(options: SweepOptions = {}): Promise<SweepReport> {
+    return superviseOnce(this.journal, options);
   }
 
   /** Stores bytes once by their content, durably, and returns the hash under which events can refer to them. */

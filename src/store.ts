@@ -354,9 +354,35 @@ export interface WatchRequest {
   readonly stream?: string;
 }
 
+/** `journal/copy` gives the phases their meaning. But for `arrived`, a store with a seal takes no writes. */
+export type Seal = Readonly<Record<"move" | "other", string>> & {
+  readonly phase: "leaving" | "left" | "entering" | "arrived";
+};
+
+type In<Of, Row> = Readonly<Row & { of: Of; namespace: string }>;
+
+/** All that a store holds, but for snapshots; a stream that is gone is its tombstone. */
+export type Moved =
+  | In<"lease", LeaseRow & { ttlMs: number }>
+  | In<"stream", StreamRow & { artifacts: readonly string[] }>
+  | In<"write", StoredWrite & { stream: string }>
+  | In<"item", ItemRow>
+  | In<"key", KeyRow>
+  | In<"artifact", { hash: string; bytes: Uint8Array; putAt: number }>;
+
+export interface Moving {
+  seal(): Promise<Seal | null>;
+  /** False, and nothing done, unless the seal is `expect`. */
+  reseal(expect: Seal | null, next: Seal | null): Promise<boolean>;
+  /** Leases first. `restore` puts rows over those that are there, while `move` is entering. */
+  dump(cursor: string | null): Promise<Page<Moved>>;
+  restore(move: string, rows: readonly Moved[]): Promise<void>;
+}
+
 export interface Store {
   /** What it is and where, for messages: `sqlite ./.holdfast/store.db`. Never holds a password. */
   readonly address: string;
+  readonly moving?: Moving;
 
   append(batch: Batch): Promise<AppendOutcome>;
   read(request: ReadRequest): Promise<ReadPage>;

@@ -17,6 +17,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["ledger"],
   ["session", "goal"],
   ["projections", "supervisor"],
+  ["open-store.ts"],
   ["open.ts"],
   ["operations"],
   ["cli", "mcp", "http", "integrations", "testing", "index.ts"],
@@ -26,15 +27,25 @@ const LAYERS: readonly (readonly string[])[] = [
 const SEES_ONLY: Readonly<Record<string, readonly string[]>> = { stores: ["model", "store.ts"] };
 
 /** The composition root and the doors: nobody else may name a concrete store. */
-const NAMES_STORES = ["index.ts", "open.ts", "testing"];
+const NAMES_STORES = ["index.ts", "open-store.ts", "open.ts", "testing"];
+
+/** A store that is made of others, and their doors. */
+const STANDS_ON: Readonly<Record<string, readonly string[]>> = {
+  "src/stores/files": ["src/stores/memory/index.ts", "src/stores/sqlite/index.ts"],
+};
 
 /** What the pure part may import from outside: a package, or the listed names of a builtin. */
 const PURE_PART = "src/model/";
 const PURE_PACKAGES = ["zod"];
-const PURE_BUILTINS: Readonly<Record<string, readonly string[]>> = { "node:crypto": ["createHash"] };
+const PURE_BUILTINS: Readonly<Record<string, readonly string[]>> = { "node:crypto": ["hash"] };
 const IMPURE_CALLS = ["Date", "Date.now", "Math.random", "performance.now", "crypto.randomUUID"];
 
-const ENTRY_POINTS = ["src/index.ts", "src/testing/index.ts", "src/cli/main.ts"];
+const ENTRY_POINTS = [
+  "src/index.ts",
+  "src/testing/index.ts",
+  "src/cli/main.ts",
+  "src/integrations/langgraph/index.ts",
+];
 
 const LINE_LIMITS: Readonly<Record<string, number>> = { "src/": 400, "test/": 600 };
 
@@ -149,6 +160,7 @@ const storesAreNamedOnlyAtTheRoot: Rule = (files) => {
   return edgesInSource(files)
     .filter(({ from, to, toPart }) => toPart === "stores" && folder(from) !== folder(to))
     .filter(({ fromPart }) => !NAMES_STORES.includes(fromPart))
+    .filter(({ from, to }) => STANDS_ON[folder(from)]?.includes(to) !== true)
     .map(({ from, to }) => `${from} names the store ${to}`);
 };
 
@@ -275,7 +287,7 @@ const RULES: Readonly<Record<string, { rule: Rule; planted: Readonly<Record<stri
     rule: modelIsPure,
     planted: [
       { "src/model/a.ts": 'import { readFileSync } from "node:fs";' },
-      { "src/model/a.ts": 'import { createHash, randomBytes } from "node:crypto";' },
+      { "src/model/a.ts": 'import { hash, randomBytes } from "node:crypto";' },
       { "src/model/a.ts": 'import * as crypto from "node:crypto";' },
       { "src/model/a.ts": 'import { v7 } from "uuid";' },
       { "src/model/a.ts": "export const now = () => Date.now();" },
@@ -338,7 +350,7 @@ const INNOCENT: Readonly<Record<string, string>> = {
   "src/journal/fold.ts": "try { f(); } catch { /* The reader rereads. */ }",
   "src/store.ts": 'import type { A } from "./model/index.ts";',
   "src/model/index.ts":
-    'import { createHash } from "node:crypto";\nimport { z } from "zod/mini";\nnew Date(0); // not Date.now()',
+    'import { hash } from "node:crypto";\nimport { z } from "zod/mini";\nnew Date(0); // not Date.now()',
   "src/stores/sqlite/index.ts": 'import "../../store.ts";\nimport "./driver.ts";',
   "src/stores/sqlite/driver.ts": 'new URL("./thread.ts", import.meta.url);',
   "src/stores/sqlite/thread.ts": "",

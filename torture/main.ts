@@ -3,6 +3,7 @@
  *
  *     --share 0.1        every tenth case (1 unless given)
  *     --only zombies     some families: failpoints recovery systemCalls ioErrors zombies resumers person plants powerCut
+ *     --store files      a folder of files instead of a SQLite file
  *     --images 5000      how many images the power cut opens
  *     --jobs 3           cases at once
  *     --write            puts the tables into docs/torture.md
@@ -15,7 +16,7 @@ import { parseArgs } from "node:util";
 import { bundle } from "./bundle.ts";
 import { hasStrace } from "./cases/system-calls.ts";
 import { FAMILIES, type Family, type Job, type Outcome, PLANS } from "./families.ts";
-import { DURABILITY_PLANTS, foundBy, PLANTS } from "./plants.ts";
+import { DURABILITY_PLANTS, FILES_DURABILITY_PLANTS, foundBy, PLANTS } from "./plants.ts";
 import {
   cutEverywhere,
   type PowerCutOptions,
@@ -23,6 +24,7 @@ import {
   traceWriter,
 } from "./power-cut/power-cut.ts";
 import { Report, summary } from "./report.ts";
+import { chooseStore, chosenStore } from "./store-under-test.ts";
 import { Workshop } from "./workshop.ts";
 
 const NEED_STRACE: readonly string[] = ["systemCalls", "ioErrors", "powerCut"];
@@ -32,11 +34,13 @@ const { values } = parseArgs({
   options: {
     share: { type: "string", default: "1" },
     only: { type: "string", multiple: true },
+    store: { type: "string", default: "sqlite" },
     images: { type: "string", default: "5000" },
     jobs: { type: "string", default: "3" },
     write: { type: "boolean", default: false },
   },
 });
+chooseStore(values.store);
 const strace = hasStrace();
 const wanted = (family: string): boolean => {
   if (values.only && !values.only.includes(family)) return false;
@@ -88,8 +92,9 @@ async function runPlants(workshop: Workshop, report: Report): Promise<void> {
     const result = await plant.run(workshop);
     report.plants.push({ name: plant.name, under: plant.under, ...foundBy(plant, result) });
   });
+  const durabilityPlants = chosenStore().name === "files" ? FILES_DURABILITY_PLANTS : DURABILITY_PLANTS;
   if (strace) {
-    for (const [name, mutations] of Object.entries(DURABILITY_PLANTS)) {
+    for (const [name, mutations] of Object.entries(durabilityPlants)) {
       const result = await cut(workshop, { seed: 1, randoms: 4, limit: 2_000, untilFound: true }, mutations);
       const found = result.violations.length > 0;
       report.plants.push({

@@ -1,6 +1,7 @@
 /** The person: answers every call that waits for one, by what the world itself says happened. */
 
 import { open } from "../src/index.ts";
+import { openStore } from "./store-under-test.ts";
 import { post } from "./world/client.ts";
 import { readEntries } from "./world/log.ts";
 
@@ -10,7 +11,7 @@ export type WhenNothingHappened = "retry" | "failed";
 /** Returns how many calls were answered. */
 export async function answerAll(dir: string, world: string, otherwise: WhenNothingHappened): Promise<number> {
   await post(world, "/quiet", { dir });
-  const holdfast = await open(`${dir}/store.db`);
+  const holdfast = await open(undefined, { store: await openStore(dir) });
   try {
     const { calls } = await holdfast.calls.list();
     const waiting = calls.filter((call) => call.status === "waiting");

@@ -6,6 +6,7 @@ import { KILL_WHEN_SENT, killAt } from "./cases/failpoints.ts";
 import { countCalls, failAt } from "./cases/system-calls.ts";
 import { runZombie } from "./cases/zombies.ts";
 import { type Scenario, scenario } from "./scenario.ts";
+import { chosenStore } from "./store-under-test.ts";
 import type { Workshop } from "./workshop.ts";
 
 export interface Plant {
@@ -34,8 +35,9 @@ const asZombie = (name: string, script: string, point: string, ...expect: string
 
 /** A disk that breaks shortly before the end of the run and stays broken. */
 async function brokenDisk(workshop: Workshop, script: Scenario): Promise<Fault> {
-  const { fsync } = await countCalls(workshop, script, workshop.layStore);
-  return failAt("fsync", Math.max(1, fsync - 4), "EIO", true, workshop.layStore);
+  const { syncCall } = chosenStore();
+  const counts = await countCalls(workshop, script, workshop.layStore);
+  return failAt(syncCall, Math.max(1, counts[syncCall] - 4), "EIO", true, workshop.layStore);
 }
 
 export const PLANTS: readonly Plant[] = [
@@ -82,6 +84,26 @@ export const DURABILITY_PLANTS: Readonly<Record<string, readonly Mutation[]>> = 
   ],
   "folder not synced": [
     { file: "src/stores/sqlite/file.ts", from: "syncFolder(dirname(made))", to: "void made" },
+  ],
+};
+
+/** The same for the files store. */
+export const FILES_DURABILITY_PLANTS: Readonly<Record<string, readonly Mutation[]>> = {
+  "journal not synced": [
+    {
+      file: "src/stores/files/journal-file.ts",
+      from: "fdatasyncSync(this.#descriptor);",
+      to: "void fdatasyncSync;",
+    },
+  ],
+  "folder not synced": [
+    { file: "src/stores/files/disk.ts", from: "syncFolder(parent);", to: "void parent;" },
+  ],
+  "artifact's name not synced": [
+    { file: "src/stores/files/append.ts", from: "syncFolder(each);", to: "void [each, syncFolder];" },
+  ],
+  "rewritten journal not synced": [
+    { file: "src/stores/files/rewriting.ts", from: "fsyncSync(descriptor);", to: "void fsyncSync;" },
   ],
 };
 

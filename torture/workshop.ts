@@ -1,11 +1,11 @@
 /** What all cases of a run share: the bundles, one world, and a place for temporary folders. */
 
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openSqlite } from "../src/stores/sqlite/index.ts";
 import { type Bundle, bundle } from "./bundle.ts";
 import { type Child, killAll, startNode } from "./processes.ts";
+import { layStore, openStore } from "./store-under-test.ts";
 
 export class Workshop {
   readonly bundle: Bundle;
@@ -32,7 +32,8 @@ export class Workshop {
       const world = join(folder, "world.sock");
       const child = startNode(made.world, [world], { limitMs: 2 ** 31 - 1 });
       await child.event("listening");
-      await (await openSqlite({ path: join(folder, "empty.db") })).close();
+      mkdirSync(join(folder, "empty"));
+      await (await openStore(join(folder, "empty"))).close();
       return new Workshop(folder, made, world, child);
     } catch (error) {
       rmSync(folder, { recursive: true, force: true });
@@ -52,7 +53,7 @@ export class Workshop {
 
   /** Puts an empty store in place, for cases that are not about how a store begins. */
   readonly layStore = (dir: string): void => {
-    copyFileSync(join(this.folder, "empty.db"), join(dir, "store.db"));
+    layStore(join(this.folder, "empty"), dir);
   };
 
   async close(): Promise<void> {

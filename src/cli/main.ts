@@ -1,28 +1,32 @@
 #!/usr/bin/env node
-import { createRequire } from "node:module";
+/** The door of the command line. It loads no more than the command needs: `status` and `--version` have short ways. */
 
-// The package resolves its own name, so this holds for src/cli/main.ts and dist/cli.js alike.
-const { version } = createRequire(import.meta.url)("holdfast/package.json") as { version: string };
+import { reportFailure } from "./failure.ts";
 
-const usage = `holdfast: durable state for AI agents
+const argv = process.argv.slice(2);
 
-  holdfast --help       show this text
-  holdfast --version    show the version
-`;
+async function main(): Promise<void> {
+  if (argv[0] === "status") {
+    const { plainOptions, showStatus } = await import("./status-command.ts");
+    const options = plainOptions(argv.slice(1));
+    if (options) {
+      await showStatus(options);
+      return;
+    }
+  }
+  if (argv[0] === "--version") {
+    const { createRequire } = await import("node:module");
+    // The package resolves its own name, so this holds for src/cli/main.ts and dist/cli.js alike.
+    const { version } = createRequire(import.meta.url)("holdfast/package.json") as { version: string };
+    process.stdout.write(`${version}\n`);
+    return;
+  }
+  const { runProgram } = await import("./program.ts");
+  await runProgram(argv);
+}
 
-const [argument] = process.argv.slice(2);
-switch (argument) {
-  case "--version":
-    console.log(version);
-    break;
-  case "--help":
-    process.stdout.write(usage);
-    break;
-  default:
-    console.error(
-      argument === undefined
-        ? "holdfast: no command given. Try: holdfast --help"
-        : `holdfast: unknown command "${argument}". Try: holdfast --help`,
-    );
-    process.exitCode = 2;
+try {
+  await main();
+} catch (error) {
+  reportFailure(error, argv.includes("--json"));
 }

@@ -135,9 +135,17 @@ export function verify(state: GoalState, by: By, verdict: Verdict): Act<string> 
   return { events: [accepted, ...closingPhase(state, task, by)], result: task.id };
 }
 
-/** The task goes back, and the session that held it counts as crashed. */
-export function reset(state: GoalState, by: By, id: string, why: string, guard: Guard): Act<string> {
+/** The task goes back, and the session that held it counts as crashed. With `seen`: only from the claim of that token. */
+export function reset(
+  state: GoalState,
+  by: By,
+  id: string,
+  why: string,
+  guard: Guard,
+  seen?: number,
+): Act<string> {
   const task = taskOf(state, id);
+  if (seen !== undefined && task.claim?.token !== seen) return { events: [], result: task.id };
   const events: GoalDraft[] = [{ type: "task.reset", data: { by, task: task.id, why } }];
   const session = task.claim?.session ?? null;
   if (session !== null && state.history.get(session)?.status === "active") {

@@ -21,8 +21,9 @@ import { hashFile } from "./check-files.ts";
 import { Claim, type ClaimedWork, type EvidenceInput } from "./claim.ts";
 import * as claims from "./claim-acts.ts";
 import { type Attributed, type GoalHandle, GoalView } from "./goal-view.ts";
+import { claimedTasks, type LostClaim, type LostOptions, type Suspect, suspects } from "./lost-claims.ts";
 import { blockClaim } from "./note-acts.ts";
-import { DEFAULT_DETACHED_MS, TaskLeases } from "./task-leases.ts";
+import { DEFAULT_DETACHED_MS, type TaskLease, TaskLeases } from "./task-leases.ts";
 
 export interface ClaimOptions {
   readonly session?: string | null;
@@ -44,7 +45,10 @@ export class GoalTasks extends GoalView implements ClaimedWork {
     this.leases = new TaskLeases(handle.journal, handle.id);
   }
 
-  /** Takes the task's lease, then records the claim under it. A task whose holder is gone is taken over. */
+  /**
+   * Takes the task's lease, then records the claim under it. A task whose holder is gone is taken over, and other tasks
+   * whose holders are gone are put back on the way, so that a small set-up needs no supervisor.
+   */
   async claim(id: string, options: Attributed<ClaimOptions> = {}): Promise<Claim> {
     const by = this.identity(options.by);
     const { session = null, detached, waitMs, signal } = options;
@@ -53,6 +57,7 @@ export class GoalTasks extends GoalView implements ClaimedWork {
     const task = claims.checkClaimable(this.state, by, id).id;
     const ours = this.claimed.get(task);
     if (ours && !ours.lost.aborted && ours.token === this.task(task).claim?.token) return ours;
+    await this.resetLost({ name: by.name, role: "supervisor" }, { staleAfterMs: null, except: task });
     const detachedMs = typeof detached === "object" ? detached.forMs : detached ? DEFAULT_DETACHED_MS : null;
     const lease = await this.leases.take(task, by, {
       session,
@@ -113,6 +118,48 @@ export class GoalTasks extends GoalView implements ClaimedWork {
       await lease.release();
     }
     return this.task(id);
+  }
+
+  /**
+   * For the supervisor layer: puts back the tasks whose holder is gone, one commit each, and marks their sessions as
+   * crashed. Returns what this call put back; what others were faster with is theirs to tell.
+   */
+  async resetLost(by: By, options: LostOptions): Promise<LostClaim[]> {
+    const others = claimedTasks(this.state).filter(
+      ({ id }) => !this.claimed.has(id) && id !== options.except,
+    );
+    if (others.length === 0) return [];
+    const found = suspects(this.state, await this.leases.list(), this.journal.now(), options);
+    const lost: LostClaim[] = [];
+    for (const { token, isAlive, ...claim } of found) {
+      if (this.claimed.get(claim.task)?.token === token && !isAlive) continue;
+      if (await this.resetSuspect(by, { token, isAlive, ...claim })) lost.push(claim);
+    }
+    return lost;
+  }
+
+  private async resetSuspect(by: By, { task, token, isAlive, why }: Suspect): Promise<boolean> {
+    let lease: TaskLease;
+    try {
+      lease = isAlive
+        ? await this.leases.seize(task, by, token)
+        : await this.leases.take(task, by, { session: null });
+    } catch (error) {
+      // Somebody has it after all, or is at this very moment doing what we were about to do.
+      if (isHoldfastError(error, "TASK_HELD")) return false;
+      throw error;
+    }
+    try {
+      return await this.act("reset", by, (state, who) => {
+        const act = claims.reset(state, who, task, why, lease.guard, token);
+        return { ...act, result: act.events.length > 0 };
+      });
+    } catch (error) {
+      if (isHoldfastError(error, "LEASE_LOST")) return false;
+      throw error;
+    } finally {
+      await lease.release();
+    }
   }
 
   /** From within a claim: the blocker is recorded and the task goes back. */

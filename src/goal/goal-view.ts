@@ -44,12 +44,23 @@ export interface GoalHandle {
   readonly root: string | null;
 }
 
+/** Stands around every write of a handle. */
+export interface WriteGuard {
+  /** Before anything is decided; throws to refuse the write. */
+  before(by: By): Promise<void>;
+  /** On the state that the write is decided on, which may have come in since. */
+  check(state: GoalState, by: By): void;
+  /** The write is durable. What goes wrong here is no failure of the write, so this must not throw. */
+  after(): Promise<void>;
+}
+
 export class GoalView {
   readonly id: string;
   readonly by: By;
   readonly root: string | null;
   readonly journal: Journal;
   private readonly log: Log<GoalState>;
+  private guard: WriteGuard | null = null;
 
   constructor(handle: GoalHandle) {
     this.id = handle.id;
@@ -153,14 +164,30 @@ export class GoalView {
     decide: (state: GoalState, by: By) => Act<Result>,
   ): Promise<Result> {
     const by = this.identity(given);
+    await this.guard?.before(by);
+    const result = await this.commit(by, (state) => {
+      this.guard?.check(state, by);
+      checkRole(by, operation, state.verification);
+      return decide(state, by);
+    });
+    await this.guard?.after();
+    return result;
+  }
+
+  /** For the projections layer: who stands around the writes of this handle. Null: nobody any more. */
+  guardWrites(guard: WriteGuard | null): void {
+    this.guard = guard;
+  }
+
+  /** For the projections layer: events of several acts as one commit, past the guard. */
+  async commit<Result>(by: By, decide: (state: GoalState, by: By) => Act<Result>): Promise<Result> {
     const committed = await this.log.commit((state) => {
       if (state.id === "") throw goalNotFound(this.id);
-      checkRole(by, operation, state.verification);
       return decide(state, by);
     });
     if (committed.outcome === "ok") return committed.result;
     if (committed.outcome === "fenced") throw leaseLost(committed.lease, committed.now);
-    throw new Error(`goal ${this.id}: ${operation} answered ${committed.outcome}`);
+    throw new Error(`goal ${this.id}: the commit answered ${committed.outcome}`);
   }
 
   /** The same for an act that takes its input as it came. */

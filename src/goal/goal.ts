@@ -169,10 +169,23 @@ export class Goal extends GoalTasks {
     return historyOf(this.state, input.session);
   }
 
-  /** Ends the session, puts its tasks back, says why and what comes next: one commit. */
-  async handoff(input: Attributed<history.HandoffInput>): Promise<HistoryEntry> {
-    await this.letGoAll(await this.do("handoff", input, history.handoff));
-    return historyOf(this.state, input.session);
+  /**
+   * Ends the session, puts its tasks back, says why and what comes next: one commit. The next session that starts takes
+   * it up from there. For an agent that has to stop before its work is done: its context is full, its shift is over.
+   */
+  async handoff(
+    input: Attributed<
+      Omit<history.HandoffInput, "session"> & { readonly session: string | { readonly id: string } }
+    >,
+  ): Promise<HistoryEntry> {
+    const session = typeof input.session === "string" ? input.session : input.session.id;
+    await this.letGoAll(await this.do("handoff", { ...input, session }, history.handoff));
+    return historyOf(this.state, session);
+  }
+
+  /** The sessions that led to this one, oldest first, over hand-offs and crashes. */
+  chain(session: string): HistoryEntry[] {
+    return history.chainOf(this.state, historyOf(this.state, session).id);
   }
 
   crashSession(input: Attributed<{ session: string; notes?: string | null }>): Promise<void> {

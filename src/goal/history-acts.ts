@@ -4,6 +4,7 @@ import {
   type By,
   type GoalDraft,
   type GoalState,
+  type HistoryEntry,
   HoldfastError,
   historyOf,
   type Task,
@@ -15,13 +16,46 @@ import { type NextInput, setNext } from "./note-acts.ts";
 export interface StartInput {
   readonly session: string;
   readonly agent?: string;
+  /**
+   * The session whose work it takes up. Without it, the latest that crashed or handed off and that nobody has taken
+   * up yet; null for none.
+   */
   readonly resumes?: string | null;
   readonly notes?: string | null;
 }
 
-export function startSession(_state: GoalState, by: By, input: StartInput): Act<string> {
-  const data = { agent: by.name, resumes: null, notes: null, ...input, by };
+export function startSession(state: GoalState, by: By, input: StartInput): Act<string> {
+  const left = input.resumes === undefined ? leftBehind(state, input.session) : null;
+  const resumes = input.resumes ?? left?.id ?? null;
+  const notes = input.notes ?? (left && resumption(left));
+  const data = { agent: by.name, ...input, resumes, notes, by };
   return { events: [{ type: "session.started", data }], result: input.session };
+}
+
+/** A session that goes on under its own name continues its own entry, and takes up nobody else's. */
+function leftBehind(state: GoalState, session: string): HistoryEntry | null {
+  if (state.history.has(session)) return null;
+  const entries = [...state.history.values()];
+  const taken = new Set(entries.map(({ resumes }) => resumes));
+  const left = entries.filter(
+    ({ id, status, handoffReason }) => !taken.has(id) && (status === "crashed" || handoffReason !== null),
+  );
+  return left.sort((a, b) => (a.endedAt ?? 0) - (b.endedAt ?? 0)).at(-1) ?? null;
+}
+
+function resumption({ id, status, handoffReason }: HistoryEntry): string {
+  if (status === "crashed") return `Resuming from ${id} crash`;
+  return `Continuing from ${id}: ${handoffReason}`.slice(0, 1_000);
+}
+
+/** The sessions that led to this one, oldest first, over hand-offs and crashes. */
+export function chainOf(state: GoalState, session: string): HistoryEntry[] {
+  const chain: HistoryEntry[] = [];
+  for (let entry = state.history.get(session); entry && !chain.includes(entry); ) {
+    chain.unshift(entry);
+    entry = state.history.get(entry.resumes ?? "");
+  }
+  return chain;
 }
 
 export interface NoteInput {

@@ -1,6 +1,7 @@
 /** Goals: long-lived work that many agents and people share. */
 
-export type { Act } from "./act.ts";
+export { type Act, closingPhase, Drafting } from "./act.ts";
+export { formatAge } from "./age.ts";
 export {
   type Briefing,
   type BriefingOptions,
@@ -13,8 +14,10 @@ export type { ClaimProof, Verdict } from "./claim-acts.ts";
 export type { FinalReport, RunStatus } from "./final-report.ts";
 export { Goal } from "./goal.ts";
 export type { ClaimOptions } from "./goal-tasks.ts";
-export type { Attributed, GoalHandle } from "./goal-view.ts";
+export type { Attributed, GoalHandle, WriteGuard } from "./goal-view.ts";
 export type { EndInput, HandoffInput, NoteInput, StartInput } from "./history-acts.ts";
+export * as historyActs from "./history-acts.ts";
+export { type LostClaim, seemsGone } from "./lost-claims.ts";
 export type { NextTasks } from "./next-tasks.ts";
 export type {
   BlockerInput,
@@ -25,6 +28,7 @@ export type {
   NextInput,
   Resolved,
 } from "./note-acts.ts";
+export * as noteActs from "./note-acts.ts";
 export { loadGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";
 export type {
   AliasInput,
@@ -39,6 +43,7 @@ export type {
   TaskInput,
   WhyInput,
 } from "./planning-acts.ts";
+export * as planningActs from "./planning-acts.ts";
 export { estimateTokens } from "./quoted-text.ts";
 export { type RunOptions, runWithCheckpoints } from "./run-with-checkpoints.ts";
 export type { RetryPolicy, TaskAgent, TaskContext } from "./task-agent.ts";

@@ -31,7 +31,8 @@ export class RunSession {
     if (!lease) throw inUse(goal, id);
     await goal.refresh();
     const crashed = await markCrashed(goal, by, id);
-    await goal.startSession({ session: id, by, resumes: crashed });
+    // Whoever marked the last one as crashed, a supervisor for example, it is still the one to take up.
+    await goal.startSession({ session: id, by, ...(crashed !== null && { resumes: crashed }) });
     return new RunSession(goal, by, id, lease);
   }
 

@@ -62,12 +62,28 @@ export class TaskLeases {
     };
   }
 
-  /** Takes it from whoever has it, alive or not; the token of that holder is worth nothing from then on. */
-  async seize(task: string, by: By): Promise<TaskLease> {
+  /**
+   * Takes it from whoever has it, alive or not; the token of that holder is worth nothing from then on. With `seen`:
+   * only from the holder of that token.
+   */
+  async seize(task: string, by: By, seen?: number): Promise<TaskLease> {
     const name = leaseName(this.goal, task);
-    const row = await this.find(name);
-    const ttlMs = this.journal.leases.ttlMs;
-    return this.takeDetached(name, this.journal.newId(), by.name, ttlMs, row?.token);
+    const evict = seen ?? (await this.find(name))?.token;
+    return this.takeDetached(name, this.journal.newId(), by.name, this.journal.leases.ttlMs, evict);
+  }
+
+  /** All leases of the goal: its tasks and its runs. */
+  async list(): Promise<LeaseRow[]> {
+    const rows: LeaseRow[] = [];
+    let cursor: string | null = null;
+    do {
+      const from: { cursor?: string } = cursor === null ? {} : { cursor };
+      const prefix = leaseName(this.goal, "");
+      const page = await this.journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from });
+      rows.push(...page.rows);
+      cursor = page.cursor;
+    } while (cursor !== null);
+    return rows;
   }
 
   /** Lets go of a lease that another process, or an earlier life of this one, took. */

@@ -1,4 +1,5 @@
 export { type PayloadCodec, type PayloadPlace, payloadSum } from "./codec.ts";
+export { type CopyOptions, type CopyReport, copyStore, stayHere } from "./copy/index.ts";
 export { type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
 export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";

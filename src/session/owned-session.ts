@@ -239,7 +239,7 @@ export class OwnedSession {
   }
 
   /**
-   * The same for work that begins with a commit, which meets whatever others have said as a conflict. Only answers to
+   * For the session layer: the same for work that begins with a commit, which meets whatever others have said as a conflict. Only answers to
    * open calls have to be known before.
    */
   duringCommit<Result>(work: () => Promise<Result>): Promise<Result> {

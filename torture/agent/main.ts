@@ -1,9 +1,9 @@
-/** The agent that is tortured: the real `session.run` on a real SQLite file, a scripted model, a world elsewhere. */
+/** The agent that is tortured: the real `session.run` on a real store, a scripted model, a world elsewhere. */
 
 import { isHoldfastError, open, type Session } from "../../src/index.ts";
-import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { acknowledge } from "../acks.ts";
 import { type AgentConfig, EXIT, PROMPT, SESSION } from "../scenario.ts";
+import { openStore } from "../store-under-test.ts";
 import { scriptedModel } from "./model.ts";
 import { plantBeforeRun, plantInStore, plantInTools, plantOptions } from "./plants.ts";
 import { recorded } from "./recorder.ts";
@@ -24,7 +24,7 @@ if (config.stops) {
 }
 
 async function main(): Promise<number> {
-  const bare = await openSqlite({ path: `${config.dir}/store.db` });
+  const bare = await openStore(config.dir);
   const store = recorded(plantInStore(config.plant, bare), config.dir);
   const holdfast = await open(undefined, { store, leaseMs: config.leaseMs });
   try {

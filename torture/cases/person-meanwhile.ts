@@ -4,6 +4,7 @@ import { type Holdfast, open } from "../../src/index.ts";
 import { check, gather, type Violation } from "../checker/index.ts";
 import type { Child, Said } from "../processes.ts";
 import { PROMPT, type Scenario, SESSION } from "../scenario.ts";
+import { openStore } from "../store-under-test.ts";
 import type { Workshop } from "../workshop.ts";
 import { post } from "../world/client.ts";
 import { readEntries } from "../world/log.ts";
@@ -53,7 +54,7 @@ interface Stage {
 
 async function opened(agent: Child, dir: string): Promise<Holdfast> {
   await agent.event("opened");
-  return open(`${dir}/store.db`);
+  return open(undefined, { store: await openStore(dir) });
 }
 
 const SPEECHES: Record<Speech, (stage: Stage) => Promise<number>> = {

@@ -1,6 +1,6 @@
 /**
  * Faults at system calls, by strace: the process dies before the Nth one, or the Nth one fails. Only calls on the
- * store's own files are counted, and only those of the main thread, on which SQLite runs. Never with
+ * store's own files are counted, and only those of the main thread, on which both stores do all their work. Never with
  * `--seccomp-bpf`: that switches injection off without a word.
  */
 
@@ -10,10 +10,11 @@ import { join } from "node:path";
 import { acksFile } from "../acks.ts";
 import { type IoStep, noAckAfterError } from "../checker/index.ts";
 import type { Scenario } from "../scenario.ts";
+import { chosenStore, storeFiles } from "../store-under-test.ts";
 import type { Workshop } from "../workshop.ts";
 import { agentConfig, type Fault, startAgent } from "./case.ts";
 
-/** Everything by which SQLite and the store change what a disk holds. */
+/** Everything by which a store changes what a disk holds. */
 export const DURABILITY_CALLS = [
   "openat",
   "pwrite64",
@@ -26,18 +27,13 @@ export const DURABILITY_CALLS = [
 export type DurabilityCall = (typeof DURABILITY_CALLS)[number];
 
 /** What can fail with a full or a broken disk. */
-export const FAILING_CALLS = ["pwrite64", "fsync", "fdatasync", "ftruncate", "unlink"] as const;
+export const FAILING_CALLS = ["pwrite64", "fsync", "fdatasync", "ftruncate", "unlink", "rename"] as const;
 
 export function hasStrace(): boolean {
   return spawnSync("strace", ["-qq", "-e", "trace=none", "true"]).status === 0;
 }
 
 const traceFile = (dir: string): string => join(dir, "strace.log");
-
-function storeFiles(dir: string): string[] {
-  const store = join(dir, "store.db");
-  return [dir, store, `${store}-wal`, `${store}-shm`, `${store}-journal`];
-}
 
 function strace(dir: string, calls: string, paths: readonly string[], inject?: string): string[] {
   const options = ["-qq", "-y", "-o", traceFile(dir), ...paths.flatMap((path) => ["-P", path])];
@@ -113,7 +109,7 @@ function readSteps(trace: string, dir: string): IoStep[] {
     if (call === "write")
       return line.includes('"{\\"t\\":\\"append') ? [{ act: "acknowledged", ok: true }] : [];
     if (call === "openat") {
-      const isStore = line.includes(`"${join(dir, "store.db")}"`) && !line.includes("= -1");
+      const isStore = line.includes(`"${join(dir, chosenStore().opened)}"`) && !line.includes("= -1");
       return isStore ? [{ act: "open", ok }] : [];
     }
     // SQLite does not look at what became of a folder's sync; the power cut shows what that is worth.

@@ -3,9 +3,9 @@
 import { Journal } from "../../src/journal/index.ts";
 import { type Call, type Event, HoldfastError, sessionKind, streamId } from "../../src/model/index.ts";
 import type { Problem, Store } from "../../src/store.ts";
-import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { type Ack, readAcks } from "../acks.ts";
 import type { Scenario } from "../scenario.ts";
+import { openStore } from "../store-under-test.ts";
 import { readEntries, type WorldEntry } from "../world/log.ts";
 
 /** One event where it stands. `batch` tells which events became durable together. */
@@ -54,7 +54,7 @@ export interface Violation {
 export type Rule = (evidence: Evidence) => Violation[];
 
 export async function gather(dir: string, scenario: Scenario, ended: number | null): Promise<Evidence> {
-  const store = await openSqlite({ path: `${dir}/store.db` });
+  const store = await openStore(dir);
   try {
     const problems = await store.check();
     const streams = await store.list<"streams">({ of: "streams", namespace: "default", limit: 100 });

@@ -59,6 +59,14 @@ export class Disk {
         this.nameOps.push({ act: "unlink", path: step.path, file: this.live.get(step.path) ?? null });
         this.live.delete(step.path);
         break;
+      case "rename": {
+        // Two changes of names, of which the cut may keep one.
+        const file = this.live.get(step.path) ?? null;
+        this.live.delete(step.path);
+        this.live.set(step.to, file);
+        this.nameOps.push({ act: "create", path: step.to, file }, { act: "unlink", path: step.path, file });
+        break;
+      }
       case "write":
         this.file(step.path).pending.push({ act: "write", offset: step.offset, data: step.data });
         break;

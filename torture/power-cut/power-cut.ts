@@ -9,6 +9,7 @@ import { dirname, join, relative } from "node:path";
 import type { Bundle } from "../bundle.ts";
 import type { Violation } from "../checker/index.ts";
 import { Child, startNode } from "../processes.ts";
+import { chosenStore, storeFiles } from "../store-under-test.ts";
 import { Disk, type Image } from "./disk.ts";
 import { choices, Dice } from "./images.ts";
 import { type DiskStep, readTrace, TRACED } from "./trace.ts";
@@ -43,15 +44,15 @@ export async function traceWriter(
   options: WriterOptions,
 ): Promise<DiskStep[]> {
   const acks = join(folder, "acks");
-  const store = join(folder, "store", "store.db");
-  const paths = [folder, dirname(store), store, `${store}-wal`, `${store}-journal`, acks];
+  const { isTracedByName } = chosenStore();
+  const paths = isTracedByName ? [folder, ...storeFiles(join(folder, "store")), acks] : [];
   const line = ["-qq", "-xx", "-y", "-s", "10000000", "-o", join(folder, "trace"), "-e", `trace=${TRACED}`];
   const { rounds, payloadBytes } = options;
   const writer = [process.execPath, bundle.writer, folder, acks, String(rounds), String(payloadBytes)];
   const args = [...line, ...paths.flatMap((path) => ["-P", path]), ...writer];
   const { code, stderr } = await new Child("strace", args).ended;
   if (code !== 0) throw new Error(`the traced writer failed: ${stderr}`);
-  return readTrace(readFileSync(join(folder, "trace"), "utf8"), acks);
+  return readTrace(readFileSync(join(folder, "trace"), "utf8"), folder, acks);
 }
 
 export interface Place {

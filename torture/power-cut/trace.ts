@@ -8,26 +8,31 @@ export type DiskStep =
   | { readonly act: "truncate"; readonly path: string; readonly size: number }
   | { readonly act: "sync"; readonly path: string }
   | { readonly act: "unlink"; readonly path: string }
+  | { readonly act: "rename"; readonly path: string; readonly to: string }
   /** The writer was told that this is durable. */
   | { readonly act: "told"; readonly text: string };
 
-export const TRACED = "openat,mkdir,pwrite64,write,ftruncate,fsync,fdatasync,unlink,rename";
+export const TRACED = "openat,mkdir,pwrite64,write,ftruncate,fsync,fdatasync,unlink,rmdir,rename";
 
 const LINE = /^(\w+)\((.*)\)\s+= (-?\d+)/;
 
-/** `acks` is the file through which the writer says what it was told. */
-export function readTrace(trace: string, acks: string): DiskStep[] {
+/** What was asked below `root`. `acks` is the file through which the writer says what it was told. */
+export function readTrace(trace: string, root: string, acks: string): DiskStep[] {
   const steps: DiskStep[] = [];
   const known = new Set<string>();
   for (const line of trace.split("\n")) {
     const [, call, args = "", result] = LINE.exec(line) ?? [];
     if (!call || Number(result) < 0) continue;
     const step = readCall(call, args, acks);
-    if (!step) continue;
-    // Opening with O_CREAT creates only what is not there.
-    if (step.act === "create" && known.has(step.path)) continue;
+    if (!step || ("path" in step && !step.path.startsWith(root))) continue;
+    // Opening with O_CREAT creates only what is not there, and empties what is if asked to.
+    if (step.act === "create" && known.has(step.path)) {
+      if (args.includes("O_TRUNC")) steps.push({ act: "truncate", path: step.path, size: 0 });
+      continue;
+    }
     if (step.act === "create") known.add(step.path);
-    if (step.act === "unlink") known.delete(step.path);
+    if (step.act === "unlink" || step.act === "rename") known.delete(step.path);
+    if (step.act === "rename") known.add(step.to);
     steps.push(step);
   }
   return steps;
@@ -56,7 +61,10 @@ function readCall(call: string, args: string, acks: string): DiskStep | null {
     case "fdatasync":
       return { act: "sync", path: file };
     case "unlink":
+    case "rmdir":
       return { act: "unlink", path };
+    case "rename":
+      return { act: "rename", path, to: strings[1]?.toString() ?? "" };
     default:
       throw new Error(`the power cut does not know what ${call} does to a disk`);
   }

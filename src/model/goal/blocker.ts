@@ -9,7 +9,7 @@
 
 import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
-import { blockerId, line, ordinal, stamp, taskId, text } from "./field.ts";
+import { blockerId, line, ordinal, stamp, taskId, text, wallClock } from "./field.ts";
 import type { By } from "./roles.ts";
 
 export const BLOCKER_STATUSES = ["new", "active", "bypassed", "resolved"] as const;
@@ -47,6 +47,8 @@ export interface Blocker {
   readonly followUps: readonly string[];
   readonly resolution: string | null;
   readonly seq: number;
+  /** The last event that changed it. */
+  readonly revision: number;
 }
 
 const affects = z.strictObject({
@@ -56,7 +58,14 @@ const affects = z.strictObject({
   other: z.array(line),
 });
 
-export const blockerReported = z.strictObject({ ...stamp, id: blockerId, description: text, affects });
+/** `reportedAt`: when it was first seen, where that was before the goal knew of it. */
+export const blockerReported = z.strictObject({
+  ...stamp,
+  id: blockerId,
+  description: text,
+  affects,
+  reportedAt: wallClock.optional(),
+});
 export const blockerIdentified = z.strictObject({ ...stamp, blocker: blockerId });
 export const blockerBypassed = z.strictObject({
   ...stamp,

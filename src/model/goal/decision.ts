@@ -28,6 +28,8 @@ export interface DecisionRecord {
   readonly by: By;
   readonly at: number;
   readonly seq: number;
+  /** The last event that changed it. */
+  readonly revision: number;
 }
 
 export const decisionMade = z.strictObject({

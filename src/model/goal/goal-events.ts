@@ -92,9 +92,10 @@ export const goalEvents = {
   "goal.described": on(goalDescribed, (state, data) => {
     Object.assign(state, data.change);
   }),
-  "phase.added": on(phaseAdded, (state, { number, name }) => {
+  "phase.added": on(phaseAdded, (state, { number, name }, { seq }) => {
     if (number !== state.phases.length + 1) throw outOfOrder("phase", number, state.phases.length + 1);
     state.phases = [...state.phases, { number, name, plans: [], closedAt: null }];
+    state.phasesRevision = seq;
   }),
   "phase.entered": on(
     change.phaseNumber,
@@ -104,11 +105,12 @@ export const goalEvents = {
     CHECKPOINTS["phase.entered"],
   ),
   "phase.completed": on(change.phaseNumber, change.completePhase, CHECKPOINTS["phase.completed"]),
-  "plan.added": on(planAdded, (state, { phase, number, name }) => {
+  "plan.added": on(planAdded, (state, { phase, number, name }, { seq }) => {
     const { plans } = phaseOf(state, phase);
     if (number !== plans.length + 1) throw outOfOrder("plan", number, plans.length + 1);
     const grown = [...plans, { number, name }];
     state.phases = state.phases.map((each) => (each.number === phase ? { ...each, plans: grown } : each));
+    state.phasesRevision = seq;
   }),
   "task.added": on(taskAdded, change.addTask),
   "task.edited": on(taskEdited, change.editTask),
@@ -157,6 +159,9 @@ export const goalEvents = {
     },
     CHECKPOINTS["error.recorded"],
   ),
+  "edit.taken": on(noted.editTaken, (state, { file, hash, editedAt, by }, { at }) => {
+    state.edits.set(file, { file, hash, editedAt: Math.min(editedAt, at), by, at });
+  }),
   "session.started": on(sessionStarted, note.startSession),
   "session.noted": on(sessionNoted, note.noteSession),
   "session.ended": on(sessionEnded, note.endSession),

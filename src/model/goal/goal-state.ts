@@ -20,6 +20,7 @@ import {
   type NextAction,
   NO_COUNTERS,
   type Question,
+  type TakenEdit,
 } from "./notes.ts";
 import type { Verification } from "./roles.ts";
 import type { Task } from "./task.ts";
@@ -67,6 +68,8 @@ export interface GoalState {
   /** Failures after which a retryable task counts as failed for good. */
   maxAttempts: number;
   phases: readonly GoalPhase[];
+  /** The last event that changed the phases or their plans. */
+  phasesRevision: number;
   /** The phase that somebody asked to be in; it counts while there is work in it. */
   focus: number | null;
   tasks: Map<string, Task>;
@@ -85,6 +88,8 @@ export interface GoalState {
   given: { readonly T: number; readonly D: number; readonly B: number; readonly Q: number };
   /** Events that came in from other copies of the goal, by their id there. */
   origins: Set<string>;
+  /** The last edit of each rendered file that was taken in. */
+  edits: Map<string, TakenEdit>;
 }
 
 export function emptyGoal(): GoalState {
@@ -99,6 +104,7 @@ export function emptyGoal(): GoalState {
     verification: "separate",
     maxAttempts: DEFAULT_MAX_ATTEMPTS,
     phases: [],
+    phasesRevision: 0,
     focus: null,
     tasks: new Map(),
     aliases: new Map(),
@@ -114,6 +120,7 @@ export function emptyGoal(): GoalState {
     checkpoint: null,
     given: { T: 0, D: 0, B: 0, Q: 0 },
     origins: new Set(),
+    edits: new Map(),
   };
 }
 
@@ -130,6 +137,7 @@ export function branchGoal(state: GoalState): GoalState {
     history: new Map(state.history),
     questions: new Map(state.questions),
     origins: new Set(state.origins),
+    edits: new Map(state.edits),
   };
 }
 
@@ -146,12 +154,22 @@ export function encodeGoal(state: GoalState): Json {
     history: [...state.history.values()],
     questions: [...state.questions.values()],
     origins: [...state.origins],
+    edits: [...state.edits.values()],
   } as unknown as Json;
 }
 
 type Encoded = Omit<
   GoalState,
-  "tasks" | "aliases" | "facts" | "decisions" | "blockers" | "files" | "history" | "questions" | "origins"
+  | "tasks"
+  | "aliases"
+  | "facts"
+  | "decisions"
+  | "blockers"
+  | "files"
+  | "history"
+  | "questions"
+  | "origins"
+  | "edits"
 > & {
   tasks: Task[];
   aliases: [string, string][];
@@ -162,6 +180,7 @@ type Encoded = Omit<
   history: HistoryEntry[];
   questions: Question[];
   origins: string[];
+  edits: TakenEdit[];
 };
 
 export function decodeGoal(json: Json): GoalState {
@@ -179,6 +198,7 @@ export function decodeGoal(json: Json): GoalState {
     history: byId(stored.history),
     questions: byId(stored.questions),
     origins: new Set(stored.origins),
+    edits: new Map(stored.edits.map((edit) => [edit.file, edit])),
   };
 }
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { line, optionalText, sessionName, stamp, text } from "./field.ts";
+import { line, optionalText, sessionName, stamp, text, wallClock } from "./field.ts";
 
 export type HistoryStatus = "active" | "ended" | "crashed";
 
@@ -24,6 +24,8 @@ export interface HistoryEntry {
   /** The task it has, or had when it ended; kept after a crash for whoever comes next. */
   readonly workingOn: string | null;
   readonly seq: number;
+  /** The last event that changed it. */
+  readonly revision: number;
 }
 
 const usage = z.number().min(0).max(1).nullable();
@@ -34,6 +36,8 @@ export const sessionStarted = z.strictObject({
   agent: line,
   resumes: sessionName.nullable(),
   notes: optionalText,
+  /** When that was, for a session that ran before the goal knew of it. */
+  startedAt: wallClock.optional(),
 });
 
 export const sessionNoted = z.strictObject({
@@ -52,6 +56,7 @@ export const sessionEnded = z.strictObject({
   issues: z.array(text),
   notes: optionalText,
   handoffReason: optionalText,
+  endedAt: wallClock.optional(),
 });
 
 export const sessionCrashed = z.strictObject({ ...stamp, session: sessionName, notes: optionalText });

@@ -24,10 +24,10 @@ export function makeDecision(state: GoalState, data: Data<typeof decisionMade>, 
   const { origin: _origin, ...content } = data;
   if (data.supersedes !== null) {
     const old = decisionOf(state, data.supersedes);
-    state.decisions.set(old.id, { ...old, supersededBy: data.id });
+    state.decisions.set(old.id, { ...old, supersededBy: data.id, revision: seq });
   }
   state.given = { ...state.given, D: Math.max(state.given.D, numberOf(data.id)) };
-  state.decisions.set(data.id, { ...content, supersededBy: null, at, seq });
+  state.decisions.set(data.id, { ...content, supersededBy: null, at, seq, revision: seq });
 }
 
 export function reportBlocker(
@@ -43,7 +43,7 @@ export function reportBlocker(
     description,
     affects,
     by,
-    reportedAt: at,
+    reportedAt: data.reportedAt ?? at,
     identifiedAt: null,
     bypassedAt: null,
     resolvedAt: null,
@@ -51,20 +51,27 @@ export function reportBlocker(
     followUps: [],
     resolution: null,
     seq,
+    revision: seq,
   });
 }
 
-export function identifyBlocker(state: GoalState, data: Data<typeof blockerIdentified>, { at }: Place): void {
-  moveBlocker(state, data.blocker, "identify", { identifiedAt: at });
+export function identifyBlocker(
+  state: GoalState,
+  data: Data<typeof blockerIdentified>,
+  { seq, at }: Place,
+): void {
+  moveBlocker(state, data.blocker, "identify", { identifiedAt: at, revision: seq });
 }
 
-export function bypassBlocker(state: GoalState, data: Data<typeof blockerBypassed>, { at }: Place): void {
+export function bypassBlocker(state: GoalState, data: Data<typeof blockerBypassed>, place: Place): void {
   const { workaround, followUps } = data;
-  moveBlocker(state, data.blocker, "bypass", { bypassedAt: at, workaround, followUps });
+  const change = { bypassedAt: place.at, workaround, followUps, revision: place.seq };
+  moveBlocker(state, data.blocker, "bypass", change);
 }
 
-export function resolveBlocker(state: GoalState, data: Data<typeof blockerResolved>, { at }: Place): void {
-  moveBlocker(state, data.blocker, "resolve", { resolvedAt: at, resolution: data.resolution });
+export function resolveBlocker(state: GoalState, data: Data<typeof blockerResolved>, place: Place): void {
+  const change = { resolvedAt: place.at, resolution: data.resolution, revision: place.seq };
+  moveBlocker(state, data.blocker, "resolve", change);
 }
 
 function moveBlocker(state: GoalState, id: string, act: BlockerAct, change: Partial<Blocker>): void {
@@ -123,7 +130,7 @@ export function startSession(state: GoalState, data: Data<typeof sessionStarted>
     id,
     agent,
     status: "active",
-    startedAt: old?.startedAt ?? at,
+    startedAt: old?.startedAt ?? data.startedAt ?? at,
     endedAt: null,
     restarts: old ? old.restarts + 1 : 0,
     resumes: resumes ?? old?.resumes ?? null,
@@ -134,30 +141,32 @@ export function startSession(state: GoalState, data: Data<typeof sessionStarted>
     handoffReason: null,
     workingOn: old?.workingOn ?? null,
     seq: old?.seq ?? seq,
+    revision: seq,
   });
 }
 
-export function noteSession(state: GoalState, data: Data<typeof sessionNoted>): void {
+export function noteSession(state: GoalState, data: Data<typeof sessionNoted>, { seq }: Place): void {
   const entry = historyOf(state, data.session);
-  state.history.set(entry.id, { ...entry, ...told(entry, data) });
+  state.history.set(entry.id, { ...entry, ...told(entry, data), revision: seq });
 }
 
-export function endSession(state: GoalState, data: Data<typeof sessionEnded>, { at }: Place): void {
+export function endSession(state: GoalState, data: Data<typeof sessionEnded>, { seq, at }: Place): void {
   const entry = historyOf(state, data.session);
   state.history.set(entry.id, {
     ...entry,
     ...told(entry, data),
     status: "ended",
-    endedAt: at,
+    endedAt: data.endedAt ?? at,
     completed: [...new Set([...entry.completed, ...data.completed])],
     handoffReason: data.handoffReason,
+    revision: seq,
   });
 }
 
-export function crashSession(state: GoalState, data: Data<typeof sessionCrashed>, { at }: Place): void {
+export function crashSession(state: GoalState, data: Data<typeof sessionCrashed>, { seq, at }: Place): void {
   const entry = historyOf(state, data.session);
   const notes = [...entry.notes, ...(data.notes === null ? [] : [data.notes])];
-  state.history.set(entry.id, { ...entry, status: "crashed", endedAt: at, notes });
+  state.history.set(entry.id, { ...entry, status: "crashed", endedAt: at, notes, revision: seq });
 }
 
 function told(

@@ -112,6 +112,25 @@ export const nextSet = z.strictObject({ ...stamp, text: optionalText, task: task
 
 export const errorRecorded = z.strictObject({ ...stamp, message: text, task: taskId.nullable() });
 
+/** A person's edit of a rendered file, as it was taken in. The hash tells the same edit from another one. */
+export interface TakenEdit {
+  readonly file: string;
+  readonly hash: string;
+  /** When the person saved the file. */
+  readonly editedAt: number;
+  readonly by: By;
+  readonly at: number;
+}
+
+export const editTaken = z.strictObject({
+  ...stamp,
+  file: relativePath,
+  hash: contentHash,
+  editedAt: wallClock,
+  /** Parts of the edit that no event could say; the file was kept beside. */
+  left: z.array(text),
+});
+
 export interface Counters {
   /** Attempts at tasks that ended, well or not. */
   readonly iterations: number;

@@ -79,21 +79,23 @@ function newTask(data: Data<typeof taskAdded>, { seq, at }: Place): Task {
     doneAt: null,
     seq,
     endSeq: null,
+    revision: seq,
   } as const;
   if (data.kind === "build") return Object.assign(task, { kind: data.kind, acceptance: data.acceptance });
   const { kind, reviews, checklist } = data;
   return Object.assign(task, { kind, reviews, checklist });
 }
 
-export function editTask(state: GoalState, data: Data<typeof taskEdited>, { at }: Place): void {
+export function editTask(state: GoalState, data: Data<typeof taskEdited>, place: Place): void {
   const task = taskOf(state, data.task);
   const change = data.change as Change;
   checkPlace(state, change.phase ?? task.phase, change.plan === undefined ? task.plan : change.plan);
-  put(state, task, { ...change, updatedAt: at });
+  put(state, task, change, place);
 }
 
 /** A claim of a task in progress is a take-over: the last holder lost its lease, so its session counts as crashed. */
-export function claimTask(state: GoalState, data: Data<typeof taskClaimed>, { at }: Place): void {
+export function claimTask(state: GoalState, data: Data<typeof taskClaimed>, place: Place): void {
+  const { at } = place;
   const task = taskOf(state, data.task);
   const status = nextStatus(task, "claim");
   const { by, session, token } = data;
@@ -101,25 +103,25 @@ export function claimTask(state: GoalState, data: Data<typeof taskClaimed>, { at
     const lost = task.claim.session === null ? undefined : state.history.get(task.claim.session);
     if (lost?.status === "active" && lost.id !== session) {
       const notes = [...lost.notes, `Lost ${task.id} to ${by.name}.`];
-      state.history.set(lost.id, { ...lost, status: "crashed", endedAt: at, workingOn: task.id, notes });
+      changeSession(state, lost.id, { status: "crashed", endedAt: at, workingOn: task.id, notes }, place);
     }
   }
-  put(state, task, {
+  const change = {
     status,
     previous: task.claim ? ended(task, "lost", at, null) : task.previous,
     claim: { by, session, token, at, progressAt: at, note: null },
     attempts: task.attempts + 1,
-    updatedAt: at,
-  });
-  changeSession(state, session, { workingOn: task.id });
+  };
+  put(state, task, change, place);
+  changeSession(state, session, { workingOn: task.id }, place);
 }
 
-export function progressTask(state: GoalState, data: Data<typeof taskProgressed>, { at }: Place): void {
+export function progressTask(state: GoalState, data: Data<typeof taskProgressed>, place: Place): void {
   const task = taskOf(state, data.task);
   const status = nextStatus(task, "progress");
   if (!task.claim) return;
   const note = data.note ?? task.claim.note;
-  put(state, task, { status, claim: { ...task.claim, progressAt: at, note }, updatedAt: at });
+  put(state, task, { status, claim: { ...task.claim, progressAt: place.at, note } }, place);
 }
 
 export function submitTask(state: GoalState, data: Data<typeof taskSubmitted>, place: Place): void {
@@ -136,7 +138,7 @@ export function submitTask(state: GoalState, data: Data<typeof taskSubmitted>, p
     const act = hash === null ? "deleted" : "modified";
     recordFile(state, { path, hash, act, task: task.id, session, by, at: place.at });
   }
-  changeSession(state, session, { workingOn: null });
+  changeSession(state, session, { workingOn: null }, place);
   succeed(state, `submit ${task.id}`, task.id, place);
   state.counters = { ...state.counters, iterations: state.counters.iterations + 1 };
 }
@@ -148,7 +150,8 @@ export function acceptTask(state: GoalState, data: Data<typeof taskJudged>, plac
   move(state, task, "accept", place, { verdict, doneAt: at, endSeq: place.seq, previous: null });
   const session = task.submission?.session;
   const entry = session ? state.history.get(session) : undefined;
-  if (entry) changeSession(state, entry.id, { completed: [...new Set([...entry.completed, task.id])] });
+  if (entry)
+    changeSession(state, entry.id, { completed: [...new Set([...entry.completed, task.id])] }, place);
   succeed(state, `complete ${task.id}`, task.id, place);
 }
 
@@ -180,7 +183,7 @@ export function failTask(state: GoalState, data: Data<typeof taskFailed>, place:
     failures: task.failures + 1,
     failure: { error, retryable, at: place.at },
   });
-  changeSession(state, task.claim?.session ?? null, { workingOn: null });
+  changeSession(state, task.claim?.session ?? null, { workingOn: null }, place);
   const { iterations, errors } = state.counters;
   state.counters = { ...state.counters, iterations: iterations + 1, errors: errors + 1 };
 }
@@ -204,7 +207,7 @@ function putBack(
   const previous = ended(task, act === "reset" ? "reset" : "released", place.at, why);
   move(state, task, act, place, { claim: null, previous });
   const session = task.claim?.session ?? null;
-  if (act === "release") changeSession(state, session, { workingOn: null });
+  if (act === "release") changeSession(state, session, { workingOn: null }, place);
 }
 
 export function retryTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
@@ -213,7 +216,7 @@ export function retryTask(state: GoalState, data: Data<typeof taskChanged>, plac
 
 export function dropTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
   const task = taskOf(state, data.task);
-  changeSession(state, task.claim?.session ?? null, { workingOn: null });
+  changeSession(state, task.claim?.session ?? null, { workingOn: null }, place);
   move(state, task, "drop", place, { claim: null, failure: null, doneAt: place.at, endSeq: place.seq });
 }
 
@@ -228,25 +231,27 @@ export function reopenTask(state: GoalState, data: Data<typeof taskChanged>, pla
   });
 }
 
-export function aliasTask(state: GoalState, data: Data<typeof taskAliased>): void {
-  taskOf(state, data.task);
+export function aliasTask(state: GoalState, data: Data<typeof taskAliased>, { seq }: Place): void {
+  const task = taskOf(state, data.task);
   if (state.tasks.has(data.alias)) throw taken(state, data.alias);
   // The number stays taken: a later task must not get a name that already means another one.
   state.given = { ...state.given, T: Math.max(state.given.T, numberOf(data.alias)) };
   state.aliases.set(data.alias, data.task);
+  state.tasks.set(task.id, { ...task, revision: seq });
 }
 
-export function completePhase(state: GoalState, data: Data<typeof phaseNumber>, { at }: Place): void {
+export function completePhase(state: GoalState, data: Data<typeof phaseNumber>, { seq, at }: Place): void {
   phaseOf(state, data.phase);
   state.phases = state.phases.map((each) => (each.number === data.phase ? { ...each, closedAt: at } : each));
+  state.phasesRevision = seq;
 }
 
-function move(state: GoalState, task: Task, act: TaskAct, { at }: Place, change: Change): void {
-  put(state, task, { ...change, status: nextStatus(task, act), updatedAt: at });
+function move(state: GoalState, task: Task, act: TaskAct, place: Place, change: Change): void {
+  put(state, task, { ...change, status: nextStatus(task, act) }, place);
 }
 
-function put(state: GoalState, task: Task, change: Change): void {
-  state.tasks.set(task.id, { ...task, ...change } as Task);
+function put(state: GoalState, task: Task, change: Change, { seq, at }: Place): void {
+  state.tasks.set(task.id, { ...task, ...change, updatedAt: at, revision: seq } as Task);
 }
 
 function ended(task: Task, how: EndedClaim["ended"], at: number, why: string | null): EndedClaim | null {
@@ -254,9 +259,14 @@ function ended(task: Task, how: EndedClaim["ended"], at: number, why: string | n
 }
 
 /** A claim may name a session that the history does not know: nothing to note then. */
-function changeSession(state: GoalState, session: string | null, change: Partial<HistoryEntry>): void {
+function changeSession(
+  state: GoalState,
+  session: string | null,
+  change: Partial<HistoryEntry>,
+  { seq }: Place,
+): void {
   const entry = session === null ? undefined : state.history.get(session);
-  if (entry) state.history.set(entry.id, { ...entry, ...change });
+  if (entry) state.history.set(entry.id, { ...entry, ...change, revision: seq });
 }
 
 function succeed(state: GoalState, operation: string, task: string, { at }: Place): void {

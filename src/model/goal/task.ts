@@ -132,6 +132,8 @@ interface AnyTask {
   /** The event that holds its content, and the one that finished it. */
   readonly seq: number;
   readonly endSeq: number | null;
+  /** The last event that changed it. */
+  readonly revision: number;
 }
 
 export interface BuildTask extends AnyTask {

@@ -1,5 +1,14 @@
 import { HoldfastError } from "../../model/index.ts";
-import type { AppendOutcome, Batch, Head, Item, ItemRow, StreamFacets, Write } from "../../store.ts";
+import type {
+  AppendOutcome,
+  Batch,
+  Head,
+  Item,
+  ItemRow,
+  StoredWrite,
+  StreamFacets,
+  Write,
+} from "../../store.ts";
 import {
   copyPayload,
   fencedOff,
@@ -17,24 +26,43 @@ import {
  * its own first arrival would look like a conflict.
  */
 export function append(space: Space, batch: Batch, now: number): AppendOutcome {
-  checkShape(batch);
-  const refused = resent(space, batch) ?? fencedOff(space, guardsOf(batch), now) ?? conflicting(space, batch);
-  if (refused) return refused;
-  const keys = new Map<string, KeyHolder | null>();
-  const impossible = claim(space, batch, keys) ?? missing(space, batch);
-  if (impossible) return impossible;
-
-  for (const [key, holder] of keys) {
-    if (holder) space.keys.set(key, holder);
-    else space.keys.delete(key);
-  }
+  const answer = answerAtOnce(space, batch, now);
+  if (answer) return answer;
   for (const { lease } of guardsOf(batch)) {
     const row = space.leases.get(lease);
     if (row) space.leases.set(lease, { ...row, deadline: now + row.ttlMs });
   }
+  return applyBatch(space, batch, copyOf);
+}
+
+/** The questions: what a batch is answered without changing anything, or null when it can be stored. */
+export function answerAtOnce(space: Space, batch: Batch, now: number): AppendOutcome | null {
+  checkShape(batch);
+  return (
+    resent(space, batch) ??
+    fencedOff(space, guardsOf(batch), now) ??
+    conflicting(space, batch) ??
+    claim(space, batch, new Map()) ??
+    missing(space, batch)
+  );
+}
+
+/** How a write is kept; a store that has its payload elsewhere keeps where. */
+export type Keep = (write: Write, stored: Omit<StoredWrite, "payload">) => StoredWrite;
+
+const copyOf: Keep = (write, stored) => ({ ...stored, payload: copyPayload(write.payload) });
+
+/** The changes of a batch that passed every question. Leases are the caller's: their clock is. */
+export function applyBatch(space: Space, batch: Batch, keep: Keep): AppendOutcome {
+  const keys = new Map<string, KeyHolder | null>();
+  claim(space, batch, keys);
+  for (const [key, holder] of keys) {
+    if (holder) space.keys.set(key, holder);
+    else space.keys.delete(key);
+  }
   for (const write of batch.writes) {
     const stream = streamOf(space, write.stream);
-    extend(stream, write, batch.id);
+    extend(stream, write, batch.id, keep);
     space.streams.set(stream.name, stream);
   }
   return { outcome: "ok", heads: headsAfter(batch), resent: false };
@@ -78,7 +106,8 @@ function resent(space: Space, batch: Batch): AppendOutcome | null {
   return { outcome: "ok", heads: headsAfter(batch), resent: true };
 }
 
-function conflicting(space: Space, batch: Batch): AppendOutcome | null {
+/** Each write must continue its stream where that ends now; a fork must leave a past that is there. */
+export function conflicting(space: Space, batch: Batch): AppendOutcome | null {
   for (const { stream, expect, fork } of batch.writes) {
     const { state, head } = streamOf(space, stream);
     const begins = fork ? { ...head, seq: fork.seq } : head;
@@ -118,7 +147,7 @@ function missing(space: Space, batch: Batch): AppendOutcome | null {
   return artifact === undefined ? null : { outcome: "missing", artifact };
 }
 
-function extend(stream: Stream, write: Write, batch: string): void {
+function extend(stream: Stream, write: Write, batch: string, keep: Keep): void {
   const { expect, count, codec, sum, at, fork } = write;
   if (stream.state === "gone") {
     stream.state = "live";
@@ -127,11 +156,10 @@ function extend(stream: Stream, write: Write, batch: string): void {
     stream.createdAt = at;
   }
   const last = expect.seq + count;
-  const payload = copyPayload(write.payload);
   stream.head = { generation: expect.generation, seq: last };
   stream.updatedAt = at;
   stream.facets = mergeFacets(stream.facets, write.facets ?? {});
-  stream.writes.push({ first: expect.seq + 1, last, batch, payload, codec, sum, at });
+  stream.writes.push(keep(write, { first: expect.seq + 1, last, batch, codec, sum, at }));
   for (const item of write.items ?? []) {
     const name = JSON.stringify([item.kind, item.id]);
     stream.items.set(name, mergeItem(stream, stream.items.get(name), item));

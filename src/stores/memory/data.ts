@@ -6,6 +6,7 @@ import type {
   ItemRow,
   LeaseRow,
   Payload,
+  Seal,
   StoredWrite,
   StreamRow,
   StreamState,
@@ -20,6 +21,7 @@ import type {
 export interface MemoryData {
   readonly spaces: Map<string, Space>;
   readonly watchers: Set<Watcher>;
+  seal?: Seal | null;
 }
 
 export interface Watcher {

@@ -8,6 +8,7 @@ import type {
   LeaseRequest,
   ListRequest,
   ListRows,
+  Moving,
   Page,
   Problem,
   PutRequest,
@@ -30,11 +31,24 @@ import {
   type Watcher,
 } from "./data.ts";
 import { lease } from "./lease.ts";
-import { listItems, listKeys, listLeases, listSnapshots, listStreams } from "./list.ts";
+import { list } from "./list.ts";
+import { MemoryMoving, refuseSealed } from "./moving.ts";
 import { read } from "./read.ts";
 import { remove } from "./remove.ts";
 
-export { type MemoryData, memoryData };
+/** The rules of the port on structures in memory, for a store that keeps its log elsewhere. */
+export { answerAtOnce, applyBatch, conflicting, type Keep } from "./append.ts";
+export {
+  goneStream,
+  guardsOf,
+  type Lease,
+  type Space,
+  type Stream,
+  spaceOf,
+  streamOf,
+} from "./data.ts";
+export { garbage } from "./remove.ts";
+export { check, lease, list, type MemoryData, memoryData, read, remove };
 
 export interface MemoryOptions {
   /** Milliseconds that never go back; leases run by it. */
@@ -50,6 +64,7 @@ export function openMemory(options: MemoryOptions = {}): Store {
 
 class MemoryStore implements Store {
   readonly address = "memory";
+  readonly moving: Moving;
   readonly #data: MemoryData;
   readonly #clock: () => number;
   readonly #watchers = new Set<Watcher>();
@@ -58,10 +73,11 @@ class MemoryStore implements Store {
   constructor(data: MemoryData, clock: () => number) {
     this.#data = data;
     this.#clock = clock;
+    this.moving = new MemoryMoving(data, clock);
   }
 
   async append(batch: Batch): Promise<AppendOutcome> {
-    const outcome = append(this.#space(batch.namespace), batch, this.#clock());
+    const outcome = append(this.#writable(batch.namespace), batch, this.#clock());
     if (outcome.outcome === "ok" && !outcome.resent) {
       for (const { stream } of batch.writes) this.#announce(batch.namespace, stream);
     }
@@ -75,27 +91,11 @@ class MemoryStore implements Store {
   async list<Of extends keyof ListRows>(
     request: Extract<ListRequest, { of: Of }>,
   ): Promise<Page<ListRows[Of]>> {
-    return this.#list(request) as Page<ListRows[Of]>;
-  }
-
-  #list(request: ListRequest): Page<ListRows[keyof ListRows]> {
-    const space = this.#space(request.namespace);
-    switch (request.of) {
-      case "streams":
-        return listStreams(space, request);
-      case "items":
-        return listItems(space, request);
-      case "leases":
-        return listLeases(space, request, this.#clock());
-      case "keys":
-        return listKeys(space, request);
-      case "snapshots":
-        return listSnapshots(space, request);
-    }
+    return list(this.#space(request.namespace), request, this.#clock()) as Page<ListRows[Of]>;
   }
 
   async put(request: PutRequest): Promise<void> {
-    const space = this.#space(request.namespace);
+    const space = this.#writable(request.namespace);
     if (request.of === "artifact") {
       const known = space.artifacts.get(request.hash);
       // Putting it again makes it young: its next reference may still be on the way.
@@ -123,11 +123,11 @@ class MemoryStore implements Store {
   }
 
   async lease(request: LeaseRequest): Promise<LeaseOutcome> {
-    return lease(this.#space(request.namespace), request, this.#clock());
+    return lease(this.#writable(request.namespace), request, this.#clock());
   }
 
   async remove(request: RemoveRequest): Promise<RemoveOutcome> {
-    const outcome = remove(this.#space(request.namespace), request, this.#clock());
+    const outcome = remove(this.#writable(request.namespace), request, this.#clock());
     if (request.of === "stream") this.#announce(request.namespace, request.stream);
     return outcome;
   }
@@ -157,6 +157,13 @@ class MemoryStore implements Store {
   #space(namespace: string): Space {
     this.#assertOpen();
     return spaceOf(this.#data, namespace);
+  }
+
+  /** The same for a change, which a sealed store refuses. */
+  #writable(namespace: string): Space {
+    const space = this.#space(namespace);
+    refuseSealed(this.#data);
+    return space;
   }
 
   #assertOpen(): void {

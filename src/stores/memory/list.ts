@@ -1,5 +1,14 @@
-import { streamKind } from "../../model/index.ts";
-import type { ItemRow, KeyRow, LeaseRow, ListRequest, Page, SnapshotRow, StreamRow } from "../../store.ts";
+import { HoldfastError, streamKind } from "../../model/index.ts";
+import type {
+  ItemRow,
+  KeyRow,
+  LeaseRow,
+  ListRequest,
+  ListRows,
+  Page,
+  SnapshotRow,
+  StreamRow,
+} from "../../store.ts";
 import { leaseRow, type Space, type Stream, streamOf, streamRow } from "./data.ts";
 
 type Asked<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
@@ -7,7 +16,22 @@ type Asked<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
 /** What a row is sorted by. It is also the cursor: the next page begins behind it, whatever came or went. */
 type Place = readonly (string | number)[];
 
-export function listStreams(space: Space, asked: Asked<"streams">): Page<StreamRow> {
+export function list(space: Space, request: ListRequest, now: number): Page<ListRows[keyof ListRows]> {
+  switch (request.of) {
+    case "streams":
+      return listStreams(space, request);
+    case "items":
+      return listItems(space, request);
+    case "leases":
+      return listLeases(space, request, now);
+    case "keys":
+      return listKeys(space, request);
+    case "snapshots":
+      return listSnapshots(space, request);
+  }
+}
+
+function listStreams(space: Space, asked: Asked<"streams">): Page<StreamRow> {
   const streams = [...space.streams.values()].filter((stream) => isAsked(stream, asked));
   const placed = streams.map((stream) => ({
     place: [-stream.updatedAt, stream.name],
@@ -29,7 +53,7 @@ function isAsked({ name, state, facets, updatedAt, parent }: Stream, asked: Aske
   return asked.parent === undefined || parent?.stream === asked.parent;
 }
 
-export function listItems(space: Space, asked: Asked<"items">): Page<ItemRow> {
+function listItems(space: Space, asked: Asked<"items">): Page<ItemRow> {
   const streams = asked.stream === undefined ? space.streams.values() : [streamOf(space, asked.stream)];
   const items = [...streams].flatMap((stream) => [...stream.items.values()]);
   const matching = items.filter(
@@ -46,13 +70,13 @@ export function listItems(space: Space, asked: Asked<"items">): Page<ItemRow> {
   return pageOf(placed, asked);
 }
 
-export function listLeases(space: Space, asked: Asked<"leases">, now: number): Page<LeaseRow> {
+function listLeases(space: Space, asked: Asked<"leases">, now: number): Page<LeaseRow> {
   const leases = [...space.leases].filter(([name]) => name.startsWith(asked.prefix ?? ""));
   const placed = leases.map(([name, lease]) => ({ place: [name], row: () => leaseRow(name, lease, now) }));
   return pageOf(placed, asked);
 }
 
-export function listKeys(space: Space, asked: Asked<"keys">): Page<KeyRow> {
+function listKeys(space: Space, asked: Asked<"keys">): Page<KeyRow> {
   const rows = [...new Set(asked.keys)].flatMap((key) => {
     const holder = space.keys.get(key);
     return holder ? [{ key, ...holder }] : [];
@@ -60,7 +84,7 @@ export function listKeys(space: Space, asked: Asked<"keys">): Page<KeyRow> {
   return { rows, cursor: null };
 }
 
-export function listSnapshots(space: Space, asked: Asked<"snapshots">): Page<SnapshotRow> {
+function listSnapshots(space: Space, asked: Asked<"snapshots">): Page<SnapshotRow> {
   const rows = streamOf(space, asked.stream).snapshots.map(({ seq, fold, payload }) => ({
     seq,
     fold,
@@ -73,7 +97,7 @@ function pageOf<Row>(
   placed: readonly { place: Place; row(): Row }[],
   { limit, cursor }: { limit: number; cursor?: string },
 ): Page<Row> {
-  const after: Place | null = cursor === undefined ? null : JSON.parse(cursor);
+  const after = cursor === undefined ? null : placeIn(cursor);
   const rest = placed
     .filter(({ place }) => after === null || comparePlaces(place, after) > 0)
     .sort((a, b) => comparePlaces(a.place, b.place));
@@ -83,6 +107,17 @@ function pageOf<Row>(
     rows: page.map(({ row }) => row()),
     cursor: last && rest.length > page.length ? JSON.stringify(last.place) : null,
   };
+}
+
+function placeIn(cursor: string): Place {
+  try {
+    return JSON.parse(cursor) as Place;
+  } catch (cause) {
+    throw new HoldfastError("INPUT_INVALID", "this cursor is not from a list of this kind", {
+      hint: "Pass a cursor exactly as the page before gave it, with the same request.",
+      cause,
+    });
+  }
 }
 
 /** By code units, as `<` does, so that the order is the same in every locale. */

@@ -6,7 +6,7 @@ export function remove(space: Space, request: RemoveRequest, now: number): Remov
     case "stream":
       return removeStream(space, request, now);
     case "artifacts":
-      return { outcome: "removed", count: collectArtifacts(space, request.putBefore) };
+      return { outcome: "removed", count: dropArtifacts(space, garbage(space, request.putBefore)) };
     case "snapshots": {
       const stream = streamOf(space, request.stream);
       const count = stream.snapshots.length;
@@ -51,13 +51,14 @@ function bury(space: Space, stream: Stream): number {
   return count;
 }
 
-function collectArtifacts(space: Space, putBefore: number): number {
+/** Artifacts that no stream refers to and that were put before this wall clock. */
+export function garbage(space: Space, putBefore: number): string[] {
   const referred = new Set([...space.streams.values()].flatMap(({ artifacts }) => [...artifacts]));
-  let count = 0;
-  for (const [hash, { putAt }] of space.artifacts) {
-    if (putAt >= putBefore || referred.has(hash)) continue;
-    space.artifacts.delete(hash);
-    count += 1;
-  }
-  return count;
+  const old = [...space.artifacts].filter(([hash, { putAt }]) => putAt < putBefore && !referred.has(hash));
+  return old.map(([hash]) => hash);
+}
+
+function dropArtifacts(space: Space, hashes: readonly string[]): number {
+  for (const hash of hashes) space.artifacts.delete(hash);
+  return hashes.length;
 }

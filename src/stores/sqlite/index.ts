@@ -14,6 +14,7 @@ import type {
   LeaseRequest,
   ListRequest,
   ListRows,
+  Moving,
   Page,
   Problem,
   PutRequest,
@@ -28,6 +29,7 @@ import { append } from "./append.ts";
 import { check } from "./check.ts";
 import { bootClock, type Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
+import { dump } from "./dump.ts";
 import { closed, patiently, readOnly, storeError } from "./failures.ts";
 import { lease } from "./leases.ts";
 import { list } from "./list.ts";
@@ -37,11 +39,14 @@ import { put } from "./put.ts";
 import { type SubmitOptions, WriteQueue } from "./queue.ts";
 import { get, isHeadOnly, read } from "./read.ts";
 import { remove } from "./remove.ts";
+import { restore } from "./restore.ts";
+import { readSeal, refuseSealed, reseal } from "./seal.ts";
 import type { Done, Transaction } from "./transaction.ts";
 import { Watchers } from "./watch.ts";
 import { checkShape } from "./write.ts";
 
 /** Also the way to SQLite for whoever needs a lock or a look, and for tests that look behind the store. */
+export { bootClock, type Clock } from "./clock.ts";
 export { Connection } from "./driver.ts";
 export { refuseNetworkDisk } from "./file.ts";
 export { MIGRATIONS, migrate } from "./migrations.ts";
@@ -73,6 +78,13 @@ export async function openSqlite(options: SqliteOptions): Promise<Store> {
 
 class SqliteStore implements Store {
   readonly address: string;
+  readonly moving: Moving = {
+    seal: () => this.#lookOnce(readSeal),
+    reseal: (expect, next) => this.#changeSealed((transaction) => reseal(transaction, expect, next)),
+    dump: (cursor) => this.#look((connection) => dump(connection, this.#clock, cursor)),
+    restore: (move, rows) =>
+      this.#changeSealed((transaction) => restore(transaction, this.#medium.place.path, move, rows)),
+  };
   readonly #medium: Medium;
   readonly #queue: WriteQueue;
   readonly #clock: Clock;
@@ -170,7 +182,15 @@ class SqliteStore implements Store {
     return this.#medium.readOnce(act);
   }
 
-  async #change<Result>(
+  #change<Result>(act: (transaction: Transaction) => Done<Result>, options?: SubmitOptions): Promise<Result> {
+    return this.#changeSealed((transaction) => {
+      refuseSealed(this.#medium.place.path, transaction);
+      return act(transaction);
+    }, options);
+  }
+
+  /** For the acts of a copy, which a seal does not stop. */
+  async #changeSealed<Result>(
     act: (transaction: Transaction) => Done<Result>,
     options?: SubmitOptions,
   ): Promise<Result> {

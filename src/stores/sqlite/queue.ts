@@ -16,11 +16,13 @@
  * A crash anywhere before COMMIT's fsync leaves nothing of the flush, after it all; nobody was told in between.
  */
 
+import type { Seal } from "../../store.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { busy, isOwnFault, pauseMs, replaced, unfit } from "./failures.ts";
 import type { Medium } from "./medium.ts";
 import { readStoreId } from "./opening.ts";
 import { RowCache } from "./row-cache.ts";
+import { readSeal } from "./seal.ts";
 import type { Done, Transaction } from "./transaction.ts";
 
 const FLUSH_ACTS = 512;
@@ -49,6 +51,7 @@ export class WriteQueue {
   #waiting: Act[] = [];
   #isScheduled = false;
   #contendedUntil = 0;
+  #seal: Seal | null = null;
   #lockedSince: number | null = null;
   #idle: (() => void)[] = [];
 
@@ -121,7 +124,7 @@ export class WriteQueue {
       const { connection } = this.#medium;
       connection.run("BEGIN IMMEDIATE");
       this.#lookAround(connection);
-      return { connection, cache: this.#cache };
+      return { connection, cache: this.#cache, seal: this.#seal };
     } catch (error) {
       if (isBusy(error)) this.#waitForLock(error);
       else this.#failAll(this.#medium.poison(error, false));
@@ -129,11 +132,12 @@ export class WriteQueue {
     }
   }
 
-  /** Where nobody else has written, neither has the store's id changed. */
+  /** Where nobody else has written, neither the store's id nor its seal has changed. */
   #lookAround(connection: Connection): void {
     const state = this.#cache.refresh(connection);
     if (state === "same") return;
     if (state === "changed") this.#contendedUntil = performance.now() + CONTENDED_MS;
+    this.#seal = readSeal(connection);
     if (readStoreId(connection) === this.#medium.storeId) return;
     throw this.#medium.refuse(replaced(this.#medium.place.path, "it holds another store"));
   }
@@ -208,9 +212,10 @@ export class WriteQueue {
     return null;
   }
 
-  #commit({ connection }: Transaction, acts: readonly Act[]): boolean {
+  #commit({ connection, seal }: Transaction, acts: readonly Act[]): boolean {
     try {
       connection.run("COMMIT");
+      this.#seal = seal;
       return true;
     } catch (error) {
       this.#cache.clear();

@@ -1,3 +1,4 @@
+import type { Seal } from "../../store.ts";
 import type { Connection } from "./driver.ts";
 import type { RowCache } from "./row-cache.ts";
 
@@ -5,6 +6,8 @@ import type { RowCache } from "./row-cache.ts";
 export interface Transaction {
   readonly connection: Connection;
   readonly cache: RowCache;
+  /** As the acts before have left it. */
+  seal: Seal | null;
 }
 
 /** What an act in an open transaction gives back. `wrote`: there is something to commit. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { sha256 } from "../../../src/model/index.ts";
 import type { Store } from "../../../src/store.ts";
-import { openSqlite } from "../../../src/stores/sqlite/index.ts";
+import { openStore } from "../../store-under-test.ts";
 import type { Promised } from "../writer/main.ts";
 
 export interface OpenRequest {
@@ -19,7 +19,7 @@ const namespace = "default";
 
 async function wrong({ folder, promised }: OpenRequest): Promise<string[]> {
   try {
-    const store = await openSqlite({ path: join(folder, "store", "store.db") });
+    const store = await openStore(join(folder, "store"));
     const problems = (await store.check()).map(({ where, what }) => `${where}: ${what}`);
     return [...problems, ...(await missing(store, promised))];
   } catch (error) {

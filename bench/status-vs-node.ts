@@ -1,0 +1,60 @@
+/**
+ * `holdfast status` as a person or a hook meets it: a cold process, from its start to its end, against a Node that does
+ * nothing. The command line is built as it is published, and asked about a store with a goal, tasks and sessions.
+ */
+
+import { spawnSync } from "node:child_process";
+import { join, resolve } from "node:path";
+import { build } from "tsdown";
+import type { Measure } from "./measure.ts";
+import { alternate, ratio } from "./rounds.ts";
+import type { Scratch } from "./scratch.ts";
+import { median, rounded } from "./statistics.ts";
+
+const ROUNDS = 15;
+const TASKS = 40;
+const SESSIONS = 20;
+
+export const statusVsNode: Measure = {
+  name: "statusVsNode",
+  what: "holdfast status, cold, against node -e 0",
+  bar: 2,
+  direction: "at most",
+  async run(scratch) {
+    const outDir = resolve(scratch.path, "dist");
+    await build({ outDir, dts: false, sourcemap: false, clean: false, logLevel: "silent" });
+    const store = await filledStore(scratch);
+    const rounds = await alternate(
+      ROUNDS,
+      () => live(["-e", "0"]),
+      () => live([join(outDir, "cli.js"), "status", "--store", store]),
+    );
+    const { rawMs, oursMs } = rounds;
+    const numbers = {
+      nodeMs: rounded(median(rawMs)),
+      statusMs: rounded(median(oursMs)),
+      nodeBestMs: rounded(Math.min(...rawMs)),
+      statusBestMs: rounded(Math.min(...oursMs)),
+      rounds: ROUNDS,
+    };
+    return { value: ratio(rounds), numbers };
+  },
+};
+
+async function filledStore(scratch: Scratch): Promise<string> {
+  const store = resolve(scratch.file("status"));
+  const holdfast = await scratch.openOurs(store);
+  const goal = await holdfast.goal("checkout", { statement: "Ship the checkout" });
+  await goal.addTasks({ tasks: Array.from({ length: TASKS }, (_, index) => ({ title: `task ${index}` })) });
+  for (let index = 0; index < SESSIONS; index++) {
+    const session = await holdfast.session(`session-${index}`);
+    await session.append({ role: "user", text: "hello" });
+    await session.close();
+  }
+  return store;
+}
+
+function live(args: readonly string[]): void {
+  const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+  if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr}`);
+}

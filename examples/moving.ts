@@ -1,0 +1,57 @@
+/**
+ * Moving to another store: everything comes along, what was done once stays done, and whoever still has the old store
+ * open can do nothing there any more.
+ */
+
+import { join } from "node:path";
+import { abandonCopy, copy, isHoldfastError, open, tool } from "holdfast";
+import { z } from "zod";
+import { temporaryFolder } from "./temporary-folder.ts";
+
+const folder = temporaryFolder();
+const [old, next] = [join(folder, "laptop.db"), join(folder, "server.db")];
+let charged = 0;
+const charge = tool({
+  name: "charge",
+  description: "Charge the customer's card",
+  input: z.object({ order: z.string() }),
+  effect: "mutate",
+  dedupe: "global",
+  execute: ({ order }) => {
+    charged += 1;
+    return `paid ${order}`;
+  },
+});
+
+const forgotten = await open(old);
+const session = await forgotten.session("order-4711");
+await session.call({ id: "pay", tool: charge, args: { order: "4711" } });
+
+// A worker that is still at it keeps the store where it is.
+try {
+  await copy(old, next);
+} catch (error) {
+  if (!isHoldfastError(error, "STREAM_BUSY")) throw error;
+  console.log(`${error.code}: ${error.hint}`);
+}
+await session.close();
+
+// A copy that was killed halfway leaves a store that refuses writes; this would open it again.
+await abandonCopy(old);
+
+const { rows } = await copy(old, next);
+console.log(`moved ${rows.stream.count} stream and ${rows.key.count} key`);
+try {
+  await forgotten.session("order-4711");
+} catch (error) {
+  if (!isHoldfastError(error)) throw error;
+  console.log(`the forgotten worker: ${error.message.replaceAll(`${folder}/`, "")}`);
+}
+await forgotten.close();
+
+const moved = await open(next);
+const again = await moved.session("order-4712");
+const repeat = await again.call({ id: "pay", tool: charge, args: { order: "4711" } });
+const replayed = repeat.status === "completed" && repeat.replayed;
+console.log(`asked again there: ${repeat.status}, replayed ${replayed}; charged ${charged}×`);
+await moved.close();

@@ -1,0 +1,44 @@
+/** What a command says on stderr when it does not work: what happened, what to do about it, and the exit code. */
+
+import { isHoldfastError } from "../model/index.ts";
+import { EXIT, exitCodeOf } from "./exit-codes.ts";
+import { envelope } from "./screen.ts";
+
+/** A command that was typed in a way that cannot be meant. */
+export class Misuse extends Error {
+  readonly hint: string;
+  readonly exit: number;
+
+  constructor(message: string, hint: string, exit: number = EXIT.misused) {
+    super(message);
+    this.hint = hint;
+    this.exit = exit;
+  }
+}
+
+export function reportFailure(error: unknown, asJson: boolean): void {
+  const { code, message, hint, retryable, exit } = described(error);
+  process.exitCode = exit;
+  if (asJson) process.stderr.write(envelope("error", { code, message, hint, retryable }));
+  else process.stderr.write(`holdfast: ${message}\n${hint === null ? "" : `  ${hint}\n`}`);
+}
+
+function described(error: unknown): {
+  code: string;
+  message: string;
+  hint: string | null;
+  retryable: boolean;
+  exit: number;
+} {
+  if (error instanceof Misuse) {
+    const { message, hint, exit } = error;
+    return { code: "MISUSED", message, hint, retryable: false, exit };
+  }
+  if (isHoldfastError(error)) {
+    const { code, message, hint, retryable } = error;
+    return { code, message, hint, retryable, exit: exitCodeOf(code) };
+  }
+  const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const hint = "This is a fault in Holdfast. Please report it with the lines above.";
+  return { code: "INTERNAL", message, hint, retryable: false, exit: EXIT.failed };
+}

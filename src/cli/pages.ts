@@ -1,0 +1,214 @@
+/** What the answers about goals, tasks and notes look like to a person. */
+
+import { age, type ResultOf } from "../operations/index.ts";
+import type { Paint, Screen } from "./screen.ts";
+import { table } from "./table.ts";
+
+type Task = ResultOf<"task show">;
+type TaskRow = ResultOf<"task list">["tasks"][number];
+type Blocker = ResultOf<"block list">["blockers"][number];
+type Decision = ResultOf<"decisions">["decisions"][number];
+
+export function ago(time: string): string {
+  return `${age(Math.max(0, Date.now() - Date.parse(time)))} ago`;
+}
+
+/** Lines that have something to say, each with its label. */
+function fields(rows: readonly (readonly [string, string | null])[], paint: Paint): string {
+  const said = rows.filter(([, text]) => text);
+  const width = Math.max(0, ...said.map(([label]) => label.length));
+  return said.map(([label, text]) => `${paint.dim(label.padEnd(width))}  ${text}\n`).join("");
+}
+
+export function statusWord(status: string, { green, yellow, red, dim }: Paint): string {
+  if (["done", "completed", "accepted", "OK"].includes(status)) return green(status);
+  if (["blocked", "failed", "waiting", "crashed", "MISSING"].includes(status)) return red(status);
+  if (["submitted", "in_progress", "unknown", "active", "DRIFTED"].includes(status)) return yellow(status);
+  return status === "dropped" ? dim(status) : status;
+}
+
+function taskTable(tasks: readonly TaskRow[], screen: Screen): string {
+  const rows = tasks.map(({ id, status, phase, by, blockedBy, title }) => [
+    id,
+    statusWord(status, screen.paint),
+    String(phase),
+    by ?? blockedBy.join(" "),
+    title,
+  ]);
+  return table(screen, ["id", "status", "phase", "who", "title"], rows, ["title", "who"]);
+}
+
+export function taskListPage({ goal, tasks, hidden }: ResultOf<"task list">, screen: Screen): string {
+  const rest = hidden > 0 ? screen.paint.dim(`${hidden} not shown: holdfast task list --all\n`) : "";
+  if (tasks.length === 0) return `${goal} has no such tasks\n${rest}`;
+  return taskTable(tasks, screen) + rest;
+}
+
+export function taskPage(task: Task, { paint }: Screen): string {
+  const { claim, previous, failure, submission, verdict } = task;
+  return fields(
+    [
+      [task.id, `${paint.bold(task.title)}`],
+      ["status", `${statusWord(task.status, paint)}${task.kind === "review" ? ", a review" : ""}`],
+      ["blocked", task.blockedBy.join(", ")],
+      ["phase", `${task.phase}${task.plan === null ? "" : `, plan ${task.plan}`}, wave ${task.wave}`],
+      ["about", task.description],
+      ["wanted", task.wanted.join("\n        ")],
+      ["reviews", task.reviews.join(", ")],
+      ["after", task.dependsOn.join(", ")],
+      ["files", task.files.join(", ")],
+      [
+        "held by",
+        claim && `${claim.by.name} since ${ago(claim.since)}${claim.note ? `: ${claim.note}` : ""}`,
+      ],
+      [
+        "before",
+        previous &&
+          `${previous.by.name}, ${previous.ended} ${ago(previous.endedAt)}${previous.why ? `: ${previous.why}` : ""}`,
+      ],
+      ["failure", failure && `${failure.error}${failure.retryable ? "" : " (not to be retried)"}`],
+      ["handed in", submission && `${submission.by.name} ${ago(submission.at)}: ${submission.summary ?? ""}`],
+      ["evidence", submission?.files.map(({ path }) => path).join(", ") ?? null],
+      [
+        "verdict",
+        verdict &&
+          `${verdict.accepted ? "accepted" : "rejected"} by ${verdict.by.name}${verdict.why ? `: ${verdict.why}` : ""}`,
+      ],
+    ],
+    paint,
+  );
+}
+
+/** After a change of a task: what it is now, in one line. */
+export function taskLine({ id, title, status, by }: TaskRow, { paint }: Screen): string {
+  return `${paint.bold(id)}  ${statusWord(status, paint)}${by === null ? "" : ` by ${by}`}  ${title}\n`;
+}
+
+export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
+  const { paint } = screen;
+  const { position, progress, next } = goal;
+  const place =
+    position.phase === null
+      ? "no phase yet"
+      : `phase ${position.phase}/${progress.phases} ${position.phaseName}, ${position.status}`;
+  const head = fields(
+    [
+      [goal.goal, paint.bold(goal.statement)],
+      [
+        "stale",
+        goal.stale ? `last touched ${ago(goal.updatedAt)}; take it up: holdfast resume --force` : null,
+      ],
+      ["at", `${place}${position.task === null ? "" : `, ${position.task}`}`],
+      ["done", `${progress.tasksCompleted}/${progress.tasks} tasks, ${progress.percent}%`],
+      ["next", next.tasks[0] ? `${next.tasks[0].id} ${next.tasks[0].title}` : next.why],
+      ["noted", next.noted],
+      ["questions", goal.questions.map(({ id, text }) => `${id} ${text}`).join("; ")],
+      ["facts", goal.facts.map(({ key, value }) => `${key}=${valueText(value)}`).join(", ")],
+    ],
+    paint,
+  );
+  const phases = goal.phases.map(({ number, name, status, tasks, completed }) => {
+    return [String(number), name, status, `${completed}/${tasks}`];
+  });
+  const parts = [
+    head,
+    phases.length > 0 ? table(screen, ["phase", "name", "status", "tasks"], phases, ["name"]) : "",
+    goal.blockers.length > 0 ? blockerTable(goal.blockers, screen) : "",
+    goal.decisions.length > 0 ? decisionTable(goal.decisions.slice(0, 5), screen) : "",
+    goal.history.length > 0 ? historyTable(goal.history, screen) : "",
+  ];
+  return parts.filter(Boolean).join("\n");
+}
+
+function historyTable(history: ResultOf<"goal show">["history"], screen: Screen): string {
+  const rows = history.map(({ session, agent, status, startedAt, workingOn, handoffReason }) => [
+    session,
+    agent,
+    statusWord(status, screen.paint),
+    ago(startedAt),
+    workingOn ?? "",
+    handoffReason ?? "",
+  ]);
+  return table(screen, ["session", "agent", "status", "began", "task", "handed off"], rows, ["handed off"]);
+}
+
+export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): string {
+  if (goals.length === 0) return 'no goals yet: holdfast goal new <name> "what is to be reached"\n';
+  const rows = goals.map(({ goal, status, stale, updatedAt, title }) => [
+    goal,
+    statusWord(status ?? "active", screen.paint),
+    stale ? "stale" : "",
+    ago(updatedAt),
+    title ?? "",
+  ]);
+  return table(screen, ["goal", "status", "age", "touched", "title"], rows, ["title"]);
+}
+
+export function nextPage({ outlook, why, tasks, noted }: ResultOf<"next">, screen: Screen): string {
+  const note = noted === null ? "" : `noted: ${noted}\n`;
+  const [first] = tasks;
+  if (!first) return `${note}nothing to claim (${outlook}): ${why}\n`;
+  return `${note}${taskTable(tasks, screen)}${screen.paint.cyan(`holdfast task claim ${first.id}`)}\n`;
+}
+
+export function blockerTable(blockers: readonly Blocker[], screen: Screen): string {
+  const rows = blockers.map(({ id, status, reportedAt, affects, description, workaround, resolution }) => [
+    id,
+    statusWord(status === "active" ? "blocked" : status, screen.paint).replace("blocked", "active"),
+    ago(reportedAt),
+    [
+      ...affects.tasks,
+      ...affects.phases.map((phase) => `phase ${phase}`),
+      affects.goal ? "everything" : "",
+      ...affects.other,
+    ]
+      .filter(Boolean)
+      .join(" "),
+    [description, workaround && `around: ${workaround}`, resolution && `resolved: ${resolution}`]
+      .filter(Boolean)
+      .join("; "),
+  ]);
+  return table(screen, ["id", "status", "reported", "holds", "what"], rows, ["what", "holds"]);
+}
+
+export function decisionTable(decisions: readonly Decision[], screen: Screen): string {
+  const rows = decisions.map(({ id, date, type, decision, context, reason, supersededBy }) => [
+    id,
+    date,
+    type,
+    `${decision} for ${context}`,
+    reason,
+    supersededBy ?? "",
+  ]);
+  return table(screen, ["id", "date", "type", "decision", "because", "replaced by"], rows, [
+    "decision",
+    "because",
+  ]);
+}
+
+export function factTable(facts: ResultOf<"facts">["facts"], screen: Screen): string {
+  if (facts.length === 0) return "no facts yet: holdfast fact <key> <value> --source <where from>\n";
+  const rows = facts.map(({ key, value, source, by, at }) => [
+    key,
+    valueText(value),
+    source,
+    by.name,
+    ago(at),
+  ]);
+  return table(screen, ["key", "value", "source", "by", "when"], rows, ["value", "source"]);
+}
+
+export function valueText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+export function resumePage(resumed: ResultOf<"resume">, { paint }: Screen): string {
+  const changed = resumed.files.filter(({ verdict }) => verdict !== "OK");
+  const files = changed.map(({ path, verdict, why }) => {
+    return `${paint.yellow("!")} ${path} ${statusWord(verdict, paint)}${why ? ` (${why})` : ""}\n`;
+  });
+  if (!resumed.begun) {
+    return `${files.join("")}${paint.bold("not begun")}: ${resumed.why}\nlook first, then: ${paint.cyan(`holdfast resume --force --goal ${resumed.goal}`)}\n`;
+  }
+  return `${files.join("")}session ${resumed.session} begun; end it with: ${paint.cyan(`holdfast handoff --session ${resumed.session} --reason …`)}\n\n${resumed.briefing}\n`;
+}

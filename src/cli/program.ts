@@ -1,0 +1,157 @@
+/** The whole command line, as commander reads it. Nothing of the library is loaded before a command runs. */
+
+import { Command as Parser } from "commander";
+import { didYouMean } from "../operations/index.ts";
+import type { Command, Options } from "./command.ts";
+import { COMMANDS, GROUPS, HEADINGS } from "./commands.ts";
+import { EXIT } from "./exit-codes.ts";
+import { Misuse } from "./failure.ts";
+
+const EVERYWHERE: readonly (readonly [flags: string, about: string])[] = [
+  ["--json", "the answer as JSON"],
+  ["--store <address>", "where the store is; also HOLDFAST_STORE"],
+  ["--goal <goal>", "which goal; also HOLDFAST_GOAL"],
+  ["--by <name>", "who acts; also HOLDFAST_BY"],
+  ["--role <role>", "in which role: human unless set; also HOLDFAST_ROLE"],
+];
+
+export async function runProgram(argv: readonly string[]): Promise<void> {
+  const program = new Parser("holdfast")
+    .description("Durable state for AI agents: kill them anywhere, they resume where they were.")
+    .option("--version", "show the version")
+    .helpOption("-h, --help", "show help")
+    .helpCommand(false)
+    .enablePositionalOptions()
+    .action(() => {
+      throw new Misuse(
+        "what should be done?",
+        "See how things stand: holdfast status. All commands: holdfast --help",
+      );
+    });
+  const groups = new Map<string, Parser>();
+  for (const [word, about] of Object.entries(GROUPS)) groups.set(word, groupOf(program, word, about));
+  for (const command of COMMANDS) addCommand(program, groups, command);
+  addWatch(program);
+  addCompletion(program);
+  for (const each of [
+    program,
+    ...program.commands,
+    ...[...groups.values()].flatMap((group) => group.commands),
+  ])
+    behave(each);
+  (program.commands as Parser[]).sort((a, b) => rankOf(a.name()) - rankOf(b.name()));
+  refuseUnknown(argv, program);
+  await program.parseAsync([...argv], { from: "user" });
+}
+
+/** In the order of the headings, and as they stand below them. */
+function rankOf(word: string): number {
+  return HEADINGS.flatMap(([, verbs]) => verbs).indexOf(word);
+}
+
+function headingOf(word: string): string {
+  const heading = HEADINGS.find(([, verbs]) => verbs.includes(word))?.[0] ?? "Commands";
+  return `${heading}:`;
+}
+
+function groupOf(program: Parser, word: string, about: string): Parser {
+  const group = program.command(word).description(about).helpGroup(headingOf(word));
+  group.action(() => {
+    const verbs = group.commands.map((each) => each.name());
+    throw new Misuse(`${word}: what about it?`, `Say one of: ${verbs.join(", ")}`);
+  });
+  return group;
+}
+
+/** Before commander looks: a slip in the verb is the verb's, whatever options follow it. */
+function refuseUnknown([first, second]: readonly string[], program: Parser): void {
+  if (first === undefined || first.startsWith("-")) return;
+  const found = program.commands.find((each) => each.name() === first);
+  if (!found) throw unknownCommand(first, program.commands);
+  if (found.commands.length === 0 || second === undefined || second.startsWith("-")) return;
+  if (found.commands.some((each) => each.name() === second)) return;
+  throw unknownCommand(`${first} ${second}`, found.commands);
+}
+
+function addCommand(program: Parser, groups: ReadonlyMap<string, Parser>, command: Command): void {
+  const [first = "", second] = command.words.split(" ");
+  const parent = second === undefined ? program : groups.get(first);
+  if (!parent) throw new Error(`${command.words} has no group`);
+  const parser = parent.command(second ?? first).description(command.about);
+  if (second === undefined) parser.helpGroup(headingOf(first));
+  for (const [name, about] of command.args ?? []) parser.argument(name, about);
+  for (const [flags, about, must] of command.options ?? []) {
+    if (must) parser.requiredOption(flags, about);
+    else parser.option(flags, about);
+  }
+  if (command.answersFor) parser.option("--why <text>", "why; asked for on a terminal");
+  const own = new Set(parser.options.map(({ long }) => long));
+  for (const [flags, about] of EVERYWHERE) if (!own.has(flags.split(" ")[0])) parser.option(flags, about);
+  parser.action(async () => {
+    const args = parser.processedArgs.flat() as string[];
+    const options = parser.opts<Options>();
+    if (command.loop && !options["once"]) return command.loop(args, options);
+    const { runCommand } = await import("./run-command.ts");
+    return runCommand(command, args, options);
+  });
+}
+
+function addWatch(program: Parser): void {
+  const parser = program
+    .command("watch")
+    .description("status, kept up to date")
+    .helpGroup(headingOf("watch"));
+  for (const [flags, about] of EVERYWHERE) parser.option(flags, about);
+  parser.action(async () => {
+    const { watch } = await import("./watch.ts");
+    await watch(parser.opts<Options>());
+  });
+}
+
+function addCompletion(program: Parser): void {
+  const parser = program
+    .command("completion")
+    .description("a completion script for your shell")
+    .helpGroup(headingOf("completion"))
+    .argument("<shell>", "bash, zsh or fish");
+  parser.action(async (shell: string) => {
+    const { completion } = await import("./completion.ts");
+    process.stdout.write(completion(shell));
+  });
+}
+
+/** Errors are ours to print, in our words; commander only says what it met. */
+function behave(parser: Parser): void {
+  parser
+    .configureOutput({ writeErr: () => undefined })
+    .showSuggestionAfterError(false)
+    .exitOverride((error) => {
+      if (error.exitCode === 0) process.exit(EXIT.done);
+      throw inOurWords(parser, error.message);
+    });
+}
+
+function inOurWords(parser: Parser, said: string): Misuse {
+  const message = said.replace(/^error: /, "");
+  const words = pathOf(parser);
+  const unknown = /unknown option '(--?[^=']+)/.exec(message)?.[1];
+  const known = parser.options.map(({ long }) => long ?? "");
+  if (words === "" && EVERYWHERE.some(([flags]) => flags.split(" ")[0] === unknown)) {
+    return new Misuse(`${unknown} comes after the command`, `For example: holdfast status ${unknown} …`);
+  }
+  const hint = unknown === undefined ? "" : didYouMean(unknown, known);
+  return new Misuse(
+    `${words === "" ? "" : `${words}: `}${message}`,
+    `${hint}See: holdfast ${words} --help`.replace("  ", " "),
+  );
+}
+
+function pathOf(parser: Parser): string {
+  const above = parser.parent && pathOf(parser.parent);
+  return parser.parent ? `${above} ${parser.name()}`.trim() : "";
+}
+
+function unknownCommand(typed: string, known: readonly Parser[]): Misuse {
+  const all = known.map(pathOf);
+  return new Misuse(`there is no command ${typed}`, `${didYouMean(typed, all)}All commands: holdfast --help`);
+}

@@ -1,0 +1,40 @@
+/** From what was typed to what is printed: one operation, one answer, one exit code. */
+
+import { Context, OPERATIONS, perform } from "../operations/index.ts";
+import type { Command, Options } from "./command.ts";
+import { EXIT } from "./exit-codes.ts";
+import { answerer, whoActs } from "./person.ts";
+import { envelope, openScreen } from "./screen.ts";
+
+export async function runCommand(
+  command: Command,
+  args: readonly (string | undefined)[],
+  options: Options,
+): Promise<void> {
+  const operation = OPERATIONS.get(command.operation);
+  if (!operation) throw new Error(`${command.words} names no operation`);
+  const screen = await openScreen();
+  const said = command.input?.(args, options) ?? {};
+  const answer = command.answersFor ? await answerer(command.words, options) : {};
+  const context = contextOf(options);
+  try {
+    const input = Object.entries({ ...said, ...answer }).filter(([, value]) => value !== undefined);
+    const data = await perform(operation, context, Object.fromEntries(input));
+    const isFound = command.found?.(data as never) ?? false;
+    if (isFound) process.exitCode = EXIT.found;
+    process.stdout.write(
+      options["json"] ? envelope(operation.name, data) : command.page(data as never, screen),
+    );
+  } finally {
+    await context.close();
+  }
+}
+
+export function contextOf(options: Options): Context {
+  return new Context({
+    address: (options["store"] as string | undefined) ?? process.env["HOLDFAST_STORE"],
+    goal: (options["goal"] as string | undefined) ?? (process.env["HOLDFAST_GOAL"] || undefined),
+    by: whoActs(options),
+    caller: "person",
+  });
+}

@@ -1,0 +1,50 @@
+/** Where a command prints: how wide it is, whether it has colours, and what happens when nobody reads any more. */
+
+import { EXIT } from "./exit-codes.ts";
+
+type Brush = (text: string) => string;
+
+export interface Paint {
+  readonly bold: Brush;
+  readonly dim: Brush;
+  readonly red: Brush;
+  readonly yellow: Brush;
+  readonly green: Brush;
+  readonly cyan: Brush;
+}
+
+const same: Brush = (text) => text;
+const PLAIN: Paint = { bold: same, dim: same, red: same, yellow: same, green: same, cyan: same };
+
+export interface Screen {
+  readonly paint: Paint;
+  /** Columns; without end where the output is no terminal, so that programs read whole lines. */
+  readonly width: number;
+  readonly isTerminal: boolean;
+}
+
+export async function openScreen(): Promise<Screen> {
+  const { stdout } = process;
+  // `| head` closes the pipe: that is no failure of ours, and nothing is left to say.
+  stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    process.exit(EXIT.closedPipe);
+  });
+  const isTerminal = stdout.isTTY === true;
+  const width = isTerminal ? Math.max(40, stdout.columns || 80) : Number.POSITIVE_INFINITY;
+  if (!hasColours(isTerminal)) return { paint: PLAIN, width, isTerminal };
+  const { default: colours } = await import("picocolors");
+  return { paint: colours.createColors(true), width, isTerminal };
+}
+
+function hasColours(isTerminal: boolean): boolean {
+  const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
+  if (NO_COLOR) return false;
+  if (FORCE_COLOR) return FORCE_COLOR !== "0";
+  return isTerminal && TERM !== "dumb";
+}
+
+/** The envelope that every `--json` answer comes in. */
+export function envelope(kind: string, data: unknown): string {
+  return `${JSON.stringify({ schemaVersion: 1, kind, data })}\n`;
+}

@@ -1,0 +1,160 @@
+/** What the answers about sessions, calls and the store look like to a person. */
+
+import type { ResultOf } from "../operations/index.ts";
+import { ago, statusWord, valueText } from "./pages.ts";
+import type { Screen } from "./screen.ts";
+import { cut, table } from "./table.ts";
+
+type Call = ResultOf<"calls">["calls"][number];
+
+export function sessionListPage({ sessions, more }: ResultOf<"session list">, screen: Screen): string {
+  if (sessions.length === 0) return "no sessions\n";
+  const rows = sessions.map(({ session, status, stale, openCalls, updatedAt, goal, title }) => [
+    session,
+    statusWord(status, screen.paint),
+    stale ? "stale" : "",
+    openCalls === 0 ? "" : String(openCalls),
+    ago(updatedAt),
+    goal ?? "",
+    title ?? "",
+  ]);
+  const head = ["session", "status", "age", "open calls", "touched", "goal", "title"];
+  return `${table(screen, head, rows, ["title", "session"])}${more ? "more: --limit\n" : ""}`;
+}
+
+export function sessionPage(session: ResultOf<"session show">, screen: Screen): string {
+  const { paint } = screen;
+  const { heldBy, budget, plan } = session;
+  const spent = Object.entries(budget.spent).map(([unit, value]) => {
+    const limit = budget.limit[unit as keyof typeof budget.limit];
+    return `${value}${limit === undefined ? "" : ` of ${limit}`} ${unit}`;
+  });
+  const lines = [
+    `${paint.bold(session.session)}  ${statusWord(session.status, paint)}${session.stale ? ", stale" : ""}  ${session.title ?? ""}`,
+    `${session.messages} messages, version ${session.version}, touched ${ago(session.updatedAt)}`,
+    heldBy ? `held by ${heldBy.label} (${heldBy.host}, pid ${heldBy.pid})` : "held by nobody",
+    session.goal === null ? "" : `goal ${session.goal}`,
+    session.forkedFrom === null ? "" : `forked from ${session.forkedFrom}`,
+    spent.length === 0 ? "" : `spent ${spent.join(", ")}`,
+    ...(plan?.steps.map(({ id, status, description }) => `  ${id} ${status}: ${description}`) ?? []),
+  ];
+  const calls = session.calls.length === 0 ? "" : `\n${callTable(session.calls, screen)}`;
+  return `${lines.filter(Boolean).join("\n")}\n${calls}`;
+}
+
+export function logPage({ lines }: ResultOf<"session log">, { paint, width }: Screen): string {
+  let day = "";
+  return lines
+    .map(({ at, word, text }) => {
+      const today = at.slice(0, 10);
+      const head = today === day ? "" : `${paint.dim(today)}\n`;
+      day = today;
+      const label = word.padEnd(10);
+      const isBad = ["unknown", "waits", "failed", "cancelled"].includes(word);
+      const shown = isBad ? paint.red(label) : label;
+      return `${head}${paint.dim(at.slice(11, 19))} ${shown} ${cut(text, width - 20)}\n`;
+    })
+    .join("");
+}
+
+export function versionsPage({ versions }: ResultOf<"session versions">, screen: Screen): string {
+  if (versions.length === 0) return "no versions yet\n";
+  const rows = versions.map(({ version, at, label, seq }) => [String(version), at, label ?? "", String(seq)]);
+  return table(screen, ["version", "at", "label", "seq"], rows, ["label"]);
+}
+
+export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Screen): string {
+  const said = (mark: string, { role, text }: { role: string; text: string }): string =>
+    cut(`${mark} ${role}: ${text}`, width);
+  const steps = diff.steps.flatMap(({ before, after }) => [
+    before === null ? "" : paint.red(`- step ${before}`),
+    after === null ? "" : paint.green(`+ step ${after}`),
+  ]);
+  const units = new Set([...Object.keys(diff.spent.before), ...Object.keys(diff.spent.after)]);
+  const spent = [...units].map((unit) => {
+    return `spent ${diff.spent.before[unit] ?? 0} → ${diff.spent.after[unit] ?? 0} ${unit}`;
+  });
+  const lines = [
+    paint.bold(`${diff.session} ${diff.before} → ${diff.after}`),
+    ...diff.removed.map((each) => paint.red(said("-", each))),
+    ...diff.changed.flatMap(({ before, after }) => [
+      paint.red(said("-", before)),
+      paint.green(said("+", after)),
+    ]),
+    ...diff.added.map((each) => paint.green(said("+", each))),
+    ...steps,
+    ...spent,
+    paint.dim(`${diff.same} messages the same`),
+  ];
+  return `${lines.filter(Boolean).join("\n")}\n`;
+}
+
+function callTable(calls: readonly Call[], screen: Screen): string {
+  const rows = calls.map(({ call, tool, status, issuedAt, args, why, error }) => [
+    call,
+    tool,
+    statusWord(status, screen.paint),
+    ago(issuedAt),
+    valueText(args),
+    why ?? error ?? "",
+  ]);
+  return table(screen, ["call", "tool", "status", "issued", "args", "why"], rows, ["args", "why"]);
+}
+
+/** Each call with what is known of it and the ways to answer: this is what a person reads before deciding. */
+export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string {
+  const { paint, width } = screen;
+  if (calls.length === 0) return "no open calls\n";
+  if (!calls.some(({ open }) => open)) return callTable(calls, screen);
+  const rows = calls.map((each) => {
+    const { call, session, tool, status, issuedAt, args, key, why, verify } = each;
+    const isWaiting = status === "waiting";
+    const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
+    const known = [why, verify && `verify: ${verify}`].filter(Boolean).join("; ");
+    const answer = isWaiting
+      ? paint.cyan(`holdfast resolve ${call} landed --result … | retry | failed`)
+      : "its session finds out when it runs again";
+    const lines = [
+      `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${state} ${ago(issuedAt)}`,
+      known === "" ? "" : cut(`  ${known}`, width),
+      `  session ${session}, key ${key}`,
+      `  ${answer}`,
+    ];
+    return lines.filter(Boolean).join("\n");
+  });
+  return `${rows.join("\n")}\n`;
+}
+
+export function checkPage({ ok, problems, files }: ResultOf<"check">, { paint }: Screen): string {
+  const changed = files.filter(({ verdict }) => verdict !== "OK");
+  const lines = [
+    ...problems.map(({ invariant, where, what }) => `${paint.red("!")} ${invariant} ${where}: ${what}`),
+    ...changed.map(({ goal, path, verdict, why }) => {
+      return `${paint.yellow("!")} ${path} ${statusWord(verdict, paint)}${why ? ` (${why})` : ""}, recorded by ${goal}`;
+    }),
+    ok ? paint.green(`all is well, ${files.length} recorded files as they were`) : "",
+  ];
+  return `${lines.filter(Boolean).join("\n")}\n`;
+}
+
+export function doctorPage({ findings }: ResultOf<"doctor">, { paint }: Screen): string {
+  return findings
+    .map(({ name, ok, what, hint }) => {
+      const mark = ok ? paint.green("ok") : paint.red("!!");
+      return `${mark} ${name.padEnd(7)} ${what}\n${hint === null ? "" : `           ${hint}\n`}`;
+    })
+    .join("");
+}
+
+export function prunePage(report: ResultOf<"prune">, { paint }: Screen): string {
+  const { dryRun, removed, hidden, spared, artifacts } = report;
+  const verb = dryRun ? "would remove" : "removed";
+  const gone = [...removed, ...hidden];
+  const lines = [
+    `${verb} ${gone.length} session(s)${gone.length === 0 ? "" : `: ${gone.join(", ")}`}`,
+    ...spared.map(({ id, why }) => `spared ${id}: ${why === "open" ? "it has open calls" : "it is in use"}`),
+    artifacts === 0 ? "" : `removed ${artifacts} artifact(s) that nothing refers to`,
+    dryRun ? paint.dim("nothing was removed") : "",
+  ];
+  return `${lines.filter(Boolean).join("\n")}\n`;
+}

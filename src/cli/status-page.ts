@@ -1,0 +1,63 @@
+/** `status` for people: first what needs them, then how things stand, last what to type. */
+
+import type { GoalStatus, Need, Status } from "../operations/index.ts";
+import type { Paint, Screen } from "./screen.ts";
+
+const CELLS = 10;
+
+export function statusPage(status: Status, { paint, width }: Screen): string {
+  const isSaid = status.needs.some(({ command }) => command === status.next.command);
+  const lines = [
+    ...needLines(status.needs, paint, width),
+    ...status.goals.flatMap((goal) => goalLines(goal, paint)),
+    ...(status.otherGoals > 0 ? [paint.dim(`${status.otherGoals} more: holdfast goal list`)] : []),
+    ...sessionLine(status.sessions),
+    ...(isSaid ? [] : [`next  ${status.next.what}  ${paint.cyan(status.next.command)}`]),
+  ];
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function needLines(needs: readonly Need[], paint: Paint, width: number): string[] {
+  const longest = Math.max(0, ...needs.map(({ what }) => what.length));
+  const room = Number.isFinite(width) ? Math.min(longest, Math.max(20, width - 44)) : longest;
+  return needs.map(({ what, command }) => {
+    const text = what.length > room ? `${what.slice(0, room - 1)}…` : what.padEnd(room);
+    return `${paint.yellow(paint.bold("!"))} ${text}  ${paint.cyan(command)}`;
+  });
+}
+
+function goalLines(goal: GoalStatus, paint: Paint): string[] {
+  const { tasks, done, ready, blocked, submitted, failed } = goal;
+  const filled = tasks === 0 ? 0 : Math.floor((CELLS * done) / tasks);
+  const bar = paint.green("█".repeat(filled)) + paint.dim("░".repeat(CELLS - filled));
+  const counts = [
+    count(ready, "open"),
+    count(goal.working.length, "in progress"),
+    count(submitted, "submitted"),
+    count(blocked, "blocked"),
+    count(failed, "failed"),
+  ].filter(Boolean);
+  const title = goal.title === null ? "" : `  ${goal.title}`;
+  return [
+    `${paint.bold(goal.goal)}  ${bar} ${done}/${tasks} tasks${counts.map((each) => ` · ${each}`).join("")}${paint.dim(title)}`,
+    ...goal.working.map(({ task, title: name, by }) => `  ${task}  ${by ?? "nobody holds it"}  ${name}`),
+  ];
+}
+
+function sessionLine(sessions: Status["sessions"]): string[] {
+  const { running, waiting, idle, ended, spentUsd, limitUsd } = sessions;
+  const counts = [
+    count(running, "running"),
+    count(waiting, "with open calls"),
+    count(idle, "idle"),
+    count(ended, "ended"),
+  ].filter(Boolean);
+  if (counts.length === 0) return [];
+  const money = spentUsd === 0 && limitUsd === null ? "" : `   $${spentUsd.toFixed(2)}`;
+  const limit = limitUsd === null ? "" : ` of $${limitUsd.toFixed(2)}`;
+  return [`sessions  ${counts.join(" · ")}${money}${limit}`];
+}
+
+function count(number: number, what: string): string {
+  return number === 0 ? "" : `${number} ${what}`;
+}

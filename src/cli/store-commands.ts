@@ -1,0 +1,262 @@
+/** Commands about sessions, calls and the store. */
+
+import { type Command, command } from "./command.ts";
+import { Misuse } from "./failure.ts";
+import * as page from "./session-pages.ts";
+import { statusPage } from "./status-page.ts";
+import { duration, jsonOrText, list, whole } from "./values.ts";
+
+const SESSION = ["<session>", "its id, or the beginning of it"] as const;
+
+export const storeCommands: readonly Command[] = [
+  command({
+    words: "status",
+    operation: "status",
+    about: "what needs you, how things stand, what to type next",
+    page: statusPage,
+  }),
+  command({
+    words: "init",
+    operation: "init",
+    about: "make the store",
+    page: ({ address, created }, { paint }) =>
+      `${created ? "made" : "there already:"} ${address}\n${created ? `begin a goal: ${paint.cyan('holdfast goal new <name> "what is to be reached"')}\n` : ""}`,
+  }),
+  command({
+    words: "session list",
+    operation: "session list",
+    about: "sessions, the latest change first",
+    options: [
+      ["--status <status>", "only these: active, completed, failed, cancelled"],
+      ["--limit <n>", "how many: 50 unless set"],
+    ],
+    input: (_, { status, goal, limit }) => ({ status, goal, limit: whole("--limit", limit) }),
+    page: page.sessionListPage,
+  }),
+  command({
+    words: "session show",
+    operation: "session show",
+    about: "one session, whole",
+    args: [SESSION],
+    input: ([session]) => ({ session }),
+    page: page.sessionPage,
+  }),
+  command({
+    words: "session log",
+    operation: "session log",
+    about: "what happened, line by line",
+    args: [SESSION],
+    options: [
+      ["--after <seq>", "only what came after this position"],
+      ["--limit <n>", "at most so many lines"],
+    ],
+    input: ([session], { after, limit }) => ({
+      session,
+      after: whole("--after", after),
+      limit: whole("--limit", limit),
+    }),
+    page: page.logPage,
+  }),
+  command({
+    words: "session versions",
+    operation: "session versions",
+    about: "its numbered versions",
+    args: [SESSION],
+    input: ([session]) => ({ session }),
+    page: page.versionsPage,
+  }),
+  command({
+    words: "session diff",
+    operation: "session diff",
+    about: "what changed between two versions",
+    args: [SESSION, ["<before>", "a version"], ["<after>", "a later version"]],
+    input: ([session, before, after]) => ({
+      session,
+      before: whole("before", before),
+      after: whole("after", after),
+    }),
+    page: page.diffPage,
+  }),
+  command({
+    words: "session fork",
+    operation: "session fork",
+    about: "a new session that shares the past of another",
+    args: [SESSION, ["<new>", "the name of the new one"]],
+    options: [
+      ["--at <version>", "share the past up to this version; all of it unless set"],
+      ["--live", "the fork may have effects at once"],
+    ],
+    input: ([session, id], { at, live }) => ({ session, id, version: whole("--at", at), live }),
+    page: ({ session, from, version, laterEffects }) =>
+      `${session} forked from ${from} at version ${version}\n${laterEffects
+        .map(
+          ({ callId, tool }) => `! ${tool} ${callId} happened later in ${from}: the fork may do it again\n`,
+        )
+        .join("")}`,
+  }),
+  command({
+    words: "session cancel",
+    operation: "session cancel",
+    about: "stop a session, also one that runs right now",
+    args: [SESSION],
+    answersFor: true,
+    input: ([session]) => ({ session }),
+    page: ({ session, status }) => `${session} is ${status}\n`,
+  }),
+  command({
+    words: "calls",
+    operation: "calls",
+    about: "calls without an outcome",
+    options: [
+      ["--open", "only open ones, as without it"],
+      ["--session <session>", "every call of this session"],
+    ],
+    input: (_, { session }) => ({ session }),
+    page: page.callsPage,
+  }),
+  command({
+    words: "resolve",
+    operation: "resolve",
+    about: "answer for a call that waits for a person",
+    args: [
+      ["<call>", "its id, or the beginning of it"],
+      [
+        "<outcome>",
+        "landed: it happened; retry: it did not, try once more; failed: it did not, tell the agent",
+      ],
+    ],
+    options: [
+      ["--result <json>", "what the tool would have returned, if it landed"],
+      ["--session <session>", "whose call, if several have that id"],
+    ],
+    answersFor: true,
+    input: ([call, outcome], { result, session }) => {
+      if (!["landed", "retry", "failed"].includes(outcome ?? "")) {
+        throw new Misuse(
+          `resolve: ${outcome} is no outcome`,
+          "Say landed (it happened), retry (it did not: try once more) or failed (it did not: tell the agent).",
+        );
+      }
+      return { call, outcome, result: jsonOrText(result as string | undefined), session };
+    },
+    page: ({ call, outcome }) =>
+      `${call} ${outcome === "retry" ? "may be tried once more" : outcome}; its session goes on when it next runs\n`,
+  }),
+  command({
+    words: "check",
+    operation: "check",
+    about: "verify the store and the recorded files",
+    page: page.checkPage,
+    found: ({ ok }) => !ok,
+  }),
+  command({
+    words: "doctor",
+    operation: "doctor",
+    about: "why it does not work",
+    page: page.doctorPage,
+    found: ({ ok }) => !ok,
+  }),
+  command({
+    words: "migrate",
+    operation: "migrate",
+    about: "bring the store to the format of this release",
+    page: ({ address }) => `${address} is up to date\n`,
+  }),
+  command({
+    words: "prune",
+    operation: "prune",
+    about: "remove old sessions",
+    options: [
+      ["--older-than <time>", "not touched for so long: 30d"],
+      ["--status <status>", "only these: completed, failed, cancelled, active"],
+      ["--keep <n>", "keep so many of the latest"],
+      ["--dry-run", "only say what would go"],
+    ],
+    answersFor: true,
+    input: (_, options) => ({
+      olderThanMs: duration("--older-than", options["olderThan"]),
+      status: options["status"],
+      keep: whole("--keep", options["keep"]),
+      dryRun: options["dryRun"],
+    }),
+    page: page.prunePage,
+  }),
+  command({
+    words: "supervise",
+    operation: "supervise",
+    about: "look after what crashed agents left, until Ctrl-C",
+    args: [["[command...]", "after --: starts a worker for what is ready"]],
+    options: [
+      ["--once", "look once and end"],
+      ["--stale-after <time>", "a task without progress for so long is put back: 30m unless set"],
+      ["--notify <command>", "is told what a person would want to hear, as JSON on its input"],
+      ["--parallel <n>", "workers at once: 2 unless set"],
+    ],
+    input: (_, { staleAfter }) => ({ staleAfterMs: duration("--stale-after", staleAfter) }),
+    loop: async (args, options) => {
+      const { superviseUntilStopped } = await import("./supervise.ts");
+      await superviseUntilStopped(options, args as readonly string[]);
+    },
+    page: ({ crashed, reset, open, errors }) =>
+      [
+        ...crashed.map((session) => `crashed: session ${session}`),
+        ...reset.map(({ goal, task }) => `put back: ${task} of ${goal}`),
+        ...open.map(({ session, call, tool }) => `open: ${tool} ${call} of ${session}`),
+        ...errors.map(({ doing, error }) => `! ${doing}: ${error}`),
+        crashed.length + reset.length + open.length + errors.length === 0 ? "nothing to see to" : "",
+      ]
+        .filter(Boolean)
+        .map((each) => `${each}\n`)
+        .join(""),
+  }),
+  command({
+    words: "copy",
+    operation: "copy",
+    about: "move everything into another store",
+    args: [
+      ["<from>", "a store"],
+      ["<to>", "where to"],
+    ],
+    input: ([from, to]) => ({ from, to }),
+    page: ({ from, to, rows }) =>
+      `${from} is now ${to} (${rows["stream"] ?? 0} goals and sessions); the old one takes no more writes\n`,
+  }),
+  command({
+    words: "export",
+    operation: "export",
+    about: "write everything into one portable file",
+    args: [["<file>", "a file that is not there yet"]],
+    input: ([file]) => ({ file }),
+    page: ({ file, streams, writes, left }) =>
+      `${file}: ${streams} goals and sessions, ${writes} writes\n${list([...left])
+        ?.map((each) => `! left out: ${each}\n`)
+        .join("")}`,
+  }),
+  command({
+    words: "import",
+    operation: "import",
+    about: "take in an exported file",
+    args: [["<file>", "what export wrote"]],
+    input: ([file]) => ({ file }),
+    page: ({ file, streams, writes }) =>
+      `${file}: ${streams} goals and sessions, ${writes} writes taken in\n`,
+  }),
+  command({
+    words: "rebuild",
+    operation: "rebuild",
+    about: "write the files of a goal from its log",
+    options: [["--folder <path>", "where they are: .planning unless set"]],
+    input: (_, { folder }) => ({ folder }),
+    page: ({ goal, folder, edits, ahead }) =>
+      [
+        `${folder} shows ${goal}`,
+        ...edits.flatMap(({ file, taken, left, beside }) => [
+          ...taken.map((each) => `taken in from ${file}: ${each}`),
+          ...left.map((each) => `! not taken in from ${file}: ${each}; it is kept in ${beside}`),
+        ]),
+        ...ahead.map((file) => `! ${file} is newer than this store and was left alone`),
+      ]
+        .map((line) => `${line}\n`)
+        .join(""),
+  }),
+];

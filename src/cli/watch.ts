@@ -1,0 +1,80 @@
+/** `status`, printed again whenever something changes. On a terminal in place, elsewhere one answer after another. */
+
+import { readStatus } from "../operations/index.ts";
+import type { Options } from "./command.ts";
+import { EXIT } from "./exit-codes.ts";
+import { contextOf } from "./run-command.ts";
+import { envelope, openScreen, type Screen } from "./screen.ts";
+import { statusPage } from "./status-page.ts";
+
+/** Ages grow also when nothing happens. */
+const AT_LEAST_EVERY_MS = 30_000;
+const AT_MOST_EVERY_MS = 200;
+const CLEAR = "\u001b[H\u001b[J";
+
+export async function watch(options: Options): Promise<void> {
+  const context = contextOf(options);
+  const { journal } = await context.holdfast();
+  const screen = await openScreen();
+  const goal = options["goal"] as string | undefined;
+  const show = async (): Promise<void> => {
+    const { namespace, store } = journal;
+    const status = await readStatus(store, { namespace, goal, now: context.now() });
+    process.stdout.write(options["json"] ? envelope("status", status) : livePage(status, screen));
+  };
+  const change = new Change();
+  const unwatch = journal.watch(null, () => change.happened());
+  const stop = (): void => change.stop();
+  process.once("SIGINT", stop);
+  process.once("SIGTERM", stop);
+  try {
+    for (;;) {
+      await show();
+      if (!(await change.next(screen.isTerminal ? AT_LEAST_EVERY_MS : null))) break;
+      await new Promise((resolve) => setTimeout(resolve, AT_MOST_EVERY_MS));
+    }
+  } finally {
+    unwatch();
+    await context.close();
+  }
+  // Whoever waits for us learns that it was the signal that ended us.
+  process.exitCode = EXIT.interrupted;
+}
+
+function livePage(status: Parameters<typeof statusPage>[0], screen: Screen): string {
+  const page = statusPage(status, screen);
+  return screen.isTerminal ? `${CLEAR}${page}` : `${page}\n`;
+}
+
+/** Waits for a change, for time to pass, or for the end. */
+class Change {
+  private isPending = false;
+  private isStopped = false;
+  private wake: () => void = () => undefined;
+
+  happened(): void {
+    this.isPending = true;
+    this.wake();
+  }
+
+  stop(): void {
+    this.isStopped = true;
+    this.wake();
+  }
+
+  /** False when it is over. */
+  async next(withinMs: number | null): Promise<boolean> {
+    if (!this.isPending && !this.isStopped) {
+      await new Promise<void>((resolve) => {
+        const timer =
+          withinMs === null ? setInterval(() => undefined, 60_000) : setTimeout(resolve, withinMs);
+        this.wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.isPending = false;
+    return !this.isStopped;
+  }
+}

@@ -1,0 +1,267 @@
+/**
+ * A LangGraph checkpointer on any Holdfast store.
+ *
+ * A thread is one stream, `langgraph/<thread>`, with these steps, each one conditional append of one event:
+ *
+ *     put        take the values down ──▶ compare with the checkpoint it follows ──▶ append `checkpoint.saved`
+ *     putWrites  take the values down ──▶ leave out what is saved already        ──▶ append `writes.saved`
+ *                                          ▲                                          │
+ *                                          └── conflict: reread, decide again ◀───────┘
+ *
+ *  - Taken down means: what is saved is what the values were when LangGraph called, not what a node made of them since.
+ *  - A conflict is another writer of the same thread. Deciding again compares with what that one wrote, so a write is
+ *    added to it and never over it. A `put` that follows a checkpoint which is no longer the latest is refused
+ *    (`mustFollow`): the second of two runs hears of it when it saves its input, and its effects never start.
+ *  - The same `put` or `putWrites` again changes nothing: a checkpoint is replaced by itself, writes keep their first value.
+ *  - A crash before the append leaves the checkpoint before, with the writes that were saved for it: LangGraph runs only
+ *    the tasks without writes again. A crash after it leaves the new one. There is nothing in between, and nothing to
+ *    repair. Effects of a node that runs again are the business of `effects.ts`.
+ *  - Writes may be saved before their checkpoint is; they wait for it.
+ *  - When `put` and `putWrites` resolve, the bytes are durable, as every append is.
+ */
+
+import { setTimeout } from "node:timers/promises";
+import type { RunnableConfig } from "@langchain/core/runnables";
+import {
+  BaseCheckpointSaver,
+  type ChannelVersions,
+  type Checkpoint,
+  type CheckpointListOptions,
+  type CheckpointMetadata,
+  type CheckpointTuple,
+  type DeltaChannelHistory,
+  getCheckpointId,
+  type PendingWrite,
+  type SerializerProtocol,
+} from "@langchain/langgraph-checkpoint";
+import { type Draft, HoldfastError, show } from "../../model/index.ts";
+import type { Holdfast } from "../../open.ts";
+import type { Problem } from "../../store.ts";
+import { ExactSerializer } from "./exact-serializer.ts";
+import { listTuples } from "./listing.ts";
+import { type CheckpointPlace, configOf, loadHistory, loadTuple } from "./loading.ts";
+import { type Comparison, type Part, Parts } from "./part.ts";
+import { dropOld, removeExpired, removeThread, threadStreams } from "./pruning.ts";
+import { ReadMemory } from "./read-memory.ts";
+import { SaveSignals } from "./save-signals.ts";
+import { draftCheckpoint, draftWrites, mustFollow, putRequest } from "./saving.ts";
+import { threadKind } from "./thread-kind.ts";
+import { checkThread } from "./thread-name.ts";
+import { findCheckpoint, latestId, type ThreadState } from "./thread-state.ts";
+import { Threads } from "./threads.ts";
+
+/**
+ * LangGraph looks at the outcome of `put` only when its nodes are done, and until then Node takes a rejection for one that
+ * nobody handles. Effects that wait for the checkpoint are told first, so that their run has ended and listens when it comes.
+ */
+const REFUSAL_DELAY_MS = 100;
+
+export interface HoldfastSaverOptions {
+  /** How values become bytes. Unless set, exactly: what would not come back as it was is refused. */
+  readonly serde?: SerializerProtocol;
+  /** After this long without a write a thread may be removed by `removeExpired`. Never, unless set. */
+  readonly ttlMs?: number | null;
+  /** How many threads stay in memory; others are read again when they are used. 100 unless set. */
+  readonly threadsInMemory?: number;
+  /**
+   * Whether messages that were changed in place deep inside are looked for among all (`full`), or among the latest only
+   * (`recent`, the default). Every changed field of a message itself is noticed in any case.
+   */
+  readonly compare?: Comparison;
+}
+
+export class HoldfastSaver extends BaseCheckpointSaver {
+  /** The store it saves in, for what else there is to do with it. */
+  readonly holdfast: Holdfast;
+  private readonly ttlMs: number | null;
+  private readonly threads: Threads;
+  private readonly parts: Parts;
+  private readonly reads = new ReadMemory();
+  private readonly signals = new SaveSignals();
+
+  constructor(holdfast: Holdfast, options: HoldfastSaverOptions = {}) {
+    super(options.serde ?? new ExactSerializer());
+    this.holdfast = holdfast;
+    this.ttlMs = options.ttlMs ?? null;
+    const inMemory = options.threadsInMemory ?? 100;
+    this.threads = new Threads(holdfast.journal, inMemory);
+    this.parts = new Parts(this.serde, options.compare ?? "recent", inMemory);
+  }
+
+  async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+    const thread: unknown = config.configurable?.["thread_id"];
+    if (thread === undefined) return undefined;
+    const ns = namespaceOf(config);
+    const asked = getCheckpointId(config);
+    const state = await this.threads.read(checkThread(thread));
+    const id = asked || latestId(state, ns);
+    if (asked) {
+      this.reads.askedFor(thread as string, ns, asked);
+      // A copy of it follows what it follows itself.
+      const parent = findCheckpoint(state, ns, asked)?.parent;
+      if (parent) this.reads.askedFor(thread as string, ns, parent);
+    } else if (id === undefined) this.reads.sawNothing(thread as string, ns);
+    if (id === undefined) return undefined;
+    return this.load(state, { thread: thread as string, ns, id });
+  }
+
+  override async *list(
+    config: RunnableConfig,
+    options: CheckpointListOptions = {},
+  ): AsyncGenerator<CheckpointTuple> {
+    const { thread_id: thread, checkpoint_ns: ns, checkpoint_id: id } = config.configurable ?? {};
+    const threads = thread === undefined ? this.allThreads() : [checkThread(thread)];
+    let left = options.limit ?? Number.POSITIVE_INFINITY;
+    for await (const each of threads) {
+      if (left <= 0) return;
+      const state = await this.threads.read(each);
+      const load = (place: CheckpointPlace) => this.load(state, place);
+      // Who looks for what was before a checkpoint, as a replayed graph does for its subgraphs, wants to branch there.
+      if (options.before && typeof ns === "string") this.reads.wantsToGoBack(each, ns);
+      for await (const tuple of listTuples(state, each, { ...options, ns, id }, load)) {
+        if (left <= 0) return;
+        left -= 1;
+        if (options.before && typeof ns === "string") this.reads.askedFor(each, ns, tuple.checkpoint.id);
+        yield tuple;
+      }
+    }
+  }
+
+  async put(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<RunnableConfig> {
+    const thread = checkThread(config.configurable?.["thread_id"]);
+    const ns = namespaceOf(config);
+    const parent = getCheckpointId(config) || null;
+    const place = { thread, ns, parent };
+    const request = await putRequest(this.parts, place, checkpoint, metadata, newVersions);
+    const reads = { ...this.reads.of(thread, ns, parent), isCopy: metadata.source === "fork" };
+    try {
+      await this.commit(thread, (state) => {
+        mustFollow(state, request, reads);
+        return [draftCheckpoint(state, request)];
+      });
+    } catch (error) {
+      this.signals.refused(placeKey(thread, ns, checkpoint.id), error);
+      await setTimeout(REFUSAL_DELAY_MS);
+      throw error;
+    }
+    this.signals.saved(placeKey(thread, ns, checkpoint.id));
+    return configOf({ thread, ns, id: checkpoint.id });
+  }
+
+  async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
+    const thread = checkThread(config.configurable?.["thread_id"]);
+    const checkpoint = getCheckpointId(config);
+    if (!checkpoint) {
+      throw new HoldfastError("INPUT_INVALID", `writes of thread ${thread} do not say their checkpoint`, {
+        hint: "Pass the config that put() returned, with its checkpoint_id.",
+      });
+    }
+    const place = { ns: namespaceOf(config), checkpoint, task: taskId };
+    const taken = writes.map(([channel, value]) => this.parts.part(value, `write to ${channel}`));
+    const parts = await Promise.all(taken);
+    const said = writes.map(([channel], index) => [channel, parts[index] as Part] as const);
+    await this.commit(thread, (state) => {
+      const draft = draftWrites(state, place, said);
+      return draft ? [draft] : [];
+    });
+  }
+
+  /** Removes its checkpoints, its writes, and the record of its nodes' effects. Refused while one of them is open. */
+  async deleteThread(threadId: string): Promise<void> {
+    const thread = checkThread(threadId);
+    await removeThread(this.holdfast.journal, thread);
+    this.threads.forget(thread);
+    this.reads.forget(thread);
+  }
+
+  override async getDeltaChannelHistory(options: {
+    config: RunnableConfig;
+    channels: string[];
+  }): Promise<Record<string, DeltaChannelHistory>> {
+    const { config, channels } = options;
+    if (channels.length === 0) return {};
+    const state = await this.threads.read(checkThread(config.configurable?.["thread_id"]));
+    const ns = namespaceOf(config);
+    const id = getCheckpointId(config) || latestId(state, ns) || "";
+    return loadHistory(this.parts, state, { ns, id }, channels);
+  }
+
+  /**
+   * Drops all but the latest checkpoints of a thread, in each of its namespaces. Those that a kept one still needs to
+   * rebuild a delta channel are kept with it. Returns how many were dropped. Checkpoints share what they have in common,
+   * so this shortens lists and loads; disk space comes back when a thread is deleted.
+   */
+  async pruneThread(threadId: string, options: { readonly keepLast: number }): Promise<number> {
+    const thread = checkThread(threadId);
+    const keepLast = Math.max(1, Math.floor(options.keepLast));
+    const log = await this.threads.get(thread);
+    await log.refresh();
+    const outcome = await log.commit((state) => dropOld(state, keepLast));
+    return outcome.outcome === "ok" ? outcome.result : 0;
+  }
+
+  /** Removes threads that nobody wrote to for longer than their `ttlMs`. Returns their ids. Nothing expires by itself. */
+  async removeExpired(): Promise<string[]> {
+    const removed = await removeExpired(this.holdfast.journal);
+    for (const thread of removed) this.threads.forget(thread);
+    return removed;
+  }
+
+  /** Verifies that every snapshot of a thread is what its events come to. An empty list is good news. */
+  async check(): Promise<Problem[]> {
+    const problems: Problem[] = [];
+    for await (const row of threadStreams(this.holdfast.journal)) {
+      problems.push(...(await this.holdfast.journal.check(threadKind, row.stream)));
+    }
+    return problems;
+  }
+
+  /** For the effects layer: whether the checkpoint is durable, once it is or when `waitMs` have passed. */
+  whenSaved({ thread, ns, id }: CheckpointPlace, waitMs: number): Promise<boolean> {
+    const isSaved = async (): Promise<boolean> => {
+      const log = await this.threads.get(thread);
+      return Boolean(findCheckpoint(log.state, ns, id) ?? findCheckpoint(await log.refresh(), ns, id));
+    };
+    return this.signals.wait(placeKey(thread, ns, id), isSaved, waitMs);
+  }
+
+  private load(state: ThreadState, place: CheckpointPlace): Promise<CheckpointTuple | undefined> {
+    return loadTuple(this.parts, state, place, () => this.getNextVersion(undefined));
+  }
+
+  private async commit(thread: string, decide: (state: ThreadState) => readonly Draft[]): Promise<void> {
+    const log = await this.threads.get(thread);
+    await log.commit((state) => {
+      const events = decide(state);
+      const isDescribed = state.thread === thread && state.ttlMs === this.ttlMs;
+      const described = { type: "thread.described", data: { thread, ttlMs: this.ttlMs } };
+      return {
+        events: isDescribed || events.length === 0 ? events : [described, ...events],
+        result: undefined,
+      };
+    });
+  }
+
+  private async *allThreads(): AsyncGenerator<string> {
+    for await (const row of threadStreams(this.holdfast.journal)) {
+      if (row.facets.title !== null) yield row.facets.title;
+    }
+  }
+}
+
+function placeKey(thread: string, ns: string, id: string): string {
+  return JSON.stringify([thread, ns, id]);
+}
+
+function namespaceOf(config: RunnableConfig): string {
+  const ns: unknown = config.configurable?.["checkpoint_ns"] ?? "";
+  if (typeof ns === "string") return ns;
+  throw new HoldfastError("INPUT_INVALID", `configurable.checkpoint_ns is ${show(ns)}`, {
+    hint: "Leave it out, or pass it as text.",
+  });
+}

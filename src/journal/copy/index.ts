@@ -1,0 +1,1 @@
+export { type CopyOptions, type CopyReport, copyStore, stayHere } from "./copy.ts";

@@ -1,0 +1,86 @@
+/**
+ * The only place that turns an address into a store. It loads the store and nothing above it, so that whoever only
+ * looks at what a store lists starts fast.
+ *
+ * An address is what the caller says, else `HOLDFAST_STORE`, else `.holdfast/` beside the git directory that all
+ * worktrees of a repository share, else the nearest `.holdfast/` above the working directory, else a new one there.
+ */
+
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { HoldfastError } from "./model/index.ts";
+import type { Store } from "./store.ts";
+import { openSqlite } from "./stores/sqlite/index.ts";
+
+export async function openStore(address: string | undefined): Promise<Store> {
+  if (address === "memory:") {
+    const { openMemory } = await import("./stores/memory/index.ts");
+    return openMemory();
+  }
+  if (address !== undefined && /^postgres(ql)?:/i.test(address)) {
+    // Loaded here, so that whoever keeps to SQLite does not load the driver.
+    const { openPostgres } = await import("./stores/postgres/index.ts");
+    return openPostgres({ url: address });
+  }
+  if (address !== undefined && /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:")) {
+    throw new HoldfastError(
+      "STORE_NOT_FOUND",
+      `no store understands the address ${withoutPassword(address)}`,
+      {
+        hint: 'Use a path to a file or folder, "postgres://…", or "memory:".',
+      },
+    );
+  }
+  const path = address?.replace(/^file:(\/\/)?/, "");
+  if (path === undefined) return openSqlite({ path: join(findFolder(), "store.db") });
+  if (/\.(db|sqlite3?)$/.test(path)) return openSqlite({ path: resolve(path) });
+  const folder = resolve(path);
+  const holds = (name: string): boolean => existsSync(join(folder, name));
+  if (holds("journal.jsonl") || (path.endsWith("/") && !holds("store.db"))) {
+    // Most programs never need it, so it is not loaded with the rest.
+    const { openFiles } = await import("./stores/files/index.ts");
+    return openFiles({ path: folder });
+  }
+  return openSqlite({ path: join(folder, "store.db") });
+}
+
+function withoutPassword(address: string): string {
+  return address.replace(/\/\/[^@/]*@/, "//");
+}
+
+function findFolder(): string {
+  refuseEphemeralDisk();
+  const repository = gitFolder();
+  if (repository) return join(repository, ".holdfast");
+  for (let folder = process.cwd(); ; folder = dirname(folder)) {
+    if (existsSync(join(folder, ".holdfast"))) return join(folder, ".holdfast");
+    if (dirname(folder) === folder) return join(process.cwd(), ".holdfast");
+  }
+}
+
+/** The folder that holds the git directory shared by all worktrees, or null outside a repository. */
+function gitFolder(): string | null {
+  try {
+    const args = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+    const common = execFileSync("git", args, {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }).trim();
+    return common.endsWith("/.git") ? dirname(common) : null;
+  } catch {
+    // No git here, or not inside a repository: the nearest folder decides.
+    return null;
+  }
+}
+
+const EPHEMERAL = ["VERCEL", "AWS_LAMBDA_FUNCTION_NAME", "NETLIFY", "CF_PAGES"] as const;
+
+/** A default store on a disk that is thrown away would look durable until it mattered. */
+function refuseEphemeralDisk(): void {
+  const platform = EPHEMERAL.find((name) => process.env[name]);
+  if (!platform) return;
+  throw new HoldfastError("STORE_NOT_DURABLE", `this platform (${platform} is set) does not keep its disk`, {
+    hint: "Pass the address of a store that lasts, or set HOLDFAST_STORE to one.",
+  });
+}

@@ -1,0 +1,128 @@
+/**
+ * What an operation stands on: who acts, for whom, and the store, opened when it is first needed. A store that is not
+ * there is not made by looking at it; only `init` and `import` make one.
+ */
+
+import type { Goal } from "../goal/index.ts";
+import { type By, HoldfastError, isHoldfastError, streamId } from "../model/index.ts";
+import { type Holdfast, open } from "../open.ts";
+import { didYouMean } from "./nearest.ts";
+import { findStore, refuseMissing, type StorePlace } from "./store-place.ts";
+
+/** On whose side the surface is that calls. */
+export type Caller = "person" | "agent";
+
+export interface ContextOptions {
+  /** Of the store; found from the working directory unless given. */
+  readonly address?: string | undefined;
+  readonly cwd?: string;
+  /** The goal that is meant where an operation does not say. */
+  readonly goal?: string | undefined;
+  readonly by: By;
+  readonly caller: Caller;
+}
+
+export class Context {
+  readonly place: StorePlace;
+  readonly by: By;
+  readonly caller: Caller;
+  readonly now: () => number = Date.now;
+  private readonly saidGoal: string | undefined;
+  private opening: Promise<Holdfast> | undefined;
+
+  constructor(options: ContextOptions) {
+    this.place = findStore(options.address, options.cwd ?? process.cwd());
+    this.by = options.by;
+    this.caller = options.caller;
+    this.saidGoal = options.goal;
+  }
+
+  /** The store, which has to be there. */
+  async holdfast(): Promise<Holdfast> {
+    if (!this.opening) refuseMissing(this.place);
+    return this.create();
+  }
+
+  /** The store, made if it is not there. */
+  create(): Promise<Holdfast> {
+    this.opening ??= open(this.place.address);
+    return this.opening;
+  }
+
+  /** A goal to write to. What is older than its time to live has to be taken up first. */
+  async goal(id: string | undefined): Promise<Goal> {
+    const holdfast = await this.holdfast();
+    const name = await this.goalId(id);
+    try {
+      return await holdfast.goal(name, { by: this.by, root: this.place.root });
+    } catch (error) {
+      if (!isHoldfastError(error, "STATE_STALE")) throw error;
+      throw new HoldfastError("STATE_STALE", error.message, {
+        hint: `Read holdfast brief --goal ${name}. If it is still true, take it up: holdfast resume --force --goal ${name}`,
+        cause: error,
+        data: error.data,
+      });
+    }
+  }
+
+  /** A goal to read, however old it is. */
+  async readGoal(id: string | undefined): Promise<Goal> {
+    const holdfast = await this.holdfast();
+    return holdfast.goal(await this.goalId(id), { by: this.by, root: this.place.root, stale: "use" });
+  }
+
+  /** Which goal is meant: the one that was said, by a prefix too, else the only one that is not done. */
+  async goalId(id: string | undefined): Promise<string> {
+    const { journal } = await this.holdfast();
+    const { rows } = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
+    const ids = rows.map(({ stream }) => streamId(stream));
+    const said = id ?? this.saidGoal;
+    if (said !== undefined) return pick("goal", said, ids, "GOAL_NOT_FOUND", "holdfast goal list");
+    const open = rows.filter(({ facets }) => facets.status !== "done").map(({ stream }) => streamId(stream));
+    const candidates = open.length > 0 ? open : ids;
+    const [only, other] = candidates;
+    if (only !== undefined && other === undefined) return only;
+    throw new HoldfastError(
+      "GOAL_NOT_FOUND",
+      only === undefined ? "there is no goal yet" : `which goal? There are ${candidates.length}`,
+      {
+        hint:
+          only === undefined
+            ? 'Make one: holdfast goal new <name> "what is to be reached"'
+            : `Say --goal, or set HOLDFAST_GOAL, to one of: ${candidates.slice(0, 20).join(", ")}`,
+        data: { goals: candidates },
+      },
+    );
+  }
+
+  async close(): Promise<void> {
+    if (!this.opening) return;
+    // What could not be opened was reported to whoever needed it.
+    const holdfast = await this.opening.catch(() => null);
+    await holdfast?.close();
+  }
+}
+
+/** The id that was typed, or the only one that begins with it. */
+export function pick(
+  what: string,
+  typed: string,
+  known: readonly string[],
+  code: "GOAL_NOT_FOUND" | "STREAM_NOT_FOUND" | "CALL_NOT_FOUND",
+  list: string,
+): string {
+  if (known.includes(typed)) return typed;
+  const matches = [...new Set(known.filter((each) => each.startsWith(typed)))];
+  const [only, other] = matches;
+  if (typed !== "" && only !== undefined && other === undefined) return only;
+  if (typed !== "" && only !== undefined) {
+    throw new HoldfastError(code, `${what} ${typed} may be any of ${matches.slice(0, 5).join(", ")}`, {
+      hint: "Type more of it.",
+      data: { typed, matches },
+    });
+  }
+  throw new HoldfastError(code, `there is no ${what} ${JSON.stringify(typed)}`, {
+    hint: `${didYouMean(typed, known)}List them: ${list}`,
+    data: { typed },
+  });
+}

@@ -1,0 +1,287 @@
+/** Goals as a whole: made, shown, listed, briefed, taken up, handed on. */
+
+import * as z from "zod";
+import { checkFiles, type Goal, makeBriefing } from "../goal/index.ts";
+import {
+  activeBlockers,
+  compareTasks,
+  confirmedFacts,
+  type GoalState,
+  HoldfastError,
+  positionOf,
+  progressOf,
+  searchDecisions,
+  staleness,
+  streamId,
+  streamName,
+  surveyGoal,
+  VERIFICATIONS,
+} from "../model/index.ts";
+import type { Context } from "./context.ts";
+import * as view from "./goal-views.ts";
+import { given, operation } from "./operation.ts";
+
+const text = z.string();
+/** Which goal; the only one that is not done unless said. */
+export const goal = text.optional();
+
+const position = z.strictObject({
+  phase: z.int().nullable(),
+  phaseName: text.nullable(),
+  task: text.nullable(),
+  status: text,
+});
+const progress = z.strictObject({
+  phases: z.int(),
+  phasesCompleted: z.int(),
+  tasks: z.int(),
+  tasksCompleted: z.int(),
+  percent: z.number(),
+});
+const nextWork = z.strictObject({
+  outlook: z.enum(["ready", "waiting", "blocked", "stuck", "unplanned", "done"]),
+  why: text,
+  tasks: z.array(view.taskRow),
+  /** What somebody noted as the next action. */
+  noted: text.nullable(),
+});
+
+const goalShown = z.strictObject({
+  goal: text,
+  statement: text,
+  title: text.nullable(),
+  seq: z.int(),
+  createdAt: view.time,
+  updatedAt: view.time,
+  stale: z.boolean(),
+  verification: z.enum(VERIFICATIONS),
+  position,
+  progress,
+  phases: z.array(
+    z.strictObject({
+      number: z.int(),
+      name: text,
+      status: text,
+      tasks: z.int(),
+      completed: z.int(),
+      plans: z.array(text),
+    }),
+  ),
+  next: nextWork,
+  blockers: z.array(view.blocker),
+  decisions: z.array(view.decision),
+  facts: z.array(view.fact),
+  questions: z.array(z.strictObject({ id: text, text })),
+  history: z.array(view.history),
+});
+
+function positionView(state: GoalState): z.input<typeof position> {
+  const { phase, phaseName, task, status } = positionOf(state);
+  return { phase, phaseName, task, status };
+}
+
+function progressView(state: GoalState): z.input<typeof progress> {
+  const { phasesTotal, phasesCompleted, tasksTotal, tasksCompleted, percent } = progressOf(state);
+  return { phases: phasesTotal, phasesCompleted, tasks: tasksTotal, tasksCompleted, percent };
+}
+
+async function nextView(handle: Goal): Promise<z.input<typeof nextWork>> {
+  const { outlook, why, tasks } = await handle.next();
+  const { state } = handle;
+  const survey = surveyGoal(state);
+  const rows = tasks.map((task) => view.taskRowView(task, survey));
+  return { outlook, why, tasks: rows, noted: state.next?.text ?? null };
+}
+
+async function goalView(handle: Goal, now: number): Promise<z.input<typeof goalShown>> {
+  const next = await nextView(handle);
+  const { state, seq } = handle;
+  const { phases } = surveyGoal(state);
+  const plans = (number: number): string[] =>
+    state.phases.find((each) => each.number === number)?.plans.map(({ name }) => name) ?? [];
+  const open = [...state.blockers.values()].filter(({ status }) => status !== "resolved");
+  return {
+    goal: state.id,
+    statement: state.statement,
+    title: state.title,
+    seq,
+    createdAt: view.iso(state.createdAt),
+    updatedAt: view.iso(state.updatedAt),
+    stale: staleness(state, now).stale,
+    verification: state.verification,
+    position: positionView(state),
+    progress: progressView(state),
+    phases: phases.map(({ number, name, status, tasks, completed }) => {
+      return { number, name, status, tasks, completed, plans: plans(number) };
+    }),
+    next,
+    blockers: open.map(view.blockerView),
+    decisions: searchDecisions(state.decisions.values()).map(view.decisionView),
+    facts: confirmedFacts(state.facts.values(), now).map(view.factView),
+    questions: [...state.questions.values()]
+      .filter(({ answer }) => answer === null)
+      .map(({ id, text: asked }) => ({ id, text: asked })),
+    history: [...state.history.values()].slice(-5).reverse().map(view.historyView),
+  };
+}
+
+async function refuseExisting(context: Context, id: string): Promise<void> {
+  const { journal } = await context.holdfast();
+  const row = await journal.row(streamName("goal", id));
+  if (row.state === "gone") return;
+  throw new HoldfastError("STREAM_EXISTS", `goal ${id} exists already`, {
+    hint: `See it: holdfast goal show ${id}. Or choose a name that is free.`,
+    data: { goal: id },
+  });
+}
+
+export const goalOperations = [
+  operation({
+    name: "goal new",
+    about: "Begin a goal, with its phases",
+    who: "both",
+    writes: true,
+    input: z.strictObject({
+      id: text,
+      statement: text,
+      title: text.optional(),
+      phases: z.array(text).optional(),
+      ttlMs: z.int().positive().nullable().optional(),
+      verification: z.enum(VERIFICATIONS).optional(),
+      maxAttempts: z.int().positive().optional(),
+    }),
+    result: goalShown,
+    async run(context, { id, ...settings }) {
+      await refuseExisting(context, id);
+      const holdfast = await context.holdfast();
+      const made = await holdfast.goal(id, { ...given(settings), by: context.by, root: context.place.root });
+      return goalView(made, context.now());
+    },
+  }),
+  operation({
+    name: "goal show",
+    about: "Everything that matters about a goal",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ goal }),
+    result: goalShown,
+    async run(context, input) {
+      return goalView(await context.readGoal(input.goal), context.now());
+    },
+  }),
+  operation({
+    name: "goal list",
+    about: "All goals, the latest change first",
+    who: "both",
+    writes: false,
+    input: z.strictObject({}),
+    result: z.strictObject({
+      goals: z.array(
+        z.strictObject({
+          goal: text,
+          title: text.nullable(),
+          status: text.nullable(),
+          createdAt: view.time,
+          updatedAt: view.time,
+          stale: z.boolean(),
+        }),
+      ),
+    }),
+    async run(context) {
+      const { journal } = await context.holdfast();
+      const { rows } = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
+      const goals = rows.map(({ stream, facets, createdAt, updatedAt }) => ({
+        goal: streamId(stream),
+        title: facets.title,
+        status: facets.status,
+        createdAt: view.iso(createdAt),
+        updatedAt: view.iso(updatedAt),
+        stale: facets.expiresAt !== null && facets.expiresAt < context.now(),
+      }));
+      return { goals };
+    },
+  }),
+  operation({
+    name: "brief",
+    about: "The text with which the next agent continues",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ goal, tokens: z.int().optional(), task: text.optional() }),
+    result: z.strictObject({
+      goal: text,
+      text,
+      tokens: z.int(),
+      leftOut: z.record(text, z.int()),
+      stale: z.boolean(),
+    }),
+    async run(context, { goal: id, ...options }) {
+      const { state, seq } = await context.readGoal(id);
+      const { files } = await checkFiles(context.place.root, state.files.values());
+      const briefing = makeBriefing(state, seq, context.now(), { ...given(options), files });
+      return { goal: state.id, ...briefing, stale: staleness(state, context.now()).stale };
+    },
+  }),
+  operation({
+    name: "next",
+    about: "What to claim next, or why there is nothing",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ goal }),
+    result: nextWork.extend({ goal: text }),
+    async run(context, input) {
+      const handle = await context.readGoal(input.goal);
+      return { goal: handle.id, ...(await nextView(handle)) };
+    },
+  }),
+  operation({
+    name: "move",
+    about: "Go to another phase, by number or name",
+    who: "both",
+    writes: true,
+    input: z.strictObject({ goal, to: z.union([z.int(), text]) }),
+    result: z.strictObject({ goal: text, position, progress }),
+    async run(context, input) {
+      const handle = await context.goal(input.goal);
+      await handle.move({ to: input.to });
+      return { goal: handle.id, position: positionView(handle.state), progress: progressView(handle.state) };
+    },
+  }),
+  operation({
+    name: "task list",
+    about: "The tasks of a goal, in the order in which they are done",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ goal, status: text.optional(), all: z.boolean().optional() }),
+    result: z.strictObject({ goal: text, hidden: z.int(), tasks: z.array(view.taskRow) }),
+    async run(context, input) {
+      const { state } = await context.readGoal(input.goal);
+      const survey = surveyGoal(state);
+      const rows = [...state.tasks.values()].sort(compareTasks).map((each) => view.taskRowView(each, survey));
+      const isWanted = ({ status }: z.input<typeof view.taskRow>): boolean =>
+        input.status === undefined
+          ? input.all === true || !["done", "dropped"].includes(status)
+          : status === input.status;
+      const tasks = rows.filter(isWanted);
+      return { goal: state.id, hidden: rows.length - tasks.length, tasks };
+    },
+  }),
+  operation({
+    name: "block list",
+    about: "What keeps work from going on",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ goal, all: z.boolean().optional() }),
+    result: z.strictObject({ goal: text, active: z.int(), blockers: z.array(view.blocker) }),
+    async run(context, input) {
+      const { state } = await context.readGoal(input.goal);
+      const blockers = [...state.blockers.values()].filter(
+        ({ status }) => input.all === true || status !== "resolved",
+      );
+      return {
+        goal: state.id,
+        active: activeBlockers(state).length,
+        blockers: blockers.map(view.blockerView),
+      };
+    },
+  }),
+];

@@ -1,0 +1,117 @@
+/**
+ * One agent stops, another goes on: `handoff` and `resume`.
+ *
+ * Resuming first looks. State older than its time to live, and recorded files that are not what they were, are shown
+ * and nothing is begun, until the caller has looked and says so with `force`.
+ */
+
+import * as z from "zod";
+import { checkFiles, formatAge, type Goal, makeBriefing } from "../goal/index.ts";
+import { HoldfastError, staleness } from "../model/index.ts";
+import { goal } from "./goal-operations.ts";
+import * as view from "./goal-views.ts";
+import { didYouMean } from "./nearest.ts";
+import { given, operation } from "./operation.ts";
+import { fullId } from "./task-operations.ts";
+
+const text = z.string();
+
+export const fileCheck = z.strictObject({
+  path: text,
+  verdict: z.enum(["OK", "DRIFTED", "MISSING"]),
+  why: text.nullable(),
+});
+
+/** The session that is meant: the one said, else the only active one of the caller, else the only active one. */
+function activeSession(handle: Goal, said: string | undefined, name: string): string {
+  if (said !== undefined && handle.state.history.has(said)) return said;
+  const active = [...handle.state.history.values()].filter(({ status }) => status === "active");
+  const own = active.filter(({ agent }) => agent === name);
+  const [only, other] = own.length > 0 ? own : active;
+  if (said === undefined && only && !other) return only.id;
+  const ids = active.map(({ id }) => id);
+  const what = said === undefined ? "which session?" : `goal ${handle.id} knows no session ${said}.`;
+  throw new HoldfastError(
+    "GOAL_ITEM_NOT_FOUND",
+    `${what} ${ids.length} active: ${ids.join(", ") || "none"}`,
+    {
+      hint: `${said === undefined ? "" : didYouMean(said, handle.state.history.keys())}Say --session, or begin one: holdfast resume`,
+      data: { goal: handle.id, active: ids },
+    },
+  );
+}
+
+export const handingOver = [
+  operation({
+    name: "resume",
+    about: "Take up the work: check the recorded files, begin a session, read the briefing",
+    who: "both",
+    writes: true,
+    input: z.strictObject({
+      goal,
+      session: text.optional(),
+      tokens: z.int().optional(),
+      /** Go on although the state is old or files are not what they were. */
+      force: z.boolean().optional(),
+    }),
+    result: z.strictObject({
+      goal: text,
+      /** False: look at what is reported first, then resume with force. */
+      begun: z.boolean(),
+      why: text.nullable(),
+      session: text.nullable(),
+      stale: z.boolean(),
+      files: z.array(fileCheck),
+      briefing: text,
+    }),
+    async run(context, { goal: id, session, force = false, tokens }) {
+      const handle = await context.readGoal(id);
+      const { state } = handle;
+      const now = context.now();
+      const checked = await checkFiles(context.place.root, state.files.values());
+      const files = checked.files.map(({ path, verdict, why }) => ({ path, verdict, why }));
+      const changed = files.filter(({ verdict }) => verdict !== "OK");
+      const { stale, ageMs } = staleness(state, now);
+      const reasons = [
+        stale ? `the goal was last touched ${formatAge(ageMs)} ago` : "",
+        changed.length > 0 ? `${changed.length} recorded file(s) are not what they were` : "",
+      ].filter(Boolean);
+      const isBegun = force || reasons.length === 0;
+      const name = session ?? `${context.by.name}-${now.toString(36)}`;
+      const briefing = makeBriefing(state, handle.seq, now, given({ tokens, files: checked.files })).text;
+      if (isBegun) await handle.startSession({ session: name });
+      return {
+        goal: handle.id,
+        begun: isBegun,
+        why: reasons.length === 0 ? null : reasons.join(", and "),
+        session: isBegun ? name : null,
+        stale,
+        files,
+        briefing,
+      };
+    },
+  }),
+  operation({
+    name: "handoff",
+    about: "End your session: its tasks go back, and the next one reads why and what comes next",
+    who: "both",
+    writes: true,
+    input: z.strictObject({
+      goal,
+      session: text.optional(),
+      reason: text,
+      notes: text.optional(),
+      next: text.optional(),
+      issues: z.array(text).optional(),
+      contextUsage: z.number().min(0).max(1).optional(),
+    }),
+    result: view.history.extend({ goal: text }),
+    async run(context, { goal: id, session, next, ...input }) {
+      const handle = await context.goal(id);
+      const name = activeSession(handle, session, context.by.name);
+      const following = next === undefined ? undefined : fullId("T", next);
+      const entry = await handle.handoff({ ...given({ ...input, next: following }), session: name });
+      return { goal: handle.id, ...view.historyView(entry) };
+    },
+  }),
+];

@@ -1,0 +1,11 @@
+/**
+ * Operations: what people and agents can do, the same over every surface. This file only names what is elsewhere, so
+ * that whoever needs one of the small parts does not load the table and its schemas.
+ */
+
+export { type Caller, Context, type ContextOptions } from "./context.ts";
+export { didYouMean } from "./nearest.ts";
+export { type Operation, perform } from "./operation.ts";
+export { age, type GoalStatus, type Need, readStatus, type Status } from "./status-reading.ts";
+export { findStore, refuseMissing, type StorePlace } from "./store-place.ts";
+export { OPERATIONS, type OperationName, type ResultOf } from "./table.ts";

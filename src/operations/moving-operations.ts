@@ -1,0 +1,105 @@
+/** What carries a store's content elsewhere: into one portable file and back, and into the files of the repository. */
+
+import { resolve } from "node:path";
+import * as z from "zod";
+import { copy } from "../open.ts";
+import type { SyncReport } from "../projections/index.ts";
+import { goal } from "./goal-operations.ts";
+import { operation } from "./operation.ts";
+import { exportTo, importFrom, type PortableReport } from "./portable-file.ts";
+import { findStore, refuseMissing } from "./store-place.ts";
+
+const text = z.string();
+const portable = z.strictObject({
+  file: text,
+  streams: z.int(),
+  writes: z.int(),
+  artifacts: z.int(),
+  left: z.array(text),
+});
+
+function shown(report: PortableReport): z.input<typeof portable> {
+  return { ...report, left: [...report.left] };
+}
+
+export const movingOperations = [
+  operation({
+    name: "copy",
+    about: "Move everything into another store; the old one takes no more writes",
+    who: "person",
+    writes: true,
+    input: z.strictObject({ from: text, to: text }),
+    result: z.strictObject({ from: text, to: text, rows: z.record(text, z.int()) }),
+    async run(_context, { from, to }) {
+      const source = findStore(from, process.cwd());
+      refuseMissing(source);
+      const report = await copy(source.address ?? from, to);
+      const rows = Object.entries(report.rows).map(([kind, { count }]) => [kind, count] as const);
+      return { from: report.from, to: report.to, rows: Object.fromEntries(rows) };
+    },
+  }),
+  operation({
+    name: "export",
+    about: "Write everything into one portable file, with a checksum",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ file: text }),
+    result: portable,
+    async run(context, { file }) {
+      const { journal } = await context.holdfast();
+      return shown(await exportTo(journal, resolve(file), new Date(context.now()).toISOString()));
+    },
+  }),
+  operation({
+    name: "import",
+    about: "Take in an exported file, checked before anything is written; makes the store if need be",
+    who: "both",
+    writes: true,
+    input: z.strictObject({ file: text }),
+    result: portable,
+    async run(context, { file }) {
+      const { journal } = await context.create();
+      return shown(await importFrom(journal, resolve(file)));
+    },
+  }),
+  operation({
+    name: "rebuild",
+    about: "Write a goal's files (STATE.md and the rest) from the log, and take in what people wrote there",
+    who: "both",
+    writes: true,
+    input: z.strictObject({ goal, folder: text.optional() }),
+    result: z.strictObject({
+      goal: text,
+      folder: text,
+      seq: z.int(),
+      edits: z.array(
+        z.strictObject({ file: text, taken: z.array(text), left: z.array(text), beside: text.nullable() }),
+      ),
+      ahead: z.array(text),
+    }),
+    async run(context, input) {
+      const handle = await context.readGoal(input.goal);
+      const { folder: path } = input;
+      // Loaded here: no other operation needs what reads and checks those files.
+      const { projectGoal } = await import("../projections/index.ts");
+      const reports: SyncReport[] = [];
+      const folder = await projectGoal(handle, {
+        auto: false,
+        onEdit: (report) => reports.push(report),
+        ...(path !== undefined && { folder: resolve(path) }),
+      });
+      const last = await folder.sync();
+      await folder.close();
+      const edits = reports.flatMap((report) => report.edits);
+      return {
+        goal: handle.id,
+        folder: folder.path,
+        seq: last.seq,
+        edits: edits.map(({ file, taken, left, beside }) => {
+          return { file, taken: [...taken], left: [...left], beside };
+        }),
+        ahead: [...last.ahead],
+      };
+    },
+  }),
+];

@@ -1,0 +1,179 @@
+/** What a goal remembers: decisions, facts, blockers. */
+
+import * as z from "zod";
+import {
+  blockerOf,
+  confirmedFacts,
+  DECISION_TYPES,
+  type GoalState,
+  HoldfastError,
+  searchDecisions,
+} from "../model/index.ts";
+import { goal } from "./goal-operations.ts";
+import * as view from "./goal-views.ts";
+import { didYouMean } from "./nearest.ts";
+import { given, operation } from "./operation.ts";
+import { fullId } from "./task-operations.ts";
+
+const text = z.string();
+const blockerResult = view.blocker.extend({ goal: text });
+
+function blockerIn(state: GoalState, typed: string): string {
+  const id = fullId("B", typed);
+  if (state.blockers.has(id)) return id;
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no blocker ${typed}`, {
+    hint: `${didYouMean(id, state.blockers.keys())}List them: holdfast block list --all`,
+    data: { goal: state.id, what: "blocker", id: typed },
+  });
+}
+
+export const noteOperations = [
+  operation({
+    name: "decide",
+    about: "Record a decision, its reason, and what was not chosen",
+    who: "both",
+    writes: true,
+    input: z.strictObject({
+      goal,
+      decision: text,
+      context: text,
+      reason: text,
+      type: z.enum(DECISION_TYPES).optional(),
+      alternatives: z.array(z.strictObject({ option: text, whyNot: text })).optional(),
+      reversible: z.boolean().optional(),
+      files: z.array(text).optional(),
+      supersedes: text.optional(),
+    }),
+    result: view.decision.extend({ goal: text }),
+    async run(context, { goal: id, supersedes, type = "architecture", ...input }) {
+      const handle = await context.goal(id);
+      const decided = { ...given(input), type };
+      const record =
+        supersedes === undefined
+          ? await handle.decide(decided)
+          : await handle.supersede({ ...decided, supersedes: fullId("D", supersedes) });
+      return { goal: handle.id, ...view.decisionView(record) };
+    },
+  }),
+  operation({
+    name: "decisions",
+    about: "What was decided, the latest first; words narrow it down",
+    who: "both",
+    writes: false,
+    input: z.strictObject({
+      goal,
+      text: text.optional(),
+      type: z.enum(DECISION_TYPES).optional(),
+      file: text.optional(),
+      superseded: z.boolean().optional(),
+    }),
+    result: z.strictObject({ goal: text, decisions: z.array(view.decision) }),
+    async run(context, { goal: id, ...query }) {
+      const { state } = await context.readGoal(id);
+      const found = searchDecisions(state.decisions.values(), given(query));
+      return { goal: state.id, decisions: found.map(view.decisionView) };
+    },
+  }),
+  operation({
+    name: "fact",
+    about: "Remember something that was found out, and where it is known from",
+    who: "both",
+    writes: true,
+    input: z.strictObject({ goal, key: text, value: z.json(), source: text }),
+    result: view.fact.extend({ goal: text }),
+    async run(context, { goal: id, key, value, source }) {
+      const handle = await context.goal(id);
+      await handle.fact({ key, value, source });
+      const kept = handle.state.facts.get(key);
+      if (!kept) throw new Error(`the fact ${key} is not there after it was written`);
+      return { goal: handle.id, ...view.factView(kept) };
+    },
+  }),
+  operation({
+    name: "facts",
+    about: "What is known to be true",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ goal, key: text.optional() }),
+    result: z.strictObject({ goal: text, facts: z.array(view.fact) }),
+    async run(context, { goal: id, key }) {
+      const { state } = await context.readGoal(id);
+      const all = confirmedFacts(state.facts.values(), context.now());
+      const facts = all.filter((each) => key === undefined || each.key === key);
+      if (key === undefined || facts.length > 0) return { goal: state.id, facts: facts.map(view.factView) };
+      throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no fact ${key}`, {
+        hint: `${didYouMean(key, state.facts.keys())}List them: holdfast facts`,
+        data: { goal: state.id, what: "fact", id: key },
+      });
+    },
+  }),
+  operation({
+    name: "forget",
+    about: "Take back a fact that is not true any more",
+    who: "both",
+    writes: true,
+    input: z.strictObject({ goal, key: text, why: text }),
+    result: z.strictObject({ goal: text, key: text }),
+    async run(context, { goal: id, key, why }) {
+      const handle = await context.goal(id);
+      await handle.forget({ key, why });
+      return { goal: handle.id, key };
+    },
+  }),
+  operation({
+    name: "block add",
+    about: "Record what keeps tasks, phases or the whole goal from going on",
+    who: "both",
+    writes: true,
+    input: z.strictObject({
+      goal,
+      description: text,
+      tasks: z.array(text).optional(),
+      phases: z.array(z.union([z.int(), text])).optional(),
+      /** Nothing at all can go on. */
+      everything: z.boolean().optional(),
+      /** Only report it: it blocks nothing before somebody looks. */
+      reportOnly: z.boolean().optional(),
+    }),
+    result: blockerResult,
+    async run(context, { goal: id, description, tasks = [], phases = [], everything = false, reportOnly }) {
+      const handle = await context.goal(id);
+      const affects = { tasks: tasks.map((each) => fullId("T", each)), phases, goal: everything };
+      const made = await handle.block({ description, affects, identified: reportOnly !== true });
+      return { goal: handle.id, ...view.blockerView(made) };
+    },
+  }),
+  operation({
+    name: "block bypass",
+    about: "Go around a blocker; follow-up tasks remember to come back",
+    who: "both",
+    writes: true,
+    input: z.strictObject({ goal, blocker: text, workaround: text, followUps: z.array(text).optional() }),
+    result: blockerResult,
+    async run(context, input) {
+      const handle = await context.goal(input.goal);
+      const blocker = blockerIn(handle.state, input.blocker);
+      const followUps = (input.followUps ?? []).map((title) => ({ title }));
+      const { workaround } = input;
+      return {
+        goal: handle.id,
+        ...view.blockerView(await handle.bypass({ blocker, workaround, followUps })),
+      };
+    },
+  }),
+  operation({
+    name: "block resolve",
+    about: "Say how a blocker went away; tells which tasks can go on",
+    who: "both",
+    writes: true,
+    input: z.strictObject({ goal, blocker: text, resolution: text }),
+    result: blockerResult.extend({ unblocked: z.array(text) }),
+    async run(context, input) {
+      const handle = await context.goal(input.goal);
+      const blocker = blockerIn(handle.state, input.blocker);
+      const { unblocked } = await handle.resolve({ blocker, resolution: input.resolution });
+      const shown = view.blockerView(blockerOf(handle.state, blocker));
+      return { goal: handle.id, ...shown, unblocked: [...unblocked] };
+    },
+  }),
+];

@@ -1,0 +1,56 @@
+/**
+ * What an operation is: a named act with a schema for what goes in and one for what comes out. The command line, the MCP
+ * server and whatever comes later read the same table, call `perform`, and print; none of them has rules of its own.
+ */
+
+import type * as z from "zod";
+import { formatPath, HoldfastError } from "../model/index.ts";
+import type { Caller, Context } from "./context.ts";
+
+export interface Operation<Input extends z.ZodType = z.ZodType, Result extends z.ZodType = z.ZodType> {
+  /** As it is typed: `task claim`. */
+  readonly name: string;
+  /** One line for help texts and tool lists. */
+  readonly about: string;
+  /** What is for a person is not offered to agents: it answers for the world, or removes what happened. */
+  readonly who: Caller | "both";
+  /** Whether it changes anything. */
+  readonly writes: boolean;
+  readonly input: Input;
+  readonly result: Result;
+  run(context: Context, input: z.output<Input>): Promise<z.input<Result>>;
+}
+
+/** Ties the schemas to the function, so that a row of the table reads as one thing. */
+export function operation<const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
+  spec: Operation<Input, Result> & { readonly name: Name },
+): Operation<Input, Result> & { readonly name: Name } {
+  return spec;
+}
+
+/** Checks who calls and what they say, then does it. */
+export async function perform(each: Operation, context: Context, input: unknown): Promise<unknown> {
+  if (each.who !== "both" && each.who !== context.caller) {
+    throw new HoldfastError("ROLE_REFUSED", `${each.name} is not for ${context.caller}s`, {
+      hint: `Leave it to ${each.who === "person" ? "a person" : "an agent"}.`,
+      data: { operation: each.name },
+    });
+  }
+  const parsed = each.input.safeParse(input);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    const path = formatPath(issue?.path ?? []);
+    throw new HoldfastError("INPUT_INVALID", `${each.name}: ${path}: ${issue?.message}`, {
+      hint: "Nothing was done. Correct that value and try again.",
+      data: { operation: each.name, path },
+    });
+  }
+  return each.run(context, parsed.data);
+}
+
+type Given<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };
+
+/** Without the fields that were not given: absent and undefined are different things to the library. */
+export function given<Value extends object>(value: Value): Given<Value> {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as Given<Value>;
+}

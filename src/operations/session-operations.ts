@@ -1,0 +1,239 @@
+/** Sessions and calls from outside: looked at, forked, cancelled, answered, without taking them. */
+
+import * as z from "zod";
+import { SESSION_STATUSES, streamName } from "../model/index.ts";
+import type { Holdfast } from "../open.ts";
+import { type Context, pick } from "./context.ts";
+import { time } from "./goal-views.ts";
+import { given, operation } from "./operation.ts";
+import { blocksText, logLine } from "./session-log.ts";
+import * as view from "./session-views.ts";
+
+const text = z.string();
+const session = text;
+const SESSIONS_LOOKED_AT = 1_000;
+
+async function sessionId(holdfast: Holdfast, typed: string): Promise<string> {
+  const isName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(typed);
+  if (isName && (await holdfast.journal.row(streamName("session", typed))).state === "live") return typed;
+  const { sessions } = await holdfast.sessions.list({ limit: SESSIONS_LOOKED_AT });
+  const ids = sessions.map(({ id }) => id);
+  return pick("session", typed, ids, "STREAM_NOT_FOUND", "holdfast session list");
+}
+
+async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[]> {
+  const { calls } = await holdfast.calls.list({ limit: 500 });
+  const details = new Map<string, Awaited<ReturnType<Holdfast["sessions"]["get"]>>>();
+  const rows: z.input<typeof view.call>[] = [];
+  for (const { session: id, callId } of calls) {
+    const detail = details.get(id) ?? (await holdfast.sessions.get(id));
+    details.set(id, detail);
+    const found = detail.calls.find((each) => each.id === callId);
+    if (found) rows.push(view.callView(id, found));
+  }
+  return rows;
+}
+
+async function callId(context: Context, typed: string): Promise<string> {
+  const { calls } = await (await context.holdfast()).calls.list({ limit: 500 });
+  const ids = calls.map((each) => each.callId);
+  return pick("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
+}
+
+const message = z.strictObject({ id: text, role: text, text });
+const amounts = z.record(text, z.number());
+
+export const sessionOperations = [
+  operation({
+    name: "session list",
+    about: "Sessions, the latest change first",
+    who: "both",
+    writes: false,
+    input: z.strictObject({
+      status: z.enum(SESSION_STATUSES).optional(),
+      goal: text.optional(),
+      limit: z.int().positive().max(1_000).optional(),
+    }),
+    result: z.strictObject({ sessions: z.array(view.sessionRow), more: z.boolean() }),
+    async run(context, input) {
+      const { sessions, cursor } = await (await context.holdfast()).sessions.list(given(input));
+      return { sessions: sessions.map(view.sessionRowView), more: cursor !== null };
+    },
+  }),
+  operation({
+    name: "session show",
+    about: "One session: where it stands, what it spent, its calls, who holds it",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ session }),
+    result: view.session,
+    async run(context, input) {
+      const holdfast = await context.holdfast();
+      return view.sessionView(await holdfast.sessions.get(await sessionId(holdfast, input.session)));
+    },
+  }),
+  operation({
+    name: "session log",
+    about: "What happened in a session, line by line",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ session, after: z.int().optional(), limit: z.int().positive().optional() }),
+    result: z.strictObject({
+      session: text,
+      lines: z.array(z.strictObject({ seq: z.int(), at: time, type: text, word: text, text })),
+    }),
+    async run(context, { session: typed, after = 0, limit = 100_000 }) {
+      const holdfast = await context.holdfast();
+      const id = await sessionId(holdfast, typed);
+      const lines = [];
+      for await (const [seq, event] of holdfast.journal.events(streamName("session", id), after)) {
+        lines.push(logLine(seq, event));
+        if (lines.length >= limit) break;
+      }
+      return { session: id, lines };
+    },
+  }),
+  operation({
+    name: "session versions",
+    about: "The numbered versions of a session",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ session }),
+    result: z.strictObject({ session: text, versions: z.array(view.version) }),
+    async run(context, input) {
+      const holdfast = await context.holdfast();
+      const id = await sessionId(holdfast, input.session);
+      const { versions } = await holdfast.sessions.get(id);
+      const rows = versions.map(({ at, ...rest }) => ({ ...rest, at: new Date(at).toISOString() }));
+      return { session: id, versions: rows };
+    },
+  }),
+  operation({
+    name: "session diff",
+    about: "What was said, planned and spent between two versions",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ session, before: z.int(), after: z.int() }),
+    result: z.strictObject({
+      session: text,
+      before: z.int(),
+      after: z.int(),
+      added: z.array(message),
+      removed: z.array(message),
+      changed: z.array(z.strictObject({ before: message, after: message })),
+      same: z.int(),
+      steps: z.array(z.strictObject({ before: text.nullable(), after: text.nullable() })),
+      spent: z.strictObject({ before: amounts, after: amounts }),
+    }),
+    async run(context, { session: typed, before, after }) {
+      const holdfast = await context.holdfast();
+      const id = await sessionId(holdfast, typed);
+      const diff = await holdfast.sessions.diff(id, before, after);
+      const said = ({ id: messageId, role, blocks }: (typeof diff.messages.added)[number]) => {
+        return { id: messageId, role, text: blocksText(blocks) };
+      };
+      const step = (each: (typeof diff.plan.steps)[number]["before"]): string | null =>
+        each && `${each.id} ${each.status}: ${each.description}`;
+      return {
+        session: id,
+        before,
+        after,
+        added: diff.messages.added.map(said),
+        removed: diff.messages.removed.map(said),
+        changed: diff.messages.changed.map((each) => ({
+          before: said(each.before),
+          after: said(each.after),
+        })),
+        same: diff.messages.same,
+        steps: diff.plan.steps.map((each) => ({ before: step(each.before), after: step(each.after) })),
+        spent: { before: { ...diff.budget.spent.before }, after: { ...diff.budget.spent.after } },
+      };
+    },
+  }),
+  operation({
+    name: "session fork",
+    about: "A new session that shares another's past, up to a version",
+    who: "both",
+    writes: true,
+    input: z.strictObject({
+      session,
+      id: text,
+      version: z.int().optional(),
+      /** The fork may have effects at once; otherwise it refuses them until somebody says so. */
+      live: z.boolean().optional(),
+    }),
+    result: z.strictObject({
+      session: text,
+      from: text,
+      version: z.int(),
+      laterEffects: z.array(z.strictObject({ callId: text, tool: text, status: text })),
+    }),
+    async run(context, { session: typed, id, version, live }) {
+      const holdfast = await context.holdfast();
+      const from = await sessionId(holdfast, typed);
+      const options = given({ version, effects: live ? ("live" as const) : undefined });
+      const report = await holdfast.sessions.fork(from, id, options);
+      const laterEffects = report.laterEffects.map(({ callId: call, tool, status }) => {
+        return { callId: call, tool, status };
+      });
+      return { session: report.id, from, version: report.version, laterEffects };
+    },
+  }),
+  operation({
+    name: "session cancel",
+    about: "Stop a session, also one that another process runs right now",
+    who: "person",
+    writes: true,
+    input: z.strictObject({ session, by: text.min(1), why: text.min(1) }),
+    result: z.strictObject({ session: text, status: text }),
+    async run(context, { session: typed, by, why }) {
+      const holdfast = await context.holdfast();
+      const id = await sessionId(holdfast, typed);
+      await holdfast.sessions.cancel(id, { by, why });
+      return { session: id, status: (await holdfast.sessions.get(id)).status };
+    },
+  }),
+  operation({
+    name: "calls",
+    about: "Calls without an outcome, over all sessions; or every call of one session",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ session: text.optional() }),
+    result: z.strictObject({ waiting: z.int(), calls: z.array(view.call) }),
+    async run(context, { session: typed }) {
+      const holdfast = await context.holdfast();
+      const of = async (id: string) =>
+        (await holdfast.sessions.get(id)).calls.map((each) => view.callView(id, each));
+      const calls =
+        typed === undefined ? await openCalls(holdfast) : await of(await sessionId(holdfast, typed));
+      return { waiting: calls.filter(({ status }) => status === "waiting").length, calls };
+    },
+  }),
+  operation({
+    name: "resolve",
+    about: "Answer for a call that waits for a person: it landed, try it again, or it did not happen",
+    who: "person",
+    writes: true,
+    input: z.strictObject({
+      call: text,
+      session: text.optional(),
+      outcome: z.enum(["landed", "retry", "failed"]),
+      result: z.json().optional(),
+      by: text.min(1),
+      why: text.min(1),
+    }),
+    result: z.strictObject({ call: text, session: text.nullable(), outcome: text }),
+    async run(context, { call: typed, session: inSession, outcome, result, by, why }) {
+      const holdfast = await context.holdfast();
+      const answer = outcome === "landed" ? { outcome, ...given({ result }) } : { outcome };
+      if (inSession === undefined) {
+        const id = await callId(context, typed);
+        await holdfast.calls.resolve(id, { ...answer, by, why });
+        return { call: id, session: null, outcome };
+      }
+      const id = await sessionId(holdfast, inSession);
+      await holdfast.calls.resolve({ session: id, callId: typed }, { ...answer, by, why });
+      return { call: typed, session: id, outcome };
+    },
+  }),
+];

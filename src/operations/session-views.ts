@@ -1,0 +1,119 @@
+/** Sessions and their calls, as operations answer. */
+
+import * as z from "zod";
+import { type Call, isOpen, SESSION_STATUSES } from "../model/index.ts";
+import type { SessionDetail, SessionSummary } from "../session/index.ts";
+import { iso, isoOrNull, time } from "./goal-views.ts";
+
+const text = z.string();
+const amounts = z.strictObject({
+  usd: z.number().optional(),
+  tokens: z.number().optional(),
+  turns: z.number().optional(),
+});
+
+export const sessionRow = z.strictObject({
+  session: text,
+  status: z.enum(SESSION_STATUSES),
+  title: text.nullable(),
+  goal: text.nullable(),
+  createdAt: time,
+  updatedAt: time,
+  openCalls: z.int(),
+  stale: z.boolean(),
+});
+
+export function sessionRowView(from: SessionSummary): z.input<typeof sessionRow> {
+  const { id, status, title, goal, createdAt, updatedAt, openCalls, stale } = from;
+  return {
+    session: id,
+    status,
+    title,
+    goal,
+    createdAt: createdAt.toISOString(),
+    updatedAt: updatedAt.toISOString(),
+    openCalls,
+    stale,
+  };
+}
+
+export const call = z.strictObject({
+  call: text,
+  session: text,
+  tool: text,
+  status: text,
+  args: z.json(),
+  attempt: z.int(),
+  key: text,
+  issuedAt: time,
+  settledAt: time.nullable(),
+  settledBy: text.nullable(),
+  /** Why its outcome is unknown, or what the person who answered said. */
+  why: text.nullable(),
+  /** What the tool's own look came to, the last time. */
+  verify: text.nullable(),
+  error: text.nullable(),
+  open: z.boolean(),
+});
+
+export function callView(session: string, from: Call): z.input<typeof call> {
+  const { id, tool, status, args, attempt, vendorKey, issuedAt, settledAt, settledBy, why, verify } = from;
+  const looked = verify && [verify.answer, verify.detail].filter(Boolean).join(": ");
+  return {
+    call: id,
+    session,
+    tool,
+    status,
+    args: args as z.core.util.JSONType,
+    attempt,
+    key: vendorKey,
+    issuedAt: iso(issuedAt),
+    settledAt: isoOrNull(settledAt),
+    settledBy,
+    why,
+    verify: looked,
+    error: from.error?.message ?? null,
+    open: isOpen(status),
+  };
+}
+
+export const version = z.strictObject({
+  version: z.int(),
+  seq: z.int(),
+  at: time,
+  label: text.nullable(),
+});
+
+export const session = sessionRow.extend({
+  version: z.int(),
+  messages: z.int(),
+  calls: z.array(call),
+  budget: z.strictObject({ spent: amounts, limit: amounts }),
+  plan: z
+    .strictObject({
+      title: text.nullable(),
+      steps: z.array(z.strictObject({ id: text, description: text, status: text })),
+    })
+    .nullable(),
+  scratchpadRoot: text.nullable(),
+  forkedFrom: text.nullable(),
+  heldBy: z.strictObject({ label: text, host: text, pid: z.int() }).nullable(),
+});
+
+export function sessionView(from: SessionDetail): z.input<typeof session> {
+  const { version: latest, messages, calls, budget, plan, scratchpadRoot, forkedFrom, heldBy } = from;
+  return {
+    ...sessionRowView(from),
+    version: latest,
+    messages: messages.length,
+    calls: calls.map((each) => callView(from.id, each)),
+    budget: { spent: budget.spent, limit: budget.limit },
+    plan: plan && {
+      title: plan.title ?? null,
+      steps: plan.steps.map(({ id, description, status }) => ({ id, description, status })),
+    },
+    scratchpadRoot,
+    forkedFrom,
+    heldBy: heldBy && { label: heldBy.label, host: heldBy.host, pid: heldBy.pid },
+  };
+}

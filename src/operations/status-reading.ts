@@ -1,0 +1,227 @@
+/**
+ * What `status` shows, read from what the store lists: facets, items, leases. Nothing is folded and no schema is loaded,
+ * so that it costs little more than starting a process; what needs the state of a goal (what is ready, which files
+ * drifted) has commands of its own, and the answer names them.
+ */
+
+import { HoldfastError } from "../model/index.ts";
+import type { ItemRow, LeaseRow, Store, StreamRow } from "../store.ts";
+import { didYouMean } from "./nearest.ts";
+
+/** What a person has to see to, the most urgent first, and the command that helps. */
+export interface Need {
+  readonly what: string;
+  readonly command: string;
+}
+
+export interface GoalStatus {
+  readonly goal: string;
+  readonly title: string | null;
+  readonly status: string;
+  readonly stale: boolean;
+  readonly tasks: number;
+  readonly done: number;
+  readonly ready: number;
+  readonly blocked: number;
+  readonly submitted: number;
+  readonly failed: number;
+  readonly working: readonly { readonly task: string; readonly title: string; readonly by: string | null }[];
+}
+
+export interface Status {
+  readonly address: string;
+  readonly needs: readonly Need[];
+  readonly goals: readonly GoalStatus[];
+  /** Goals that are done, or beyond those shown. */
+  readonly otherGoals: number;
+  readonly sessions: {
+    readonly running: number;
+    readonly waiting: number;
+    readonly idle: number;
+    readonly ended: number;
+    readonly spentUsd: number;
+    readonly limitUsd: number | null;
+  };
+  /** What to type next. */
+  readonly next: Need;
+}
+
+export interface StatusOptions {
+  readonly namespace?: string;
+  readonly goal?: string | undefined;
+  readonly now: number;
+}
+
+const GOALS_SHOWN = 5;
+const SESSIONS_LOOKED_AT = 500;
+const TASKS_PER_GOAL = 5_000;
+
+export async function readStatus(store: Store, options: StatusOptions): Promise<Status> {
+  const { namespace = "default", now } = options;
+  const all = await store.list<"streams">({ of: "streams", namespace, kind: "goal", limit: 200 });
+  const isWanted = ({ stream, facets }: StreamRow): boolean =>
+    options.goal === undefined ? facets.status !== "done" : idOf(stream).startsWith(options.goal);
+  const wanted = all.rows.filter(isWanted).slice(0, GOALS_SHOWN);
+  if (options.goal !== undefined && wanted.length === 0) throw noGoal(options.goal, all.rows);
+  const goals: GoalStatus[] = [];
+  const needs: Need[] = [];
+  for (const row of wanted) {
+    const goal = await goalStatus(store, namespace, row, now);
+    goals.push(goal);
+    const at = wanted.length > 1 ? ` --goal ${goal.goal}` : "";
+    needs.push(...goalNeeds(goal, at), ...(await blockerNeeds(store, namespace, row.stream, at, now)));
+  }
+  const calls = await store.list<"items">({ of: "items", namespace, kind: "call", open: true, limit: 500 });
+  const sessions = await sessionCounts(store, namespace);
+  const urgent = callNeeds(calls.rows, now);
+  const otherGoals = all.rows.length - wanted.length;
+  const whole = { address: store.address, needs: [...urgent, ...needs], goals, otherGoals, sessions };
+  return { ...whole, next: nextCommand(whole.needs, goals) };
+}
+
+async function goalStatus(store: Store, namespace: string, row: StreamRow, now: number): Promise<GoalStatus> {
+  const { stream, facets } = row;
+  const request = { of: "items", namespace, kind: "task", stream, limit: TASKS_PER_GOAL } as const;
+  const { rows } = await store.list<"items">(request);
+  const count = (...statuses: string[]): number =>
+    rows.filter(({ status }) => statuses.includes(status ?? "")).length;
+  const inProgress = rows.filter(({ status }) => status === "in_progress");
+  const prefix = `${stream}/`;
+  const leases = inProgress.length === 0 ? [] : await leasesOf(store, namespace, prefix);
+  return {
+    goal: idOf(stream),
+    title: facets.title,
+    status: facets.status ?? "active",
+    stale: facets.expiresAt !== null && facets.expiresAt < now,
+    tasks: rows.length - count("dropped"),
+    done: count("done"),
+    ready: count("open"),
+    blocked: count("blocked"),
+    submitted: count("submitted"),
+    failed: count("failed"),
+    working: inProgress.map(({ id, name }) => {
+      const lease = leases.find((each) => each.name === prefix + id);
+      return { task: id, title: name ?? "", by: lease?.holder?.label ?? null };
+    }),
+  };
+}
+
+async function leasesOf(store: Store, namespace: string, prefix: string): Promise<readonly LeaseRow[]> {
+  return (await store.list<"leases">({ of: "leases", namespace, prefix, limit: 500 })).rows;
+}
+
+function callNeeds(open: readonly ItemRow[], now: number): Need[] {
+  const waiting = open.filter(({ status }) => status === "waiting");
+  const [oldest] = waiting;
+  if (!oldest) return [];
+  const since = oldest.at === null ? "" : `, since ${age(now - oldest.at)}`;
+  const who = waiting.length === 1 ? "1 call waits" : `${waiting.length} calls wait`;
+  return [{ what: `${who} for you${since}`, command: "holdfast calls" }];
+}
+
+function goalNeeds(goal: GoalStatus, at: string): Need[] {
+  const needs: Need[] = [];
+  if (goal.stale) needs.push({ what: `${goal.goal} is stale`, command: `holdfast resume --force${at}` });
+  if (goal.status === "blocked")
+    needs.push({ what: `nothing in ${goal.goal} can move`, command: `holdfast blockers${at}` });
+  if (goal.submitted > 0)
+    needs.push({
+      what: `${goal.submitted} of ${goal.goal} to verify`,
+      command: `holdfast task list --status submitted${at}`,
+    });
+  if (goal.failed > 0)
+    needs.push({
+      what: `${goal.failed} failed in ${goal.goal}`,
+      command: `holdfast task list --status failed${at}`,
+    });
+  return needs;
+}
+
+async function blockerNeeds(
+  store: Store,
+  namespace: string,
+  stream: string,
+  at: string,
+  now: number,
+): Promise<Need[]> {
+  const request = { of: "items", namespace, kind: "blocker", stream, open: true, limit: 50 } as const;
+  const { rows } = await store.list<"items">(request);
+  const active = rows.filter(({ status }) => status === "active");
+  return active.map(({ id, name, at: since }) => {
+    const what = `${id} ${name ?? ""}${since === null ? "" : `, since ${age(now - since)}`}`;
+    return { what, command: `holdfast block resolve ${id} --how …${at}` };
+  });
+}
+
+async function sessionCounts(store: Store, namespace: string): Promise<Status["sessions"]> {
+  const limit = SESSIONS_LOOKED_AT;
+  const { rows } = await store.list<"streams">({ of: "streams", namespace, kind: "session", limit });
+  const active = rows.filter(({ facets }) => (facets.status ?? "active") === "active");
+  const leases = active.length === 0 ? [] : await leasesOf(store, namespace, "session/");
+  const held = new Set(
+    leases.filter(({ holder, remainingMs }) => holder && remainingMs > 0).map(({ name }) => name),
+  );
+  const running = active.filter(({ stream }) => held.has(stream));
+  const left = active.filter(({ stream }) => !held.has(stream));
+  const waiting = left.filter(({ facets }) => facets.openCalls > 0).length;
+  const budgets = active.map(({ facets }) => usdOf(facets.budget));
+  const limits = budgets.flatMap((each) => (each?.limit == null ? [] : [each.limit]));
+  return {
+    running: running.length,
+    waiting,
+    idle: left.length - waiting,
+    ended: rows.length - active.length,
+    spentUsd: sum(budgets.map((each) => each?.spent ?? 0)),
+    limitUsd: limits.length === 0 ? null : sum(limits),
+  };
+}
+
+function usdOf(budget: string | null): { spent: number; limit: number | null } | undefined {
+  if (budget === null) return undefined;
+  return (JSON.parse(budget) as { usd?: { spent: number; limit: number | null } }).usd;
+}
+
+function sum(numbers: readonly number[]): number {
+  return Math.round(numbers.reduce((total, each) => total + each, 0) * 1e6) / 1e6;
+}
+
+function noGoal(typed: string, rows: readonly StreamRow[]): HoldfastError {
+  const ids = rows.map(({ stream }) => idOf(stream));
+  return new HoldfastError("GOAL_NOT_FOUND", `there is no goal ${JSON.stringify(typed)}`, {
+    hint: `${didYouMean(typed, ids)}List them: holdfast goal list`,
+    data: { typed },
+  });
+}
+
+function nextCommand(needs: readonly Need[], goals: readonly GoalStatus[]): Need {
+  const [first] = needs;
+  const goal = goals.find(({ ready, stale }) => ready > 0 && !stale) ?? goals[0];
+  if (first && (!goal || goal.ready === 0 || goal.stale)) return first;
+  if (!goal)
+    return {
+      what: "begin a goal",
+      command: 'holdfast goal new <name> "what is to be reached"',
+    };
+  const at = goals.length > 1 ? ` --goal ${goal.goal}` : "";
+  if (goal.ready > 0) return { what: "see what to claim", command: `holdfast next${at}` };
+  if (goal.tasks === 0)
+    return { what: "plan the work", command: `holdfast task add "what is to be done"${at}` };
+  return { what: "see how it stands", command: `holdfast goal show ${goal.goal}` };
+}
+
+function idOf(stream: string): string {
+  return stream.slice(stream.indexOf("/") + 1);
+}
+
+const UNITS = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1_000],
+] as const;
+
+/** `3 d`: the largest unit, rounded down. */
+export function age(ms: number): string {
+  const unit = UNITS.find(([, size]) => ms >= size);
+  return unit ? `${Math.floor(ms / unit[1])} ${unit[0]}` : "0 s";
+}

@@ -1,0 +1,205 @@
+/** The store as a whole: made, checked, examined, thinned out. */
+
+import { accessSync, constants } from "node:fs";
+import { dirname } from "node:path";
+import * as z from "zod";
+import { checkFiles } from "../goal/index.ts";
+import { isHoldfastError, SESSION_STATUSES, streamId } from "../model/index.ts";
+import type { Context } from "./context.ts";
+import { fileCheck } from "./handing-over.ts";
+import { given, operation } from "./operation.ts";
+import { readStatus } from "./status-reading.ts";
+
+const text = z.string();
+const need = z.strictObject({ what: text, command: text });
+
+const status = z.strictObject({
+  address: text,
+  needs: z.array(need),
+  goals: z.array(
+    z.strictObject({
+      goal: text,
+      title: text.nullable(),
+      status: text,
+      stale: z.boolean(),
+      tasks: z.int(),
+      done: z.int(),
+      ready: z.int(),
+      blocked: z.int(),
+      submitted: z.int(),
+      failed: z.int(),
+      working: z.array(z.strictObject({ task: text, title: text, by: text.nullable() })),
+    }),
+  ),
+  otherGoals: z.int(),
+  sessions: z.strictObject({
+    running: z.int(),
+    waiting: z.int(),
+    idle: z.int(),
+    ended: z.int(),
+    spentUsd: z.number(),
+    limitUsd: z.number().nullable(),
+  }),
+  next: need,
+});
+
+const finding = z.strictObject({ name: text, ok: z.boolean(), what: text, hint: text.nullable() });
+type Finding = z.input<typeof finding>;
+
+const good = (name: string, what: string): Finding => ({ name, ok: true, what, hint: null });
+const bad = (name: string, what: string, hint: string): Finding => ({ name, ok: false, what, hint });
+
+async function examineStore(context: Context): Promise<Finding[]> {
+  const { place } = context;
+  if (!place.exists) return [bad("store", `there is none at ${place.shown}`, "Make one: holdfast init")];
+  try {
+    const { address, journal } = await context.holdfast();
+    const goals = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 200 });
+    const open = await journal.list<"items">({ of: "items", kind: "call", open: true, limit: 500 });
+    const waiting = open.rows.filter((row) => row.status === "waiting").length;
+    return [
+      good("store", address),
+      good("goals", `${goals.rows.length}`),
+      waiting === 0
+        ? good("calls", "none waits for a person")
+        : bad("calls", `${waiting} wait for a person`, "Answer them: holdfast calls"),
+    ];
+  } catch (error) {
+    if (!isHoldfastError(error)) throw error;
+    return [bad("store", error.message, error.hint)];
+  }
+}
+
+function examineFolder(context: Context): Finding {
+  const { shown } = context.place;
+  try {
+    accessSync(dirname(shown), constants.W_OK);
+    return good("folder", `${dirname(shown)} can be written`);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return bad("folder", `${dirname(shown)} cannot be written (${code})`, "Check its owner and permissions.");
+  }
+}
+
+const OLDEST_NODE = [20, 19] as const;
+
+function examineNode(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  const isNew = major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1]);
+  const name = "node";
+  return isNew
+    ? good(name, process.version)
+    : bad(name, process.version, `Use Node ${OLDEST_NODE.join(".")} or later.`);
+}
+
+export const storeOperations = [
+  operation({
+    name: "status",
+    about: "What needs a person, how the goals and sessions stand, what to type next",
+    who: "both",
+    writes: false,
+    input: z.strictObject({ goal: text.optional() }),
+    result: status,
+    async run(context, { goal }) {
+      const { journal } = await context.holdfast();
+      const { namespace } = journal;
+      const read = await readStatus(journal.store, { namespace, goal, now: context.now() });
+      return {
+        ...read,
+        needs: [...read.needs],
+        goals: read.goals.map((each) => ({ ...each, working: [...each.working] })),
+      };
+    },
+  }),
+  operation({
+    name: "init",
+    about: "Make the store, if it is not there",
+    who: "both",
+    writes: true,
+    input: z.strictObject({}),
+    result: z.strictObject({ address: text, created: z.boolean() }),
+    async run(context) {
+      const created = !context.place.exists;
+      const { address } = await context.create();
+      return { address, created };
+    },
+  }),
+  operation({
+    name: "migrate",
+    about: "Bring the store to the format of this release",
+    who: "both",
+    writes: true,
+    input: z.strictObject({}),
+    result: z.strictObject({ address: text }),
+    async run(context) {
+      // Opening is what migrates: a store that could be opened has the current format.
+      const { address } = await context.holdfast();
+      return { address };
+    },
+  }),
+  operation({
+    name: "check",
+    about: "Verify the store, the log's invariants, and the recorded files of the goals",
+    who: "both",
+    writes: false,
+    input: z.strictObject({}),
+    result: z.strictObject({
+      ok: z.boolean(),
+      problems: z.array(z.strictObject({ invariant: text, where: text, what: text })),
+      files: z.array(fileCheck.extend({ goal: text })),
+    }),
+    async run(context) {
+      const holdfast = await context.holdfast();
+      const problems = (await holdfast.check()).map((each) => ({ ...each }));
+      const files: (z.input<typeof fileCheck> & { goal: string })[] = [];
+      const { rows } = await holdfast.journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
+      for (const { stream } of rows) {
+        const goal = streamId(stream);
+        const { state } = await holdfast.goal(goal, { stale: "use" });
+        const report = await checkFiles(context.place.root, state.files.values());
+        files.push(...report.files.map(({ path, verdict, why }) => ({ goal, path, verdict, why })));
+      }
+      const ok = problems.length === 0 && files.every(({ verdict }) => verdict === "OK");
+      return { ok, problems, files };
+    },
+  }),
+  operation({
+    name: "doctor",
+    about: "Why it does not work: Node, the folder, the store",
+    who: "both",
+    writes: false,
+    input: z.strictObject({}),
+    result: z.strictObject({ ok: z.boolean(), findings: z.array(finding) }),
+    async run(context) {
+      const findings = [examineNode(), examineFolder(context), ...(await examineStore(context))];
+      return { ok: findings.every(({ ok }) => ok), findings };
+    },
+  }),
+  operation({
+    name: "prune",
+    about: "Remove old sessions; what has open calls or an owner is spared",
+    who: "person",
+    writes: true,
+    input: z.strictObject({
+      olderThanMs: z.int().positive().optional(),
+      status: z.enum(SESSION_STATUSES).optional(),
+      keep: z.int().nonnegative().optional(),
+      dryRun: z.boolean().optional(),
+      by: text.min(1),
+      why: text.min(1),
+    }),
+    result: z.strictObject({
+      dryRun: z.boolean(),
+      removed: z.array(text),
+      hidden: z.array(text),
+      spared: z.array(z.strictObject({ id: text, why: z.enum(["open", "held"]) })),
+      artifacts: z.int(),
+    }),
+    async run(context, { by: _by, why: _why, dryRun = false, ...what }) {
+      const holdfast = await context.holdfast();
+      const { removed, hidden, spared } = await holdfast.sessions.prune({ ...given(what), dryRun });
+      const artifacts = dryRun ? 0 : await holdfast.collectArtifacts();
+      return { dryRun, removed: [...removed], hidden: [...hidden], spared: [...spared], artifacts };
+    },
+  }),
+];

@@ -1,0 +1,73 @@
+/**
+ * Where the store is, found without opening or creating it: what was said, else `.holdfast/` beside the git directory
+ * that all worktrees of a repository share, else the nearest `.holdfast/` above the working directory.
+ *
+ * Git's own files are read instead of asking git: starting a process costs more than everything else that a short
+ * command does.
+ */
+
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { HoldfastError } from "../model/index.ts";
+
+export interface StorePlace {
+  /** For `open`; undefined lets it make a new one in the usual place. */
+  readonly address: string | undefined;
+  /** In words, for messages. */
+  readonly shown: string;
+  /** Whether something is there; true for what cannot be looked at from here, as a database server. */
+  readonly exists: boolean;
+  /** The folder that recorded paths are relative to: the worktree, else where the store's folder lies. */
+  readonly root: string;
+}
+
+export function findStore(address: string | undefined, from: string): StorePlace {
+  const worktree = nearest(from, ".git");
+  const root = worktree ?? nearest(from, ".holdfast") ?? from;
+  if (address !== undefined && address !== "") return said(address, from, root);
+  const repository = worktree === null ? null : sharedBy(join(worktree, ".git"));
+  const folder = join(repository ?? nearest(from, ".holdfast") ?? from, ".holdfast");
+  const isThere = holdsStore(folder);
+  return { address: isThere ? folder : undefined, shown: folder, exists: isThere, root };
+}
+
+/** Looking at a store does not make one. */
+export function refuseMissing({ exists, shown }: StorePlace): void {
+  if (exists) return;
+  throw new HoldfastError("STORE_NOT_FOUND", `there is no store at ${shown}`, {
+    hint: "Make one here: holdfast init. Or say where it is: --store, or HOLDFAST_STORE.",
+    data: { path: shown },
+  });
+}
+
+function said(address: string, from: string, root: string): StorePlace {
+  const isRemote = /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:");
+  if (isRemote) return { address, shown: address.replace(/\/\/[^@/]*@/, "//"), exists: true, root };
+  const path = resolve(from, address.replace(/^file:(\/\/)?/, ""));
+  const isFile = /\.(db|sqlite3?)$/.test(path);
+  const slash = address.endsWith("/") ? "/" : "";
+  return { address: path + slash, shown: path, exists: isFile ? existsSync(path) : holdsStore(path), root };
+}
+
+function holdsStore(folder: string): boolean {
+  return existsSync(join(folder, "store.db")) || existsSync(join(folder, "journal.jsonl"));
+}
+
+function nearest(from: string, name: string): string | null {
+  for (let folder = from; ; folder = dirname(folder)) {
+    if (existsSync(join(folder, name))) return folder;
+    if (dirname(folder) === folder) return null;
+  }
+}
+
+/** The folder of the git directory that all worktrees share; null where that is no ordinary repository. */
+function sharedBy(git: string): string | null {
+  if (statSync(git).isDirectory()) return dirname(git);
+  // In a worktree or a submodule, `.git` is a file that names the real one.
+  const named = /^gitdir: (.+)$/m.exec(readFileSync(git, "utf8"))?.[1];
+  if (named === undefined) return null;
+  const own = resolve(dirname(git), named.trim());
+  const pointer = join(own, "commondir");
+  const common = existsSync(pointer) ? resolve(own, readFileSync(pointer, "utf8").trim()) : own;
+  return basename(common) === ".git" ? dirname(common) : null;
+}

@@ -1,0 +1,37 @@
+/** One look at what nobody holds any more. The loop around it belongs to whoever keeps a process for it. */
+
+import * as z from "zod";
+import { superviseOnce } from "../supervisor/index.ts";
+import { operation } from "./operation.ts";
+
+const text = z.string();
+
+export const supervising = [
+  operation({
+    name: "supervise",
+    about: "Look once after what was left: mark crashed sessions, put stuck tasks back, list open calls",
+    who: "person",
+    writes: true,
+    input: z.strictObject({ staleAfterMs: z.int().positive().optional() }),
+    result: z.strictObject({
+      crashed: z.array(text),
+      reset: z.array(z.strictObject({ goal: text, task: text })),
+      open: z.array(z.strictObject({ session: text, call: text, tool: text })),
+      errors: z.array(z.strictObject({ doing: text, error: text })),
+    }),
+    async run(context, { staleAfterMs }) {
+      const { journal } = await context.holdfast();
+      const name = context.by.name;
+      const report = await superviseOnce(journal, {
+        name,
+        ...(staleAfterMs !== undefined && { staleAfterMs }),
+      });
+      return {
+        crashed: [...report.crashed],
+        reset: report.reset.map(({ goal, task }) => ({ goal, task })),
+        open: report.open.map(({ session, callId, tool }) => ({ session, call: callId, tool })),
+        errors: report.errors.map(({ doing, error }) => ({ doing, error: String(error) })),
+      };
+    },
+  }),
+];

@@ -1,0 +1,36 @@
+/**
+ * The table of operations: everything that a surface offers, by name. A surface finds a row, calls `perform` with what
+ * was typed or sent, and shows the answer.
+ */
+
+import type * as z from "zod";
+import { goalOperations } from "./goal-operations.ts";
+import { handingOver } from "./handing-over.ts";
+import { movingOperations } from "./moving-operations.ts";
+import { noteOperations } from "./note-operations.ts";
+import type { Operation } from "./operation.ts";
+import { sessionOperations } from "./session-operations.ts";
+import { storeOperations } from "./store-operations.ts";
+import { supervising } from "./supervising.ts";
+import { taskOperations } from "./task-operations.ts";
+
+const ROWS = [
+  ...storeOperations,
+  ...goalOperations,
+  ...handingOver,
+  ...taskOperations,
+  ...noteOperations,
+  ...sessionOperations,
+  ...movingOperations,
+  ...supervising,
+];
+
+type Row = (typeof ROWS)[number];
+export type OperationName = Row["name"];
+
+/** What an operation answers. */
+export type ResultOf<Name extends OperationName> = z.output<Extract<Row, { readonly name: Name }>["result"]>;
+
+export const OPERATIONS: ReadonlyMap<string, Operation> = new Map(
+  ROWS.map((each) => [each.name, each as Operation]),
+);

@@ -1,0 +1,127 @@
+/**
+ * Text that somebody else wrote, read without trust: bounded in size, depth and expansion before anything looks at it.
+ *
+ * Whatever is wrong with it becomes an `UnreadableText` that says what and where. It never becomes a path, a program or
+ * an instruction.
+ */
+
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+
+const YAML_CHARACTERS = 1024 * 1024;
+const ALIASES = 20;
+const DEPTH = 100;
+const JSON_DEPTH = 250;
+
+/** Why a text could not be read. Not an error of the caller: it becomes part of a report. */
+export class UnreadableText extends Error {
+  override readonly name = "UnreadableText";
+}
+
+/** It goes beyond a limit, so nobody tries to read it in another way. */
+export class UnmeasuredText extends UnreadableText {}
+
+/** A regular file of at most `limit` bytes as UTF-8, or null when there is none. Links are not followed. */
+export async function readBounded(path: string, limit: number): Promise<string | null> {
+  let file: Awaited<ReturnType<typeof open>>;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return null;
+    if (code === "ELOOP") throw new UnreadableText("it is a link, and links are not followed");
+    throw error;
+  }
+  try {
+    const stat = await file.stat();
+    if (!stat.isFile()) throw new UnreadableText("it is not a regular file");
+    if (stat.size > limit) throw new UnreadableText(`it has ${stat.size} bytes, the limit is ${limit}`);
+    const bytes = Buffer.alloc(limit < stat.size + 1 ? limit + 1 : stat.size + 1);
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
+    if (bytesRead > stat.size) throw new UnreadableText("it grew while it was read");
+    return decodeText(bytes.subarray(0, bytesRead));
+  } finally {
+    await file.close();
+  }
+}
+
+function decodeText(bytes: Uint8Array): string {
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (error) {
+    throw new UnreadableText("it is not UTF-8 text", { cause: error });
+  }
+  if (text.includes("\0")) throw new UnreadableText("it holds a NUL character");
+  return text;
+}
+
+const CONFLICT = /^<<<<<<< .*\n[\s\S]*^=======$[\s\S]*^>>>>>>> /m;
+
+/** Whether git left both sides of a conflict in it. */
+export function hasConflictMarkers(text: string): boolean {
+  return CONFLICT.test(text.replaceAll("\r\n", "\n"));
+}
+
+/** A mapping written in YAML, as plain JSON values. */
+export async function parseYaml(text: string): Promise<Record<string, unknown>> {
+  if (text.length > YAML_CHARACTERS) {
+    throw new UnmeasuredText(`its YAML has ${text.length} characters, the limit is ${YAML_CHARACTERS}`);
+  }
+  if (nesting(text) > DEPTH) throw new UnmeasuredText(`its YAML is nested deeper than ${DEPTH} levels`);
+  const { parseDocument } = await import("yaml");
+  let value: unknown;
+  let problem: Error | undefined;
+  try {
+    const document = parseDocument(text, { schema: "core", uniqueKeys: true, logLevel: "silent" });
+    problem = document.errors[0];
+    value = problem ? null : document.toJS({ maxAliasCount: ALIASES });
+  } catch (error) {
+    // Too many aliases, or nested beyond what the stack holds.
+    throw new UnmeasuredText(yamlProblem(error as Error), { cause: error });
+  }
+  if (problem) throw new UnreadableText(yamlProblem(problem), { cause: problem });
+  if (value === null) return {};
+  if (typeof value !== "object" || Array.isArray(value)) throw new UnreadableText("its YAML is no mapping");
+  return value as Record<string, unknown>;
+}
+
+function yamlProblem({ message }: Error): string {
+  return `its YAML cannot be read: ${(message.split("\n", 1)[0] ?? "").slice(0, 200)}`;
+}
+
+/** How deep it nests: by brackets outside of quotes, and by indentation, two columns a level. */
+function nesting(text: string): number {
+  let deepest = bracketDepth(text);
+  for (const [indent] of text.matchAll(/^ +(?:- )*/gm)) deepest = Math.max(deepest, indent.length / 2);
+  return deepest;
+}
+
+function bracketDepth(text: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (const [bracket] of text.matchAll(/"(?:[^"\\\n]|\\.)*"|[[\]{}]/g)) {
+    if (bracket === "[" || bracket === "{") deepest = Math.max(deepest, ++depth);
+    else if (bracket === "]" || bracket === "}") depth--;
+  }
+  return deepest;
+}
+
+/** A JSON object, of bounded depth. */
+export function parseJson(text: string): Record<string, unknown> {
+  if (bracketDepth(text) > JSON_DEPTH) {
+    throw new UnreadableText(`its JSON is nested deeper than ${JSON_DEPTH} levels`);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new UnreadableText(`its JSON cannot be read: ${(error as Error).message.slice(0, 200)}`, {
+      cause: error,
+    });
+  }
+  if (value === null || typeof value !== "object" || Array.isArray(value)) {
+    throw new UnreadableText("its JSON is no object");
+  }
+  return value as Record<string, unknown>;
+}

@@ -1,0 +1,302 @@
+/**
+ * Writing a goal into a folder.
+ *
+ *     lease ──▶ look ──foreign──▶ take in (human-edit.ts) ──▶ look again
+ *                 └──────────▶ prepare ──▶ place ──▶ sync folders ──▶ lease released
+ *
+ * One renders at a time: a lease per goal and folder. Under it the goal is read anew, every file is looked at, and what
+ * differs is written: under another name, synced, renamed; STATE.md last, so that what it points to is there.
+ *
+ * Invariants
+ *  - A reader finds every file whole, at every instant: nothing is ever written in place.
+ *  - No file goes back a revision: the goal is read under the lease, and a file that is ahead of it is left alone.
+ *  - Nothing foreign is overwritten: right before a rename the file has to be the one that was looked at; otherwise
+ *    everything is looked at again. What is left between that look and the rename is one system call.
+ *
+ * Whatever else brings events in through the folder is taken in where edits are: under the lease, before rendering, and
+ * followed by another round. Files that are not rendered here are neither read nor touched.
+ *
+ * A crash between two steps leaves: after `prepare`, temporary files, which the next holder removes; after some of the
+ * renames, files of two revisions, each whole and each with a digest that fits, so that the next sync takes none of
+ * them for an edit and writes the rest; before the folder is synced, possibly the old files again, which is the same.
+ * A holder that was stopped for longer than its lease may still rename one file after somebody else went on: it asks
+ * for its lease before that, and whatever slipped through is an older rendering, which the next sync replaces.
+ */
+
+import { lstatSync } from "node:fs";
+import { mkdir, realpath } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Goal } from "../goal/index.ts";
+import { Lease, leaseLost } from "../journal/index.ts";
+import { type By, isHoldfastError, sha256 } from "../model/index.ts";
+import { FolderLook, type Foreign, type Look } from "./folder-look.ts";
+import { readBounded, UnreadableText } from "./foreign-text.ts";
+import { writtenByGit } from "./git-activity.ts";
+import { type EditReport, keepBeside, letGo, takeInEdit } from "./human-edit.ts";
+import { keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
+import { type RenderedFile, Renderer, type Rendering, STATE_PAGE } from "./render.ts";
+import { checkOf, schemaRefused } from "./schema-check.ts";
+import { AGENT_STATE_SCHEMA, TASK_BOARD_SCHEMA } from "./schema-rows.ts";
+import { readSeal } from "./seal.ts";
+import { prepareFile, removeTemporaries, sameSignature, signatureAt, syncFolder } from "./whole-file.ts";
+
+const FOLDERS = ["", "decisions", "blockers", "sessions"] as const;
+const ROUNDS = 20;
+const ATTEMPTS = 3;
+const AT_ONCE = 8;
+const PAUSE_MS = { least: 2, most: 20 };
+
+export interface SyncReport {
+  /** The position of the goal that the files show. */
+  readonly seq: number;
+  /** Files that were written, in that order. */
+  readonly written: readonly string[];
+  /** What others had written into the files, and what became of it. */
+  readonly edits: readonly EditReport[];
+  /** Files of a later revision than this store has. They were left alone: bring the store up to date. */
+  readonly ahead: readonly string[];
+}
+
+interface Looked {
+  readonly file: RenderedFile;
+  readonly look: Look;
+}
+
+export class FolderWriter {
+  readonly folder: string;
+  private readonly goal: Goal;
+  private readonly human: By;
+  private readonly waitMs: number;
+  private readonly renderer = new Renderer();
+  private readonly look: FolderLook;
+  private readonly leaseName: string;
+  private readonly owner: string;
+  private isReady = false;
+
+  private constructor(goal: Goal, folder: string, human: By, waitMs: number) {
+    this.goal = goal;
+    this.folder = folder;
+    this.human = human;
+    this.waitMs = waitMs;
+    this.look = new FolderLook(folder, goal.id);
+    this.leaseName = `goal/${goal.id}/render-${sha256(folder).slice(0, 16)}`;
+    this.owner = goal.journal.newId();
+  }
+
+  /** Makes the folder if it is not there. It may be reached by a link; what is in it may not. */
+  static async open(goal: Goal, folder: string, human: By, waitMs: number): Promise<FolderWriter> {
+    await mkdir(folder, { recursive: true });
+    const real = await realpath(folder);
+    return new FolderWriter(goal, real, human, waitMs);
+  }
+
+  /** `isFresh`: whoever calls has looked at all files a moment ago and found nothing in them. */
+  async sync(isFresh = false): Promise<SyncReport> {
+    for (let attempt = 1; ; attempt++) {
+      const lease = await this.take();
+      if (lease === null) return { seq: this.goal.seq, written: [], edits: [], ahead: [] };
+      try {
+        await this.prepareFolders();
+        return await this.rounds(lease, isFresh && attempt === 1);
+      } catch (error) {
+        // Held up for longer than a lease: whoever went on meanwhile may be done, or it is our turn again.
+        if (!isHoldfastError(error, "LEASE_LOST") || attempt === ATTEMPTS) throw error;
+      } finally {
+        await lease.release();
+      }
+    }
+  }
+
+  /** Files that are not as they were when they were last seen, whoever did that. */
+  touched(): string[] {
+    return this.look.touched();
+  }
+
+  /** Which of them a person wrote in, latest first. Takes no lease and changes nothing. */
+  async humanEdits(touched: readonly string[]): Promise<{ file: string; modifiedMs: number }[]> {
+    const { files } = this.renderer.render(this.goal.state, this.goal.seq);
+    const foreign: { path: string; modifiedMs: number }[] = [];
+    for (const file of files.filter(({ path }) => touched.includes(path))) {
+      const look = await this.look.at(file, this.goal.seq);
+      if (look.is !== "foreign" || look.hasConflict) continue;
+      foreign.push({ path: file.path, modifiedMs: look.modifiedMs });
+    }
+    const byGit = await writtenByGit(this.folder, foreign);
+    return foreign
+      .filter(({ path }) => !byGit.has(path))
+      .map(({ path, modifiedMs }) => ({ file: path, modifiedMs }))
+      .sort((a, b) => b.modifiedMs - a.modifiedMs);
+  }
+
+  private async rounds(lease: Lease, isFresh: boolean): Promise<SyncReport> {
+    const edits: EditReport[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      await this.goal.refresh();
+      const { seq } = this.goal;
+      const rendering = this.renderer.render(this.goal.state, seq);
+      await refuseBadRows(rendering);
+      const looked: Looked[] = [];
+      for (const file of rendering.files)
+        looked.push({ file, look: await this.look.at(file, seq, isFresh && round === 0) });
+      const { reports, isChanged } = await this.takeIn(looked);
+      edits.push(...reports);
+      if (isChanged) continue;
+      const written = await this.write(lease, looked);
+      if (written === null) continue;
+      for (const edit of edits)
+        if (edit.left.length === 0 && edit.from === "human") await letGo(this.folder, edit.beside);
+      const told = edits.map((edit) =>
+        edit.left.length === 0 && edit.from === "human" ? { ...edit, beside: null } : edit,
+      );
+      const ahead = looked.filter(({ look }) => look.is === "ahead").map(({ file }) => file.path);
+      return { seq, written, edits: told, ahead };
+    }
+    throw keptMoving(this.goal.id, this.folder);
+  }
+
+  /** `isChanged`: the goal has moved, so everything has to be rendered again. */
+  private async takeIn(looked: readonly Looked[]): Promise<{ reports: EditReport[]; isChanged: boolean }> {
+    const foreign = looked.filter(
+      (each): each is { file: RenderedFile; look: Foreign } => each.look.is === "foreign",
+    );
+    if (foreign.length === 0) return { reports: [], isChanged: false };
+    const before = this.goal.seq;
+    const byGit = await writtenByGit(
+      this.folder,
+      foreign.map(({ file, look }) => ({ path: file.path, modifiedMs: look.modifiedMs })),
+    );
+    const reports: EditReport[] = [];
+    for (const { file, look } of foreign) {
+      const context = { goal: this.goal, folder: this.folder, by: this.human };
+      if (look.hasConflict) reports.push({ ...nothingTaken(file, "conflict"), beside: null });
+      else if (byGit.has(file.path) || isStranger(look, before)) {
+        const from = byGit.has(file.path) ? "git" : "stranger";
+        reports.push({ ...nothingTaken(file, from), beside: await keepBeside(this.folder, file.path, look) });
+      } else {
+        const report = await takeInEdit(context, file, look);
+        if (report) reports.push(report);
+      }
+    }
+    return { reports, isChanged: this.goal.seq !== before };
+  }
+
+  /** The paths that were written, or null when a file changed under our hands. */
+  private async write(lease: Lease, looked: readonly Looked[]): Promise<string[] | null> {
+    const due = looked.filter(({ look }) => look.is !== "current" && look.is !== "ahead");
+    const written: string[] = [];
+    for (let first = 0; first < due.length; first += AT_ONCE) {
+      const some = due.slice(first, first + AT_ONCE);
+      const prepared = await Promise.all(
+        some.map(({ file }) => prepareFile(join(this.folder, file.path), file.text)),
+      );
+      for (const [index, { file, look }] of some.entries()) {
+        const temporary = prepared[index] as (typeof prepared)[number];
+        const isOurs = await this.isStillOurs(lease);
+        const isSame = sameSignature(signatureAt(temporary.path), look.signature);
+        if (!isOurs || !isSame) {
+          await Promise.all(prepared.slice(index).map((each) => each.discard()));
+          if (!isOurs) throw leaseLost(lease.name, null);
+          return null;
+        }
+        await temporary.place();
+        this.look.wrote(file, temporary.signature);
+        written.push(file.path);
+      }
+    }
+    const folders = new Set(written.map((path) => dirname(join(this.folder, path))));
+    for (const folder of folders) await syncFolder(folder);
+    return written;
+  }
+
+  /** The store is asked only when a good part of the lease has passed since it last said so. */
+  private async isStillOurs(lease: Lease): Promise<boolean> {
+    const { leases } = this.goal.journal;
+    if (lease.lost.aborted) return false;
+    if (performance.now() - lease.confirmedAt < leases.ttlMs / 4) return true;
+    return leases.confirm(lease);
+  }
+
+  /** Null: while we waited, another process rendered what we would have. */
+  private async take(): Promise<Lease | null> {
+    const { journal } = this.goal;
+    const until = performance.now() + this.waitMs;
+    for (;;) {
+      const lease = await journal.leases.take(this.leaseName, this.owner, {
+        label: this.goal.by.name,
+        waitMs: 0,
+      });
+      if (lease instanceof Lease) return lease;
+      if (performance.now() > until) {
+        throw renderingElsewhere(
+          this.goal.id,
+          this.folder,
+          lease.holder?.label ?? "another process",
+          this.waitMs,
+        );
+      }
+      if ((await this.shownRevision()) >= this.goal.seq) return null;
+      await pause(PAUSE_MS.least + Math.random() * (PAUSE_MS.most - PAUSE_MS.least));
+    }
+  }
+
+  private async shownRevision(): Promise<number> {
+    try {
+      const seal = readSeal((await readBounded(join(this.folder, STATE_PAGE), 1024 * 1024)) ?? "");
+      return seal.isIntact && seal.goal === this.goal.id ? (seal.revision ?? 0) : 0;
+    } catch (error) {
+      // Whoever has the lease deals with it.
+      if (error instanceof UnreadableText) return 0;
+      throw error;
+    }
+  }
+
+  private async prepareFolders(): Promise<void> {
+    if (this.isReady) return;
+    for (const name of FOLDERS) {
+      const folder = join(this.folder, name);
+      const stat = lstatSync(folder, { throwIfNoEntry: false });
+      if (stat && !stat.isDirectory())
+        throw unsafeFolder(folder, "it is not a folder, or only a link to one");
+      if (!stat) await mkdir(folder);
+      await removeTemporaries(folder);
+    }
+    await syncFolder(this.folder);
+    this.isReady = true;
+  }
+}
+
+/** Not from this goal, or from a later revision of it than this store has: there is nothing to compare it with. */
+function isStranger({ text, revision }: Foreign, seq: number): boolean {
+  return text !== null && (revision === null || revision > seq);
+}
+
+function nothingTaken(file: RenderedFile, from: EditReport["from"]): Omit<EditReport, "beside"> {
+  const why = {
+    git: "git brought it",
+    stranger: "it was not rendered from this goal",
+    conflict: "",
+    human: "",
+  }[from];
+  return { file: file.path, from, taken: [], conflicts: [], left: why === "" ? [] : [why] };
+}
+
+/** A bad write is a refused write: what we render is held to the schemas that we publish. */
+async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {
+  const task = await checkOf(TASK_BOARD_SCHEMA, "#/$defs/task");
+  for (const row of fresh.tasks) {
+    const problem = task(row);
+    if (problem) throw schemaRefused(`task_board.json, ${String(row["id"])}`, problem);
+  }
+  fresh.tasks.splice(0);
+  const seal = files.at(-1);
+  const state = {
+    schema_version: 2,
+    run_id: seal?.goal,
+    revision: seal?.revision,
+    digest: `sha256:${seal?.digest}`,
+    ...fresh.agentState,
+  };
+  const problem = (await checkOf(AGENT_STATE_SCHEMA))(state);
+  if (problem) throw schemaRefused("agent_state.json", problem);
+}

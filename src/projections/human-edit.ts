@@ -1,0 +1,201 @@
+/**
+ * The protocol of human edits.
+ *
+ * A file whose digest does not fit was written by somebody else. What happens to it:
+ *
+ *     1 kept      a second name for the file as it is: `STATE.md.unread-<hash of its content>`
+ *     2 read      bounded, and against its schema
+ *     3 merged    base = this file at the revision it carries, theirs = the file, ours = the goal now
+ *     4 taken     all changes in one commit by a human, with an `edit.taken` that holds the hash of the content
+ *     5 rendered  the file is written again by the usual protocol, which now says what the person said
+ *     6 let go    the second name is removed, if everything was taken in
+ *
+ * Invariants: no byte that a person wrote is gone before it is in the log or under the second name. An edit is taken in
+ * once: the log knows the hash. What both changed becomes what the person wrote; the other word stays in the log.
+ *
+ * A crash after 1 leaves a second name that nobody needs; after 4, a file that is recognised by its hash and only
+ * rendered again; after 5, as after 1. A person who saves again from an old buffer is merged with the base of that
+ * buffer: what is in the goal already is not added twice, because every act looks before it adds.
+ *
+ * Not an edit by a person: both sides of a conflict that git left, files that git wrote (see `git-activity.ts`), files
+ * that never carried a seal of this goal. These are rendered again from the log; the last two are kept beside, because
+ * somebody's words may be in them.
+ */
+
+import { copyFile, link, rename, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Drafting, type Goal, loadGoal } from "../goal/index.ts";
+import { type By, type GoalState, isHoldfastError, sha256 } from "../model/index.ts";
+import { type Change, type Merged, mergeChanges } from "./edit-changes.ts";
+import { type RecordKind, readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
+import type { Foreign } from "./folder-look.ts";
+import { UnreadableText } from "./foreign-text.ts";
+import { agentStateChanges, taskBoardChanges } from "./json-edits.ts";
+import { recordChanges } from "./record-edits.ts";
+import { AGENT_STATE, type RenderedFile, renderGoal, STATE_PAGE, TASK_BOARD } from "./render.ts";
+import { pageChanges, shownChanges } from "./state-page-edits.ts";
+import { syncFolder } from "./whole-file.ts";
+
+export interface EditReport {
+  readonly file: string;
+  /** `human`: taken in. `git` and `stranger`: not an edit of ours, kept beside. `conflict`: rebuilt. */
+  readonly from: "human" | "git" | "stranger" | "conflict";
+  /** What was taken in, in words. */
+  readonly taken: readonly string[];
+  /** What both the person and the goal had changed; the person's word counts. */
+  readonly conflicts: readonly string[];
+  /** What could not be taken in, and why. */
+  readonly left: readonly string[];
+  /** Where the file is kept as it was found, when not everything in it is in the goal. */
+  readonly beside: string | null;
+}
+
+/** Most that one report and one event say of what could not be taken in. */
+const LEFT_LIMIT = 50;
+const LEFT_CHARACTERS = 300;
+
+export interface EditContext {
+  readonly goal: Goal;
+  readonly folder: string;
+  readonly by: By;
+}
+
+/** Null: this very edit is in the goal already, and the file only has to be rendered again. */
+export async function takeInEdit(
+  context: EditContext,
+  file: RenderedFile,
+  found: Foreign,
+): Promise<EditReport | null> {
+  const { goal, by, folder } = context;
+  const hash = contentHash(found);
+  if (goal.state.edits.get(file.path)?.hash === hash) return null;
+  const beside = await keepBeside(folder, file.path, found);
+  const merged = await mergedWithGoal(context, file, found);
+  const report = { file: file.path, from: "human", beside, conflicts: merged.conflicts } as const;
+  // Another order, other spaces: nothing was said, so nothing is recorded.
+  if (merged.mine.length + merged.left.length === 0) return { ...report, taken: [], left: [] };
+  const { taken, left } = await goal.commit(by, (state) => {
+    const outcome = takenIn(state, by, merged.mine, merged.left);
+    const data = {
+      by,
+      file: file.path,
+      hash,
+      editedAt: Math.max(0, Math.floor(found.modifiedMs)),
+      left: outcome.left.slice(0, LEFT_LIMIT).map((line) => line.slice(0, LEFT_CHARACTERS)),
+    };
+    return { events: [...outcome.events, { type: "edit.taken", data }], result: outcome };
+  });
+  return { ...report, taken, left };
+}
+
+/** What cannot be read is left as a whole. */
+async function mergedWithGoal(context: EditContext, file: RenderedFile, found: Foreign): Promise<Merged> {
+  const nothing = { mine: [], conflicts: [] };
+  if (found.text === null) return { ...nothing, left: [found.why ?? "it cannot be read"] };
+  try {
+    const { base, since } = await baseOf(context, file, found.revision);
+    const changes = CHANGES[kindOf(file.path)];
+    return mergeChanges(await changes(base, found.text, since), await changes(base, file.text, null));
+  } catch (error) {
+    if (!(error instanceof UnreadableText) && !isHoldfastError(error, "INPUT_INVALID")) throw error;
+    return { ...nothing, left: [error.message] };
+  }
+}
+
+function contentHash({ text, signature }: Foreign): string {
+  const { inode, size, modifiedNs } = signature;
+  return sha256(text ?? `${inode} ${size} ${modifiedNs}`);
+}
+
+/** A change that the goal refuses is left, with the reason; the others are taken in all the same. */
+function takenIn(
+  state: GoalState,
+  by: By,
+  changes: readonly Change[],
+  alreadyLeft: readonly string[],
+): { events: Drafting["events"]; taken: string[]; left: string[] } {
+  const all = new Drafting(state);
+  const taken: string[] = [];
+  const left = [...alreadyLeft];
+  for (const { what, act } of changes) {
+    try {
+      const one = new Drafting(all.state);
+      for (const event of act?.(all.state, by).events ?? []) one.add(event as Drafting["events"][number]);
+      for (const event of one.events) all.add(event);
+      if (one.events.length > 0) taken.push(what);
+    } catch (error) {
+      if (!isHoldfastError(error)) throw error;
+      left.push(`${what}: ${error.message}`);
+    }
+  }
+  return { events: all.events, taken, left };
+}
+
+type Kind = "page" | "agentState" | "taskBoard" | RecordKind;
+
+function kindOf(path: string): Kind {
+  if (path === STATE_PAGE) return "page";
+  if (path === AGENT_STATE) return "agentState";
+  if (path === TASK_BOARD) return "taskBoard";
+  if (path.startsWith("decisions/")) return "decision";
+  return path.startsWith("blockers/") ? "blocker" : "session";
+}
+
+/** The changes from one text of a file, of revision `since`, to another; null where that is the goal's own. */
+type ChangesBetween = (from: string, to: string, since: number | null) => Promise<Change[]>;
+
+const record =
+  (kind: RecordKind): ChangesBetween =>
+  async (from, to) =>
+    recordChanges(kind, await readRecordPage(kind, from), await readRecordPage(kind, to));
+
+const CHANGES: Readonly<Record<Kind, ChangesBetween>> = {
+  page: async (from, to, since) =>
+    since === null
+      ? shownChanges(readState(from), readState(to))
+      : pageChanges(readState(from), readState(to), since),
+  agentState: async (from, to) => agentStateChanges(await readAgentState(from), await readAgentState(to)),
+  taskBoard: async (from, to, since) =>
+    taskBoardChanges(await readTaskBoard(from), await readTaskBoard(to), since ?? 0),
+  decision: record("decision"),
+  blocker: record("blocker"),
+  session: record("session"),
+};
+
+/** The file as it was rendered at the revision that the person started from. */
+async function baseOf(
+  { goal }: EditContext,
+  file: RenderedFile,
+  revision: number | null,
+): Promise<{ base: string; since: number }> {
+  const now = { base: file.text, since: file.revision };
+  if (revision === null || revision >= file.revision || revision < 1) return now;
+  const { state, seq } = await loadGoal(goal.journal, goal.id, { upTo: revision });
+  const past = renderGoal(state, seq).files.find(({ path }) => path === file.path);
+  return past ? { base: past.text, since: revision } : now;
+}
+
+/**
+ * A second name for what is there now. By a hard link, so that the first name never stops existing; what cannot be
+ * linked is copied, and what is no file at all is moved.
+ */
+export async function keepBeside(folder: string, path: string, found: Foreign): Promise<string> {
+  const beside = `${path}.unread-${contentHash(found).slice(0, 12)}`;
+  const from = join(folder, path);
+  const to = join(folder, beside);
+  try {
+    if (found.text === null && found.why?.includes("regular")) await rename(from, to);
+    else await link(from, to);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return beside;
+    if (code !== "EEXIST" && code !== "EPERM" && code !== "ENOTSUP" && code !== "EMLINK") throw error;
+    if (code !== "EEXIST") await copyFile(from, to);
+  }
+  await syncFolder(dirname(to));
+  return beside;
+}
+
+export async function letGo(folder: string, beside: string | null): Promise<void> {
+  if (beside !== null) await rm(join(folder, beside), { force: true });
+}

@@ -1,0 +1,14 @@
+/** A goal as files in a repository that people and agents read, edit and review. */
+
+export { readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
+export { type FieldSpec, type FieldSpecs, generateState, type StateTemplate } from "./generate-state.ts";
+export type { SyncReport } from "./goal-folder.ts";
+export type { EditReport } from "./human-edit.ts";
+export { type ImportOptions, type ImportReport, importState } from "./import-state.ts";
+export { type MigrationReport, type Migrations, migrateFile } from "./migrations.ts";
+export { GoalFolder, type ProjectOptions, projectGoal } from "./project-goal.ts";
+export { type RenderedFile, Renderer, type Rendering, renderGoal } from "./render.ts";
+export { type ContextFile, type ResumeOptions, type Resumption, resumeGoal } from "./resume-goal.ts";
+export { type JsonSchema, SCHEMAS } from "./schema-rows.ts";
+export { readSeal } from "./seal.ts";
+export { StateManager, type StateSpec } from "./state-manager.ts";

@@ -1,0 +1,237 @@
+/** What editing agent_state.json and task_board.json by hand can say. What the goal computes can only be noticed. */
+
+import { type Act, noteActs, planningActs, type TaskInput } from "../goal/index.ts";
+import {
+  type By,
+  type GoalState,
+  type Json,
+  sameJson,
+  type TaskStatus,
+  type Verification,
+} from "../model/index.ts";
+import { type Change, change } from "./edit-changes.ts";
+import { dropTask, finishTask, reopenTask } from "./hand-finished.ts";
+
+type Row = Readonly<Record<string, unknown>>;
+
+const same = (a: unknown, b: unknown): boolean => sameJson(a ?? null, b ?? null);
+const nothing: Act<unknown> = { events: [], result: null };
+
+/** These say when and by whom the file was written; nobody means anything by changing them. */
+const NOT_CONTENT = ["schema_version", "run_id", "revision", "digest", "updated_at", "last_human_touch"];
+
+export function agentStateChanges(from: Row, to: Row): Change[] {
+  const found: Change[] = [];
+  const handled = ["title", "original_goal", "settings", "next_action", "confirmed_facts", "questions"];
+  for (const name of new Set([...Object.keys(from), ...Object.keys(to)])) {
+    if (handled.includes(name) || NOT_CONTENT.includes(name) || same(from[name], to[name])) continue;
+    found.push(change(name, to[name], `${name} is computed`, null));
+  }
+  const describe = (name: string, value: unknown, input: Record<string, unknown>): void => {
+    const act = (state: GoalState, by: By): Act<unknown> => planningActs.describe(state, by, input);
+    found.push(change(name, value, `${name}: ${String(value)}`, act));
+  };
+  if (!same(from["title"], to["title"])) describe("title", to["title"], { title: to["title"] });
+  if (!same(from["original_goal"], to["original_goal"])) {
+    describe("statement", to["original_goal"], { statement: to["original_goal"] });
+  }
+  found.push(...settingChanges(from["settings"] as Row, to["settings"] as Row));
+  found.push(...nextChange(from["next_action"] as Row | null, to["next_action"] as Row | null));
+  found.push(...factChanges(from["confirmed_facts"] as Row, to["confirmed_facts"] as Row));
+  found.push(...questionChanges(from["questions"] as Row[], to["questions"] as Row[]));
+  return found;
+}
+
+function settingChanges(from: Row, to: Row): Change[] {
+  const inputs = { ttl_ms: "ttlMs", verification: "verification", max_attempts: "maxAttempts" } as const;
+  return Object.entries(inputs)
+    .filter(([name]) => !same(from[name], to[name]))
+    .map(([name, input]) => {
+      const act = (state: GoalState, by: By): Act<unknown> =>
+        planningActs.describe(state, by, { [input]: to[name] as number & Verification });
+      return change(`settings.${name}`, to[name], `settings.${name}: ${String(to[name])}`, act);
+    });
+}
+
+function nextChange(from: Row | null, to: Row | null): Change[] {
+  const content = (row: Row | null): unknown => row && { text: row["text"], task: row["task"] };
+  if (same(content(from), content(to))) return [];
+  const input = to && { text: to["text"] as string | null, task: to["task"] as string | null };
+  const act = (state: GoalState, by: By): Act<unknown> => noteActs.setNext(state, by, input);
+  return [change("next", content(to), "next_action", act)];
+}
+
+function factChanges(from: Row, to: Row): Change[] {
+  const found: Change[] = [];
+  const content = (row: Row | undefined): unknown =>
+    row && { value: row["value"] ?? null, source: row["source"], expires_at: row["expires_at"] ?? null };
+  for (const key of new Set([...Object.keys(from), ...Object.keys(to)])) {
+    const old = Object.hasOwn(from, key) ? (from[key] as Row) : undefined;
+    const row = Object.hasOwn(to, key) ? (to[key] as Row) : undefined;
+    if (same(content(old), content(row))) continue;
+    const act = (state: GoalState, by: By): Act<unknown> => {
+      if (!row) {
+        const why = "Removed from agent_state.json by hand.";
+        return state.facts.has(key) ? noteActs.forget(state, by, { key, why }) : nothing;
+      }
+      const expires = row["expires_at"];
+      const expiresAt =
+        typeof expires === "string" ? Date.parse(expires) : ((expires as number | undefined) ?? null);
+      const source = row["source"] as string;
+      return noteActs.fact(state, by, { key, value: (row["value"] ?? null) as Json, source, expiresAt });
+    };
+    found.push(change(`fact:${key}`, content(row), row ? `fact ${key}` : `fact ${key} forgotten`, act));
+  }
+  return found;
+}
+
+function questionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
+  const before = new Map(from.map((row) => [row["id"] as string, row]));
+  const found: Change[] = [];
+  for (const row of to) {
+    const id = row["id"] as string | undefined;
+    const text = row["text"] as string;
+    const old = id === undefined ? undefined : before.get(id);
+    if (!old) {
+      const act = (state: GoalState, by: By): Act<unknown> =>
+        [...state.questions.values()].some((each) => each.text === text)
+          ? nothing
+          : noteActs.ask(state, by, text);
+      found.push(change(`new question:${text}`, true, `new question: ${text}`, act));
+      continue;
+    }
+    if (!same(old["text"], text))
+      found.push(change(`question text:${id}`, text, `${id}: its text is fixed`, null));
+    if (same(old["answer"], row["answer"])) continue;
+    const answer = row["answer"] as string | undefined;
+    const act =
+      answer === undefined
+        ? null
+        : (state: GoalState, by: By): Act<unknown> =>
+            noteActs.answer(state, by, { question: id as string, answer });
+    found.push(change(`question:${id}`, answer, `${id} answered`, act));
+  }
+  const after = new Set(to.map((row) => row["id"]));
+  for (const id of before.keys()) {
+    if (!after.has(id))
+      found.push(change(`question:${id}`, null, `${id} was removed: answer it instead`, null));
+  }
+  return found;
+}
+
+/** `since`: the revision of the base. */
+export function taskBoardChanges(from: Row, to: Row, since: number): Change[] {
+  const before = new Map((from["tasks"] as Row[]).map((row) => [row["id"] as string, row]));
+  const after = new Map((to["tasks"] as Row[]).map((row) => [row["id"] as string, row]));
+  const found = phaseChanges(from["phases"] as Row[], to["phases"] as Row[]);
+  if (!same(from["aliases"], to["aliases"])) found.push(change("aliases", to["aliases"], "aliases", null));
+  for (const [id, row] of after) {
+    const old = before.get(id);
+    if (old) found.push(...taskChanges(id, old, row));
+    else found.push(newTask(id, row, since));
+  }
+  for (const id of before.keys()) {
+    if (!after.has(id))
+      found.push(change(`drop:${id}`, true, `${id} dropped`, dropTask(id, "task_board.json")));
+  }
+  return found;
+}
+
+const FIELDS = {
+  title: "title",
+  description: "description",
+  phase: "phase",
+  plan: "plan",
+  wave: "wave",
+  depends_on: "dependsOn",
+  files: "files",
+  acceptance: "acceptance",
+  reviews: "reviews",
+  checklist: "checklist",
+} as const;
+const STATUSES = ["status", "own_status", "blocked_by"];
+
+/** Place is one change: a plan only makes sense within its phase. */
+const TOGETHER: readonly string[] = ["phase", "plan"];
+
+function taskChanges(id: string, old: Row, row: Row): Change[] {
+  const found: Change[] = [];
+  const edit = (key: string, names: readonly (keyof typeof FIELDS)[]): void => {
+    const input = Object.fromEntries(names.map((name) => [FIELDS[name], row[name] ?? null]));
+    const act = (state: GoalState, by: By): Act<unknown> =>
+      planningActs.editTask(state, by, { task: id, change: input });
+    found.push(change(`${key}:${id}`, input, `${id}: ${names.join(" and ")}`, act));
+  };
+  const changed = [...new Set([...Object.keys(old), ...Object.keys(row)])].filter(
+    (name) => !same(old[name], row[name]),
+  );
+  for (const name of changed) {
+    if (STATUSES.includes(name) || TOGETHER.includes(name) || name === "updated_at") continue;
+    if (name in FIELDS) edit(name, [name as keyof typeof FIELDS]);
+    else found.push(change(`${name}:${id}`, row[name], `${id}: ${name} is computed`, null));
+  }
+  if (changed.some((name) => TOGETHER.includes(name))) edit("place", ["phase", "plan"]);
+  const status = (each: Row): TaskStatus => (each["own_status"] ?? each["status"]) as TaskStatus;
+  const isSame = same(old["status"], row["status"]) && same(old["own_status"], row["own_status"]);
+  if (!isSame) found.push(statusChange(id, status(old), row["status"] as TaskStatus | "blocked"));
+  return found;
+}
+
+function statusChange(id: string, before: TaskStatus, after: TaskStatus | "blocked"): Change {
+  const file = "task_board.json";
+  const key = `done:${id}`;
+  if (after === "done") return change(key, true, `${id} done`, finishTask(id, file));
+  if (after === "dropped") return change(`drop:${id}`, true, `${id} dropped`, dropTask(id, file));
+  if (after === "open" && before !== "in_progress")
+    return change(key, false, `${id} open again`, reopenTask(id, file));
+  return change(`status:${id}`, after, `${id}: ${before} cannot become ${after} by hand`, null);
+}
+
+/** The goal gives the number: the one in the file only keeps it apart from the others there. */
+function newTask(id: string, row: Row, since: number): Change {
+  const input = Object.fromEntries(
+    Object.entries(FIELDS)
+      .filter(([name]) => row[name] !== undefined)
+      .map(([name, field]) => [field, row[name]]),
+  );
+  const act = (state: GoalState, by: By): Act<unknown> => {
+    const isThere = [...state.tasks.values()].some(({ title, seq }) => title === row["title"] && seq > since);
+    if (isThere) return nothing;
+    return planningActs.addTasks(state, by, [{ ...input, kind: row["kind"] } as unknown as TaskInput]);
+  };
+  return change(`new task:${String(row["title"])}`, true, `new task ${id}: ${String(row["title"])}`, act);
+}
+
+function phaseChanges(from: readonly Row[], to: readonly Row[]): Change[] {
+  const found: Change[] = [];
+  for (const [index, phase] of from.entries()) {
+    const now = to[index];
+    const number = phase["number"] as number;
+    const plans = phase["plans"] as Row[];
+    const nowPlans = (now?.["plans"] as Row[] | undefined) ?? [];
+    const isKept = now && same(phase["name"], now["name"]) && same(plans, nowPlans.slice(0, plans.length));
+    const added = nowPlans.slice(plans.length).map((plan) => newPlan(number, plan["name"] as string));
+    if (isKept) found.push(...added);
+    else found.push(change(`phase:${number}`, now, `phase ${number} cannot be renamed or removed`, null));
+  }
+  for (const phase of to.slice(from.length)) {
+    const name = phase["name"] as string;
+    const plans = (phase["plans"] as Row[]).map((plan) => plan["name"] as string);
+    const act = (state: GoalState, by: By): Act<unknown> =>
+      state.phases.some((each) => each.name === name)
+        ? nothing
+        : planningActs.addPhase(state, by, { name, plans });
+    found.push(change(`new phase:${name}`, true, `new phase: ${name}`, act));
+  }
+  return found;
+}
+
+function newPlan(phase: number, name: string): Change {
+  const act = (state: GoalState, by: By): Act<unknown> => {
+    const isThere = state.phases.some(
+      (each) => each.number === phase && each.plans.some((plan) => plan.name === name),
+    );
+    return isThere ? nothing : planningActs.addPlan(state, by, { phase, name });
+  };
+  return change(`new plan:${phase}:${name}`, true, `new plan in phase ${phase}: ${name}`, act);
+}

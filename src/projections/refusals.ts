@@ -1,0 +1,72 @@
+/** The refusals of this folder, with what to do about each. `data.reason` tells them apart for programs. */
+
+import { HoldfastError, show } from "../model/index.ts";
+
+/** Somebody edited a file a moment ago: agents wait, so that nobody writes into a sentence. */
+export function humanIsEditing(goal: string, file: string, remainingMs: number): HoldfastError {
+  const seconds = Math.max(1, Math.ceil(remainingMs / 1_000));
+  return new HoldfastError("HUMAN_EDITING", `goal ${goal}: a person edited ${file} a moment ago`, {
+    hint: `Wait ${seconds} s, read the goal again and decide anew: what the person wrote is taken in first. Nothing was written.`,
+    data: { goal, file, remainingMs },
+  });
+}
+
+export function renderingElsewhere(
+  goal: string,
+  folder: string,
+  holder: string,
+  waitedMs: number,
+): HoldfastError {
+  return new HoldfastError(
+    "STREAM_BUSY",
+    `goal ${goal}: ${holder} has been rendering ${show(folder)} for over ${waitedMs} ms`,
+    {
+      hint: "The goal itself is written. Sync again later: the lease runs out, or is free at once when that process is gone.",
+      data: { reason: "RENDERING", goal, folder, holder },
+    },
+  );
+}
+
+export function folderOfAnother(folder: string, file: string, goal: string, other: string): HoldfastError {
+  return new HoldfastError(
+    "INPUT_INVALID",
+    `${file} in ${show(folder)} belongs to goal ${show(other)}, not to ${goal}`,
+    {
+      hint: "Give every goal a folder of its own. Nothing was written.",
+      data: { reason: "FOLDER_TAKEN", folder, goal, other },
+    },
+  );
+}
+
+export function unsafeFolder(path: string, why: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `${show(path)} cannot hold rendered files: ${why}`, {
+    hint: "Name a folder of the repository that is there for this, such as .planning. Nothing was written.",
+    data: { reason: "FOLDER", path },
+  });
+}
+
+export function keptMoving(goal: string, folder: string): HoldfastError {
+  return new HoldfastError(
+    "STREAM_BUSY",
+    `goal ${goal}: the files in ${show(folder)} changed at every attempt to write them`,
+    {
+      hint: "Another program writes these files. Stop it, then sync again.",
+      data: { reason: "FILES_CHANGING", goal, folder },
+    },
+  );
+}
+
+/** Told, not thrown: what of an edit could not be taken in, and where it is kept. */
+export function editLeft(file: string, beside: string | null, left: readonly string[]): HoldfastError {
+  return new HoldfastError(
+    "INPUT_INVALID",
+    `${file}: not everything in it could be taken in: ${left.join("; ")}`,
+    {
+      hint:
+        beside === null
+          ? "Say it in another way."
+          : `The file as it was is kept as ${beside}. Say it in another way, then remove that file.`,
+      data: { reason: "EDIT_LEFT", file, beside, left },
+    },
+  );
+}

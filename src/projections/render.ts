@@ -1,0 +1,94 @@
+/**
+ * A goal as the files of a folder: a pure function of its state, so that any process that folds the same events renders
+ * the same bytes.
+ *
+ * Rendering twice costs what changed in between: records are immutable and replaced whole, so what was rendered from a
+ * record stays good as long as the record is the same object.
+ */
+
+import { type GoalState, type Survey, surveyGoal } from "../model/index.ts";
+import { agentStateRows, renderAgentState } from "./agent-state.ts";
+import {
+  blockerPath,
+  decisionPath,
+  renderBlocker,
+  renderDecision,
+  renderSession,
+  sessionPath,
+} from "./record-files.ts";
+import type { SealedText } from "./seal.ts";
+import { renderStatePage } from "./state-page.ts";
+import { summaryOf } from "./state-summary.ts";
+import { boardRevision, TaskBoardText } from "./task-board.ts";
+
+export const STATE_PAGE = "STATE.md";
+export const AGENT_STATE = "agent_state.json";
+export const TASK_BOARD = "task_board.json";
+
+export interface RenderedFile extends SealedText {
+  /** Below the folder, with `/` between names. */
+  readonly path: string;
+}
+
+/** What the writer checks against the schemas before anything is written. */
+export interface FreshRows {
+  readonly agentState: Record<string, unknown>;
+  /** Tasks that were rendered since somebody last emptied this list, having checked them. */
+  readonly tasks: Record<string, unknown>[];
+}
+
+export interface Rendering {
+  readonly seq: number;
+  /** The page comes last: when it is there, so is everything that it points to. */
+  readonly files: readonly RenderedFile[];
+  readonly fresh: FreshRows;
+}
+
+/** Renders one goal again and again. */
+export class Renderer {
+  private readonly records = new WeakMap<object, RenderedFile>();
+  private readonly boardText = new TaskBoardText();
+  private board: (RenderedFile & { readonly createdAt: number }) | null = null;
+
+  render(state: GoalState, seq: number): Rendering {
+    const survey = surveyGoal(state);
+    const rows = agentStateRows(state, survey);
+    const files = [
+      ...this.each(state.decisions.values(), decisionPath, (row) => renderDecision(state.id, row)),
+      ...this.each(state.blockers.values(), blockerPath, (row) => renderBlocker(state.id, row)),
+      ...this.each(state.history.values(), sessionPath, (row) => renderSession(state.id, row)),
+      this.renderBoard(state, survey),
+      { path: AGENT_STATE, ...renderAgentState(state, seq, rows) },
+      { path: STATE_PAGE, ...renderStatePage(summaryOf(state, survey), seq) },
+    ];
+    return { seq, files, fresh: { agentState: rows, tasks: this.boardText.fresh } };
+  }
+
+  private renderBoard(state: GoalState, survey: Survey): RenderedFile {
+    const { createdAt } = state;
+    if (this.board?.revision === boardRevision(state) && this.board.createdAt === createdAt)
+      return this.board;
+    this.board = { path: TASK_BOARD, ...this.boardText.render(state, survey), createdAt };
+    return this.board;
+  }
+
+  private *each<Row extends object>(
+    rows: Iterable<Row>,
+    path: (row: Row) => string,
+    render: (row: Row) => SealedText,
+  ): Generator<RenderedFile> {
+    for (const row of rows) {
+      let file = this.records.get(row);
+      if (!file) {
+        file = { path: path(row), ...render(row) };
+        this.records.set(row, file);
+      }
+      yield file;
+    }
+  }
+}
+
+/** Everything at once, from nothing: what a rebuild writes. */
+export function renderGoal(state: GoalState, seq: number): Rendering {
+  return new Renderer().render(state, seq);
+}

@@ -1,0 +1,90 @@
+/**
+ * The seal of a rendered file: of which goal and revision it is, and a digest of everything else in it.
+ *
+ * The digest decides who wrote a file last. If it fits, the file is exactly what some rendering wrote, whichever process
+ * that was and whether or not it lived to record it. If it does not fit, somebody else touched the file. Line endings
+ * and a byte order mark, which git and editors change by themselves, count for nothing.
+ *
+ * The three lines of the seal stand together, at the top of a frontmatter or of a JSON object.
+ */
+
+import { sha256 } from "../model/index.ts";
+import { jsonString, yamlScalar } from "./written-text.ts";
+
+export interface Seal {
+  readonly goal: string;
+  /** The last event that changed the content of the file. */
+  readonly revision: number;
+  readonly digest: string;
+}
+
+export interface SealedText extends Seal {
+  readonly text: string;
+}
+
+/** `rest` is what follows the seal inside the frontmatter, its end and the body included. */
+export function sealMarkdown(goal: string, revision: number, rest: string): SealedText {
+  const head = `---\ngoal: ${yamlScalar(goal)}\nrevision: ${revision}\n`;
+  return sealed(goal, revision, head, (digest) => `digest: sha256:${digest}\n`, rest);
+}
+
+/** `rest` is what follows the seal inside the outermost object, its end included. */
+export function sealJson(goal: string, version: number, revision: number, rest: string): SealedText {
+  const head = `{\n  "schema_version": ${version},\n  "run_id": ${jsonString(goal)},\n  "revision": ${revision},\n`;
+  return sealed(goal, revision, head, (digest) => `  "digest": "sha256:${digest}",\n`, rest);
+}
+
+function sealed(
+  goal: string,
+  revision: number,
+  head: string,
+  line: (digest: string) => string,
+  rest: string,
+): SealedText {
+  const digest = sha256(head + rest);
+  return { goal, revision, digest, text: head + line(digest) + rest };
+}
+
+/** The seal must begin within this many characters; what looks like one further down is content. */
+const HEAD_CHARACTERS = 2_000;
+const DIGEST_LINE = /^(?:digest: sha256:([0-9a-f]{64})|\s*"digest": "sha256:([0-9a-f]{64})",)\n/m;
+const REVISION_LINE = /^(?:revision: |\s*"revision": )(\d{1,15}),?$/m;
+const GOAL_LINE = /^(?:goal: |\s*"run_id": )"?([A-Za-z0-9][A-Za-z0-9._-]{0,127})"?,?$/m;
+
+export interface ReadSeal {
+  /** Nothing was changed since it was rendered. */
+  readonly isIntact: boolean;
+  readonly goal: string | null;
+  readonly revision: number | null;
+  readonly digest: string | null;
+}
+
+/** Reads a seal, whole or not. */
+export function readSeal(raw: string): ReadSeal {
+  const text = normalText(raw);
+  const head = text.slice(0, HEAD_CHARACTERS);
+  const found = DIGEST_LINE.exec(head);
+  const digest = found?.[1] ?? found?.[2] ?? null;
+  const revision = REVISION_LINE.exec(head)?.[1];
+  const goal = GOAL_LINE.exec(head)?.[1] ?? null;
+  const place = { goal, revision: revision === undefined ? null : Number(revision), digest };
+  if (!found || digest === null) return { ...place, isIntact: false };
+  const rest = text.slice(0, found.index) + text.slice(found.index + found[0].length);
+  return { ...place, isIntact: sha256(rest) === digest };
+}
+
+/** The same text with a digest that fits, for a change that is ours. */
+export function resealed(text: string): string {
+  const found = DIGEST_LINE.exec(text.slice(0, HEAD_CHARACTERS));
+  const old = found?.[1] ?? found?.[2];
+  if (!found || old === undefined) return text;
+  const rest = text.slice(found.index + found[0].length);
+  const head = text.slice(0, found.index);
+  return head + found[0].replace(old, sha256(head + rest)) + rest;
+}
+
+/** Without what git and editors change by themselves. */
+export function normalText(raw: string): string {
+  const text = raw.startsWith("\uFEFF") ? raw.slice(1) : raw;
+  return text.includes("\r\n") ? text.replaceAll("\r\n", "\n") : text;
+}

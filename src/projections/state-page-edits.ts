@@ -1,0 +1,275 @@
+/** What editing STATE.md by hand can say: title, statement, next action, tasks, decisions, blockers, questions. */
+
+import { type Act, noteActs, planningActs } from "../goal/index.ts";
+import { type By, DECISION_TYPES, type DecisionType, type GoalState, taskOf } from "../model/index.ts";
+import { type Change, change } from "./edit-changes.ts";
+import { dropTask, finishTask, reopenTask } from "./hand-finished.ts";
+import type { PageItem, PageTask, StatePage } from "./state-page.ts";
+
+const BY_HAND = "Written into STATE.md by hand.";
+const isShortened = (text: string): boolean => text.endsWith("…");
+
+/** `since`: the revision of the base. What the goal got later and says the same was taken in from this edit before. */
+export function pageChanges(from: StatePage, to: StatePage, since: number): Change[] {
+  return [
+    ...described(from, to),
+    ...nextChanges(from, to),
+    ...taskChanges(from.tasks, to.tasks, since),
+    ...decisionChanges(from.decisions, to.decisions, since),
+    ...blockerChanges(from.blockers, to.blockers, since),
+    ...questionChanges(from.questions, to.questions),
+    ...computedChanges(from.others, to.others),
+  ];
+}
+
+/** Of the goal's own changes since the base, those that the page shows. What only left the page did not happen. */
+export function shownChanges(from: StatePage, now: StatePage): Change[] {
+  return pageChanges(from, now, 0).filter(({ key }) => !/^(?:drop|blocker|decision|question):/.test(key));
+}
+
+function described(from: StatePage, to: StatePage): Change[] {
+  const found: Change[] = [];
+  for (const name of ["title", "statement"] as const) {
+    const text = to[name];
+    if (text === from[name]) continue;
+    if (text === null || isShortened(text)) {
+      found.push(
+        change(
+          name,
+          text,
+          `the ${name} was ${text === null ? "removed" : "edited where it is shortened"}`,
+          null,
+        ),
+      );
+      continue;
+    }
+    const act = (state: GoalState, by: By): Act<unknown> =>
+      planningActs.describe(state, by, { [name]: text });
+    found.push(change(name, text, `${name}: ${text}`, act));
+  }
+  return found;
+}
+
+function nextChanges(from: StatePage, to: StatePage): Change[] {
+  if (from.next === to.next) return [];
+  if (isShortened(to.next))
+    return [change("next", to.next, "the next action was edited where it is shortened", null)];
+  const act = (state: GoalState, by: By): Act<unknown> => {
+    if (to.next === "") return noteActs.setNext(state, by, null);
+    const named = /^(T-\d{3,})\b(?:: .*?)?(?: — (.*))?$/.exec(to.next);
+    if (!named?.[1]) return noteActs.setNext(state, by, { text: to.next });
+    return noteActs.setNext(state, by, { task: taskOf(state, named[1]).id, text: named[2] ?? null });
+  };
+  return [change("next", to.next, `next action: ${to.next || "none"}`, act)];
+}
+
+function byId<Item extends PageItem>(items: readonly Item[]): Map<string, Item> {
+  return new Map(items.flatMap((item) => (item.id === null ? [] : [[item.id, item] as const])));
+}
+
+function taskChanges(from: readonly PageTask[], to: readonly PageTask[], since: number): Change[] {
+  const before = byId(from);
+  const after = byId(to);
+  const found: Change[] = [];
+  for (const [id, task] of after) {
+    const old = before.get(id);
+    if (!old) {
+      found.push(
+        change(`task:${id}`, task.text, `${id} was not on the page: change it in task_board.json`, null),
+      );
+      continue;
+    }
+    if (task.text !== old.text) found.push(retitled(id, task.text));
+    if (task.isChecked !== old.isChecked) {
+      const act = task.isChecked ? finishTask(id, "STATE.md") : reopenTask(id, "STATE.md");
+      found.push(
+        change(`done:${id}`, task.isChecked, `${id} ${task.isChecked ? "done" : "open again"}`, act),
+      );
+    }
+  }
+  for (const id of before.keys()) {
+    if (after.has(id)) continue;
+    found.push(change(`drop:${id}`, true, `${id} dropped`, dropTask(id, "STATE.md")));
+  }
+  for (const task of to) if (task.id === null) found.push(added(task, since));
+  return found;
+}
+
+function retitled(id: string, title: string): Change {
+  if (title === "" || isShortened(title))
+    return change(`title:${id}`, title, `${id}: its title is shortened here`, null);
+  const act = (state: GoalState, by: By): Act<unknown> =>
+    planningActs.editTask(state, by, { task: id, change: { title } });
+  return change(`title:${id}`, title, `${id}: ${title}`, act);
+}
+
+function added({ text, isChecked }: PageTask, since: number): Change {
+  const act = (state: GoalState, by: By): Act<unknown> => {
+    const isThere = [...state.tasks.values()].some(({ title, seq }) => title === text && seq > since);
+    return isThere ? { events: [], result: null } : planningActs.addTasks(state, by, [{ title: text }]);
+  };
+  const what = isChecked ? `task "${text}" was added as done: it is added as open` : `new task: ${text}`;
+  return change(`new task:${text}`, true, what, act);
+}
+
+function decisionChanges(from: readonly PageItem[], to: readonly PageItem[], since: number): Change[] {
+  const before = byId(from);
+  const after = byId(to);
+  const found: Change[] = [];
+  for (const { id, text } of to) {
+    if (id === null) found.push(decided(text, since));
+    else if (before.get(id)?.text !== text) {
+      found.push(
+        change(
+          `decision:${id}`,
+          text,
+          `${id}: edit its file in decisions/, which makes a new decision`,
+          null,
+        ),
+      );
+    }
+  }
+  for (const id of before.keys()) {
+    if (!after.has(id))
+      found.push(change(`decision:${id}`, null, `${id} was removed: supersede it instead`, null));
+  }
+  return found;
+}
+
+/** `(2024-01-15, technology) JWT library: jose because it is typed`, or any part of that. */
+function decided(item: string, since: number): Change {
+  const head = /^\(([^)]*)\) */.exec(item);
+  const words = (head?.[1] ?? "").split(/, */);
+  const type = words.find((word): word is DecisionType =>
+    (DECISION_TYPES as readonly string[]).includes(word),
+  );
+  const date = words.find((word) => /^\d{4}-\d\d-\d\d$/.test(word));
+  const body = head && (type || date) ? item.slice(head[0].length) : item;
+  const because = / because (.*)$/.exec(body);
+  const said = because ? body.slice(0, because.index) : body;
+  const colon = said.indexOf(": ");
+  const input = {
+    type: type ?? ("preference" as const),
+    context: colon > 0 ? said.slice(0, colon) : said,
+    decision: colon > 0 ? said.slice(colon + 2) : said,
+    reason: because?.[1] ?? BY_HAND,
+  };
+  const act = (state: GoalState, by: By): Act<unknown> => {
+    const isThere = [...state.decisions.values()].some(
+      ({ context, decision, seq }) => context === input.context && decision === input.decision && seq > since,
+    );
+    if (isThere) return { events: [], result: null };
+    const today = new Date(state.updatedAt).toISOString().slice(0, 10);
+    return noteActs.decide(state, by, date ? { ...input, date } : input, today, null);
+  };
+  return change(`new decision:${item}`, true, `new decision: ${item}`, act);
+}
+
+function blockerChanges(from: readonly PageItem[], to: readonly PageItem[], since: number): Change[] {
+  const before = byId(from);
+  const after = byId(to);
+  const found: Change[] = [];
+  for (const { id, text } of to) {
+    if (id === null) found.push(blocked(text, since));
+    else if (before.get(id)?.text !== text) found.push(movedBlocker(id, before.get(id)?.text ?? "", text));
+  }
+  for (const id of before.keys()) {
+    if (!after.has(id)) found.push(resolved(id, "Removed from STATE.md by hand."));
+  }
+  return found;
+}
+
+function blocked(item: string, since: number): Change {
+  const affects = / *\(affects: ([^)]*)\) *$/.exec(item);
+  const description = affects ? item.slice(0, affects.index) : item;
+  const words = (affects?.[1] ?? "").split(/, */).filter(Boolean);
+  const act = (state: GoalState, by: By): Act<unknown> => {
+    const isThere = [...state.blockers.values()].some(
+      (each) => each.description === description && each.seq > since,
+    );
+    return isThere
+      ? { events: [], result: null }
+      : noteActs.block(state, by, { description, affects: words });
+  };
+  return change(`new blocker:${item}`, true, `new blocker: ${item}`, act);
+}
+
+function resolved(id: string, resolution: string): Change {
+  const act = (state: GoalState, by: By): Act<unknown> => {
+    const isDone = state.blockers.get(id)?.status === "resolved";
+    return isDone ? { events: [], result: null } : noteActs.resolve(state, by, { blocker: id, resolution });
+  };
+  return change(`blocker:${id}`, "resolved", `${id} resolved`, act);
+}
+
+/** Only its status can be changed here: `[active]`, `[resolved]`, `[bypassed]` with `(workaround: …)`. */
+function movedBlocker(id: string, before: string, after: string): Change {
+  const status = /^\[([a-z]+)\]/.exec(after)?.[1];
+  if (status === /^\[([a-z]+)\]/.exec(before)?.[1]) {
+    return change(
+      `blocker text:${id}`,
+      after,
+      `${id}: what it says cannot be changed, only its status`,
+      null,
+    );
+  }
+  if (status === "resolved") return resolved(id, BY_HAND);
+  const workaround = /\(workaround: (.*)\)$/.exec(after)?.[1];
+  if (status === "bypassed" && workaround) {
+    const act = (state: GoalState, by: By): Act<unknown> =>
+      noteActs.bypass(state, by, { blocker: id, workaround });
+    return change(`blocker:${id}`, "bypassed", `${id} bypassed`, act);
+  }
+  if (status === "active") {
+    const act = (state: GoalState, by: By): Act<unknown> => noteActs.identify(state, by, id);
+    return change(`blocker:${id}`, "active", `${id} active`, act);
+  }
+  return change(
+    `blocker:${id}`,
+    status,
+    `${id}: write [active], [resolved], or [bypassed] … (workaround: …)`,
+    null,
+  );
+}
+
+function questionChanges(from: readonly PageItem[], to: readonly PageItem[]): Change[] {
+  const before = byId(from);
+  const after = byId(to);
+  const found: Change[] = [];
+  for (const { id, text } of to) {
+    if (id === null) found.push(asked(text));
+    else if (before.get(id)?.text !== text) found.push(answered(id, before.get(id)?.text ?? "", text));
+  }
+  for (const id of before.keys()) {
+    if (!after.has(id))
+      found.push(change(`question:${id}`, null, `${id} was removed: answer it with "=> …"`, null));
+  }
+  return found;
+}
+
+function asked(text: string): Change {
+  const act = (state: GoalState, by: By): Act<unknown> => {
+    const isThere = [...state.questions.values()].some((question) => question.text === text);
+    return isThere ? { events: [], result: null } : noteActs.ask(state, by, text);
+  };
+  return change(`new question:${text}`, true, `new question: ${text}`, act);
+}
+
+function answered(id: string, before: string, after: string): Change {
+  const answer = after.startsWith(before) ? /^ *=> *(.+)$/.exec(after.slice(before.length))?.[1] : undefined;
+  if (answer === undefined) {
+    return change(`question:${id}`, after, `${id}: answer it with "=> …" at the end of its line`, null);
+  }
+  const act = (state: GoalState, by: By): Act<unknown> =>
+    noteActs.answer(state, by, { question: id, answer });
+  return change(`question:${id}`, answer, `${id} answered: ${answer}`, act);
+}
+
+function computedChanges(from: ReadonlyMap<string, string>, to: ReadonlyMap<string, string>): Change[] {
+  const names = new Set([...from.keys(), ...to.keys()]);
+  return [...names]
+    .filter((name) => from.get(name) !== to.get(name))
+    .map((name) =>
+      change(`section:${name}`, to.get(name) ?? null, `section "${name}" cannot be changed here`, null),
+    );
+}

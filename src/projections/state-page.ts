@@ -1,0 +1,186 @@
+/**
+ * STATE.md: a summary as a page, and back.
+ *
+ * What a person may change by editing the page is what `readStatePage` finds in it. The page is read leniently: the
+ * order of sections, blank lines, the kind of bullets and what stands above the title make no difference.
+ */
+
+import { type Fields, yamlFields } from "./record-files.ts";
+import { type SealedText, sealMarkdown } from "./seal.ts";
+import type { Shown, StateSummary, SummaryLine, SummaryTask } from "./state-summary.ts";
+import { isoTime } from "./written-text.ts";
+
+export function renderStatePage(summary: StateSummary, seq: number): SealedText {
+  const { position, progress } = summary;
+  const fields: Fields = {
+    title: summary.title,
+    status: summary.status,
+    updated_at: isoTime(summary.updatedAt),
+    position: {
+      phase: position.phase,
+      phase_name: position.phaseName,
+      plan: position.plan,
+      plan_name: position.planName,
+      task: position.task,
+      wave: position.wave,
+      status: position.status,
+    },
+    progress: {
+      phases_total: progress.phasesTotal,
+      phases_completed: progress.phasesCompleted,
+      current_phase_tasks: progress.currentPhaseTasks,
+      current_phase_completed: progress.currentPhaseCompleted,
+      percent: progress.percent,
+      bar: progress.bar,
+    },
+  };
+  const lines = (shown: Shown<SummaryLine>): Shown<string> => ({
+    items: shown.items.map(({ id, text }) => `${id} ${text}`),
+    more: shown.more,
+  });
+  const where = "task_board.json";
+  const body = [
+    `# ${summary.title || summary.goal}`,
+    `> ${summary.statement}`,
+    section("Current Position", [positionLine(summary)]),
+    section("Progress", [progress.bar, "", ...listed(summary.phases, where)]),
+    section("Next Action", [summary.next ?? ""]),
+    section("Tasks", listed({ ...summary.tasks, items: summary.tasks.items.map(taskLine) }, where)),
+    section("Decisions", listed(lines(summary.decisions), "decisions/")),
+    section("Blockers", listed(lines(summary.blockers), "blockers/")),
+    section("Open Questions", listed(lines(summary.questions), "agent_state.json")),
+    section("Sessions", listed(summary.sessions, "sessions/")),
+    section("Files Modified", listed(summary.files, "agent_state.json")),
+  ];
+  return sealMarkdown(summary.goal, seq, `${yamlFields(fields)}---\n\n${body.join("\n\n")}\n`);
+}
+
+function section(name: string, lines: readonly string[]): string {
+  return `## ${name}\n\n${lines.join("\n")}`.trimEnd();
+}
+
+function listed({ items, more }: Shown<string>, where: string): string[] {
+  return [...items.map((item) => `- ${item}`), ...(more > 0 ? [`- … ${more} more in ${where}`] : [])];
+}
+
+function taskLine({ id, status, title }: SummaryTask): string {
+  return `[${status === "done" ? "x" : " "}] ${id} [${status}] ${title}`;
+}
+
+/** `Phase 2 of 4: JWT Implementation · Plan 3: Refresh Token Rotation · T-014 Rotate tokens · in_progress` */
+function positionLine({ position, progress }: StateSummary): string {
+  const phase =
+    position.phase === null ? "No phase yet" : `Phase ${position.phase} of ${progress.phasesTotal}`;
+  const named = position.phaseName === null ? phase : `${phase}: ${position.phaseName}`;
+  const plan = position.plan === null ? null : `Plan ${position.plan}: ${position.planName ?? ""}`;
+  const task = position.task === null ? null : `${position.task} ${position.taskTitle ?? ""}`;
+  const line = [named, plan, task, position.status].filter((part) => part !== null).join(" · ");
+  return line.replace(/\s+/gu, " ");
+}
+
+export interface PageItem {
+  /** Null: written by hand, so it has none yet. */
+  readonly id: string | null;
+  readonly text: string;
+}
+
+export interface PageTask extends PageItem {
+  readonly isChecked: boolean;
+}
+
+/** What can be changed by hand, as the page says it. */
+export interface StatePage {
+  readonly title: string | null;
+  readonly statement: string | null;
+  readonly next: string;
+  readonly tasks: readonly PageTask[];
+  readonly decisions: readonly PageItem[];
+  readonly blockers: readonly PageItem[];
+  readonly questions: readonly PageItem[];
+  /** Everything else, by section: computed, so an edit of it cannot be taken in. */
+  readonly others: ReadonlyMap<string, string>;
+}
+
+/** The frontmatter and what stands under each heading of the second level. */
+export interface Page {
+  readonly frontmatter: string;
+  readonly top: string;
+  readonly sections: ReadonlyMap<string, string>;
+}
+
+/** Null when the page has a frontmatter that does not end. */
+export function splitPage(text: string): Page | null {
+  let body = text;
+  let frontmatter = "";
+  if (/^---\s*\n/.test(text)) {
+    const end = /\n---[ \t]*(?:\n|$)/.exec(text);
+    if (!end) return null;
+    frontmatter = text.slice(text.indexOf("\n") + 1, end.index + 1);
+    body = text.slice(end.index + end[0].length);
+  }
+  const [top = "", ...parts] = body.split(/^## +/m);
+  const sections = new Map<string, string>();
+  for (const part of parts) {
+    const end = part.indexOf("\n");
+    const name = (end < 0 ? part : part.slice(0, end)).trim();
+    const content = end < 0 ? "" : part.slice(end + 1).trim();
+    sections.set(name, [sections.get(name), content].filter(Boolean).join("\n\n"));
+  }
+  return { frontmatter, top: top.trim(), sections };
+}
+
+const EDITABLE = ["Next Action", "Tasks", "Decisions", "Blockers", "Open Questions"];
+const MORE = /^… \d+ more in /;
+
+export function readStatePage(page: Page): StatePage {
+  const { sections } = page;
+  const items = (name: string): string[] =>
+    (sections.get(name) ?? "")
+      .split("\n")
+      .map((line) => /^\s*[-*+] +(.*)$/.exec(line)?.[1]?.trim() ?? "")
+      .filter((item) => item !== "" && !MORE.test(item));
+  const withId = (pattern: RegExp, item: string): PageItem => {
+    const found = pattern.exec(item);
+    return found ? { id: found[1] ?? null, text: (found[2] ?? "").trim() } : { id: null, text: item };
+  };
+  const statement = page.top
+    .split("\n")
+    .filter((line) => line.startsWith(">"))
+    .map((line) => line.replace(/^> ?/, ""))
+    .join(" ")
+    .trim();
+  const stray = (name: string): string =>
+    (sections.get(name) ?? "")
+      .split("\n")
+      .filter((line) => line.trim() !== "" && !/^\s*[-*+] /.test(line))
+      .join("\n");
+  const lists = EDITABLE.slice(1).map((name) => [`${name}, beside the list`, stray(name)] as const);
+  const computed = [...sections].filter(([name]) => !EDITABLE.includes(name));
+  const frontmatter = page.frontmatter.replace(/^(?:goal|revision|digest): .*\n/gm, "");
+  const top = page.top.split("\n").filter((line) => line.trim() !== "" && !/^(?:# |>)/.test(line));
+  return {
+    title: /^# +(.*)$/m.exec(page.top)?.[1]?.trim() || null,
+    statement: statement || null,
+    next: (sections.get("Next Action") ?? "").replace(/\s+/gu, " ").trim(),
+    tasks: items("Tasks").map(readTask),
+    decisions: items("Decisions").map((item) => withId(/^(D-\d{3,})(?: +(.*))?$/, item)),
+    blockers: items("Blockers").map((item) => withId(/^(B-\d{3,})(?: +(.*))?$/, item)),
+    questions: items("Open Questions").map((item) => withId(/^(Q-\d{3,})(?: +(.*))?$/, item)),
+    others: new Map(
+      [...computed, ...lists, ["frontmatter", frontmatter] as const, ["top", top.join("\n")] as const].filter(
+        ([, content]) => content !== "",
+      ),
+    ),
+  };
+}
+
+function readTask(item: string): PageTask {
+  const box = /^\[([ xX])\] *(.*)$/.exec(item);
+  const rest = box ? (box[2] ?? "") : item;
+  const found = /^(T-\d{3,})(?: +\[[a-z_]+\])?(?: +(.*))?$/.exec(rest);
+  return {
+    id: found?.[1] ?? null,
+    isChecked: box !== null && box[1] !== " ",
+    text: (found ? (found[2] ?? "") : rest).trim(),
+  };
+}

@@ -1,0 +1,163 @@
+/**
+ * What STATE.md says: where the goal stands, on one page, however long its history is.
+ *
+ * Every list is bounded and every item is one line, so the page stays below 150 lines; what is left out is in the other
+ * files, and the page says how much that is. Everything here is computed from the goal, so that position, progress and
+ * bar cannot contradict each other or the tasks.
+ */
+
+import {
+  type Affects,
+  type Blocker,
+  compareTasks,
+  type GoalState,
+  type GoalStatus,
+  goalStatus,
+  type Position,
+  type Progress,
+  positionOf,
+  progressOf,
+  type ShownStatus,
+  type Survey,
+  shownStatus,
+} from "../model/index.ts";
+import { oneLine } from "./written-text.ts";
+
+const ITEM_CHARACTERS = 200;
+const PROSE_CHARACTERS = 600;
+const LIMITS = { phases: 12, tasks: 15, decisions: 12, blockers: 10, questions: 8, sessions: 5, files: 8 };
+
+export interface SummaryTask {
+  readonly id: string;
+  readonly status: ShownStatus;
+  readonly title: string;
+}
+
+export interface SummaryLine {
+  readonly id: string;
+  readonly text: string;
+}
+
+/** A list as shown, and how many more there are. */
+export interface Shown<Item> {
+  readonly items: readonly Item[];
+  readonly more: number;
+}
+
+export interface StateSummary {
+  readonly goal: string;
+  readonly title: string | null;
+  readonly statement: string;
+  readonly status: GoalStatus;
+  readonly updatedAt: number;
+  readonly position: Position;
+  readonly progress: Progress;
+  readonly next: string | null;
+  readonly phases: Shown<string>;
+  readonly tasks: Shown<SummaryTask>;
+  readonly decisions: Shown<SummaryLine>;
+  readonly blockers: Shown<SummaryLine>;
+  readonly questions: Shown<SummaryLine>;
+  readonly sessions: Shown<string>;
+  readonly files: Shown<string>;
+}
+
+export function summaryOf(state: GoalState, survey: Survey): StateSummary {
+  const line = (text: string): string => oneLine(text, ITEM_CHARACTERS);
+  const named = (id: string, text: string): SummaryLine => ({ id, text: line(text) });
+  const position = positionOf(state, survey);
+  return {
+    goal: state.id,
+    title: state.title === null ? null : line(state.title),
+    statement: oneLine(state.statement, PROSE_CHARACTERS),
+    status: goalStatus(survey),
+    updatedAt: state.updatedAt,
+    position,
+    progress: progressOf(state, survey),
+    next: nextLine(state),
+    phases: phaseLines(survey, position),
+    tasks: taskLines(state, survey, position),
+    decisions: last(
+      [...state.decisions.values()].filter(({ supersededBy }) => supersededBy === null),
+      LIMITS.decisions,
+      ({ id, date, type, context, decision }) => named(id, `(${date}, ${type}) ${context}: ${decision}`),
+    ),
+    blockers: last(
+      [...state.blockers.values()].filter(({ status }) => status !== "resolved"),
+      LIMITS.blockers,
+      (blocker) => named(blocker.id, blockerLine(blocker)),
+    ),
+    questions: last(
+      [...state.questions.values()].filter(({ answer }) => answer === null),
+      LIMITS.questions,
+      ({ id, text }) => named(id, text),
+    ),
+    sessions: last([...state.history.values()], LIMITS.sessions, (entry) => {
+      const work = entry.workingOn === null ? "" : `, working on ${entry.workingOn}`;
+      const done = entry.completed.length === 0 ? "" : `, completed ${entry.completed.length}`;
+      const why = entry.handoffReason === null ? "" : `, handed off: ${entry.handoffReason}`;
+      return line(`${entry.id} (${entry.agent}) ${entry.status}${work}${done}${why}`);
+    }),
+    files: last(
+      [...state.files.values()]
+        .filter(({ modifiedAt }) => modifiedAt !== null)
+        .sort((a, b) => (a.modifiedAt ?? 0) - (b.modifiedAt ?? 0) || (a.path < b.path ? -1 : 1)),
+      LIMITS.files,
+      ({ path, task }) => line(task === null ? path : `${path} (${task})`),
+    ),
+  };
+}
+
+function nextLine({ next, tasks }: GoalState): string | null {
+  if (!next) return null;
+  const title = next.task === null ? null : (tasks.get(next.task)?.title ?? "");
+  const parts = [title === null ? null : `${next.task}: ${title}`, next.text].filter((part) => part !== null);
+  return oneLine(parts.join(" — "), PROSE_CHARACTERS);
+}
+
+/** The phases around the current one. */
+function phaseLines({ phases }: Survey, position: Position): Shown<string> {
+  const current = phases.findIndex(({ number }) => number === position.phase);
+  const first = Math.max(0, Math.min(current - LIMITS.phases / 2, phases.length - LIMITS.phases));
+  const shown = phases.slice(first, first + LIMITS.phases);
+  return {
+    items: shown.map(({ number, name, status, tasks, completed }) =>
+      oneLine(`${number}. ${name}: ${status}, ${completed}/${tasks}`, ITEM_CHARACTERS),
+    ),
+    more: phases.length - shown.length,
+  };
+}
+
+/** The tasks of the current phase: what is left first, in order, then what was done last. */
+function taskLines(state: GoalState, survey: Survey, position: Position): Shown<SummaryTask> {
+  const all = [...state.tasks.values()].filter(
+    (task) => task.phase === position.phase && task.status !== "dropped",
+  );
+  const left = all.filter(({ status }) => status !== "done").sort(compareTasks);
+  const done = all
+    .filter(({ status }) => status === "done")
+    .sort((a, b) => (b.endSeq ?? 0) - (a.endSeq ?? 0) || compareTasks(a, b));
+  const shown = [...left, ...done].slice(0, LIMITS.tasks).sort(compareTasks);
+  return {
+    items: shown.map((task) => ({
+      id: task.id,
+      status: shownStatus(task, survey.blockedBy.has(task.id)),
+      title: oneLine(task.title, ITEM_CHARACTERS),
+    })),
+    more: all.length - shown.length,
+  };
+}
+
+function blockerLine({ status, description, affects, workaround }: Blocker): string {
+  const around = status === "bypassed" && workaround !== null ? ` (workaround: ${workaround})` : "";
+  return `[${status}] ${description}${affectedWords(affects)}${around}`;
+}
+
+function affectedWords({ tasks, phases, goal, other }: Affects): string {
+  const words = [...(goal ? ["goal"] : []), ...phases.map((phase) => `phase ${phase}`), ...tasks, ...other];
+  return words.length === 0 ? "" : ` (affects: ${words.join(", ")})`;
+}
+
+function last<Row, Item>(rows: readonly Row[], limit: number, item: (row: Row) => Item): Shown<Item> {
+  return { items: rows.slice(-limit).map(item), more: Math.max(0, rows.length - limit) };
+}

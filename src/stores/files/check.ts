@@ -1,0 +1,180 @@
+/**
+ * Everything that can be verified without knowing what the events mean: every line of the journal is read from the
+ * disk once more, with its checksum and its number; every payload and artifact is what it was (I2); every stream is
+ * whole from its base to its head, tokens count up, and no guarded write stands behind a newer grant (I7); keys, items,
+ * references and forks point at something.
+ *
+ * Large journals are read in pieces, with a turn of the event loop between two, so that heartbeats pass.
+ */
+
+import { HoldfastError, isHoldfastError, sha256 } from "../../model/index.ts";
+import type { Problem } from "../../store.ts";
+import { readArtifact } from "./artifacts.ts";
+import { checkRules, type MemoryData, type Space, streamOf } from "./foundations.ts";
+import { JournalFile } from "./journal-file.ts";
+import type { OpenedFolder } from "./opened-folder.ts";
+import { damagedSnapshots } from "./snapshots.ts";
+import { type Act, State } from "./state.ts";
+
+type Read = <Result>(act: (state: State, folder: OpenedFolder) => Result) => Promise<Result>;
+
+const MAX_PROBLEMS = 1_000;
+const LINES_PER_PIECE = 500;
+/** A journal that is rewritten while it is checked is checked again. */
+const TRIES = 3;
+
+export async function check(read: Read): Promise<readonly Problem[]> {
+  for (let tries = 1; ; tries++) {
+    const problems: Problem[] = [];
+    const folder = await read((_, opened) => opened);
+    const { journal } = folder;
+    for await (const problem of everyProblem(folder)) {
+      problems.push(problem);
+      if (problems.length >= MAX_PROBLEMS) break;
+    }
+    if (tries >= TRIES || journal.isInPlace()) return problems;
+  }
+}
+
+async function* everyProblem(folder: OpenedFolder): AsyncGenerator<Problem> {
+  const state = new State(folder.place.clock, () => undefined);
+  const { end } = folder.journal;
+  const journal = JournalFile.open(folder.paths.journal, true);
+  try {
+    let count = 0;
+    for (const line of journal.read(end)) {
+      yield* zombieWrites(state, line.act as Act);
+      state.apply(line, journal);
+      count += 1;
+      if (count % LINES_PER_PIECE === 0) await nextTurn();
+    }
+    yield* streams(state.data);
+    for (const problem of pointers(state.data)) yield problem;
+    yield* artifacts(folder, state.data);
+  } catch (error) {
+    if (!isHoldfastError(error, "STORE_CORRUPT")) throw error;
+    yield { invariant: "I2", where: "the journal", what: `it could be read no further: ${error.message}` };
+  } finally {
+    journal.close();
+  }
+  for (const path of damagedSnapshots(folder)) {
+    yield { invariant: "medium", where: path, what: "the snapshot does not match its checksum" };
+  }
+}
+
+/** One at a time: this reads every payload from the disk. */
+async function* streams({ spaces, watchers }: MemoryData): AsyncGenerator<Problem> {
+  for (const [namespace, space] of spaces) {
+    for (const [name, stream] of space.streams) {
+      const alone = { ...space, streams: new Map([[name, stream]]) };
+      yield* checkRules({ spaces: new Map([[namespace, alone]]), watchers });
+      await nextTurn();
+    }
+  }
+}
+
+function* zombieWrites(state: State, act: Act): Generator<Problem> {
+  if (act.do !== "append") return;
+  const { leases } = state.space(act.namespace);
+  for (const { stream, guards = [], expect } of act.writes) {
+    for (const { lease, token } of guards) {
+      const now = leases.get(lease);
+      if (now?.token === token && now.holder) continue;
+      const where = `${act.namespace} ${stream}`;
+      const what = `the write after event ${expect.seq} has token ${token} of ${lease}, which was at ${now?.token}`;
+      yield { invariant: "I7", where, what };
+    }
+  }
+}
+
+async function* artifacts(folder: OpenedFolder, { spaces }: MemoryData): AsyncGenerator<Problem> {
+  for (const [namespace, space] of spaces) {
+    for (const hash of space.artifacts.keys()) {
+      const where = `${namespace} artifact ${hash}`;
+      const wrong = artifactProblem(folder, namespace, hash);
+      // Another process may have collected it since the journal was read.
+      if (wrong && folder.state.space(namespace).artifacts.has(hash)) {
+        yield { invariant: "I2", where, what: wrong };
+      }
+      await nextTurn();
+    }
+  }
+}
+
+function artifactProblem(folder: OpenedFolder, namespace: string, hash: string): string | null {
+  try {
+    const bytes = readArtifact(folder, namespace, hash);
+    return sha256(bytes) === hash ? null : "its bytes do not match its hash";
+  } catch (error) {
+    if (error instanceof HoldfastError) return error.message;
+    throw error;
+  }
+}
+
+function pointers({ spaces }: MemoryData): Problem[] {
+  return [...spaces].flatMap(([namespace, space]) => [
+    ...streamPointers(namespace, space),
+    ...keyPointers(namespace, space),
+    ...tokens(namespace, space),
+  ]);
+}
+
+function streamPointers(namespace: string, space: Space): Problem[] {
+  const problems: Problem[] = [];
+  for (const {
+    name,
+    state,
+    head,
+    base,
+    parent,
+    items,
+    artifacts: referred,
+    facets,
+  } of space.streams.values()) {
+    const where = `${namespace} ${name}`;
+    const say = (invariant: string, what: string) => problems.push({ invariant, where, what });
+    const past = parent && streamOf(space, parent.stream);
+    if (past) {
+      const isThere = past.state !== "gone" && past.head.generation === parent.generation;
+      if (!isThere || past.head.seq < base) say("I7", "the stream it forked from is gone");
+    }
+    for (const hash of referred)
+      if (!space.artifacts.has(hash)) say("I2", "an artifact it refers to is gone");
+    for (const item of items.values()) {
+      if ((item.seq ?? 0) > head.seq || (item.endSeq ?? 0) > head.seq) {
+        say("I2", `${item.kind} ${item.id} points at an event that is not there`);
+      }
+    }
+    const open = [...items.values()].filter((item) => item.kind === "call" && item.doneAt === null).length;
+    if (state === "live" && open !== facets.openCalls) {
+      say("I7", `it says ${facets.openCalls} calls are open, but ${open} are`);
+    }
+  }
+  return problems;
+}
+
+function keyPointers(namespace: string, { keys, streams }: Space): Problem[] {
+  return [...keys]
+    .filter(([, { stream }]) => !streams.has(stream))
+    .map(([key]) => {
+      return {
+        invariant: "I2",
+        where: `${namespace} key ${key}`,
+        what: "no stream of its namespace holds it",
+      };
+    });
+}
+
+function tokens(namespace: string, { leases }: Space): Problem[] {
+  return [...leases]
+    .filter(([, { token }]) => !Number.isSafeInteger(token) || token < 1)
+    .map(([name, { token }]) => {
+      return { invariant: "I7", where: `${namespace} ${name}`, what: `its token is ${token}` };
+    });
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}

@@ -1,0 +1,124 @@
+/**
+ * The few things that are asked of the file system. All of it is synchronous: between taking the lock and answering,
+ * nothing else of this process may come in between.
+ */
+
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  type Stats,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+
+/** Tells this file from one that was put in its place. */
+export interface Identity {
+  readonly device: number;
+  readonly inode: number;
+}
+
+export function statOf(path: string): Stats | undefined {
+  return statSync(path, { throwIfNoEntry: false });
+}
+
+export function identityOf(stats: Stats): Identity {
+  return { device: stats.dev, inode: stats.ino };
+}
+
+export function isSame(identity: Identity, stats: Stats | undefined): boolean {
+  return stats !== undefined && stats.ino === identity.inode && stats.dev === identity.device;
+}
+
+export function systemCode(error: unknown): string | undefined {
+  const code = (error as NodeJS.ErrnoException | null)?.code;
+  return typeof code === "string" ? code : undefined;
+}
+
+/**
+ * Like `mkdir -p`, but each new folder is durable in its parent, or a power cut could take the store with it. Made one by
+ * one: Node's own recursion takes a disk that cannot be written for a path that is not there.
+ */
+export function makeFolder(folder: string): void {
+  if (statOf(folder)) return;
+  const parent = dirname(folder);
+  if (parent !== folder) makeFolder(parent);
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if (systemCode(error) !== "EEXIST") throw error;
+  }
+  syncFolder(parent);
+}
+
+export function syncFolder(folder: string): void {
+  if (process.platform === "win32") return;
+  const descriptor = openSync(folder, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+export function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch (error) {
+    if (["EACCES", "EPERM", "EROFS"].includes(systemCode(error) ?? "")) return false;
+    throw error;
+  }
+}
+
+export function writeAll(descriptor: number, bytes: Uint8Array, position: number): void {
+  for (let done = 0; done < bytes.length; ) {
+    done += writeSync(descriptor, bytes, done, bytes.length - done, position + done);
+  }
+}
+
+/** What is there of the asked range; shorter where the file ends. */
+export function readUpTo(descriptor: number, position: number, length: number): Buffer {
+  const bytes = Buffer.allocUnsafe(length);
+  let done = 0;
+  while (done < length) {
+    const got = readSync(descriptor, bytes, done, length - done, position + done);
+    if (got === 0) break;
+    done += got;
+  }
+  return bytes.subarray(0, done);
+}
+
+export const TEMPORARY = ".new";
+
+/**
+ * A whole file or the old one, never a torn one. The new name is only durable once its folder is synced, which is
+ * left to the caller, who may have several files for one folder.
+ */
+export function replaceFile(path: string, bytes: Uint8Array): void {
+  const temporary = `${path}${TEMPORARY}`;
+  const descriptor = openSync(temporary, "w", 0o600);
+  try {
+    writeAll(descriptor, bytes, 0);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+  renameSync(temporary, path);
+}
+
+const ZEROS = Buffer.alloc(1024 * 1024);
+
+/** Overwrites what is there, as well as a file system lets one. */
+export function blacken(descriptor: number, size: number): void {
+  for (let at = 0; at < size; at += ZEROS.length) {
+    writeAll(descriptor, ZEROS.subarray(0, Math.min(ZEROS.length, size - at)), at);
+  }
+  fsyncSync(descriptor);
+}

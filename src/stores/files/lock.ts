@@ -1,0 +1,134 @@
+/**
+ * One process at a time: an exclusive transaction on a small SQLite file that holds nothing. The operating system
+ * takes the lock from a process that dies, however it dies, and leaves it with one that is merely stopped. Two handles
+ * of one process keep each other out as well, which bare POSIX locks would not do.
+ *
+ * The file must never be opened by other means in a process that uses it: closing any descriptor of it would drop the
+ * lock. And it must stay the same file: whoever locks another one locks nothing, so its identity is checked each time.
+ */
+
+import { closeSync, fsyncSync, openSync } from "node:fs";
+import { dirname } from "node:path";
+import { type Identity, identityOf, isSame, statOf, syncFolder, systemCode } from "./disk.ts";
+import { busy, replaced } from "./failures.ts";
+import { Connection } from "./foundations.ts";
+
+/** How long SQLite may wait by itself, with the event loop standing still. */
+const BUSY_TIMEOUT_MS = 4;
+
+/** Not empty, or SQLite would begin to write the file anew with every transaction. */
+const MAKE = `PRAGMA application_id = 1212568652;
+  CREATE TABLE IF NOT EXISTS lock (note TEXT);
+  INSERT INTO lock SELECT 'Held by whoever writes to this folder. Holds nothing itself.'
+    WHERE NOT EXISTS (SELECT 1 FROM lock);`;
+
+export class FolderLock {
+  readonly #path: string;
+  readonly #connection: Connection;
+  readonly #identity: Identity;
+
+  private constructor(path: string, connection: Connection, identity: Identity) {
+    this.#path = path;
+    this.#connection = connection;
+    this.#identity = identity;
+  }
+
+  /** Opens the lock's file, and makes it where it is missing or a crash left it empty. */
+  static async open(path: string, busyMs: number): Promise<FolderLock> {
+    createFile(path);
+    const connection = await Connection.open(path, false);
+    try {
+      connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+      await patiently(path, busyMs, () => fill(connection));
+      const stats = statOf(path);
+      if (!stats) throw replaced(path, "it was deleted while it was opened");
+      return new FolderLock(path, connection, identityOf(stats));
+    } catch (error) {
+      await connection.close();
+      throw error;
+    }
+  }
+
+  /** False while somebody else has it. */
+  take(): boolean {
+    const isTaken = notBusy(() => this.#connection.run("BEGIN EXCLUSIVE"));
+    if (isTaken && !isSame(this.#identity, statOf(this.#path))) {
+      this.release();
+      throw replaced(this.#path, "another file, or none, is in its place");
+    }
+    return isTaken;
+  }
+
+  release(): void {
+    this.#connection.rollback();
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close();
+  }
+}
+
+/** Even looking has to wait while somebody holds the lock. */
+function fill(connection: Connection): boolean {
+  return notBusy(() => {
+    if (connection.peek("(SELECT count(*) FROM sqlite_schema)")[0] !== 0) return;
+    connection.exec("BEGIN EXCLUSIVE");
+    try {
+      connection.exec(MAKE);
+      connection.exec("COMMIT");
+    } catch (error) {
+      connection.rollback();
+      throw error;
+    }
+  });
+}
+
+function createFile(path: string): void {
+  if (statOf(path)) return;
+  try {
+    const descriptor = openSync(path, "wx", 0o600);
+    try {
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch (error) {
+    if (systemCode(error) !== "EEXIST") throw error;
+  }
+  syncFolder(dirname(path));
+}
+
+function notBusy(act: () => unknown): boolean {
+  try {
+    act();
+    return true;
+  } catch (error) {
+    if (isBusy(error)) return false;
+    throw error;
+  }
+}
+
+const BUSY = 5;
+
+function isBusy(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { errcode } = error as { errcode?: unknown };
+  return typeof errcode === "number" ? (errcode & 0xff) === BUSY : error.message.includes("is locked");
+}
+
+/** Tries until it works, a few milliseconds apart, with the event loop free in between. */
+export async function patiently(path: string, busyMs: number, attempt: () => boolean): Promise<void> {
+  const begun = performance.now();
+  while (!attempt()) {
+    const waitedMs = performance.now() - begun;
+    if (waitedMs >= busyMs) throw busy(path, waitedMs);
+    await new Promise((resolve) => {
+      setTimeout(resolve, pauseMs());
+    });
+  }
+}
+
+/** Uneven, so that two processes do not knock at the same moments for ever. */
+export function pauseMs(): number {
+  return 1 + Math.random() * 3;
+}

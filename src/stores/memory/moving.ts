@@ -1,0 +1,152 @@
+/** What a copy reads and writes: the rows of every namespace as they are, and the seal. Nothing here waits. */
+
+import { HoldfastError } from "../../model/index.ts";
+import type { Moved, Moving, Page, Seal } from "../../store.ts";
+import {
+  copyPayload,
+  goneStream,
+  leaseRow,
+  type MemoryData,
+  type Space,
+  type Stream,
+  spaceOf,
+  streamOf,
+  streamRow,
+} from "./data.ts";
+
+const PAGE_ROWS = 500;
+
+/** Throws while the store has left, leaves, or is being filled. */
+export function refuseSealed({ seal }: MemoryData): void {
+  if (!seal || seal.phase === "arrived") return;
+  const what = { left: "has moved to", leaving: "is being copied to", entering: "is being filled from" };
+  throw new HoldfastError(
+    seal.phase === "left" ? "STORE_MOVED" : "STORE_READONLY",
+    `this memory store ${what[seal.phase]} ${seal.other}`,
+    {
+      hint: "Open the other store: this one takes no more writes. If the copy was broken off, run it again.",
+      data: { moved: seal.phase, to: seal.other },
+    },
+  );
+}
+
+export class MemoryMoving implements Moving {
+  readonly #data: MemoryData;
+  readonly #clock: () => number;
+
+  constructor(data: MemoryData, clock: () => number) {
+    this.#data = data;
+    this.#clock = clock;
+  }
+
+  async seal(): Promise<Seal | null> {
+    return this.#data.seal ?? null;
+  }
+
+  async reseal(expect: Seal | null, next: Seal | null): Promise<boolean> {
+    const { seal } = this.#data;
+    if (seal?.move !== expect?.move || seal?.phase !== expect?.phase) return false;
+    this.#data.seal = next && { ...next };
+    return true;
+  }
+
+  async dump(cursor: string | null): Promise<Page<Moved>> {
+    const begin = Number(cursor ?? 0);
+    const rows: Moved[] = [];
+    let place = 0;
+    for (const row of rowsOf(this.#data, this.#clock())) {
+      if (place++ < begin) continue;
+      if (rows.length === PAGE_ROWS) return { rows, cursor: String(begin + PAGE_ROWS) };
+      rows.push(row);
+    }
+    return { rows, cursor: null };
+  }
+
+  async restore(move: string, rows: readonly Moved[]): Promise<void> {
+    const { seal } = this.#data;
+    if (seal?.move !== move || seal.phase !== "entering") {
+      throw new HoldfastError("STREAM_BUSY", "another copy fills this memory store", {
+        hint: "Let that copy finish, or run this one again into a store of its own.",
+      });
+    }
+    for (const row of rows) put(spaceOf(this.#data, row.namespace), row);
+  }
+}
+
+function* rowsOf(data: MemoryData, now: number): Generator<Moved> {
+  const spaces = [...data.spaces];
+  for (const [namespace, { leases }] of spaces) {
+    for (const [name, lease] of leases) {
+      yield { of: "lease", namespace, ttlMs: lease.ttlMs, ...leaseRow(name, lease, now) };
+    }
+  }
+  for (const [namespace, { artifacts }] of spaces) {
+    for (const [hash, { bytes, putAt }] of artifacts) {
+      yield { of: "artifact", namespace, hash, bytes: bytes.slice(), putAt };
+    }
+  }
+  for (const [namespace, { streams, keys }] of spaces) {
+    for (const stream of streams.values()) yield* rowsOfStream(namespace, stream);
+    for (const [key, holder] of keys) yield { of: "key", namespace, key, ...holder };
+  }
+}
+
+function* rowsOfStream(namespace: string, stream: Stream): Generator<Moved> {
+  yield { of: "stream", namespace, ...streamRow(stream), artifacts: [...stream.artifacts].sort() };
+  for (const write of stream.writes) {
+    yield {
+      of: "write",
+      namespace,
+      stream: stream.name,
+      ...write,
+      payload: copyPayload(write.payload),
+    };
+  }
+  for (const item of stream.items.values()) yield { of: "item", namespace, ...item };
+}
+
+function put(space: Space, row: Moved): void {
+  switch (row.of) {
+    case "lease":
+      // Nobody who held it survives the move; whoever it was can still be named.
+      space.leases.set(row.name, {
+        token: row.token,
+        holder: row.holder && { ...row.holder },
+        ttlMs: row.ttlMs,
+        deadline: 0,
+      });
+      return;
+    case "artifact":
+      space.artifacts.set(row.hash, { bytes: row.bytes.slice(), putAt: row.putAt });
+      return;
+    case "key":
+      space.keys.set(row.key, { stream: row.stream, seq: row.seq });
+      return;
+    case "stream":
+      putStream(space, row);
+      return;
+    case "write":
+      putWrite(streamOf(space, row.stream), row);
+      return;
+    case "item": {
+      const { of: _of, namespace: _namespace, ...item } = row;
+      streamOf(space, row.stream).items.set(JSON.stringify([item.kind, item.id]), item);
+    }
+  }
+}
+
+function putStream(space: Space, row: Extract<Moved, { of: "stream" }>): void {
+  const stream = space.streams.get(row.stream) ?? goneStream(row.stream, row.head.generation);
+  const { state, head, base, parent, createdAt, updatedAt, facets } = row;
+  Object.assign(stream, { state, head, base, parent, createdAt, updatedAt, facets });
+  for (const hash of row.artifacts) stream.artifacts.add(hash);
+  space.streams.set(row.stream, stream);
+}
+
+function putWrite({ writes }: Stream, row: Extract<Moved, { of: "write" }>): void {
+  const { of: _of, namespace: _namespace, stream: _stream, ...write } = row;
+  const stored = { ...write, payload: copyPayload(write.payload) };
+  const place = writes.findIndex(({ first }) => first >= row.first);
+  if (place < 0) writes.push(stored);
+  else writes.splice(place, writes[place]?.first === row.first ? 1 : 0, stored);
+}

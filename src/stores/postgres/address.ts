@@ -1,0 +1,74 @@
+/** What the caller says of the server, as settings for `pg`, and as text for messages that holds no password. */
+
+import type { PoolConfig } from "pg";
+import { HoldfastError } from "../../model/index.ts";
+
+const DEFAULT_SCHEMA = "holdfast";
+const MAX_IDENTIFIER_BYTES = 63;
+
+export interface Target {
+  readonly settings: PoolConfig;
+  readonly schema: string;
+}
+
+/**
+ * A URL as `pg` reads it, TLS parameters included; what it does not say comes from the PG* variables. One parameter is
+ * ours: `?schema=name`.
+ */
+export function parseUrl(url: string, schema: string | undefined): Target {
+  let parsed: URL;
+  try {
+    // A URL without a host is fine for Postgres, for example with `?host=/run/postgresql`, but not for this class.
+    parsed = new URL(url.replace(/^(postgres(?:ql)?:\/\/[^/?#]*@?)(?=[/?#]|$)/i, withHost));
+  } catch {
+    throw invalid("the address is not a URL");
+  }
+  if (!/^postgres(ql)?:$/.test(parsed.protocol)) throw invalid("the address does not begin with postgres://");
+  const named = parsed.searchParams.get("schema");
+  const settings = { connectionString: url.replace(/([?&])schema=[^&#]*(&|(?=#|$))/, keepSeparator) };
+  return { settings, schema: checkSchema(schema ?? named ?? DEFAULT_SCHEMA) };
+}
+
+function withHost(authority: string): string {
+  return /(\/\/|@)$/.test(authority) ? `${authority}localhost` : authority;
+}
+
+function keepSeparator(_: string, before: string, after: string): string {
+  return after === "&" ? before : "";
+}
+
+export function checkSchema(schema: string | undefined): string {
+  const name = schema ?? DEFAULT_SCHEMA;
+  const isFine =
+    name.length > 0 &&
+    Buffer.byteLength(name) <= MAX_IDENTIFIER_BYTES &&
+    name.isWellFormed() &&
+    !name.includes("\0") &&
+    !name.startsWith("pg_");
+  if (isFine) return name;
+  throw new HoldfastError("INPUT_INVALID", `${JSON.stringify(name)} cannot be the name of a schema`, {
+    hint: `Use 1 to ${MAX_IDENTIFIER_BYTES} bytes that do not begin with "pg_".`,
+  });
+}
+
+function invalid(why: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `this is no address of a Postgres server: ${why}`, {
+    hint: "Write postgres://user:password@host:5432/database, with signs such as @ : / # in the password as %40 %3A %2F %23.",
+  });
+}
+
+/** A name as it stands in SQL. */
+export function quoted(identifier: string): string {
+  return `"${identifier.replaceAll('"', '""')}"`;
+}
+
+interface Whereabouts {
+  readonly host?: string | null | undefined;
+  readonly port?: number | string | null | undefined;
+  readonly database?: string | null | undefined;
+}
+
+export function describe({ host, port, database }: Whereabouts, schema: string): string {
+  const place = host?.startsWith("/") ? host : `${host ?? "localhost"}:${port ?? 5432}`;
+  return `postgres ${place}/${database ?? ""} ${schema}`;
+}

@@ -1,0 +1,141 @@
+/**
+ * Everything that can be verified without knowing what the events mean: that every payload and artifact is what it was
+ * (I2); that every stream is whole from its base to its head and every token counts (I7); that keys, items, references
+ * and forks point at something. What Postgres can say of its own files is `pg_amcheck`'s to say.
+ *
+ * Large stores are read in pages. Each page is one snapshot; streams that change meanwhile are judged by the page that
+ * reads their end.
+ */
+
+import { crc32 } from "node:zlib";
+import type { Problem } from "../../store.ts";
+import type { Database } from "./database.ts";
+import { fromPayload, fromText, type StoredPayload } from "./text.ts";
+
+const PAGE = 500;
+const PAGE_BYTES = 16 * 1024 * 1024;
+const MAX_PROBLEMS = 1_000;
+
+export async function check(database: Database): Promise<readonly Problem[]> {
+  const problems: Problem[] = [];
+  for await (const problem of everyProblem(database)) {
+    problems.push(problem);
+    if (problems.length >= MAX_PROBLEMS) break;
+  }
+  return problems;
+}
+
+async function* everyProblem(database: Database): AsyncGenerator<Problem> {
+  yield* everyStream(database);
+  for (const find of findings(database.schema)) yield* await database.run<Problem>(find);
+}
+
+interface StreamToCheck {
+  readonly namespace: string;
+  readonly stream: string;
+  readonly state: string;
+  readonly generation: number;
+  readonly base: number;
+  readonly seq: number;
+}
+
+const COLUMNS = "s.namespace, s.stream, s.state, s.generation, s.base, s.seq";
+
+async function* everyStream(database: Database): AsyncGenerator<Problem> {
+  const sql = `SELECT ${COLUMNS} FROM ${database.schema}.streams AS s WHERE (s.namespace, s.stream) > ($1, $2)
+    ORDER BY s.namespace, s.stream LIMIT ${PAGE}`;
+  for (let after = ["", ""]; ; ) {
+    const streams = await database.run<StreamToCheck>(sql, after);
+    for (const stream of streams) yield* oneStream(database, stream);
+    const last = streams.at(-1);
+    if (!last) return;
+    after = [last.namespace, last.stream];
+  }
+}
+
+interface WriteToCheck extends StoredPayload {
+  readonly first: number;
+  readonly last: number;
+  readonly sum: number;
+}
+
+/** The stream as it is now, beside as many of its writes as make up a page of bytes, but at least one. */
+const writesAfter = (schema: string) => `
+  SELECT ${COLUMNS}, w.first, w.last, w.sum, w.payload, w.bytes
+  FROM ${schema}.streams AS s LEFT JOIN LATERAL (
+    SELECT *, sum(coalesce(octet_length(payload), octet_length(bytes))) OVER (ORDER BY last)
+      - coalesce(octet_length(payload), octet_length(bytes)) AS before
+    FROM (SELECT * FROM ${schema}.writes AS w WHERE w.namespace = s.namespace AND w.stream = s.stream AND w.last > $3
+          ORDER BY w.last LIMIT ${PAGE}) AS page
+  ) AS w ON w.before < ${PAGE_BYTES}
+  WHERE s.namespace = $1 AND s.stream = $2 ORDER BY w.last`;
+
+async function* oneStream(database: Database, stream: StreamToCheck): AsyncGenerator<Problem> {
+  const where = `${fromText(stream.namespace)} ${fromText(stream.stream)}`;
+  const sql = writesAfter(database.schema);
+  let seq = stream.base;
+  for (let after = 0; ; ) {
+    const rows = await database.run<
+      StreamToCheck & { [Key in keyof WriteToCheck]: WriteToCheck[Key] | null }
+    >(sql, [stream.namespace, stream.stream, after]);
+    const now = rows[0];
+    if (now?.generation !== stream.generation || now.state !== stream.state) return;
+    const writes = rows.filter(({ last }) => last !== null) as unknown as WriteToCheck[];
+    for (const write of writes) {
+      yield* oneWrite(where, seq, write);
+      seq = write.last;
+    }
+    const last = writes.at(-1);
+    if (!last) {
+      if (seq !== now.seq)
+        yield { invariant: "I7", where, what: `it ends at event ${seq}, its head says ${now.seq}` };
+      return;
+    }
+    after = last.last;
+  }
+}
+
+function* oneWrite(where: string, seq: number, write: WriteToCheck): Generator<Problem> {
+  const { first, last, sum } = write;
+  if (first !== seq + 1) yield { invariant: "I7", where, what: `event ${first} follows event ${seq}` };
+  if (crc32(fromPayload(write)) !== sum) {
+    yield { invariant: "I2", where, what: `events ${first} to ${last} do not match their checksum` };
+  }
+}
+
+/** Each finds rows that should not be there, as problems, in one query. */
+const findings = (schema: string): string[] => [
+  `SELECT 'I2' AS invariant, namespace || ' artifact ' || hash AS "where", 'its bytes do not match its hash' AS what
+   FROM ${schema}.artifacts WHERE encode(sha256(bytes), 'hex') <> hash LIMIT 100`,
+  `SELECT DISTINCT 'I7' AS invariant, w.namespace || ' ' || w.stream AS "where", 'it has events but no row' AS what
+   FROM ${schema}.writes AS w WHERE NOT EXISTS (
+     SELECT 1 FROM ${schema}.streams AS s WHERE s.namespace = w.namespace AND s.stream = w.stream AND s.state <> 'gone')
+   LIMIT 100`,
+  `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where", 'its row is of no life' AS what
+   FROM ${schema}.streams AS s WHERE s.generation < 1 LIMIT 100`,
+  `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where", 'the stream it forked from is gone' AS what
+   FROM ${schema}.streams AS s LEFT JOIN ${schema}.streams AS p ON p.namespace = s.namespace AND p.stream = s.parent
+   WHERE s.parent IS NOT NULL
+     AND (p.stream IS NULL OR p.state = 'gone' OR p.generation <> s.parent_generation OR p.seq < s.base) LIMIT 100`,
+  `SELECT 'I7' AS invariant, namespace || ' ' || name AS "where", 'its token is ' || token AS what
+   FROM ${schema}.leases WHERE token < 1 LIMIT 100`,
+  `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where",
+     'it says ' || s.open_calls || ' calls are open, but ' || count(i.id) || ' are' AS what
+   FROM ${schema}.streams AS s LEFT JOIN ${schema}.items AS i
+     ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = 'call' AND i.done_at IS NULL
+   WHERE s.state = 'live'
+   GROUP BY s.namespace, s.stream HAVING s.open_calls <> count(i.id) LIMIT 100`,
+  `SELECT 'I2' AS invariant, k.namespace || ' key ' || k.key AS "where", 'no stream of its namespace holds it' AS what
+   FROM ${schema}.keys AS k LEFT JOIN ${schema}.streams AS s ON s.namespace = k.namespace AND s.stream = k.stream
+   WHERE s.stream IS NULL LIMIT 100`,
+  `SELECT 'I2' AS invariant, r.namespace || ' ' || r.stream AS "where", 'an artifact it refers to is gone' AS what
+   FROM ${schema}.artifact_refs AS r
+   LEFT JOIN ${schema}.artifacts AS a ON a.namespace = r.namespace AND a.hash = r.hash
+   LEFT JOIN ${schema}.streams AS s ON s.namespace = r.namespace AND s.stream = r.stream AND s.state <> 'gone'
+   WHERE a.hash IS NULL OR s.stream IS NULL LIMIT 100`,
+  `SELECT 'I2' AS invariant, i.namespace || ' ' || i.kind || ' ' || i.id AS "where",
+     'it points at an event that is not there' AS what
+   FROM ${schema}.items AS i LEFT JOIN ${schema}.streams AS s
+     ON s.namespace = i.namespace AND s.stream = i.stream AND s.state = 'live'
+   WHERE s.stream IS NULL OR i.seq > s.seq OR i.end_seq > s.seq LIMIT 100`,
+];

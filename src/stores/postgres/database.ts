@@ -1,0 +1,264 @@
+/**
+ * Statements on a pool of connections.
+ *
+ * Each statement is a transaction of its own, sent unnamed and answered in one round trip, on whatever connection is
+ * free; nothing is left behind on it. So a pooler that hands out a server connection per transaction does no harm.
+ *
+ * Every failure says what became of the transaction (`failures.ts`). A connection that failed, or that was silent for
+ * longer than `statementMs`, is closed and never used again: what it might still answer belongs to nobody.
+ */
+
+import type pg from "pg";
+import type { HoldfastError } from "../../model/index.ts";
+import { quoted } from "./address.ts";
+import {
+  asFailure,
+  busy,
+  isCollision,
+  isLocked,
+  isPassing,
+  isPassingState,
+  StatementFailure,
+  sqlState,
+  storeError,
+} from "./failures.ts";
+
+export type Value = string | number | boolean | null | Buffer | readonly (string | number | boolean | null)[];
+
+export interface Limits {
+  /** How long to wait for locks of others, and for a server that is not there for the moment. */
+  readonly busyMs: number;
+  /** How long one statement may take before its connection is given up. */
+  readonly statementMs: number;
+}
+
+/** What every change says first: which store it means, and whether that may be one that forgets. */
+export interface Entry {
+  readonly store: string;
+  readonly allowLoss: boolean;
+}
+
+/** Runs statements one after another on the connection of one transaction. */
+export type Query = <Row>(text: string, values?: readonly Value[]) => Promise<Row[]>;
+
+const INT8 = 20;
+const INT4 = 23;
+const BOOL = 16;
+const BYTEA = 17;
+
+/** Our own, so that parsers that the program has set for its own queries do not change ours. */
+const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
+  [INT8]: Number,
+  [INT4]: Number,
+  [BOOL]: (text) => text === "t",
+  [BYTEA]: (text) => Buffer.from(text.slice(2), "hex"),
+};
+const TYPES = {
+  getTypeParser: (type: number) => PARSERS[type] ?? ((text: string) => text),
+} as unknown as pg.CustomTypesConfig;
+
+export class Database {
+  readonly address: string;
+  /** The schema's name as it stands in SQL. */
+  readonly schema: string;
+  readonly limits: Limits;
+  readonly #pool: pg.Pool;
+  readonly #isOurs: boolean;
+
+  constructor(pool: pg.Pool, isOurs: boolean, address: string, schema: string, limits: Limits) {
+    this.#pool = pool;
+    this.#isOurs = isOurs;
+    this.address = address;
+    this.schema = quoted(schema);
+    this.limits = limits;
+    pool.on("error", ignoreLoss);
+    pool.on("connect", listen);
+  }
+
+  /** For a connection outside the pool. */
+  get settings(): pg.ClientConfig {
+    return this.#pool.options;
+  }
+
+  /** The first three arguments of the functions that change something. */
+  entry({ store, allowLoss }: Entry): [string, boolean, number] {
+    return [store, allowLoss, this.limits.busyMs];
+  }
+
+  /** One statement, tried once. Fails with a `StatementFailure`. */
+  async attempt<Row>(
+    text: string,
+    values: readonly Value[],
+    statementMs = this.limits.statementMs,
+  ): Promise<Row[]> {
+    const client = await this.#connect();
+    return this.#use(client, statementMs, (query) => query<Row>(text, values));
+  }
+
+  /** One statement that may run any number of times, tried until the server is there and nobody is in the way. */
+  async run<Row>(text: string, values: readonly Value[] = []): Promise<Row[]> {
+    return this.#patiently(() => this.attempt<Row>(text, values));
+  }
+
+  /** The same for a statement that changes something: `wasLost` says that an earlier try may have been committed. */
+  async change<Row>(
+    text: string,
+    values: readonly Value[],
+    statementMs = this.limits.statementMs,
+  ): Promise<{ row: Row; wasLost: boolean }> {
+    let wasLost = false;
+    const [row] = await this.#patiently(async () => {
+      try {
+        return await this.attempt<Row>(text, values, statementMs);
+      } catch (error) {
+        wasLost ||= error instanceof StatementFailure && error.fate === "lost";
+        throw error;
+      }
+    });
+    return { row: row as Row, wasLost };
+  }
+
+  /** Several statements in one transaction, on one connection, tried once. */
+  async transaction<Result>(act: (query: Query) => Promise<Result>): Promise<Result> {
+    const client = await this.#connect();
+    return this.#use(client, this.limits.statementMs, async (query) => {
+      await query("BEGIN");
+      try {
+        const result = await act(query);
+        await query("COMMIT");
+        return result;
+      } catch (error) {
+        // Undone by the server as well, should the connection be gone; what was wrong is the other error.
+        await query("ROLLBACK").catch(() => undefined);
+        throw error;
+      }
+    });
+  }
+
+  /** Lets go of the pool, and ends it unless it is the caller's own. */
+  async close(): Promise<void> {
+    if (this.#isOurs) {
+      await this.#pool.end();
+      return;
+    }
+    this.#pool.off("error", ignoreLoss);
+    this.#pool.off("connect", listen);
+  }
+
+  /** What `failure` comes to after `waitedMs` of trying. */
+  given(failure: StatementFailure, waitedMs: number, unknown: boolean): HoldfastError {
+    if (!unknown && (isLocked(failure) || isCollision(failure))) return busy(this.address, waitedMs, failure);
+    return storeError(this.address, failure, unknown);
+  }
+
+  async #patiently<Result>(act: () => Promise<Result>): Promise<Result> {
+    const begun = performance.now();
+    let wasLost = false;
+    for (let tries = 1; ; tries++) {
+      try {
+        return await act();
+      } catch (caught) {
+        const error = asFailure(caught);
+        const isFirstLoss: boolean = error.fate === "lost" && !wasLost;
+        wasLost ||= isFirstLoss;
+        const waitedMs = performance.now() - begun;
+        const isWorthIt = isPassing(error) || isCollision(error);
+        if (!isWorthIt || (waitedMs > this.limits.busyMs && !isFirstLoss)) {
+          throw this.given(error, waitedMs, wasLost);
+        }
+        await pause(tries);
+      }
+    }
+  }
+
+  /** A connection of the pool. A caller's pool may wait for ever, so the waiting ends here. */
+  async #connect(): Promise<pg.PoolClient> {
+    const { busyMs } = this.limits;
+    let timer: NodeJS.Timeout | undefined;
+    const connecting = this.#pool.connect();
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`no connection within ${busyMs} ms`)), busyMs);
+    });
+    try {
+      return await Promise.race([connecting, late]);
+    } catch (error) {
+      connecting.then(
+        (client) => client.release(),
+        () => undefined,
+      );
+      throw new StatementFailure("unsent", error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #use<Result>(
+    client: pg.PoolClient,
+    statementMs: number,
+    act: (query: Query) => Promise<Result>,
+  ): Promise<Result> {
+    let broken: Error | undefined;
+    const fail = (cause: unknown): StatementFailure => {
+      const failure = new StatementFailure(isAnswer(cause) ? "refused" : "lost", cause);
+      if (failure.fate === "lost") broken ??= failure;
+      return failure;
+    };
+    // Without a listener an error that comes between two statements would end the process.
+    client.on("error", fail);
+    const query: Query = async <Row>(text: string, values?: readonly Value[]): Promise<Row[]> => {
+      const timer = setTimeout(() => {
+        cut(client, new Error(`the server did not answer within ${statementMs} ms`));
+      }, statementMs);
+      try {
+        const config = values ? { text, values: [...values], types: TYPES } : { text, types: TYPES };
+        const result = await client.query(config);
+        return result.rows as Row[];
+      } catch (error) {
+        throw fail(error);
+      } finally {
+        clearTimeout(timer);
+      }
+    };
+    try {
+      return await act(query);
+    } finally {
+      client.off("error", fail);
+      client.release(broken);
+    }
+  }
+}
+
+/** A connection that was lost leaves the pool by itself, and a statement that it carried fails; nothing is left to do. */
+function ignoreLoss(): void {}
+
+/**
+ * A new connection may end in the very moment in which it is handed out, when nobody else listens yet; an error that
+ * nobody listens to would end the process.
+ */
+function listen(client: pg.PoolClient): void {
+  client.on("error", ignoreLoss);
+}
+
+/** The server said what is wrong and goes on: the transaction is undone. After FATAL it may be committed or not. */
+function isAnswer(error: unknown): boolean {
+  const severity = (error as { severity?: unknown } | null)?.severity;
+  const state = sqlState(error);
+  return state !== null && !isPassingState(state) && severity !== "FATAL" && severity !== "PANIC";
+}
+
+/** Closes the socket under a statement, which then fails. */
+function cut(client: pg.PoolClient, why: Error): void {
+  const { stream } = (client as unknown as { connection: { stream: { destroy(error: Error): void } } })
+    .connection;
+  stream.destroy(why);
+}
+
+const MAX_PAUSE_MS = 500;
+
+/** Longer with every try, and uneven, so that many processes do not come back at the same moment. */
+export function pause(tries: number): Promise<void> {
+  const ms = Math.min(MAX_PAUSE_MS, 5 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}

@@ -1,0 +1,220 @@
+/**
+ * The store in a schema of a Postgres database, shared by processes on many machines. Reads are one statement each, on
+ * whatever connection is free; appends fly together (`append.ts` opens with the protocol). `database.ts` says what a
+ * failure tells of a transaction, `opening.ts` what is refused, `schema-1.ts` what the schema holds.
+ */
+
+import pg from "pg";
+import { HoldfastError } from "../../model/index.ts";
+import type {
+  AppendOutcome,
+  Batch,
+  Blob,
+  GetRequest,
+  LeaseOutcome,
+  LeaseRequest,
+  ListRequest,
+  ListRows,
+  Page,
+  Problem,
+  PutRequest,
+  ReadPage,
+  ReadRequest,
+  RemoveOutcome,
+  RemoveRequest,
+  Store,
+  WatchRequest,
+} from "../../store.ts";
+import { checkSchema, describe, parseUrl } from "./address.ts";
+import { checkShape } from "./append.ts";
+import { check } from "./check.ts";
+import { Database, type Entry } from "./database.ts";
+import { closed } from "./failures.ts";
+import { lease } from "./leases.ts";
+import { list } from "./list.ts";
+import { Notices } from "./notify.ts";
+import { openSchema } from "./opening.ts";
+import { put } from "./put.ts";
+import { AppendQueue } from "./queue.ts";
+import { get, read } from "./read.ts";
+import { remove } from "./remove.ts";
+import { Watchers } from "./watch.ts";
+
+/** For tests that look behind the store. */
+export { Database } from "./database.ts";
+export { MIGRATIONS, type Migration, migrate } from "./migrations.ts";
+
+export interface PostgresOptions {
+  /** `postgres://user:password@host:5432/database?schema=name`. What it leaves out comes from the PG* variables. */
+  readonly url?: string;
+  /** The caller's own pool instead. It is never ended here. */
+  readonly pool?: pg.Pool;
+  /** Where the tables are; `holdfast` unless given. It is created when it is not there. */
+  readonly schema?: string;
+  /** Do not create what is not there. */
+  readonly mustExist?: boolean;
+  /** How many connections at most, of a pool that is not the caller's. 10 unless given. */
+  readonly maxConnections?: number;
+  /** How long to wait for locks of others, and for a server that restarts. 30 s unless given. */
+  readonly busyMs?: number;
+  /** After how long without an answer a connection is given up. 60 s unless given. */
+  readonly statementMs?: number;
+  /**
+   * Tell other processes of changes, and listen for theirs, with NOTIFY: they are noticed sooner, for at most five small
+   * transactions a second and one connection while somebody watches. Without it, and wherever it does not get through,
+   * changes are found by looking. On unless set to false.
+   */
+  readonly notify?: boolean;
+  /** Work on a server that forgets acknowledged writes when it crashes (`fsync` or `synchronous_commit` is off). */
+  readonly allowLoss?: boolean;
+}
+
+const DEFAULT_MAX_CONNECTIONS = 10;
+const DEFAULT_BUSY_MS = 30_000;
+const DEFAULT_STATEMENT_MS = 60_000;
+const CONNECT_MS = 10_000;
+
+export async function openPostgres(options: PostgresOptions = {}): Promise<Store> {
+  const { busyMs = DEFAULT_BUSY_MS, statementMs = DEFAULT_STATEMENT_MS } = options;
+  const { allowLoss = false, mustExist = false } = options;
+  const { pool, schema } = options.pool
+    ? { pool: options.pool, schema: checkSchema(options.schema) }
+    : makePool(options);
+  const address = describe(whereabouts(pool), schema);
+  const database = new Database(pool, !options.pool, address, schema, { busyMs, statementMs });
+  try {
+    const store = await openSchema(database, { schema, allowLoss, mustExist });
+    return new PostgresStore(database, { store, allowLoss }, options.notify ?? true);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+function makePool(options: PostgresOptions): { pool: pg.Pool; schema: string } {
+  const { url, maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
+  const { settings, schema } =
+    url === undefined ? { settings: {}, schema: checkSchema(options.schema) } : parseUrl(url, options.schema);
+  const pool = new pg.Pool({
+    ...settings,
+    max: maxConnections,
+    connectionTimeoutMillis: CONNECT_MS,
+    keepAlive: true,
+    // A store that nobody uses does not keep the process alive.
+    allowExitOnIdle: true,
+    // `fallback_application_name` gives way to what the URL or PGAPPNAME says.
+    fallback_application_name: "holdfast",
+  } as pg.PoolConfig);
+  return { pool, schema };
+}
+
+/** What the pool's connections will make of URL and PG* variables. */
+function whereabouts(pool: pg.Pool): Pick<pg.Client, "host" | "port" | "database"> {
+  try {
+    return new pg.Client(pool.options);
+  } catch (error) {
+    // The message may quote the address, password included, so it is not passed on.
+    const kind = error instanceof Error ? error.name : "Error";
+    throw new HoldfastError(
+      "INPUT_INVALID",
+      `the settings of the Postgres connection are not valid (${kind})`,
+      {
+        hint: "Check the URL, the files it names for TLS, and the PG* variables.",
+      },
+    );
+  }
+}
+
+class PostgresStore implements Store {
+  readonly address: string;
+  readonly #database: Database;
+  readonly #entry: Entry;
+  readonly #queue: AppendQueue;
+  readonly #watchers: Watchers;
+  readonly #notices: Notices | null;
+  readonly #running = new Set<Promise<unknown>>();
+  #closing: Promise<void> | null = null;
+
+  constructor(database: Database, entry: Entry, notify: boolean) {
+    this.address = database.address;
+    this.#database = database;
+    this.#entry = entry;
+    this.#queue = new AppendQueue(database, entry);
+    this.#watchers = new Watchers(database, notify);
+    this.#notices = notify ? new Notices(database) : null;
+  }
+
+  async append(batch: Batch): Promise<AppendOutcome> {
+    checkShape(batch);
+    const outcome = await this.#use(() => this.#queue.submit(batch));
+    if (outcome.outcome === "ok") {
+      for (const { stream } of batch.writes) this.#announce(batch.namespace, stream);
+    }
+    return outcome;
+  }
+
+  async read(request: ReadRequest): Promise<ReadPage> {
+    return this.#use((database) => read(database, request));
+  }
+
+  async list<Of extends keyof ListRows>(
+    request: Extract<ListRequest, { of: Of }>,
+  ): Promise<Page<ListRows[Of]>> {
+    return this.#use((database) => list(database, request) as Promise<Page<ListRows[Of]>>);
+  }
+
+  async put(request: PutRequest): Promise<void> {
+    return this.#use((database) => put(database, this.#entry, request));
+  }
+
+  async get(request: GetRequest): Promise<Blob | null> {
+    return this.#use((database) => get(database, request));
+  }
+
+  async lease(request: LeaseRequest): Promise<LeaseOutcome> {
+    return this.#use((database) => lease(database, this.#entry, request));
+  }
+
+  async remove(request: RemoveRequest): Promise<RemoveOutcome> {
+    const outcome = await this.#use((database) => remove(database, this.#entry, request));
+    if (request.of === "stream") this.#announce(request.namespace, request.stream);
+    return outcome;
+  }
+
+  watch(request: WatchRequest, changed: () => void): () => void {
+    if (this.#closing) throw closed(this.address);
+    return this.#watchers.add(request, changed);
+  }
+
+  async check(): Promise<readonly Problem[]> {
+    return this.#use((database) => check(database));
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#notices?.stop();
+    await Promise.allSettled([this.#watchers.clear(), ...this.#running]);
+    this.#notices?.stop();
+    await this.#database.close();
+  }
+
+  #announce(namespace: string, stream: string): void {
+    this.#watchers.announce(namespace, stream);
+    this.#notices?.add(namespace, stream);
+  }
+
+  async #use<Result>(act: (database: Database) => Promise<Result>): Promise<Result> {
+    if (this.#closing) throw closed(this.address);
+    const running = act(this.#database);
+    this.#running.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+}

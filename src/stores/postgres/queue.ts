@@ -1,0 +1,159 @@
+/** Which appends fly together, and what becomes of a flight; `append.ts` opens with the protocol. */
+
+import { HoldfastError } from "../../model/index.ts";
+import type { AppendOutcome, Batch } from "../../store.ts";
+import { type Encoded, encode, flightArguments, parseOutcomes } from "./append.ts";
+import { type Database, type Entry, pause } from "./database.ts";
+import { asFailure, isCollision, isLocked, isPassing, isUnfit } from "./failures.ts";
+
+/** With one, a flight that waits for a lock would hold up all others, and one processor of the server would do it all. */
+const MAX_FLIGHTS = 4;
+const FLIGHT_BATCHES = 256;
+/** What waits is shared out among the flights that are free, but a flight costs as much as two batches. */
+const SHARE_BATCHES = 8;
+const FLIGHT_BYTES = 8 * 1024 * 1024;
+/** A flight of several gives up a lock sooner: its batches then wait apart. */
+const SHARED_LOCK_MS = 1_000;
+
+interface Waiting extends Encoded {
+  readonly resolve: (outcome: AppendOutcome) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class AppendQueue {
+  readonly #database: Database;
+  readonly #entry: Entry;
+  readonly #sql: string;
+  readonly #inTheAir = new Set<string>();
+  #waiting: Waiting[] = [];
+  #flights = 0;
+  #isScheduled = false;
+
+  constructor(database: Database, entry: Entry) {
+    this.#database = database;
+    this.#entry = entry;
+    this.#sql = `SELECT ${database.schema}.append_batches($1, $2, $3, $4, $5, $6, $7) AS outcomes`;
+  }
+
+  submit(batch: Batch): Promise<AppendOutcome> {
+    const encoded = encode(batch);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ ...encoded, resolve, reject });
+      // Enough for a flight: the server may work while the rest of this turn's appends is being made.
+      if (this.#waiting.length === SHARE_BATCHES) this.#launch();
+      else this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#launch();
+    });
+  }
+
+  #launch(): void {
+    while (this.#flights < MAX_FLIGHTS && this.#waiting.length > 0) {
+      const flight = this.#take();
+      if (flight.length === 0) return;
+      this.#flights += 1;
+      for (const { touches } of flight) for (const each of touches) this.#inTheAir.add(each);
+      void this.#fly(flight).finally(() => {
+        for (const { touches } of flight) for (const each of touches) this.#inTheAir.delete(each);
+        this.#flights -= 1;
+        if (this.#waiting.length > 0) this.#schedule();
+      });
+    }
+  }
+
+  /** In the order of arrival, each stream once; a batch that has to wait lets later ones of its streams wait as well. */
+  #take(): Waiting[] {
+    const held = new Set(this.#inTheAir);
+    const share = Math.ceil(this.#waiting.length / (MAX_FLIGHTS - this.#flights));
+    const most = Math.min(FLIGHT_BATCHES, Math.max(SHARE_BATCHES, share));
+    const flight: Waiting[] = [];
+    const rest: Waiting[] = [];
+    let bytes = 0;
+    for (const each of this.#waiting) {
+      const isFull = flight.length > 0 && (flight.length >= most || bytes + each.bytes > FLIGHT_BYTES);
+      if (isFull || each.touches.some((place) => held.has(place))) {
+        for (const place of each.touches) held.add(place);
+        rest.push(each);
+        continue;
+      }
+      bytes += each.bytes;
+      flight.push(each);
+      for (const place of each.touches) held.add(place);
+    }
+    this.#waiting = rest;
+    return flight;
+  }
+
+  async #fly(flight: readonly Waiting[]): Promise<void> {
+    try {
+      const apart = await this.#flyTogether(flight, false);
+      if (apart) await Promise.all(flight.map((each) => this.#flyTogether([each], apart.wasLost)));
+    } catch (error) {
+      for (const { reject } of flight) reject(error);
+    }
+  }
+
+  /**
+   * Flies until every batch has its answer, and returns null; or what is known when they have to fly one by one.
+   * `wasLost`: an earlier flight may have stored them.
+   */
+  async #flyTogether(
+    flight: readonly Waiting[],
+    wasLostBefore: boolean,
+  ): Promise<{ readonly wasLost: boolean } | null> {
+    const begun = performance.now();
+    const { busyMs } = this.#database.limits;
+    const lockMs = flight.length > 1 ? Math.min(SHARED_LOCK_MS, busyMs) : busyMs;
+    const { store, allowLoss } = this.#entry;
+    const values = [store, allowLoss, lockMs, ...flightArguments(flight)];
+    let wasLost = wasLostBefore;
+    for (let tries = 1; ; tries++) {
+      try {
+        const [row] = await this.#database.attempt<{ outcomes: string }>(this.#sql, values);
+        this.#answer(flight, parseOutcomes(row?.outcomes ?? "[]", flight), wasLost);
+        return null;
+      } catch (error) {
+        const failure = asFailure(error);
+        if (flight.length > 1 && (isUnfit(failure) || isLocked(failure))) return { wasLost };
+        const isFirstLoss: boolean = failure.fate === "lost" && !wasLost;
+        wasLost ||= isFirstLoss;
+        const waitedMs = performance.now() - begun;
+        const isWorthIt = isPassing(failure) || isCollision(failure);
+        if (!isWorthIt || (waitedMs > busyMs && !isFirstLoss)) {
+          const given = this.#database.given(failure, waitedMs, wasLost);
+          for (const { reject } of flight) reject(given);
+          return null;
+        }
+        await pause(tries);
+      }
+    }
+  }
+
+  #answer(flight: readonly Waiting[], outcomes: readonly AppendOutcome[], wasLost: boolean): void {
+    flight.forEach(({ resolve, reject }, index) => {
+      const outcome = outcomes[index];
+      if (outcome && (outcome.outcome === "ok" || !wasLost)) resolve(outcome);
+      else reject(this.#undecided());
+    });
+  }
+
+  #undecided(): HoldfastError {
+    const { address } = this.#database;
+    return new HoldfastError(
+      "STORE_IO",
+      `${address}: the connection was lost while an append was under way`,
+      {
+        hint: "Send the same batch again: its id makes that safe, and the answer will be certain.",
+        unknown: true,
+        data: { address },
+      },
+    );
+  }
+}

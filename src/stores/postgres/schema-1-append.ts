@@ -1,0 +1,314 @@
+/**
+ * Appending, on the side of the server. `append.ts` opens with the protocol that this carries out.
+ *
+ * The functions name everything with its schema and take no setting from the session but the durability that they
+ * check. They plan with indexes only: a plan made while a table was small stays good while it grows.
+ */
+
+import { few, ITEM, MERGE_ITEM } from "./schema-1-plain.ts";
+
+/** Beside each function that changes something. */
+export const PLANNING = `SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_memoize = off SET plan_cache_mode = force_generic_plan`;
+
+export const appendFunctions = (schema: string): string => `
+CREATE FUNCTION ${schema}.append_batches(
+  p_store text, p_allow_loss boolean, p_lock_ms integer,
+  p_places jsonb, p_leases jsonb, p_batches jsonb, p_bytes bytea
+) RETURNS text LANGUAGE plpgsql ${PLANNING} AS $function$
+DECLARE
+  v_begins boolean := p_places @? '$[*][2] ? (@ == true)';
+  v_outcomes jsonb := '[]';
+  v_outcome jsonb;
+  v_batch jsonb;
+  v_done integer[];
+  v_tries integer;
+  v_now bigint;
+BEGIN
+  v_now := ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
+
+  IF v_begins THEN
+    INSERT INTO ${schema}.streams (namespace, stream, kind, state, generation, seq, base, created_at, updated_at,
+      updated_second)
+    SELECT p ->> 0, p ->> 1, split_part(p ->> 1, '/', 1), 'gone', 0, 0, 0, 0, 0, 0
+    FROM ${few("jsonb_array_elements(p_places)")} AS p
+    WHERE (p ->> 2)::boolean
+      AND NOT EXISTS (SELECT 1 FROM ${schema}.streams AS s WHERE s.namespace = p ->> 0 AND s.stream = p ->> 1)
+    ORDER BY 1, 2
+    ON CONFLICT DO NOTHING;
+  END IF;
+  IF p_places <> '[]' THEN
+    PERFORM 1 FROM ${few("jsonb_array_elements(p_places)")} AS p
+    JOIN ${schema}.streams AS s ON s.namespace = p ->> 0 AND s.stream = p ->> 1
+    ORDER BY s.namespace, s.stream FOR UPDATE OF s;
+  END IF;
+  IF p_leases <> '[]' THEN
+    PERFORM 1 FROM ${few("jsonb_array_elements(p_leases)")} AS p
+    JOIN ${schema}.leases AS l ON l.namespace = p ->> 0 AND l.name = p ->> 1
+    ORDER BY l.namespace, l.name FOR UPDATE OF l;
+  END IF;
+
+  v_done := ${schema}.append_plain(p_batches, p_bytes, v_now);
+  IF cardinality(v_done) = jsonb_array_length(p_batches) THEN
+    RETURN ${schema}.all_stored(v_done);
+  END IF;
+
+  FOR i IN 0 .. jsonb_array_length(p_batches) - 1 LOOP
+    v_batch := p_batches -> i;
+    IF i + 1 = ANY (v_done) THEN
+      v_outcome := '{"outcome": "ok", "resent": false}';
+    ELSIF NOT (v_batch -> 'keys')::boolean THEN
+      v_outcome := ${schema}.append_batch(v_batch, p_bytes, v_now);
+    ELSE
+      -- A key that another transaction claims at this moment shows only when the row is inserted. Then this batch
+      -- alone is undone and asked again, and finds the key taken.
+      v_tries := 0;
+      LOOP
+        BEGIN
+          v_outcome := ${schema}.append_batch(v_batch, p_bytes, v_now);
+          EXIT;
+        EXCEPTION WHEN unique_violation THEN
+          v_tries := v_tries + 1;
+          IF v_tries > 9 THEN RAISE; END IF;
+        END;
+      END LOOP;
+    END IF;
+    v_outcomes := v_outcomes || v_outcome;
+  END LOOP;
+
+  IF v_begins THEN
+    DELETE FROM ${schema}.streams AS s USING ${few("jsonb_array_elements(p_places)")} AS p
+    WHERE s.namespace = p ->> 0 AND s.stream = p ->> 1 AND s.generation = 0;
+  END IF;
+  RETURN v_outcomes::text;
+END $function$;
+
+CREATE FUNCTION ${schema}.all_stored(p_done integer[]) RETURNS text LANGUAGE sql IMMUTABLE AS $function$
+  SELECT '[' || array_to_string(array_fill('{"outcome":"ok","resent":false}'::text, ARRAY[cardinality(p_done)]), ',') || ']'
+$function$;
+
+-- One batch: first every question, then every change. A refusal therefore has nothing to undo.
+CREATE FUNCTION ${schema}.append_batch(p_batch jsonb, p_bytes bytea, p_now bigint) RETURNS jsonb
+LANGUAGE plpgsql AS $function$
+DECLARE
+  v_namespace CONSTANT text := p_batch ->> 'namespace';
+  v_writes CONSTANT jsonb := p_batch -> 'writes';
+  v_last CONSTANT integer := jsonb_array_length(v_writes) - 1;
+  v_states text[];
+  v_generations integer[];
+  v_seqs integer[];
+  v_write jsonb;
+  v_guard jsonb;
+  v_lease record;
+  v_renewed text[] := '{}';
+  v_refusal jsonb;
+  v_state text;
+  v_generation integer;
+  v_seq integer;
+  v_is_resent boolean := true;
+  v_missing text;
+BEGIN
+  FOR i IN 0 .. v_last LOOP
+    v_write := v_writes -> i;
+    SELECT s.state, s.generation, s.seq INTO v_state, v_generation, v_seq FROM ${schema}.streams AS s
+    WHERE s.namespace = v_namespace AND s.stream = v_write ->> 'stream' FOR UPDATE;
+    IF NOT FOUND THEN
+      v_state := 'gone'; v_generation := 1; v_seq := 0;
+    ELSIF v_state = 'gone' THEN
+      v_generation := v_generation + 1; v_seq := 0;
+    END IF;
+    v_states[i] := v_state; v_generations[i] := v_generation; v_seqs[i] := v_seq;
+    v_is_resent := v_is_resent
+      AND v_generation = (v_write -> 'generation')::integer AND v_seq > (v_write -> 'seq')::integer;
+  END LOOP;
+
+  -- Resent: every write is there, at its place, with this batch's id. The rows are locked, so that even this answer
+  -- comes after a commit that waited for the log, and for a synchronous standby.
+  IF v_is_resent THEN
+    FOR i IN 0 .. v_last LOOP
+      v_write := v_writes -> i;
+      v_is_resent := v_is_resent AND coalesce((
+        SELECT w.batch = p_batch ->> 'id' AND w.first = (v_write -> 'seq')::integer + 1 FROM ${schema}.writes AS w
+        WHERE w.namespace = v_namespace AND w.stream = v_write ->> 'stream' AND w.last > (v_write -> 'seq')::integer
+        ORDER BY w.last LIMIT 1), false);
+    END LOOP;
+    IF v_is_resent THEN RETURN '{"outcome": "ok", "resent": true}'; END IF;
+  END IF;
+
+  -- Fenced: the clock has no say, only the token. The rows stay locked: nobody can take a lease before this transaction
+  -- has ended. Leases that have most of their time before them are not renewed.
+  FOR i IN 0 .. v_last LOOP
+    FOR j IN 0 .. coalesce(jsonb_array_length(v_writes -> i -> 'guards'), 0) - 1 LOOP
+      v_guard := v_writes -> i -> 'guards' -> j;
+      SELECT l.token, l.holder IS NOT NULL AS is_held, l.expires_at - p_now AS left_ms, l.ttl INTO v_lease
+      FROM ${schema}.leases AS l WHERE l.namespace = v_namespace AND l.name = v_guard ->> 'lease' FOR UPDATE;
+      IF NOT FOUND OR NOT v_lease.is_held OR v_lease.token <> (v_guard -> 'token')::bigint THEN
+        RETURN ${schema}.fence(v_namespace, v_guard);
+      ELSIF v_lease.left_ms NOT BETWEEN v_lease.ttl * 3 / 4 AND v_lease.ttl THEN
+        v_renewed := v_renewed || (v_guard ->> 'lease');
+      END IF;
+    END LOOP;
+  END LOOP;
+
+  -- Conflict: each write continues its stream where that ends; a fork leaves a past that is there.
+  FOR i IN 0 .. v_last LOOP
+    v_write := v_writes -> i;
+    IF v_generations[i] <> (v_write -> 'generation')::integer OR v_states[i] = 'hidden'
+      OR (v_write ? 'fork' AND v_states[i] <> 'gone')
+      OR (NOT v_write ? 'fork' AND v_seqs[i] <> (v_write -> 'seq')::integer)
+    THEN
+      RETURN jsonb_build_object('outcome', 'conflict', 'stream', v_write -> 'stream',
+        'generation', v_generations[i], 'seq', v_seqs[i]);
+    END IF;
+    IF v_write ? 'fork' THEN
+      v_refusal := ${schema}.missing_past(v_namespace, v_write -> 'fork');
+      IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
+    END IF;
+  END LOOP;
+
+  IF (p_batch -> 'keys')::boolean THEN
+    v_refusal := ${schema}.taken_key(v_namespace, v_writes);
+    IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
+  END IF;
+
+  -- Missing: the rows are locked, so that none can be collected before the reference to it is there.
+  FOR i IN 0 .. v_last LOOP
+    FOR j IN 0 .. coalesce(jsonb_array_length(v_writes -> i -> 'artifacts'), 0) - 1 LOOP
+      v_missing := v_writes -> i -> 'artifacts' ->> j;
+      PERFORM 1 FROM ${schema}.artifacts AS a WHERE a.namespace = v_namespace AND a.hash = v_missing FOR SHARE;
+      IF NOT FOUND THEN RETURN jsonb_build_object('outcome', 'missing', 'artifact', v_missing); END IF;
+    END LOOP;
+  END LOOP;
+
+  IF v_renewed <> '{}' THEN
+    UPDATE ${schema}.leases SET expires_at = p_now + ttl WHERE namespace = v_namespace AND name = ANY (v_renewed);
+  END IF;
+  FOR i IN 0 .. v_last LOOP
+    PERFORM ${schema}.store_write(v_namespace, p_batch ->> 'id', v_writes -> i, v_states[i], p_bytes);
+  END LOOP;
+  RETURN '{"outcome": "ok", "resent": false}';
+END $function$;
+
+-- A fork needs its parent, live or hidden, in the same life, and as long as the past that it shares.
+CREATE FUNCTION ${schema}.missing_past(p_namespace text, p_fork jsonb) RETURNS jsonb LANGUAGE plpgsql AS $function$
+DECLARE
+  v_parent record;
+BEGIN
+  SELECT s.state, s.generation, s.seq INTO v_parent FROM ${schema}.streams AS s
+  WHERE s.namespace = p_namespace AND s.stream = p_fork ->> 'stream' FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN jsonb_build_object('outcome', 'conflict', 'stream', p_fork -> 'stream', 'generation', 1, 'seq', 0);
+  ELSIF v_parent.state = 'gone' THEN
+    RETURN jsonb_build_object('outcome', 'conflict', 'stream', p_fork -> 'stream',
+      'generation', v_parent.generation + 1, 'seq', 0);
+  ELSIF v_parent.generation <> (p_fork -> 'generation')::integer OR v_parent.seq < (p_fork -> 'seq')::integer THEN
+    RETURN jsonb_build_object('outcome', 'conflict', 'stream', p_fork -> 'stream',
+      'generation', v_parent.generation, 'seq', v_parent.seq);
+  END IF;
+  RETURN NULL;
+END $function$;
+
+-- Within a write releases come first, so that a key can change hands; what earlier writes do to keys counts.
+CREATE FUNCTION ${schema}.taken_key(p_namespace text, p_writes jsonb) RETURNS jsonb LANGUAGE plpgsql AS $function$
+DECLARE
+  v_changed jsonb := '{}';
+  v_write jsonb;
+  v_key text;
+  v_holder jsonb;
+BEGIN
+  FOR v_write IN SELECT value FROM jsonb_array_elements(p_writes) LOOP
+    FOR v_key IN SELECT value FROM jsonb_array_elements_text(v_write -> 'releases') LOOP
+      v_holder := CASE WHEN v_changed ? v_key THEN v_changed -> v_key
+        ELSE ${schema}.key_holder(p_namespace, v_key) END;
+      IF v_holder ->> 'stream' = v_write ->> 'stream' THEN
+        v_changed := v_changed || jsonb_build_object(v_key, NULL);
+      END IF;
+    END LOOP;
+    FOR v_key, v_holder IN
+      SELECT value ->> 'key', jsonb_build_object('stream', v_write -> 'stream', 'seq', value -> 'seq')
+      FROM jsonb_array_elements(v_write -> 'claims')
+    LOOP
+      IF NOT v_changed ? v_key AND ${schema}.key_holder(p_namespace, v_key) IS NOT NULL THEN
+        RETURN jsonb_build_object('outcome', 'taken', 'key', v_key, 'by', ${schema}.key_holder(p_namespace, v_key));
+      ELSIF jsonb_typeof(v_changed -> v_key) = 'object' THEN
+        RETURN jsonb_build_object('outcome', 'taken', 'key', v_key, 'by', v_changed -> v_key);
+      END IF;
+      v_changed := v_changed || jsonb_build_object(v_key, v_holder);
+    END LOOP;
+  END LOOP;
+  RETURN NULL;
+END $function$;
+
+CREATE FUNCTION ${schema}.key_holder(p_namespace text, p_key text) RETURNS jsonb LANGUAGE sql STABLE AS $function$
+  SELECT jsonb_build_object('stream', stream, 'seq', seq) FROM ${schema}.keys
+  WHERE namespace = p_namespace AND key = p_key
+$function$;
+
+-- The changes of one write that passed every question.
+CREATE FUNCTION ${schema}.store_write(
+  p_namespace text, p_batch text, p_write jsonb, p_state text, p_bytes bytea
+) RETURNS void LANGUAGE plpgsql AS $function$
+DECLARE
+  v_stream CONSTANT text := p_write ->> 'stream';
+  v_seq CONSTANT integer := (p_write -> 'seq')::integer;
+  v_end CONSTANT integer := v_seq + (p_write -> 'count')::integer;
+  v_at CONSTANT bigint := (p_write ->> 'at')::bigint;
+  v_facets CONSTANT jsonb := p_write -> 'facets';
+  v_is_text CONSTANT boolean := (p_write -> 'text')::boolean;
+  v_payload CONSTANT bytea := substring(p_bytes FROM (p_write -> 'from')::integer + 1 FOR (p_write -> 'bytes')::integer);
+BEGIN
+  IF p_state = 'gone' THEN
+    UPDATE ${schema}.streams SET state = 'live', generation = (p_write -> 'generation')::integer, seq = v_end, base = v_seq,
+      parent = p_write -> 'fork' ->> 'stream', parent_generation = (p_write -> 'fork' -> 'generation')::integer,
+      created_at = v_at, updated_at = v_at, updated_second = v_at / 1000,
+      open_calls = coalesce((v_facets ->> 'openCalls')::integer, 0),
+      expires_at = (v_facets ->> 'expiresAt')::bigint, status = v_facets ->> 'status', title = v_facets ->> 'title',
+      goal = v_facets ->> 'goal', budget = v_facets ->> 'budget'
+    WHERE namespace = p_namespace AND stream = v_stream;
+  ELSIF v_facets IS NULL THEN
+    UPDATE ${schema}.streams SET seq = v_end, updated_at = v_at, updated_second = v_at / 1000
+    WHERE namespace = p_namespace AND stream = v_stream;
+  ELSE
+    UPDATE ${schema}.streams SET seq = v_end, updated_at = v_at, updated_second = v_at / 1000,
+      open_calls = coalesce((v_facets ->> 'openCalls')::integer, open_calls),
+      expires_at = CASE WHEN v_facets ? 'expiresAt' THEN (v_facets ->> 'expiresAt')::bigint ELSE expires_at END,
+      status = CASE WHEN v_facets ? 'status' THEN v_facets ->> 'status' ELSE status END,
+      title = CASE WHEN v_facets ? 'title' THEN v_facets ->> 'title' ELSE title END,
+      goal = CASE WHEN v_facets ? 'goal' THEN v_facets ->> 'goal' ELSE goal END,
+      budget = CASE WHEN v_facets ? 'budget' THEN v_facets ->> 'budget' ELSE budget END
+    WHERE namespace = p_namespace AND stream = v_stream;
+  END IF;
+
+  INSERT INTO ${schema}.writes (namespace, stream, last, first, at, sum, batch, codec, payload, bytes)
+  VALUES (p_namespace, v_stream, v_end, v_seq + 1, v_at, (p_write ->> 'sum')::bigint, p_batch, p_write ->> 'codec',
+    CASE WHEN v_is_text THEN convert_from(v_payload, 'UTF8') END, CASE WHEN NOT v_is_text THEN v_payload END);
+
+  -- Items that say whether they are done, and items that keep what was said before.
+  IF p_write ? 'items' THEN
+    INSERT INTO ${schema}.items AS old (namespace, stream, kind, id, seq, end_seq, status, name, key, at, done_at)
+    SELECT p_namespace, v_stream, i.kind, i.id, i.seq, i."endSeq", i.status, i.name, i.key, i.at, i."doneAt"
+    FROM jsonb_to_recordset(p_write -> 'items') AS i (${ITEM}, "doneAt" bigint)
+    ${MERGE_ITEM}, done_at = excluded.done_at;
+  END IF;
+  IF p_write ? 'changedItems' THEN
+    INSERT INTO ${schema}.items AS old (namespace, stream, kind, id, seq, end_seq, status, name, key, at)
+    SELECT p_namespace, v_stream, i.kind, i.id, i.seq, i."endSeq", i.status, i.name, i.key, i.at
+    FROM jsonb_to_recordset(p_write -> 'changedItems') AS i (${ITEM})
+    ${MERGE_ITEM};
+  END IF;
+  IF p_write ? 'releases' THEN
+    DELETE FROM ${schema}.keys USING ${few("jsonb_array_elements_text(p_write -> 'releases')")} AS r
+    WHERE namespace = p_namespace AND key = r AND stream = v_stream;
+  END IF;
+  IF p_write ? 'claims' THEN
+    INSERT INTO ${schema}.keys (namespace, key, stream, seq)
+    SELECT p_namespace, c.key, v_stream, c.seq
+    FROM jsonb_to_recordset(p_write -> 'claims') AS c (key text, seq integer) ORDER BY c.key;
+  END IF;
+  IF p_write ? 'artifacts' THEN
+    INSERT INTO ${schema}.artifact_refs (namespace, hash, stream)
+    SELECT p_namespace, r, v_stream FROM jsonb_array_elements_text(p_write -> 'artifacts') AS r
+    ON CONFLICT DO NOTHING;
+  END IF;
+END $function$;
+`;

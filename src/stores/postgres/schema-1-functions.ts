@@ -1,0 +1,183 @@
+/** Leases and removal, on the side of the server: each decides and changes in one round trip. */
+
+import { PLANNING } from "./schema-1-append.ts";
+
+/** A lease that would last this much longer than it was taken for is from before the server's clock was set back. */
+const SLACK_MS = 60_000;
+
+export const otherFunctions = (schema: string): string => `
+CREATE FUNCTION ${schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $function$
+  SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+$function$;
+
+-- Before every change: whether this is still the store that was opened, on a server that keeps what it acknowledges; and
+-- how long the transaction waits for locks. Returns the time.
+CREATE FUNCTION ${schema}.enter(p_store text, p_allow_loss boolean, p_lock_ms integer) RETURNS bigint
+LANGUAGE plpgsql AS $function$
+DECLARE
+  v_setting text;
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM ${schema}.meta WHERE name = 'store' AND value = p_store) THEN
+    RAISE EXCEPTION USING ERRCODE = 'HF001', MESSAGE = 'the schema holds another store';
+  END IF;
+  IF NOT p_allow_loss AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off') THEN
+    RAISE EXCEPTION USING ERRCODE = 'HF002', MESSAGE = 'fsync or synchronous_commit is off';
+  END IF;
+  v_setting := set_config('lock_timeout', p_lock_ms::text, true);
+  RETURN ${schema}.now_ms();
+END $function$;
+
+CREATE FUNCTION ${schema}.remaining_ms(p_holder text, p_expires_at bigint, p_ttl bigint) RETURNS bigint
+LANGUAGE sql VOLATILE AS $function$
+  SELECT CASE WHEN p_holder IS NULL OR left_ms > p_ttl + ${SLACK_MS} THEN 0 ELSE left_ms END
+  FROM (SELECT p_expires_at - ${schema}.now_ms() AS left_ms) AS clock
+$function$;
+
+-- Refuses a guard whose token is not the current one of a held lease. The row stays locked: nobody can take the lease
+-- before this transaction has ended.
+CREATE FUNCTION ${schema}.fence(p_namespace text, p_guard jsonb) RETURNS jsonb LANGUAGE plpgsql AS $function$
+DECLARE
+  v_lease ${schema}.leases;
+BEGIN
+  SELECT * INTO v_lease FROM ${schema}.leases
+  WHERE namespace = p_namespace AND name = p_guard ->> 'lease' FOR UPDATE;
+  IF FOUND AND v_lease.holder IS NOT NULL AND v_lease.token = (p_guard -> 'token')::bigint THEN RETURN NULL; END IF;
+  RETURN jsonb_build_object('outcome', 'fenced', 'lease', p_guard -> 'lease', 'now', CASE WHEN v_lease.name IS NOT NULL THEN
+    jsonb_build_object('name', v_lease.name, 'token', v_lease.token, 'holder', v_lease.holder,
+      'remaining', ${schema}.remaining_ms(v_lease.holder, v_lease.expires_at, v_lease.ttl)) END);
+END $function$;
+
+CREATE FUNCTION ${schema}.take_lease(
+  p_store text, p_allow_loss boolean, p_lock_ms integer,
+  p_namespace text, p_name text, p_owner text, p_holder text, p_ttl bigint, p_evict bigint
+) RETURNS TABLE (granted boolean, token bigint, holder text, remaining bigint, from_holder text)
+LANGUAGE plpgsql ${PLANNING} AS $function$
+DECLARE
+  v_old ${schema}.leases;
+  v_remaining bigint;
+  v_is_ours boolean;
+BEGIN
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
+  -- A place for a lease that never was, so that there is a row to lock; nobody else sees a token of 0.
+  INSERT INTO ${schema}.leases (namespace, name, token, expires_at, ttl) VALUES (p_namespace, p_name, 0, 0, 0)
+  ON CONFLICT DO NOTHING;
+  SELECT * INTO v_old FROM ${schema}.leases AS l WHERE l.namespace = p_namespace AND l.name = p_name FOR UPDATE;
+  v_remaining := ${schema}.remaining_ms(v_old.holder, v_old.expires_at, v_old.ttl);
+  v_is_ours := v_old.owner IS NOT DISTINCT FROM p_owner;
+  IF v_old.holder IS NOT NULL AND NOT v_is_ours AND v_remaining > 0 AND v_old.token IS DISTINCT FROM p_evict THEN
+    RETURN QUERY SELECT false, v_old.token, v_old.holder, v_remaining, NULL::text;
+    RETURN;
+  END IF;
+  RETURN QUERY UPDATE ${schema}.leases AS l SET token = CASE WHEN v_is_ours THEN l.token ELSE l.token + 1 END,
+    owner = p_owner, holder = p_holder, ttl = p_ttl, expires_at = ${schema}.now_ms() + p_ttl
+  WHERE l.namespace = p_namespace AND l.name = p_name
+  RETURNING true, l.token, l.holder, p_ttl, CASE WHEN NOT v_is_ours THEN v_old.holder END;
+END $function$;
+
+-- All in one request, locked in the order of their names. Returns the places of those that are lost, counted from 1.
+CREATE FUNCTION ${schema}.renew_leases(
+  p_store text, p_allow_loss boolean, p_lock_ms integer,
+  p_namespace text, p_names text[], p_tokens bigint[], p_ttl bigint
+) RETURNS TABLE (lost integer) LANGUAGE plpgsql ${PLANNING} AS $function$
+BEGIN
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
+  PERFORM 1 FROM unnest(p_names) AS n (name)
+  JOIN ${schema}.leases AS l ON l.namespace = p_namespace AND l.name = n.name
+  ORDER BY l.name FOR UPDATE OF l;
+  UPDATE ${schema}.leases AS l SET expires_at = ${schema}.now_ms() + p_ttl, ttl = p_ttl
+  FROM unnest(p_names, p_tokens) AS n (name, token)
+  WHERE l.namespace = p_namespace AND l.name = n.name AND l.token = n.token AND l.holder IS NOT NULL;
+  RETURN QUERY SELECT n.place::integer FROM unnest(p_names, p_tokens) WITH ORDINALITY AS n (name, token, place)
+  WHERE NOT EXISTS (SELECT 1 FROM ${schema}.leases AS l
+    WHERE l.namespace = p_namespace AND l.name = n.name AND l.token = n.token AND l.holder IS NOT NULL)
+  ORDER BY 1;
+END $function$;
+
+-- 'ours' when it was held with this token, 'before' when it was released with this token already.
+CREATE FUNCTION ${schema}.release_lease(
+  p_store text, p_allow_loss boolean, p_lock_ms integer, p_namespace text, p_name text, p_token bigint
+) RETURNS text LANGUAGE plpgsql ${PLANNING} AS $function$
+DECLARE
+  v_lease ${schema}.leases;
+BEGIN
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
+  SELECT * INTO v_lease FROM ${schema}.leases
+  WHERE namespace = p_namespace AND name = p_name AND token = p_token FOR UPDATE;
+  IF NOT FOUND THEN RETURN 'not ours'; END IF;
+  IF v_lease.holder IS NULL THEN RETURN 'before'; END IF;
+  UPDATE ${schema}.leases SET owner = NULL, holder = NULL, expires_at = ${schema}.now_ms()
+  WHERE namespace = p_namespace AND name = p_name;
+  RETURN 'ours';
+END $function$;
+
+-- What shows goes at once; events and references stay as long as a fork needs them. Claimed keys stay for ever, and so
+-- does the row, with its generation. Hidden ancestors that nobody shares any more go, too.
+CREATE FUNCTION ${schema}.remove_stream(
+  p_store text, p_allow_loss boolean, p_lock_ms integer,
+  p_namespace text, p_stream text, p_generation integer, p_seq integer, p_guards jsonb
+) RETURNS text LANGUAGE plpgsql ${PLANNING} AS $function$
+DECLARE
+  v_head record;
+  v_refusal jsonb;
+  v_next text := p_stream;
+  v_parent text;
+  v_count integer := 0;
+BEGIN
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
+  SELECT s.state, s.generation, s.seq INTO v_head FROM ${schema}.streams AS s
+  WHERE s.namespace = p_namespace AND s.stream = p_stream FOR UPDATE;
+  FOR i IN 0 .. jsonb_array_length(p_guards) - 1 LOOP
+    v_refusal := ${schema}.fence(p_namespace, p_guards -> i);
+    IF v_refusal IS NOT NULL THEN RETURN v_refusal::text; END IF;
+  END LOOP;
+  IF v_head.state IS NULL THEN SELECT 'gone' AS state, 1 AS generation, 0 AS seq INTO v_head;
+  ELSIF v_head.state = 'gone' THEN v_head.generation := v_head.generation + 1; v_head.seq := 0;
+  END IF;
+  IF v_head.generation <> p_generation OR v_head.seq <> p_seq THEN
+    RETURN jsonb_build_object('outcome', 'conflict', 'generation', v_head.generation, 'seq', v_head.seq)::text;
+  ELSIF v_head.state = 'gone' THEN
+    RETURN '{"outcome": "removed", "count": 0}';
+  END IF;
+
+  DELETE FROM ${schema}.items WHERE namespace = p_namespace AND stream = p_stream;
+  DELETE FROM ${schema}.snapshots WHERE namespace = p_namespace AND stream = p_stream;
+  UPDATE ${schema}.streams SET state = 'hidden' WHERE namespace = p_namespace AND stream = p_stream;
+  WHILE v_next IS NOT NULL LOOP
+    SELECT s.parent INTO v_parent FROM ${schema}.streams AS s
+    WHERE s.namespace = p_namespace AND s.stream = v_next AND s.state = 'hidden' FOR UPDATE;
+    EXIT WHEN NOT FOUND OR EXISTS (
+      SELECT 1 FROM ${schema}.streams AS fork WHERE fork.namespace = p_namespace AND fork.parent = v_next);
+    DELETE FROM ${schema}.writes WHERE namespace = p_namespace AND stream = v_next;
+    DELETE FROM ${schema}.artifact_refs WHERE namespace = p_namespace AND stream = v_next;
+    UPDATE ${schema}.streams SET state = 'gone', seq = 0, base = 0, parent = NULL, parent_generation = NULL,
+      created_at = 0, updated_at = 0, updated_second = 0, open_calls = 0, expires_at = NULL,
+      status = NULL, title = NULL, goal = NULL, budget = NULL
+    WHERE namespace = p_namespace AND stream = v_next;
+    v_count := v_count + 1;
+    v_next := v_parent;
+  END LOOP;
+  RETURN CASE WHEN v_count = 0 THEN '{"outcome": "hidden"}'
+    ELSE jsonb_build_object('outcome', 'removed', 'count', v_count)::text END;
+END $function$;
+
+-- One batch of garbage. A candidate is locked first and looked at again afterwards: an append that found it in time
+-- has left its reference, and one that comes later finds it gone. Those that are locked are in use.
+CREATE FUNCTION ${schema}.collect_artifacts(
+  p_store text, p_allow_loss boolean, p_lock_ms integer,
+  p_namespace text, p_put_before bigint, p_after text, p_limit integer
+) RETURNS TABLE (deleted integer, last text) LANGUAGE plpgsql ${PLANNING} AS $function$
+DECLARE
+  v_hashes text[];
+BEGIN
+  PERFORM ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
+  SELECT array_agg(c.hash), max(c.hash) INTO v_hashes, last FROM (
+    SELECT a.hash FROM ${schema}.artifacts AS a
+    WHERE a.namespace = p_namespace AND a.hash > p_after AND a.put_at < p_put_before AND NOT EXISTS (
+      SELECT 1 FROM ${schema}.artifact_refs AS r WHERE r.namespace = p_namespace AND r.hash = a.hash)
+    ORDER BY a.hash LIMIT p_limit FOR UPDATE OF a SKIP LOCKED) AS c;
+  DELETE FROM ${schema}.artifacts AS a WHERE a.namespace = p_namespace AND a.hash = ANY (v_hashes) AND NOT EXISTS (
+    SELECT 1 FROM ${schema}.artifact_refs AS r WHERE r.namespace = p_namespace AND r.hash = a.hash);
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  RETURN NEXT;
+END $function$;
+`;

@@ -1,0 +1,85 @@
+/**
+ * Views for people: what they show is computed from the tables and written nowhere. Lists of sessions, checkpoints,
+ * calls and budgets come from facets. Contents (messages, arguments, results) come from the log where it is JSON that
+ * Postgres can read; what a codec made, or a text with NUL or half a surrogate pair in it, shows as nothing and breaks
+ * no query.
+ */
+
+const iso = (column: string) =>
+  `to_char(to_timestamp(${column} / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+const sessionId = (column: string) => `substr(${column}, strpos(${column}, '/') + 1)`;
+
+export const views = (schema: string): string => {
+  const json = (alias: string) =>
+    `CASE WHEN ${alias}.codec IS NULL THEN ${schema}.json_or_null(${alias}.payload) END`;
+
+  /** One field, as JSON, of the event at `seq` in the stream of the item `i`. */
+  const eventField = (seq: string, field: string) => `(
+    SELECT ${json("w")} -> (${seq} - w.first) -> 'data' -> '${field}' FROM ${schema}.writes AS w
+    WHERE w.namespace = i.namespace AND w.stream = i.stream AND w.last >= ${seq} ORDER BY w.last LIMIT 1)`;
+
+  return `
+CREATE FUNCTION ${schema}.json_or_null(p_text text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $function$
+BEGIN
+  RETURN p_text::jsonb;
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+  RETURN NULL;
+END $function$;
+
+CREATE VIEW ${schema}.sessions AS
+SELECT ${sessionId("s.stream")} AS session_id, s.namespace, s.status, s.title, s.goal,
+  ${iso("s.created_at")} AS created_at, ${iso("s.updated_at")} AS updated_at,
+  s.open_calls, ${iso("s.expires_at")} AS expires_at, ${sessionId("s.parent")} AS forked_from, s.seq
+FROM ${schema}.streams AS s
+WHERE s.kind = 'session' AND s.state = 'live';
+
+CREATE VIEW ${schema}.checkpoints AS
+SELECT ${sessionId("s.stream")} AS session_id, s.namespace,
+  CASE WHEN i.id ~ '^[0-9]{1,9}$' THEN i.id::integer END AS version,
+  ${iso("i.at")} AS created_at, i.name AS label, i.seq
+FROM ${schema}.streams AS s
+JOIN ${schema}.items AS i ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = 'checkpoint'
+WHERE s.kind = 'session' AND s.state = 'live' AND i.status IS DISTINCT FROM 'deleted';
+
+-- A fork shows the messages of the past that it shares, too. 'results' are the messages of the tools.
+CREATE VIEW ${schema}.messages AS
+WITH RECURSIVE past (namespace, session, source, up_to) AS (
+  SELECT namespace, stream, stream, seq FROM ${schema}.streams WHERE kind = 'session' AND state = 'live'
+  UNION ALL
+  SELECT past.namespace, past.session, s.parent, least(past.up_to, s.base)
+  FROM past JOIN ${schema}.streams AS s ON s.namespace = past.namespace AND s.stream = past.source
+  WHERE s.parent IS NOT NULL
+)
+SELECT ${sessionId("past.session")} AS session_id, past.namespace, (w.first + e.place - 1)::integer AS seq,
+  coalesce(e.event #>> '{data,message,id}', e.event #>> '{data,id}') AS message_id,
+  coalesce(e.event #>> '{data,message,role}', 'tool') AS role,
+  coalesce(e.event #>> '{data,message,createdAt}', e.event #>> '{data,createdAt}') AS created_at,
+  coalesce(e.event #> '{data,message,blocks}', e.event #> '{data,blocks}') AS blocks,
+  (SELECT string_agg(b.block ->> 'text', chr(10) ORDER BY b.place)
+   FROM jsonb_path_query(e.event, '$.data.message.blocks[*]') WITH ORDINALITY AS b (block, place)
+   WHERE b.block ->> 'kind' = 'text') AS text
+FROM past
+JOIN ${schema}.writes AS w ON w.namespace = past.namespace AND w.stream = past.source AND w.first <= past.up_to
+CROSS JOIN LATERAL jsonb_path_query(${json("w")}, '$[*]') WITH ORDINALITY AS e (event, place)
+WHERE jsonb_typeof(e.event) = 'object' AND e.event ->> 'type' IN ('message', 'results')
+  AND w.first + e.place - 1 <= past.up_to;
+
+CREATE VIEW ${schema}.tool_calls AS
+SELECT ${sessionId("s.stream")} AS session_id, s.namespace, i.id AS call_id, i.name AS tool_name,
+  ${eventField("i.seq", "args")} AS args, i.key AS idempotency_key, i.status,
+  ${eventField("i.end_seq", "result")} AS result,
+  ${iso("i.at")} AS started_at, ${iso("i.done_at")} AS completed_at
+FROM ${schema}.streams AS s
+JOIN ${schema}.items AS i ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = 'call'
+WHERE s.kind = 'session' AND s.state = 'live';
+
+CREATE VIEW ${schema}.budgets AS
+SELECT ${sessionId("s.stream")} AS session_id, s.namespace, b.key AS unit,
+  (b.value ->> 'spent')::numeric AS spent, (b.value ->> 'limit')::numeric AS "limit"
+FROM ${schema}.streams AS s
+CROSS JOIN LATERAL jsonb_path_query(${schema}.json_or_null(s.budget), '$.keyvalue()') AS pair
+CROSS JOIN LATERAL (SELECT pair ->> 'key' AS key, pair -> 'value' AS value) AS b
+WHERE s.kind = 'session' AND s.state = 'live' AND jsonb_typeof(b.value) = 'object';
+`;
+};

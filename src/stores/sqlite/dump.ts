@@ -1,0 +1,180 @@
+/**
+ * Every row of the file, part by part, for a copy. Each page goes on behind the last row of the one before, so that a
+ * page costs what it holds. The parts come in an order in which another store can put them back: what a row names
+ * (a stream, an artifact) comes before it.
+ */
+
+import type { Moved, Page } from "../../store.ts";
+import type { Clock } from "./clock.ts";
+import type { Connection, Value } from "./driver.ts";
+import { leaseRow } from "./leases.ts";
+import type { StoredLease } from "./rows.ts";
+import { STREAM_COLUMNS, type StoredStream, streamRow } from "./streams.ts";
+import { fromPayload, fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
+
+type Place = readonly (string | number)[];
+
+interface Part {
+  readonly sql: string;
+  readonly limit: number;
+  /** Where the part begins, as values of its query. */
+  readonly begin: Place;
+  read(row: never, connection: Connection, clock: Clock): { moved: Moved; place: Place };
+}
+
+const ROWS = 500;
+
+interface Named {
+  readonly namespace: StoredText;
+}
+
+interface WriteRow extends Named {
+  readonly owner: number;
+  readonly stream: StoredText;
+  readonly first: number;
+  readonly last: number;
+  readonly batch: StoredText;
+  readonly payload: StoredText;
+  readonly codec: StoredText | null;
+  readonly sum: number;
+  readonly at: number;
+  readonly utf16: number | null;
+}
+
+interface StoredItem extends Named {
+  readonly owner: number;
+  readonly stream: StoredText;
+  readonly kind: StoredText;
+  readonly id: StoredText;
+  readonly seq: number | null;
+  readonly end_seq: number | null;
+  readonly status: StoredText | null;
+  readonly name: StoredText | null;
+  readonly key: StoredText | null;
+  readonly at: number | null;
+  readonly done_at: number | null;
+}
+
+const LEASES: Part = {
+  sql: `SELECT namespace, name, token, boot, expires_at, ttl, holder FROM leases
+    WHERE (namespace, name) > (?, ?) ORDER BY namespace, name LIMIT ? + 0`,
+  limit: ROWS,
+  begin: ["", ""],
+  read(row: StoredLease & Named, _connection, clock) {
+    const namespace = fromText(row.namespace);
+    const lease = leaseRow(row, clock);
+    return { moved: { of: "lease", namespace, ttlMs: row.ttl, ...lease }, place: [namespace, lease.name] };
+  },
+};
+
+const ARTIFACTS: Part = {
+  sql: "SELECT id, namespace, hash, put_at, bytes FROM artifacts WHERE id > ? ORDER BY id LIMIT ? + 0",
+  limit: 16,
+  begin: [0],
+  read(row: Named & { id: number; hash: StoredText; put_at: number; bytes: Uint8Array }) {
+    const namespace = fromText(row.namespace);
+    const { id, bytes, put_at: putAt } = row;
+    return { moved: { of: "artifact", namespace, hash: fromText(row.hash), bytes, putAt }, place: [id] };
+  },
+};
+
+const REFERENCES = `SELECT a.hash FROM artifact_refs AS r JOIN artifacts AS a ON a.id = r.artifact
+  WHERE r.stream = ? ORDER BY a.hash`;
+
+const STREAMS: Part = {
+  sql: `SELECT ${STREAM_COLUMNS}, s.namespace FROM streams AS s WHERE s.id > ? ORDER BY s.id LIMIT ? + 0`,
+  limit: ROWS,
+  begin: [0],
+  read(row: StoredStream & Named, connection) {
+    const namespace = fromText(row.namespace);
+    const referred = connection.all<{ hash: StoredText }>(REFERENCES, row.id);
+    const artifacts = referred.map(({ hash }) => fromText(hash)).sort();
+    return { moved: { of: "stream", namespace, ...streamRow(row), artifacts }, place: [row.id] };
+  },
+};
+
+const WRITES: Part = {
+  sql: `SELECT w.id >> 28 AS owner, s.namespace, s.stream, w.first, w.id & 268435455 AS last, w.batch, w.payload,
+      w.codec, w.sum, w.at, w.utf16
+    FROM writes AS w JOIN streams AS s ON s.id = w.id >> 28
+    WHERE w.id > (? << 28 | ?) ORDER BY w.id LIMIT ? + 0`,
+  limit: ROWS,
+  begin: [0, 0],
+  read(row: WriteRow) {
+    const { first, last, sum, at } = row;
+    const moved: Moved = {
+      of: "write",
+      namespace: fromText(row.namespace),
+      stream: fromText(row.stream),
+      first,
+      last,
+      batch: fromText(row.batch),
+      payload: fromPayload(row.payload, row.utf16),
+      codec: fromTextOrNull(row.codec),
+      sum,
+      at,
+    };
+    return { moved, place: [row.owner, last] };
+  },
+};
+
+const ITEMS: Part = {
+  sql: `SELECT i.stream AS owner, s.namespace, s.stream, i.kind, i.id, i.seq, i.end_seq, i.status, i.name, i.key, i.at,
+      i.done_at
+    FROM items AS i JOIN streams AS s ON s.id = i.stream
+    WHERE (i.stream, i.kind, i.id) > (?, ?, ?) ORDER BY i.stream, i.kind, i.id LIMIT ? + 0`,
+  limit: ROWS,
+  begin: [0, "", ""],
+  read(row: StoredItem) {
+    const [kind, id] = [fromText(row.kind), fromText(row.id)];
+    const moved: Moved = {
+      of: "item",
+      namespace: fromText(row.namespace),
+      stream: fromText(row.stream),
+      kind,
+      id,
+      seq: row.seq,
+      endSeq: row.end_seq,
+      status: fromTextOrNull(row.status),
+      name: fromTextOrNull(row.name),
+      key: fromTextOrNull(row.key),
+      at: row.at,
+      doneAt: row.done_at,
+    };
+    return { moved, place: [row.owner, kind, id] };
+  },
+};
+
+const KEYS: Part = {
+  sql: `SELECT k.namespace, k.key, s.stream, k.seq FROM keys AS k JOIN streams AS s ON s.id = k.stream
+    WHERE (k.namespace, k.key) > (?, ?) ORDER BY k.namespace, k.key LIMIT ? + 0`,
+  limit: ROWS,
+  begin: ["", ""],
+  read(row: Named & { key: StoredText; stream: StoredText; seq: number }) {
+    const [namespace, key] = [fromText(row.namespace), fromText(row.key)];
+    return {
+      moved: { of: "key", namespace, key, stream: fromText(row.stream), seq: row.seq },
+      place: [namespace, key],
+    };
+  },
+};
+
+const PARTS: readonly Part[] = [LEASES, ARTIFACTS, STREAMS, WRITES, ITEMS, KEYS];
+
+/** One page. The cursor is the number of the part and the place in it. */
+export function dump(connection: Connection, clock: Clock, cursor: string | null): Page<Moved> {
+  const [number = 0, ...after] = (cursor === null ? [0] : JSON.parse(cursor)) as [number, ...Place];
+  const part = PARTS[number];
+  if (!part) return { rows: [], cursor: null };
+  const place = after.length > 0 ? after : part.begin;
+  const values: Value[] = place.map((value) => (typeof value === "string" ? toText(value) : value));
+  const found = connection.all<never>(part.sql, ...values, part.limit);
+  const read = found.map((row) => part.read(row, connection, clock));
+  const last = read.at(-1);
+  const isFull = last !== undefined && read.length === part.limit;
+  const next = isFull ? [number, ...last.place] : [number + 1];
+  return {
+    rows: read.map(({ moved }) => moved),
+    cursor: isFull || number + 1 < PARTS.length ? JSON.stringify(next) : null,
+  };
+}

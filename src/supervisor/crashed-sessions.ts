@@ -1,0 +1,90 @@
+/**
+ * Sessions whose process died.
+ *
+ *     lease held, but run out or its holder gone ──take it──▶ granted, from the dead ──▶ mark in the goal's history
+ *       ──▶ note that a worker is wanted ──▶ release
+ *
+ * The lease is what makes a crash count once: only one supervisor is granted it, the mark is guarded by its token, and
+ * after the release it is no longer the dead one's. A supervisor that dies before the release leaves a lease of its
+ * own that runs out: the next one comes by the same way, and finds the session marked already.
+ *
+ * A session that goes on by itself in between is held again, and nothing is written.
+ */
+
+import { type Goal, historyActs } from "../goal/index.ts";
+import { type Journal, Lease } from "../journal/index.ts";
+import { type By, type GoalDraft, type GoalState, streamId } from "../model/index.ts";
+import type { Holder, LeaseRow, StreamRow } from "../store.ts";
+import { isAbandoned } from "./leases.ts";
+import type { SupervisorEvent } from "./notices.ts";
+
+export interface CrashPlace {
+  readonly journal: Journal;
+  readonly by: By;
+  /** The goal of this name; null when there is none. */
+  goal(id: string): Promise<Goal | null>;
+  /** A worker is to be started for this session, if anybody starts workers. */
+  want(session: string): Promise<void>;
+  tell(event: SupervisorEvent): void;
+}
+
+/** Returns the ids of those that this sweep found dead. */
+export async function markCrashedSessions(
+  place: CrashPlace,
+  leases: ReadonlyMap<string, LeaseRow>,
+): Promise<string[]> {
+  const crashed: string[] = [];
+  for (const lease of leases.values()) {
+    if (isAbandoned(lease) && (await markCrashed(place, lease.name))) crashed.push(streamId(lease.name));
+  }
+  return crashed;
+}
+
+async function markCrashed(place: CrashPlace, stream: string): Promise<boolean> {
+  const { journal, by } = place;
+  const row = await journal.row(stream);
+  const lease = await journal.leases.take(stream, journal.newId(), { label: by.name, waitMs: 0 });
+  if (!(lease instanceof Lease)) return false;
+  try {
+    if (lease.from === null || row.state !== "live" || row.facets.status !== "active") return false;
+    const session = streamId(stream);
+    const why = `${holderText(lease.from)} is gone`;
+    const goal = row.facets.goal === null ? null : await place.goal(row.facets.goal);
+    if (goal) await noteCrash(goal, by, { row, lease, from: lease.from, why });
+    await place.want(session);
+    place.tell({ type: "session.crashed", session, goal: goal?.id ?? null, why });
+    return true;
+  } finally {
+    await lease.release();
+  }
+}
+
+interface Death {
+  readonly row: StreamRow;
+  readonly lease: Lease;
+  readonly from: Holder;
+  readonly why: string;
+}
+
+/** A session that the goal has never heard of gets its entry now, from when it began. */
+async function noteCrash(goal: Goal, by: By, { row, lease, from, why }: Death): Promise<void> {
+  const session = streamId(row.stream);
+  const notes = `Agent unresponsive: ${why}`.slice(0, 1_000);
+  await goal.commit(by, (state: GoalState) => {
+    const entry = state.history.get(session);
+    if (entry && entry.status !== "active") return { events: [], result: undefined };
+    const start = {
+      session,
+      agent: from.label.slice(0, 500) || "unknown",
+      resumes: null,
+      startedAt: row.createdAt,
+    };
+    const begun = entry ? [] : historyActs.startSession(state, by, start).events;
+    const crashed: GoalDraft = { type: "session.crashed", data: { by, session, notes } };
+    return { events: [...begun, crashed], result: undefined, guards: [lease.guard] };
+  });
+}
+
+function holderText({ label, host, pid }: Holder): string {
+  return `${label} (${host}, pid ${pid})`;
+}

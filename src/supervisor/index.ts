@@ -1,0 +1,8 @@
+/** Looks after what nobody holds any more: crashed sessions, stuck tasks, interrupted calls, workers. */
+
+export type { OpenCallNote } from "./interrupted-calls.ts";
+export type { CommandNotice, SupervisorEvent } from "./notices.ts";
+export type { SuperviseOptions, SweepOptions, WorkerCommand } from "./options.ts";
+export { supervise, superviseOnce } from "./supervise.ts";
+export type { SweepReport } from "./sweep.ts";
+export type { Work } from "./work.ts";

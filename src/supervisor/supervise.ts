@@ -1,0 +1,109 @@
+/**
+ * The loop: look, start workers, wait for a sign or for the next time to look.
+ *
+ *     sweep ──▶ start what is ready ──▶ wait: a change in the store, a worker's end, a back-off that is over, the clock
+ *       ▲───────────────────────────────────┘
+ *     signal ──▶ no more starts ──▶ workers are asked to stop, then killed ──▶ their ends recorded, leases released
+ *
+ * Whatever goes wrong in one round is told and the next round tries again. Only a closed store ends the loop.
+ */
+
+import type { Journal } from "../journal/index.ts";
+import { isHoldfastError } from "../model/index.ts";
+import { DEFAULTS, type SuperviseOptions, type SweepOptions } from "./options.ts";
+import { Sweeper, type SweepReport } from "./sweep.ts";
+import { Workers } from "./workers.ts";
+
+/** However many changes there are, rounds keep this distance, or `everyMs` if that is less. */
+const LEAST_PAUSE_MS = 1_000;
+
+/** One look, without starting anything. */
+export async function superviseOnce(journal: Journal, options: SweepOptions = {}): Promise<SweepReport> {
+  const sweeper = new Sweeper(journal, options);
+  const report = await sweeper.sweep();
+  await sweeper.notices.settled(DEFAULTS.graceMs);
+  return report;
+}
+
+/** Resolves after `signal` aborts and everything is in order. */
+export async function supervise(journal: Journal, options: SuperviseOptions): Promise<void> {
+  const sweeper: Sweeper = new Sweeper(journal, options, (session) => workers.want(session));
+  const workers: Workers = new Workers(sweeper, options);
+  const { everyMs = DEFAULTS.everyMs } = options;
+  const leastMs = Math.min(LEAST_PAUSE_MS, everyMs);
+  const signs = new Signs(options.signal, leastMs);
+  workers.onChange = () => signs.give();
+  const unwatch = journal.watch(null, () => signs.give());
+  try {
+    while (!options.signal.aborted) {
+      const until = await round(sweeper, workers, options);
+      if (until === "closed") return;
+      const leftMs = until === null ? everyMs : until - journal.now();
+      await signs.wait(Math.min(everyMs, leftMs));
+    }
+  } finally {
+    unwatch();
+    await workers.stop();
+    await sweeper.notices.settled(options.graceMs ?? DEFAULTS.graceMs);
+  }
+}
+
+/** Returns when something that has to wait may be started, if anything has to. */
+async function round(
+  sweeper: Sweeper,
+  workers: Workers,
+  options: SuperviseOptions,
+): Promise<number | null | "closed"> {
+  try {
+    const { ready } = await sweeper.sweep();
+    const isDone = !options.start || options.signal.aborted;
+    const until = isDone ? null : await workers.start([...(await workers.wanted()), ...ready]);
+    sweeper.worksAgain("supervising");
+    return until;
+  } catch (error) {
+    if (isHoldfastError(error, "STORE_CLOSED")) return "closed";
+    if (!options.signal.aborted) sweeper.tellError("supervising", error);
+    return null;
+  }
+}
+
+/** Signs that something changed. One that comes while nobody waits is kept. */
+class Signs {
+  readonly #stop: AbortSignal;
+  readonly #leastMs: number;
+  #isGiven = false;
+  #wake: (() => void) | null = null;
+
+  constructor(stop: AbortSignal, leastMs: number) {
+    this.#stop = stop;
+    this.#leastMs = leastMs;
+    stop.addEventListener("abort", () => this.give(), { once: true });
+  }
+
+  give(): void {
+    this.#isGiven = true;
+    this.#wake?.();
+  }
+
+  /** Until a sign is given, but no shorter than the least pause, unless all is to stop. */
+  async wait(ms: number): Promise<void> {
+    await this.#pause(this.#leastMs, () => this.#stop.aborted);
+    await this.#pause(ms - this.#leastMs, () => this.#isGiven);
+    this.#isGiven = false;
+  }
+
+  #pause(ms: number, isOver: () => boolean): Promise<void> {
+    if (isOver() || ms <= 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        this.#wake = null;
+        resolve();
+      };
+      const timer = setTimeout(end, ms);
+      this.#wake = () => {
+        if (isOver()) end();
+      };
+    });
+  }
+}

@@ -1,0 +1,182 @@
+/**
+ * One look at everything: sessions, then goals, then calls.
+ *
+ * Sessions come first, so that a crash is recorded with what its lease tells before the session's tasks go back. Each
+ * finding is handled by itself: what goes wrong with one goal or session is reported, and the others are still looked
+ * at. Nothing is kept between two looks but what was already told, so a supervisor that starts anew loses nothing.
+ */
+
+import { hostname } from "node:os";
+import { type Goal, openGoal } from "../goal/index.ts";
+import type { Journal } from "../journal/index.ts";
+import { type By, isHoldfastError, streamId } from "../model/index.ts";
+import { type CrashPlace, markCrashedSessions } from "./crashed-sessions.ts";
+import { type GoalReport, sweepGoal } from "./goal-sweep.ts";
+import { type OpenCallNote, type SettleReport, settleInterrupted } from "./interrupted-calls.ts";
+import { leasesUnder } from "./leases.ts";
+import { Notices, type SupervisorEvent } from "./notices.ts";
+import { DEFAULTS, type SweepOptions } from "./options.ts";
+import type { Work } from "./work.ts";
+
+export interface SweepReport {
+  /** Sessions that this sweep found dead. */
+  readonly crashed: readonly string[];
+  /** Tasks that this sweep put back. */
+  readonly reset: GoalReport["reset"];
+  readonly settled: SettleReport["settled"];
+  /** Calls that are still without an outcome in sessions that nobody holds; `person`: they wait for an answer. */
+  readonly open: readonly OpenCallNote[];
+  /** Tasks that could be claimed now. */
+  readonly ready: readonly Work[];
+  /** What could not be looked at or handled, and why. */
+  readonly errors: readonly { readonly doing: string; readonly error: unknown }[];
+}
+
+const NO_SIGNAL = new AbortController().signal;
+
+export class Sweeper {
+  readonly by: By;
+  readonly journal: Journal;
+  readonly notices: Notices;
+  readonly #options: SweepOptions;
+  readonly #goals = new Map<string, Goal>();
+  readonly #notBefore = new Map<string, number>();
+  readonly #told = new Set<string>();
+  readonly #blocked = new Map<string, ReadonlySet<string>>();
+  readonly #want: CrashPlace["want"];
+
+  constructor(journal: Journal, options: SweepOptions, want: CrashPlace["want"] = async () => undefined) {
+    this.journal = journal;
+    this.#options = options;
+    this.#want = want;
+    this.by = {
+      name: (options.name ?? `supervisor ${hostname()} ${process.pid}`).slice(0, 128),
+      role: "supervisor",
+    };
+    this.notices = new Notices(options, journal.warn);
+  }
+
+  async sweep(): Promise<SweepReport> {
+    const errors: SweepReport["errors"][number][] = [];
+    const attempt = async <Result>(
+      doing: string,
+      act: () => Promise<Result>,
+      none: Result,
+    ): Promise<Result> => {
+      if (this.#stop.aborted) return none;
+      try {
+        const result = await act();
+        this.worksAgain(doing);
+        return result;
+      } catch (error) {
+        if (isHoldfastError(error, "STORE_CLOSED")) throw error;
+        errors.push({ doing, error });
+        this.tellError(doing, error);
+        return none;
+      }
+    };
+    const place = { journal: this.journal, by: this.by, tell: (event: SupervisorEvent) => this.tell(event) };
+    const leases = await leasesUnder(this.journal, "session/");
+    const crashed = await attempt(
+      "marking crashed sessions",
+      () => markCrashedSessions({ ...place, want: this.#want, goal: (id) => this.goal(id) }, leases),
+      [],
+    );
+    const reset: GoalReport["reset"][number][] = [];
+    const ready: Work[] = [];
+    for (const id of await this.#goalIds()) {
+      const report = await attempt(`looking at goal ${id}`, () => this.#sweepGoal(id, leases), null);
+      reset.push(...(report?.reset ?? []));
+      ready.push(...(report?.ready ?? []));
+    }
+    const calls = await attempt("settling calls", () => this.#settle(leases), { settled: [], open: [] });
+    this.#tellOpen(calls.open);
+    return { crashed, reset, ready, errors, ...calls };
+  }
+
+  tell(event: SupervisorEvent): void {
+    this.notices.tell(event);
+  }
+
+  /** Of the same trouble once, until it is over. */
+  tellError(doing: string, error: unknown): void {
+    this.#once(`error ${doing}`, doing, () => this.tell({ type: "error", doing, error }));
+  }
+
+  worksAgain(doing: string): void {
+    this.#told.delete(`error ${doing}`);
+  }
+
+  /** A handle that is kept: looking again costs what has changed. Null when there is no such goal. */
+  async goal(id: string): Promise<Goal | null> {
+    const known = this.#goals.get(id);
+    if (known) return known.refresh();
+    try {
+      const goal = await openGoal(this.journal, id, { by: this.by, stale: "use" });
+      this.#goals.set(id, goal);
+      return goal;
+    } catch (error) {
+      if (isHoldfastError(error, "GOAL_NOT_FOUND") || isHoldfastError(error, "NAME_INVALID")) return null;
+      throw error;
+    }
+  }
+
+  get #stop(): AbortSignal {
+    return this.#options.signal ?? NO_SIGNAL;
+  }
+
+  async #goalIds(): Promise<string[]> {
+    const ids: string[] = [];
+    let cursor: string | null = null;
+    do {
+      const from: { cursor?: string } = cursor === null ? {} : { cursor };
+      const page = await this.journal.list<"streams">({ of: "streams", kind: "goal", limit: 200, ...from });
+      const unfinished = page.rows.filter(({ facets }) => facets.status !== "done");
+      ids.push(...unfinished.map(({ stream }) => streamId(stream)));
+      cursor = page.cursor;
+    } while (cursor !== null);
+    return ids;
+  }
+
+  async #sweepGoal(id: string, leases: Parameters<typeof sweepGoal>[2]): Promise<GoalReport | null> {
+    const goal = await this.goal(id);
+    if (!goal) return null;
+    const staleAfterMs = this.#options.staleAfterMs ?? DEFAULTS.staleAfterMs;
+    const tell = (event: SupervisorEvent): void => this.tell(event);
+    const report = await sweepGoal({ journal: this.journal, by: this.by, staleAfterMs, tell }, goal, leases);
+    const woken = [...(this.#blocked.get(id) ?? [])].filter((task) => !report.blocked.has(task));
+    this.#blocked.set(id, report.blocked);
+    if (woken.length > 0) this.tell({ type: "task.unblocked", goal: id, tasks: woken });
+    const { stopped } = report;
+    this.#once(`goal ${id}`, stopped, (why) => this.tell({ type: "goal.blocked", goal: id, why }));
+    return report;
+  }
+
+  #settle(leases: Parameters<typeof settleInterrupted>[1]): Promise<SettleReport> {
+    const place = {
+      journal: this.journal,
+      label: this.by.name,
+      tools: this.#options.tools ?? [],
+      unknownTools: this.#options.unknownTools ?? "leave",
+      stop: this.#stop,
+      notBefore: this.#notBefore,
+      tell: (event: SupervisorEvent) => this.tell(event),
+    } as const;
+    return settleInterrupted(place, leases);
+  }
+
+  #tellOpen(open: readonly OpenCallNote[]): void {
+    for (const call of open) {
+      const about = `call ${call.session} ${call.callId} ${call.person}`;
+      this.#once(about, call.why, () => this.tell({ type: "call.open", ...call }));
+    }
+  }
+
+  /** Tells of a state when it begins, not at every look. `why` null: it is over. */
+  #once(about: string, why: string | null, tell: (why: string) => void): void {
+    if (why === null) this.#told.delete(about);
+    if (why === null || this.#told.has(about)) return;
+    this.#told.add(about);
+    tell(why);
+  }
+}

@@ -1,0 +1,131 @@
+// What goes wrong is said in one line, with a second one that says what to do; and scripts can tell by the exit code.
+
+import { spawnSync } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Connection } from "../../src/stores/sqlite/index.ts";
+import { CommandLine } from "./command-line.ts";
+
+/** Whoever runs as root may write everywhere, so somebody else tries; if that user may read the project at all. */
+const SOMEBODY = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
+const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
+
+let line: CommandLine;
+beforeAll(async () => {
+  line = await CommandLine.build();
+  await line.say("init");
+  await line.say("goal", "new", "checkout", "Ship the checkout");
+  await line.say("task", "add", "users table");
+});
+afterAll(() => line.remove());
+
+/** What is typed, how it ends, and what it says. */
+const TABLE: readonly (readonly [typed: string, code: number, says: string, hint: string])[] = [
+  ["", 2, "what should be done?", "holdfast status"],
+  ["stauts", 2, "there is no command stauts", "Did you mean status?"],
+  ["xyzzy --json=no", 2, "there is no command xyzzy", "holdfast --help"],
+  ["task", 2, "task: what about it?", "add, list, show, claim"],
+  ["task clam 1", 2, "there is no command task clam", "Did you mean task claim?"],
+  ["task claim", 2, "task claim: missing required argument 'task'", "holdfast task claim --help"],
+  ["task claim 1 --sesion x", 2, "unknown option '--sesion'", "Did you mean --session?"],
+  ["task claim 9", 3, "goal checkout has no task 9", "Did you mean T-001?"],
+  ["task submit 1", 4, "task T-001 is open: it cannot progress", "Claim it first."],
+  ["task list --goal chekout", 3, 'there is no goal "chekout"', "Did you mean checkout?"],
+  ["status --goal chekout", 3, 'there is no goal "chekout"', "Did you mean checkout?"],
+  ["goal new checkout again", 4, "goal checkout exists already", "holdfast goal show checkout"],
+  ["goal new a/b c", 2, 'goal id "a/b" is not a valid name', "letters, digits"],
+  ["goal new x y --ttl soon", 2, "--ttl is not a length of time: soon", "--ttl 30d"],
+  ["brief --tokens many", 2, "--tokens is not a whole number: many", "--tokens 3"],
+  ["decide jose", 2, "required option '--for <context>' not specified", "holdfast decide --help"],
+  ["decide a --for b --because c --not d", 2, "--not needs a reason: d", "--not"],
+  ["move 7", 3, "goal checkout has no phase 7", "Its phases"],
+  ["block resolve 3 --how x", 3, "goal checkout has no blocker 3", "holdfast block list"],
+  ["session log nope", 3, 'there is no session "nope"', "holdfast session list"],
+  ["resolve c1 landed", 2, "resolve is for people: without a terminal it needs --by and --why", "--by ann"],
+  ["resolve c1 maybe --by a --why b", 2, "resolve: maybe is no outcome", "landed (it happened)"],
+  ["resolve c1 landed --by a --why b", 3, 'there is no open call "c1"', "holdfast calls"],
+  ["prune --older-than 1d", 2, "prune is for people", "--by ann"],
+  ["session cancel x", 2, "session cancel is for people", "--by ann"],
+  ["task claim 1 --role boss", 2, "there is no role boss", "worker, architect"],
+  ["task add more --by bob --role worker", 4, "a worker, may not addTask", "architect"],
+  ["handoff --reason done", 3, "which session? 0 active: none", "holdfast resume"],
+  [
+    "import missing.jsonl",
+    2,
+    "missing.jsonl cannot be imported: it cannot be read (ENOENT)",
+    "Nothing was written.",
+  ],
+  ["completion tcsh", 2, "completion: there is no script for tcsh", "bash, zsh or fish"],
+  ["status --store nowhere.db", 3, "there is no store at", "holdfast init"],
+  ["status --store mysql://a:secret@b/c", 3, "no store understands the address mysql://b/c", "postgres://"],
+];
+
+test.each(TABLE)("holdfast %s ends with %i", async (typed, code, says, hint) => {
+  const ran = await line.run(typed === "" ? [] : typed.split(" "));
+  const [first = "", second = ""] = ran.err.split("\n");
+  expect({ code: ran.code, out: ran.out }, ran.err).toEqual({ code, out: "" });
+  expect(first).toMatch(/^holdfast: /);
+  expect(first).toContain(says);
+  expect(second).toContain(hint);
+  expect(ran.err, "no stack is shown to somebody who made a slip").not.toContain("    at ");
+});
+
+test("an error is JSON too where JSON was asked for", async () => {
+  const { code, out, err } = await line.run(["task", "claim", "9", "--json"]);
+  expect({ code, out }).toEqual({ code: 3, out: "" });
+  expect(JSON.parse(err)).toMatchObject({
+    schemaVersion: 1,
+    kind: "error",
+    data: { code: "GOAL_ITEM_NOT_FOUND", hint: expect.stringContaining("T-001"), retryable: false },
+  });
+});
+
+test("of two goals one has to be said, by flag or environment", async () => {
+  await line.say("goal", "new", "search", "Search that finds");
+  const { code, err } = await line.run(["next"]);
+  expect(code).toBe(3);
+  expect(err).toContain("which goal? There are 2");
+  expect(err).toContain("Say --goal, or set HOLDFAST_GOAL, to one of: search, checkout");
+  const { out } = await line.run(["next", "--json"], { env: { HOLDFAST_GOAL: "check" } });
+  expect(JSON.parse(out)).toMatchObject({ data: { goal: "checkout" } });
+});
+
+describe("stores that cannot be used", () => {
+  test("a newer store is refused and not touched", async () => {
+    await line.say("init", "--store", "newer.db");
+    const connection = await Connection.open(join(line.project, "newer.db"), false);
+    connection.exec("PRAGMA user_version = 99");
+    await connection.close();
+    for (const words of [["status"], ["task", "list"]]) {
+      const { code, err } = await line.run([...words, "--store", "newer.db"]);
+      expect(code).toBe(1);
+      expect(err).toContain("has format 99");
+      expect(err).toContain("Update Holdfast");
+    }
+  });
+
+  test("what is no store is said to be none", async () => {
+    writeFileSync(join(line.project, "letter.db"), "Dear all, this is no database. ".repeat(50));
+    const { code, err } = await line.run(["status", "--store", "letter.db"]);
+    expect(code).toBe(1);
+    expect(err).toContain("letter.db");
+    expect(err).not.toContain("    at ");
+  });
+
+  test.skipIf(!isAble)("in a read-only folder nothing can be made", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "holdfast-closed-"));
+    chmodSync(folder, 0o555);
+    const { code, err } = await line.run(["init", "--store", join(folder, "store.db")], {
+      cwd: tmpdir(),
+      as: SOMEBODY,
+    });
+    rmSync(folder, { recursive: true });
+    expect(code).toBe(1);
+    expect(err).toContain("store.db could not be created");
+    expect(err).toContain("Check the permissions of the folder");
+  });
+});

@@ -1,0 +1,119 @@
+// Every command answers with --json in one envelope, and what is in it is what its operation promises.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { COMMANDS } from "../../src/cli/commands.ts";
+import { OPERATIONS } from "../../src/operations/index.ts";
+import { CommandLine } from "./command-line.ts";
+
+/** Many processes one after another: on a busy machine that takes its time. */
+const LONG_MS = 180_000;
+
+let line: CommandLine;
+beforeAll(async () => {
+  line = await CommandLine.build();
+  writeFileSync(join(line.project, "users.sql"), "create table users ()");
+});
+afterAll(() => line.remove());
+
+const person = ["--by", "ann", "--why", "it is over"];
+
+/** In an order in which each has something to answer about. */
+const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
+  ["init"],
+  ["status"],
+  ["doctor"],
+  ["migrate"],
+  ["goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API", "--ttl", "10d"],
+  ["goal", "list"],
+  ["task", "add", "users table", "--wanted", "it migrates", "--file", "users.sql"],
+  ["task", "add", "orders table", "--after", "1", "--wave", "2"],
+  ["task", "add", "look at it", "--reviews", "1", "--wanted", "reads well"],
+  ["next"],
+  ["task", "claim", "1", "--by", "bob"],
+  ["task", "start", "1", "at it", "--by", "bob"],
+  ["task", "release", "1", "--by", "bob", "--why", "lunch"],
+  ["task", "claim", "1", "--by", "bob"],
+  ["task", "fail", "1", "no disk", "--by", "bob"],
+  ["task", "claim", "1", "--by", "bob"],
+  ["task", "submit", "1", "--by", "bob", "--file", "users.sql", "--ran", "npm test"],
+  ["task", "show", "1"],
+  ["task", "verify", "1", "--reject", "--why", "not yet"],
+  ["task", "block", "2", "the database is down"],
+  ["task", "list", "--all"],
+  ["block", "add", "no review", "--phase", "2"],
+  ["block", "bypass", "1", "--workaround", "use sqlite", "--follow-up", "go back to postgres"],
+  ["block", "resolve", "B-002", "--how", "it was there"],
+  ["block", "list", "--all"],
+  ["blockers"],
+  ["decide", "jose", "--for", "JWT", "--because", "typed", "--not", "jsonwebtoken: untyped"],
+  ["decisions", "jose"],
+  ["fact", "ports", "[80,443]", "--source", "compose.yml"],
+  ["facts", "ports"],
+  ["forget", "ports", "--why", "they moved"],
+  ["move", "API"],
+  ["goal", "show", "check"],
+  ["brief", "--tokens", "300"],
+  ["resume", "--session", "night"],
+  ["handoff", "--session", "night", "--reason", "tired", "--issue", "slow", "--next", "2"],
+  "killed agent",
+  "agent",
+  ["calls", "--open"],
+  ["resolve", "c_8fk2", "failed", ...person],
+  "agent",
+  ["session", "list", "--status", "active"],
+  ["session", "show", "order"],
+  ["session", "log", "order", "--limit", "5"],
+  ["session", "versions", "order"],
+  ["session", "diff", "order", "1", "2"],
+  ["session", "fork", "order", "second", "--at", "1"],
+  ["session", "cancel", "second", ...person],
+  ["prune", "--status", "cancelled", "--dry-run"],
+  ["prune", "--status", "cancelled", ...person],
+  ["supervise", "--once"],
+  ["rebuild"],
+  ["check"],
+  ["export", "all.jsonl"],
+  ["import", "all.jsonl", "--store", "other.db"],
+  ["copy", "other.db", "third.db"],
+];
+
+test(
+  "every command, in the envelope, as its schema says",
+  async () => {
+    const seen = new Set<string>();
+    for (const words of WALK) {
+      if (words === "killed agent") await line.runAgent("charging");
+      else if (words === "agent") expect(await line.runAgent(null)).toMatch(/^(waiting|done)/);
+      else seen.add(await answer(words));
+    }
+    expect([...seen].sort()).toEqual(COMMANDS.map(({ words }) => words).sort());
+  },
+  LONG_MS,
+);
+
+async function answer(words: readonly string[]): Promise<string> {
+  const { code, out, err } = await line.run([...words, "--json"]);
+  const typed = words.join(" ");
+  expect({ typed, code, err }).toEqual({ typed, code: 0, err: "" });
+  const { schemaVersion, kind, data, ...rest } = JSON.parse(out);
+  expect({ schemaVersion, rest }, typed).toEqual({ schemaVersion: 1, rest: {} });
+  const checked = OPERATIONS.get(kind)?.result.safeParse(data);
+  expect(checked?.error?.issues ?? [], typed).toEqual([]);
+  expect(checked?.success, typed).toBe(true);
+  const command = COMMANDS.find((each) => typed === each.words || typed.startsWith(`${each.words} `));
+  expect(command?.operation).toBe(kind);
+  return command?.words ?? typed;
+}
+
+test("the page on the command line names every command", () => {
+  const page = readFileSync(new URL("../../docs/cli.md", import.meta.url), "utf8");
+  const missing = COMMANDS.filter(({ words }) => !page.includes(`\`${words}`)).map(({ words }) => words);
+  expect(missing).toEqual([]);
+});
+
+test("every operation can be typed", () => {
+  const typed = new Set<string>(COMMANDS.map(({ operation }) => operation));
+  expect([...OPERATIONS.keys()].filter((name) => !typed.has(name))).toEqual([]);
+});

@@ -1,0 +1,121 @@
+// A small project from beginning to end with nothing but the command line, as a person and two agents would do it.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CommandLine } from "./command-line.ts";
+
+/** Many processes one after another: on a busy machine that takes its time. */
+const LONG_MS = 180_000;
+
+let line: CommandLine;
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => line.remove());
+
+const worker = ["--by", "claude-7f2", "--role", "worker"];
+
+test(
+  "a project is planned, worked on, interrupted, answered for and handed over",
+  async () => {
+    expect(await line.say("init")).toContain("made sqlite .holdfast/store.db");
+    expect(await line.say("init")).toContain("there already");
+    expect(await line.say("status")).toContain("holdfast goal new");
+    expect(
+      await line.say("goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API"),
+    ).toContain("goal checkout begun");
+    await line.say("task", "add", "users table", "--wanted", "migrates up", "migrates down");
+    await line.say("task", "add", "orders table", "--after", "1");
+    await line.say("task", "add", "token rotation", "--phase", "API");
+    expect(await line.say("next")).toContain("holdfast task claim T-001");
+
+    // ── Work ──
+    expect(await line.say("task", "claim", "1", ...worker)).toContain("in_progress by claude-7f2");
+    expect(await line.say("task", "start", "1", "writing the migration", ...worker)).toContain("in_progress");
+    expect(await line.say("status")).toMatch(/T-001 {2}claude-7f2 {2}users table/);
+    writeFileSync(join(line.project, "users.sql"), "create table users ()");
+    const handedIn = ["--summary", "migrated", "--file", "users.sql", "--ran", "npm test"];
+    expect(await line.say("task", "submit", "T-001", ...handedIn, ...worker)).toContain("submitted");
+    expect(await line.say("status")).toContain("! 1 of checkout to verify");
+    expect(await line.say("task", "verify", "1", "--why", "ran it")).toContain("done");
+    expect(await line.say("task", "show", "1")).toContain("accepted by");
+
+    // ── What is worth knowing ──
+    const decided = [
+      "--for",
+      "JWT library",
+      "--because",
+      "typed",
+      "--not",
+      "jsonwebtoken: no types of its own",
+    ];
+    expect(await line.say("decide", "jose", ...decided, "--type", "technology")).toContain("D-001");
+    expect(await line.say("decisions", "jwt")).toContain("jose for JWT library");
+    await line.say("fact", "port", "8080", "--source", "compose.yml");
+    expect(await line.say("facts")).toMatch(/port {2}8080/);
+
+    // ── A blocker ──
+    await line.say("task", "claim", "2", ...worker);
+    expect(await line.say("task", "block", "2", "the database is down", ...worker)).toContain("blocked");
+    const blocked = await line.say("status");
+    expect(blocked.split("\n")[0]).toMatch(
+      /^! B-001 the database is down, since \d+ s {2}holdfast block resolve B-001 --how …$/,
+    );
+    expect(await line.say("block", "resolve", "1", "--how", "restarted")).toContain("can go on: T-002");
+    expect(await line.say("blockers")).toBe("nothing is in the way\n");
+
+    // ── A killed agent ──
+    await line.runAgent("charging");
+    expect(await line.say("calls")).toContain("c_8fk2 charge");
+    expect(await line.runAgent(null)).toContain("waiting");
+    expect((await line.say("status")).split("\n")[0]).toMatch(
+      /^! 1 call waits for you, since .* holdfast calls$/,
+    );
+    expect(await line.say("calls")).toContain("holdfast resolve c_8fk2 landed --result … | retry | failed");
+    const answer = ["--result", '"pay_3Q"', "--by", "ann", "--why", "seen in the bank"];
+    expect(await line.say("resolve", "c_8", "landed", ...answer)).toContain("c_8fk2 landed");
+    expect(await line.runAgent(null)).toContain("done Paid.");
+    const log = await line.say("session", "log", "order");
+    expect(log).toContain("web-3");
+    expect(log).toMatch(/completed +c_8fk2 by ann \(seen in the bank\) pay_3Q/);
+    expect(await line.say("session", "versions", "order-4711")).toContain("VERSION");
+    expect(await line.say("session", "diff", "order-4711", "1", "2")).toContain("+ assistant: Paid.");
+
+    // ── Hand-over ──
+    expect(await line.say("resume", "--session", "night", ...worker)).toContain("session night begun");
+    await line.say("task", "claim", "2", "--session", "night", ...worker);
+    const leaving = ["--reason", "context 80%", "--context", "80%", "--notes", "half done", "--next", "2"];
+    expect(await line.say("handoff", ...leaving, ...worker)).toContain(
+      "session night of checkout handed off",
+    );
+    writeFileSync(join(line.project, "users.sql"), "drop table users");
+    const { code, out } = await line.run(["resume", "--session", "morning"]);
+    expect(code).toBe(5);
+    expect(out).toContain("users.sql DRIFTED");
+    expect(out).toContain("holdfast resume --force --goal checkout");
+    const briefing = await line.say("resume", "--session", "morning", "--force");
+    expect(briefing).toContain("NEXT T-002");
+    expect(briefing).toContain('handed off: "context 80%"');
+    expect(await line.say("session", "list")).toContain("order-4711");
+  },
+  LONG_MS,
+);
+
+test("what was exported is the same in another store", async () => {
+  const file = join(line.project, "all.jsonl");
+  expect(await line.say("export", file)).toContain("2 goals and sessions");
+  const other = ["--store", join(line.project, "other.db")];
+  expect(await line.say("import", file, ...other)).toContain("taken in");
+  expect(await line.say("import", file, ...other), "twice changes nothing").toContain("taken in");
+  for (const words of [
+    ["goal", "show"],
+    ["session", "log", "order-4711"],
+    ["task", "list", "--all"],
+  ]) {
+    expect(await line.json(...words, ...other), words.join(" ")).toEqual(await line.json(...words));
+  }
+  const checked = await line.run(["check", "--json", ...other]);
+  expect(JSON.parse(checked.out)).toMatchObject({ data: { ok: false, problems: [] } });
+  expect(checked.code, "a drifted file is for a person to see to").toBe(5);
+});

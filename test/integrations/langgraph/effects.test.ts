@@ -1,0 +1,202 @@
+// Effects inside nodes: a graph that is killed and resumed does each of them once.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { type Holdfast, open, tool } from "../../../src/index.ts";
+import { durableNode, type Effects, HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
+
+const scratch = mkdtempSync(join(tmpdir(), "holdfast-langgraph-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+const opened: Holdfast[] = [];
+afterEach(async () => {
+  for (const each of opened.splice(0)) await each.close();
+});
+
+async function freshSaver(): Promise<HoldfastSaver> {
+  const holdfast = await open("memory:");
+  opened.push(holdfast);
+  return new HoldfastSaver(holdfast);
+}
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly output: string;
+}
+
+async function runAgent(folder: string, how: "durable" | "bare", kill = ""): Promise<Ended> {
+  const program = fileURLToPath(new URL("./programs/agent.ts", import.meta.url));
+  const args = ["--import", "tsx", program, join(folder, "store.db"), join(folder, "world.log"), how, kill];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    output += text;
+  });
+  const [code, signal] = (await once(child, "close")) as [number | null, string | null];
+  return { code, signal, output: output.trim() };
+}
+
+function worldOf(folder: string): string[] {
+  return readFileSync(join(folder, "world.log"), "utf8").trim().split("\n");
+}
+
+describe("a graph killed with SIGKILL inside a tool, and resumed by another process", () => {
+  test.each(["between", "inside"])("does 1, 2, 3 with the helpers, killed %s its effects", async (kill) => {
+    const folder = mkdtempSync(join(scratch, "killed-"));
+    expect((await runAgent(folder, "durable", kill)).signal).toBe("SIGKILL");
+    expect(worldOf(folder)).toEqual(["1", "2"]);
+    const resumed = await runAgent(folder, "durable");
+    expect(resumed).toEqual({ code: 0, signal: null, output: "The tool said: did 1, did 2, did 3" });
+    expect(worldOf(folder)).toEqual(["1", "2", "3"]);
+  });
+
+  test("does 1, 2, 1, 2, 3 without them, whatever the saver", async () => {
+    const folder = mkdtempSync(join(scratch, "bare-"));
+    expect((await runAgent(folder, "bare", "between")).signal).toBe("SIGKILL");
+    expect((await runAgent(folder, "bare")).code).toBe(0);
+    expect(worldOf(folder)).toEqual(["1", "2", "1", "2", "3"]);
+  });
+});
+
+const State = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
+});
+type Log = typeof State.State;
+
+function oneNode(saver: HoldfastSaver, body: (state: Log, effects: Effects) => Promise<Partial<Log>>) {
+  return new StateGraph(State)
+    .addNode("work", durableNode(saver, body))
+    .addEdge(START, "work")
+    .addEdge("work", END)
+    .compile({ checkpointer: saver });
+}
+
+const thread = { configurable: { thread_id: "t" } };
+
+describe("a node that runs again from its start", () => {
+  test("gets recorded results for the effects it had before an interrupt", async () => {
+    const saver = await freshSaver();
+    const world: string[] = [];
+    const graph = oneNode(saver, async (_state, { effect }) => {
+      const one = await effect("one", () => `one ${world.push("one")}`);
+      const answer: string = interrupt("go on?");
+      const two = await effect("two", () => `two ${world.push("two")}`);
+      return { log: [one, answer, two] };
+    });
+    await graph.invoke({ log: [] }, thread);
+    expect(world).toEqual(["one"]);
+    const state = await graph.invoke(new Command({ resume: "yes" }), thread);
+    expect(state.log).toEqual(["one 1", "yes", "two 2"]);
+    expect(world).toEqual(["one", "two"]);
+  });
+
+  test("in a later turn has effects of its own, but one with an id happens once in the thread", async () => {
+    const saver = await freshSaver();
+    const world: string[] = [];
+    const graph = oneNode(saver, async (_state, { effect }) => {
+      await effect("greet", () => world.push("greet"), { id: "greeting" });
+      await Promise.all([1, 2].map((n) => effect("mail", () => world.push(`mail ${n}`), { args: { n } })));
+      return { log: ["turn"] };
+    });
+    await graph.invoke({ log: [] }, thread);
+    await graph.invoke({ log: [] }, thread);
+    expect(world).toEqual(["greet", "mail 1", "mail 2", "mail 1", "mail 2"]);
+    await graph.invoke({ log: [] }, { configurable: { thread_id: "another" } });
+    expect(world.filter((each) => each === "greet")).toHaveLength(2);
+  });
+
+  test("and asks for something else under the same name is refused", async () => {
+    const saver = await freshSaver();
+    let amount = 1;
+    const graph = oneNode(saver, async (_state, { effect }) => {
+      await effect("charge", () => amount, { args: { amount } });
+      interrupt("go on?");
+      return {};
+    });
+    await graph.invoke({ log: [] }, thread);
+    amount = 2;
+    await expect(graph.invoke(new Command({ resume: 1 }), thread)).rejects.toThrow(/other arguments/);
+  });
+});
+
+test("an effect whose outcome nobody knows stops the graph until a person answers, and is not repeated", async () => {
+  const saver = await freshSaver();
+  let charged = 0;
+  const charge = tool({
+    name: "charge",
+    description: "Charges a card",
+    effect: "mutate",
+    input: z.object({ order: z.string() }),
+    execute: (): string => {
+      charged += 1;
+      throw new Error("connection reset");
+    },
+  });
+  const graph = oneNode(saver, async (_state, { call }) => ({
+    log: [await call(charge, { order: "4711" })],
+  }));
+  const stopped = await graph.invoke({ log: [] }, thread);
+  expect(stopped).toMatchObject({ __interrupt__: [{ value: { waiting: "effect", tool: "charge" } }] });
+  await graph.invoke(new Command({ resume: "no answer yet" }), thread);
+  expect(charged).toBe(1);
+
+  const [waiting] = (await saver.holdfast.calls.list()).calls;
+  const answer = { outcome: "landed", result: "receipt 1", by: "ann", why: "seen in the bank" } as const;
+  await saver.holdfast.calls.resolve(waiting?.callId as string, answer);
+  const state = await graph.invoke(null, thread);
+  expect(state.log).toEqual(["receipt 1"]);
+  expect(charged).toBe(1);
+});
+
+test("a thread with an effect under way cannot be deleted, and takes the record of its effects with it later", async () => {
+  const saver = await freshSaver();
+  const graph = oneNode(saver, async (_state, { effect }) => {
+    await effect("mail", () => {
+      throw new Error("connection reset");
+    });
+    return {};
+  });
+  await graph.invoke({ log: [] }, thread);
+  await expect(saver.deleteThread("t")).rejects.toMatchObject({ code: "STREAM_BUSY" });
+  expect(await saver.getTuple(thread)).toBeDefined();
+  const [waiting] = (await saver.holdfast.calls.list()).calls;
+  const answer = { outcome: "failed", by: "ann", why: "not in the outbox" } as const;
+  await saver.holdfast.calls.resolve(waiting?.callId as string, answer);
+  await saver.deleteThread("t");
+  expect(await saver.getTuple(thread)).toBeUndefined();
+  expect((await saver.holdfast.sessions.list()).sessions).toEqual([]);
+});
+
+test("who waits for a checkpoint hears at once that saving it was refused", async () => {
+  const saver = await freshSaver();
+  const metadata = { source: "loop" as const, step: 0, parents: {} };
+  const put = (after: object, id = uuid6(0)) => saver.put(after, { ...emptyCheckpoint(), id }, metadata, {});
+  const first = await put(thread);
+  await put(first);
+  const late = uuid6(0);
+  const waiting = saver.whenSaved({ thread: "t", ns: "", id: late }, 60_000);
+  const refusals = await Promise.allSettled([waiting, put(first, late)]);
+  const refusal = { status: "rejected", reason: { code: "STREAM_BUSY" } };
+  expect(refusals).toMatchObject([refusal, refusal]);
+});
+
+test("no effect starts on a checkpoint that was not saved", async () => {
+  const saver = await freshSaver();
+  let started = 0;
+  const node = durableNode(saver, async (_state: Log, { effect }) => {
+    await effect("mail", () => started++);
+    return {};
+  });
+  await expect(node({ log: [] }, {})).rejects.toMatchObject({ code: "INPUT_INVALID" });
+  expect(started).toBe(0);
+  expect(await saver.whenSaved({ thread: "t", ns: "", id: "never" }, 10)).toBe(false);
+});

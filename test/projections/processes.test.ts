@@ -1,0 +1,147 @@
+// Real processes, real kills: whoever reads a file of the folder finds it whole, and nothing that was acknowledged is lost.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, test } from "vitest";
+import { type Holdfast, open } from "../../src/open.ts";
+import {
+  projectGoal,
+  readAgentState,
+  readSeal,
+  readTaskBoard,
+  renderGoal,
+} from "../../src/projections/index.ts";
+
+const WRITER = fileURLToPath(new URL("./programs/writer.ts", import.meta.url));
+const children: ChildProcess[] = [];
+const roots: string[] = [];
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+  for (const root of roots.splice(0)) rmSync(root, { recursive: true, force: true });
+});
+
+interface Writer {
+  readonly child: ChildProcess;
+  readonly acknowledged: string[];
+  readonly errors: string[];
+  readonly ready: Promise<void>;
+  readonly ended: Promise<unknown>;
+}
+
+function startWriter(store: string, root: string, name: string, count: number, everyMs: number): Writer {
+  const args = ["--import", "tsx", WRITER, store, root, name, String(count), String(everyMs)];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  children.push(child);
+  const acknowledged: string[] = [];
+  const errors: string[] = [];
+  let rest = "";
+  const ready = new Promise<void>((resolve, reject) => {
+    child.once("exit", () => reject(new Error(`${name} ended before it was ready: ${errors.join("")}`)));
+    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+      const lines = (rest + chunk).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) line === "ready" ? resolve() : acknowledged.push(line);
+    });
+  });
+  ready.catch(() => undefined);
+  child.stderr?.setEncoding("utf8").on("data", (chunk: string) => errors.push(chunk));
+  return { child, acknowledged, errors, ready, ended: once(child, "close") };
+}
+
+async function begin(kind: "sqlite" | "files"): Promise<{ store: string; root: string; holdfast: Holdfast }> {
+  const root = mkdtempSync(join(tmpdir(), "holdfast-processes-"));
+  roots.push(root);
+  const store = kind === "sqlite" ? join(root, "store.db") : join(root, "store/");
+  const holdfast = await open(store);
+  await holdfast.goal("checkout", { statement: "Ship it", phases: ["one"], tasks: [{ title: "first" }] });
+  return { store, root, holdfast };
+}
+
+/** Every file in the folder, whole by its own digest. */
+function expectWhole(folder: string): number {
+  let files = 0;
+  for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
+    if (!/\.(?:md|json)$/.test(name)) continue;
+    files++;
+    expect({ name, isIntact: readSeal(readFileSync(join(folder, name), "utf8")).isIntact }).toEqual({
+      name,
+      isIntact: true,
+    });
+  }
+  return files;
+}
+
+test.each(["sqlite", "files"] as const)(
+  "two processes write 50 ms apart on %s while a third reads: nothing is lost, every read is whole, none goes back",
+  async (kind) => {
+    const { store, root, holdfast } = await begin(kind);
+    const folder = join(root, ".planning");
+    const writers = [startWriter(store, root, "a", 25, 50), startWriter(store, root, "b", 25, 50)];
+    await Promise.all(writers.map(({ ready }) => ready));
+    let isRunning = true;
+    const over = Promise.all(writers.map(({ ended }) => ended)).then(() => {
+      isRunning = false;
+    });
+    let reads = 0;
+    let revision = 0;
+    while (isRunning) {
+      const seal = readSeal(readFileSync(join(folder, "STATE.md"), "utf8"));
+      expect(seal.isIntact).toBe(true);
+      expect(seal.revision).toBeGreaterThanOrEqual(revision);
+      revision = seal.revision ?? 0;
+      if (reads % 10 === 0) {
+        await readTaskBoard(readFileSync(join(folder, "task_board.json"), "utf8"));
+        await readAgentState(readFileSync(join(folder, "agent_state.json"), "utf8"));
+      }
+      reads++;
+      await pause(3);
+    }
+    await over;
+    expect(writers.map(({ errors }) => errors.join(""))).toEqual(["", ""]);
+    const goal = await holdfast.goal("checkout");
+    const state = await readAgentState(readFileSync(join(folder, "agent_state.json"), "utf8"));
+    const wanted = writers.flatMap(({ acknowledged }) => acknowledged).sort();
+    expect(wanted).toHaveLength(50);
+    expect(Object.keys(state["confirmed_facts"] as object).sort()).toEqual(wanted);
+    expect(state["revision"]).toBe(goal.seq);
+    for (const { path, text } of renderGoal(goal.state, goal.seq).files) {
+      expect(readFileSync(join(folder, path), "utf8")).toBe(text);
+    }
+    expect(reads).toBeGreaterThan(50);
+    await holdfast.close();
+  },
+);
+
+describe("a writer that is killed while it renders", () => {
+  test("leaves whole files, no edit, and nothing lost", async () => {
+    const { store, root, holdfast } = await begin("sqlite");
+    const folder = join(root, ".planning");
+    const acknowledged: string[] = [];
+    for (let round = 0; round < 4; round++) {
+      const writer = startWriter(store, root, `r${round}`, 1_000, 0);
+      await writer.ready;
+      await pause(5 + 40 * round);
+      writer.child.kill("SIGKILL");
+      await writer.ended;
+      acknowledged.push(...writer.acknowledged);
+      expect(expectWhole(folder)).toBeGreaterThanOrEqual(3);
+    }
+    expect(acknowledged.length).toBeGreaterThan(0);
+    const goal = await holdfast.goal("checkout", { root });
+    const projected = await projectGoal(goal, { auto: false });
+    const report = await projected.sync();
+    expect(report).toMatchObject({ edits: [], ahead: [], written: [] });
+    for (const key of acknowledged) expect(goal.state.facts.has(key)).toBe(true);
+    for (const { path, text } of renderGoal(goal.state, goal.seq).files) {
+      expect(readFileSync(join(folder, path), "utf8")).toBe(text);
+    }
+    const left = readdirSync(folder, { recursive: true, encoding: "utf8" });
+    expect(left.filter((name) => /\.tmp$|\.unread-/.test(name))).toEqual([]);
+    await holdfast.close();
+  }, 120_000);
+});

@@ -1,0 +1,286 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Holdfast } from "../../src/open.ts";
+import { generateState, type Migrations, migrateFile, StateManager } from "../../src/projections/index.ts";
+import { Bench } from "../goal/bench.ts";
+import { storeSubjects } from "../subjects.ts";
+
+interface Example {
+  schema_version: number;
+  tasks: { id: string; status: string }[];
+  risks: string[];
+}
+
+const schema = {
+  type: "object",
+  required: ["schema_version", "tasks", "risks"],
+  additionalProperties: false,
+  properties: {
+    schema_version: { const: 2 },
+    risks: { type: "array", items: { type: "string" } },
+    tasks: {
+      type: "array",
+      items: {
+        type: "object",
+        required: ["id", "status"],
+        properties: { id: { type: "string", pattern: "^T-\\d{3,}$" }, status: { enum: ["open", "done"] } },
+      },
+    },
+  },
+};
+const migrations: Migrations = {
+  current: 2,
+  steps: { 1: ({ blockers, ...rest }) => ({ ...rest, risks: blockers }) },
+};
+const spec = { schema, migrations, initial: { schema_version: 2, tasks: [], risks: [] } as Example };
+
+let folder: string;
+const children: ChildProcess[] = [];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-state-"));
+});
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Subject {
+  readonly name: string;
+  open(): Promise<{ another(): StateManager<Example>; stored(): Promise<unknown>; dispose(): Promise<void> }>;
+}
+
+const stores = storeSubjects();
+const SUBJECTS: Subject[] = [
+  {
+    name: "a file",
+    open: async () => ({
+      another: () => StateManager.onFile(join(folder, "state.json"), spec),
+      stored: async () => {
+        const file = join(folder, "state.json");
+        return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : null;
+      },
+      dispose: async () => undefined,
+    }),
+  },
+  ...stores.map((subject) => ({
+    name: subject.name,
+    open: async () => {
+      const bench = await Bench.open(subject);
+      const holdfast = new Holdfast(bench.journal);
+      return {
+        another: () => StateManager.onStore(holdfast, "example", spec),
+        stored: () => StateManager.onStore(holdfast, "example", spec).load(),
+        dispose: () => bench.dispose(),
+      };
+    },
+  })),
+];
+afterAll(async () => {
+  for (const store of stores) await store.dispose();
+});
+
+describe.each(SUBJECTS)("load, update, commit on $name", (subject) => {
+  test("keep what was committed and nothing else", async () => {
+    const opened = await subject.open();
+    const manager = opened.another();
+    expect(await manager.load()).toEqual(spec.initial);
+    await manager.update((state) => ({ ...state, risks: ["late"] }));
+    expect((await opened.another().load()).risks).toEqual([]);
+    await manager.commit();
+    expect((await opened.another().load()).risks).toEqual(["late"]);
+    await manager.update((state) => ({ ...state, risks: [] }));
+    expect((await manager.load()).risks).toEqual(["late"]);
+    await manager.commit();
+    expect((await opened.another().load()).risks).toEqual(["late"]);
+    await opened.dispose();
+  });
+
+  test("a bad write is a refused write: path and rule are named, and nothing is touched", async () => {
+    const opened = await subject.open();
+    const manager = opened.another();
+    await manager.update((state) => ({ ...state, tasks: [{ id: "T-001", status: "open" }] }));
+    await manager.commit();
+    const before = await opened.stored();
+    const bad: [(state: Example) => Example, RegExp][] = [
+      [
+        (state) => ({ ...state, tasks: [{ id: "T-1", status: "open" }] }),
+        /\$\.tasks\[0\]\.id is "T-1", must match pattern/,
+      ],
+      [
+        (state) => ({ ...state, tasks: [{ id: "T-001", status: "wild" }] }),
+        /\$\.tasks\[0\]\.status is "wild", must be one of open, done/,
+      ],
+      [(state) => ({ ...state, tasks: null as never }), /\$\.tasks is null, must be array/],
+      [(state) => ({ ...state, extra: 1 }), /\$ may not have "extra"/],
+      [({ risks: _risks, ...state }) => state as Example, /\$ lacks "risks"/],
+      [
+        (state) => ({ ...state, risks: [new Date() as never] }),
+        /\$\.risks\[0\] is a Date, which JSON cannot hold/,
+      ],
+    ];
+    for (const [change, message] of bad) await expect(manager.update(change)).rejects.toThrow(message);
+    expect(await manager.commit()).toEqual(before);
+    expect(await opened.stored()).toEqual(before);
+    await opened.dispose();
+  });
+
+  test("two managers that read the same and commit one after the other lose nothing", async () => {
+    const opened = await subject.open();
+    const managers = [opened.another(), opened.another(), opened.another()];
+    await Promise.all(managers.map((manager) => manager.load()));
+    await Promise.all(
+      managers.map(async (manager, index) => {
+        for (let turn = 0; turn < 5; turn++) {
+          await manager.update((state) => ({ ...state, risks: [...state.risks, `${index}-${turn}`] }));
+          await manager.commit();
+        }
+      }),
+    );
+    expect((await opened.another().load()).risks).toHaveLength(15);
+    await opened.dispose();
+  });
+});
+
+test("two processes that commit to one file at once both get everything in, and a killed one leaves a whole file", async () => {
+  const file = join(folder, "shared.json");
+  const program = fileURLToPath(new URL("./programs/committer.ts", import.meta.url));
+  const start = (name: string, count: number) => {
+    const child = spawn(process.execPath, ["--import", "tsx", program, file, name, String(count)], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    children.push(child);
+    const items: string[] = [];
+    let rest = "";
+    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+      const lines = (rest + chunk).split("\n");
+      rest = lines.pop() ?? "";
+      items.push(...lines.filter((line) => line !== "ready"));
+    });
+    return { child, items, ended: once(child, "close") };
+  };
+  const writers = [start("a", 40), start("b", 40), start("killed", 10_000)];
+  const [a, b, killed] = writers as [(typeof writers)[0], (typeof writers)[0], (typeof writers)[0]];
+  await Promise.race([once(killed.child.stdout as NodeJS.ReadableStream, "data"), killed.ended]);
+  await a.ended;
+  killed.child.kill("SIGKILL");
+  await Promise.all([b.ended, killed.ended]);
+  const { items } = JSON.parse(readFileSync(file, "utf8")) as { items: string[] };
+  for (const item of writers.flatMap((writer) => writer.items)) expect(items).toContain(item);
+  expect(items.filter((item) => /^[ab]-/.test(item))).toHaveLength(80);
+  expect(new Set(items).size).toBe(items.length);
+});
+
+describe("migrations", () => {
+  const old = { schema_version: 1, tasks: [], blockers: ["no keys"] };
+  const write = (value: unknown): string => {
+    const file = join(folder, "state.json");
+    writeFileSync(file, JSON.stringify(value));
+    return file;
+  };
+
+  test("a dry run touches nothing, a run keeps a backup, a second run does nothing", async () => {
+    const file = write(old);
+    const dry = await migrateFile(file, { migrations, schema, dryRun: true });
+    expect(dry).toMatchObject({ from: 1, to: 2, written: false, backup: null });
+    expect(JSON.parse(dry.text)).toEqual({ schema_version: 2, tasks: [], risks: ["no keys"] });
+    expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(old);
+    const run = await migrateFile(file, { migrations, schema });
+    expect(run).toMatchObject({ written: true, text: dry.text });
+    expect(readFileSync(file, "utf8")).toBe(dry.text);
+    expect(JSON.parse(readFileSync(run.backup ?? "", "utf8"))).toEqual(old);
+    const names = readdirSync(folder).sort();
+    expect(await migrateFile(file, { migrations, schema })).toMatchObject({
+      from: 2,
+      written: false,
+      backup: null,
+    });
+    expect(readdirSync(folder).sort()).toEqual(names);
+  });
+
+  test("load brings an old file up in memory and leaves the disk alone until a commit", async () => {
+    const file = write(old);
+    const manager = StateManager.onFile<Example>(file, spec);
+    expect(await manager.load()).toEqual({ schema_version: 2, tasks: [], risks: ["no keys"] });
+    expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(old);
+    await manager.update((state) => ({ ...state, risks: [] }));
+    await manager.commit();
+    expect(JSON.parse(readFileSync(file, "utf8"))).toEqual({ schema_version: 2, tasks: [], risks: [] });
+  });
+
+  test.each([
+    ["of the future", { ...old, schema_version: 7 }, /it has version 7, this release knows versions up to 2/],
+    ["without a version", { tasks: [] }, /schema_version is \(nothing\), which is no version/],
+    [
+      "with a version that is none",
+      { ...old, schema_version: 1.5 },
+      /schema_version is 1\.5, which is no version/,
+    ],
+    ["that does not fit after the step", { schema_version: 1, tasks: [] }, /\$ lacks "risks"|risks/],
+  ])("a file %s is refused and left as it is", async (_what, value, message) => {
+    const file = write(value);
+    await expect(migrateFile(file, { migrations, schema })).rejects.toThrow(message);
+    await expect(StateManager.onFile<Example>(file, spec).load()).rejects.toThrow(message);
+    expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(value);
+    expect(readdirSync(folder)).toEqual(["state.json"]);
+  });
+});
+
+describe("the generator", () => {
+  test("makes a schema pair, a typed manager and a place for migrations that work as they are", async () => {
+    const files = generateState({
+      name: "billing",
+      state: { invoices_sent: "integer", mode: { enum: ["test", "live"] } },
+      build: { estimate_hours: "number" },
+    });
+    expect(Object.keys(files).sort()).toEqual([
+      "billing-migrations.ts",
+      "billing-state.ts",
+      "schemas/billing_board.schema.json",
+      "schemas/billing_state.schema.json",
+    ]);
+    const source = pathToFileURL(fileURLToPath(new URL("../../src/index.ts", import.meta.url))).href;
+    const { mkdirSync } = await import("node:fs");
+    mkdirSync(join(folder, "schemas"));
+    for (const [path, text] of Object.entries(files)) {
+      writeFileSync(join(folder, path), text.replace('"holdfast"', JSON.stringify(fileURLToPath(source))));
+    }
+    const generated = (await import(pathToFileURL(join(folder, "billing-state.ts")).href)) as {
+      billingMemory(place: { folder: string }): {
+        state: StateManager<Record<string, unknown>>;
+        board: StateManager<{ schema_version: number; tasks: Record<string, unknown>[] }>;
+      };
+    };
+    const { state, board } = generated.billingMemory({ folder });
+    await state.update((each) => ({ ...each, invoices_sent: 3, mode: "live" }));
+    await state.commit();
+    expect(JSON.parse(readFileSync(join(folder, "billing_state.json"), "utf8"))).toMatchObject({
+      schema_version: 1,
+      invoices_sent: 3,
+      mode: "live",
+      risks: [],
+    });
+    const task = {
+      id: "T-001",
+      kind: "build",
+      title: "x",
+      status: "open",
+      acceptance: [],
+      estimate_hours: 2,
+    };
+    await board.update((each) => ({ ...each, tasks: [task] }));
+    await board.commit();
+    const review = { ...task, kind: "review" };
+    await expect(board.update((each) => ({ ...each, tasks: [review] }))).rejects.toThrow(/\$\.tasks\[0\]/);
+    await expect(state.update((each) => ({ ...each, mode: "fast" }))).rejects.toThrow(/\$\.mode is "fast"/);
+  });
+
+  test("a name that could be a path is refused", () => {
+    expect(() => generateState({ name: "../evil" })).toThrow(/cannot name a file or a member/);
+    expect(() => generateState({ name: "ok", state: { "a; rm": "string" } })).toThrow(/cannot name/);
+  });
+});

@@ -1,0 +1,265 @@
+// Real processes: started, watched, killed, stopped.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Goal } from "../../src/goal/index.ts";
+import { Holdfast, open, type SuperviseOptions, type SupervisorEvent } from "../../src/index.ts";
+import { Journal } from "../../src/journal/index.ts";
+import type { Opened } from "../../src/testing/index.ts";
+import { human } from "../goal/bench.ts";
+import { storeSubjects } from "../subjects.ts";
+import { chargeIn } from "./programs/charge.ts";
+
+const WAIT = { timeout: 20_000, interval: 20 };
+let folder: string;
+let running: { controller: AbortController; done: Promise<void> }[];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "holdfast-supervisor-"));
+  running = [];
+});
+afterEach(async () => {
+  for (const { controller } of running) controller.abort();
+  await Promise.all(running.map(({ done }) => done));
+  await rm(folder, { recursive: true });
+});
+
+/** A supervisor that lives until the test ends or stops it. */
+function supervise(holdfast: Holdfast, options: Omit<SuperviseOptions, "signal">) {
+  const controller = new AbortController();
+  const events: SupervisorEvent[] = [];
+  const onEvent = (event: SupervisorEvent): void => {
+    events.push(event);
+  };
+  const base = { everyMs: 100, backoffMs: 20, graceMs: 500, onEvent, signal: controller.signal };
+  const done = holdfast.supervise({ ...base, ...options });
+  running.push({ controller, done });
+  const stop = async (): Promise<void> => {
+    controller.abort();
+    await done;
+  };
+  const of = <Type extends SupervisorEvent["type"]>(type: Type) =>
+    events.filter((event): event is Extract<SupervisorEvent, { type: Type }> => event.type === type);
+  return { events, of, stop };
+}
+
+/** A worker in a few words of JavaScript; `say(word)` writes a line that the test can read. */
+const script = (code: string) => ({
+  command: [
+    process.execPath,
+    "-e",
+    `const say = (word) => require("fs").appendFileSync(${JSON.stringify(join(folder, "log"))}, word + " " + process.env.HOLDFAST_TASK + "\\n");${code}`,
+  ],
+  output: "ignore" as const,
+});
+const said = (): string[] => {
+  const file = join(folder, "log");
+  return existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
+};
+
+function isThere(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => {
+  let opened: Opened;
+  let holdfast: Holdfast;
+  let goal: Goal;
+
+  beforeEach(async () => {
+    opened = await subject.open();
+    holdfast = new Holdfast(new Journal({ store: opened.store }));
+    goal = await holdfast.goal("checkout", {
+      statement: "Ship it",
+      by: human,
+      tasks: [{ title: "a" }, { title: "b" }],
+    });
+  });
+  afterEach(async () => {
+    for (const { controller, done } of running) {
+      controller.abort();
+      await done;
+    }
+    await opened.dispose();
+  });
+  afterAll(() => subject.dispose());
+
+  test("that die again and again are stopped, and the task is put before a person; who resolves it starts anew", async () => {
+    const told: SupervisorEvent[] = [];
+    const notify = (event: SupervisorEvent): void => {
+      told.push(event);
+    };
+    const start = (work: { kind: string; task?: string }) =>
+      work.task === "T-001" ? script("process.exit(3)") : null;
+    const { of } = supervise(holdfast, { start, notify, maxDeaths: 3 });
+    await expect.poll(() => of("worker.looping").length, WAIT).toBe(1);
+    expect(of("worker.ended").map(({ how, why }) => [how, why])).toEqual(
+      Array(3).fill(["died", "it ended with exit code 3"]),
+    );
+    expect(told.map(({ type }) => type)).toContain("worker.looping");
+    const [looping] = of("worker.looping");
+    await goal.refresh();
+    const blocker = goal.state.blockers.get(looping?.blocker ?? "");
+    expect(blocker).toMatchObject({
+      status: "active",
+      affects: { tasks: ["T-001"] },
+      description:
+        "Crash loop: the worker for T-001 of checkout died 3 times in a row; at last it ended with exit code 3",
+    });
+    await goal.resolve({ blocker: looping?.blocker ?? "", resolution: "fixed, I hope" });
+    await expect.poll(() => of("worker.looping").length, WAIT).toBe(2);
+    expect(of("worker.started")).toHaveLength(6);
+  });
+
+  test("are as many as allowed, and never two for one task, also with two supervisors", async () => {
+    const start = script('say("begin"); setTimeout(() => { say("end"); process.exit(0) }, 300)');
+    const second = new Holdfast(new Journal({ store: await opened.another() }));
+    const options = { start, parallel: 1, maxDeaths: 1 };
+    const supervisors = [supervise(holdfast, options), supervise(second, options)];
+    const looping = () => supervisors.flatMap(({ of }) => of("worker.looping"));
+    // A worker that touches nothing counts as dead: with one death allowed, each task is tried once.
+    await expect.poll(() => looping().length, WAIT).toBe(2);
+    expect(said().sort()).toEqual(["begin T-001", "begin T-002", "end T-001", "end T-002"]);
+    expect(looping()[0]?.why).toContain("without having touched the task");
+    await goal.refresh();
+    expect(goal.state.blockers.size).toBe(2);
+  });
+
+  test("are asked to stop when the supervisor stops, and that is no death of theirs", async () => {
+    const start = script(
+      'process.on("SIGTERM", () => { say("stopping"); process.exit(0) }); say("begin"); setInterval(() => {}, 1000)',
+    );
+    const { stop, of } = supervise(holdfast, { start, parallel: 1 });
+    await expect.poll(said, WAIT).toContain("begin T-001");
+    await stop();
+    expect(said()).toEqual(["begin T-001", "stopping T-001"]);
+    expect(of("worker.ended")).toEqual([expect.objectContaining({ how: "stopped" })]);
+    const { rows } = await opened.store.list<"leases">({
+      of: "leases",
+      namespace: "default",
+      prefix: "worker/",
+      limit: 9,
+    });
+    expect(rows.map(({ holder }) => holder)).toEqual([null]);
+  });
+
+  test("that do not stop are killed", async () => {
+    const start = script('process.on("SIGTERM", () => {}); say("begin"); setInterval(() => {}, 1000)');
+    const { stop, of } = supervise(holdfast, { start, parallel: 1, graceMs: 200 });
+    await expect.poll(said, WAIT).toContain("begin T-001");
+    const pid = of("worker.started")[0]?.pid ?? 0;
+    expect(isThere(pid)).toBe(true);
+    await stop();
+    expect(isThere(pid)).toBe(false);
+    expect(of("worker.ended")).toEqual([expect.objectContaining({ how: "stopped" })]);
+  });
+
+  test("that cannot be started at all are a crash loop, not the end of the supervisor", async () => {
+    const { of } = supervise(holdfast, {
+      start: { command: ["/no/such/program"] },
+      maxDeaths: 2,
+      parallel: 1,
+    });
+    await expect.poll(() => of("worker.looping").length, WAIT).toBe(2);
+    expect(of("worker.looping")[0]?.why).toContain("it could not be started");
+    expect(of("error")).toEqual([]);
+  });
+
+  test("are started for a session without a goal whose process died, until one ends well", async () => {
+    const dying = new Journal({ store: await opened.another() });
+    await new Holdfast(dying).session("order-1");
+    dying.leases.stop();
+    await opened.advanceMs?.(300_000);
+    const start = (work: { kind: string }) =>
+      work.kind === "session"
+        ? script("say(process.env.HOLDFAST_SESSION); process.exit(process.argv.length > 2 ? 1 : 0)")
+        : null;
+    const { of } = supervise(holdfast, { start });
+    await expect.poll(() => of("worker.ended"), WAIT).toEqual([expect.objectContaining({ how: "done" })]);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(of("worker.started")).toHaveLength(1);
+    expect(said()[0]).toMatch(/^order-1/);
+  });
+});
+
+describe("processes on one SQLite file", () => {
+  const program = (name: string): string => fileURLToPath(new URL(`./programs/${name}.ts`, import.meta.url));
+
+  test("an agent killed after its effect: marked, settled, restarted, finished, and the effect happened once", async () => {
+    const store = join(folder, "store.db");
+    const world = join(folder, "world");
+    const holdfast = await open(store);
+    const goal = await holdfast.goal("checkout", {
+      statement: "Pay",
+      verification: "self",
+      by: human,
+      tasks: [{ title: "a" }, { title: "b" }],
+    });
+    const command = [process.execPath, "--import", "tsx", program("worker"), store, world];
+    const { of, stop } = supervise(holdfast, { start: { command }, tools: [chargeIn(world)], maxDeaths: 5 });
+    await expect
+      .poll(async () => (await goal.refresh()).progress().tasksCompleted, { timeout: 50_000 })
+      .toBe(2);
+    await expect.poll(() => of("worker.ended").filter(({ how }) => how === "done").length, WAIT).toBe(2);
+    await stop();
+    expect(of("error")).toEqual([]);
+    const keys = readFileSync(world, "utf8").trim().split("\n");
+    expect(keys).toHaveLength(2);
+    expect(new Set(keys).size).toBe(2);
+    expect(
+      of("call.settled")
+        .map(({ session, status }) => [session, status])
+        .sort(),
+    ).toEqual([
+      ["agent-T-001", "completed"],
+      ["agent-T-002", "completed"],
+    ]);
+    for (const task of ["T-001", "T-002"]) {
+      const entry = (await goal.refresh()).state.history.get(`agent-${task}`);
+      expect(entry).toMatchObject({ status: "ended", restarts: 1, completed: [task] });
+      expect(entry?.notes.join()).toContain("Agent unresponsive");
+    }
+    expect(await holdfast.check()).toEqual([]);
+    await holdfast.close();
+  });
+
+  test("a killed supervisor: the next one counts its worker as dead and starts another", async () => {
+    const store = join(folder, "store.db");
+    const pids = join(folder, "pids");
+    const holdfast = await open(store);
+    await holdfast.goal("checkout", { statement: "Pay", by: human, tasks: [{ title: "a" }] });
+    const child = spawn(process.execPath, ["--import", "tsx", program("supervisor"), store, pids], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    try {
+      for await (const line of createInterface({ input: child.stdout })) if (line === "worker.started") break;
+      await expect.poll(() => existsSync(pids), WAIT).toBe(true);
+      child.kill("SIGKILL");
+      await once(child, "exit");
+      const { of } = supervise(holdfast, { start: script('say("begin"); process.exit(1)'), maxDeaths: 2 });
+      await expect.poll(() => of("worker.looping").length, WAIT).toBe(1);
+      expect(said()).toEqual(["begin T-001"]);
+      expect(of("worker.looping")[0]?.deaths).toBe(2);
+    } finally {
+      child.kill("SIGKILL");
+      for (const pid of readFileSync(pids, "utf8").trim().split("\n")) process.kill(Number(pid), "SIGKILL");
+    }
+    for (const { controller, done } of running) {
+      controller.abort();
+      await done;
+    }
+    await holdfast.close();
+  });
+});
