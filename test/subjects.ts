@@ -4,8 +4,12 @@ import { sqliteForTest } from "./conformance/sqlite-subject.ts";
 import { filesForTest } from "./files/subject.ts";
 import { postgresForTest } from "./postgres/subject.ts";
 
-/** Every store that a suite has to hold on, fresh for one test file. Call `dispose` when the file is done. */
+/**
+ * Every store that a suite has to hold on, fresh for one test file. Call `dispose` when the file is done. On a second
+ * Node only those that another SQLite driver makes a difference to.
+ */
 export function storeSubjects(): (StoreSubject & { dispose(): Promise<void> })[] {
+  if (process.env["HOLDFAST_SECOND_RUN"]) return [sqliteForTest(), filesForTest()];
   return [
     { name: "memory", open: () => openMemoryForTest(), dispose: async () => undefined },
     sqliteForTest(),

@@ -139,7 +139,10 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       expect((await sweep()).crashed).toEqual([]);
       await bench.crash(bench.journal);
       const second = new Holdfast(await bench.another());
-      const reports = await Promise.all([sweep(), second.superviseOnce()]);
+      const reports = await Promise.all([
+        sweep(),
+        second.superviseOnce({ onEvent: (event) => events.push(event) }),
+      ]);
       expect(reports.flatMap(({ crashed }) => crashed)).toEqual(["s-9"]);
       expect((await sweep()).crashed).toEqual([]);
       expect((await look()).state.history.get("s-9")).toMatchObject({

@@ -199,7 +199,9 @@ async function openReadOnly({ path }: Place): Promise<Connection> {
 
 /** Durability is asked for and then read back: a build of SQLite that ignores one of these must not be trusted. */
 function setUp(connection: Connection): void {
-  const mode = connection.get<{ journal_mode: string }>("PRAGMA journal_mode = WAL")?.journal_mode;
+  // Stepped to its end: the change of mode is committed after its row was given, and can fail there.
+  connection.all("PRAGMA journal_mode = WAL");
+  const mode = connection.get<{ journal_mode: string }>("PRAGMA journal_mode")?.journal_mode;
   connection.exec("PRAGMA synchronous = FULL");
   const level = connection.get<{ synchronous: number }>("PRAGMA synchronous")?.synchronous;
   if (mode !== "wal" || level !== 2) {
