@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const STEP_LIMIT_MS = 15 * 60_000;
+const STEP_LIMIT_MS = 30 * 60_000;
 const SECOND_NODE_MAJOR = 24;
 /** What the second Node changes is the SQLite driver: there, the suites that stand on a store. All with HOLDFAST_FULL=1. */
 const SECOND_RUN = ["conformance", "sqlite", "journal", "ledger", "session", "crash"].map(
