@@ -129,8 +129,13 @@ export class LeaseKeeper {
    * (the process was stopped, the machine slept), the store is asked again.
    */
   async mustHold(lease: Lease): Promise<void> {
-    if (performance.now() - lease.confirmedAt > this.ttlMs / 4) await this.confirm(lease);
+    while (!this.surelyHolds(lease)) await this.confirm(lease);
+  }
+
+  /** The same as a look that takes no time: false when the store has to be asked first. Throws once the lease is lost. */
+  surelyHolds(lease: Lease): boolean {
     if (lease.lost.aborted) throw leaseLost(lease.name, null);
+    return performance.now() - lease.confirmedAt <= this.ttlMs / 4;
   }
 
   private keep(row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: number): Lease {

@@ -46,9 +46,13 @@ async function start(
   return outcome;
 }
 
-/** The last look before an effect. The intent is durable under our lease, which must still be ours. */
+/**
+ * The last look before an effect. The intent is durable under our lease, which must still be ours. Nothing is awaited
+ * between the look and the start: a process that is stopped at the start of one call looks again before the next.
+ */
 async function startAllowed(context: LedgerContext): Promise<void> {
-  await context.journal.leases.mustHold(context.own.lease);
+  const { leases } = context.journal;
+  while (!leases.surelyHolds(context.own.lease)) await leases.confirm(context.own.lease);
   context.stop.throwIfAborted();
   failpoint("call.starts");
 }
