@@ -14,7 +14,7 @@ import type { Program } from "../crash/programs.ts";
 import { verify } from "../crash/verifier.ts";
 import { FilesWorkshop } from "./workshop.ts";
 
-const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : 40;
+const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : 200;
 const KILLS_PER_STORE = 20;
 const LANES = 2;
 /** Of ten lives this many end while the store is being opened; the others some time after their first append. */
