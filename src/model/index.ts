@@ -3,6 +3,7 @@
 export * from "./budget.ts";
 export * from "./call.ts";
 export * from "./canonical-text.ts";
+export * from "./cursor.ts";
 export * from "./digest.ts";
 export * from "./errors.ts";
 export * from "./event.ts";

@@ -7,8 +7,9 @@
  * small indexes of their own; their few rows are sorted.
  */
 
+import { decodeCursor, pageOf } from "../../model/index.ts";
 import type { ListRequest, Page, StreamRow } from "../../store.ts";
-import { Conditions, decodeCursor, pageOf } from "./cursor.ts";
+import { Conditions } from "./conditions.ts";
 import type { Database } from "./database.ts";
 import { STREAM_COLUMNS, type StoredStream, streamRow } from "./streams.ts";
 import { toText } from "./text.ts";

@@ -1,7 +1,8 @@
 /** Lists: everything but streams, which have a file of their own. */
 
+import { decodeCursor, pageOf } from "../../model/index.ts";
 import type { ItemRow, KeyRow, LeaseRow, ListRequest, ListRows, Page, SnapshotRow } from "../../store.ts";
-import { Conditions, decodeCursor, pageOf } from "./cursor.ts";
+import { Conditions } from "./conditions.ts";
 import type { Database } from "./database.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";
 import { listStreams } from "./list-streams.ts";

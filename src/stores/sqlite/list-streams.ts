@@ -7,8 +7,9 @@
  * few rows are sorted.
  */
 
+import { decodeCursor, pageOf } from "../../model/index.ts";
 import type { ListRequest, Page, StreamRow } from "../../store.ts";
-import { Conditions, decodeCursor, pageOf } from "./cursor.ts";
+import { Conditions } from "./conditions.ts";
 import type { Connection } from "./driver.ts";
 import { about } from "./rows.ts";
 import { STREAM_COLUMNS, type StoredStream, streamRow } from "./streams.ts";

@@ -1,9 +1,10 @@
 /** Lists: everything but streams, which have a file of their own. */
 
+import { decodeCursor, pageOf } from "../../model/index.ts";
 import type { ItemRow, KeyRow, LeaseRow, ListRequest, ListRows, Page, SnapshotRow } from "../../store.ts";
 import { keyHolder } from "./append.ts";
 import type { Clock } from "./clock.ts";
-import { Conditions, decodeCursor, pageOf } from "./cursor.ts";
+import { Conditions } from "./conditions.ts";
 import type { Connection } from "./driver.ts";
 import { leaseRow } from "./leases.ts";
 import { listStreams } from "./list-streams.ts";

@@ -1,10 +1,8 @@
 /** Where a page of a list ended, as text that callers hand back without looking inside. */
 
-import { HoldfastError } from "../../model/index.ts";
-import type { Page } from "../../store.ts";
-import type { Value } from "./driver.ts";
+import { HoldfastError } from "./errors.ts";
 
-export type Position = readonly (string | number)[];
+type Position = readonly (string | number)[];
 
 function encodeCursor(position: Position): string {
   return Buffer.from(JSON.stringify(position)).toString("base64url");
@@ -38,24 +36,9 @@ export function pageOf<Stored, Row>(
   limit: number,
   row: (stored: Stored) => Row,
   position: (stored: Stored) => Position,
-): Page<Row> {
+): { rows: Row[]; cursor: string | null } {
   const rows = stored.slice(0, limit);
   const last = rows.at(-1);
   const cursor = last !== undefined && stored.length > limit ? encodeCursor(position(last)) : null;
   return { rows: rows.map(row), cursor };
-}
-
-/** Conditions of a query and their values, side by side. */
-export class Conditions {
-  readonly #parts: string[] = [];
-  readonly values: Value[] = [];
-
-  add(sql: string, ...values: Value[]): void {
-    this.#parts.push(sql);
-    this.values.push(...values);
-  }
-
-  get sql(): string {
-    return this.#parts.join(" AND ");
-  }
 }
