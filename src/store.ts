@@ -312,8 +312,9 @@ export type GetRequest =
 export interface Blob {
   readonly payload: Payload;
   readonly codec: string | null;
-  /** Of a snapshot: where it was taken. */
+  /** Of a snapshot: where it was taken, and in which life of its stream. Of an artifact both are 0. */
   readonly seq: number;
+  readonly generation: number;
 }
 
 export type RemoveRequest =

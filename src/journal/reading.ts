@@ -40,12 +40,12 @@ export async function loadStream<State>(
   upTo: number = Number.MAX_SAFE_INTEGER,
 ): Promise<Loaded<State>> {
   for (;;) {
-    // A snapshot does not say of which life it is. The same generation before and after reading it does.
-    const { generation } = (await readRow(reader, stream)).head;
     const snapshot = await readSnapshot(reader, kind, stream, upTo);
-    const page = await readPage(reader, stream, snapshot?.seq ?? 0, upTo);
-    if (page.stream.head.generation !== generation) continue;
-    const fold = snapshot ?? (await foldPast(reader, kind, page.stream, upTo));
+    const page = await readPage(reader, stream, snapshot?.fold.seq ?? 0, upTo);
+    const { generation } = page.stream.head;
+    // Removed and made again between the two reads: the snapshot is of another life.
+    if (snapshot && snapshot.generation !== generation) continue;
+    const fold = snapshot?.fold ?? (await foldPast(reader, kind, page.stream, upTo));
     if (await foldRest(reader, kind, stream, page, fold, upTo)) {
       const head = { generation, seq: fold.seq };
       return { state: fold.state, row: page.stream, head, replayedBytes: fold.bytes };
@@ -151,10 +151,11 @@ async function readSnapshot<State>(
   kind: StreamKind<State>,
   stream: string,
   upTo: number,
-): Promise<Fold<State> | null> {
+): Promise<{ readonly fold: Fold<State>; readonly generation: number } | null> {
   const { namespace } = reader;
   const blob = await reader.store.get({ of: "snapshot", namespace, stream, fold: foldName(kind), upTo });
   if (!blob) return null;
   const json = reader.payloads.parse(blob.payload, blob.codec, { namespace, stream, seq: blob.seq });
-  return { state: kind.decode(json as Json), seq: blob.seq, bytes: blob.payload.length };
+  const fold = { state: kind.decode(json as Json), seq: blob.seq, bytes: blob.payload.length };
+  return { fold, generation: blob.generation };
 }

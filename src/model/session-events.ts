@@ -217,15 +217,24 @@ function addMessage(state: SessionState, message: Message): void {
 /** Ids are remembered for good; a message with calls is unfinished until a message has all their results. */
 function index(state: SessionState, message: Message): void {
   state.messageIds.add(message.id);
-  const calls = toolCalls(message);
-  for (const call of calls) state.callSlots.add(call.id);
-  if (message.role === "assistant" && calls.length > 0) state.unfinished.add(message.id);
+  let calls = 0;
+  for (const block of message.blocks) {
+    if (block.kind !== "tool_call") continue;
+    state.callSlots.add(block.id);
+    calls += 1;
+  }
+  if (message.role === "assistant" && calls > 0) state.unfinished.add(message.id);
   if (message.role === "tool") finish(state, message);
 }
 
 /** Results may come in one message or in several. */
 function finish(state: SessionState, results: Message): void {
   for (const id of state.unfinished) {
+    const before = state.messages.at(-2);
+    if (before?.id === id && answersInOrder(before, results)) {
+      state.unfinished.delete(id);
+      continue;
+    }
     const asked = state.messages.findLastIndex((message) => message.id === id);
     const missing = new Set<string>();
     for (const call of toolCalls(state.messages[asked] ?? results)) missing.add(call.id);
@@ -236,6 +245,18 @@ function finish(state: SessionState, results: Message): void {
     for (const block of results.blocks) if (block.kind === "tool_result") missing.delete(block.callId);
     if (missing.size === 0) state.unfinished.delete(id);
   }
+}
+
+/** As nearly all answers come: one result for each call, in their order. */
+function answersInOrder(message: Message, results: Message): boolean {
+  let next = 0;
+  for (const block of message.blocks) {
+    if (block.kind !== "tool_call") continue;
+    const result = results.blocks[next];
+    if (result?.kind !== "tool_result" || result.callId !== block.id) return false;
+    next += 1;
+  }
+  return true;
 }
 
 function describe(state: SessionState, data: Described): void {

@@ -133,7 +133,7 @@ class FilesStore implements Store {
       if (request.of === "snapshot") return getSnapshot(folder, request);
       const { namespace, hash } = request;
       if (!state.space(namespace).artifacts.has(hash)) return null;
-      return { payload: readArtifact(folder, namespace, hash), codec: null, seq: 0 };
+      return { payload: readArtifact(folder, namespace, hash), codec: null, seq: 0, generation: 0 };
     });
   }
 

@@ -69,7 +69,8 @@ export function getSnapshot(
   for (const { path } of usable) {
     const found = readSnapshot(path);
     if (found?.act.fold === fold) {
-      return { payload: found.payload, codec: found.act.codec, seq: found.act.seq };
+      const { codec, seq, generation } = found.act;
+      return { payload: found.payload, codec, seq, generation };
     }
   }
   return null;

@@ -59,7 +59,12 @@ export interface MemoryOptions {
 
 /** A store with every promise of the port but durability: it is gone with its process. */
 export function openMemory(options: MemoryOptions = {}): Store {
-  return new MemoryStore(options.data ?? memoryData(), options.clock ?? (() => performance.now()));
+  return new MemoryStore(options.data ?? memoryData(), options.clock ?? wholeMs);
+}
+
+/** Whole ones, whose sums and differences are exact. */
+function wholeMs(): number {
+  return Math.floor(performance.now());
 }
 
 class MemoryStore implements Store {
@@ -114,12 +119,14 @@ class MemoryStore implements Store {
     const space = this.#space(request.namespace);
     if (request.of === "artifact") {
       const bytes = space.artifacts.get(request.hash)?.bytes;
-      return bytes ? { payload: bytes.slice(), codec: null, seq: 0 } : null;
+      return bytes ? { payload: bytes.slice(), codec: null, seq: 0, generation: 0 } : null;
     }
-    const { snapshots } = streamOf(space, request.stream);
+    const { snapshots, head } = streamOf(space, request.stream);
     const usable = snapshots.filter(({ seq, fold }) => fold === request.fold && seq <= request.upTo);
     const latest = usable.sort((a, b) => a.seq - b.seq).at(-1);
-    return latest ? { payload: copyPayload(latest.payload), codec: latest.codec, seq: latest.seq } : null;
+    if (!latest) return null;
+    const { codec, seq } = latest;
+    return { payload: copyPayload(latest.payload), codec, seq, generation: head.generation };
   }
 
   async lease(request: LeaseRequest): Promise<LeaseOutcome> {

@@ -76,12 +76,15 @@ export async function get(database: Database, request: GetRequest): Promise<Blob
       `SELECT bytes FROM ${schema}.artifacts WHERE namespace = $1 AND hash = $2`,
       [namespace, toText(request.hash)],
     );
-    return row ? { payload: new Uint8Array(row.bytes), codec: null, seq: 0 } : null;
+    return row ? { payload: new Uint8Array(row.bytes), codec: null, seq: 0, generation: 0 } : null;
   }
-  const [row] = await database.run<StoredPayload & { seq: number; codec: string | null }>(
-    `SELECT seq, codec, payload, bytes FROM ${schema}.snapshots
-     WHERE namespace = $1 AND stream = $2 AND fold = $3 AND seq <= $4 ORDER BY seq DESC LIMIT 1`,
+  const [row] = await database.run<StoredPayload & { seq: number; generation: number; codec: string | null }>(
+    `SELECT n.seq, s.generation, n.codec, n.payload, n.bytes
+     FROM ${schema}.snapshots AS n JOIN ${schema}.streams AS s USING (namespace, stream)
+     WHERE namespace = $1 AND stream = $2 AND n.fold = $3 AND n.seq <= $4 ORDER BY n.seq DESC LIMIT 1`,
     [namespace, toText(request.stream), toText(request.fold), Math.min(request.upTo, MAX_SEQ)],
   );
-  return row ? { payload: fromPayload(row), codec: fromTextOrNull(row.codec), seq: row.seq } : null;
+  if (!row) return null;
+  const { seq, generation } = row;
+  return { payload: fromPayload(row), codec: fromTextOrNull(row.codec), seq, generation };
 }

@@ -103,7 +103,11 @@ class SqliteStore implements Store {
   async append(batch: Batch): Promise<AppendOutcome> {
     checkShape(batch);
     const bytes = batch.writes.reduce((sum, write) => sum + write.payload.length, 0);
-    const outcome = await this.#change((transaction) => append(transaction, this.#clock, batch), { bytes });
+    const from = batch.writes[0]?.stream;
+    const outcome = await this.#change((transaction) => append(transaction, this.#clock, batch), {
+      bytes,
+      ...(from !== undefined && { from }),
+    });
     if (outcome.outcome === "ok") {
       for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
     }

@@ -3,7 +3,11 @@
  *
  *     submitted ──▶ waiting ──next turn of the event loop──▶ flush: BEGIN IMMEDIATE, every act in turn, COMMIT ──▶ answered
  *
- * A flush takes what is waiting, up to a limit, so that concurrent callers share one fsync. Acts stay independent:
+ * A flush takes what is waiting, up to a limit, so that concurrent callers share one fsync. One caller who has been
+ * alone for a while has nobody to wait for: its acts are flushed as soon as the code that runs now is done. A turn of the
+ * event loop comes in between all the same every few milliseconds, so that timers and sockets are not kept waiting.
+ *
+ * Acts stay independent:
  * each checks everything before it writes anything, so a refusal has nothing to undo and its neighbours go on, and
  * each sees the effects of those before it. An answer is given only after COMMIT has returned.
  *
@@ -28,6 +32,10 @@ import type { Done, Transaction } from "./transaction.ts";
 const FLUSH_ACTS = 512;
 /** How long to be considerate after a sign that another process writes. */
 const CONTENDED_MS = 250;
+/** How long an act waits for company after the last one that came from somebody else. */
+const COMPANY_MS = 50;
+/** The longest that flushes may follow each other without a turn of the event loop. */
+const TURN_MS = 5;
 const FLUSH_BYTES = 8 * 1024 * 1024;
 
 interface Act<Result = unknown> {
@@ -42,6 +50,8 @@ export interface SubmitOptions {
   readonly urgent?: boolean;
   /** About how much it writes, so that one flush does not block the event loop for long. */
   readonly bytes?: number;
+  /** Who submits it: acts of one and the same need not wait for each other's company. */
+  readonly from?: string;
 }
 
 export class WriteQueue {
@@ -51,6 +61,9 @@ export class WriteQueue {
   #waiting: Act[] = [];
   #isScheduled = false;
   #contendedUntil = 0;
+  #from: string | undefined;
+  #companyUntil = 0;
+  #turnedAt = 0;
   #seal: Seal | null = null;
   #lockedSince: number | null = null;
   #idle: (() => void)[] = [];
@@ -67,7 +80,7 @@ export class WriteQueue {
       const act = { run, bytes: options.bytes ?? 0, resolve, reject } as Act;
       if (options.urgent) this.#urgent.push(act);
       else this.#waiting.push(act);
-      this.#schedule();
+      this.#schedule(options.from);
     });
   }
 
@@ -79,13 +92,26 @@ export class WriteQueue {
     });
   }
 
-  #schedule(): void {
+  #schedule(from?: string): void {
+    const now = performance.now();
+    if (from !== this.#from) {
+      this.#from = from;
+      this.#companyUntil = now + COMPANY_MS;
+    }
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     // SQLite's lock knows no queue: where others write too, they get a moment in which they can find it free.
-    if (performance.now() < this.#contendedUntil) setTimeout(() => this.#flush(), pauseMs());
-    else setImmediate(() => this.#flush());
+    if (now < this.#contendedUntil) setTimeout(() => this.#flush(), pauseMs());
+    else if (now > this.#companyUntil && now < this.#turnedAt + TURN_MS) process.nextTick(this.#flushNow);
+    else setImmediate(this.#flushInTurn);
   }
+
+  readonly #flushNow = (): void => this.#flush();
+
+  readonly #flushInTurn = (): void => {
+    this.#turnedAt = performance.now();
+    this.#flush();
+  };
 
   /** What to do next, once a flush has ended one way or the other. */
   #goOn(): void {

@@ -5,14 +5,20 @@ import type { Connection } from "./driver.ts";
 import { loadStream, neverRow, streamRow } from "./streams.ts";
 import { fromPayload, fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
 
-interface WriteRow {
-  readonly first: number;
-  readonly last: number;
-  readonly batch: StoredText;
+/** Numbers come as one text: a column costs more to hand over than to take apart. */
+type WriteRow = readonly [
+  payload: StoredText,
+  firstLastAtSum: string,
+  batch: StoredText,
+  codec: StoredText | null,
+  utf16: number | null,
+];
+
+interface SnapshotRow {
+  readonly seq: number;
+  readonly generation: number;
   readonly payload: StoredText;
   readonly codec: StoredText | null;
-  readonly sum: number;
-  readonly at: number;
   readonly utf16: number | null;
 }
 
@@ -23,7 +29,7 @@ const MAX_SEQ = 2 ** 28 - 1;
  *
  * The last write of the range is the one that covers `upTo`: the first whose end is not before it.
  */
-const SELECT_WRITES = `SELECT first, id & 268435455 AS last, batch, payload, codec, sum, at, utf16 FROM writes
+const SELECT_WRITES = `SELECT payload, first || ' ' || (id & 268435455) || ' ' || at || ' ' || sum, batch, codec, utf16 FROM writes
   WHERE id > (?1 << 28 | ?2) AND id <= coalesce(
     (SELECT id FROM writes WHERE id >= (?1 << 28 | ?3) AND id <= (?1 << 28 | 268435455) ORDER BY id LIMIT 1),
     ?1 << 28 | 268435455)
@@ -43,7 +49,7 @@ export function read(connection: Connection, request: ReadRequest): ReadPage {
   }
   const from = Math.max(after, stored.base, 0);
   const to = Math.min(upTo, MAX_SEQ);
-  const rows = connection.all<WriteRow>(
+  const rows = connection.rows<WriteRow>(
     SELECT_WRITES,
     stored.id,
     from,
@@ -55,21 +61,22 @@ export function read(connection: Connection, request: ReadRequest): ReadPage {
   return { stream, writes: rows.map(storedWrite), more };
 }
 
-function storedWrite(row: WriteRow): StoredWrite {
+function storedWrite([payload, numbers, batch, codec, utf16]: WriteRow): StoredWrite {
+  const [first, last, at, sum] = numbers.split(" ");
   return {
-    first: row.first,
-    last: row.last,
-    batch: fromText(row.batch),
-    payload: fromPayload(row.payload, row.utf16),
-    codec: fromTextOrNull(row.codec),
-    sum: row.sum,
-    at: row.at,
+    first: Number(first),
+    last: Number(last),
+    batch: fromText(batch),
+    payload: fromPayload(payload, utf16),
+    codec: fromTextOrNull(codec),
+    sum: Number(sum),
+    at: Number(at),
   };
 }
 
 const ARTIFACT = "SELECT bytes FROM artifacts WHERE namespace = ? AND hash = ?";
 
-const SNAPSHOT = `SELECT n.seq, n.payload, n.codec, n.utf16 FROM streams AS s JOIN snapshots AS n ON n.stream = s.id
+const SNAPSHOT = `SELECT n.seq, s.generation, n.payload, n.codec, n.utf16 FROM streams AS s JOIN snapshots AS n ON n.stream = s.id
   WHERE s.namespace = ? AND s.stream = ? AND s.state <> 'gone' AND n.fold = ? AND n.seq <= ?
   ORDER BY n.seq DESC LIMIT 1`;
 
@@ -77,9 +84,9 @@ export function get(connection: Connection, request: GetRequest): Blob | null {
   const namespace = toText(request.namespace);
   if (request.of === "artifact") {
     const row = connection.get<{ bytes: Uint8Array }>(ARTIFACT, namespace, toText(request.hash));
-    return row ? { payload: row.bytes, codec: null, seq: 0 } : null;
+    return row ? { payload: row.bytes, codec: null, seq: 0, generation: 0 } : null;
   }
-  const row = connection.get<Pick<WriteRow, "payload" | "codec" | "utf16"> & { seq: number }>(
+  const row = connection.get<SnapshotRow>(
     SNAPSHOT,
     namespace,
     toText(request.stream),
@@ -87,5 +94,6 @@ export function get(connection: Connection, request: GetRequest): Blob | null {
     request.upTo,
   );
   if (!row) return null;
-  return { payload: fromPayload(row.payload, row.utf16), codec: fromTextOrNull(row.codec), seq: row.seq };
+  const { seq, generation } = row;
+  return { payload: fromPayload(row.payload, row.utf16), codec: fromTextOrNull(row.codec), seq, generation };
 }
