@@ -4,7 +4,7 @@
  *     --share 0.1        every tenth case (1 unless given)
  *     --only zombies     some families: failpoints recovery systemCalls ioErrors zombies resumers person plants powerCut
  *     --store files      a folder of files instead of a SQLite file
- *     --images 5000      how many images the power cut opens
+ *     --images 6000      how many images the power cut opens
  *     --jobs 3           cases at once
  *     --write            puts the tables into docs/torture.md
  */
@@ -35,7 +35,7 @@ const { values } = parseArgs({
     share: { type: "string", default: "1" },
     only: { type: "string", multiple: true },
     store: { type: "string", default: "sqlite" },
-    images: { type: "string", default: "5000" },
+    images: { type: "string", default: "6000" },
     jobs: { type: "string", default: "3" },
     write: { type: "boolean", default: false },
   },
@@ -133,7 +133,7 @@ function cut(
 
 async function runPowerCut(workshop: Workshop, report: Report): Promise<void> {
   const begun = performance.now();
-  const result = await cut(workshop, { seed: 20, randoms: 12, limit: Number(values.images) });
+  const result = await cut(workshop, { seed: 20, randoms: 18, limit: Number(values.images) });
   report.powerCuts.push(result);
   console.log(`power cut: ${result.images} images at ${result.points} points, ${seconds(begun)}`);
 }

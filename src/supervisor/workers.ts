@@ -1,7 +1,7 @@
 /**
  * Workers for what is ready, started and watched.
  *
- *     take the lease of the work ──▶ look at its stream ──▶ `started`, durable ──▶ start the process ──▶ it ends
+ *     take the lease of the work ──▶ look at it again ──▶ `started`, durable ──▶ start the process ──▶ it ends
  *       ──▶ `ended`, durable, with how ──▶ release
  *
  * The lease keeps two supervisors from starting two workers for one thing; should it fail to (a supervisor that was
@@ -110,6 +110,7 @@ export class Workers {
     let isStarted = false;
     try {
       const own = new OwnedLog(await this.#journal.open(workerKind, workerId(work)), lease);
+      if (!(await this.#isStillWanted(own, work))) return null;
       const at = await this.#clearance(own, work);
       if (at !== "now" || this.#isStopping) return at === "now" ? null : at;
       await write(own, { type: "worker.started", data: { work, by: by.name } });
@@ -119,6 +120,13 @@ export class Workers {
     } finally {
       if (!isStarted) await lease.release();
     }
+  }
+
+  /** Its last worker may have ended between the look that found it and our lease: then it is done, or blocked. */
+  async #isStillWanted({ state }: Own, work: Work): Promise<boolean> {
+    if (work.kind === "session") return state.status !== "idle";
+    const next = await (await this.#sweeper.goal(work.goal))?.next();
+    return next?.tasks.some(({ id }) => id === work.task) ?? false;
   }
 
   /** Whether it may be started: now, at a later time, or (null) not before something changes. */
