@@ -1,5 +1,7 @@
 /** The composition root: a store becomes a `Holdfast`. `open-store.ts` says how an address becomes a store. */
 
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
 import {
   type CopyOptions,
@@ -114,9 +116,16 @@ export class Holdfast {
 
   /**
    * Opens a goal, or makes it when a statement is given and it is not there. Many programs may have it open: nobody
-   * holds the whole, and a task is claimed by whoever works on it.
+   * holds the whole, and a task is claimed by whoever works on it. What git brought of it into `.planning/events/` below
+   * `root` is taken in first, so that a fresh clone has the goal.
    */
-  goal(id: string, options: OpenGoalOptions = {}): Promise<Goal> {
+  async goal(id: string, options: OpenGoalOptions = {}): Promise<Goal> {
+    const folder = resolve(options.root ?? ".", ".planning");
+    if (existsSync(join(folder, "events"))) {
+      // Most programs have no such folder, and need not load what reads it.
+      const { takeInFolder } = await import("./projections/index.ts");
+      await takeInFolder(this.journal, folder, id);
+    }
     return openGoal(this.journal, id, options);
   }
 

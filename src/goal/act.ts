@@ -5,6 +5,7 @@
  * of the state, so that each sees what the ones before it did.
  */
 
+import { randomBytes } from "node:crypto";
 import type { Decision } from "../journal/index.ts";
 import {
   applyEvent,
@@ -37,6 +38,24 @@ export class Drafting {
     applyEvent(goalKind, this.state, makeEvent(goalKind, draft, updatedAt), 0);
     this.events.push(draft);
   }
+}
+
+const UID_BYTES = 10;
+
+/**
+ * Gives every event the id by which all copies of the goal will know it. The first write after a merge also says which
+ * numbers the merge gave: from then on they are final.
+ */
+export function stamped<Result>(state: GoalState, by: By, act: Act<Result>): Act<Result> {
+  if (act.events.length === 0) return act;
+  const settled: GoalDraft[] = state.unsettled.map(({ uid, name }) => {
+    return { type: "item.renumbered", data: { by, item: uid, name } };
+  });
+  const events = [...settled, ...act.events].map(
+    (draft) =>
+      ({ ...draft, data: { ...draft.data, uid: randomBytes(UID_BYTES).toString("hex") } }) as GoalDraft,
+  );
+  return { ...act, events };
 }
 
 /** The events that also complete the task's phase, if the task is the last unfinished one of it. */

@@ -52,7 +52,14 @@ export interface ClaimData {
 export function claim(state: GoalState, by: By, { task: id, session, guard }: ClaimData): Act<Task> {
   const task = checkClaimable(state, by, id);
   if (task.claim?.token === guard.token) return { events: [], result: task };
-  const data = { by, task: task.id, session, token: guard.token };
+  const data = {
+    by,
+    task: task.id,
+    session,
+    token: guard.token,
+    after: task.claim?.uid ?? null,
+    as: task.id,
+  };
   return { events: [{ type: "task.claimed", data }], result: task, guards: [guard] };
 }
 
@@ -71,9 +78,9 @@ function held(
   by: By,
   proof: ClaimProof,
 ): { task: Task; claim: TaskClaim; guards: Guard[] } {
-  const task = taskOf(state, proof.task);
-  const lease = leaseName(state.id, task.id);
+  const task = claimedAs(state, proof) ?? taskOf(state, proof.task);
   const { claim } = task;
+  const lease = leaseName(state.id, claim?.as ?? task.id);
   if (proof.token === undefined && !claim) nextStatus(task, "progress");
   const isSameAgent = claim?.by.name === by.name && (proof.session ?? claim.session) === claim.session;
   const isOurs = proof.token === undefined ? isSameAgent : claim?.token === proof.token;
@@ -81,9 +88,22 @@ function held(
   return { task, claim, guards: [{ lease, token: claim.token }] };
 }
 
+/** The task that the caller claimed by that name, although a merge has given it another one since. */
+function claimedAs(state: GoalState, { task: name, token }: ClaimProof): Task | undefined {
+  if (token === undefined || state.merges.length === 0) return undefined;
+  return [...state.tasks.values()].find(
+    ({ claim }) => claim?.as === name && claim.token === token && !state.origins.has(claim.uid ?? ""),
+  );
+}
+
+/** How an event says under which claim it was done. */
+function under({ uid }: TaskClaim): { claim?: string } {
+  return uid === null ? {} : { claim: uid };
+}
+
 export function progress(state: GoalState, by: By, proof: ClaimProof, note: string | null): Act<Task> {
   const { task, claim, guards } = held(state, by, proof);
-  const data = { by, task: task.id, token: claim.token, note };
+  const data = { by, task: task.id, token: claim.token, ...under(claim), note };
   return { events: [{ type: "task.progressed", data }], result: task, guards };
 }
 
@@ -92,7 +112,7 @@ export function submit(state: GoalState, by: By, proof: ClaimProof, evidence: Ev
   const { task, claim, guards } = held(state, by, proof);
   const submitted: GoalDraft = {
     type: "task.submitted",
-    data: { by, task: task.id, token: claim.token, evidence: evidence as never },
+    data: { by, task: task.id, token: claim.token, ...under(claim), evidence: evidence as never },
   };
   if (state.verification === "separate") return { events: [submitted], result: task, guards };
   const accepted: GoalDraft = { type: "task.accepted", data: { by, task: task.id, why: null } };
@@ -106,13 +126,13 @@ export function fail(
   failure: { error: string; retryable: boolean },
 ): Act<Task> {
   const { task, claim, guards } = held(state, by, proof);
-  const data = { ...failure, by, task: task.id, token: claim.token };
+  const data = { ...failure, by, task: task.id, token: claim.token, ...under(claim) };
   return { events: [{ type: "task.failed", data }], result: task, guards };
 }
 
 export function release(state: GoalState, by: By, proof: ClaimProof, why: string | null): Act<Task> {
   const { task, claim, guards } = held(state, by, proof);
-  const data = { by, task: task.id, token: claim.token, why };
+  const data = { by, task: task.id, token: claim.token, ...under(claim), why };
   return { events: [{ type: "task.released", data }], result: task, guards };
 }
 
@@ -146,7 +166,8 @@ export function reset(
 ): Act<string> {
   const task = taskOf(state, id);
   if (seen !== undefined && task.claim?.token !== seen) return { events: [], result: task.id };
-  const events: GoalDraft[] = [{ type: "task.reset", data: { by, task: task.id, why } }];
+  const claim = task.claim ? under(task.claim) : {};
+  const events: GoalDraft[] = [{ type: "task.reset", data: { by, task: task.id, ...claim, why } }];
   const session = task.claim?.session ?? null;
   if (session !== null && state.history.get(session)?.status === "active") {
     events.push({ type: "session.crashed", data: { by, session, notes: why } });

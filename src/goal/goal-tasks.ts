@@ -187,8 +187,10 @@ export class GoalTasks extends GoalView implements ClaimedWork {
   /** Lets go of the leases of tasks that are no longer claimed. */
   protected async letGoAll(tasks: readonly Task[]): Promise<void> {
     for (const { id, claim } of tasks) {
-      if (this.claimed.has(id)) await this.letGo(id);
-      else if (claim) await this.leases.release({ lease: claims.leaseName(this.id, id), token: claim.token });
+      const name = claim?.as ?? id;
+      if (this.claimed.has(name)) await this.letGo(name);
+      else if (claim)
+        await this.leases.release({ lease: claims.leaseName(this.id, name), token: claim.token });
     }
   }
 
@@ -213,8 +215,9 @@ export class GoalTasks extends GoalView implements ClaimedWork {
   ): Promise<Task> {
     const proof = this.proof(input);
     const before = await this.act(operation, input.by, (state, who) => decide(state, who, proof));
-    if (this.task(before.id).claim === null) await this.letGoAll([before]);
-    return this.task(before.id);
+    const after = this.task(before.id);
+    if (after.claim === null) await this.letGoAll([before]);
+    return after;
   }
 
   private proof({ task, token, session }: claims.ClaimProof): claims.ClaimProof {

@@ -10,11 +10,13 @@ import {
   checkRole,
   type DecisionQuery,
   type DecisionRecord,
+  type Entry,
   type Event,
   formatPath,
   type GoalOperation,
   type GoalState,
   HoldfastError,
+  type Lineage,
   type Position,
   type Progress,
   positionOf,
@@ -27,9 +29,10 @@ import {
   type Task,
   taskOf,
 } from "../model/index.ts";
-import { type Act, invalid } from "./act.ts";
+import { type Act, invalid, stamped } from "./act.ts";
 import { type BriefingOptions, makeBriefing } from "./briefing.ts";
 import { checkFiles, type FileReport } from "./check-files.ts";
+import { entriesOf, type MergeReport, takeInEntries } from "./merging.ts";
 import { type NextTasks, nextTasks } from "./next-tasks.ts";
 
 /** Who acts; without it, whoever the handle was opened for. */
@@ -77,6 +80,11 @@ export class GoalView {
 
   get seq(): number {
     return this.log.head.seq;
+  }
+
+  /** How many events the goal has, wherever they were written. Its files carry this number. */
+  get revision(): number {
+    return this.log.state.revision;
   }
 
   /** Takes in what others have written. */
@@ -183,11 +191,21 @@ export class GoalView {
   async commit<Result>(by: By, decide: (state: GoalState, by: By) => Act<Result>): Promise<Result> {
     const committed = await this.log.commit((state) => {
       if (state.id === "") throw goalNotFound(this.id);
-      return decide(state, by);
+      return stamped(state, by, decide(state, by));
     });
     if (committed.outcome === "ok") return committed.result;
     if (committed.outcome === "fenced") throw leaseLost(committed.lease, committed.now);
     throw new Error(`goal ${this.id}: the commit answered ${committed.outcome}`);
+  }
+
+  /** For the projections layer: every event up to now in the form in which copies of the goal exchange them. */
+  entries(from?: { readonly seq: number; readonly lineage: Lineage }): AsyncGenerator<Entry> {
+    return entriesOf(this.journal, this.log.stream, this.seq, from);
+  }
+
+  /** For the projections layer: takes in what other copies of the goal wrote. Null: it is all here. */
+  takeIn(by: By, entries: readonly Entry[]): Promise<MergeReport | null> {
+    return takeInEntries(this.journal, this.log, this.id, by, entries);
   }
 
   /** The same for an act that takes its input as it came. */

@@ -18,6 +18,7 @@ export type { Attributed, GoalHandle, WriteGuard } from "./goal-view.ts";
 export type { EndInput, HandoffInput, NoteInput, StartInput } from "./history-acts.ts";
 export * as historyActs from "./history-acts.ts";
 export { type LostClaim, seemsGone } from "./lost-claims.ts";
+export type { MergeReport } from "./merging.ts";
 export type { NextTasks } from "./next-tasks.ts";
 export type {
   BlockerInput,
@@ -29,7 +30,7 @@ export type {
   Resolved,
 } from "./note-acts.ts";
 export * as noteActs from "./note-acts.ts";
-export { loadGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";
+export { loadGoal, type OpenGoalOptions, openGoal, takeInGoal } from "./open-goal.ts";
 export type {
   AliasInput,
   BuildTaskInput,

@@ -59,12 +59,14 @@ export function suspects(
   return claimed.flatMap((task) => {
     if (task.id === options.except) return [];
     const { claim } = task;
+    // A lease of another copy's store is not seen from here: nobody can tell from here that its holder is gone.
+    const isForeign = state.origins.has(claim.uid ?? "");
     const livesElsewhere = claim.session !== null && options.living?.has(claim.session) === true;
-    const isAlive = livesElsewhere || holds(rows.get(leaseName(state.id, task.id)), claim);
+    const isAlive = livesElsewhere || holds(rows.get(leaseName(state.id, claim.as)), claim);
     const idleMs = now - lastProgress(claimed, claim, options);
     const isStale = options.staleAfterMs !== null && idleMs >= options.staleAfterMs;
-    if (isAlive && !isStale) return [];
-    const reason = isAlive ? `no progress for ${formatAge(idleMs)}` : "its process is gone";
+    if ((isAlive || isForeign) && !isStale) return [];
+    const reason = isAlive || isForeign ? `no progress for ${formatAge(idleMs)}` : "its process is gone";
     const doing = claim.note === null ? "" : `; last note: ${claim.note}`;
     const why = `Agent unresponsive, task reset: ${reason} in ${task.id}${doing}`.slice(0, 1_000);
     const { token, note, session, by } = claim;

@@ -9,14 +9,17 @@ import {
   type By,
   checkId,
   checkRole,
+  type Entry,
   type GoalState,
   goalKind,
   HoldfastError,
   staleness,
 } from "../model/index.ts";
+import { stamped } from "./act.ts";
 import { formatAge } from "./age.ts";
 import { Goal } from "./goal.ts";
 import { goalNotFound } from "./goal-view.ts";
+import { type MergeReport, takeInEntries } from "./merging.ts";
 import { create, type NewGoal } from "./planning-acts.ts";
 
 export interface OpenGoalOptions extends Partial<NewGoal> {
@@ -39,12 +42,26 @@ export async function openGoal(journal: Journal, id: string, options: OpenGoalOp
     if (statement === undefined) throw goalNotFound(id);
     const outcome = await log.commit((state) => {
       if (state.id === "") checkRole(by, "create", settings.verification ?? "separate");
-      return create(state, by, id, { ...settings, statement });
+      return stamped(state, by, create(state, by, id, { ...settings, statement }));
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
   }
   if (stale !== "use") refuseStale(log.state, journal.now());
   return new Goal({ journal, log, id, by, root });
+}
+
+/**
+ * For the projections layer: takes in what other copies of a goal wrote, before or without opening it. A goal that this
+ * store does not have begins with it. Null: it is all here.
+ */
+export async function takeInGoal(
+  journal: Journal,
+  id: string,
+  by: By,
+  entries: readonly Entry[],
+): Promise<MergeReport | null> {
+  const log = await journal.open(goalKind, checkId(id, "goal id"));
+  return takeInEntries(journal, log, id, by, entries);
 }
 
 /** The state at a position, or now, without a handle on it: for lists, replays and comparisons. */

@@ -166,7 +166,10 @@ export function editTask(state: GoalState, by: By, input: EditInput): Act<string
   }
   const change = {
     ...rest,
-    ...(phase !== undefined && { phase: phaseNumber(state, phase) }),
+    // The number of a plan says nothing without its phase.
+    ...((phase !== undefined || typeof rest.plan === "number") && {
+      phase: phase === undefined ? task.phase : phaseNumber(state, phase),
+    }),
     ...(dependsOn && { dependsOn: dependsOn.map((each) => knownTask(state, each, task.id)) }),
     ...(reviews && { reviews: reviews.map((each) => knownTask(state, each, task.id)) }),
   };

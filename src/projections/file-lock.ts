@@ -110,8 +110,8 @@ async function content(file: string): Promise<string | null> {
 }
 
 function stillHeld(path: string, holder: string | null): HoldfastError {
-  return new HoldfastError("STREAM_BUSY", `${path} is being written by ${show(holder ?? "somebody")}`, {
+  return new HoldfastError("FILE_LOCKED", `${path} is being written by ${show(holder ?? "somebody")}`, {
     hint: "Try again. If that process is not there any more, remove the lock file beside it.",
-    data: { reason: "FILE_LOCKED", path, holder },
+    data: { path, holder },
   });
 }

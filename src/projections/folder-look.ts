@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { hasConflictMarkers, readBounded, UnreadableText } from "./foreign-text.ts";
 import { folderOfAnother } from "./refusals.ts";
 import type { RenderedFile } from "./render.ts";
-import { readSeal } from "./seal.ts";
+import { hasTwoSeals, readSeal } from "./seal.ts";
 import { type Signature, sameSignature, signatureAt } from "./whole-file.ts";
 
 /** Above this nobody wrote it by hand, and it is not read. */
@@ -33,6 +33,9 @@ export interface Foreign {
   readonly why: string | null;
   /** The revision it was last rendered at, if that can be known. */
   readonly revision: number | null;
+  /** The digest of that rendering. */
+  readonly digest: string | null;
+  /** Git put two sides into it, with or without its markers. */
   readonly hasConflict: boolean;
 }
 
@@ -105,7 +108,7 @@ export class FolderLook {
       text = await readBounded(join(this.folder, file.path), limitOf(file));
     } catch (error) {
       if (!(error instanceof UnreadableText)) throw error;
-      return { ...foreign, text: null, why: error.message, revision: lastRevision };
+      return { ...foreign, text: null, why: error.message, revision: lastRevision, digest: null };
     }
     if (text === null) return { is: "absent", signature: null };
     const seal = readSeal(text);
@@ -115,8 +118,10 @@ export class FolderLook {
       this.seen.set(file.path, found);
       return { is: this.standing(found, file, seq), signature };
     }
-    const revision = seal.goal === this.goal ? seal.revision : lastRevision;
-    return { ...foreign, text, why: null, revision, hasConflict: hasConflictMarkers(text) };
+    const isOurs = seal.goal === this.goal;
+    const revision = isOurs ? seal.revision : lastRevision;
+    const hasConflict = hasConflictMarkers(text) || hasTwoSeals(text);
+    return { ...foreign, text, why: null, revision, digest: isOurs ? seal.digest : null, hasConflict };
   }
 }
 

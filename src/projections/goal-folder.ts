@@ -13,8 +13,8 @@
  *  - Nothing foreign is overwritten: right before a rename the file has to be the one that was looked at; otherwise
  *    everything is looked at again. What is left between that look and the rename is one system call.
  *
- * Whatever else brings events in through the folder is taken in where edits are: under the lease, before rendering, and
- * followed by another round. Files that are not rendered here are neither read nor touched.
+ * What git brought of other copies (`event-files.ts`) is taken in first: under the lease, in one commit, before anything is
+ * rendered. What this copy has is in `events/` before a rendering shows it. Other files are neither read nor touched.
  *
  * A crash between two steps leaves: after `prepare`, temporary files, which the next holder removes; after some of the
  * renames, files of two revisions, each whole and each with a digest that fits, so that the next sync takes none of
@@ -24,31 +24,41 @@
  */
 
 import { lstatSync } from "node:fs";
-import { mkdir, realpath } from "node:fs/promises";
+import { mkdir, readdir, realpath, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Goal } from "../goal/index.ts";
+import type { Goal, MergeReport } from "../goal/index.ts";
 import { Lease, leaseLost } from "../journal/index.ts";
 import { type By, isHoldfastError, sha256 } from "../model/index.ts";
+import { EVENTS, EventFiles, type RefusedFile } from "./event-files.ts";
 import { FolderLook, type Foreign, type Look } from "./folder-look.ts";
 import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { writtenByGit } from "./git-activity.ts";
 import { type EditReport, keepBeside, letGo, takeInEdit } from "./human-edit.ts";
-import { keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
+import { eventFileRefused, keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
 import { type RenderedFile, Renderer, type Rendering, STATE_PAGE } from "./render.ts";
 import { checkOf, schemaRefused } from "./schema-check.ts";
 import { AGENT_STATE_SCHEMA, TASK_BOARD_SCHEMA } from "./schema-rows.ts";
 import { readSeal } from "./seal.ts";
-import { prepareFile, removeTemporaries, sameSignature, signatureAt, syncFolder } from "./whole-file.ts";
+import {
+  prepareFile,
+  removeTemporaries,
+  sameSignature,
+  signatureAt,
+  syncFolder,
+  writeFileWhole,
+} from "./whole-file.ts";
 
-const FOLDERS = ["", "decisions", "blockers", "sessions"] as const;
+const RECORDS = ["decisions", "blockers", "sessions"] as const;
+const FOLDERS = ["", ...RECORDS, EVENTS] as const;
+const TAKER: By = { name: "holdfast", role: "supervisor" };
 const ROUNDS = 20;
 const ATTEMPTS = 3;
 const AT_ONCE = 8;
 const PAUSE_MS = { least: 2, most: 20 };
 
 export interface SyncReport {
-  /** The position of the goal that the files show. */
+  /** The revision of the goal that the files show. */
   readonly seq: number;
   /** Files that were written, in that order. */
   readonly written: readonly string[];
@@ -56,7 +66,13 @@ export interface SyncReport {
   readonly edits: readonly EditReport[];
   /** Files of a later revision than this store has. They were left alone: bring the store up to date. */
   readonly ahead: readonly string[];
+  /** What other copies of the goal had written, as git brought it; null when there was nothing new. */
+  readonly merged: MergeReport | null;
+  /** Files of events that could not be believed. They were left alone, and nothing in them was taken in. */
+  readonly refused: readonly RefusedFile[];
 }
+
+const NOTHING_NEW = { merged: null, refused: [] } as const;
 
 interface Looked {
   readonly file: RenderedFile;
@@ -70,9 +86,11 @@ export class FolderWriter {
   private readonly waitMs: number;
   private readonly renderer = new Renderer();
   private readonly look: FolderLook;
+  private readonly events: EventFiles;
   private readonly leaseName: string;
   private readonly owner: string;
   private isReady = false;
+  private isSwept = false;
 
   private constructor(goal: Goal, folder: string, human: By, waitMs: number) {
     this.goal = goal;
@@ -80,6 +98,7 @@ export class FolderWriter {
     this.human = human;
     this.waitMs = waitMs;
     this.look = new FolderLook(folder, goal.id);
+    this.events = new EventFiles(folder, goal.id);
     this.leaseName = `goal/${goal.id}/render-${sha256(folder).slice(0, 16)}`;
     this.owner = goal.journal.newId();
   }
@@ -95,7 +114,8 @@ export class FolderWriter {
   async sync(isFresh = false): Promise<SyncReport> {
     for (let attempt = 1; ; attempt++) {
       const lease = await this.take();
-      if (lease === null) return { seq: this.goal.seq, written: [], edits: [], ahead: [] };
+      if (lease === null)
+        return { ...NOTHING_NEW, seq: this.goal.revision, written: [], edits: [], ahead: [] };
       try {
         await this.prepareFolders();
         return await this.rounds(lease, isFresh && attempt === 1);
@@ -115,10 +135,10 @@ export class FolderWriter {
 
   /** Which of them a person wrote in, latest first. Takes no lease and changes nothing. */
   async humanEdits(touched: readonly string[]): Promise<{ file: string; modifiedMs: number }[]> {
-    const { files } = this.renderer.render(this.goal.state, this.goal.seq);
+    const { files } = this.renderer.render(this.goal.state, this.goal.revision);
     const foreign: { path: string; modifiedMs: number }[] = [];
     for (const file of files.filter(({ path }) => touched.includes(path))) {
-      const look = await this.look.at(file, this.goal.seq);
+      const look = await this.look.at(file, this.goal.revision);
       if (look.is !== "foreign" || look.hasConflict) continue;
       foreign.push({ path: file.path, modifiedMs: look.modifiedMs });
     }
@@ -131,9 +151,14 @@ export class FolderWriter {
 
   private async rounds(lease: Lease, isFresh: boolean): Promise<SyncReport> {
     const edits: EditReport[] = [];
+    const refused: RefusedFile[] = [];
+    let merged: MergeReport | null = null;
     for (let round = 0; round < ROUNDS; round++) {
       await this.goal.refresh();
-      const { seq } = this.goal;
+      const brought = await this.events.look(this.goal.state.known);
+      refused.push(...brought.refused);
+      if (brought.fresh.length > 0) merged = added(merged, await this.goal.takeIn(TAKER, brought.fresh));
+      const seq = this.goal.revision;
       const rendering = this.renderer.render(this.goal.state, seq);
       await refuseBadRows(rendering);
       const looked: Looked[] = [];
@@ -142,15 +167,20 @@ export class FolderWriter {
       const { reports, isChanged } = await this.takeIn(looked);
       edits.push(...reports);
       if (isChanged) continue;
+      if (!(await this.events.save(this.goal, () => this.isStillOurs(lease))))
+        throw leaseLost(lease.name, null);
       const written = await this.write(lease, looked);
       if (written === null) continue;
+      if (merged || !this.isSwept) await this.removeOrphans(rendering.files, seq);
+      await this.events.tidy(() => this.isStillOurs(lease));
       for (const edit of edits)
         if (edit.left.length === 0 && edit.from === "human") await letGo(this.folder, edit.beside);
       const told = edits.map((edit) =>
         edit.left.length === 0 && edit.from === "human" ? { ...edit, beside: null } : edit,
       );
       const ahead = looked.filter(({ look }) => look.is === "ahead").map(({ file }) => file.path);
-      return { seq, written, edits: told, ahead };
+      for (const { file, why } of refused) this.goal.journal.warn(eventFileRefused(this.folder, file, why));
+      return { seq, written, edits: told, ahead, merged, refused };
     }
     throw keptMoving(this.goal.id, this.folder);
   }
@@ -161,7 +191,7 @@ export class FolderWriter {
       (each): each is { file: RenderedFile; look: Foreign } => each.look.is === "foreign",
     );
     if (foreign.length === 0) return { reports: [], isChanged: false };
-    const before = this.goal.seq;
+    const before = this.goal.revision;
     const byGit = await writtenByGit(
       this.folder,
       foreign.map(({ file, look }) => ({ path: file.path, modifiedMs: look.modifiedMs })),
@@ -178,7 +208,7 @@ export class FolderWriter {
         if (report) reports.push(report);
       }
     }
-    return { reports, isChanged: this.goal.seq !== before };
+    return { reports, isChanged: this.goal.revision !== before };
   }
 
   /** The paths that were written, or null when a file changed under our hands. */
@@ -235,7 +265,7 @@ export class FolderWriter {
           this.waitMs,
         );
       }
-      if ((await this.shownRevision()) >= this.goal.seq) return null;
+      if ((await this.shownRevision()) >= this.goal.revision) return null;
       await pause(PAUSE_MS.least + Math.random() * (PAUSE_MS.most - PAUSE_MS.least));
     }
   }
@@ -251,6 +281,31 @@ export class FolderWriter {
     }
   }
 
+  /**
+   * A record that a merge gave another number has another file. What is left of the old one is whole, ours and rendered
+   * by nobody any more; whatever is not all three stays.
+   */
+  private async removeOrphans(files: readonly RenderedFile[], seq: number): Promise<void> {
+    const wanted = new Set(files.map(({ path }) => path));
+    for (const folder of RECORDS) {
+      const names = (await readdir(join(this.folder, folder))).filter((name) => name.endsWith(".md"));
+      for (const path of names.map((name) => `${folder}/${name}`).filter((each) => !wanted.has(each))) {
+        if (await this.isOwnRendering(path, seq)) await rm(join(this.folder, path), { force: true });
+      }
+    }
+    this.isSwept = true;
+  }
+
+  private async isOwnRendering(path: string, seq: number): Promise<boolean> {
+    try {
+      const seal = readSeal((await readBounded(join(this.folder, path), 1024 * 1024)) ?? "");
+      return seal.isIntact && seal.goal === this.goal.id && (seal.revision ?? seq + 1) <= seq;
+    } catch (error) {
+      if (error instanceof UnreadableText) return false;
+      throw error;
+    }
+  }
+
   private async prepareFolders(): Promise<void> {
     if (this.isReady) return;
     for (const name of FOLDERS) {
@@ -261,9 +316,39 @@ export class FolderWriter {
       if (!stat) await mkdir(folder);
       await removeTemporaries(folder);
     }
+    await writeOnce(join(this.folder, ".gitattributes"), GIT_ATTRIBUTES);
     await syncFolder(this.folder);
     this.isReady = true;
   }
+}
+
+/**
+ * Rendered files are made again after every merge, so git need not ask anybody about them: it keeps the lines of both
+ * sides, which no rendering looks like, and the next sync puts it right.
+ */
+const GIT_ATTRIBUTES = `# Written by Holdfast. Rendered files are made again from events/ after a merge.
+/STATE.md merge=union
+/agent_state.json merge=union
+/task_board.json merge=union
+/decisions/*.md merge=union
+/blockers/*.md merge=union
+/sessions/*.md merge=union
+/events/*.jsonl -text merge=binary
+`;
+
+/** A file that is there is somebody's. */
+async function writeOnce(path: string, text: string): Promise<void> {
+  if (signatureAt(path) === null) await writeFileWhole(path, text);
+}
+
+/** Of two rounds that both brought something, the reports are one. */
+function added(old: MergeReport | null, more: MergeReport | null): MergeReport | null {
+  if (!old || !more) return more ?? old;
+  return {
+    events: old.events + more.events,
+    renumbered: [...old.renumbered, ...more.renumbered],
+    notApplied: [...old.notApplied, ...more.notApplied],
+  };
 }
 
 /** Not from this goal, or from a later revision of it than this store has: there is nothing to compare it with. */

@@ -25,7 +25,7 @@
 import { copyFile, link, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Drafting, type Goal, loadGoal } from "../goal/index.ts";
-import { type By, type GoalState, isHoldfastError, sha256 } from "../model/index.ts";
+import { type By, type GoalState, isHoldfastError, seqOfRevision, sha256 } from "../model/index.ts";
 import { type Change, type Merged, mergeChanges } from "./edit-changes.ts";
 import { type RecordKind, readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
 import type { Foreign } from "./folder-look.ts";
@@ -93,7 +93,7 @@ async function mergedWithGoal(context: EditContext, file: RenderedFile, found: F
   const nothing = { mine: [], conflicts: [] };
   if (found.text === null) return { ...nothing, left: [found.why ?? "it cannot be read"] };
   try {
-    const { base, since } = await baseOf(context, file, found.revision);
+    const { base, since } = await baseOf(context, file, found);
     const changes = CHANGES[kindOf(file.path)];
     return mergeChanges(await changes(base, found.text, since), await changes(base, file.text, null));
   } catch (error) {
@@ -166,13 +166,18 @@ const CHANGES: Readonly<Record<Kind, ChangesBetween>> = {
 async function baseOf(
   { goal }: EditContext,
   file: RenderedFile,
-  revision: number | null,
+  { revision, digest }: Foreign,
 ): Promise<{ base: string; since: number }> {
   const now = { base: file.text, since: file.revision };
   if (revision === null || revision >= file.revision || revision < 1) return now;
-  const { state, seq } = await loadGoal(goal.journal, goal.id, { upTo: revision });
-  const past = renderGoal(state, seq).files.find(({ path }) => path === file.path);
-  return past ? { base: past.text, since: revision } : now;
+  const upTo = seqOfRevision(goal.state, revision);
+  const past = upTo === null ? null : await loadGoal(goal.journal, goal.id, { upTo });
+  const rendered = past && renderGoal(past.state, past.state.revision).files;
+  const base = rendered?.find(({ path }) => path === file.path);
+  if (goal.state.merges.length === 0) return base ? { base: base.text, since: revision } : now;
+  // Another copy counted its events differently: what its file looked like before the edit is not known here.
+  if (base && base.digest === digest) return { base: base.text, since: revision };
+  throw new UnreadableText("it is an edit of what another copy of the goal had rendered");
 }
 
 /**

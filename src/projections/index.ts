@@ -1,5 +1,6 @@
 /** A goal as files in a repository that people and agents read, edit and review. */
 
+export type { RefusedFile } from "./event-files.ts";
 export { readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
 export { type FieldSpec, type FieldSpecs, generateState, type StateTemplate } from "./generate-state.ts";
 export type { SyncReport } from "./goal-folder.ts";
@@ -12,3 +13,4 @@ export { type ContextFile, type ResumeOptions, type Resumption, resumeGoal } fro
 export { type JsonSchema, SCHEMAS } from "./schema-rows.ts";
 export { readSeal } from "./seal.ts";
 export { StateManager, type StateSpec } from "./state-manager.ts";
+export { takeInFolder } from "./take-in-folder.ts";

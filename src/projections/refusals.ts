@@ -1,4 +1,4 @@
-/** The refusals of this folder, with what to do about each. `data.reason` tells them apart for programs. */
+/** The refusals of this folder, with what to do about each. */
 
 import { HoldfastError, show } from "../model/index.ts";
 
@@ -18,40 +18,40 @@ export function renderingElsewhere(
   waitedMs: number,
 ): HoldfastError {
   return new HoldfastError(
-    "STREAM_BUSY",
+    "FOLDER_BUSY",
     `goal ${goal}: ${holder} has been rendering ${show(folder)} for over ${waitedMs} ms`,
     {
       hint: "The goal itself is written. Sync again later: the lease runs out, or is free at once when that process is gone.",
-      data: { reason: "RENDERING", goal, folder, holder },
+      data: { goal, folder, holder },
     },
   );
 }
 
 export function folderOfAnother(folder: string, file: string, goal: string, other: string): HoldfastError {
   return new HoldfastError(
-    "INPUT_INVALID",
+    "FOLDER_TAKEN",
     `${file} in ${show(folder)} belongs to goal ${show(other)}, not to ${goal}`,
     {
       hint: "Give every goal a folder of its own. Nothing was written.",
-      data: { reason: "FOLDER_TAKEN", folder, goal, other },
+      data: { folder, goal, other },
     },
   );
 }
 
 export function unsafeFolder(path: string, why: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `${show(path)} cannot hold rendered files: ${why}`, {
+  return new HoldfastError("FOLDER_UNSAFE", `${show(path)} cannot hold rendered files: ${why}`, {
     hint: "Name a folder of the repository that is there for this, such as .planning. Nothing was written.",
-    data: { reason: "FOLDER", path },
+    data: { path },
   });
 }
 
 export function keptMoving(goal: string, folder: string): HoldfastError {
   return new HoldfastError(
-    "STREAM_BUSY",
+    "FOLDER_BUSY",
     `goal ${goal}: the files in ${show(folder)} changed at every attempt to write them`,
     {
       hint: "Another program writes these files. Stop it, then sync again.",
-      data: { reason: "FILES_CHANGING", goal, folder },
+      data: { goal, folder },
     },
   );
 }
@@ -59,14 +59,22 @@ export function keptMoving(goal: string, folder: string): HoldfastError {
 /** Told, not thrown: what of an edit could not be taken in, and where it is kept. */
 export function editLeft(file: string, beside: string | null, left: readonly string[]): HoldfastError {
   return new HoldfastError(
-    "INPUT_INVALID",
+    "EDIT_LEFT",
     `${file}: not everything in it could be taken in: ${left.join("; ")}`,
     {
       hint:
         beside === null
           ? "Say it in another way."
           : `The file as it was is kept as ${beside}. Say it in another way, then remove that file.`,
-      data: { reason: "EDIT_LEFT", file, beside, left },
+      data: { file, beside, left },
     },
   );
+}
+
+/** Told, not thrown: the goal goes on without what the file says. */
+export function eventFileRefused(folder: string, file: string, why: string): HoldfastError {
+  return new HoldfastError("EVENT_FILE_REFUSED", `${file} in ${show(folder)} was not taken in: ${why}`, {
+    hint: `The file was left as it is. Bring back the one that git has: git checkout HEAD -- ${file}, in that folder.`,
+    data: { folder, file, why },
+  });
 }

@@ -48,7 +48,7 @@ export interface Rendering {
 export class Renderer {
   private readonly records = new WeakMap<object, RenderedFile>();
   private readonly boardText = new TaskBoardText();
-  private board: (RenderedFile & { readonly createdAt: number }) | null = null;
+  private board: (RenderedFile & { readonly createdAt: number; readonly merges: number }) | null = null;
 
   render(state: GoalState, seq: number): Rendering {
     const survey = surveyGoal(state);
@@ -66,9 +66,12 @@ export class Renderer {
 
   private renderBoard(state: GoalState, survey: Survey): RenderedFile {
     const { createdAt } = state;
-    if (this.board?.revision === boardRevision(state) && this.board.createdAt === createdAt)
-      return this.board;
-    this.board = { path: TASK_BOARD, ...this.boardText.render(state, survey), createdAt };
+    const merges = state.merges.length;
+    const { board } = this;
+    // A merge counts the events anew, so that the same revision may be another one.
+    if (board?.revision === boardRevision(state) && board.createdAt === createdAt && board.merges === merges)
+      return board;
+    this.board = { path: TASK_BOARD, ...this.boardText.render(state, survey), createdAt, merges };
     return this.board;
   }
 

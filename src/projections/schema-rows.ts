@@ -123,8 +123,8 @@ const taskBoardBody = {
   ),
   aliases: {
     type: "object",
-    propertyNames: { $ref: "#/$defs/taskId" },
-    additionalProperties: { $ref: "#/$defs/taskId" },
+    propertyNames: { pattern: "^[TDBQ]-[0-9]{3,}(~[0-9a-z]{1,12})?$" },
+    additionalProperties: { type: "string", pattern: "^[TDBQ]-[0-9]{3,}$" },
   },
   tasks: list({ $ref: "#/$defs/task" }),
 };

@@ -49,6 +49,8 @@ function sealed(
 const HEAD_CHARACTERS = 2_000;
 const DIGEST_LINE = /^(?:digest: sha256:([0-9a-f]{64})|\s*"digest": "sha256:([0-9a-f]{64})",)\n/m;
 const REVISION_LINE = /^(?:revision: |\s*"revision": )(\d{1,15}),?$/m;
+/** The digest says nothing about its own place, and a moved line is an edit, too. */
+const BEFORE_DIGEST = /(?:^revision: |^\s*"revision": )\d{1,15},?\n$/m;
 const GOAL_LINE = /^(?:goal: |\s*"run_id": )"?([A-Za-z0-9][A-Za-z0-9._-]{0,127})"?,?$/m;
 
 export interface ReadSeal {
@@ -69,8 +71,16 @@ export function readSeal(raw: string): ReadSeal {
   const goal = GOAL_LINE.exec(head)?.[1] ?? null;
   const place = { goal, revision: revision === undefined ? null : Number(revision), digest };
   if (!found || digest === null) return { ...place, isIntact: false };
-  const rest = text.slice(0, found.index) + text.slice(found.index + found[0].length);
-  return { ...place, isIntact: sha256(rest) === digest };
+  const before = text.slice(0, found.index);
+  const rest = before + text.slice(found.index + found[0].length);
+  return { ...place, isIntact: BEFORE_DIGEST.test(before) && sha256(rest) === digest };
+}
+
+const SEALS = /^(?:digest: sha256:|\s*"digest": "sha256:)[0-9a-f]{64}/gm;
+
+/** Two renderings in one file: what git makes of both sides of a merge where it keeps the lines of both. */
+export function hasTwoSeals(raw: string): boolean {
+  return new Set(normalText(raw).match(SEALS) ?? []).size > 1;
 }
 
 /** The same text with a digest that fits, for a change that is ours. */

@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Store } from "../../src/store.ts";
+import { viewedRows, writeViewedGoal } from "../goal/viewed-goal.ts";
 import { append, sumOf, write } from "../sqlite/acts.ts";
 import { TestSchema } from "./schema.ts";
 
@@ -193,5 +194,13 @@ test("a removed session shows nowhere", async () => {
   await store.remove({ of: "stream", namespace: "default", stream: "session/a", expect: expected });
   for (const view of ["sessions", "checkpoints", "messages", "tool_calls", "budgets"]) {
     expect(await query(`SELECT * FROM $schema.${view}`)).toEqual([]);
+  }
+});
+
+test("goals, tasks, decisions, blockers and session history, from what lists show", async () => {
+  await writeViewedGoal(store, AT);
+  for (const [view, rows] of Object.entries(viewedRows(ISO))) {
+    const found = await query(`SELECT * FROM $schema.${view} ORDER BY 3`);
+    expect({ view, found }).toMatchObject({ view, found: rows });
   }
 });

@@ -88,9 +88,11 @@ export class FolderBench {
     this.save(file, edited, agoMs);
   }
 
+  /** All but the files of events. */
   files(): string[] {
     const all = readdirSync(join(this.root, ".planning"), { recursive: true, encoding: "utf8" });
-    return all.filter((name) => statSync(this.path(name)).isFile()).sort();
+    const rest = all.filter((name) => !name.endsWith(".jsonl") && name !== ".gitattributes");
+    return rest.filter((name) => statSync(this.path(name)).isFile()).sort();
   }
 
   /** What is kept beside, by name. */

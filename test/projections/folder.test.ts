@@ -124,14 +124,14 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     const { openGoal } = await import("../../src/goal/index.ts");
     const goal = await openGoal(other, "billing", { statement: "Bill", by: human, root: bench.root });
     await expect(projectGoal(goal)).rejects.toMatchObject({
-      code: "INPUT_INVALID",
-      data: { reason: "FOLDER_TAKEN", other: "checkout" },
+      code: "FOLDER_TAKEN",
+      data: { other: "checkout" },
     });
     mkdirSync(join(bench.root, "elsewhere"));
     mkdirSync(join(bench.root, "linked"));
     symlinkSync(join(bench.root, "elsewhere"), join(bench.root, "linked", "decisions"));
     await expect(projectGoal(goal, { folder: "linked" })).rejects.toMatchObject({
-      data: { reason: "FOLDER" },
+      code: "FOLDER_UNSAFE",
     });
   });
 
@@ -148,10 +148,9 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     if ("release" in lease) held.push(lease);
     await bench.goal.fact({ key: "k", value: 1, source: "x" });
     await expect(bench.folder.sync()).rejects.toMatchObject({
-      code: "STREAM_BUSY",
+      code: "FOLDER_BUSY",
       retryable: true,
       message: expect.stringMatching(/web-3 has been rendering .* for over 30 ms/),
-      data: { reason: "RENDERING" },
     });
     for (const each of held) await each.release();
     expect((await bench.folder.sync()).written).toContain("STATE.md");

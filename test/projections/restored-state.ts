@@ -228,11 +228,22 @@ export function comparable(state: GoalState): Row {
     blockers: Blocker[];
     history: HistoryEntry[];
   };
-  const { origins: _origins, edits: _edits, phasesRevision: _phases, ...rest } = plain;
+  const {
+    origins: _origins,
+    known: _known,
+    names: _names,
+    clock: _clock,
+    merges: _merges,
+    unsettled: _unsettled,
+    revision: _events,
+    edits: _edits,
+    phasesRevision: _phases,
+    ...rest
+  } = plain;
   const bare = ({ seq: _seq, revision: _revision, endSeq: _end, ...row }: Row): Row => row;
-  const untold = (held: { token?: number; by: By } | null): unknown => {
+  const untold = (held: { token?: number; uid?: string | null; as?: string; by: By } | null): unknown => {
     if (!held) return null;
-    const { token: _token, ...told } = held;
+    const { token: _token, uid: _uid, as: _as, ...told } = held;
     return told;
   };
   const tasks = plain.tasks.map((each) => ({

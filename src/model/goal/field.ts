@@ -49,5 +49,7 @@ export const relativePath = z
   .string()
   .refine(isRelativePath, "must be a path below the root, with / between names and without . or ..");
 
-/** On every event: who did it, and where it was first written if it came in from another copy of the goal. */
-export const stamp = { by: bySchema, origin: z.string().min(1).max(200).optional() };
+export const eventUid = z.string().regex(/^[0-9a-z]{12,40}$/, "must be the id of an event");
+
+/** On every event: who did it, and the id by which every copy of the goal knows it. */
+export const stamp = { by: bySchema, uid: eventUid.optional() };

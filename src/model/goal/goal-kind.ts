@@ -21,7 +21,7 @@ export type GoalDraft<Type extends keyof GoalEvents = keyof GoalEvents> = Extrac
 
 export const goalKind: StreamKind<GoalState, GoalEvents> = {
   kind: "goal",
-  foldVersion: 2,
+  foldVersion: 3,
   events: goalEvents,
   initial: emptyGoal,
   encode: encodeGoal,

@@ -12,6 +12,7 @@ import { show } from "../names.ts";
 import type { Blocker } from "./blocker.ts";
 import type { DecisionRecord } from "./decision.ts";
 import type { HistoryEntry } from "./history.ts";
+import { CLOCK_START, type Clock, EventIds } from "./lineage.ts";
 import {
   type Counters,
   type Fact,
@@ -86,8 +87,20 @@ export interface GoalState {
   checkpoint: GoalCheckpoint | null;
   /** The highest number given so far in each series; numbers are not reused. */
   given: { readonly T: number; readonly D: number; readonly B: number; readonly Q: number };
-  /** Events that came in from other copies of the goal, by their id there. */
+  /** How many events of the goal there are, those of other copies included: the same number wherever they all are. */
+  revision: number;
+  /** The latest place in the order of all copies. */
+  clock: Clock;
+  /** `T-014`, `P2`, `P2.1` → the uid of the event that made it. */
+  names: Map<string, string>;
+  /** The uids of all events. */
+  known: EventIds;
+  /** Those of them that other copies of the goal wrote. */
   origins: Set<string>;
+  /** Numbers that a merge gave and no event has said yet. */
+  unsettled: readonly { readonly uid: string; readonly name: string }[];
+  /** Where in this log they came in, and what the revision was then. */
+  merges: readonly { readonly seq: number; readonly revision: number }[];
   /** The last edit of each rendered file that was taken in. */
   edits: Map<string, TakenEdit>;
 }
@@ -119,7 +132,13 @@ export function emptyGoal(): GoalState {
     counters: NO_COUNTERS,
     checkpoint: null,
     given: { T: 0, D: 0, B: 0, Q: 0 },
+    revision: 0,
+    clock: CLOCK_START,
+    names: new Map(),
+    known: new EventIds(),
     origins: new Set(),
+    unsettled: [],
+    merges: [],
     edits: new Map(),
   };
 }
@@ -136,6 +155,8 @@ export function branchGoal(state: GoalState): GoalState {
     files: new Map(state.files),
     history: new Map(state.history),
     questions: new Map(state.questions),
+    names: new Map(state.names),
+    known: state.known.branch(),
     origins: new Set(state.origins),
     edits: new Map(state.edits),
   };
@@ -153,6 +174,8 @@ export function encodeGoal(state: GoalState): Json {
     files: [...state.files.values()],
     history: [...state.history.values()],
     questions: [...state.questions.values()],
+    names: [...state.names],
+    known: [...state.known],
     origins: [...state.origins],
     edits: [...state.edits.values()],
   } as unknown as Json;
@@ -168,6 +191,8 @@ type Encoded = Omit<
   | "files"
   | "history"
   | "questions"
+  | "names"
+  | "known"
   | "origins"
   | "edits"
 > & {
@@ -179,6 +204,8 @@ type Encoded = Omit<
   files: FileRecord[];
   history: HistoryEntry[];
   questions: Question[];
+  names: [string, string][];
+  known: string[];
   origins: string[];
   edits: TakenEdit[];
 };
@@ -197,6 +224,8 @@ export function decodeGoal(json: Json): GoalState {
     files: new Map(stored.files.map((file) => [file.path, file])),
     history: byId(stored.history),
     questions: byId(stored.questions),
+    names: new Map(stored.names),
+    known: new EventIds(stored.known),
     origins: new Set(stored.origins),
     edits: new Map(stored.edits.map((edit) => [edit.file, edit])),
   };
@@ -204,7 +233,20 @@ export function decodeGoal(json: Json): GoalState {
 
 /** The task of this id, or the one that goes by it since a merge. */
 export function findTask(state: GoalState, id: string): Task | undefined {
-  return state.tasks.get(id) ?? state.tasks.get(state.aliases.get(id) ?? "");
+  return named(state, state.tasks, id);
+}
+
+function named<Row>(state: GoalState, rows: ReadonlyMap<string, Row>, id: string): Row | undefined {
+  return rows.get(id) ?? rows.get(state.aliases.get(id) ?? "");
+}
+
+/** The position in this log at which the goal had that revision; null when it never had exactly that one here. */
+export function seqOfRevision(state: GoalState, revision: number): number | null {
+  if (revision < 1 || revision > state.revision) return null;
+  const after = state.merges.findLast((merge) => merge.revision <= revision) ?? { seq: 0, revision: 0 };
+  const seq = after.seq + (revision - after.revision);
+  const next = state.merges.find((merge) => merge.seq > after.seq);
+  return next === undefined || seq < next.seq ? seq : null;
 }
 
 export function taskOf(state: GoalState, id: string): Task {
@@ -217,15 +259,22 @@ export function phaseOf(state: GoalState, number: number): GoalPhase {
 }
 
 export function decisionOf(state: GoalState, id: string): DecisionRecord {
-  return state.decisions.get(id) ?? absent(state, "decision", id, "Search the decisions for its id.");
+  return (
+    named(state, state.decisions, id) ?? absent(state, "decision", id, "Search the decisions for its id.")
+  );
 }
 
 export function blockerOf(state: GoalState, id: string): Blocker {
-  return state.blockers.get(id) ?? absent(state, "blocker", id, "List the blockers of the goal for its id.");
+  return (
+    named(state, state.blockers, id) ??
+    absent(state, "blocker", id, "List the blockers of the goal for its id.")
+  );
 }
 
 export function questionOf(state: GoalState, id: string): Question {
-  return state.questions.get(id) ?? absent(state, "question", id, "List the open questions for its id.");
+  return (
+    named(state, state.questions, id) ?? absent(state, "question", id, "List the open questions for its id.")
+  );
 }
 
 export function historyOf(state: GoalState, id: string): HistoryEntry {

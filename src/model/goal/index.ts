@@ -7,6 +7,15 @@ export * from "./goal-events.ts";
 export * from "./goal-kind.ts";
 export * from "./goal-state.ts";
 export * from "./history.ts";
+export { compareEntries, type Entry, type EventIds, Lineage, MERGED } from "./lineage.ts";
+export {
+  type FoldedEntries,
+  foldEntries,
+  type GoalDelta,
+  goalDelta,
+  type NotApplied,
+  type Renumbered,
+} from "./merge.ts";
 export { waitsForItself, whyNotStartable } from "./movability.ts";
 export * from "./notes.ts";
 export * from "./position.ts";

@@ -21,7 +21,7 @@ import type { By } from "./roles.ts";
 type Data<Schema extends z.ZodType> = z.infer<Schema>;
 
 export function makeDecision(state: GoalState, data: Data<typeof decisionMade>, { seq, at }: Place): void {
-  const { origin: _origin, ...content } = data;
+  const { uid: _uid, ...content } = data;
   if (data.supersedes !== null) {
     const old = decisionOf(state, data.supersedes);
     state.decisions.set(old.id, { ...old, supersededBy: data.id, revision: seq });

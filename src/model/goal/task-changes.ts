@@ -3,7 +3,7 @@
 import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
 import type { Place } from "../event.ts";
-import { numberOf, optionalText, ordinal, sessionName, stamp, taskId, text } from "./field.ts";
+import { eventUid, numberOf, optionalText, ordinal, sessionName, stamp, taskId, text } from "./field.ts";
 import { type GoalState, phaseOf, taskOf } from "./goal-state.ts";
 import type { HistoryEntry } from "./history.ts";
 import { recordFile } from "./note-changes.ts";
@@ -19,22 +19,35 @@ import {
 
 const token = z.int().min(0);
 
+/** `after`: the claim that it takes over. `as`: what the task was called then, whatever it is called later. */
 export const taskClaimed = z.strictObject({
   ...stamp,
   task: taskId,
   session: sessionName.nullable(),
   token,
+  after: eventUid.nullable().optional(),
+  as: taskId.optional(),
 });
-export const taskProgressed = z.strictObject({ ...stamp, task: taskId, token, note: optionalText });
-export const taskSubmitted = z.strictObject({ ...stamp, task: taskId, token, evidence: evidenceSchema });
+/** The claim under which it was done: a token says nothing to other copies of the goal. */
+const claim = eventUid.optional();
+export const taskProgressed = z.strictObject({ ...stamp, task: taskId, token, claim, note: optionalText });
+export const taskSubmitted = z.strictObject({
+  ...stamp,
+  task: taskId,
+  token,
+  claim,
+  evidence: evidenceSchema,
+});
 export const taskFailed = z.strictObject({
   ...stamp,
   task: taskId,
   token,
+  claim,
   error: text,
   retryable: z.boolean(),
 });
-export const taskReleased = z.strictObject({ ...stamp, task: taskId, token, why: optionalText });
+export const taskReleased = z.strictObject({ ...stamp, task: taskId, token, claim, why: optionalText });
+export const taskReset = z.strictObject({ ...stamp, task: taskId, claim, why: text });
 export const taskJudged = z.strictObject({ ...stamp, task: taskId, why: optionalText });
 export const taskChanged = z.strictObject({ ...stamp, task: taskId, why: text });
 export const taskAliased = z.strictObject({ ...stamp, alias: taskId, task: taskId });
@@ -98,8 +111,9 @@ export function claimTask(state: GoalState, data: Data<typeof taskClaimed>, plac
   const { at } = place;
   const task = taskOf(state, data.task);
   const status = nextStatus(task, "claim");
-  const { by, session, token } = data;
+  const { by, session, token, uid = null, as = data.task } = data;
   if (task.claim) {
+    if (data.after !== undefined && data.after !== task.claim.uid) throw claimedElsewhere(task);
     const lost = task.claim.session === null ? undefined : state.history.get(task.claim.session);
     if (lost?.status === "active" && lost.id !== session) {
       const notes = [...lost.notes, `Lost ${task.id} to ${by.name}.`];
@@ -109,7 +123,7 @@ export function claimTask(state: GoalState, data: Data<typeof taskClaimed>, plac
   const change = {
     status,
     previous: task.claim ? ended(task, "lost", at, null) : task.previous,
-    claim: { by, session, token, at, progressAt: at, note: null },
+    claim: { by, session, token, uid, as, at, progressAt: at, note: null },
     attempts: task.attempts + 1,
   };
   put(state, task, change, place);
@@ -117,7 +131,7 @@ export function claimTask(state: GoalState, data: Data<typeof taskClaimed>, plac
 }
 
 export function progressTask(state: GoalState, data: Data<typeof taskProgressed>, place: Place): void {
-  const task = taskOf(state, data.task);
+  const task = underClaim(state, data);
   const status = nextStatus(task, "progress");
   if (!task.claim) return;
   const note = data.note ?? task.claim.note;
@@ -125,7 +139,7 @@ export function progressTask(state: GoalState, data: Data<typeof taskProgressed>
 }
 
 export function submitTask(state: GoalState, data: Data<typeof taskSubmitted>, place: Place): void {
-  const task = taskOf(state, data.task);
+  const task = underClaim(state, data);
   const session = task.claim?.session ?? null;
   const { evidence, by } = data;
   move(state, task, "submit", place, {
@@ -163,6 +177,8 @@ export function rejectTask(state: GoalState, data: Data<typeof taskJudged>, plac
     by: submission.by,
     session: submission.session,
     token: 0,
+    uid: null,
+    as: task.id,
     at: submission.at,
     progressAt: submission.at,
     note: submission.evidence.summary,
@@ -175,7 +191,7 @@ export function rejectTask(state: GoalState, data: Data<typeof taskJudged>, plac
 }
 
 export function failTask(state: GoalState, data: Data<typeof taskFailed>, place: Place): void {
-  const task = taskOf(state, data.task);
+  const task = underClaim(state, data);
   const { error, retryable } = data;
   move(state, task, "fail", place, {
     claim: null,
@@ -189,12 +205,12 @@ export function failTask(state: GoalState, data: Data<typeof taskFailed>, place:
 }
 
 export function releaseTask(state: GoalState, data: Data<typeof taskReleased>, place: Place): void {
-  putBack(state, taskOf(state, data.task), "release", data.why, place);
+  putBack(state, underClaim(state, data), "release", data.why, place);
 }
 
 /** The session's own record says why it ended; it keeps what it was working on. */
-export function resetTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
-  putBack(state, taskOf(state, data.task), "reset", data.why, place);
+export function resetTask(state: GoalState, data: Data<typeof taskReset>, place: Place): void {
+  putBack(state, underClaim(state, data), "reset", data.why, place);
 }
 
 function putBack(
@@ -271,6 +287,20 @@ function changeSession(
 
 function succeed(state: GoalState, operation: string, task: string, { at }: Place): void {
   state.counters = { ...state.counters, lastSuccess: { operation, task, at } };
+}
+
+/** Two copies may have had the task claimed at once. The claim that counts is the first; the other one did nothing here. */
+function underClaim(state: GoalState, data: { task: string; claim?: string | undefined }): Task {
+  const task = taskOf(state, data.task);
+  if (task.claim && data.claim !== undefined && task.claim.uid !== data.claim) throw claimedElsewhere(task);
+  return task;
+}
+
+function claimedElsewhere({ id, claim }: Task): HoldfastError {
+  return new HoldfastError("TASK_HELD", `task ${id} was claimed by ${claim?.by.name} in another copy`, {
+    hint: "Both worked on it. Look at what each did, then release or submit the claim that counts.",
+    data: { task: id },
+  });
 }
 
 function checkPlace(state: GoalState, phase: number, plan: number | null): void {

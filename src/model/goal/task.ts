@@ -82,6 +82,9 @@ export interface TaskClaim {
   readonly by: By;
   readonly session: string | null;
   readonly token: number;
+  /** The event that made it, and what the task was called then: its lease has that name. */
+  readonly uid: string | null;
+  readonly as: string;
   readonly at: number;
   /** Last sign of progress that entered the log; heartbeats do not. */
   readonly progressAt: number;

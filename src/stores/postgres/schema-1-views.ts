@@ -19,6 +19,15 @@ export const views = (schema: string): string => {
     SELECT ${json("w")} -> (${seq} - w.first) -> 'data' -> '${field}' FROM ${schema}.writes AS w
     WHERE w.namespace = i.namespace AND w.stream = i.stream AND w.last >= ${seq} ORDER BY w.last LIMIT 1)`;
 
+  /** The items of one kind of all goals. */
+  const goalItems = (kind: string) => `FROM ${schema}.streams AS s
+JOIN ${schema}.items AS i ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = '${kind}'
+WHERE s.kind = 'goal' AND s.state = 'live';`;
+
+  /** A number of `1.-.2`, or NULL. */
+  const part = (column: string, place: number) =>
+    `CASE WHEN split_part(${column}, '.', ${place}) ~ '^[0-9]{1,9}$' THEN split_part(${column}, '.', ${place})::integer END`;
+
   return `
 CREATE FUNCTION ${schema}.json_or_null(p_text text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $function$
 BEGIN
@@ -81,5 +90,33 @@ FROM ${schema}.streams AS s
 CROSS JOIN LATERAL jsonb_path_query(${schema}.json_or_null(s.budget), '$.keyvalue()') AS pair
 CROSS JOIN LATERAL (SELECT pair ->> 'key' AS key, pair -> 'value' AS value) AS b
 WHERE s.kind = 'session' AND s.state = 'live' AND jsonb_typeof(b.value) = 'object';
+
+-- Goals: what lists show of them, from facets alone. Names are cut to 200 characters.
+CREATE VIEW ${schema}.goals AS
+SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, s.status, s.title,
+  ${iso("s.created_at")} AS created_at, ${iso("s.updated_at")} AS updated_at,
+  ${iso("s.expires_at")} AS expires_at, s.seq
+FROM ${schema}.streams AS s WHERE s.kind = 'goal' AND s.state = 'live';
+
+CREATE VIEW ${schema}.tasks AS
+SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, i.id AS task_id, i.name AS title, i.status,
+  ${part("i.key", 1)} AS phase, ${part("i.key", 2)} AS plan, ${part("i.key", 3)} AS wave,
+  ${iso("i.at")} AS created_at, ${iso("i.done_at")} AS done_at
+${goalItems("task")}
+
+CREATE VIEW ${schema}.decisions AS
+SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, i.id AS decision_id, i.name AS decision, i.status,
+  ${iso("i.at")} AS made_at, ${iso("i.done_at")} AS superseded_at
+${goalItems("decision")}
+
+CREATE VIEW ${schema}.blockers AS
+SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, i.id AS blocker_id, i.name AS description, i.status,
+  ${iso("i.at")} AS reported_at, ${iso("i.done_at")} AS resolved_at
+${goalItems("blocker")}
+
+CREATE VIEW ${schema}.session_history AS
+SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, i.id AS session_id, i.name AS agent, i.status,
+  ${iso("i.at")} AS started_at, ${iso("i.done_at")} AS ended_at
+${goalItems("history")}
 `;
 };

@@ -189,6 +189,41 @@ SELECT ${sessionId("s")} AS session_id, s.namespace, b.key AS unit,
 FROM streams AS s
 JOIN json_each(CASE WHEN typeof(s.budget) = 'text' AND json_valid(s.budget) THEN s.budget END) AS b
 WHERE s.kind = 'session' AND s.state = 'live' AND b.type = 'object';
+
+-- Goals: what lists show of them, from facets alone. Names are cut to 200 characters.
+CREATE VIEW goals AS
+SELECT ${sessionId("s")} AS goal_id, s.namespace, s.status, s.title,
+  ${iso("s.created_at")} AS created_at, ${iso("s.updated_at")} AS updated_at,
+  ${iso("s.expires_at")} AS expires_at, s.seq
+FROM streams AS s WHERE s.kind = 'goal' AND s.state = 'live';
+
+CREATE VIEW tasks AS
+SELECT ${sessionId("s")} AS goal_id, s.namespace, i.id AS task_id, i.name AS title, i.status,
+  CAST(substr(i.key, 1, instr(i.key, '.') - 1) AS INTEGER) AS phase,
+  CAST(nullif(substr(i.key, instr(i.key, '.') + 1, instr(substr(i.key, instr(i.key, '.') + 1), '.') - 1), '-') AS INTEGER)
+    AS plan,
+  CAST(substr(i.key, instr(i.key, '.') + instr(substr(i.key, instr(i.key, '.') + 1), '.') + 1) AS INTEGER) AS wave,
+  ${iso("i.at")} AS created_at, ${iso("i.done_at")} AS done_at
+FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'task'
+WHERE s.kind = 'goal' AND s.state = 'live';
+
+CREATE VIEW decisions AS
+SELECT ${sessionId("s")} AS goal_id, s.namespace, i.id AS decision_id, i.name AS decision, i.status,
+  ${iso("i.at")} AS made_at, ${iso("i.done_at")} AS superseded_at
+FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'decision'
+WHERE s.kind = 'goal' AND s.state = 'live';
+
+CREATE VIEW blockers AS
+SELECT ${sessionId("s")} AS goal_id, s.namespace, i.id AS blocker_id, i.name AS description, i.status,
+  ${iso("i.at")} AS reported_at, ${iso("i.done_at")} AS resolved_at
+FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'blocker'
+WHERE s.kind = 'goal' AND s.state = 'live';
+
+CREATE VIEW session_history AS
+SELECT ${sessionId("s")} AS goal_id, s.namespace, i.id AS session_id, i.name AS agent, i.status,
+  ${iso("i.at")} AS started_at, ${iso("i.done_at")} AS ended_at
+FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'history'
+WHERE s.kind = 'goal' AND s.state = 'live';
 `;
 
 export const SCHEMA_1 = TABLES + VIEWS;

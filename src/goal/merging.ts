@@ -1,0 +1,98 @@
+/**
+ * What other copies of a goal wrote, taken into this one.
+ *
+ *     walk the log ──▶ entries of this copy ──┐
+ *                    entries that are new ────┴──▶ fold in the one order ──▶ one commit: the new entries and what they change
+ *
+ * Decided on the log as it was walked: if anybody wrote meanwhile, the commit writes nothing and the walk begins again.
+ * A crash before the commit leaves nothing, after it everything; whoever comes next finds the entries known.
+ */
+
+import { type Journal, type Log, leaseLost } from "../journal/index.ts";
+import {
+  type By,
+  type Entry,
+  foldEntries,
+  type GoalState,
+  goalDelta,
+  goalKind,
+  HoldfastError,
+  Lineage,
+  MERGED,
+  type NotApplied,
+  type Renumbered,
+} from "../model/index.ts";
+
+export interface MergeReport {
+  /** How many events were new. */
+  readonly events: number;
+  readonly renumbered: readonly Renumbered[];
+  /** Events that do not fit since then: what they say is in the log and changes nothing. */
+  readonly notApplied: readonly NotApplied[];
+}
+
+const ATTEMPTS = 100;
+
+/** Every event of the goal up to a position, whichever copy wrote it, as other copies take it in. */
+export async function* entriesOf(
+  journal: Journal,
+  stream: string,
+  upTo: number,
+  from: { readonly seq: number; readonly lineage: Lineage } = { seq: 0, lineage: new Lineage() },
+): AsyncGenerator<Entry> {
+  for await (const [, stored] of journal.events(stream, from.seq, upTo)) yield* from.lineage.next(stored);
+}
+
+/** Null: all of them are here already. */
+export async function takeInEntries(
+  journal: Journal,
+  log: Log<GoalState>,
+  id: string,
+  by: By,
+  entries: readonly Entry[],
+): Promise<MergeReport | null> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    await log.refresh();
+    const fresh = entries.filter(({ uid }) => !log.state.known.has(uid));
+    if (fresh.length === 0) return null;
+    const { seq } = log.head;
+    const all: Entry[] = [];
+    for await (const entry of entriesOf(journal, log.stream, seq)) all.push(entry);
+    const { state, renumbered, notApplied } = foldEntries(goalKind, [...all, ...fresh]);
+    if (state.id !== id) throw withoutBeginning(id, state.id);
+    const before = foldEntries(goalKind, all);
+    const outcome = await log.commit((now, head) => {
+      if (head.seq !== seq) return { events: [], result: false };
+      const data = { by, entries: fresh, delta: goalDelta(now, state) };
+      return { events: [{ type: MERGED, data }], result: true };
+    });
+    if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
+    if (outcome.outcome === "ok" && outcome.result)
+      return {
+        events: fresh.length,
+        renumbered: newOnes(renumbered, before.renumbered, ({ alias, now }) => `${alias} ${now}`),
+        notApplied: newOnes(notApplied, before.notApplied, ({ uid }) => uid),
+      };
+  }
+  throw new HoldfastError(
+    "STREAM_BUSY",
+    `goal ${id} changed at every attempt to take in other copies' events`,
+    {
+      hint: "Many writers change this goal at once. Sync again when it is quieter.",
+      data: { goal: id },
+    },
+  );
+}
+
+function newOnes<Row>(now: readonly Row[], before: readonly Row[], key: (row: Row) => string): Row[] {
+  const old = new Set(before.map(key));
+  return now.filter((row) => !old.has(key(row)));
+}
+
+function withoutBeginning(id: string, found: string): HoldfastError {
+  const what = found === "" ? "they do not hold its beginning" : `they are of goal ${found}`;
+  return new HoldfastError("EVENT_CORRUPT", `goal ${id} cannot be made of these events: ${what}`, {
+    hint: "Fetch the missing files of .planning/events/ from git. Nothing was written.",
+    data: { goal: id },
+  });
+}

@@ -1,0 +1,239 @@
+/**
+ * What makes an event of a goal the same event in every copy of the goal: its id, its place in time, and what the names
+ * in it mean.
+ *
+ * Copies of a goal (clones of a repository, each with a store of its own) write without knowing of each other and meet
+ * later. Three things then have to be known of an event, wherever it was written:
+ *
+ *  - `uid`, given once when it is written. The same uid is the same event.
+ *  - `clock`, a hybrid logical clock: the writer's wall clock, but never before anything that the writer had seen. Sorted
+ *    by it, and by uid where two copies wrote at once, the events of all copies have one order that never puts an
+ *    answer before its question.
+ *  - `refs`: `T-014` means what the writer called T-014. Two copies may give one number to two tasks, so an event names the
+ *    event that made the task, the decision, the blocker, the question, the phase or the plan that it is about.
+ */
+
+import { sha256 } from "../digest.ts";
+import type { Event } from "../event.ts";
+import { type Json, sameJson } from "../json.ts";
+
+export interface Clock {
+  readonly t: number;
+  readonly c: number;
+}
+
+/** An event as copies of a goal exchange it. The data is as it was written, without its uid. */
+export interface Entry {
+  readonly uid: string;
+  readonly t: number;
+  readonly c: number;
+  readonly type: string;
+  readonly v: number;
+  readonly at: number;
+  /** Name → uid of the event that made what goes by that name. */
+  readonly refs: Readonly<Record<string, string>>;
+  readonly data: Readonly<Record<string, Json>>;
+}
+
+export const CLOCK_START: Clock = { t: 0, c: 0 };
+
+/** The place of an event that is written at `at`, after everything up to `clock` was seen. */
+export function tick(clock: Clock, at: number): Clock {
+  return at > clock.t ? { t: at, c: 0 } : { t: clock.t, c: clock.c + 1 };
+}
+
+export function compareEntries(a: Entry, b: Entry): number {
+  return a.t - b.t || a.c - b.c || (a.uid < b.uid ? -1 : Number(a.uid > b.uid));
+}
+
+/** For events that were written without one. */
+export function derivedUid(place: number, at: number, data: unknown): string {
+  return sha256(JSON.stringify([place, at, data])).slice(0, 20);
+}
+
+/** A set that can be looked ahead of for nothing: a branch sees what its parent has and keeps what it adds. */
+export class EventIds {
+  private readonly parent: EventIds | null;
+  private readonly own: Set<string>;
+
+  constructor(ids: Iterable<string> = [], parent: EventIds | null = null) {
+    this.own = new Set(ids);
+    this.parent = parent;
+  }
+
+  has(uid: string): boolean {
+    return this.own.has(uid) || (this.parent?.has(uid) ?? false);
+  }
+
+  add(uid: string): void {
+    if (!this.has(uid)) this.own.add(uid);
+  }
+
+  get size(): number {
+    return this.own.size + (this.parent?.size ?? 0);
+  }
+
+  branch(): EventIds {
+    return new EventIds([], this);
+  }
+
+  *[Symbol.iterator](): Generator<string> {
+    if (this.parent) yield* this.parent;
+    yield* this.own;
+  }
+}
+
+type Data = Readonly<Record<string, unknown>>;
+
+/** The events that make something with a number, by the series of the number. */
+const SERIES = {
+  "task.added": "T",
+  "decision.made": "D",
+  "blocker.reported": "B",
+  "question.asked": "Q",
+} as const;
+
+export type Series = (typeof SERIES)[keyof typeof SERIES];
+
+export function seriesOf(type: string): Series | null {
+  return Object.hasOwn(SERIES, type) ? SERIES[type as keyof typeof SERIES] : null;
+}
+
+const phaseName = (phase: number): string => `P${phase}`;
+const planName = (phase: number, plan: number): string => `P${phase}.${plan}`;
+
+/** The name of what an event makes; null when it makes nothing that others refer to. */
+export function madeName(type: string, data: Data): string | null {
+  if (seriesOf(type)) return String(data["id"]);
+  if (type === "phase.added") return phaseName(Number(data["number"]));
+  return type === "plan.added" ? planName(Number(data["phase"]), Number(data["number"])) : null;
+}
+
+/** Fields that hold names, wherever they occur in the data of an event. All other text is nobody's name. */
+const NAME_FIELDS: ReadonlySet<string> = new Set([
+  "task",
+  "tasks",
+  "dependsOn",
+  "reviews",
+  "followUps",
+  "completed",
+  "supersedes",
+  "blocker",
+  "question",
+]);
+const NAME = /^[TDBQ]-\d{3,}$/;
+
+/** The same data with other names. `rename` answers for `T-001`, `D-001`, `B-001`, `Q-001`, `P1` and `P1.1`. */
+export function mapNames(data: Data, rename: (name: string) => string): Record<string, unknown> {
+  const renamed: Record<string, unknown> = {};
+  for (const [field, value] of Object.entries(data)) renamed[field] = mapField(data, field, value, rename);
+  return renamed;
+}
+
+function mapField(data: Data, field: string, value: unknown, rename: (name: string) => string): unknown {
+  const one = (each: unknown): unknown => (typeof each === "string" && NAME.test(each) ? rename(each) : each);
+  const phase = (each: unknown): unknown => Number(rename(phaseName(Number(each))).slice(1));
+  if (value === null) return null;
+  if (NAME_FIELDS.has(field)) return Array.isArray(value) ? value.map(one) : one(value);
+  if (field === "phase") return phase(value);
+  if (field === "phases" && Array.isArray(value)) return value.map(phase);
+  if (field === "plan" && typeof data["phase"] === "number") {
+    const name = rename(planName(data["phase"], Number(value)));
+    return Number(name.slice(name.indexOf(".") + 1));
+  }
+  if (field === "affects" || field === "change") return mapNames(value as Data, rename);
+  return value;
+}
+
+/** What a walk along a log has to remember to tell what the names in its next event mean. */
+export class Lineage {
+  private readonly names: Map<string, string>;
+  private readonly aliases: Map<string, string>;
+  clock: Clock;
+  private revision: number;
+
+  constructor(from?: LineageBase) {
+    this.names = from?.names ?? new Map();
+    this.aliases = from?.aliases ?? new Map();
+    this.clock = from?.clock ?? CLOCK_START;
+    this.revision = from?.revision ?? 0;
+  }
+
+  /** The entries of one stored event: itself, or what a merge brought in. */
+  next(stored: Event): readonly Entry[] {
+    const whole = stored.data as Record<string, Json>;
+    if (stored.type === MERGED) {
+      const { entries, delta } = whole as unknown as { entries: readonly Entry[]; delta: LineageDelta };
+      applyMapDelta(this.names, delta.maps["names"]);
+      applyMapDelta(this.aliases, delta.maps["aliases"]);
+      this.clock = delta.values.clock ?? this.clock;
+      this.revision = delta.values.revision ?? this.revision;
+      return entries;
+    }
+    this.revision += 1;
+    const { uid = derivedUid(this.revision, stored.at, whole), ...data } = whole;
+    this.clock = tick(this.clock, stored.at);
+    const refs: Record<string, string> = {};
+    mapNames(data, (name) => {
+      const known = this.names.get(name) ?? this.names.get(this.aliases.get(name) ?? "");
+      if (known !== undefined) refs[name] = known;
+      return name;
+    });
+    const made = madeName(stored.type, data);
+    if (made !== null) this.names.set(made, uid as string);
+    if (stored.type === "task.aliased") this.aliases.set(String(data["alias"]), String(data["task"]));
+    const { type, v, at } = stored;
+    return [{ uid: uid as string, ...this.clock, type, v, at, refs, data }];
+  }
+}
+
+export interface LineageBase {
+  readonly names: Map<string, string>;
+  readonly aliases: Map<string, string>;
+  readonly clock: Clock;
+  readonly revision: number;
+}
+
+/** The type of the event that takes in what other copies wrote. It belongs to one copy and is never given to others. */
+export const MERGED = "goal.merged";
+
+/** The type of the event that makes the number final which a merge gave to something. */
+export const RENUMBERED = "item.renumbered";
+
+interface LineageDelta {
+  readonly maps: Readonly<Record<string, MapDelta | undefined>>;
+  readonly values: { readonly clock?: Clock; readonly revision?: number };
+}
+
+/** From one map to another: what is gone, what is set, and from where on the order is another one. */
+export interface MapDelta {
+  readonly gone: readonly string[];
+  readonly set: readonly (readonly [string, Json])[];
+  readonly tail: readonly string[];
+}
+
+export function mapDelta(
+  old: ReadonlyMap<string, unknown>,
+  now: ReadonlyMap<string, unknown>,
+): MapDelta | null {
+  const gone = [...old.keys()].filter((key) => !now.has(key));
+  const set = [...now].filter(([key, value]) => !old.has(key) || !sameJson(old.get(key), value));
+  const kept = [...old.keys()].filter((key) => now.has(key));
+  const order = [...kept, ...set.flatMap(([key]) => (old.has(key) ? [] : [key]))];
+  const wanted = [...now.keys()];
+  const first = wanted.findIndex((key, index) => key !== order[index]);
+  const tail = first === -1 ? [] : wanted.slice(first);
+  if (gone.length + set.length + tail.length === 0) return null;
+  return { gone, set: set as [string, Json][], tail };
+}
+
+export function applyMapDelta(map: Map<string, unknown>, delta: MapDelta | undefined): void {
+  if (!delta) return;
+  for (const key of delta.gone) map.delete(key);
+  for (const [key, value] of delta.set) map.set(key, value);
+  for (const key of delta.tail) {
+    const value = map.get(key);
+    map.delete(key);
+    map.set(key, value);
+  }
+}

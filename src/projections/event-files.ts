@@ -1,0 +1,252 @@
+/**
+ * `events/`: the events of a goal as files that never change, so that branches merge without conflict and a clone has
+ * everything.
+ *
+ *     look    files that were not seen before are read; what they hold and the goal does not know is taken in
+ *     save    what the goal knows and no file holds becomes one new file
+ *     tidy    many small files become one that holds the same; then the small ones are removed
+ *
+ * Invariants
+ *  - A file is written whole under the hash of its content and never written again: two writers of one name write the
+ *    same bytes.
+ *  - A file is removed only when every event in it stands in a file that was synced before.
+ *  - The new file is more than twice as large as each one it replaces. Git takes a removed and an added file for a rename
+ *    when they are alike by half, and two branches that renamed one file differently conflict; files that differ this
+ *    much in size are never compared. `docs/decisions/012-*.md` says why.
+ *  - A file that cannot be believed is left as it is, reported, and none of its events is taken in. If the goal knows
+ *    some of them, they are saved once more in a file of their own.
+ *
+ * A crash in `save` leaves a temporary file, or a file that nobody recorded, which is what the next look finds; in `tidy`,
+ * events that stand in two files, which the next `tidy` makes one. No order of these loses an event.
+ */
+
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Goal } from "../goal/index.ts";
+import { type Entry, type EventIds, Lineage, sha256 } from "../model/index.ts";
+import {
+  type EntryLine,
+  EVENT_FILE,
+  type EventFile,
+  lineOf,
+  makeEventFile,
+  readEventFile,
+} from "./event-file.ts";
+import { readBounded, UnreadableText } from "./foreign-text.ts";
+import { eventFileRefused } from "./refusals.ts";
+import { prepareFile, type Signature, sameSignature, signatureAt, syncFolder } from "./whole-file.ts";
+
+export const EVENTS = "events";
+const FILE_BYTES = 64 * 1024 * 1024;
+/** More files than this are made fewer; files above this size are left alone. */
+const TIDY = { above: 24, least: 6, sealedBytes: 1024 * 1024, growth: 2.2 };
+
+export interface RefusedFile {
+  readonly file: string;
+  readonly why: string;
+}
+
+interface HeldFile {
+  readonly bytes: number;
+  readonly uids: readonly string[];
+}
+
+export class EventFiles {
+  private readonly folder: string;
+  private readonly goal: string;
+  private readonly held = new Map<string, HeldFile>();
+  private readonly refused = new Map<string, { signature: Signature | null; why: string }>();
+  /** Uid → hash of its line, over all files that are held. */
+  private readonly lines = new Map<string, string>();
+  /** Read, and not yet taken in. */
+  private pending: Entry[] = [];
+  /** Up to here everything was saved when this process last looked. */
+  private mark: { seq: number; clock: Lineage["clock"]; revision: number } | null = null;
+
+  constructor(folder: string, goal: string) {
+    this.folder = join(folder, EVENTS);
+    this.goal = goal;
+  }
+
+  /** Events that the goal does not know, and files that were refused since the last look. */
+  async look(known: Pick<EventIds, "has">): Promise<{ fresh: readonly Entry[]; refused: RefusedFile[] }> {
+    const names = (await namesIn(this.folder)).filter((name) => name.endsWith(".jsonl")).sort();
+    this.forget(names);
+    const refused: RefusedFile[] = [];
+    for (const name of names) {
+      if (this.held.has(name)) continue;
+      const signature = signatureAt(join(this.folder, name));
+      const before = this.refused.get(name);
+      if (before && sameSignature(before.signature, signature)) continue;
+      try {
+        const lines = await this.read(name);
+        this.refused.delete(name);
+        for (const { entry } of lines) if (!known.has(entry.uid)) this.pending.push(entry);
+      } catch (error) {
+        if (!(error instanceof UnreadableText)) throw error;
+        this.refused.set(name, { signature, why: error.message });
+        refused.push({ file: `${EVENTS}/${name}`, why: error.message });
+      }
+    }
+    this.pending = this.pending.filter(({ uid }) => !known.has(uid));
+    return { fresh: this.pending, refused };
+  }
+
+  /** One new file for whatever no file holds yet. `isOurs` is asked right before it gets its name. */
+  async save(goal: Goal, isOurs: () => Promise<boolean>): Promise<boolean> {
+    const { seq, state } = goal;
+    const { clock, revision, known } = state;
+    const here = { seq, clock, revision };
+    // Whatever is held is known by now, so equal numbers are equal sets.
+    if (known.size > this.lines.size) {
+      const missing: EntryLine[] = [];
+      for await (const entry of goal.entries(this.walkFrom(goal))) {
+        if (!this.lines.has(entry.uid)) missing.push(lineOf(entry));
+      }
+      if (missing.length > 0 && !(await this.place(makeEventFile(this.goal, missing), missing, isOurs)))
+        return false;
+    }
+    this.mark = here;
+    return true;
+  }
+
+  /** Makes few files of many. */
+  async tidy(isOurs: () => Promise<boolean>): Promise<void> {
+    if (this.held.size <= TIDY.above) return;
+    const some = this.tidiable();
+    if (some.length === 0) return;
+    const lines: EntryLine[] = [];
+    for (const name of some) lines.push(...(await this.read(name)));
+    const whole = makeEventFile(this.goal, lines);
+    const largest = Math.max(...some.map((name) => this.held.get(name)?.bytes ?? 0));
+    if (Buffer.byteLength(whole.text) <= 2 * largest) return;
+    if (!(await this.place(whole, lines, isOurs))) return;
+    for (const name of some) {
+      await rm(join(this.folder, name), { force: true });
+      this.held.delete(name);
+    }
+    await syncFolder(this.folder);
+  }
+
+  /** As many of the smallest files as make one that is more than twice as large as any of them. */
+  private tidiable(): string[] {
+    const small = [...this.held]
+      .filter(([, { bytes }]) => bytes < TIDY.sealedBytes)
+      .sort(([a, x], [b, y]) => x.bytes - y.bytes || (a < b ? -1 : 1));
+    for (let count = small.length; count >= TIDY.least; count--) {
+      const some = small.slice(0, count);
+      const total = some.reduce((sum, [, { bytes }]) => sum + bytes, 0);
+      if (total > TIDY.growth * (some.at(-1)?.[1].bytes ?? 0)) return some.map(([name]) => name);
+    }
+    return [];
+  }
+
+  /** From where the last walk ended, unless a merge has changed since then what the names mean. */
+  private walkFrom({ state }: Goal): { seq: number; lineage: Lineage } | undefined {
+    const { mark } = this;
+    if (!mark || state.merges.some(({ seq }) => seq > mark.seq)) return undefined;
+    const names = new Map(state.names);
+    const aliases = new Map(state.aliases);
+    return { seq: mark.seq, lineage: new Lineage({ ...mark, names, aliases }) };
+  }
+
+  private async place(
+    { name, text }: EventFile,
+    lines: readonly EntryLine[],
+    isOurs: () => Promise<boolean>,
+  ): Promise<boolean> {
+    if (!this.held.has(name)) {
+      const prepared = await prepareFile(join(this.folder, name), text);
+      if (!(await isOurs())) {
+        await prepared.discard();
+        return false;
+      }
+      await prepared.place();
+      await syncFolder(this.folder);
+    }
+    this.hold(name, Buffer.byteLength(text), lines);
+    return true;
+  }
+
+  private async read(name: string): Promise<readonly EntryLine[]> {
+    if (!EVENT_FILE.test(name)) throw new UnreadableText("its name is not that of a file of events");
+    const raw = await readBounded(join(this.folder, name), FILE_BYTES);
+    if (raw === null) return [];
+    const { goal, lines } = readEventFile(name, raw);
+    if (goal !== this.goal)
+      throw new UnreadableText(`it is of goal ${JSON.stringify(goal)}, not of ${this.goal}`);
+    refuseContradiction(lines, ({ entry }) => this.lines.get(entry.uid));
+    this.hold(name, Buffer.byteLength(raw), lines);
+    return lines;
+  }
+
+  private hold(name: string, bytes: number, lines: readonly EntryLine[]): void {
+    for (const { entry, line } of lines) this.lines.set(entry.uid, shortHash(line));
+    this.held.set(name, { bytes, uids: lines.map(({ entry }) => entry.uid) });
+  }
+
+  /** Whoever removed a file, git most likely: what no other file holds has to be saved again. */
+  private forget(names: readonly string[]): void {
+    const there = new Set(names);
+    const gone = [...this.held.keys()].filter((name) => !there.has(name));
+    if (gone.length === 0) return;
+    for (const name of gone) this.held.delete(name);
+    const left = new Set([...this.held.values()].flatMap(({ uids }) => uids));
+    for (const uid of this.lines.keys()) if (!left.has(uid)) this.lines.delete(uid);
+    this.mark = null;
+  }
+}
+
+function shortHash(line: string): string {
+  return sha256(line).slice(0, 16);
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return [];
+    throw error;
+  }
+}
+
+/**
+ * Everything that a folder holds of goals, for a store that may not have them. A file that cannot be believed stops
+ * nothing: it is told to `warn`.
+ */
+export async function readEventsFolder(
+  folder: string,
+  warn: (error: unknown) => void,
+): Promise<ReadonlyMap<string, readonly Entry[]>> {
+  const goals = new Map<string, Map<string, EntryLine>>();
+  const path = join(folder, EVENTS);
+  for (const name of (await namesIn(path)).filter((each) => EVENT_FILE.test(each)).sort()) {
+    try {
+      const raw = await readBounded(join(path, name), FILE_BYTES);
+      if (raw === null) continue;
+      const { goal, lines } = readEventFile(name, raw);
+      const known = goals.get(goal) ?? new Map<string, EntryLine>();
+      goals.set(goal, known);
+      refuseContradiction(lines, ({ entry }) => known.get(entry.uid)?.line);
+      for (const each of lines) known.set(each.entry.uid, each);
+    } catch (error) {
+      if (!(error instanceof UnreadableText)) throw error;
+      warn(eventFileRefused(folder, `${EVENTS}/${name}`, error.message));
+    }
+  }
+  return new Map([...goals].map(([goal, known]) => [goal, [...known.values()].map(({ entry }) => entry)]));
+}
+
+/** One event is one line, in whichever file it stands. */
+function refuseContradiction(
+  lines: readonly EntryLine[],
+  other: (line: EntryLine) => string | undefined,
+): void {
+  for (const each of lines) {
+    const said = other(each);
+    if (said !== undefined && said !== each.line && said !== shortHash(each.line)) {
+      throw new UnreadableText(`it says something else of event ${each.entry.uid} than another file does`);
+    }
+  }
+}

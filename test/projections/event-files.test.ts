@@ -1,0 +1,245 @@
+// Files of events: what is believed, what is refused, and what a crash leaves.
+
+import { spawn } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, test } from "vitest";
+import { Journal } from "../../src/journal/index.ts";
+import { isHoldfastError, sha256 } from "../../src/model/index.ts";
+import { open } from "../../src/open.ts";
+import { projectGoal, takeInFolder } from "../../src/projections/index.ts";
+import { openMemory } from "../../src/stores/memory/index.ts";
+import { Copy, WallClock } from "./copies.ts";
+
+const copies: Copy[] = [];
+const roots: string[] = [];
+afterEach(async () => {
+  for (const copy of copies.splice(0)) await copy.dispose();
+  for (const root of roots.splice(0)) rmSync(root, { recursive: true, force: true });
+});
+
+const eventsOf = (copy: { root: string }): string => join(copy.root, ".planning/events");
+const named = (text: string): string => `${sha256(text).slice(0, 32)}.jsonl`;
+const head = (goal: string, events: number): string =>
+  `{"events":${events},"format":1,"goal":"${goal}","holdfast":"goal events"}`;
+const line = (change: object): string => {
+  const base = {
+    at: 1,
+    c: 0,
+    data: { by: { name: "x", role: "human" }, key: "k", value: 1, source: "s", expiresAt: null },
+    refs: {},
+    t: 1,
+    type: "fact.set",
+    uid: "a".repeat(20),
+    v: 1,
+  };
+  return sorted({ ...base, ...change });
+};
+function sorted(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(sorted).join(",")}]`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${members.map(([key, each]) => `${JSON.stringify(key)}:${sorted(each)}`).join(",")}}`;
+}
+
+/** Hostile or broken files, and what is said of each. Each has the name that its content asks for, unless said. */
+const BAD: readonly (readonly [what: string, text: string, says: RegExp, name?: string])[] = [
+  ["nothing", "", /JSON/],
+  ["torn in the middle of a line", `${head("checkout", 1)}\n${line({}).slice(0, 40)}\n`, /line 2: its JSON/],
+  ["fewer events than it says", `${head("checkout", 2)}\n${line({})}\n`, /should hold 2 events, not 1/],
+  ["of another goal", `${head("billing", 1)}\n${line({})}\n`, /of goal "billing"/],
+  [
+    "a later format",
+    `${head("checkout", 1).replace("1,", "1,").replace('"format":1', '"format":9')}\n${line({})}\n`,
+    /later release/,
+  ],
+  [
+    "an event nobody knows",
+    `${head("checkout", 1)}\n${line({ type: "goal.sold" })}\n`,
+    /no event "goal\.sold"/,
+  ],
+  ["an event of a later version", `${head("checkout", 1)}\n${line({ v: 7 })}\n`, /version 7: upgrade/],
+  ["a merge", `${head("checkout", 1)}\n${line({ type: "goal.merged" })}\n`, /no event "goal\.merged"/],
+  [
+    "data that no schema allows",
+    `${head("checkout", 1)}\n${line({ data: { by: { name: "x", role: "king" } } })}\n`,
+    /line 2: event fact\.set: \$\.by\.role/,
+  ],
+  [
+    "a way out of the folder",
+    `${head("checkout", 1)}\n${line({ type: "files.recorded", data: { by: { name: "x", role: "human" }, files: [{ path: "../../etc/passwd", act: "examined", hash: "a".repeat(64) }], task: null, session: null } })}\n`,
+    /below the root/,
+  ],
+  ["the same event twice", `${head("checkout", 2)}\n${line({})}\n${line({})}\n`, /stands there twice/],
+  [
+    "a prototype",
+    `${head("checkout", 1)}\n${line({}).replace('"refs":{}', '"refs":{"__proto__":{"x":1}}')}\n`,
+    /line 2/,
+  ],
+  ["a bomb of brackets", `${head("checkout", 1)}\n${"[".repeat(100_000)}\n`, /nested deeper/],
+  [
+    "a content that does not fit its name",
+    `${head("checkout", 1)}\n${line({})}\n`,
+    /does not fit its name/,
+    `${"0".repeat(32)}.jsonl`,
+  ],
+  ["a name of its own", `${head("checkout", 1)}\n${line({})}\n`, /its name is not/, "notes.jsonl"],
+];
+
+for (const [what, text, says, name] of BAD)
+  test(`${what}: refused with a reason, kept as it is, and nothing else is harmed`, async () => {
+    const warned: unknown[] = [];
+    const copy = await Copy.make(new WallClock(), undefined, (error) => warned.push(error));
+    copies.push(copy);
+    const file = join(eventsOf(copy), name ?? named(text));
+    writeFileSync(file, text);
+    const before = copy.agreed();
+    const { refused, merged } = await copy.folder.sync();
+    expect(refused).toEqual([{ file: expect.stringMatching(/^events\//), why: expect.stringMatching(says) }]);
+    expect(warned.filter((error) => isHoldfastError(error, "EVENT_FILE_REFUSED"))).toHaveLength(1);
+    expect(merged).toBeNull();
+    expect(copy.agreed()).toEqual(before);
+    expect(readFileSync(file, "utf8")).toBe(text);
+    // Said once, not at every write.
+    await copy.goal.fact({ key: "k", value: 1, source: "s" });
+    expect((await copy.folder.sync()).refused).toEqual([]);
+  });
+
+test("a link, and a file that is far too large, are not read", async () => {
+  const copy = await Copy.make(new WallClock());
+  copies.push(copy);
+  const link = join(eventsOf(copy), `${"1".repeat(32)}.jsonl`);
+  symlinkSync("/etc/passwd", link);
+  const large = join(eventsOf(copy), `${"2".repeat(32)}.jsonl`);
+  writeFileSync(large, "");
+  truncateSync(large, 100 * 1024 * 1024);
+  const { refused } = await copy.folder.sync();
+  expect(refused.map(({ why }) => why)).toEqual([
+    expect.stringContaining("links are not followed"),
+    expect.stringContaining("the limit is"),
+  ]);
+});
+
+test("an event that another file says differently is refused: nobody rewrites what was", async () => {
+  const clock = new WallClock();
+  const a = await Copy.make(clock);
+  copies.push(a);
+  const [name = ""] = readdirSync(eventsOf(a));
+  const text = readFileSync(join(eventsOf(a), name), "utf8").replace("Ship it", "Sell it");
+  writeFileSync(join(eventsOf(a), named(text)), text);
+  const { refused } = await a.folder.sync();
+  expect(refused).toEqual([
+    { file: `events/${named(text)}`, why: expect.stringContaining("says something else") },
+  ]);
+  expect(a.goal.state.statement).toBe("Ship it");
+  // Where nobody knows which is true, one of them is believed and the other reported.
+  const warned: unknown[] = [];
+  const warn = (error: unknown): unknown => warned.push(error);
+  const journal = new Journal({ store: await openMemory(), now: clock.now, warn });
+  await takeInFolder(journal, join(a.root, ".planning"));
+  expect(warned.map((error) => isHoldfastError(error, "EVENT_FILE_REFUSED"))).toEqual([true]);
+});
+
+test("a file of events that is lost or damaged is saved again from the store, beside the damaged one", async () => {
+  const copy = await Copy.make(new WallClock());
+  copies.push(copy);
+  await copy.goal.fact({ key: "k", value: 1, source: "s" });
+  await copy.folder.sync();
+  const names = readdirSync(eventsOf(copy)).sort();
+  const [first = "", second = ""] = names;
+  rmSync(join(eventsOf(copy), first));
+  await copy.folder.sync();
+  const clone = await Copy.make(new WallClock(), copy);
+  copies.push(clone);
+  expect(clone.agreed()).toEqual(copy.agreed());
+  // Damaged, and met by a process that has not seen it whole.
+  truncateSync(join(eventsOf(copy), second), 60);
+  const again = await projectGoal(copy.goal, { auto: false });
+  expect(existsSync(join(eventsOf(copy), second))).toBe(true);
+  await again.close();
+  const other = await Copy.make(new WallClock(), copy, () => undefined);
+  copies.push(other);
+  expect(other.files()).toEqual(copy.files());
+});
+
+describe("a process that is killed while it takes in and writes", () => {
+  test("before or after any call to the file system: the next one has everything, once", async () => {
+    const clock = new WallClock(Date.now());
+    const a = await Copy.make(clock);
+    const b = await Copy.make(clock, a);
+    copies.push(a, b);
+    await a.goal.addTask({ title: "from a" });
+    for (let index = 0; index < 26; index++) {
+      await b.goal.addTask({ title: `b ${index}` });
+      await b.folder.sync();
+    }
+    await a.folder.sync();
+    const root = mkdtempSync(join(tmpdir(), "holdfast-killed-"));
+    roots.push(root);
+    // A store that has a's events, and a folder in which git has put b's: all steps are due, tidying too.
+    cpSync(join(a.root, ".planning"), join(root, "start/.planning"), { recursive: true });
+    const start = await open(join(root, "start/store.db"));
+    await start.goal("checkout", { root: join(root, "start") });
+    await start.close();
+    cpSync(eventsOf(b), join(root, "start/.planning/events"), { recursive: true });
+    const run = async (at: number, when: string): Promise<{ signal: string | null; calls: number }> => {
+      const place = join(root, `${when}-${at}`);
+      cpSync(join(root, "start"), place, { recursive: true });
+      const child = spawn(
+        process.execPath,
+        ["--import", "tsx", PROGRAM, join(place, "store.db"), place, String(at), when],
+        {
+          stdio: ["ignore", "pipe", "inherit"],
+        },
+      );
+      let said = "";
+      child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+        said += chunk;
+      });
+      const signal = await new Promise<string | null>((resolve) =>
+        child.once("close", (_code, by) => resolve(by)),
+      );
+      return { signal, calls: Number(said) };
+    };
+    const { calls } = await run(0, "before");
+    expect(calls).toBeGreaterThan(40);
+    const wanted = process.env["HOLDFAST_FULL"] === "1" ? calls : 5;
+    const points = Array.from({ length: wanted }, (_, index) => 1 + Math.floor((index * calls) / wanted));
+    for (const [index, at] of points.entries()) {
+      const when = index % 2 === 0 ? "after" : "before";
+      expect({ at, ...(await run(at, when)) }).toMatchObject({ at, signal: "SIGKILL" });
+      const place = join(root, `${when}-${at}`);
+      const holdfast = await open(join(place, "store.db"));
+      const goal = await holdfast.goal("checkout", { root: place });
+      const folder = await projectGoal(goal, { waitMs: 60_000, quietMs: 0 });
+      expect(
+        [...goal.state.tasks.values()].filter(({ title }) => /^(from a|b \d+)$/.test(title)),
+      ).toHaveLength(27);
+      expect(readdirSync(join(place, ".planning/events")).filter((name) => name.endsWith(".tmp"))).toEqual(
+        [],
+      );
+      const clone = await Copy.make(new WallClock(), { root: place });
+      expect(clone.goal.revision).toBe(goal.revision);
+      expect(readFileSync(join(clone.root, ".planning/STATE.md"), "utf8")).toBe(
+        readFileSync(join(place, ".planning/STATE.md"), "utf8"),
+      );
+      await clone.dispose();
+      await folder.close();
+      await holdfast.close();
+    }
+  }, 600_000);
+});
+
+const PROGRAM = fileURLToPath(new URL("./programs/syncing.ts", import.meta.url));
