@@ -63,6 +63,7 @@ export type {
 } from "./model/index.ts";
 export { canonicalJson, event, HoldfastError, isHoldfastError } from "./model/index.ts";
 export { abandonCopy, copy, Holdfast, type OpenOptions, open } from "./open.ts";
+export { openPostgres } from "./open-store.ts";
 export type {
   EditReport,
   ImportOptions,
@@ -114,6 +115,7 @@ export type {
 } from "./session/index.ts";
 export { agentTool, Session, Sessions } from "./session/index.ts";
 export type { Problem, Store } from "./store.ts";
+export type { PostgresOptions, PostgresPool } from "./stores/postgres/index.ts";
 export type {
   CommandNotice,
   OpenCallNote,

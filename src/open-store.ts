@@ -11,16 +11,23 @@ import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { HoldfastError } from "./model/index.ts";
 import type { Store } from "./store.ts";
+import type { PostgresOptions } from "./stores/postgres/index.ts";
 import { openSqlite } from "./stores/sqlite/index.ts";
 
-export async function openStore(address: string | undefined): Promise<Store> {
+export interface OpenStoreOptions {
+  /** SQLite only: look, and change nothing, which opens faster. */
+  readonly readOnly?: boolean;
+  /** SQLite only: how long to wait for a lock of another process. */
+  readonly busyMs?: number;
+}
+
+export async function openStore(address: string | undefined, options: OpenStoreOptions = {}): Promise<Store> {
   if (address === "memory:") {
     const { openMemory } = await import("./stores/memory/index.ts");
     return openMemory();
   }
   if (address !== undefined && /^postgres(ql)?:/i.test(address)) {
-    // Loaded here, so that whoever keeps to SQLite does not load the driver.
-    const { openPostgres } = await import("./stores/postgres/index.ts");
+    // Loaded there, so that whoever keeps to SQLite does not load the driver.
     return openPostgres({ url: address });
   }
   if (address !== undefined && /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:")) {
@@ -33,8 +40,8 @@ export async function openStore(address: string | undefined): Promise<Store> {
     );
   }
   const path = address?.replace(/^file:(\/\/)?/, "");
-  if (path === undefined) return openSqlite({ path: join(findFolder(), "store.db") });
-  if (/\.(db|sqlite3?)$/.test(path)) return openSqlite({ path: resolve(path) });
+  if (path === undefined) return openSqlite({ ...options, path: join(findFolder(), "store.db") });
+  if (/\.(db|sqlite3?)$/.test(path)) return openSqlite({ ...options, path: resolve(path) });
   const folder = resolve(path);
   const holds = (name: string): boolean => existsSync(join(folder, name));
   if (holds("journal.jsonl") || (path.endsWith("/") && !holds("store.db"))) {
@@ -42,7 +49,16 @@ export async function openStore(address: string | undefined): Promise<Store> {
     const { openFiles } = await import("./stores/files/index.ts");
     return openFiles({ path: folder });
   }
-  return openSqlite({ path: join(folder, "store.db") });
+  return openSqlite({ ...options, path: join(folder, "store.db") });
+}
+
+/**
+ * A store in Postgres with settings that an address cannot carry: your own `Pool`, limits on connections and waiting,
+ * no NOTIFY. For `open(undefined, { store })`; where the address says it all, `open("postgres://…")` does.
+ */
+export async function openPostgres(options: PostgresOptions = {}): Promise<Store> {
+  const postgres = await import("./stores/postgres/index.ts");
+  return postgres.openPostgres(options);
 }
 
 function withoutPassword(address: string): string {

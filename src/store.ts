@@ -309,12 +309,10 @@ export type GetRequest =
       readonly upTo: number;
     };
 
-export interface Blob {
+/** A snapshot says where it was taken, and in which life of its stream. Of an artifact both are 0. */
+export interface Blob extends Head {
   readonly payload: Payload;
   readonly codec: string | null;
-  /** Of a snapshot: where it was taken, and in which life of its stream. Of an artifact both are 0. */
-  readonly seq: number;
-  readonly generation: number;
 }
 
 export type RemoveRequest =

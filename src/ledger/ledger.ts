@@ -99,6 +99,8 @@ export class Ledger {
   private async runWave(turn: Turn, wave: readonly Pending[], later: Set<string>): Promise<Pending[]> {
     const reads = wave.filter((each) => each.kind === "read");
     const running = reads.map((each) => turn.read(each.ready));
+    // One may fail while the wave is being issued, when nobody waits for it yet: that must not end the process.
+    for (const each of running) each.catch(() => undefined);
     try {
       const { started, held } = await this.issue(turn, wave, later);
       running.push(...started.map((ready) => this.runAndSettle(turn, ready, later)));

@@ -1,4 +1,4 @@
-// A copy that dies. First at every step of it, on memory, before and after the step; then as a process on SQLite.
+// A copy that dies. First at every step of it, on memory, before and after the step; then as a process, on stores that last.
 
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -9,9 +9,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
 import { copyStore, stayHere } from "../../src/journal/index.ts";
 import { isHoldfastError } from "../../src/model/index.ts";
+import { openStore } from "../../src/open-store.ts";
 import type { Moving, Store } from "../../src/store.ts";
-import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { memoryData, openMemory } from "../../src/testing/index.ts";
+import { TestSchema } from "../postgres/schema.ts";
 import { contentsOf, fill } from "./filled-store.ts";
 
 class Death extends Error {}
@@ -166,12 +167,16 @@ describe("a copy that dies at any step", () => {
   });
 });
 
-describe("a copying process that is killed, on SQLite", () => {
+describe("a copying process that is killed", () => {
   let folder: string;
+  const schemas: TestSchema[] = [];
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "holdfast-copy-"));
   });
-  afterAll(() => rm(folder, { recursive: true }));
+  afterAll(async () => {
+    await rm(folder, { recursive: true });
+    for (const schema of schemas) await schema.dispose();
+  });
 
   const program = fileURLToPath(new URL("./programs/copier.ts", import.meta.url));
   const run = (...args: string[]): Promise<string> =>
@@ -181,18 +186,37 @@ describe("a copying process that is killed, on SQLite", () => {
       });
     });
 
-  test.each(["1", "20", "entering", "left", "arrived"])("at %s: the same call finishes it", async (where) => {
+  /** An address of a store that is not there yet. */
+  const addressOf = {
+    sqlite: (place: string, name: string) => join(place, `${name}.db`),
+    files: (place: string, name: string) => join(place, `${name}/`),
+    postgres: () => {
+      const schema = new TestSchema();
+      schemas.push(schema);
+      return `${schema.url}${schema.url.includes("?") ? "&" : "?"}schema=${schema.name}`;
+    },
+  };
+
+  test.each([
+    ["sqlite", "sqlite", "1"],
+    ["sqlite", "sqlite", "entering"],
+    ["sqlite", "postgres", "20"],
+    ["sqlite", "postgres", "left"],
+    ["postgres", "files", "20"],
+    ["postgres", "files", "arrived"],
+    ["files", "sqlite", "left"],
+  ] as const)("from %s to %s at %s: the same call finishes it", async (from, to, where) => {
     const place = await mkdtemp(join(folder, "case-"));
-    const [from, to] = [join(place, "from.db"), join(place, "to.db")];
-    const source = await openSqlite({ path: from });
+    const [old, next] = [addressOf[from](place, "from"), addressOf[to](place, "to")];
+    const source = await openStore(old);
     await fill(source);
     const before = await contentsOf(source);
-    expect(await run(from, to, where)).toBe("SIGKILL");
+    expect(await run(old, next, where)).toBe("SIGKILL");
     // This process had the source open all the time, and hears of it at its next write.
     expect(await takesWrites(source)).toBe(false);
-    const target = await openSqlite({ path: to });
+    const target = await openStore(next);
     expect(await takesWrites(target)).toBe(where === "entering");
-    expect(JSON.parse(await run(from, to))).toMatchObject({ stream: { count: expect.any(Number) } });
+    await copyStore(source, target);
     expect([await takesWrites(source), await takesWrites(target)]).toEqual([false, true]);
     expect(await contentsOf(target)).toEqual(before);
     await source.close();

@@ -232,6 +232,18 @@ describe("a store is opened", () => {
     await pool.end();
   });
 
+  test("with no more connections than it was given, however much is asked of it at once", async () => {
+    const name = `few-${schema.name.slice(-8)}`;
+    const store = await schema.open({ url: `${server.url}&application_name=${name}`, maxConnections: 2 });
+    const streams = Array.from({ length: 30 }, (_, index) => `session/s${index}`);
+    await Promise.all(streams.map((stream) => append(store, write(stream, 0, [1]))));
+    expect(await Promise.all(streams.map((stream) => headSeq(store, stream)))).toEqual(streams.map(() => 1));
+    const open = "SELECT count(*)::integer AS count FROM pg_stat_activity WHERE application_name = $1";
+    const [row] = await schema.query<{ count: number }>(open, [name]);
+    expect(row?.count).toBeGreaterThan(0);
+    expect(row?.count).toBeLessThanOrEqual(2);
+  });
+
   test("whatever parsers the program has set for its own queries", async () => {
     const before = pg.types.getTypeParser(20, "text");
     pg.types.setTypeParser(20, (text) => BigInt(text));

@@ -17,15 +17,17 @@ export class CuttingProxy {
   readonly #sockets = new Set<Socket>();
   #trap: Trap | null = null;
   #isDown = false;
+  #port: number;
 
-  private constructor(server: Server) {
+  private constructor(server: Server, port: number) {
     this.#server = server;
+    this.#port = port;
   }
 
   static async to(port: number): Promise<CuttingProxy> {
     const server = createServer();
-    const proxy = new CuttingProxy(server);
-    server.on("connection", (client) => proxy.#join(client, connect(port, "127.0.0.1")));
+    const proxy = new CuttingProxy(server, port);
+    server.on("connection", (client) => proxy.#join(client, connect(proxy.#port, "127.0.0.1")));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     return proxy;
@@ -46,7 +48,9 @@ export class CuttingProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  comeBack(): void {
+  /** `port`: of another server, as after a failover. */
+  comeBack(port = this.#port): void {
+    this.#port = port;
     this.#isDown = false;
   }
 

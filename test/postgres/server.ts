@@ -39,6 +39,9 @@ const SETTINGS = {
   wal_level: "minimal",
 };
 
+/** What a primary with a standby needs on top. */
+export const REPLICATED = { wal_level: "replica", max_wal_senders: 4, wal_keep_size: "256MB" };
+
 interface Account {
   readonly uid?: number;
   readonly gid?: number;
@@ -90,6 +93,40 @@ export class PostgresServer {
     );
     writeFileSync(join(data, "postgresql.auto.conf"), lines.join(""));
     const server = new PostgresServer(folder, await freePort(), join(bin, "postgres"), account);
+    await server.resume();
+    return server;
+  }
+
+  /**
+   * A server that follows `primary`, which must run with `REPLICATED`. It begins as a copy of its folder, taken as the
+   * manual describes for a low-level base backup: the package of the server has no `pg_basebackup`. `begin` and `end`
+   * are asked of the primary before and after copying; `end` returns the label that goes into the copy.
+   */
+  static async follow(
+    primary: PostgresServer,
+    name: string,
+    begin: () => Promise<void>,
+    end: () => Promise<string>,
+  ): Promise<PostgresServer> {
+    const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-"));
+    const data = join(folder, "data");
+    await begin();
+    // Files come and go while they are copied; whatever is missing or torn is put right from the log.
+    execFileSync("sh", [
+      "-c",
+      'cp -a "$0" "$1" 2> /dev/null || test -d "$1"',
+      join(primary.folder, "data"),
+      data,
+    ]);
+    for (const own of ["postmaster.pid", "postmaster.opts"]) rmSync(join(data, own), { force: true });
+    writeFileSync(join(data, "backup_label"), await end());
+    writeFileSync(join(data, "standby.signal"), "");
+    const from = `host=${primary.folder} port=${primary.port} user=${USER} application_name=${name}`;
+    const settings = `primary_conninfo = '${from}'\nsynchronous_standby_names = ''\n`;
+    writeFileSync(join(data, "postgresql.auto.conf"), settings, { flag: "a" });
+    const { uid, gid } = primary.#account;
+    if (uid !== undefined && gid !== undefined) execFileSync("chown", ["-R", `${uid}:${gid}`, folder]);
+    const server = new PostgresServer(folder, await freePort(), primary.#postgres, primary.#account);
     await server.resume();
     return server;
   }
@@ -146,11 +183,14 @@ export class PostgresServer {
   }
 }
 
+/** As a primary, and as a standby that answers questions. */
+const READY = ["ready", "standby"];
+
 /** The last line of the file says how far the server is. */
 function isReady(file: string, pid: number | undefined): boolean {
   if (!existsSync(file)) return false;
   const lines = readFileSync(file, "utf8").split("\n");
-  return Number(lines[0]) === pid && lines[7]?.trim() === "ready";
+  return Number(lines[0]) === pid && READY.includes(lines[7]?.trim() ?? "");
 }
 
 /** Postgres refuses to run as root. */

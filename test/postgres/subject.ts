@@ -54,6 +54,7 @@ async function openIn(schema: TestSchema, done: () => void): Promise<Opened> {
     dispose: async () => {
       await schema.close();
       await schema.query(TABLES.map((table) => `DELETE FROM $schema.${table}`).join(";"));
+      await schema.query("DELETE FROM $schema.meta WHERE name = 'seal'");
       done();
     },
   };

@@ -56,19 +56,29 @@ export type Rule = (evidence: Evidence) => Violation[];
 export async function gather(dir: string, scenario: Scenario, ended: number | null): Promise<Evidence> {
   const store = await openStore(dir);
   try {
-    const problems = await store.check();
-    const streams = await store.list<"streams">({ of: "streams", namespace: "default", limit: 100 });
-    const sessions: SessionLog[] = [];
-    const writes: StoredWrite[] = [];
-    for (const { stream } of streams.rows) {
-      const { events, stored } = await readLog(store, stream);
-      writes.push(...stored);
-      sessions.push({ id: streamId(stream), events, ...(await fold(store, stream)) });
-    }
-    return { scenario, sessions, writes, problems, world: readEntries(dir), acks: readAcks(dir), ended };
+    return await gatherFrom(store, dir, scenario, ended);
   } finally {
     await store.close();
   }
+}
+
+/** The same of a store that is open already, and that need not lie in the folder of the case. */
+export async function gatherFrom(
+  store: Store,
+  dir: string,
+  scenario: Scenario,
+  ended: number | null,
+): Promise<Evidence> {
+  const problems = await store.check();
+  const streams = await store.list<"streams">({ of: "streams", namespace: "default", limit: 1_000 });
+  const sessions: SessionLog[] = [];
+  const writes: StoredWrite[] = [];
+  for (const { stream } of streams.rows) {
+    const { events, stored } = await readLog(store, stream);
+    writes.push(...stored);
+    sessions.push({ id: streamId(stream), events, ...(await fold(store, stream)) });
+  }
+  return { scenario, sessions, writes, problems, world: readEntries(dir), acks: readAcks(dir), ended };
 }
 
 async function readLog(store: Store, stream: string): Promise<{ events: Logged[]; stored: StoredWrite[] }> {

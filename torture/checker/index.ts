@@ -12,7 +12,7 @@ import { oneEnding } from "./i8-one-ending.ts";
 import { unknownLeft } from "./i9-unknown-left.ts";
 import { comesToAnEnd } from "./i14-comes-to-an-end.ts";
 
-export { type Evidence, gather, type Violation } from "./evidence.ts";
+export { type Evidence, gather, gatherFrom, type Violation } from "./evidence.ts";
 export { type IoStep, noAckAfterError } from "./i13-no-ack-after-error.ts";
 
 export const RULES: Readonly<Record<string, Rule>> = {

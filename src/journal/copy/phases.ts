@@ -27,7 +27,7 @@ export interface End {
 export function endOf({ address, moving }: Store): End {
   if (moving) return { address, moving };
   throw new HoldfastError("INPUT_INVALID", `${address}: this kind of store cannot be copied`, {
-    hint: "Use stores that have `moving`: memory and SQLite do.",
+    hint: "Use stores that have `moving`: all that come with Holdfast do.",
     data: { address },
   });
 }

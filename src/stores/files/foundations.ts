@@ -17,6 +17,7 @@ export {
   list,
   type MemoryData,
   memoryData,
+  movedRows,
   read,
   remove,
   type Space,

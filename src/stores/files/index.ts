@@ -18,6 +18,7 @@ import type {
   LeaseRequest,
   ListRequest,
   ListRows,
+  Moving,
   Page,
   Problem,
   PutRequest,
@@ -36,6 +37,7 @@ import { closed, readOnly } from "./failures.ts";
 import { bootClock, type Clock, list, read } from "./foundations.ts";
 import { leaseAct, refreshTimes } from "./leases.ts";
 import { Medium } from "./medium.ts";
+import { Dump, refuseSealed, reseal, restore } from "./moving.ts";
 import type { OpenedFolder, Place } from "./opened-folder.ts";
 import { openFirst } from "./opening.ts";
 import { type SubmitOptions, WriteQueue } from "./queue.ts";
@@ -75,6 +77,13 @@ export async function openFiles(options: FilesOptions): Promise<Store> {
 
 class FilesStore implements Store {
   readonly address: string;
+  readonly moving: Moving = {
+    seal: () => this.#look((state) => state.data.seal ?? null),
+    reseal: (expect, next) => this.#submit((turn) => reseal(turn, expect, next)),
+    dump: (cursor) => this.#look((_, folder) => this.#dump.page(folder, cursor)),
+    restore: (move, rows) => this.#submit((turn) => restore(turn, move, rows)),
+  };
+  readonly #dump = new Dump();
   readonly #medium: Medium;
   readonly #queue: WriteQueue;
   readonly #watchers: Watchers;
@@ -171,7 +180,15 @@ class FilesStore implements Store {
     return this.#medium.read(act);
   }
 
-  async #change<Result>(act: (turn: Turn) => Result, options?: SubmitOptions): Promise<Result> {
+  /** What a sealed folder refuses. */
+  #change<Result>(act: (turn: Turn) => Result, options?: SubmitOptions): Promise<Result> {
+    return this.#submit((turn) => {
+      refuseSealed(turn);
+      return act(turn);
+    }, options);
+  }
+
+  async #submit<Result>(act: (turn: Turn) => Result, options?: SubmitOptions): Promise<Result> {
     if (this.#closing) throw closed(this.#medium.place.folder);
     if (this.#medium.place.readOnly) throw readOnly(this.#medium.place.folder);
     return this.#queue.submit(act, options);

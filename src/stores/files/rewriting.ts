@@ -132,6 +132,7 @@ function writeJournal(folder: OpenedFolder, path: string): void {
   try {
     const writer = new LineWriter(descriptor);
     writer.raw(firstLine(journal.store, journal.number + 1));
+    if (state.data.seal) writer.add({ do: "seal", seal: state.data.seal });
     for (const [namespace, space] of state.data.spaces) {
       for (const act of actsOf(namespace, space, state, place.clock.boot)) writer.add(act);
       for (const stream of space.streams.values()) writeStream(writer, namespace, stream);

@@ -10,6 +10,7 @@ import type {
   ItemRow,
   RemoveOutcome,
   RemoveRequest,
+  Seal,
   StreamRow,
   StreamState,
   Write,
@@ -60,7 +61,7 @@ export interface LeaseAct {
   readonly slot: number;
 }
 
-/** Only in a journal that was rewritten: a stream as it then was; its writes follow. */
+/** In a journal that was rewritten, or filled by a copy: a stream as it then was; its writes follow. */
 export interface StreamAct {
   readonly do: "stream";
   readonly namespace: string;
@@ -104,6 +105,10 @@ export type Act =
       readonly namespace: string;
       readonly keys: readonly (readonly [key: string, stream: string, seq: number])[];
     }
+  /** Of streams that came by a copy. */
+  | { readonly do: "items"; readonly namespace: string; readonly items: readonly ItemRow[] }
+  /** Where the store stands in a copy; see `moving.ts`. */
+  | { readonly do: "seal"; readonly seal: Seal | null }
   /** After an I/O error: something to sync, to see whether that works again. */
   | { readonly do: "proof" };
 
@@ -182,6 +187,15 @@ export class State {
         break;
       case "keys":
         for (const [key, stream, seq] of act.keys) this.space(act.namespace).keys.set(key, { stream, seq });
+        break;
+      case "items":
+        for (const item of act.items) {
+          const { items } = streamOf(this.space(act.namespace), item.stream);
+          items.set(JSON.stringify([item.kind, item.id]), item);
+        }
+        break;
+      case "seal":
+        this.data.seal = act.seal;
         break;
       case "proof":
         this.#dead += line.length;

@@ -47,6 +47,7 @@ export {
   spaceOf,
   streamOf,
 } from "./data.ts";
+export { movedRows } from "./moving.ts";
 export { garbage } from "./remove.ts";
 export { check, lease, list, type MemoryData, memoryData, read, remove };
 

@@ -54,7 +54,7 @@ export class MemoryMoving implements Moving {
     const begin = Number(cursor ?? 0);
     const rows: Moved[] = [];
     let place = 0;
-    for (const row of rowsOf(this.#data, this.#clock())) {
+    for (const row of movedRows(this.#data, this.#clock())) {
       if (place++ < begin) continue;
       if (rows.length === PAGE_ROWS) return { rows, cursor: String(begin + PAGE_ROWS) };
       rows.push(row);
@@ -73,7 +73,12 @@ export class MemoryMoving implements Moving {
   }
 }
 
-function* rowsOf(data: MemoryData, now: number): Generator<Moved> {
+/** Every row, leases first. `bytesOf`: of an artifact, for a store that keeps them elsewhere. */
+export function* movedRows(
+  data: MemoryData,
+  now: number,
+  bytesOf: (namespace: string, hash: string) => Uint8Array | null = () => null,
+): Generator<Moved> {
   const spaces = [...data.spaces];
   for (const [namespace, { leases }] of spaces) {
     for (const [name, lease] of leases) {
@@ -82,7 +87,7 @@ function* rowsOf(data: MemoryData, now: number): Generator<Moved> {
   }
   for (const [namespace, { artifacts }] of spaces) {
     for (const [hash, { bytes, putAt }] of artifacts) {
-      yield { of: "artifact", namespace, hash, bytes: bytes.slice(), putAt };
+      yield { of: "artifact", namespace, hash, bytes: bytesOf(namespace, hash) ?? bytes.slice(), putAt };
     }
   }
   for (const [namespace, { streams, keys }] of spaces) {

@@ -25,8 +25,26 @@ export function parseUrl(url: string, schema: string | undefined): Target {
   }
   if (!/^postgres(ql)?:$/.test(parsed.protocol)) throw invalid("the address does not begin with postgres://");
   const named = parsed.searchParams.get("schema");
-  const settings = { connectionString: url.replace(/([?&])schema=[^&#]*(&|(?=#|$))/, keepSeparator) };
+  const own = url.replace(/([?&])schema=[^&#]*(&|(?=#|$))/, keepSeparator);
+  const settings = { connectionString: withTls(own, parsed.searchParams) };
   return { settings, schema: checkSchema(schema ?? named ?? DEFAULT_SCHEMA) };
+}
+
+/** Modes of psql that ask for TLS. Here each of them also proves who the server is; only `no-verify` does not. */
+const VERIFIED = ["prefer", "require", "verify-ca", "verify-full"];
+
+/**
+ * The URL with what the PG* variables say of TLS, and with the mode that is meant: today's `pg` takes all these modes
+ * for `verify-full` and warns that tomorrow's will not.
+ */
+function withTls(url: string, asked: URLSearchParams): string {
+  if (asked.has("uselibpqcompat") || asked.has("ssl")) return url;
+  const mode = asked.get("sslmode") ?? process.env["PGSSLMODE"];
+  if (mode === undefined || !VERIFIED.includes(mode)) return url;
+  const root = asked.get("sslrootcert") ?? process.env["PGSSLROOTCERT"];
+  const bare = url.replace(/([?&])(?:sslmode|sslrootcert)=[^&#]*(?=[&#]|$)/g, "$1");
+  const added = `sslmode=verify-full${root && root !== "system" ? `&sslrootcert=${encodeURIComponent(root)}` : ""}`;
+  return `${bare}${bare.includes("?") ? "&" : "?"}${added}`;
 }
 
 function withHost(authority: string): string {

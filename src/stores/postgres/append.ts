@@ -25,7 +25,7 @@
  *
  * What a failure means, and what is done about it:
  *
- *   no connection                      nothing happened: again, until `busyMs` have passed
+ *   no connection, or to a standby     nothing happened: again, until `busyMs` have passed
  *   deadlock, serialization            undone by the server: again
  *   a lock cannot be had in time       undone: the batches again one by one, so that only those wait that must; then STORE_BUSY
  *   a value that cannot be stored      undone: the batches again one by one, and the one at fault is told

@@ -18,6 +18,7 @@ import {
   isLocked,
   isPassing,
   isPassingState,
+  isStandby,
   StatementFailure,
   sqlState,
   storeError,
@@ -162,7 +163,7 @@ export class Database {
         const isFirstLoss: boolean = error.fate === "lost" && !wasLost;
         wasLost ||= isFirstLoss;
         const waitedMs = performance.now() - begun;
-        const isWorthIt = isPassing(error) || isCollision(error);
+        const isWorthIt = isPassing(error) || isCollision(error) || isStandby(error);
         if (!isWorthIt || (waitedMs > this.limits.busyMs && !isFirstLoss)) {
           throw this.given(error, waitedMs, wasLost);
         }

@@ -49,6 +49,7 @@ const UNFIT = /^(22|23|54|21)...$/;
 /** Raised by the function that appends. */
 const ANOTHER_STORE = "HF001";
 const NOT_DURABLE = "HF002";
+const SEALED = "HF003";
 
 export function isPassingState(state: string): boolean {
   return PASSING.test(state);
@@ -64,6 +65,11 @@ export function isCollision({ fate, state }: StatementFailure): boolean {
 
 export function isLocked({ fate, state }: StatementFailure): boolean {
   return fate === "refused" && state !== null && LOCKED.test(state);
+}
+
+/** A standby answered: during a failover it is about to become the server, and takes writes a moment later. */
+export function isStandby({ fate, state }: StatementFailure): boolean {
+  return fate === "refused" && state === "25006";
 }
 
 export function isUnfit({ fate, state }: StatementFailure): boolean {
@@ -127,7 +133,17 @@ const BY_STATE: Readonly<Record<string, Kind>> = {
   XX002: DAMAGED,
 };
 
+const UNTRUSTED =
+  "The server's certificate is not one that this machine trusts. Name the certificate that signed it with `sslrootcert=path` in the address or PGSSLROOTCERT; `sslmode=no-verify` encrypts without knowing to whom.";
+
 const BY_SYSTEM_CODE: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    "The server's certificate is for another name: use the name that stands in it as the host of the address.",
+
   ENOTFOUND: "Check the host's name in the address.",
   EAI_AGAIN: "Check the host's name in the address, and that names can be looked up here.",
   ECONNREFUSED: "Check host and port in the address, and that the server runs.",
@@ -151,6 +167,7 @@ export function storeError(address: string, failure: unknown, unknown = false): 
   if (failure instanceof HoldfastError) return failure;
   const state = failure instanceof StatementFailure ? failure.state : sqlState(failure);
   if (state === NOT_DURABLE) return notDurable(address, failure);
+  if (state === SEALED) return sealed(address, failure);
   if (state !== null && UNFIT.test(state)) return unfit(address, failure);
   const kind =
     (state !== null && BY_STATE[state]) || (failure instanceof StatementFailure && kindOf(failure));
@@ -197,6 +214,27 @@ function unfit(address: string, failure: unknown): HoldfastError {
     hint: "Check that numbers are whole and not negative, and that no value is larger than 1 GB.",
     cause: causeOf(failure),
   });
+}
+
+const MOVING = {
+  left: "has moved to",
+  leaving: "is being copied to",
+  entering: "is being filled from",
+} as const;
+
+/** What the schema says of its seal, in the words of every store. */
+function sealed(address: string, failure: unknown): HoldfastError {
+  const { detail } = causeOf(failure) as { detail: string };
+  const { phase, other } = JSON.parse(detail) as { phase: keyof typeof MOVING; other: string };
+  return new HoldfastError(
+    phase === "left" ? "STORE_MOVED" : "STORE_READONLY",
+    `${address}: this store ${MOVING[phase]} ${other}`,
+    {
+      hint: "Open the other store: this one takes no more writes. If the copy was broken off, run it again.",
+      cause: causeOf(failure),
+      data: { address, moved: phase, to: other },
+    },
+  );
 }
 
 export function notDurable(address: string, cause?: unknown): HoldfastError {

@@ -15,6 +15,7 @@ import type {
   LeaseRequest,
   ListRequest,
   ListRows,
+  Moving,
   Page,
   Problem,
   PutRequest,
@@ -25,10 +26,12 @@ import type {
   Store,
   WatchRequest,
 } from "../../store.ts";
+import { Acknowledged } from "./acknowledged.ts";
 import { checkSchema, describe, parseUrl } from "./address.ts";
 import { checkShape } from "./append.ts";
 import { check } from "./check.ts";
 import { Database, type Entry } from "./database.ts";
+import { dump } from "./dump.ts";
 import { closed } from "./failures.ts";
 import { lease } from "./leases.ts";
 import { list } from "./list.ts";
@@ -38,6 +41,8 @@ import { put } from "./put.ts";
 import { AppendQueue } from "./queue.ts";
 import { get, read } from "./read.ts";
 import { remove } from "./remove.ts";
+import { restore } from "./restore.ts";
+import { readSeal, reseal } from "./seal.ts";
 import { Watchers } from "./watch.ts";
 
 /** For tests that look behind the store. */
@@ -48,7 +53,7 @@ export interface PostgresOptions {
   /** `postgres://user:password@host:5432/database?schema=name`. What it leaves out comes from the PG* variables. */
   readonly url?: string;
   /** The caller's own pool instead. It is never ended here. */
-  readonly pool?: pg.Pool;
+  readonly pool?: PostgresPool;
   /** Where the tables are; `holdfast` unless given. It is created when it is not there. */
   readonly schema?: string;
   /** Do not create what is not there. */
@@ -69,6 +74,15 @@ export interface PostgresOptions {
   readonly allowLoss?: boolean;
 }
 
+/** A `Pool` of `pg`, named by what tells one, so that programs without it need no types of `pg`. */
+export interface PostgresPool {
+  connect(): Promise<unknown>;
+  end(): Promise<void>;
+  readonly totalCount: number;
+  readonly idleCount: number;
+  readonly waitingCount: number;
+}
+
 const DEFAULT_MAX_CONNECTIONS = 10;
 const DEFAULT_BUSY_MS = 30_000;
 const DEFAULT_STATEMENT_MS = 60_000;
@@ -78,7 +92,7 @@ export async function openPostgres(options: PostgresOptions = {}): Promise<Store
   const { busyMs = DEFAULT_BUSY_MS, statementMs = DEFAULT_STATEMENT_MS } = options;
   const { allowLoss = false, mustExist = false } = options;
   const { pool, schema } = options.pool
-    ? { pool: options.pool, schema: checkSchema(options.schema) }
+    ? { pool: options.pool as pg.Pool, schema: checkSchema(options.schema) }
     : makePool(options);
   const address = describe(whereabouts(pool), schema);
   const database = new Database(pool, !options.pool, address, schema, { busyMs, statementMs });
@@ -92,9 +106,8 @@ export async function openPostgres(options: PostgresOptions = {}): Promise<Store
 }
 
 function makePool(options: PostgresOptions): { pool: pg.Pool; schema: string } {
-  const { url, maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
-  const { settings, schema } =
-    url === undefined ? { settings: {}, schema: checkSchema(options.schema) } : parseUrl(url, options.schema);
+  const { url = "postgres://", maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
+  const { settings, schema } = parseUrl(url, options.schema);
   const pool = new pg.Pool({
     ...settings,
     max: maxConnections,
@@ -127,9 +140,16 @@ function whereabouts(pool: pg.Pool): Pick<pg.Client, "host" | "port" | "database
 
 class PostgresStore implements Store {
   readonly address: string;
+  readonly moving: Moving = {
+    seal: () => this.#use(readSeal),
+    reseal: (expect, next) => this.#use((database) => reseal(database, expect, next)),
+    dump: (cursor) => this.#use((database) => dump(database, cursor)),
+    restore: (move, rows) => this.#use((database) => restore(database, move, rows)),
+  };
   readonly #database: Database;
   readonly #entry: Entry;
   readonly #queue: AppendQueue;
+  readonly #acknowledged: Acknowledged;
   readonly #watchers: Watchers;
   readonly #notices: Notices | null;
   readonly #running = new Set<Promise<unknown>>();
@@ -140,21 +160,30 @@ class PostgresStore implements Store {
     this.#database = database;
     this.#entry = entry;
     this.#queue = new AppendQueue(database, entry);
+    this.#acknowledged = new Acknowledged(database.address);
     this.#watchers = new Watchers(database, notify);
     this.#notices = notify ? new Notices(database) : null;
   }
 
   async append(batch: Batch): Promise<AppendOutcome> {
     checkShape(batch);
+    const { namespace, writes } = batch;
+    const known = new Map(
+      writes.map(({ stream }) => [stream, this.#acknowledged.headOf(namespace, stream)] as const),
+    );
     const outcome = await this.#use(() => this.#queue.submit(batch));
+    this.#acknowledged.noteAppend(batch, outcome, known);
     if (outcome.outcome === "ok") {
-      for (const { stream } of batch.writes) this.#announce(batch.namespace, stream);
+      for (const { stream } of writes) this.#announce(namespace, stream);
     }
     return outcome;
   }
 
   async read(request: ReadRequest): Promise<ReadPage> {
-    return this.#use((database) => read(database, request));
+    const known = this.#acknowledged.headOf(request.namespace, request.stream);
+    const page = await this.#use((database) => read(database, request));
+    this.#acknowledged.checkHead(request.stream, page.stream.head, known);
+    return page;
   }
 
   async list<Of extends keyof ListRows>(
@@ -172,7 +201,11 @@ class PostgresStore implements Store {
   }
 
   async lease(request: LeaseRequest): Promise<LeaseOutcome> {
-    return this.#use((database) => lease(database, this.#entry, request));
+    const { namespace } = request;
+    const known = request.act === "take" ? this.#acknowledged.tokenOf(namespace, request.name) : undefined;
+    const outcome = await this.#use((database) => lease(database, this.#entry, request));
+    this.#acknowledged.noteLease(namespace, outcome, known);
+    return outcome;
   }
 
   async remove(request: RemoveRequest): Promise<RemoveOutcome> {

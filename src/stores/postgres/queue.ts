@@ -4,7 +4,7 @@ import { HoldfastError } from "../../model/index.ts";
 import type { AppendOutcome, Batch } from "../../store.ts";
 import { type Encoded, encode, flightArguments, parseOutcomes } from "./append.ts";
 import { type Database, type Entry, pause } from "./database.ts";
-import { asFailure, isCollision, isLocked, isPassing, isUnfit } from "./failures.ts";
+import { asFailure, isCollision, isLocked, isPassing, isStandby, isUnfit } from "./failures.ts";
 
 /** With one, a flight that waits for a lock would hold up all others, and one processor of the server would do it all. */
 const MAX_FLIGHTS = 4;
@@ -125,7 +125,7 @@ export class AppendQueue {
         const isFirstLoss: boolean = failure.fate === "lost" && !wasLost;
         wasLost ||= isFirstLoss;
         const waitedMs = performance.now() - begun;
-        const isWorthIt = isPassing(failure) || isCollision(failure);
+        const isWorthIt = isPassing(failure) || isCollision(failure) || isStandby(failure);
         if (!isWorthIt || (waitedMs > busyMs && !isFirstLoss)) {
           const given = this.#database.given(failure, waitedMs, wasLost);
           for (const { reject } of flight) reject(given);

@@ -10,15 +10,23 @@ CREATE FUNCTION ${schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $func
   SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 $function$;
 
--- Before every change: whether this is still the store that was opened, on a server that keeps what it acknowledges; and
--- how long the transaction waits for locks. Returns the time.
+-- Before every change: whether this is still the store that was opened, takes writes, and is on a server that keeps what
+-- it acknowledges; and how long the transaction waits for locks. Returns the time. Reading meta locks it in the
+-- weakest way until the transaction ends, and whoever sets a seal waits for all of these (seal.ts).
 CREATE FUNCTION ${schema}.enter(p_store text, p_allow_loss boolean, p_lock_ms integer) RETURNS bigint
 LANGUAGE plpgsql AS $function$
 DECLARE
   v_setting text;
+  v_store text;
+  v_seal text;
 BEGIN
-  IF NOT EXISTS (SELECT 1 FROM ${schema}.meta WHERE name = 'store' AND value = p_store) THEN
+  SELECT max(value) FILTER (WHERE name = 'store'), max(value) FILTER (WHERE name = 'seal') INTO v_store, v_seal
+  FROM ${schema}.meta WHERE name IN ('store', 'seal');
+  IF v_store IS DISTINCT FROM p_store THEN
     RAISE EXCEPTION USING ERRCODE = 'HF001', MESSAGE = 'the schema holds another store';
+  END IF;
+  IF v_seal IS NOT NULL AND v_seal::jsonb ->> 'phase' <> 'arrived' THEN
+    RAISE EXCEPTION USING ERRCODE = 'HF003', MESSAGE = 'the store is sealed', DETAIL = v_seal;
   END IF;
   IF NOT p_allow_loss AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off') THEN
     RAISE EXCEPTION USING ERRCODE = 'HF002', MESSAGE = 'fsync or synchronous_commit is off';

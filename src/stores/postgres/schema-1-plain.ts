@@ -24,7 +24,8 @@ export const plainFunction = (schema: string): string => `
 -- The batches that can only be accepted, all at once: they continue live streams where those end, hold their leases,
 -- and have neither keys nor artifacts. Returns their places. No two batches of a flight touch one stream, so what is
 -- stored here first changes nothing for the others. Rows are locked in the order of their names, streams before leases;
--- what a lock brings to light (another has written meanwhile) is seen as it is now.
+-- what a lock brings to light (another has written meanwhile) is seen as it is now. Each row is looked up by itself (the
+-- LIMIT sees to that): the server would otherwise read all leases where it believes that few are held.
 CREATE FUNCTION ${schema}.append_plain(p_batches jsonb, p_bytes bytea, p_now bigint) RETURNS integer[]
 LANGUAGE plpgsql AS $function$
 DECLARE
@@ -33,26 +34,28 @@ DECLARE
   v_is_due boolean;
 BEGIN
   SELECT coalesce(array_agg(whole.place), '{}') INTO v_done FROM (
-    SELECT locked.place FROM (
-      SELECT w.place, w.size, s.state = 'live' AND s.generation = w.generation AND s.seq = w.seq AS fits
-      FROM ${plainWrites()} AS each CROSS JOIN LATERAL jsonb_to_record(each)
+    SELECT w.place FROM (
+      SELECT w.* FROM ${plainWrites()} AS each CROSS JOIN LATERAL jsonb_to_record(each)
         AS w (place integer, size integer, namespace text, stream text, generation integer, seq integer)
-      JOIN ${schema}.streams AS s ON s.namespace = w.namespace AND s.stream = w.stream
-      ORDER BY s.namespace, s.stream FOR UPDATE OF s) AS locked
-    WHERE locked.fits GROUP BY locked.place, locked.size HAVING count(*) = locked.size) AS whole;
+      ORDER BY w.namespace COLLATE "C", w.stream COLLATE "C") AS w
+    CROSS JOIN LATERAL (
+      SELECT s.state, s.generation, s.seq FROM ${schema}.streams AS s
+      WHERE s.namespace = w.namespace AND s.stream = w.stream LIMIT 1 FOR UPDATE) AS s
+    WHERE s.state = 'live' AND s.generation = w.generation AND s.seq = w.seq
+    GROUP BY w.place, w.size HAVING count(*) = w.size) AS whole;
   IF v_done = '{}' THEN RETURN v_done; END IF;
 
   IF p_batches @? '$[*].writes[*].guards' THEN
     SELECT coalesce(array_agg(place), '{}'), bool_or(is_due) INTO v_held, v_is_due FROM (
-      SELECT locked.place, bool_or(locked.is_due) AS is_due FROM (
-        SELECT g.place, g.size, l.token = g.token AND l.holder IS NOT NULL AS holds,
-          l.expires_at - p_now NOT BETWEEN l.ttl * 3 / 4 AND l.ttl AS is_due
-        FROM ${plainWrites(".guards[*]")} AS each CROSS JOIN LATERAL jsonb_to_record(each)
+      SELECT g.place, bool_or(l.expires_at - p_now NOT BETWEEN l.ttl * 3 / 4 AND l.ttl) AS is_due FROM (
+        SELECT g.* FROM ${plainWrites(".guards[*]")} AS each CROSS JOIN LATERAL jsonb_to_record(each)
           AS g (place integer, size integer, namespace text, lease text, token bigint)
-        JOIN ${schema}.leases AS l ON l.namespace = g.namespace AND l.name = g.lease
-        WHERE g.place = ANY (v_done)
-        ORDER BY l.namespace, l.name FOR UPDATE OF l) AS locked
-      WHERE locked.holds GROUP BY locked.place, locked.size HAVING count(*) = locked.size) AS held;
+        WHERE g.place = ANY (v_done) ORDER BY g.namespace COLLATE "C", g.lease COLLATE "C") AS g
+      CROSS JOIN LATERAL (
+        SELECT l.token, l.holder, l.expires_at, l.ttl FROM ${schema}.leases AS l
+        WHERE l.namespace = g.namespace AND l.name = g.lease LIMIT 1 FOR UPDATE) AS l
+      WHERE l.token = g.token AND l.holder IS NOT NULL
+      GROUP BY g.place, g.size HAVING count(*) = g.size) AS held;
     IF cardinality(v_held) < cardinality(v_done) THEN
       SELECT coalesce(array_agg(place), '{}') INTO v_done FROM unnest(v_done) AS place
       WHERE place = ANY (v_held) OR NOT p_batches -> (place - 1) @? '$.writes[*].guards';

@@ -59,7 +59,7 @@ export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: C
     if (stats && !stats.isFile()) throw foreign(path, "it is not a regular file");
     if (!stats) createFile(path);
     else if (!readOnly && !isWritable(path)) throw cannotWrite(path);
-    else if (stats.size > 0) await refuseForeign(place);
+    else if (!readOnly && stats.size > 0) await refuseForeign(place);
     return readOnly ? await openForReading(place) : await openForWriting(place);
   } catch (error) {
     throw systemCode(error)?.startsWith("E") && !resultCode(error)

@@ -1,7 +1,7 @@
-// Copies one SQLite file to another, and kills itself where it is told to: after so many rows, or before a phase.
+// Copies one store to another, and kills itself where it is told to: after so many rows, or before a phase.
 
 import { copyStore } from "../../../src/journal/index.ts";
-import { openSqlite } from "../../../src/stores/sqlite/index.ts";
+import { openStore } from "../../../src/open-store.ts";
 
 const [from = "", to = "", where = "nowhere"] = process.argv.slice(2);
 
@@ -9,10 +9,10 @@ const die = (): void => {
   process.kill(process.pid, "SIGKILL");
 };
 
-const source = await openSqlite({ path: from });
-const target = await openSqlite({ path: to });
+const source = await openStore(from);
+const target = await openStore(to);
 for (const { moving } of [source, target]) {
-  if (!moving) throw new Error("SQLite can be copied");
+  if (!moving) throw new Error("every store can be copied");
   const { reseal } = moving;
   moving.reseal = (expect, next) => {
     if (next?.phase === where) die();

@@ -1,0 +1,169 @@
+/**
+ * How the cost of what one does grows with how much there is, on Postgres: the same acts in a schema with 10,000 events and
+ * in one with 1,000,000, by turns, on one server. Outside of `npm test`: it writes about a gigabyte and takes minutes.
+ *
+ *     node --import tsx soak/main.ts [--events 1000000] [--per-session 100] [--rounds 60] [--url postgres://…] [--json]
+ *
+ * `docs/scale.md` says what the figures mean.
+ */
+
+import { parseArgs } from "node:util";
+import { type Holdfast, open } from "../src/index.ts";
+import { grow } from "../test/postgres/grown-schema.ts";
+import { TestSchema } from "../test/postgres/schema.ts";
+import { PostgresServer } from "../test/postgres/server.ts";
+
+const SMALL_EVENTS = 10_000;
+const TURN_BYTES = 1_400;
+const BAR = 2;
+
+interface Grown {
+  readonly schema: TestSchema;
+  readonly holdfast: Holdfast;
+  readonly sessions: number;
+}
+
+/** What is measured: each act returns the milliseconds of the part that counts. */
+const ACTS: Readonly<Record<string, (grown: Grown, round: number) => Promise<number>>> = {
+  "open a session": (grown) => timed(async () => (await grown.holdfast.session(anyOf(grown))).close()),
+  "append a turn": async (grown, round) => {
+    const session = await grown.holdfast.session(anyOf(grown));
+    const text = `turn ${round} ${"of some length ".repeat(90)}`;
+    const ms = await timed(() => session.append({ role: "user", text }, { checkpoint: true }));
+    await session.close();
+    return ms;
+  },
+  "append the first turn of a new session": async ({ holdfast }, round) => {
+    const session = await holdfast.session(`new-${round}`);
+    const ms = await timed(() => session.append({ role: "user", text: "hello" }));
+    await session.close();
+    return ms;
+  },
+  "read a session": ({ holdfast, ...rest }) =>
+    timed(() => holdfast.sessions.get(anyOf({ holdfast, ...rest }))),
+  "list the latest 50": ({ holdfast }) => timed(() => holdfast.sessions.list({ limit: 50 })),
+  "list 50 that are active": ({ holdfast }) =>
+    timed(() => holdfast.sessions.list({ status: "active", limit: 50 })),
+  "list open calls": ({ holdfast }) => timed(() => holdfast.calls.list()),
+};
+
+const anyOf = ({ sessions }: Grown): string => `grown-${Math.floor(Math.random() * sessions)}`;
+
+async function timed(act: () => Promise<unknown>): Promise<number> {
+  const begun = performance.now();
+  await act();
+  return performance.now() - begun;
+}
+
+async function grown(url: string, events: number, perSession: number): Promise<Grown> {
+  const schema = new TestSchema(url);
+  const sessions = Math.max(1, Math.round(events / perSession));
+  await grow(schema, sessions, perSession, TURN_BYTES);
+  const holdfast = await open(undefined, { store: await schema.open() });
+  return { schema, holdfast, sessions };
+}
+
+interface Sizes {
+  readonly bytes: number;
+  readonly bytesPerEvent: number;
+  readonly bytesPerSession: number;
+  readonly tables: Readonly<Record<string, number>>;
+}
+
+async function sizes({ schema, sessions }: Grown, perSession: number): Promise<Sizes> {
+  const rows = await schema.query<{ relname: string; bytes: string }>(
+    `SELECT c.relname, pg_total_relation_size(c.oid) AS bytes FROM pg_class AS c
+     JOIN pg_namespace AS n ON n.oid = c.relnamespace
+     WHERE n.nspname = $1 AND c.relkind = 'r' ORDER BY 2 DESC`,
+    [schema.name],
+  );
+  const tables = Object.fromEntries(rows.map(({ relname, bytes }) => [relname, Number(bytes)]));
+  const bytes = Object.values(tables).reduce((sum, each) => sum + each, 0);
+  return {
+    bytes,
+    bytesPerEvent: Math.round(bytes / (sessions * perSession)),
+    bytesPerSession: Math.round(bytes / sessions),
+    tables,
+  };
+}
+
+interface Line {
+  readonly what: string;
+  readonly smallMs: number;
+  readonly largeMs: number;
+  readonly ratio: number;
+}
+
+/** By turns, so that whatever else the machine does falls on both. */
+async function measure(few: Grown, many: Grown, rounds: number): Promise<Line[]> {
+  const lines: Line[] = [];
+  for (const [what, act] of Object.entries(ACTS)) {
+    const [small, large]: [number[], number[]] = [[], []];
+    for (let round = 0; round < rounds + 5; round++) {
+      // Each goes first every other time. The first rounds are for caches and plans.
+      for (const one of round % 2 === 0 ? [few, many] : [many, few]) {
+        const ms = await act(one, round);
+        if (round >= 5) (one === few ? small : large).push(ms);
+      }
+    }
+    const [smallMs, largeMs] = [median(small), median(large)];
+    lines.push({ what, smallMs, largeMs, ratio: largeMs / smallMs });
+  }
+  return lines;
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
+
+async function main(): Promise<boolean> {
+  const { values } = parseArgs({
+    options: {
+      events: { type: "string", default: "1000000" },
+      "per-session": { type: "string", default: "100" },
+      rounds: { type: "string", default: "60" },
+      url: { type: "string" },
+      json: { type: "boolean" },
+    },
+  });
+  const server = values.url === undefined ? await PostgresServer.start({ max_wal_size: "4GB" }) : null;
+  const url = values.url ?? server?.url ?? "";
+  const opened: Grown[] = [];
+  try {
+    const perSession = Number(values["per-session"]);
+    for (const events of [SMALL_EVENTS, Number(values.events)]) {
+      console.error(`growing to ${events} events over ${Math.round(events / perSession)} sessions`);
+      opened.push(await grown(url, events, perSession));
+    }
+    const [few, many] = opened as [Grown, Grown];
+    const size = await sizes(many, perSession);
+    const lines = await measure(few, many, Number(values.rounds));
+    return report(lines, size, values.json === true);
+  } finally {
+    for (const { holdfast } of opened) await holdfast.close();
+    for (const { schema } of opened) await schema.dispose();
+    await server?.stop();
+  }
+}
+
+function report(lines: readonly Line[], size: Sizes, asJson: boolean): boolean {
+  const isMet = lines.every(({ ratio }) => ratio <= BAR);
+  if (asJson) console.log(JSON.stringify({ bar: BAR, isMet, lines, size }));
+  else {
+    for (const { what, smallMs, largeMs, ratio } of lines) {
+      const verdict = ratio <= BAR ? "" : `, over the bar of ${BAR} ×`;
+      console.log(
+        `${what}: ${smallMs.toFixed(2)} ms, then ${largeMs.toFixed(2)} ms: ${ratio.toFixed(2)} ×${verdict}`,
+      );
+    }
+    console.log(
+      `${(size.bytes / 1e6).toFixed(0)} MB: ${size.bytesPerEvent} bytes an event, ${size.bytesPerSession} a session`,
+    );
+    for (const [table, bytes] of Object.entries(size.tables)) {
+      if (bytes > size.bytes / 1_000) console.log(`  ${table}: ${(bytes / 1e6).toFixed(1)} MB`);
+    }
+  }
+  return isMet;
+}
+
+process.exitCode = (await main()) ? 0 : 1;

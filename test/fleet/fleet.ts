@@ -1,0 +1,283 @@
+/**
+ * A fleet: worker processes on one Postgres, a world in a process of its own, and a queue that hands out sessions.
+ *
+ *     waiting ──handed to a worker with room──▶ running ──"result"──▶ ended
+ *        ▲──────worker killed, or stopped, or told that somebody else has it──┘
+ *
+ * A session may run in two workers at once as far as the queue knows: a stopped worker still has what was handed to it,
+ * and now and then one is handed out twice on purpose. Sorting that out is the work of leases, not of the queue.
+ */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { linkModules } from "../../torture/bundle.ts";
+import { type Child, type Said, startNode } from "../../torture/processes.ts";
+import { scratch } from "../../torture/workshop.ts";
+import type { Ending, WorkerConfig } from "./orders.ts";
+
+const FOREVER_MS = 2 ** 31 - 1;
+
+/** Worker and world as single files, and the world running. */
+export class Plant {
+  readonly folder: string;
+  readonly socket: string;
+  readonly #world: Child;
+
+  private constructor(folder: string, world: Child) {
+    this.folder = folder;
+    this.socket = join(folder, "world.sock");
+    this.#world = world;
+  }
+
+  static async open(): Promise<Plant> {
+    const folder = mkdtempSync(join(scratch(), "holdfast-fleet-"));
+    linkModules(folder);
+    const source = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+    await build({
+      entryPoints: { worker: source("programs/worker.ts"), world: source("../../torture/world/main.ts") },
+      outdir: folder,
+      outExtension: { ".js": ".mjs" },
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      target: "node20",
+      external: ["@photostructure/sqlite", "pg"],
+      logLevel: "error",
+    });
+    const world = startNode(join(folder, "world.mjs"), [join(folder, "world.sock")], {
+      limitMs: FOREVER_MS,
+    });
+    await world.event("listening");
+    return new Plant(folder, world);
+  }
+
+  /** A fresh folder for the records of one fleet. */
+  makeDir(): string {
+    return mkdtempSync(join(this.folder, "fleet-"));
+  }
+
+  async close(): Promise<void> {
+    this.#world.kill("SIGKILL");
+    await this.#world.ended;
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+interface Worker {
+  readonly child: Child;
+  /** Sessions that were handed to it and that it has said nothing final about. */
+  readonly handed: Set<string>;
+  /** Those of them that it has the lease of, as far as it has said. */
+  readonly taken: Set<string>;
+  isReady: boolean;
+  isStopped: boolean;
+  isDead: boolean;
+}
+
+export interface FleetOptions {
+  readonly workers: number;
+  /** Sessions that one worker runs at once. */
+  readonly atOnce: number;
+  /** How many of a hundred are handed to a second worker as well, on purpose. 10 unless given. */
+  readonly twice?: number;
+  readonly sessions: readonly string[];
+  /** What the workers are started with, in turn. */
+  readonly configs: readonly WorkerConfig[];
+}
+
+export interface Tally {
+  kills: number;
+  stops: number;
+  /** Sessions that another worker took while the one that had them was stopped. */
+  takenOver: number;
+  /** How often a worker was told that a session is somebody else's. */
+  refused: number;
+  sent: number;
+}
+
+export class Fleet {
+  readonly tally: Tally = { kills: 0, stops: 0, takenOver: 0, refused: 0, sent: 0 };
+  /** How each session ended. */
+  readonly endings = new Map<string, Extract<Ending, { at: "result" }>>();
+  readonly #options: FleetOptions;
+  readonly #script: string;
+  readonly #workers: Worker[] = [];
+  readonly #waiting: string[];
+  /** In whose hands each session was when that worker was stopped. */
+  readonly #orphans = new Map<string, Worker>();
+  readonly #listeners = new Set<() => void>();
+  readonly #problems: string[] = [];
+  #hasBegun = false;
+
+  constructor(plant: Plant, options: FleetOptions) {
+    this.#options = options;
+    this.#script = join(plant.folder, "worker.mjs");
+    this.#waiting = [...options.sessions];
+    for (let count = 0; count < options.workers; count++) this.#hire();
+  }
+
+  get isDone(): boolean {
+    return this.endings.size === this.#options.sessions.length;
+  }
+
+  /** Resolves when something has changed for which `fits` is true. A worker that ends by itself ends the waiting. */
+  async until(fits: () => boolean): Promise<void> {
+    while (!fits()) {
+      if (this.#problems.length > 0) throw new Error(this.#problems.join("\n"));
+      await new Promise<void>((resolve) => {
+        this.#listeners.add(resolve);
+      });
+    }
+  }
+
+  /** Kills a worker in the middle of its work, and starts another in its place. False where none has any. */
+  kill(random: () => number): boolean {
+    const victim = this.#pick(random);
+    if (!victim) return false;
+    this.tally.kills += 1;
+    victim.isDead = true;
+    victim.child.kill("SIGKILL");
+    this.#returnAll(victim);
+    this.#hire();
+    return true;
+  }
+
+  /** Stops a worker in the middle of its work. What it had goes to others; `wake` lets it go on. */
+  stop(random: () => number): { wake(): void; isTakenOver(): boolean } | null {
+    // One must be left to work.
+    if (this.#workers.filter(({ isStopped, isDead }) => !isStopped && !isDead).length < 2) return null;
+    const victim = this.#pick(random);
+    if (!victim) return null;
+    this.tally.stops += 1;
+    victim.isStopped = true;
+    victim.child.kill("SIGSTOP");
+    for (const session of victim.taken) this.#orphans.set(session, victim);
+    this.#returnAll(victim);
+    const before = this.tally.takenOver;
+    return {
+      isTakenOver: () => this.tally.takenOver > before,
+      wake: () => {
+        if (!victim.isStopped || victim.isDead) return;
+        victim.isStopped = false;
+        victim.child.kill("SIGCONT");
+        this.#handOut();
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    for (const worker of this.#workers) {
+      worker.isDead = true;
+      worker.child.kill("SIGKILL");
+    }
+    await Promise.all(this.#workers.map(({ child }) => child.ended));
+  }
+
+  #pick(random: () => number): Worker | undefined {
+    const able = this.#workers.filter((each) => {
+      return each.isReady && !each.isDead && !each.isStopped && each.taken.size > 0;
+    });
+    return able[Math.floor(random() * able.length)];
+  }
+
+  #hire(): void {
+    const { configs } = this.#options;
+    const config = configs[this.#workers.length % configs.length];
+    const child = startNode(this.#script, [JSON.stringify(config)], { limitMs: FOREVER_MS });
+    const worker: Worker = {
+      child,
+      handed: new Set(),
+      taken: new Set(),
+      isReady: false,
+      isStopped: false,
+      isDead: false,
+    };
+    this.#workers.push(worker);
+    void this.#listen(worker);
+  }
+
+  async #listen(worker: Worker): Promise<void> {
+    try {
+      for (;;) this.#hear(worker, await worker.child.event(() => true));
+    } catch (error) {
+      if (!worker.isDead) this.#problems.push(`a worker ended by itself: ${error}`);
+      this.#changed();
+    }
+  }
+
+  #hear(worker: Worker, said: Said): void {
+    const session = said["session"] as string;
+    switch (said.at) {
+      case "ready":
+        worker.isReady = true;
+        break;
+      case "sent":
+        this.tally.sent += 1;
+        break;
+      case "taken":
+        if ((this.#orphans.get(session) ?? worker) !== worker) this.tally.takenOver += 1;
+        this.#orphans.delete(session);
+        worker.taken.add(session);
+        break;
+      case "result":
+        this.endings.set(session, said as unknown as Extract<Ending, { at: "result" }>);
+        drop(worker, session);
+        break;
+      case "gone":
+        this.tally.refused += 1;
+        this.#expect(said);
+        drop(worker, session);
+        this.#return(session);
+    }
+    this.#handOut();
+    this.#changed();
+  }
+
+  /** What a worker may be told. Anything else is no matter of leases. */
+  #expect(said: Said): void {
+    const code = said["code"] as string;
+    if (code === "SESSION_HELD" || code === "LEASE_LOST") return;
+    this.#problems.push(`session ${said["session"]} failed with ${code}`);
+  }
+
+  #returnAll(worker: Worker): void {
+    for (const session of worker.handed) this.#return(session);
+    if (worker.isDead) worker.handed.clear();
+    this.#handOut();
+  }
+
+  #return(session: string): void {
+    if (!this.endings.has(session) && !this.#waiting.includes(session)) this.#waiting.push(session);
+  }
+
+  /** Begins when all are there, so that none of the first ones is left without work. */
+  #handOut(): void {
+    this.#hasBegun ||= this.#workers.every(({ isReady }) => isReady);
+    if (!this.#hasBegun) return;
+    const able = this.#workers.filter((each) => each.isReady && !each.isDead && !each.isStopped);
+    for (const worker of able.sort((a, b) => a.handed.size - b.handed.size)) {
+      while (worker.handed.size < this.#options.atOnce) {
+        const index = this.#waiting.findIndex((session) => !worker.handed.has(session));
+        const [session] = index < 0 ? [] : this.#waiting.splice(index, 1);
+        if (session === undefined) break;
+        if (this.endings.has(session)) continue;
+        worker.handed.add(session);
+        worker.child.send(session);
+        // Some are handed to another as well: whoever comes second is told.
+        if (Math.random() * 100 < (this.#options.twice ?? 10)) this.#waiting.push(session);
+      }
+    }
+  }
+
+  #changed(): void {
+    for (const tell of [...this.#listeners]) tell();
+    this.#listeners.clear();
+  }
+}
+
+function drop(worker: Worker, session: string): void {
+  worker.handed.delete(session);
+  worker.taken.delete(session);
+}
