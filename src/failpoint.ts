@@ -28,6 +28,8 @@ export const FAILPOINTS = [
   "results.appended",
   "checkpoint.saved",
   "run.done",
+  "mcp.forwarded",
+  "mcp.replied",
 ] as const;
 
 export type Failpoint = (typeof FAILPOINTS)[number];

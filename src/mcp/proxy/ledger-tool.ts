@@ -1,0 +1,172 @@
+/**
+ * A tool of the server behind, as the ledger knows tools: `execute` forwards the call, `verify` asks another tool of the
+ * same server. The ledger decides when which of them runs.
+ *
+ *     result                                    completed, whatever it says (`errors` may say otherwise of `isError`)
+ *     rejected as no such tool or bad input     failed: nothing can have happened
+ *     any other JSON-RPC error                  unknown: it came after the tool was called
+ *     never written to the server               failed: nothing can have happened
+ *     the server ended, the client gave it up   unknown
+ */
+
+import { failpoint } from "../../failpoint.ts";
+import {
+  type Dedupe,
+  DefiniteFailure,
+  landed,
+  never,
+  notYet,
+  type StandardSchema,
+  type Tool,
+  tool,
+  type Verdict,
+} from "../../ledger/index.ts";
+import type { Json } from "../../model/index.ts";
+import { answerText, holds, type ToolAnswer } from "./condition.ts";
+import { type Downstream, NotSent } from "./downstream.ts";
+import type { Message, RpcError } from "./json-rpc.ts";
+import type { ToolRule, VerifyRule } from "./proxy-config.ts";
+import { type CallFacts, fill, textOf } from "./template.ts";
+
+/** What one request of the client carries beside the arguments. */
+export interface Forwarding {
+  /** The id under which it was sent on, for cancelling it. */
+  readonly id: string;
+  /** The other parameters of `tools/call`, such as `_meta` with the token for its progress. */
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+export interface Forwarder {
+  readonly downstream: Downstream;
+  /** The client's request that a call is run for, if there is one: a call that is settled after a crash has none. */
+  forwarding(callId: string): Forwarding | undefined;
+  /** `_meta` that every request has to carry, as the client's own do. */
+  envelope(): Readonly<Record<string, unknown>> | undefined;
+  /** What the server answered, for the client to read as it was, when the ledger only keeps that the call failed. */
+  keepAnswer(callId: string, answer: { readonly error: RpcError } | { readonly result: unknown }): void;
+}
+
+const anything: StandardSchema<unknown, Json> = {
+  "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value: value as Json }) },
+};
+
+/** Refused before any tool was called: no JSON-RPC, no such method, bad parameters, a page to visit first. */
+const REFUSED = new Set([-32_700, -32_600, -32_601, -32_602, -32_042]);
+const ASK_AGAIN_MS = 500;
+
+/** Arguments of a call that had more to say than arguments: the answers to what the server asked in between. */
+const ARGUMENTS = "tools/call arguments";
+
+/** What the ledger records as the arguments: the tool's own, unless the protocol put something beside them. */
+export function ledgerArgs(params: Readonly<Record<string, unknown>>): Json {
+  const { name: _name, arguments: args = {}, _meta, ...rest } = params;
+  return (Object.keys(rest).length === 0 ? args : { ...rest, [ARGUMENTS]: args }) as Json;
+}
+
+function toolParams(name: string, recorded: Json): { name: string; arguments: Json } {
+  const isWrapped = typeof recorded === "object" && recorded !== null && ARGUMENTS in recorded;
+  if (!isWrapped) return { name, arguments: recorded };
+  const { [ARGUMENTS]: args, ...rest } = recorded as Readonly<Record<string, Json>>;
+  return { ...rest, name, arguments: args ?? {} };
+}
+
+export function ledgerTool(name: string, rule: ToolRule, forwarder: Forwarder): Tool {
+  const { verify, idempotent, timeoutMs, settleMs, interrupted } = rule;
+  return tool<Json, Json>({
+    name,
+    description: `${name} of the server behind the proxy`,
+    input: anything,
+    effect: rule.effect,
+    dedupe: ledgerDedupe(rule),
+    interrupted,
+    ...(idempotent !== undefined && { idempotent }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(settleMs !== undefined && { settleMs }),
+    execute: (args, { callId, key }) => forward(name, rule, forwarder, { args, callId, key }),
+    ...(verify && {
+      verify: (args, { callId, key, signal }) => ask(verify, forwarder, { args, callId, key }, signal),
+    }),
+  }) as Tool;
+}
+
+function ledgerDedupe({ dedupe }: ToolRule): Dedupe<Json> {
+  if (dedupe === "delivered") return "call";
+  if (typeof dedupe === "string") return dedupe;
+  const { scope, key } = dedupe;
+  return { scope, key: (args: Json) => textOf(fill(key, { args, key: "", callId: "" }) ?? { key, args }) };
+}
+
+async function forward(name: string, rule: ToolRule, forwarder: Forwarder, facts: CallFacts): Promise<Json> {
+  const own = forwarder.forwarding(facts.callId);
+  const params = { ...own?.params, ...toolParams(name, withKey(rule, facts)), ...metaOf(forwarder, own) };
+  const answer = await send(forwarder.downstream, params, own?.id);
+  const { error, result } = answer;
+  if (error) {
+    if (!REFUSED.has(error.code))
+      throw new Error(`the server answered with error ${error.code}: ${error.message}`);
+    forwarder.keepAnswer(facts.callId, { error });
+    throw new DefiniteFailure(error.message);
+  }
+  const said = result as ToolAnswer | undefined;
+  if (said?.isError === true && rule.errors !== "answer") {
+    if (rule.errors === "unknown") throw new Error(`the tool answered with an error: ${answerText(said)}`);
+    forwarder.keepAnswer(facts.callId, { result });
+    throw new DefiniteFailure(answerText(said));
+  }
+  return (result ?? null) as Json;
+}
+
+async function send(downstream: Downstream, params: unknown, id: string | undefined): Promise<Message> {
+  try {
+    const sent = (): void => failpoint("mcp.forwarded");
+    return await downstream.request("tools/call", params, id === undefined ? { sent } : { id, sent });
+  } catch (error) {
+    if (error instanceof NotSent) throw new DefiniteFailure(error.message);
+    throw error;
+  }
+}
+
+/** The client's own `_meta`, with the token for its progress; of a call that it does not wait for, only what all carry. */
+function metaOf(forwarder: Forwarder, own: Forwarding | undefined): { _meta?: unknown } {
+  const meta = own ? own.params["_meta"] : forwarder.envelope();
+  return meta === undefined ? {} : { _meta: meta };
+}
+
+function withKey({ keyArgument }: ToolRule, { args, key }: CallFacts): Json {
+  const isPlain = typeof args === "object" && args !== null && !Array.isArray(args) && !(ARGUMENTS in args);
+  return keyArgument === undefined || !isPlain ? args : { [keyArgument]: key, ...(args as object) };
+}
+
+async function ask(
+  rule: VerifyRule,
+  forwarder: Forwarder,
+  facts: CallFacts,
+  signal: AbortSignal,
+): Promise<Verdict<Json>> {
+  const args = fill(rule.args, facts);
+  if (args === undefined)
+    throw new Error(`verify with ${rule.tool} needs an argument that the call did not have`);
+  const params = { name: rule.tool, arguments: args, ...metaOf(forwarder, undefined) };
+  const { error, result } = await forwarder.downstream.request("tools/call", params, { signal });
+  if (error) throw new Error(`${rule.tool} answered with error ${error.code}: ${error.message}`);
+  const answer = (result ?? {}) as ToolAnswer;
+  if (holds(rule.landed, answer, facts)) return landed(landedResult(rule, facts, answer));
+  if (rule.never && holds(rule.never, answer, facts)) return never();
+  const isAbsent = rule.absent !== undefined && holds(rule.absent, answer, facts);
+  if (answer.isError === true && !isAbsent) throw new Error(`${rule.tool} answered: ${answerText(answer)}`);
+  return notYet({ againInMs: ASK_AGAIN_MS });
+}
+
+/** The answer itself is lost; this stands in its place and says so. */
+function landedResult(rule: VerifyRule, facts: CallFacts, answer: ToolAnswer): Json {
+  const said = rule.result === undefined ? undefined : fill(rule.result, facts);
+  if (typeof said === "object" && said !== null && !Array.isArray(said)) {
+    return "content" in said
+      ? said
+      : { content: [{ type: "text", text: JSON.stringify(said) }], structuredContent: said };
+  }
+  const text = `It has happened; its own answer was lost. ${
+    said === undefined ? `${rule.tool} found: ${answerText(answer)}` : textOf(said)
+  }`;
+  return { content: [{ type: "text", text: text.slice(0, 4_000) }] };
+}

@@ -1,0 +1,213 @@
+/**
+ * `tools.yaml`: what the tools behind the proxy do to the world, and how to find out whether they did it. What is wrong
+ * in it is refused with its path and the rule, before anything is started.
+ */
+
+import { readFileSync } from "node:fs";
+import { parse, YAMLParseError } from "yaml";
+import * as z from "zod";
+import { formatPath, HoldfastError, type Json } from "../../model/index.ts";
+import { type Condition, conditionSchema, templateSchema } from "./condition.ts";
+import { badPlaceholder } from "./template.ts";
+
+export interface VerifyRule {
+  readonly tool: string;
+  readonly args: Json;
+  /** It happened. */
+  readonly landed: Condition;
+  /** It did not, and cannot any more: it is run again at once. */
+  readonly never?: Condition | undefined;
+  /** There is no trace of it so far. What fits no condition is the same, unless it is an error. */
+  readonly absent?: Condition | undefined;
+  /** What the agent gets as the answer that was lost; what verify found unless said. */
+  readonly result?: Json | undefined;
+}
+
+export interface ToolRule {
+  readonly effect: "read" | "write" | "mutate";
+  readonly dedupe:
+    | "delivered"
+    | "session"
+    | "global"
+    | { readonly scope: "session" | "global"; readonly key: string };
+  readonly idempotent?: true | { readonly forMs: number } | undefined;
+  /** The argument in which the tool takes our key. */
+  readonly keyArgument?: string | undefined;
+  readonly timeoutMs?: number | undefined;
+  readonly settleMs?: number | undefined;
+  readonly interrupted: "ask" | "fail";
+  /** What an answer that says `isError` means: an answer like any other, that nothing happened, or that nobody knows. */
+  readonly errors: "answer" | "failed" | "unknown";
+  /**
+   * What a cancelling client does to the call: the server is told, which leaves nobody to say what came of it; or the
+   * call runs to its end and its answer is kept for when it is asked again.
+   */
+  readonly cancel: "pass" | "finish";
+  readonly verify?: VerifyRule | undefined;
+}
+
+/** A tool that nobody has described is taken for one that does something that counts. */
+const UNDECLARED: ToolRule = {
+  effect: "mutate",
+  dedupe: "delivered",
+  interrupted: "ask",
+  errors: "answer",
+  cancel: "pass",
+};
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const duration = z
+  .string()
+  .regex(/^\d+(ms|s|m|h|d)$/, "is no length of time: say 500ms, 30s, 5m, 2h or 1d")
+  .transform((text) => Number.parseInt(text, 10) * (UNITS[text.replace(/^\d+/, "")] ?? 0));
+
+const keyTemplate = z
+  .string()
+  .min(1)
+  .refine((text) => badPlaceholder(text) === null && text.includes("{{args"), {
+    error: "names no argument: say for example order:{{args.orderId}}",
+  });
+
+const verify = z.strictObject({
+  tool: z.string().min(1),
+  args: templateSchema.default({}),
+  landed: conditionSchema,
+  never: conditionSchema.optional(),
+  absent: conditionSchema.optional(),
+  result: templateSchema.optional(),
+});
+
+const described = z
+  .strictObject({
+    effect: z.enum(["read", "write", "mutate"]).default("mutate"),
+    dedupe: z
+      .union([
+        z.enum(["delivered", "session", "global"]),
+        z.strictObject({ scope: z.enum(["session", "global"]).default("session"), key: keyTemplate }),
+      ])
+      .default("delivered"),
+    idempotent: z.union([z.literal(true), z.strictObject({ for: duration })]).optional(),
+    keyArgument: z.string().min(1).optional(),
+    timeout: duration.optional(),
+    settle: duration.optional(),
+    interrupted: z.enum(["ask", "fail"]).default("ask"),
+    errors: z.enum(["answer", "failed", "unknown"]).default("answer"),
+    cancel: z.enum(["pass", "finish"]).default("pass"),
+    verify: verify.optional(),
+  })
+  .transform(({ idempotent, timeout, settle, ...rest }): ToolRule => {
+    const repeat = typeof idempotent === "object" ? { forMs: idempotent.for } : idempotent;
+    return { ...rest, idempotent: repeat, timeoutMs: timeout, settleMs: settle };
+  });
+
+const bare = z.enum(["read", "write", "mutate"]).transform((effect): ToolRule => ({ ...UNDECLARED, effect }));
+
+const config = z.strictObject({
+  session: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/, "is no name for a session")
+    .optional(),
+  tools: z.record(z.string().min(1), z.union([bare, described])).default({}),
+});
+
+export class ProxyConfig {
+  readonly session: string | undefined;
+  private readonly rules: ReadonlyMap<string, ToolRule>;
+
+  constructor(session: string | undefined, rules: ReadonlyMap<string, ToolRule>) {
+    this.session = session;
+    this.rules = rules;
+  }
+
+  /** By name; else by the longest pattern with `*` that fits; else it counts as mutating. */
+  ruleFor(tool: string): ToolRule {
+    const exact = this.rules.get(tool);
+    if (exact) return exact;
+    const fitting = [...this.rules].filter(([name]) => name.includes("*") && fits(name, tool));
+    const [longest] = fitting.sort(([a], [b]) => b.length - a.length);
+    return longest?.[1] ?? UNDECLARED;
+  }
+
+  entries(): readonly (readonly [string, ToolRule])[] {
+    return [...this.rules];
+  }
+}
+
+function fits(pattern: string, tool: string): boolean {
+  const parts = pattern.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
+  return new RegExp(`^${parts.join(".*")}$`, "u").test(tool);
+}
+
+export function readProxyConfig(file: string): ProxyConfig {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw refusal(file, "", `cannot be read (${code})`, "Say where it is: --config tools.yaml");
+  }
+  return parseProxyConfig(text, file);
+}
+
+function parseProxyConfig(text: string, file: string): ProxyConfig {
+  let value: unknown;
+  try {
+    value = parse(text) ?? {};
+  } catch (error) {
+    if (!(error instanceof YAMLParseError)) throw error;
+    throw refusal(file, "", error.message.split("\n")[0] ?? "is no YAML");
+  }
+  const read = config.safeParse(value);
+  if (!read.success) {
+    const [issue] = deepest(read.error.issues);
+    throw refusal(file, formatPath(issue?.path ?? []), issue?.message ?? "is not what is expected");
+  }
+  const parsed = new ProxyConfig(read.data.session, new Map(Object.entries(read.data.tools)));
+  for (const [name, rule] of parsed.entries()) checkRule(file, parsed, name, rule);
+  return parsed;
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** Of a union that nothing fitted, what the alternative said that came furthest: that is the one that was meant. */
+function deepest(
+  issues: readonly Issue[],
+  path: readonly PropertyKey[] = [],
+): { path: PropertyKey[]; message: string }[] {
+  return issues
+    .flatMap((issue) => {
+      const here = [...path, ...issue.path];
+      if (issue.code !== "invalid_union" || issue.errors.length === 0)
+        return [{ path: here, message: issue.message }];
+      return issue.errors.flatMap((each) => deepest(each, here));
+    })
+    .sort((a, b) => b.path.length - a.path.length);
+}
+
+function checkRule(file: string, parsed: ProxyConfig, name: string, rule: ToolRule): void {
+  const refuse = (field: string, what: string): never => {
+    throw refusal(file, formatPath(["tools", name, ...field.split(".")]), what);
+  };
+  if (rule.effect === "read") {
+    for (const field of ["verify", "idempotent", "keyArgument", "settleMs"] as const)
+      if (rule[field] !== undefined)
+        refuse(field.replace("Ms", ""), "a read changes nothing and is simply run again");
+    if (rule.dedupe !== "delivered") refuse("dedupe", "a read changes nothing and is simply run again");
+  }
+  const scope = typeof rule.dedupe === "object" ? rule.dedupe.scope : rule.dedupe;
+  if (rule.effect === "write" && scope === "global")
+    refuse("dedupe", "a write cannot be once ever over all sessions");
+  if (rule.keyArgument !== undefined && rule.idempotent === undefined)
+    refuse("keyArgument", "says that the tool takes our key; say idempotent too: true, or { for: 24h }");
+  if (!rule.verify) return;
+  if (parsed.ruleFor(rule.verify.tool).effect !== "read")
+    refuse("verify.tool", `${rule.verify.tool} is not declared as read, and finding out must change nothing`);
+}
+
+function refusal(file: string, path: string, what: string, hint?: string): HoldfastError {
+  const place = path === "" || path === "(root)" ? "" : `${path}: `;
+  return new HoldfastError("INPUT_INVALID", `${file}: ${place}${what}`, {
+    hint: hint ?? "Nothing was started. Correct that line; docs/mcp-proxy.md has an example of each.",
+    data: { file, path },
+  });
+}

@@ -1,0 +1,133 @@
+/** The proxy as a process: store, session, server, client; and an orderly end. */
+
+import { realpathSync } from "node:fs";
+import { basename, resolve } from "node:path";
+import type { Readable, Writable } from "node:stream";
+import { HoldfastError, isHoldfastError, sha256 } from "../../model/index.ts";
+import type { Holdfast } from "../../open.ts";
+import { Context } from "../../operations/index.ts";
+import type { Session } from "../../session/index.ts";
+import { errorText, type Id, isRequest, parseLine, readLines, writeLine } from "./json-rpc.ts";
+import { DurableProxy, type Keep } from "./proxy.ts";
+import { ProxyConfig, readProxyConfig } from "./proxy-config.ts";
+
+export interface RunProxyOptions {
+  readonly command: readonly string[];
+  /** `tools.yaml`; without one every tool counts as mutating. */
+  readonly config?: string | undefined;
+  readonly session?: string | undefined;
+  readonly store?: string | undefined;
+  readonly by: string;
+  readonly input?: Readable;
+  readonly output?: Writable;
+  readonly log?: (text: string) => void;
+  /** For tests: something around the ledger, such as a fault that a checker has to find. */
+  readonly keep?: (keep: Keep) => Keep;
+}
+
+/** A proxy that was just stopped may take a moment to let go. */
+const HELD_MS = 5_000;
+const HELD_AGAIN_MS = 250;
+const FIRST_REQUEST_MS = 1_000;
+
+/** Runs until the client closes its end, or a signal comes. */
+export async function runProxy(options: RunProxyOptions): Promise<void> {
+  const { input = process.stdin, output = process.stdout } = options;
+  const log = options.log ?? ((text: string) => process.stderr.write(`holdfast mcp proxy: ${text}\n`));
+  let holdfast: Holdfast | undefined;
+  try {
+    const config =
+      options.config === undefined ? new ProxyConfig(undefined, new Map()) : readProxyConfig(options.config);
+    const context = new Context({
+      address: options.store,
+      by: { name: options.by, role: "worker" },
+      caller: "agent",
+    });
+    holdfast = await context.create();
+    const session = await take(holdfast, sessionId(options, config, context.place.root), options);
+    await serve(
+      new DurableProxy({ session, config, command: options.command, input, output, log, keep: options.keep }),
+      session,
+    );
+  } catch (error) {
+    await refuseClient(input, output, error);
+    throw error;
+  } finally {
+    await holdfast?.close();
+    // An open input keeps the process alive.
+    input.destroy();
+  }
+}
+
+async function serve(proxy: DurableProxy, session: Session): Promise<void> {
+  const stopped = new Promise<void>((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.once(signal, () => resolve());
+  });
+  const lost = new Promise<void>((resolve) => {
+    session.lost.addEventListener("abort", () => resolve(), { once: true });
+  });
+  try {
+    await proxy.start();
+    await Promise.race([proxy.clientGone, stopped, lost]);
+  } finally {
+    await proxy.close();
+  }
+  if (session.lost.aborted) throw session.lost.reason;
+}
+
+/** The same for every start with this configuration in this project, so that a restarted proxy goes on where it was. */
+function sessionId({ session, config: file }: RunProxyOptions, config: ProxyConfig, root: string): string {
+  const said = session ?? config.session;
+  if (said !== undefined) return said;
+  const path = file === undefined ? "" : realpathSync(resolve(file));
+  const word =
+    basename(root)
+      .replace(/[^A-Za-z0-9_-]+/g, "-")
+      .replace(/^-+/, "")
+      .slice(0, 40) || "project";
+  return `mcp-${word}-${sha256(JSON.stringify([root, path])).slice(0, 8)}`;
+}
+
+async function take(holdfast: Holdfast, id: string, { command }: RunProxyOptions): Promise<Session> {
+  const label = `mcp proxy of ${basename(command[0] ?? "")}`;
+  for (const until = Date.now() + HELD_MS; ; ) {
+    try {
+      return await holdfast.session(id, {
+        label,
+        ifHeld: "throw",
+        ttlMs: null,
+        title: `MCP proxy: ${command.join(" ")}`,
+      });
+    } catch (error) {
+      if (!isHoldfastError(error, "SESSION_HELD")) throw error;
+      if (Date.now() > until) {
+        throw new HoldfastError("SESSION_HELD", error.message, {
+          hint: "Another proxy with this configuration runs in this project. Stop it, or give this one a session of its own: --session",
+          cause: error,
+          data: error.data,
+        });
+      }
+      await new Promise((resolve) => setTimeout(resolve, HELD_AGAIN_MS));
+    }
+  }
+}
+
+const REFUSED = -32_000;
+
+/** A client shows why a server did not start only if its first request is answered; what we print, few people see. */
+async function refuseClient(input: Readable, output: Writable, error: unknown): Promise<void> {
+  if (input.readableEnded || input.destroyed) return;
+  const first = new Promise<Id | null>((resolve) => {
+    readLines(input, (raw) => {
+      const message = parseLine(raw)?.message;
+      if (message && isRequest(message)) resolve(message.id);
+    });
+    input.once("end", () => resolve(null));
+    setTimeout(() => resolve(null), FIRST_REQUEST_MS).unref();
+  });
+  const id = await first;
+  const said = error instanceof Error ? error.message : String(error);
+  const data = isHoldfastError(error) ? { code: error.code, hint: error.hint } : {};
+  const text = isHoldfastError(error) ? `${said}. ${error.hint}` : said;
+  if (id !== null) await writeLine(output, errorText(id, { code: REFUSED, message: text, data }));
+}

@@ -1,0 +1,126 @@
+/**
+ * For whom the server acts, and the store that it acts on.
+ *
+ * The agent's name is what was said, else it follows from the client and its process: `claude-code-1k2`. It stays the
+ * same while that client lives, also when it starts this server again, because a name is what proves a claim.
+ *
+ * The store is opened when it is first needed. One that is missing or broken does not keep the server from starting: each
+ * call says what is wrong, and looks again.
+ *
+ * Claims: an agent that thinks for an hour still works. While the server lives, the leases of the agent's tasks are renewed
+ * every minute for five; nothing of it enters the log. When the server ends, in order or killed, they run out by
+ * themselves: an agent whose server is restarted keeps its tasks, and five minutes after an agent is gone others may
+ * take them.
+ */
+
+import { type By, type GoalRole, streamName } from "../../model/index.ts";
+import { Context, type Operation, perform } from "../../operations/index.ts";
+
+export interface DeskOptions {
+  readonly store: string | undefined;
+  readonly goal: string | undefined;
+  readonly by: string | undefined;
+  readonly role: GoalRole;
+}
+
+const RENEW_MS = 60_000;
+const CLAIM_MS = 5 * 60_000;
+const CLAIMING = ["task claim", "task start"];
+
+export class AgentDesk {
+  private readonly options: DeskOptions;
+  private client: string | undefined;
+  private opening: Promise<Context> | undefined;
+  /** Goals in which the agent has claimed something. */
+  private readonly goals = new Set<string>();
+  /** The session that `resume` began: claims belong to it, so that `handoff` puts them back. */
+  private session: { readonly goal: string; readonly id: string } | undefined;
+  private readonly timer: NodeJS.Timeout;
+
+  constructor(options: DeskOptions) {
+    this.options = options;
+    this.timer = setInterval(() => void this.renewQuietly(), RENEW_MS).unref();
+  }
+
+  /** The client says who it is: once in the older protocol, with every request in the newer one. The first time counts. */
+  meet(client: string | undefined): void {
+    this.client ??= client;
+  }
+
+  get by(): By {
+    const { by, role } = this.options;
+    const client = (this.client ?? "agent")
+      .toLowerCase()
+      .replace(/[^a-z0-9]+/g, "-")
+      .slice(0, 60);
+    return { name: by ?? `${client}-${process.ppid.toString(36)}`, role };
+  }
+
+  async perform(operation: Operation, input: Readonly<Record<string, unknown>>): Promise<unknown> {
+    const context = await this.open();
+    const isClaim = CLAIMING.includes(operation.name);
+    const said = isClaim ? { ...(await this.ownSession(context, input["goal"])), ...input } : input;
+    const result = (await perform(operation, context, said)) as { goal?: string; session?: string | null };
+    const { goal, session } = result;
+    if (operation.name === "resume" && goal !== undefined && session) this.session = { goal, id: session };
+    if (operation.name === "handoff") this.session = undefined;
+    if (isClaim && goal !== undefined) {
+      this.goals.add(goal);
+      await this.renewQuietly();
+    }
+    return result;
+  }
+
+  /** The store, for what is no operation. A failed opening is not remembered: the next call looks again. */
+  open(): Promise<Context> {
+    this.opening ??= this.openAnew().catch((error: unknown) => {
+      this.opening = undefined;
+      throw error;
+    });
+    return this.opening;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.timer);
+    // What could not be opened was reported to whoever needed it.
+    const context = await this.opening?.catch(() => null);
+    await context?.close();
+  }
+
+  private async openAnew(): Promise<Context> {
+    const { store, goal } = this.options;
+    const context = new Context({ address: store, goal, by: this.by, caller: "agent" });
+    await context.holdfast();
+    return context;
+  }
+
+  private async ownSession(context: Context, goal: unknown): Promise<{ session?: string }> {
+    if (!this.session) return {};
+    const isSame = (await context.goalId(goal as string | undefined)) === this.session.goal;
+    return isSame ? { session: this.session.id } : {};
+  }
+
+  /** Whoever lost a claim, or the store, hears so from the next call that needs it. */
+  private async renewQuietly(): Promise<void> {
+    if (this.goals.size === 0) return;
+    await this.renew().catch((error: unknown) => {
+      process.emitWarning(`claims were not renewed: ${String(error)}`);
+    });
+  }
+
+  private async renew(): Promise<void> {
+    const context = await this.open();
+    const { journal } = await context.holdfast();
+    const { name } = this.by;
+    for (const goal of this.goals) {
+      const { state } = await context.readGoal(goal);
+      const leases = [...state.tasks.values()].flatMap(({ id, claim }) =>
+        claim?.by.name === name
+          ? [{ lease: `${streamName("goal", goal)}/${claim.as ?? id}`, token: claim.token }]
+          : [],
+      );
+      if (leases.length === 0) this.goals.delete(goal);
+      else await journal.store.lease({ act: "renew", namespace: journal.namespace, leases, ttlMs: CLAIM_MS });
+    }
+  }
+}

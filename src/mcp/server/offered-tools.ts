@@ -1,0 +1,115 @@
+/**
+ * Which operations an agent gets as tools, under which name, and what it should know beside the operation's own line. The
+ * rules are the operations'; what is for people (`resolve`, `prune`, `session cancel`) is not here, and `perform` would
+ * refuse it. Moving, copying and repairing stores is left to the command line.
+ */
+
+import * as z from "zod";
+import { OPERATIONS, type Operation } from "../../operations/index.ts";
+import { rememberFiles } from "./remember-files.ts";
+
+export interface OfferedTool {
+  readonly name: string;
+  readonly operation: Operation;
+  readonly description: string;
+  /** Takes something away that others may rely on. */
+  readonly destructive: boolean;
+  /** Doing it twice is the same as doing it once. */
+  readonly idempotent: boolean;
+  /** What its answer promises: the operation's result, or the part of it that matters after an act. */
+  readonly result: z.ZodType;
+  /** The fields of that part; undefined for all. */
+  readonly shows: readonly string[] | undefined;
+}
+
+const TASK = ["goal", "id", "title", "status", "phase", "by", "blockedBy"];
+const WORK = [...TASK, "description", "wanted", "files", "dependsOn", "attempts"];
+
+/** After these the agent needs to know what has become of the task, not everything about it; `task_show` tells the rest. */
+const SHOWS: Readonly<Record<string, readonly string[]>> = {
+  goal_new: ["goal", "statement", "seq", "position", "progress"],
+  task_add: TASK,
+  task_claim: WORK,
+  task_progress: WORK,
+  task_submit: TASK,
+  task_fail: TASK,
+  task_block: TASK,
+  task_release: TASK,
+  task_verify: TASK,
+};
+
+type Row = readonly [name: string, operation: string, more?: string, traits?: "destructive" | "idempotent"];
+
+const ROWS: readonly Row[] = [
+  ["brief", "brief", "Read it first: where the goal stands, what was decided, what must not be done again."],
+  [
+    "resume",
+    "resume",
+    "Call it once at the beginning of your work. begun false: look at `why` and `files`, then say force.",
+  ],
+  ["handoff", "handoff", "Before your context is full, or when you stop early."],
+  ["status", "status"],
+  ["next", "next"],
+  ["goal_list", "goal list"],
+  ["goal_show", "goal show"],
+  ["goal_new", "goal new"],
+  ["goal_move", "move", "", "idempotent"],
+  ["task_list", "task list"],
+  ["task_show", "task show"],
+  ["task_add", "task add"],
+  ["task_claim", "task claim", "While this server runs, the claim is kept up for you.", "idempotent"],
+  ["task_progress", "task start", "Also takes the task if you do not have it yet."],
+  ["task_submit", "task submit", "Name the commands you ran with their exit codes, and the files."],
+  ["task_fail", "task fail"],
+  ["task_block", "task block"],
+  ["task_release", "task release", "", "destructive"],
+  ["task_verify", "task verify", "Not for your own work."],
+  ["decide", "decide", "So that nobody decides it again, or otherwise without knowing why."],
+  ["decisions", "decisions"],
+  ["fact", "fact", "The same key again replaces the value.", "idempotent"],
+  ["facts", "facts"],
+  ["forget", "forget", "", "destructive"],
+  ["block", "block add"],
+  ["blockers", "block list"],
+  ["block_bypass", "block bypass"],
+  ["block_resolve", "block resolve"],
+  ["open_calls", "calls", "Only people can answer for them. Do not do again what such a call may have done."],
+];
+
+export function offeredTools(): readonly OfferedTool[] {
+  const fromTable = ROWS.map(([name, operation, more = "", traits]) => {
+    const row = OPERATIONS.get(operation);
+    if (!row) throw new Error(`tool ${name} names the operation ${operation}, which is not there`);
+    return offered(name, row, more, traits);
+  });
+  const files = offered(
+    "remember_files",
+    rememberFiles,
+    "Whoever comes next is told if they have changed since.",
+    "idempotent",
+  );
+  return [...fromTable, files].filter(({ operation }) => operation.who !== "person");
+}
+
+function offered(name: string, operation: Operation, more: string, traits: Row[3]): OfferedTool {
+  const description = [`${operation.about}.`, more].filter(Boolean).join(" ");
+  const idempotent = !operation.writes || traits === "idempotent";
+  const shows = SHOWS[name];
+  const result = shows === undefined ? operation.result : partOf(operation, shows);
+  return { name, operation, description, destructive: traits === "destructive", idempotent, result, shows };
+}
+
+function partOf({ name, result }: Operation, fields: readonly string[]): z.ZodType {
+  if (!(result instanceof z.ZodObject)) throw new Error(`the result of ${name} has no fields to choose from`);
+  const mask = Object.fromEntries(fields.map((field) => [field, true as const]));
+  return result.pick(mask as never);
+}
+
+/** The answer as far as the tool shows it. */
+export function shownPart(
+  { shows }: OfferedTool,
+  result: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const entries = Object.entries(result).filter(([field]) => shows === undefined || shows.includes(field));
+  return Object.fromEntries(entries);
+}

@@ -1,0 +1,30 @@
+// Compares what the world saw with what the ledger says. Pure, so that it can be tried on a planted bug.
+
+import type { Call } from "../../src/model/index.ts";
+
+export interface Evidence {
+  /** One line per effect, `<tool> <id>`, from the server's own log. */
+  readonly effects: readonly string[];
+  /** Every call of the session, whatever became of it. */
+  readonly calls: readonly Pick<Call, "tool" | "args" | "status" | "attempt">[];
+  /** How often the agent meant each effect. */
+  readonly meant: Readonly<Record<string, number>>;
+}
+
+/** What is wrong, in words; nothing if all is well. */
+export function findProblems({ effects, calls, meant }: Evidence): string[] {
+  const problems: string[] = [];
+  const names = new Set([...effects, ...Object.keys(meant)]);
+  for (const name of names) {
+    const happened = effects.filter((each) => each === name).length;
+    const wanted = meant[name] ?? 0;
+    const own = calls.filter(({ tool, args }) => `${tool} ${(args as { id?: string }).id}` === name);
+    const attempts = own.reduce((sum, { status, attempt }) => sum + (status === "repeated" ? 0 : attempt), 0);
+    if (happened > attempts) problems.push(`${name}: ${happened} effects, ${attempts} durable intents`);
+    if (happened > wanted) problems.push(`${name}: doubled, ${happened} effects for ${wanted}`);
+    if (happened < wanted) problems.push(`${name}: lost, ${happened} effects for ${wanted}`);
+    const completed = own.filter(({ status }) => status === "completed").length;
+    if (completed > happened) problems.push(`${name}: ${completed} recorded as done, ${happened} effects`);
+  }
+  return problems;
+}

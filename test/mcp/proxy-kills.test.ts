@@ -1,0 +1,178 @@
+// The proxy is killed with SIGKILL at every point on the way of a call. The one that is started again, asked the same by
+// an agent that never got its answer, neither loses nor doubles the call. Effects are counted by the server behind.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { findProblems } from "./proxy-checker.ts";
+import { Programs, Project, textOf } from "./setting.ts";
+
+const FILESYSTEM = fileURLToPath(
+  new URL("../../node_modules/@modelcontextprotocol/server-filesystem/dist/index.js", import.meta.url),
+);
+
+const CONFIG = `
+tools:
+  find: read
+  read_text_file: read
+  add:
+    effect: mutate
+    settle: 1s
+    verify:
+      tool: find
+      args: { id: "{{args.id}}" }
+      landed: { contains: "found 1" }
+  keyed: { idempotent: true, keyArgument: key }
+  edit_file:
+    effect: mutate
+    settle: 1s
+    verify:
+      tool: read_text_file
+      args: { path: "{{args.path}}" }
+      landed: { equals: "xx" }
+      result: { content: "edited" }
+`;
+
+/** Starting processes takes time: `HOLDFAST_FULL=1` kills at the points that are left out here, too. */
+const isFull = process.env["HOLDFAST_FULL"] === "1";
+
+let programs: Programs;
+let project: Project;
+beforeAll(async () => {
+  programs = await Programs.build();
+});
+afterAll(() => programs.remove());
+afterEach(() => project.remove());
+
+function proxyOf(server: readonly string[]): string[] {
+  project = new Project();
+  const config = project.write("tools.yaml", CONFIG);
+  return [programs.cli, "mcp", "proxy", "--config", config, "--", ...server];
+}
+
+async function callsOf(): Promise<Parameters<typeof findProblems>[0]["calls"]> {
+  return (await project.sessions()).flatMap(({ calls }) => calls);
+}
+
+interface Fault {
+  readonly name: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** What shows that the fault fired. */
+  readonly fired: () => boolean;
+  /** The answer was on its way to the client already. */
+  readonly answered?: true;
+}
+
+const at = (point: string): Fault => ({
+  name: point,
+  env: { HOLDFAST_FAILPOINT: point },
+  fired: () => project.passed().at(-1) === `${point}:1`,
+});
+
+const AROUND_THE_LEDGER: readonly Fault[] = [
+  at("wave.planned"),
+  at("wave.issued"),
+  at("mcp.forwarded"),
+  at("call.executed"),
+  at("call.recorded"),
+  { ...at("mcp.replied"), answered: true },
+];
+/** Issue, forward, answer, record, reply: between each two of them. */
+const ON_THE_WAY = AROUND_THE_LEDGER.slice(1, 5);
+const FROM_THE_SERVER: readonly Fault[] = ["before", "after"].map((when) => ({
+  name: `by the server, ${when} its effect`,
+  env: { SERVER_FAULT: `parent-${when}` },
+  fired: () => readFileSync(`${project.effectsLog}.fault`, "utf8") === "x",
+}));
+
+describe("a call whose proxy is killed happens once", () => {
+  test.each([...AROUND_THE_LEDGER, ...FROM_THE_SERVER.slice(isFull ? 0 : 1)])(
+    "$name",
+    async ({ env, fired, answered }) => {
+      const command = proxyOf(programs.counting);
+      const call = { name: "add", arguments: { id: "a" } };
+
+      const first = await project.connect(command, { env });
+      const lost = first.client.callTool(call);
+      if (answered) expect(textOf(await lost)).toBe("add a: line 1");
+      else await expect(lost).rejects.toThrow();
+      await first.gone;
+      expect(fired()).toBe(true);
+
+      const second = await project.connect(command);
+      const answer = await second.client.callTool(call);
+      expect(answer.isError).toBeFalsy();
+      expect(
+        findProblems({ effects: project.effects(), calls: await callsOf(), meant: { "add a": 1 } }),
+      ).toEqual([]);
+
+      // Now the answer has arrived: the same call once more is meant, and happens.
+      expect(textOf(await second.client.callTool(call))).toBe("add a: line 2");
+      await second.close();
+      const calls = await callsOf();
+      expect(findProblems({ effects: project.effects(), calls, meant: { "add a": 2 } })).toEqual([]);
+      expect(calls.map(({ status }) => status)).toEqual(["completed", "completed"]);
+    },
+  );
+});
+
+describe("the filesystem server from npm: an edit is made once", () => {
+  test.each(isFull ? ON_THE_WAY : ON_THE_WAY.filter((_, index) => index % 2 === 1))(
+    "killed at $name",
+    async ({ env, fired }) => {
+      const command = proxyOf([process.execPath, FILESYSTEM]);
+      const folder = join(project.folder, "files");
+      const path = project.write("files/a.txt", "x");
+      const full = [...command, folder];
+      // Each edit makes the file one longer: its length counts the effects.
+      const call = { name: "edit_file", arguments: { path, edits: [{ oldText: "x", newText: "xx" }] } };
+
+      const first = await project.connect(full, { env });
+      await expect(first.client.callTool(call)).rejects.toThrow();
+      await first.gone;
+      expect(fired()).toBe(true);
+
+      const second = await project.connect(full);
+      await second.client.listTools();
+      const answer = await second.client.callTool(call);
+      expect(answer.isError).toBeFalsy();
+      expect(readFileSync(path, "utf8")).toBe("xx");
+      await second.close();
+      expect((await callsOf()).map(({ status }) => status)).toEqual(["completed"]);
+    },
+  );
+});
+
+test("a tool that takes our key is repeated with it, and happens once", async () => {
+  const command = proxyOf(programs.counting);
+  const call = { name: "keyed", arguments: { id: "k" } };
+  const first = await project.connect(command, { env: { SERVER_FAULT: "parent-after" } });
+  await expect(first.client.callTool(call)).rejects.toThrow();
+  await first.gone;
+  const second = await project.connect(command);
+  expect(textOf(await second.client.callTool(call))).toContain("keyed k");
+  await second.close();
+  const [only] = await callsOf();
+  expect(only).toMatchObject({ status: "completed", attempt: 2 });
+  expect(project.effects()).toHaveLength(1);
+});
+
+test("the checker finds a proxy that forwards before the intent is durable", async () => {
+  project = new Project();
+  const config = project.write("tools.yaml", CONFIG);
+  const command = [programs.faulty, config, ...programs.counting];
+  const call = { name: "add", arguments: { id: "a" } };
+  const first = await project.connect(command, { env: { HOLDFAST_FAILPOINT: "wave.planned" } });
+  await expect(first.client.callTool(call)).rejects.toThrow();
+  await first.gone;
+  const meant = { "add a": 1 };
+  expect(findProblems({ effects: project.effects(), calls: await callsOf(), meant })).toEqual([
+    "add a: 1 effects, 0 durable intents",
+  ]);
+  const second = await project.connect(command);
+  await second.client.callTool(call);
+  await second.close();
+  const problems = findProblems({ effects: project.effects(), calls: await callsOf(), meant });
+  expect(problems).toContain("add a: doubled, 2 effects for 1");
+});

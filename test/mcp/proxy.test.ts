@@ -1,0 +1,270 @@
+// The proxy in ordinary life: what it passes on, what it records, what it says, and what it refuses.
+
+import { execFileSync } from "node:child_process";
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Client } from "@modelcontextprotocol/client";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { readProxyConfig } from "../../src/mcp/index.ts";
+import { environment } from "../cli/command-line.ts";
+import { type Connected, Programs, Project, textOf } from "./setting.ts";
+
+const CONFIG = `
+session: behind
+tools:
+  find: read
+  ask: { effect: mutate }
+  send: { effect: mutate, dedupe: session }
+  keyed: { dedupe: { scope: session, key: "only:{{args.id}}" } }
+  fail: { errors: failed }
+  slow: { cancel: finish }
+  add:
+    verify: { tool: find, args: { id: "{{args.id}}" }, landed: { contains: "found 1" } }
+`;
+
+let programs: Programs;
+let project: Project;
+let proxy: Connected;
+let progress = 0;
+let listChanges = 0;
+
+function client(): Client {
+  const made = new Client(
+    { name: "agent", version: "1.0.0" },
+    { capabilities: { elicitation: { form: {} }, roots: {} } },
+  );
+  made.setRequestHandler("elicitation/create", async () => ({ action: "accept", content: { yes: true } }));
+  made.setNotificationHandler("notifications/tools/list_changed", async () => {
+    listChanges += 1;
+  });
+  return made;
+}
+
+function command(...more: string[]): string[] {
+  return [
+    programs.cli,
+    "mcp",
+    "proxy",
+    "--config",
+    join(project.folder, "tools.yaml"),
+    ...more,
+    "--",
+    ...programs.counting,
+  ];
+}
+
+function holdfast(...args: string[]): string {
+  return execFileSync(process.execPath, [programs.cli, ...args], {
+    cwd: project.folder,
+    env: environment(),
+    encoding: "utf8",
+  });
+}
+
+const call = (name: string, id: string, options?: object) =>
+  proxy.client.callTool({ name, arguments: { id } }, options as never);
+const count = (effect: string): number => project.effects().filter((each) => each === effect).length;
+/** Awaited, however slow the machine is. */
+const soon = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 30_000, interval: 20 });
+/** Ends a call of the tool that waits for the test. */
+const finish = (id: string): void => appendFileSync(`${project.effectsLog}.${id}`, "");
+
+beforeAll(async () => {
+  programs = await Programs.build();
+  project = new Project();
+  project.write("tools.yaml", CONFIG);
+  proxy = await project.connect(command(), { client: client() });
+});
+afterAll(async () => {
+  await proxy.close();
+  project.remove();
+  programs.remove();
+});
+
+describe("passed on unchanged", () => {
+  test("tools, resources, prompts and reads", async () => {
+    const { tools } = await proxy.client.listTools();
+    expect(tools.map(({ name }) => name)).toContain("add");
+    expect(proxy.client.getServerVersion()).toMatchObject({ name: "counting" });
+    expect((await proxy.client.listResources()).resources.map(({ uri }) => uri)).toEqual(["effects://log"]);
+    expect((await proxy.client.listResourceTemplates()).resourceTemplates).toHaveLength(1);
+    await proxy.client.readResource({ uri: "effects://log" });
+    const { messages } = await proxy.client.getPrompt({ name: "hello", arguments: { name: "Ann" } });
+    expect(JSON.stringify(messages)).toContain("hello Ann");
+    expect(textOf(await call("find", "nothing"))).toBe("found 0");
+  });
+
+  test("progress, and what the server asks the client in the middle of a call", async () => {
+    const slow = call("slow", "p", { onprogress: () => (progress += 1) });
+    await soon(() => expect(progress).toBeGreaterThan(1));
+    finish("p");
+    expect(textOf(await slow)).toBe("slow p done");
+    expect(textOf(await call("ask", "q"))).toBe("accept");
+  });
+
+  test("notifications of the server", async () => {
+    await call("grow", "g");
+    await soon(() => expect(listChanges).toBeGreaterThan(0));
+  });
+});
+
+describe("which calls are the same", () => {
+  test("one after the other, an agent that calls twice gets two", async () => {
+    expect(textOf(await call("add", "twice"))).toMatch(/^add twice: line \d+$/);
+    expect(textOf(await call("add", "twice"))).toMatch(/^add twice: line \d+$/);
+    expect(count("add twice")).toBe(2);
+  });
+
+  test("at the same time, the same call runs once, and both are told", async () => {
+    const both = [call("slow", "s"), call("slow", "s")];
+    await soon(() => expect(count("slow s")).toBe(1));
+    finish("s");
+    const texts = (await Promise.all(both)).map(textOf);
+    expect(count("slow s")).toBe(1);
+    expect(texts.filter((text) => text.includes("It ran once"))).toHaveLength(1);
+  });
+
+  test("dedupe: session runs a call once, however often it is made, and says so", async () => {
+    await call("send", "once");
+    expect(textOf(await call("send", "once"))).toContain("Not run again");
+    expect(count("send once")).toBe(1);
+  });
+
+  test("a key of its own decides over other arguments", async () => {
+    const first = await proxy.client.callTool({ name: "keyed", arguments: { id: "o1", key: "a" } });
+    const second = await proxy.client.callTool({ name: "keyed", arguments: { id: "o1", key: "b" } });
+    expect(textOf(first)).toBe("keyed o1");
+    expect(textOf(second)).toContain("Not run again");
+  });
+
+  test("a call that the client gave up is cancelled at the server too, and then nobody knows", async () => {
+    const enough = new AbortController();
+    const given = call("stoppable", "x", { signal: enough.signal });
+    await soon(() => expect(count("stoppable x")).toBe(1));
+    enough.abort(new Error("not any more"));
+    await expect(given).rejects.toThrow();
+    await soon(() => expect(count("stopped x")).toBe(1));
+    expect(textOf(await call("stoppable", "x"))).toMatch(/the client gave it up.*waits for a person/);
+    expect(count("stoppable x")).toBe(1);
+  });
+
+  test("with cancel: finish it runs to its end, and is answered from the record when it comes again", async () => {
+    const enough = new AbortController();
+    const slow = call("slow", "c", { signal: enough.signal });
+    await soon(() => expect(count("slow c")).toBe(1));
+    enough.abort(new Error("too slow"));
+    await expect(slow).rejects.toThrow();
+    finish("c");
+    const again = await call("slow", "c");
+    expect(textOf(again)).toContain("slow c done");
+    expect(textOf(again)).toMatch(/Not run again|It ran once/);
+    expect(count("slow c")).toBe(1);
+  });
+});
+
+describe("what cannot be known", () => {
+  test("a server that dies in a call is started again; without a verify the call waits for a person", async () => {
+    const other = await project.connect(command("--session", "dying"), {
+      env: { SERVER_FAULT: "self-after" },
+    });
+    const send = () => other.client.callTool({ name: "send", arguments: { id: "w" } });
+    const answer = await send();
+    expect(answer.isError).toBe(true);
+    expect(textOf(answer)).toMatch(/waits for a person/);
+    expect(count("send w")).toBe(1);
+    // The next server knows the client already.
+    expect(textOf(await other.client.callTool({ name: "find", arguments: { id: "w" } }))).toBe("found 1");
+    expect(textOf(await send())).toMatch(/waits for a person/);
+    expect(count("send w")).toBe(1);
+    const callId = /resolve (mcp_\S+)/.exec(textOf(answer))?.[1] ?? "";
+    expect(holdfast("calls")).toContain(callId);
+    holdfast(
+      "resolve",
+      callId,
+      "landed",
+      "--result",
+      '"sent, says the mail log"',
+      "--by",
+      "ann",
+      "--why",
+      "seen it",
+    );
+    const settled = await send();
+    expect(settled.isError).toBeFalsy();
+    expect(textOf(settled)).toContain("sent, says the mail log");
+    expect(textOf(settled)).toContain("ann says that it has happened: seen it");
+    expect(count("send w")).toBe(1);
+    await other.close();
+  });
+
+  test("with a verify it is found out, and the agent gets an answer", async () => {
+    const env = { SERVER_FAULT: "self-after", FAULT_NAME: "verified" };
+    const other = await project.connect(command("--session", "verified"), { env });
+    const answer = await other.client.callTool({ name: "add", arguments: { id: "v" } });
+    expect(existsSync(`${project.effectsLog}.verified`)).toBe(true);
+    expect(answer.isError).toBeFalsy();
+    expect(textOf(answer)).toContain("found 1");
+    expect(count("add v")).toBe(1);
+    await other.close();
+  });
+
+  test("a tool that says it failed is told as it is, and may be tried again", async () => {
+    const answer = await call("fail", "f");
+    expect(answer).toMatchObject({ isError: true, content: [{ type: "text", text: "no f today" }] });
+    await expect(call("no-such-tool", "f")).rejects.toThrow(/no-such-tool/);
+  });
+});
+
+test("a client of the protocol without a handshake: calls run, repeats are known, and words of ours can be read", async () => {
+  const modern = new Client(
+    { name: "modern", version: "1.0.0" },
+    { versionNegotiation: { mode: { pin: "2026-07-28" } } },
+  );
+  const other = await project.connect(command("--session", "modern"), { client: modern });
+  const ask = (name: string, id: string) => modern.callTool({ name, arguments: { id } });
+  expect(textOf(await ask("add", "m"))).toMatch(/^add m/);
+  expect(textOf(await ask("add", "m"))).toMatch(/^add m/);
+  expect(count("add m")).toBe(2);
+  await ask("send", "m");
+  expect(textOf(await ask("send", "m"))).toContain("Not run again");
+  await other.close();
+  const session = (await project.sessions()).find(({ id }) => id === "modern");
+  expect(Object.values(session?.metadata ?? {})).toEqual([2]);
+});
+
+test("the session is held: a second proxy says by whom, to its client and on stderr", async () => {
+  await expect(project.connect(command())).rejects.toThrow(/session behind is held by mcp proxy of node/);
+  await soon(() => expect(project.said()).toMatch(/held by mcp proxy/));
+});
+
+test.each([
+  ["tools: { a: sometimes }", /\$\.tools\.a/],
+  ["tools: { a: { effect: mutate, retry: 3 } }", /\$\.tools\.a.*retry/],
+  ["tools: { a: { settle: soon } }", /\$\.tools\.a\.settle: is no length of time/],
+  [
+    "tools: { a: { verify: { tool: b, landed: { contains: x } } } }",
+    /verify\.tool: b is not declared as read/,
+  ],
+  ["tools: { b: read, a: { verify: { tool: b, landed: {} } } }", /landed: says nothing/],
+  ["tools: { b: read, a: { verify: { tool: b, landed: { contains: '{{arg.x}}' } } } }", /a placeholder is/],
+  ["tools: { b: read, a: { verify: { tool: b, landed: { matches: '(' } } } }", /is no regular expression/],
+  ["tools: { a: { effect: read, idempotent: true } }", /idempotent: a read changes nothing/],
+  ["tools: { a: { effect: write, dedupe: global } }", /dedupe: a write cannot be once ever/],
+  ["tools: { a: { keyArgument: key } }", /keyArgument: .* say idempotent too/],
+  ["tools: [", /bad\.yaml/],
+])("a configuration that cannot be meant is refused with its path and the rule: %s", async (text, rule) => {
+  await expect(readProxyConfig(project.write("bad.yaml", text))).rejects.toThrow(rule);
+});
+
+test("the configuration that the page shows is accepted, and says what the page says", async () => {
+  const page = readFileSync(new URL("../../docs/mcp-proxy.md", import.meta.url), "utf8");
+  const shown = /```yaml\n([\s\S]*?)```/.exec(page)?.[1] ?? "";
+  const config = await readProxyConfig(project.write("shown.yaml", shown));
+  expect(config.ruleFor("read_text_file").effect).toBe("read");
+  expect(config.ruleFor("pay")).toMatchObject({
+    effect: "mutate",
+    idempotent: { forMs: 23 * 3_600_000 },
+    cancel: "finish",
+  });
+  expect(config.ruleFor("nobody-described-it")).toMatchObject({ effect: "mutate", dedupe: "delivered" });
+});

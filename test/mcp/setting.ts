@@ -1,0 +1,154 @@
+// The real command line behind the official MCP client, in a project of its own, and what the world saw of it.
+
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { build } from "esbuild";
+import { open } from "../../src/open.ts";
+import type { SessionDetail } from "../../src/session/index.ts";
+import { environment } from "../cli/command-line.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/** Bundled once per test file: a process then starts in a tenth of the time. */
+export class Programs {
+  private readonly folder: string;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  static async build(): Promise<Programs> {
+    const folder = mkdtempSync(join(root, "node_modules", ".mcp-"));
+    copyFileSync(join(root, "package.json"), join(folder, "package.json"));
+    await build({
+      entryPoints: {
+        cli: join(root, "src/cli/main.ts"),
+        counting: join(root, "test/mcp/programs/counting-server.ts"),
+        faulty: join(root, "test/mcp/programs/faulty-proxy.ts"),
+      },
+      outdir: folder,
+      bundle: true,
+      splitting: true,
+      platform: "node",
+      format: "esm",
+      target: "node20",
+      tsconfig: join(root, "tsconfig.json"),
+      external: ["@photostructure/sqlite", "pg", "ajv", "yaml", "commander", "picocolors", "@clack/prompts"],
+      logLevel: "warning",
+    });
+    return new Programs(folder);
+  }
+
+  get cli(): string {
+    return join(this.folder, "cli.js");
+  }
+
+  get counting(): readonly string[] {
+    return [process.execPath, join(this.folder, "counting.js")];
+  }
+
+  get faulty(): string {
+    return join(this.folder, "faulty.js");
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+export interface Connected {
+  readonly client: Client;
+  /** Resolves when the process at the other end is gone. */
+  readonly gone: Promise<void>;
+  readonly pid: number;
+  close(): Promise<void>;
+}
+
+/** A project with a store, and the places where tests look. */
+export class Project {
+  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-mcp-"));
+  readonly effectsLog = join(this.folder, "effects.log");
+  readonly points = join(this.folder, "points.log");
+  readonly stderr = join(this.folder, "stderr.log");
+
+  constructor() {
+    mkdirSync(join(this.folder, ".git"));
+    mkdirSync(join(this.folder, "files"));
+  }
+
+  write(name: string, text: string): string {
+    writeFileSync(join(this.folder, name), text);
+    return join(this.folder, name);
+  }
+
+  /** One line per effect, as the server behind wrote them. */
+  effects(): string[] {
+    return existsSync(this.effectsLog)
+      ? readFileSync(this.effectsLog, "utf8").split("\n").filter(Boolean)
+      : [];
+  }
+
+  /** Failpoints that were passed, in order. */
+  passed(): string[] {
+    return existsSync(this.points) ? readFileSync(this.points, "utf8").split("\n").filter(Boolean) : [];
+  }
+
+  said(): string {
+    return existsSync(this.stderr) ? readFileSync(this.stderr, "utf8") : "";
+  }
+
+  /** Starts a process and connects the official client to it. */
+  async connect(
+    args: readonly string[],
+    options: { env?: Readonly<Record<string, string>>; client?: Client } = {},
+  ): Promise<Connected> {
+    const client = options.client ?? new Client({ name: "test-agent", version: "1.0.0" });
+    const own = { EFFECTS_LOG: this.effectsLog, HOLDFAST_FAILPOINT_LOG: this.points };
+    const transport = new StdioClientTransport({
+      command: process.execPath,
+      args: [...args],
+      cwd: this.folder,
+      env: environment({ ...own, ...options.env }) as Record<string, string>,
+      stderr: "pipe",
+    });
+    transport.stderr?.on("data", (chunk: Buffer) => appendFileSync(this.stderr, chunk));
+    const gone = new Promise<void>((resolve) => {
+      client.onclose = resolve;
+    });
+    await client.connect(transport);
+    return { client, gone, pid: transport.pid ?? 0, close: () => client.close() };
+  }
+
+  async sessions(): Promise<SessionDetail[]> {
+    const holdfast = await open(join(this.folder, ".holdfast"));
+    try {
+      const { sessions } = await holdfast.sessions.list({ limit: 100 });
+      return await Promise.all(sessions.map(({ id }) => holdfast.sessions.get(id)));
+    } finally {
+      await holdfast.close();
+    }
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** The text of an answer, blocks joined. */
+export function textOf(result: unknown): string {
+  const { content = [] } = result as { content?: { text?: string }[] };
+  return content.map(({ text = "" }) => text).join("\n");
+}
