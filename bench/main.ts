@@ -8,6 +8,7 @@ import { appendFlatness } from "./append-flatness.ts";
 import { appendVsRaw } from "./append-vs-raw.ts";
 import { diskVsRaw } from "./disk-vs-raw.ts";
 import { groupCommitVsRaw } from "./group-commit-vs-raw.ts";
+import { hookVsNode } from "./hook-vs-node.ts";
 import { ledgerVsTwoCommits } from "./ledger-vs-two-commits.ts";
 import { loadVsRaw } from "./load-vs-raw.ts";
 import { judge, type Measure, type Result } from "./measure.ts";
@@ -28,6 +29,7 @@ const MEASURES: readonly Measure[] = [
   ledgerVsTwoCommits,
   postgresVsRaw,
   statusVsNode,
+  hookVsNode,
   turnsPerSecond,
 ];
 

@@ -3,9 +3,8 @@
  * nothing. The command line is built as it is published, and asked about a store with a goal, tasks and sessions.
  */
 
-import { spawnSync } from "node:child_process";
-import { join, resolve } from "node:path";
-import { build } from "tsdown";
+import { resolve } from "node:path";
+import { builtCommandLine, live } from "./command-line.ts";
 import type { Measure } from "./measure.ts";
 import { alternate, ratio } from "./rounds.ts";
 import type { Scratch } from "./scratch.ts";
@@ -21,13 +20,12 @@ export const statusVsNode: Measure = {
   bar: 2,
   direction: "at most",
   async run(scratch) {
-    const outDir = resolve(scratch.path, "dist");
-    await build({ outDir, dts: false, sourcemap: false, clean: false, logLevel: "silent" });
+    const cli = await builtCommandLine(scratch);
     const store = await filledStore(scratch);
     const rounds = await alternate(
       ROUNDS,
       () => live(["-e", "0"]),
-      () => live([join(outDir, "cli.js"), "status", "--store", store]),
+      () => live([cli, "status", "--store", store]),
     );
     const { rawMs, oursMs } = rounds;
     const numbers = {
@@ -52,9 +50,4 @@ async function filledStore(scratch: Scratch): Promise<string> {
     await session.close();
   }
   return store;
-}
-
-function live(args: readonly string[]): void {
-  const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
-  if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr}`);
 }

@@ -2,9 +2,10 @@
 
 import type { Command } from "./command.ts";
 import { goalCommands } from "./goal-commands.ts";
+import { setupCommands } from "./setup-commands.ts";
 import { storeCommands } from "./store-commands.ts";
 
-export const COMMANDS: readonly Command[] = [...storeCommands, ...goalCommands];
+export const COMMANDS: readonly Command[] = [...setupCommands, ...storeCommands, ...goalCommands];
 
 /** Commands of several words, by the first. */
 export const GROUPS: Readonly<Record<string, string>> = {
@@ -12,14 +13,13 @@ export const GROUPS: Readonly<Record<string, string>> = {
   task: "plan tasks, take them, hand them in",
   block: "what keeps work from going on",
   session: "look at sessions, fork and cancel them",
+  schema: "a project's own schemas",
 };
 
 export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
   ["At a glance", ["status", "watch", "brief", "next", "doctor"]],
   ["Goals", ["goal", "task", "decide", "decisions", "fact", "facts", "forget", "block", "blockers", "move"]],
-  ["Sessions", ["resume", "handoff", "session", "calls", "resolve"]],
-  [
-    "The store",
-    ["init", "check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import", "completion"],
-  ],
+  ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "mcp"]],
+  ["Setting up", ["init", "hook", "schema", "completion", "demo", "torture"]],
+  ["The store", ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import"]],
 ];

@@ -3,7 +3,7 @@
 import { COMMANDS, GROUPS } from "./commands.ts";
 import { Misuse } from "./failure.ts";
 
-const ALONE = ["watch", "completion"];
+const ALONE = ["watch", "completion", "hook", "demo", "torture", "mcp"];
 const EVERYWHERE = ["--json", "--store", "--goal", "--by", "--role", "--help"];
 
 export function completion(shell: string): string {
@@ -49,6 +49,8 @@ ${options.join("\n")}
     case "$first" in
 ${groups.join("\n")}
     completion) words="bash zsh fish" ;;
+    hook) words="claude codex cursor gemini" ;;
+    mcp) words="proxy" ;;
     esac
   fi
   COMPREPLY=($(compgen -W "$words" -- "$current"))

@@ -43,6 +43,15 @@ const goals: readonly Command[] = [
     input: ([goal]) => ({ goal }),
     page: page.goalPage,
   }),
+  command({
+    words: "goal use",
+    operation: "goal use",
+    about: "choose the goal of this worktree",
+    args: [["[goal]", "which one; without it, says which it is"]],
+    options: [["--none", "choose none"]],
+    input: ([goal], { none }) => ({ goal, none }),
+    page: ({ worktree, goal }) => `${worktree} works on ${goal ?? "no goal in particular"}\n`,
+  }),
   command({ words: "goal list", operation: "goal list", about: "all goals", page: page.goalListPage }),
   command({
     words: "brief",

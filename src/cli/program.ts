@@ -6,6 +6,7 @@ import type { Command, Options } from "./command.ts";
 import { COMMANDS, GROUPS, HEADINGS } from "./commands.ts";
 import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";
+import { addMcp } from "./mcp-command.ts";
 
 const EVERYWHERE: readonly (readonly [flags: string, about: string])[] = [
   ["--json", "the answer as JSON"],
@@ -31,8 +32,9 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
   const groups = new Map<string, Parser>();
   for (const [word, about] of Object.entries(GROUPS)) groups.set(word, groupOf(program, word, about));
   for (const command of COMMANDS) addCommand(program, groups, command);
+  groups.set("mcp", addMcp(program));
   addWatch(program);
-  addCompletion(program);
+  addSetup(program);
   for (const each of [
     program,
     ...program.commands,
@@ -108,15 +110,36 @@ function addWatch(program: Parser): void {
   });
 }
 
-function addCompletion(program: Parser): void {
-  const parser = program
-    .command("completion")
-    .description("a completion script for your shell")
-    .helpGroup(headingOf("completion"))
-    .argument("<shell>", "bash, zsh or fish");
-  parser.action(async (shell: string) => {
-    const { completion } = await import("./completion.ts");
-    process.stdout.write(completion(shell));
+/** What needs no store, or no commander. */
+function addSetup(program: Parser): void {
+  const add = (word: string, about: string): Parser =>
+    program.command(word).description(about).helpGroup(headingOf(word));
+  add("completion", "a completion script for your shell")
+    .argument("<shell>", "bash, zsh or fish")
+    .action(async (shell: string) => {
+      const { completion } = await import("./completion.ts");
+      process.stdout.write(completion(shell));
+    });
+  // Only for help: `main.ts` runs hooks before any of this is loaded.
+  add("hook", "what a coding agent runs at its turning points; init wires it")
+    .argument("<agent>", "claude, codex, cursor or gemini")
+    .argument("<event>", "session-start, touched, checkpoint, stop, stop-failure or session-end");
+  const demo = add("demo", "watch an agent be killed and lose nothing")
+    .option("--json", "the answer as JSON")
+    .option("--keep", "leave the folder with the store and the world's log");
+  demo.action(async () => {
+    const { demo: play } = await import("./demo-command.ts");
+    await play(demo.opts<Options>());
+  });
+  const torture = add("torture", "kill your own agent everywhere and compare what the world saw")
+    .argument("[command...]", "after --: the agent; it has to end with 0 when its work is done")
+    .option("--effects <command>", "prints what the world saw, one effect on a line")
+    .option("--setup <command>", "makes a fresh world and a fresh store; run before every kill")
+    .option("--timeout <time>", "the longest that one run may take: 60s unless set")
+    .option("--json", "the answer as JSON");
+  torture.action(async () => {
+    const { torture: kill } = await import("./torture-command.ts");
+    await kill(torture.opts<Options>(), torture.processedArgs.flat() as string[]);
   });
 }
 

@@ -9,11 +9,13 @@ import { envelope, openScreen } from "./screen.ts";
 export async function runCommand(
   command: Command,
   args: readonly (string | undefined)[],
-  options: Options,
+  typed: Options,
 ): Promise<void> {
   const operation = OPERATIONS.get(command.operation);
   if (!operation) throw new Error(`${command.words} names no operation`);
   const screen = await openScreen();
+  const isAsked = process.stdin.isTTY === true && screen.isTerminal && !typed["json"];
+  const options = command.ask && isAsked ? await command.ask(typed) : typed;
   const said = command.input?.(args, options) ?? {};
   const answer = command.answersFor ? await answerer(command.words, options) : {};
   const context = contextOf(options);

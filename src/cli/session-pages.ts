@@ -158,3 +158,14 @@ export function prunePage(report: ResultOf<"prune">, { paint }: Screen): string 
   ];
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
+
+export function migratePage({ address, dryRun, store, files }: ResultOf<"migrate">): string {
+  const verb = dryRun ? "would bring" : "brought";
+  const lines = [
+    store ? `${verb} ${address} up to date` : `${address} is up to date`,
+    ...files.map(({ file, from, to, backup }) => {
+      return `${verb} ${file} from version ${from} to ${to}${backup === null ? "" : `, the old one is ${backup}`}`;
+    }),
+  ];
+  return `${lines.join("\n")}\n`;
+}

@@ -3,8 +3,10 @@
  * any schema. Anything but the plain options takes the long way, which answers the same.
  */
 
+import { isHoldfastError } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
-import { findStore, readStatus, refuseMissing } from "../operations/index.ts";
+import { findStore, readStatus, refuseMissing, restoreFromRepository } from "../operations/index.ts";
+import type { Store } from "../store.ts";
 import { envelope, openScreen } from "./screen.ts";
 import { statusPage } from "./status-page.ts";
 
@@ -31,14 +33,27 @@ export function plainOptions(args: readonly string[]): PlainOptions | null {
 
 export async function showStatus({ json, store, goal }: PlainOptions): Promise<void> {
   const place = findStore(store ?? process.env["HOLDFAST_STORE"], process.cwd());
-  refuseMissing(place);
-  const opened = await openStore(place.address);
+  if (!place.exists && !(await restoreFromRepository(place))) refuseMissing(place);
+  const opened = await openForALook(place.address ?? place.home);
+  const screen = await openScreen();
+  const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
+  const status = await readStatus(opened, { goal: wanted, now: Date.now() });
+  process.stdout.write(json ? envelope("status", status) : statusPage(status, screen));
+  // A process that ends lets go of what it only looked at; closing in good order takes longer than the look.
+  if (!isRemote(place.address ?? place.home)) process.exit();
+  await opened.close();
+}
+
+/** A store of an older format cannot be read as it is: it is opened in the usual way, which brings it up to date. */
+async function openForALook(address: string | undefined): Promise<Store> {
   try {
-    const screen = await openScreen();
-    const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
-    const status = await readStatus(opened, { goal: wanted, now: Date.now() });
-    process.stdout.write(json ? envelope("status", status) : statusPage(status, screen));
-  } finally {
-    await opened.close();
+    return await openStore(address, { readOnly: true });
+  } catch (error) {
+    if (!isHoldfastError(error, "STORE_READONLY")) throw error;
+    return openStore(address);
   }
+}
+
+function isRemote(address: string): boolean {
+  return /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:");
 }

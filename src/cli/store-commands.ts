@@ -16,13 +16,6 @@ export const storeCommands: readonly Command[] = [
     page: statusPage,
   }),
   command({
-    words: "init",
-    operation: "init",
-    about: "make the store",
-    page: ({ address, created }, { paint }) =>
-      `${created ? "made" : "there already:"} ${address}\n${created ? `begin a goal: ${paint.cyan('holdfast goal new <name> "what is to be reached"')}\n` : ""}`,
-  }),
-  command({
     words: "session list",
     operation: "session list",
     about: "sessions, the latest change first",
@@ -159,8 +152,10 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "migrate",
     operation: "migrate",
-    about: "bring the store to the format of this release",
-    page: ({ address }) => `${address} is up to date\n`,
+    about: "bring the store and the files of goals to the format of this release",
+    options: [["--dry-run", "only say what would change"]],
+    input: (_, { dryRun }) => ({ dryRun }),
+    page: page.migratePage,
   }),
   command({
     words: "prune",
@@ -191,19 +186,26 @@ export const storeCommands: readonly Command[] = [
       ["--stale-after <time>", "a task without progress for so long is put back: 30m unless set"],
       ["--notify <command>", "is told what a person would want to hear, as JSON on its input"],
       ["--parallel <n>", "workers at once: 2 unless set"],
+      ["--retain <time>", "remove sessions that ended longer ago: 30d"],
     ],
-    input: (_, { staleAfter }) => ({ staleAfterMs: duration("--stale-after", staleAfter) }),
+    input: (_, { staleAfter, retain }) => ({
+      staleAfterMs: duration("--stale-after", staleAfter),
+      retainMs: duration("--retain", retain),
+    }),
     loop: async (args, options) => {
       const { superviseUntilStopped } = await import("./supervise.ts");
       await superviseUntilStopped(options, args as readonly string[]);
     },
-    page: ({ crashed, reset, open, errors }) =>
+    page: ({ crashed, reset, open, errors, removed }) =>
       [
         ...crashed.map((session) => `crashed: session ${session}`),
         ...reset.map(({ goal, task }) => `put back: ${task} of ${goal}`),
         ...open.map(({ session, call, tool }) => `open: ${tool} ${call} of ${session}`),
         ...errors.map(({ doing, error }) => `! ${doing}: ${error}`),
-        crashed.length + reset.length + open.length + errors.length === 0 ? "nothing to see to" : "",
+        ...removed.map((session) => `removed: session ${session}`),
+        crashed.length + reset.length + open.length + errors.length + removed.length === 0
+          ? "nothing to see to"
+          : "",
       ]
         .filter(Boolean)
         .map((each) => `${each}\n`)

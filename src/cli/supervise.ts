@@ -1,5 +1,7 @@
 /** `supervise`: looks after what crashed agents left, starts workers if told how, and says what it does, until Ctrl-C. */
 
+import type { Holdfast } from "../open.ts";
+import { retain } from "../operations/index.ts";
 import { type SupervisorEvent, supervise } from "../supervisor/index.ts";
 import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
@@ -9,34 +11,62 @@ import { duration, whole } from "./values.ts";
 
 export async function superviseUntilStopped(options: Options, command: readonly string[]): Promise<void> {
   const context = contextOf(options);
-  const { journal } = await context.holdfast();
+  const holdfast = await context.holdfast();
+  const { journal } = holdfast;
   const stop = new AbortController();
   process.once("SIGTERM", () => stop.abort());
   process.once("SIGINT", () => {
     process.exitCode = EXIT.interrupted;
     stop.abort();
   });
+  const say = (event: Said): void => {
+    process.stdout.write(options["json"] ? envelope("supervise", event) : lineOf(event));
+  };
   const staleAfterMs = duration("--stale-after", options["staleAfter"]);
   const parallel = whole("--parallel", options["parallel"]);
   const notify = options["notify"] as string | undefined;
+  const retaining = retainOften(holdfast, duration("--retain", options["retain"]), say);
   try {
     await supervise(journal, {
       signal: stop.signal,
       name: context.by.name,
-      onEvent: (event) =>
-        process.stdout.write(options["json"] ? envelope("supervise", event) : lineOf(event)),
+      onEvent: say,
       ...(staleAfterMs !== undefined && { staleAfterMs }),
       ...(parallel !== undefined && { parallel }),
       ...(notify !== undefined && { notifyCommand: { command: ["sh", "-c", notify] } }),
       ...(command.length > 0 && { start: { command } }),
     });
   } finally {
+    clearInterval(retaining);
     await context.close();
   }
 }
 
+type Said = SupervisorEvent | { type: "removed"; session: string } | { type: "failed"; error: unknown };
+
+const RETAIN_EVERY_MS = 60 * 60_000;
+
+/** At once, then every hour. What goes wrong is said, and tried again the next time. */
+function retainOften(
+  holdfast: Holdfast,
+  retainMs: number | undefined,
+  say: (event: Said) => void,
+): NodeJS.Timeout | undefined {
+  if (retainMs === undefined) return undefined;
+  const act = (): void => {
+    retain(holdfast, retainMs).then(
+      (removed) => {
+        for (const session of removed) say({ type: "removed", session });
+      },
+      (error: unknown) => say({ type: "failed", error }),
+    );
+  };
+  act();
+  return setInterval(act, RETAIN_EVERY_MS);
+}
+
 /** The type first, then what it is about, on one line. */
-function lineOf({ type, ...about }: SupervisorEvent): string {
+function lineOf({ type, ...about }: Said): string {
   const said = Object.entries(about)
     .filter(([, value]) => value !== null)
     .map(([name, value]) => `${name} ${textOf(value)}`);

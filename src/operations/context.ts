@@ -4,10 +4,11 @@
  */
 
 import type { Goal } from "../goal/index.ts";
-import { type By, HoldfastError, isHoldfastError, streamId } from "../model/index.ts";
+import { type By, HoldfastError, isHoldfastError } from "../model/index.ts";
 import { type Holdfast, open } from "../open.ts";
+import { currentGoal, knownGoals } from "./current-goal.ts";
 import { didYouMean } from "./nearest.ts";
-import { findStore, refuseMissing, type StorePlace } from "./store-place.ts";
+import { findStore, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
 
 /** On whose side the surface is that calls. */
 export type Caller = "person" | "agent";
@@ -27,11 +28,14 @@ export class Context {
   readonly by: By;
   readonly caller: Caller;
   readonly now: () => number = Date.now;
+  /** Whether somebody named the store, instead of leaving it to where we are. */
+  readonly isStoreSaid: boolean;
   private readonly saidGoal: string | undefined;
   private opening: Promise<Holdfast> | undefined;
 
   constructor(options: ContextOptions) {
     this.place = findStore(options.address, options.cwd ?? process.cwd());
+    this.isStoreSaid = options.address !== undefined && options.address !== "";
     this.by = options.by;
     this.caller = options.caller;
     this.saidGoal = options.goal;
@@ -39,7 +43,7 @@ export class Context {
 
   /** The store, which has to be there. */
   async holdfast(): Promise<Holdfast> {
-    if (!this.opening) refuseMissing(this.place);
+    if (!this.opening && !(await restoreFromRepository(this.place))) refuseMissing(this.place);
     return this.create();
   }
 
@@ -71,26 +75,23 @@ export class Context {
     return holdfast.goal(await this.goalId(id), { by: this.by, root: this.place.root, stale: "use" });
   }
 
-  /** Which goal is meant: the one that was said, by a prefix too, else the only one that is not done. */
+  /** Which goal is meant: the one that was said, by a prefix too, else this worktree's, else the only one not done. */
   async goalId(id: string | undefined): Promise<string> {
     const { journal } = await this.holdfast();
     const { rows } = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
-    const ids = rows.map(({ stream }) => streamId(stream));
+    const { all, open: goals, current } = knownGoals(rows, currentGoal(this.place));
     const said = id ?? this.saidGoal;
-    if (said !== undefined) return pick("goal", said, ids, "GOAL_NOT_FOUND", "holdfast goal list");
-    const open = rows.filter(({ facets }) => facets.status !== "done").map(({ stream }) => streamId(stream));
-    const candidates = open.length > 0 ? open : ids;
-    const [only, other] = candidates;
-    if (only !== undefined && other === undefined) return only;
+    if (said !== undefined) return pick("goal", said, all, "GOAL_NOT_FOUND", "holdfast goal list");
+    if (current !== null) return current;
+    const isNone = goals.length === 0;
     throw new HoldfastError(
       "GOAL_NOT_FOUND",
-      only === undefined ? "there is no goal yet" : `which goal? There are ${candidates.length}`,
+      isNone ? "there is no goal yet" : `which goal? There are ${goals.length}`,
       {
-        hint:
-          only === undefined
-            ? 'Make one: holdfast goal new <name> "what is to be reached"'
-            : `Say --goal, or set HOLDFAST_GOAL, to one of: ${candidates.slice(0, 20).join(", ")}`,
-        data: { goals: candidates },
+        hint: isNone
+          ? 'Make one: holdfast goal new <name> "what is to be reached"'
+          : `Say --goal, or set HOLDFAST_GOAL, or choose with holdfast goal use, one of: ${goals.slice(0, 20).join(", ")}`,
+        data: { goals },
       },
     );
   }

@@ -18,6 +18,7 @@ import {
   VERIFICATIONS,
 } from "../model/index.ts";
 import type { Context } from "./context.ts";
+import { currentGoal, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
 import { given, operation } from "./operation.ts";
 
@@ -199,6 +200,20 @@ export const goalOperations = [
         stale: facets.expiresAt !== null && facets.expiresAt < context.now(),
       }));
       return { goals };
+    },
+  }),
+  operation({
+    name: "goal use",
+    about: "Choose the goal of this worktree, for where nobody says one; without a goal, say which it is",
+    who: "both",
+    writes: true,
+    input: z.strictObject({ goal, none: z.boolean().optional() }),
+    result: z.strictObject({ worktree: text, goal: text.nullable() }),
+    async run(context, input) {
+      const worktree = context.place.root;
+      if (input.none) setCurrentGoal(context.place, null);
+      else if (input.goal !== undefined) setCurrentGoal(context.place, await context.goalId(input.goal));
+      return { worktree, goal: currentGoal(context.place) };
     },
   }),
   operation({

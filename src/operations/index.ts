@@ -4,8 +4,10 @@
  */
 
 export { type Caller, Context, type ContextOptions } from "./context.ts";
+export { currentGoal, knownGoals } from "./current-goal.ts";
 export { didYouMean } from "./nearest.ts";
 export { type Operation, perform } from "./operation.ts";
 export { age, type GoalStatus, type Need, readStatus, type Status } from "./status-reading.ts";
-export { findStore, refuseMissing, type StorePlace } from "./store-place.ts";
+export { findStore, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
+export { retain } from "./supervising.ts";
 export { OPERATIONS, type OperationName, type ResultOf } from "./table.ts";

@@ -1,14 +1,16 @@
 /** The store as a whole: made, checked, examined, thinned out. */
 
-import { accessSync, constants } from "node:fs";
-import { dirname } from "node:path";
+import { accessSync, constants, existsSync, readdirSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
 import { isHoldfastError, SESSION_STATUSES, streamId } from "../model/index.ts";
+import { openStore } from "../open-store.ts";
 import type { Context } from "./context.ts";
 import { fileCheck } from "./handing-over.ts";
 import { given, operation } from "./operation.ts";
 import { readStatus } from "./status-reading.ts";
+import { refuseMissing } from "./store-place.ts";
 
 const text = z.string();
 const need = z.strictObject({ what: text, command: text });
@@ -81,6 +83,39 @@ function examineFolder(context: Context): Finding {
   }
 }
 
+/** Opening is what migrates; a look cannot, and says so. */
+async function isOfOlderFormat(address: string | undefined): Promise<boolean> {
+  try {
+    const store = await openStore(address, { readOnly: true });
+    await store.close();
+    return false;
+  } catch (error) {
+    if (isHoldfastError(error, "STORE_READONLY")) return true;
+    throw error;
+  }
+}
+
+interface MigratedFile {
+  file: string;
+  from: number;
+  to: number;
+  backup: string | null;
+}
+
+/** Every agent_state.json of the goals that have files here. */
+async function migrateFiles(context: Context, dryRun: boolean): Promise<MigratedFile[]> {
+  const planning = join(context.place.root, ".planning");
+  if (!existsSync(planning)) return [];
+  const { migrateFile } = await import("../projections/index.ts");
+  const names = readdirSync(planning, { recursive: true }).map(String);
+  const reports: MigratedFile[] = [];
+  for (const name of names.filter((each) => basename(each) === "agent_state.json")) {
+    const { from, to, backup } = await migrateFile(join(planning, name), { dryRun });
+    if (from !== to) reports.push({ file: join(".planning", name), from, to, backup });
+  }
+  return reports;
+}
+
 const OLDEST_NODE = [20, 19] as const;
 
 function examineNode(): Finding {
@@ -112,29 +147,23 @@ export const storeOperations = [
     },
   }),
   operation({
-    name: "init",
-    about: "Make the store, if it is not there",
-    who: "both",
-    writes: true,
-    input: z.strictObject({}),
-    result: z.strictObject({ address: text, created: z.boolean() }),
-    async run(context) {
-      const created = !context.place.exists;
-      const { address } = await context.create();
-      return { address, created };
-    },
-  }),
-  operation({
     name: "migrate",
-    about: "Bring the store to the format of this release",
+    about: "Bring the store, and the files of goals, to the format of this release",
     who: "both",
     writes: true,
-    input: z.strictObject({}),
-    result: z.strictObject({ address: text }),
-    async run(context) {
-      // Opening is what migrates: a store that could be opened has the current format.
-      const { address } = await context.holdfast();
-      return { address };
+    input: z.strictObject({ dryRun: z.boolean().optional() }),
+    result: z.strictObject({
+      address: text,
+      dryRun: z.boolean(),
+      /** Whether the store was, or would be, changed. */
+      store: z.boolean(),
+      files: z.array(z.strictObject({ file: text, from: z.int(), to: z.int(), backup: text.nullable() })),
+    }),
+    async run(context, { dryRun = false }) {
+      refuseMissing(context.place);
+      const isOld = await isOfOlderFormat(context.place.address);
+      const address = dryRun ? context.place.shown : (await context.holdfast()).address;
+      return { address, dryRun, store: isOld, files: await migrateFiles(context, dryRun) };
     },
   }),
   operation({

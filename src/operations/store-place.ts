@@ -19,16 +19,36 @@ export interface StorePlace {
   readonly exists: boolean;
   /** The folder that recorded paths are relative to: the worktree, else where the store's folder lies. */
   readonly root: string;
+  /** The folder beside the repository's git directory where everything of ours but the files of goals lies. */
+  readonly home: string;
 }
 
 export function findStore(address: string | undefined, from: string): StorePlace {
   const worktree = nearest(from, ".git");
   const root = worktree ?? nearest(from, ".holdfast") ?? from;
-  if (address !== undefined && address !== "") return said(address, from, root);
   const repository = worktree === null ? null : sharedBy(join(worktree, ".git"));
-  const folder = join(repository ?? nearest(from, ".holdfast") ?? from, ".holdfast");
-  const isThere = holdsStore(folder);
-  return { address: isThere ? folder : undefined, shown: folder, exists: isThere, root };
+  const home = join(repository ?? nearest(from, ".holdfast") ?? from, ".holdfast");
+  if (address !== undefined && address !== "") return { ...said(address, from), root, home };
+  const isThere = holdsStore(home);
+  return { address: isThere ? home : undefined, shown: home, exists: isThere, root, home };
+}
+
+/**
+ * A fresh clone has the events of its goals and no store yet: the store is made from them. False where there is nothing
+ * to make it from, or where somebody named a store.
+ */
+export async function restoreFromRepository(place: StorePlace): Promise<boolean> {
+  const folder = join(place.root, ".planning");
+  if (place.exists || place.address !== undefined || !existsSync(join(folder, "events"))) return false;
+  const { open } = await import("../open.ts");
+  const { takeInFolder } = await import("../projections/index.ts");
+  const holdfast = await open(place.home);
+  try {
+    await takeInFolder(holdfast.journal, folder);
+  } finally {
+    await holdfast.close();
+  }
+  return true;
 }
 
 /** Looking at a store does not make one. */
@@ -40,13 +60,13 @@ export function refuseMissing({ exists, shown }: StorePlace): void {
   });
 }
 
-function said(address: string, from: string, root: string): StorePlace {
+function said(address: string, from: string): Pick<StorePlace, "address" | "shown" | "exists"> {
   const isRemote = /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:");
-  if (isRemote) return { address, shown: address.replace(/\/\/[^@/]*@/, "//"), exists: true, root };
+  if (isRemote) return { address, shown: address.replace(/\/\/[^@/]*@/, "//"), exists: true };
   const path = resolve(from, address.replace(/^file:(\/\/)?/, ""));
   const isFile = /\.(db|sqlite3?)$/.test(path);
   const slash = address.endsWith("/") ? "/" : "";
-  return { address: path + slash, shown: path, exists: isFile ? existsSync(path) : holdsStore(path), root };
+  return { address: path + slash, shown: path, exists: isFile ? existsSync(path) : holdsStore(path) };
 }
 
 function holdsStore(folder: string): boolean {

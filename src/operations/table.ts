@@ -6,9 +6,11 @@
 import type * as z from "zod";
 import { goalOperations } from "./goal-operations.ts";
 import { handingOver } from "./handing-over.ts";
+import { initOperation } from "./init-operation.ts";
 import { movingOperations } from "./moving-operations.ts";
 import { noteOperations } from "./note-operations.ts";
 import type { Operation } from "./operation.ts";
+import { schemaOperation } from "./schema-operation.ts";
 import { sessionOperations } from "./session-operations.ts";
 import { storeOperations } from "./store-operations.ts";
 import { supervising } from "./supervising.ts";
@@ -16,6 +18,7 @@ import { taskOperations } from "./task-operations.ts";
 
 const ROWS = [
   ...storeOperations,
+  ...initOperation,
   ...goalOperations,
   ...handingOver,
   ...taskOperations,
@@ -23,6 +26,7 @@ const ROWS = [
   ...sessionOperations,
   ...movingOperations,
   ...supervising,
+  ...schemaOperation,
 ];
 
 type Row = (typeof ROWS)[number];

@@ -1,7 +1,18 @@
-// The real command line as a process: bundled once per test file, run in a project of its own.
+// The real command line as a process: bundled once for the sources as they are, run in a project of its own.
 
 import { execFile, spawn } from "node:child_process";
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -18,6 +29,7 @@ export interface Ran {
 export interface RunOptions {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
+  readonly input?: string;
   /** As another user; for root only. */
   readonly as?: { readonly uid?: number; readonly gid?: number };
 }
@@ -34,25 +46,7 @@ export class CommandLine {
   }
 
   static async build(): Promise<CommandLine> {
-    const folder = mkdtempSync(join(root, "node_modules", ".cli-"));
-    chmodSync(folder, 0o755);
-    copyFileSync(join(root, "package.json"), join(folder, "package.json"));
-    await build({
-      entryPoints: {
-        cli: join(root, "src/cli/main.ts"),
-        agent: join(root, "test/cli/programs/paying-agent.ts"),
-      },
-      outdir: folder,
-      bundle: true,
-      splitting: true,
-      platform: "node",
-      format: "esm",
-      target: "node20",
-      tsconfig: join(root, "tsconfig.json"),
-      external: ["@photostructure/sqlite", "pg", "ajv", "yaml", "commander", "picocolors", "@clack/prompts"],
-      logLevel: "warning",
-    });
-    return new CommandLine(folder);
+    return new CommandLine(await bundled());
   }
 
   get cli(): string {
@@ -61,6 +55,10 @@ export class CommandLine {
 
   get agent(): string {
     return join(this.folder, "agent.js");
+  }
+
+  get forgetful(): string {
+    return join(this.folder, "forgetful.js");
   }
 
   run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
@@ -76,7 +74,9 @@ export class CommandLine {
         },
         (_error, out, err) => resolve({ code: child.exitCode ?? -1, out, err }),
       );
-      child.stdin?.end();
+      // One that does not read its input closes it.
+      child.stdin?.on("error", () => undefined);
+      child.stdin?.end(options.input ?? "");
     });
   }
 
@@ -109,15 +109,83 @@ export class CommandLine {
   }
 
   remove(): void {
-    rmSync(this.folder, { recursive: true, force: true });
     rmSync(this.project, { recursive: true, force: true });
   }
+}
+
+const PROGRAMS = {
+  agent: "test/cli/programs/paying-agent.ts",
+  forgetful: "test/cli/programs/forgetful-agent.ts",
+};
+const KEPT = join(root, "node_modules", ".cache", "holdfast-cli");
+
+/**
+ * All test files, and the next run as long as nothing changed, share one bundle. Whoever comes first makes it under another
+ * name and puts it into place whole; bundles of other sources go.
+ */
+async function bundled(): Promise<string> {
+  const name = sourcesName();
+  const folder = join(KEPT, name);
+  if (existsSync(folder)) return folder;
+  mkdirSync(KEPT, { recursive: true });
+  for (const old of readdirSync(KEPT)) {
+    const isOld = Date.now() - statSync(join(KEPT, old)).mtimeMs > 3_600_000;
+    if (isOld) rmSync(join(KEPT, old), { recursive: true, force: true });
+  }
+  const made = mkdtempSync(join(KEPT, "making-"));
+  chmodSync(made, 0o755);
+  copyFileSync(join(root, "package.json"), join(made, "package.json"));
+  await build({
+    entryPoints: { cli: join(root, "src/cli/main.ts"), ...PROGRAMS },
+    absWorkingDir: root,
+    outdir: made,
+    bundle: true,
+    splitting: true,
+    platform: "node",
+    format: "esm",
+    target: "node20",
+    tsconfig: join(root, "tsconfig.json"),
+    external: [
+      "@photostructure/sqlite",
+      "pg",
+      "ajv",
+      "yaml",
+      "commander",
+      "picocolors",
+      "@clack/prompts",
+      "@modelcontextprotocol/*",
+    ],
+    logLevel: "warning",
+  });
+  try {
+    renameSync(made, folder);
+  } catch (error) {
+    // Somebody was faster, with the same sources.
+    if (!existsSync(folder)) throw error;
+    rmSync(made, { recursive: true, force: true });
+  }
+  return folder;
+}
+
+function sourcesName(): string {
+  const paths = readdirSync(join(root, "src"), { recursive: true }).map((each) => join("src", String(each)));
+  const sums = createHash("sha256");
+  for (const path of [
+    ...paths,
+    ...Object.values(PROGRAMS),
+    "package.json",
+    "test/cli/command-line.ts",
+  ].sort()) {
+    const { size, mtimeMs } = statSync(join(root, path));
+    sums.update(`${path} ${size} ${mtimeMs}\n`);
+  }
+  return sums.digest("hex").slice(0, 16);
 }
 
 /** Nothing of the surroundings in which the tests run. */
 export function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
-    ([name]) => !/^(HOLDFAST_|FORCE_COLOR|NO_COLOR)/.test(name),
+    ([name]) => !/^(HOLDFAST_|FORCE_COLOR|NO_COLOR|CURSOR_|CLAUDE_|GEMINI_)/.test(name),
   );
   return { ...Object.fromEntries(kept), ...more };
 }

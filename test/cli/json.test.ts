@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { OPERATIONS } from "../../src/operations/index.ts";
 import { CommandLine } from "./command-line.ts";
+import { runInside } from "./inside.ts";
 
 /** Many processes one after another: on a busy machine that takes its time. */
 const LONG_MS = 180_000;
@@ -21,12 +22,16 @@ const person = ["--by", "ann", "--why", "it is over"];
 
 /** In an order in which each has something to answer about. */
 const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
+  ["init", "--dry-run"],
   ["init"],
+  ["init", "--remove", "--agent", "gemini"],
   ["status"],
   ["doctor"],
-  ["migrate"],
+  ["migrate", "--dry-run"],
+  ["schema", "new", "billing", "--folder", "memory", "--state", "tier:free|paid", "amount:number"],
   ["goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API", "--ttl", "10d"],
   ["goal", "list"],
+  ["goal", "use", "check"],
   ["task", "add", "users table", "--wanted", "it migrates", "--file", "users.sql"],
   ["task", "add", "orders table", "--after", "1", "--wave", "2"],
   ["task", "add", "look at it", "--reviews", "1", "--wanted", "reads well"],
@@ -71,7 +76,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["session", "cancel", "second", ...person],
   ["prune", "--status", "cancelled", "--dry-run"],
   ["prune", "--status", "cancelled", ...person],
-  ["supervise", "--once"],
+  ["supervise", "--once", "--retain", "30d"],
   ["rebuild"],
   ["check"],
   ["export", "all.jsonl"],
@@ -94,7 +99,7 @@ test(
 );
 
 async function answer(words: readonly string[]): Promise<string> {
-  const { code, out, err } = await line.run([...words, "--json"]);
+  const { code, out, err } = await runInside(line.project, [...words, "--json"]);
   const typed = words.join(" ");
   expect({ typed, code, err }).toEqual({ typed, code: 0, err: "" });
   const { schemaVersion, kind, data, ...rest } = JSON.parse(out);

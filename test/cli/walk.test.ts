@@ -19,8 +19,10 @@ const worker = ["--by", "claude-7f2", "--role", "worker"];
 test(
   "a project is planned, worked on, interrupted, answered for and handed over",
   async () => {
-    expect(await line.say("init")).toContain("made sqlite .holdfast/store.db");
-    expect(await line.say("init")).toContain("there already");
+    const made = await line.say("init");
+    expect(made).toContain("made sqlite .holdfast/store.db");
+    expect(made).toContain("created .claude/settings.json");
+    expect(await line.say("init")).toMatch(/^there already: .*store\.db\n(?!created|changed)/);
     expect(await line.say("status")).toContain("holdfast goal new");
     expect(
       await line.say("goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API"),

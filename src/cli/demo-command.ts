@@ -1,0 +1,128 @@
+/**
+ * `demo`: an agent that charges cards is killed at the worst moments and started again, until its work is done; then the
+ * world's own log is held against the ledger. It needs nothing but the package: the agent is this very command line,
+ * started again with `HOLDFAST_DEMO` set to the folder in which it plays.
+ */
+
+import { spawn } from "node:child_process";
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DefiniteFailure, landed, never, tool } from "../ledger/index.ts";
+import { open } from "../open.ts";
+import type { Options } from "./command.ts";
+import { EXIT } from "./exit-codes.ts";
+import { envelope, openScreen } from "./screen.ts";
+
+const ORDERS = ["4711", "4712", "4713"];
+const KILLS: readonly (readonly [failpoint: string, when: string])[] = [
+  ["wave.issued:1", "after the intent to charge was written, before the charge"],
+  ["call.executed:2", "after the card was charged, before anybody wrote that down"],
+  ["call.recorded:1", "after a charge was recorded, before the model heard of it"],
+];
+const MOST_RUNS = KILLS.length + 3;
+
+export async function demo(options: Options): Promise<void> {
+  const folder = process.env["HOLDFAST_DEMO"];
+  if (folder !== undefined) return live(folder);
+  const made = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
+  try {
+    await show(made, options);
+  } finally {
+    if (options["keep"]) process.stderr.write(`kept: ${made}\n`);
+    else rmSync(made, { recursive: true, force: true });
+  }
+}
+
+async function show(folder: string, options: Options): Promise<void> {
+  const { paint } = await openScreen();
+  const say = (line: string): void => {
+    if (!options["json"]) process.stdout.write(`${line}\n`);
+  };
+  say(
+    `An agent charges ${ORDERS.length} cards. It is killed ${KILLS.length} times, and started again each time.`,
+  );
+  const kills = [...KILLS];
+  let runs = 0;
+  for (let isDone = false; !isDone && runs < MOST_RUNS; ) {
+    const kill = kills.shift();
+    isDone = (await run(folder, kill?.[0])) === 0;
+    runs++;
+    say(
+      isDone
+        ? `run ${runs}  ${paint.green("done")}`
+        : `run ${runs}  ${paint.red("kill -9")} ${kill?.[1] ?? ""}`,
+    );
+  }
+  const world = worldLog(folder);
+  const holdfast = await open(join(folder, "store.db"));
+  const { calls } = await holdfast.sessions.get("demo");
+  await holdfast.close();
+  const ledger = calls.filter(({ status }) => status === "completed").length;
+  const doubled = world.length - new Set(world).size;
+  const lost = ORDERS.filter((order) => !world.includes(order)).length;
+  const found = { runs, kills: KILLS.length - kills.length, world: world.length, ledger, doubled, lost };
+  if (doubled + lost > 0 || found.world !== ledger) process.exitCode = EXIT.found;
+  process.stdout.write(
+    options["json"]
+      ? envelope("demo", found)
+      : `world ${found.world} · ledger ${ledger} · doubled ${doubled} · lost ${lost}\n`,
+  );
+}
+
+/** One life of the agent. Its exit code, or null when it was killed. */
+function run(folder: string, failpoint: string | undefined): Promise<number | null> {
+  const { HOLDFAST_FAILPOINT: _other, ...inherited } = process.env;
+  const env = { ...inherited, HOLDFAST_DEMO: folder, ...(failpoint && { HOLDFAST_FAILPOINT: failpoint }) };
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [...process.execArgv, process.argv[1] ?? "", "demo"], {
+      env,
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+    child.on("error", reject);
+    child.on("close", (code) => resolve(code));
+  });
+}
+
+function worldLog(folder: string): string[] {
+  const file = join(folder, "payments.log");
+  return existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean) : [];
+}
+
+const anything = {
+  "~standard": { version: 1, vendor: "holdfast", validate: (value: unknown) => ({ value }) },
+} as const;
+
+/** The agent: a model that charges one order after another, and a payment service that is a file. */
+async function live(folder: string): Promise<void> {
+  const charge = tool({
+    name: "charge",
+    description: "Charge a card",
+    effect: "mutate",
+    input: anything,
+    execute: (args) => {
+      const { order } = args as { order?: string };
+      if (order === undefined) throw new DefiniteFailure("no order was named");
+      appendFileSync(join(folder, "payments.log"), `${order}\n`);
+      return { paid: order };
+    },
+    // Nobody but this agent charges, and a process that was killed cannot charge later: the log decides.
+    verify: (args) => {
+      const { order } = args as { order: string };
+      return worldLog(folder).includes(order) ? landed({ paid: order }) : never();
+    },
+  });
+  const holdfast = await open(join(folder, "store.db"));
+  const session = await holdfast.session("demo");
+  await session.run({
+    prompt: { id: "orders", text: "Charge every order, once." },
+    tools: [charge],
+    model: async ({ messages }) => {
+      const order = ORDERS[messages.filter(({ role }) => role === "tool").length];
+      if (order === undefined) return { message: { text: "All charged." } };
+      const call = { kind: "tool_call", id: `c_${order}`, name: "charge", args: { order } } as const;
+      return { message: { blocks: [call] } };
+    },
+  });
+  await holdfast.close();
+}

@@ -1,0 +1,59 @@
+/** `torture -- <agent command>`: kills somebody's own agent at every failpoint it passes, and compares what the world saw. */
+
+import { execFileSync } from "node:child_process";
+import type { CrashReport } from "../testing/index.ts";
+import type { Options } from "./command.ts";
+import { EXIT } from "./exit-codes.ts";
+import { Misuse } from "./failure.ts";
+import { envelope, openScreen } from "./screen.ts";
+import { duration } from "./values.ts";
+
+export async function torture(options: Options, command: readonly string[]): Promise<void> {
+  const [program, ...args] = command;
+  const effects = options["effects"] as string | undefined;
+  if (program === undefined || effects === undefined) {
+    throw new Misuse(
+      program === undefined ? "torture: which agent?" : "torture: what did the world see?",
+      `For example: holdfast torture --setup "rm -rf state" --effects "cat state/payments.log" -- node agent.js`,
+    );
+  }
+  const screen = await openScreen();
+  const setup = options["setup"] as string | undefined;
+  const timeoutMs = duration("--timeout", options["timeout"]);
+  const { crashEverywhere } = await import("../testing/index.ts");
+  const report = await crashEverywhere({
+    command: [program, ...args],
+    effects: () => shell(effects).split("\n").filter(Boolean),
+    ...(setup !== undefined && { setup: () => shell(setup) }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    done: ({ failpoint, killed, lost, doubled, stuck }) => {
+      if (options["json"]) return;
+      const found = [...lost.map((each) => `lost ${each}`), ...doubled.map((each) => `doubled ${each}`)];
+      const what = stuck ? [...found, "it no longer comes to an end"] : found;
+      const mark = what.length > 0 ? screen.paint.red("NO") : killed ? screen.paint.green("ok") : "--";
+      process.stdout.write(`${mark}  ${failpoint}${what.map((each) => `  ${each}`).join("")}\n`);
+    },
+  }).catch((error: unknown) => {
+    throw new Misuse(
+      `torture: ${(error as Error).message.trim()}`,
+      "The agent has to end with 0 by itself, and to use holdfast.",
+      EXIT.failed,
+    );
+  });
+  const isClean = report.lost.length + report.doubled.length + report.stuck.length === 0;
+  if (!isClean) process.exitCode = EXIT.found;
+  process.stdout.write(options["json"] ? envelope("torture", report) : lastLine(report));
+}
+
+function lastLine({ kills, runs, lost, doubled, stuck }: CrashReport): string {
+  return `${kills} kills · ${runs} runs · lost ${lost.length} · doubled ${doubled.length} · stuck ${stuck.length}\n`;
+}
+
+function shell(command: string): string {
+  try {
+    return execFileSync("sh", ["-c", command], { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+  } catch (error) {
+    const { status } = error as { status?: number | null };
+    throw new Error(`${command} ended with ${status ?? "a signal"}`);
+  }
+}

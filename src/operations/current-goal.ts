@@ -1,0 +1,54 @@
+/**
+ * The goal that a worktree works on, chosen by a person with `goal use`. It is kept beside the store, by the worktree's
+ * path, so that the worktrees of one repository can each work on their own. Small and without schemas: hooks and `status`
+ * read it.
+ */
+
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { streamId } from "../model/index.ts";
+import type { StreamRow } from "../store.ts";
+import type { StorePlace } from "./store-place.ts";
+
+type Chosen = Record<string, string>;
+
+/** Null when none was chosen here. */
+export function currentGoal({ home, root }: StorePlace): string | null {
+  return readChosen(home)[root] ?? null;
+}
+
+export function setCurrentGoal({ home, root }: StorePlace, goal: string | null): void {
+  const { [root]: _old, ...others } = readChosen(home);
+  const chosen = goal === null ? others : { ...others, [root]: goal };
+  mkdirSync(home, { recursive: true, mode: 0o700 });
+  const file = join(home, "current-goals.json");
+  const temporary = `${file}.${process.pid}.tmp`;
+  writeFileSync(temporary, `${JSON.stringify(chosen, null, 2)}\n`, { mode: 0o600 });
+  renameSync(temporary, file);
+}
+
+export interface KnownGoals {
+  readonly all: readonly string[];
+  /** Those that are not done, or all of them if every one is. */
+  readonly open: readonly string[];
+  /** The one that is meant where nobody says: the chosen one, else the only one. */
+  readonly current: string | null;
+}
+
+export function knownGoals(rows: readonly StreamRow[], chosen: string | null): KnownGoals {
+  const all = rows.map(({ stream }) => streamId(stream));
+  const unfinished = rows.filter(({ facets }) => facets.status !== "done");
+  const open = unfinished.length > 0 ? unfinished.map(({ stream }) => streamId(stream)) : all;
+  if (chosen !== null && all.includes(chosen)) return { all, open, current: chosen };
+  return { all, open, current: open.length === 1 ? (open[0] ?? null) : null };
+}
+
+function readChosen(home: string): Chosen {
+  try {
+    return JSON.parse(readFileSync(join(home, "current-goals.json"), "utf8")) as Chosen;
+  } catch (error) {
+    // None chosen yet, or a file that somebody broke: then nothing is chosen.
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return {};
+    throw error;
+  }
+}

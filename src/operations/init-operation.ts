@@ -1,0 +1,195 @@
+/**
+ * `init`: the store, the folder for the files of goals, and the coding agents that are to know about them.
+ *
+ * What is to change in somebody's configuration is worked out first, so that a file which cannot be understood stops
+ * everything before anything was made. Then the store, then the record of what goes where, then all files or none.
+ */
+
+import { existsSync, mkdirSync, realpathSync, rmdirSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import * as z from "zod";
+import {
+  AGENT_TABLE,
+  AGENTS,
+  type AgentName,
+  agentsNamed,
+  findLaunch,
+  type PlannedFile,
+  placeAll,
+  planWiring,
+  proveWiring,
+  Records,
+  readWhole,
+  unifiedDiff,
+} from "../wiring/index.ts";
+import type { Context } from "./context.ts";
+import { operation } from "./operation.ts";
+
+const text = z.string();
+const PLANNING = ".planning";
+
+const file = z.strictObject({
+  path: text,
+  agent: z.enum(AGENTS).nullable(),
+  change: z.enum(["created", "changed", "removed", "same"]),
+  /** What changes, as a unified diff; only for a dry run. */
+  diff: text.nullable(),
+});
+
+const proof = z.strictObject({
+  agent: z.enum(AGENTS),
+  what: text,
+  ok: z.boolean(),
+  detail: text,
+  ms: z.int().nullable(),
+});
+
+const result = z.strictObject({
+  mode: z.enum(["made", "planned", "removed", "checked"]),
+  ok: z.boolean(),
+  /** Null where none was looked for or made. */
+  address: text.nullable(),
+  created: z.boolean(),
+  agents: z.array(z.enum(AGENTS)),
+  files: z.array(file),
+  proofs: z.array(proof),
+  /** What was met and left alone, and what only a person can do. */
+  notes: z.array(text),
+});
+
+type Result = z.input<typeof result>;
+
+interface Init {
+  readonly agents?: string | undefined;
+  readonly command?: string | undefined;
+  readonly dryRun?: boolean | undefined;
+  readonly remove?: boolean | undefined;
+}
+
+interface Plan {
+  readonly agents: readonly AgentName[];
+  readonly files: readonly PlannedFile[];
+  readonly records: Records;
+  readonly notes: readonly string[];
+}
+
+function plan(context: Context, { agents: said, command, remove = false }: Init): Plan {
+  const { root, home } = context.place;
+  // A store that was named is made where it is named; the hooks of this project look for the project's own.
+  const agents = said === undefined && context.isStoreSaid ? [] : agentsNamed(said);
+  const launch = findLaunch(root, command, realpathSync(process.argv[1] ?? "holdfast"));
+  const records = new Records(home);
+  const files = planWiring({
+    agents,
+    remove,
+    launch,
+    read: (path) => readWhole(root, path),
+    record: (path) => records.of(path),
+  });
+  const isNoted = launch.note !== null && agents.length > 0 && !remove;
+  const notes = [...files.flatMap((each) => each.notes), ...(isNoted ? [launch.note ?? ""] : [])];
+  return { agents, files, records, notes };
+}
+
+function shown({ path, agent, before, after }: PlannedFile, withDiff: boolean): z.input<typeof file> {
+  const change =
+    before === after ? "same" : before === null ? "created" : after === null ? "removed" : "changed";
+  return { path, agent, change, diff: withDiff ? unifiedDiff(path, before, after) : null };
+}
+
+async function make(context: Context, planned: Plan): Promise<Result> {
+  const { home, root } = context.place;
+  const created = !context.place.exists;
+  const { address } = await context.create();
+  if (!context.isStoreSaid) makeFolders(home, root);
+  if (planned.agents.length > 0) {
+    planned.records.save(planned.files, "added");
+    placeAll(root, planned.files);
+  }
+  const isNew = planned.files.some(({ before, after }) => before !== after);
+  const afterwards = isNew ? planned.agents.map((agent) => AGENT_TABLE[agent].afterwards) : [];
+  return {
+    ...base(planned, "made", false),
+    address,
+    created,
+    notes: [...planned.notes, ...afterwards],
+  };
+}
+
+/** The store is nobody's to commit, whatever the repository's own rules say. */
+function makeFolders(home: string, root: string): void {
+  const ignore = join(home, ".gitignore");
+  if (!existsSync(ignore)) writeFileSync(ignore, "*\n");
+  mkdirSync(join(root, PLANNING), { recursive: true });
+}
+
+function remove(context: Context, planned: Plan): Result {
+  const { root, home } = context.place;
+  placeAll(root, planned.files);
+  planned.records.save(planned.files, "removed");
+  const planning = join(root, PLANNING);
+  try {
+    rmdirSync(planning);
+  } catch (error) {
+    // It was not there, or holds the files of goals, which stay.
+    if (!["ENOENT", "ENOTEMPTY", "EEXIST"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+  }
+  const kept = context.place.exists ? [`the store is kept: ${relative(root, home) || home}`] : [];
+  return { ...base(planned, "removed", false), notes: [...planned.notes, ...kept] };
+}
+
+function base(planned: Plan, mode: Result["mode"], withDiff: boolean): Result {
+  return {
+    mode,
+    ok: true,
+    address: null,
+    created: false,
+    agents: [...planned.agents],
+    files: planned.files.map((each) => shown(each, withDiff)),
+    proofs: [],
+    notes: [...planned.notes],
+  };
+}
+
+async function check(context: Context, said: string | undefined): Promise<Result> {
+  const { root } = context.place;
+  const agents = agentsNamed(said);
+  const { address } = await context.holdfast();
+  const proofs = await proveWiring(root, agents, (path) => readWhole(root, path));
+  const ok = proofs.every((each) => each.ok);
+  const empty = { mode: "checked", created: false, files: [], notes: [] } as const;
+  return {
+    ...empty,
+    files: [],
+    notes: [],
+    ok,
+    address,
+    agents: [...agents],
+    proofs: proofs.map((each) => ({ ...each })),
+  };
+}
+
+export const initOperation = [
+  operation({
+    name: "init",
+    about: "Make the store and .planning/, and wire the coding agents of this project",
+    who: "person",
+    writes: true,
+    input: z.strictObject({
+      /** `claude,codex`, `all` or `none`; all unless said, none where a store is named. */
+      agents: text.optional(),
+      /** How the agents start us; found out unless said. */
+      command: text.optional(),
+      dryRun: z.boolean().optional(),
+      remove: z.boolean().optional(),
+      check: z.boolean().optional(),
+    }),
+    result,
+    async run(context, input) {
+      if (input.check) return check(context, input.agents);
+      const planned = plan(context, input);
+      if (input.dryRun) return base(planned, "planned", true);
+      return input.remove ? remove(context, planned) : make(context, planned);
+    },
+  }),
+];

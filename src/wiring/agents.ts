@@ -1,0 +1,218 @@
+/**
+ * The agents that can be wired, and what stands in their files afterwards. One row per agent; shapes, units and limits are
+ * each agent's own (`docs/coding-agents.md` has them side by side).
+ */
+
+import { HoldfastError } from "../model/index.ts";
+import type { Ours, Wanted } from "./json-merge.ts";
+
+export const AGENTS = ["claude", "codex", "cursor", "gemini"] as const;
+export type AgentName = (typeof AGENTS)[number];
+
+/** How our command is started from an agent's configuration. */
+export interface Launch {
+  /** For hooks, which are run by a shell: `holdfast`. */
+  shell(agent: AgentName): string;
+  /** For MCP servers, which are started without one. */
+  readonly mcp: { readonly command: string; readonly args: readonly string[] };
+}
+
+export interface WiredFile {
+  readonly path: string;
+  readonly format: "json" | "toml";
+  /** `there` is what the file says without us: what somebody else put into our place is theirs. */
+  wanted(launch: Launch, there?: unknown): { readonly [key: string]: Wanted };
+}
+
+export interface AgentRow {
+  readonly title: string;
+  readonly files: readonly WiredFile[];
+  /** What a person still has to do, since no file can do it. */
+  readonly afterwards: string;
+}
+
+const hook = (launch: Launch, agent: AgentName, event: string): string =>
+  `${launch.shell(agent)} hook ${agent} ${event}`;
+
+/** `{ matcher, hooks: [{ type, command, … }] }`, as Claude Code, Codex and Gemini CLI have it. */
+function group(
+  launch: Launch,
+  agent: AgentName,
+  event: string,
+  options: { matcher?: string; timeout: number; async?: true; name?: string },
+): Wanted[] {
+  const { matcher, timeout, name } = options;
+  const entry = {
+    ...(name !== undefined && { name }),
+    type: "command",
+    command: hook(launch, agent, event),
+    timeout,
+    ...(options.async && { async: true }),
+  };
+  return [{ ...(matcher !== undefined && { matcher }), hooks: [entry] }] as unknown as Wanted[];
+}
+
+function mcpServers({ mcp }: Launch, there: unknown, type?: "stdio"): { readonly [key: string]: Wanted } {
+  const { mcpServers: servers } = (there ?? {}) as { mcpServers?: Record<string, unknown> };
+  if (servers && typeof servers === "object" && "holdfast" in servers) return {};
+  return { mcpServers: { holdfast: { ...(type && { type }), command: mcp.command, args: mcp.args } } };
+}
+
+/** Gemini CLI reads AGENTS.md when it is told to; whoever named one file of their own has decided otherwise. */
+function contextFiles(there: unknown): { readonly [key: string]: Wanted } {
+  const { context } = (there ?? {}) as { context?: { fileName?: unknown } };
+  if (typeof context?.fileName === "string") return {};
+  const fileName = Array.isArray(context?.fileName) ? ["AGENTS.md"] : ["AGENTS.md", "GEMINI.md"];
+  return { context: { fileName } };
+}
+
+const claude: AgentRow = {
+  title: "Claude Code",
+  files: [
+    {
+      path: ".claude/settings.json",
+      format: "json",
+      wanted: (launch) => {
+        const on = (event: string, options: Parameters<typeof group>[3]) =>
+          group(launch, "claude", event, options);
+        return {
+          hooks: {
+            SessionStart: on("session-start", { matcher: "startup|resume|clear|compact|fork", timeout: 10 }),
+            PostToolUse: on("touched", { matcher: "Edit|Write|Bash", timeout: 5, async: true }),
+            PreCompact: on("checkpoint", { matcher: "manual|auto", timeout: 10 }),
+            Stop: on("stop", { timeout: 10 }),
+            StopFailure: on("stop-failure", { timeout: 5 }),
+            SessionEnd: on("session-end", { timeout: 5 }),
+          },
+        };
+      },
+    },
+    { path: ".mcp.json", format: "json", wanted: (launch, there) => mcpServers(launch, there, "stdio") },
+  ],
+  afterwards: "Claude Code asks once whether the project's hooks and the MCP server may run.",
+};
+
+const codex: AgentRow = {
+  title: "Codex",
+  files: [
+    {
+      path: ".codex/hooks.json",
+      format: "json",
+      wanted: (launch) => {
+        const on = (event: string, options: Parameters<typeof group>[3]) =>
+          group(launch, "codex", event, options);
+        return {
+          hooks: {
+            SessionStart: on("session-start", { matcher: "startup|resume|clear|compact", timeout: 10 }),
+            PostToolUse: on("touched", { matcher: "apply_patch|Edit|Write|Bash", timeout: 5 }),
+            PreCompact: on("checkpoint", { matcher: "manual|auto", timeout: 10 }),
+            Stop: on("stop", { timeout: 10 }),
+            SessionEnd: on("session-end", { timeout: 3 }),
+          },
+        };
+      },
+    },
+    {
+      path: ".codex/config.toml",
+      format: "toml",
+      wanted: ({ mcp }) => ({ mcp_servers: { holdfast: { command: mcp.command, args: mcp.args } } }),
+    },
+  ],
+  afterwards: "Codex skips the hooks until you trust the project and approve them with /hooks.",
+};
+
+const cursor: AgentRow = {
+  title: "Cursor",
+  files: [
+    {
+      path: ".cursor/hooks.json",
+      format: "json",
+      wanted: (launch) => {
+        const on = (event: string, more = {}) => [{ command: hook(launch, "cursor", event), ...more }];
+        return {
+          version: 1,
+          hooks: {
+            sessionStart: on("session-start"),
+            afterFileEdit: on("touched"),
+            afterShellExecution: on("touched"),
+            preCompact: on("checkpoint"),
+            stop: on("stop", { loop_limit: 3 }),
+            sessionEnd: on("session-end"),
+          },
+        };
+      },
+    },
+    { path: ".cursor/mcp.json", format: "json", wanted: (launch, there) => mcpServers(launch, there) },
+  ],
+  afterwards: "Cursor asks once whether the MCP server may run.",
+};
+
+const gemini: AgentRow = {
+  title: "Gemini CLI",
+  files: [
+    {
+      path: ".gemini/settings.json",
+      format: "json",
+      wanted: (launch, there) => {
+        const on = (event: string, timeout: number, matcher = "*") =>
+          group(launch, "gemini", event, { matcher, timeout, name: "holdfast" });
+        return {
+          hooks: {
+            SessionStart: on("session-start", 10_000),
+            AfterTool: on("touched", 5_000, "write_file|replace|run_shell_command"),
+            PreCompress: on("checkpoint", 10_000),
+            AfterAgent: on("stop", 10_000),
+            SessionEnd: on("session-end", 5_000),
+          },
+          ...mcpServers(launch, there),
+          ...contextFiles(there),
+        };
+      },
+    },
+  ],
+  afterwards: "Gemini CLI asks again whenever the project's hooks change.",
+};
+
+export const AGENT_TABLE: Readonly<Record<AgentName, AgentRow>> = { claude, codex, cursor, gemini };
+
+const COMMAND = /\shook (claude|codex|cursor|gemini) [a-z-]+$/;
+
+/** The command of an entry of ours, or null. */
+export function ourCommand(value: unknown): string | null {
+  if (typeof value !== "object" || value === null) return null;
+  const { command } = value as { command?: unknown };
+  return typeof command === "string" && COMMAND.test(command) ? command : null;
+}
+
+/** A group is ours when all that it runs is; one that somebody added to is left, and only our command goes. */
+export const OURS: Ours = {
+  element(value) {
+    if (ourCommand(value) !== null) return true;
+    const { hooks } = (value ?? {}) as { hooks?: unknown };
+    return Array.isArray(hooks) && hooks.length > 0 && hooks.every((each) => ourCommand(each) !== null);
+  },
+  member(path, value) {
+    return path.length === 2 && path[0] === "mcpServers" && path[1] === "holdfast" && isOurServer(value);
+  },
+};
+
+/** Objects and lists that only our entries may have brought. */
+export const DROPPED_WHEN_EMPTY = ["hooks", "mcpServers"];
+
+export function isOurServer(value: unknown): boolean {
+  const { args } = (value ?? {}) as { args?: unknown };
+  return Array.isArray(args) && args.at(-1) === "mcp";
+}
+
+/** `claude,codex`, `all` or `none`. */
+export function agentsNamed(said: string | undefined): readonly AgentName[] {
+  if (said === undefined || said === "all") return AGENTS;
+  if (said === "none") return [];
+  const names = said.split(",").map((each) => each.trim().toLowerCase());
+  const unknown = names.find((each) => !(AGENTS as readonly string[]).includes(each));
+  if (unknown === undefined) return AGENTS.filter((each) => names.includes(each));
+  throw new HoldfastError("INPUT_INVALID", `there is no agent ${JSON.stringify(unknown)} that can be wired`, {
+    hint: `Say some of: ${AGENTS.join(", ")}; or all, or none.`,
+    data: { agent: unknown },
+  });
+}

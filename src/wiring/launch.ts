@@ -1,0 +1,54 @@
+/**
+ * How the agents start us. A command on the PATH is the same on every machine; one that is installed in the project is
+ * named by its path there, since looking it up with npx would take longer than a hook may; anything else works on this
+ * machine only, and whoever wires it is told so.
+ */
+
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import type { AgentName, Launch } from "./agents.ts";
+
+const LOCAL = "node_modules/.bin/holdfast";
+
+/** Where each agent says the project is; a hook may run in any folder of it. */
+const PROJECT: Readonly<Record<AgentName, string>> = {
+  claude: `"\${CLAUDE_PROJECT_DIR:-.}"`,
+  codex: `"$(git rev-parse --show-toplevel 2>/dev/null || pwd)"`,
+  cursor: `"\${CURSOR_PROJECT_DIR:-.}"`,
+  gemini: `"\${GEMINI_PROJECT_DIR:-.}"`,
+};
+
+export interface Launching extends Launch {
+  /** Something to tell whoever wires it; null when there is nothing. */
+  readonly note: string | null;
+}
+
+export function findLaunch(
+  root: string,
+  said: string | undefined,
+  self: string,
+  env: NodeJS.ProcessEnv = process.env,
+): Launching {
+  if (said !== undefined) {
+    const [command = "", ...args] = said.split(/\s+/).filter(Boolean);
+    return { shell: () => said, mcp: { command, args: [...args, "mcp"] }, note: null };
+  }
+  if (existsSync(join(root, LOCAL))) {
+    const shell = (agent: AgentName): string => `${PROJECT[agent]}/${LOCAL}`;
+    return { shell, mcp: { command: "npx", args: ["--no-install", "holdfast", "mcp"] }, note: null };
+  }
+  if (isOnPath(env))
+    return { shell: () => "holdfast", mcp: { command: "holdfast", args: ["mcp"] }, note: null };
+  const quoted = /^[\w./-]+$/.test(self) ? self : `"${self}"`;
+  return {
+    shell: () => `node ${quoted}`,
+    mcp: { command: "node", args: [self, "mcp"] },
+    note: "holdfast is neither installed in this project nor on the PATH, so it is wired by its place on this machine; after npm install holdfast run init again",
+  };
+}
+
+function isOnPath(env: NodeJS.ProcessEnv): boolean {
+  const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
+  // npx and npm put the project's own folder there while they run; an agent would not find it.
+  return folders.some((folder) => !folder.includes("node_modules") && existsSync(join(folder, "holdfast")));
+}

@@ -1,0 +1,161 @@
+/**
+ * Writes a plan: all files or none.
+ *
+ *     read ──▶ plan ──▶ record ──▶ write beside ──▶ look again ──▶ rename, one by one ──▶ done
+ *                                                                  └──one fails──▶ those before it get their old bytes back
+ *
+ * What a crash leaves: before the first rename, temporary files that nobody reads and a record of what is not there, which
+ * the next run notices. Between two renames, some files wired and others not, each of them whole; running it again
+ * completes it, and `--remove` takes out what is there. A file that changed since it was read is not overwritten.
+ */
+
+import { randomBytes } from "node:crypto";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { HoldfastError } from "../model/index.ts";
+import type { FileRecord, PlannedFile } from "./plan.ts";
+
+/** Bytes that are not UTF-8 would not survive being read as text, so such a file is refused. */
+export function readWhole(root: string, path: string): string | null {
+  try {
+    const bytes = readFileSync(join(root, path));
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return null;
+    throw new HoldfastError("INPUT_INVALID", `${path} cannot be read (${code ?? message})`, {
+      hint: "Nothing was changed in any file. See to that file, or leave its agent out with --agent.",
+      cause: error,
+      data: { path },
+    });
+  }
+}
+
+interface Written {
+  readonly target: string;
+  readonly before: string | null;
+}
+
+export function placeAll(root: string, files: readonly PlannedFile[]): void {
+  const changed = files.filter(({ before, after }) => before !== after);
+  const made: string[] = [];
+  const done: Written[] = [];
+  const prepared: { file: PlannedFile; target: string; temporary: string | null }[] = [];
+  try {
+    for (const file of changed) prepared.push(prepare(root, file, made));
+    for (const { file, target, temporary } of prepared) {
+      if (readWhole(root, file.path) !== file.before) throw changedMeanwhile(file.path);
+      if (temporary === null) rmSync(target);
+      else renameSync(temporary, target);
+      done.push({ target, before: file.before });
+    }
+  } catch (error) {
+    for (const { temporary } of prepared) if (temporary !== null) rmSync(temporary, { force: true });
+    for (const each of done.reverse()) undo(each);
+    for (const folder of made.reverse()) removeEmpty(folder);
+    throw error instanceof HoldfastError ? error : unwritable(root, error);
+  }
+  for (const { after, path } of changed) if (after === null) removeEmpty(dirname(join(root, path)));
+}
+
+/** Through a link to where it leads: whoever keeps their settings elsewhere keeps them there. */
+function prepare(
+  root: string,
+  file: PlannedFile,
+  made: string[],
+): { file: PlannedFile; target: string; temporary: string | null } {
+  const { before, after } = file;
+  const place = join(root, file.path);
+  const target = before === null ? place : realpathSync(place);
+  if (after === null) return { file, target, temporary: null };
+  const folder = dirname(target);
+  const first = mkdirSync(folder, { recursive: true });
+  if (first !== undefined) made.push(folder);
+  const temporary = join(folder, `.holdfast-${randomBytes(6).toString("hex")}.tmp`);
+  writeFileSync(temporary, after, { flag: "wx", flush: true } as object);
+  if (before !== null) chmodSync(temporary, statSync(target).mode & 0o777);
+  return { file, target, temporary };
+}
+
+function undo({ target, before }: Written): void {
+  if (before === null) rmSync(target, { force: true });
+  else writeFileSync(target, before);
+}
+
+/** Only what is empty goes; `rmdir` refuses the rest. */
+function removeEmpty(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (!["ENOTEMPTY", "EEXIST", "ENOENT", "EBUSY", "EPERM", "EACCES", "EINVAL"].includes(code ?? ""))
+      throw error;
+  }
+}
+
+function changedMeanwhile(path: string): HoldfastError {
+  return new HoldfastError("HUMAN_EDITING", `${path} was changed while it was being wired`, {
+    hint: "Nothing was changed in any file. Run holdfast init again.",
+    data: { path },
+  });
+}
+
+function unwritable(root: string, cause: unknown): HoldfastError {
+  const { code, path, message } = cause as NodeJS.ErrnoException;
+  return new HoldfastError("STORE_READONLY", `${path ?? root} cannot be written (${code ?? message})`, {
+    hint: "Nothing was changed in any file. Check the permissions, or leave that agent out with --agent.",
+    cause,
+    data: { path: path ?? root },
+  });
+}
+
+/** What was put where, beside the store. Without it our entries are still found by what they say. */
+export class Records {
+  private readonly file: string;
+  private readonly files: Record<string, FileRecord>;
+
+  constructor(folder: string) {
+    this.file = join(folder, "wiring.json");
+    this.files = existsSync(this.file) ? readRecords(this.file) : {};
+  }
+
+  of(path: string): FileRecord | undefined {
+    return this.files[path];
+  }
+
+  /** Before the files are written: a record of what is not there does no harm, a missing one makes the way back harder. */
+  save(planned: readonly PlannedFile[], which: "added" | "removed"): void {
+    for (const { path, record } of planned) {
+      if (record && which === "added") this.files[path] = record;
+      if (!record && which === "removed") delete this.files[path];
+    }
+    mkdirSync(dirname(this.file), { recursive: true, mode: 0o700 });
+    const temporary = `${this.file}.tmp`;
+    writeFileSync(temporary, `${JSON.stringify({ version: 1, files: this.files }, null, 2)}\n`, {
+      mode: 0o600,
+    });
+    renameSync(temporary, this.file);
+  }
+}
+
+function readRecords(file: string): Record<string, FileRecord> {
+  try {
+    const { files } = JSON.parse(readFileSync(file, "utf8")) as { files?: Record<string, FileRecord> };
+    return files ?? {};
+  } catch (error) {
+    // Only a help: without it our entries are found by what they say.
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
+}

@@ -1,0 +1,48 @@
+/** What the agents would send to a hook, for proving the wiring. The conversation's name tells a hook that it is a rehearsal. */
+
+import type { AgentName } from "./agents.ts";
+
+/** A hook that meets this conversation does everything but record it. */
+export const REHEARSAL = "holdfast-rehearsal";
+
+export function sampleInput(agent: AgentName, event: string, root: string): object {
+  const place = { cwd: root, transcript_path: null };
+  const id =
+    agent === "cursor" ? { conversation_id: REHEARSAL, workspace_roots: [root] } : { session_id: REHEARSAL };
+  return { ...place, ...id, ...ABOUT[event], hook_event_name: event };
+}
+
+const ABOUT: Readonly<Record<string, object>> = {
+  "session-start": { source: "startup" },
+  touched: { tool_name: "Bash", tool_input: { command: "true" } },
+  checkpoint: { trigger: "auto" },
+  stop: { stop_hook_active: false },
+  "stop-failure": { error: "overloaded" },
+  "session-end": { reason: "other" },
+};
+
+const MOST_CHARACTERS = 10_000;
+
+/** What is wrong with a hook's output for this agent; null when it would be understood. */
+export function outputProblem(agent: AgentName, event: string, output: string): string | null {
+  const isSilent = output.trim() === "";
+  if (isSilent && event === "session-start") return "it gave no context";
+  if (isSilent)
+    return agent === "gemini" || agent === "cursor" ? "it printed nothing, but JSON is expected" : null;
+  let said: Record<string, unknown>;
+  try {
+    said = JSON.parse(output) as Record<string, unknown>;
+  } catch (error) {
+    return `it printed what is not JSON (${(error as Error).message})`;
+  }
+  if (typeof said !== "object" || said === null || Array.isArray(said)) return "it printed no JSON object";
+  if (event !== "session-start") return null;
+  const { hookEventName, additionalContext } = (said["hookSpecificOutput"] ?? {}) as Record<string, unknown>;
+  const context = agent === "cursor" ? said["additional_context"] : additionalContext;
+  if (typeof context !== "string" || context === "") return "it gave no context";
+  if (context.length > MOST_CHARACTERS)
+    return `its context has ${context.length} characters, limit ${MOST_CHARACTERS}`;
+  if (agent !== "cursor" && hookEventName !== "SessionStart")
+    return "it did not say for which event it answers";
+  return null;
+}

@@ -1,0 +1,39 @@
+// The command line inside this process: everything but the first lines of `main.ts` and the start of Node, which many rows
+// of one table need not pay for again and again.
+
+import { reportFailure } from "../../src/cli/failure.ts";
+import { runProgram } from "../../src/cli/program.ts";
+import { environment, type Ran } from "./command-line.ts";
+
+export async function runInside(cwd: string, args: readonly string[]): Promise<Ran> {
+  const before = { cwd: process.cwd(), env: process.env, exitCode: process.exitCode };
+  const { stdout, stderr } = process;
+  const listeners = stdout.listeners("error");
+  const [writeOut, writeErr] = [stdout.write, stderr.write];
+  const said = { out: "", err: "" };
+  const heard = (name: "out" | "err") => (chunk: unknown) => {
+    said[name] += String(chunk);
+    return true;
+  };
+  process.chdir(cwd);
+  process.env = environment();
+  process.exitCode = 0;
+  stdout.write = heard("out");
+  stderr.write = heard("err");
+  try {
+    await runProgram(args);
+  } catch (error) {
+    reportFailure(error, args.includes("--json"));
+  } finally {
+    stdout.write = writeOut;
+    stderr.write = writeErr;
+    for (const each of stdout.listeners("error")) {
+      if (!listeners.includes(each)) stdout.off("error", each as () => void);
+    }
+  }
+  const code = Number(process.exitCode ?? 0);
+  process.chdir(before.cwd);
+  process.env = before.env;
+  process.exitCode = before.exitCode;
+  return { code, ...said };
+}

@@ -1,0 +1,341 @@
+// Hooks as agents run them: real processes, real stores, real deaths. Whatever happens, the agent goes on.
+
+import { spawn, spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type Goal, open } from "../../src/index.ts";
+import { Connection } from "../../src/stores/sqlite/index.ts";
+import { CommandLine, environment, type RunOptions } from "../cli/command-line.ts";
+
+let line: CommandLine;
+let project: string;
+const folders: string[] = [];
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => {
+  line.remove();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+beforeEach(() => {
+  project = mkdtempSync(join(tmpdir(), "holdfast-hooks-"));
+  folders.push(project);
+  mkdirSync(join(project, ".git"));
+});
+
+async function inGoal<Result>(act: (goal: Goal) => Promise<Result> | Result): Promise<Result> {
+  const holdfast = await open(join(project, ".holdfast/store.db"));
+  try {
+    const goal = await holdfast.goal("checkout", { statement: "Ship the checkout", root: project });
+    return await act(goal);
+  } finally {
+    await holdfast.close();
+  }
+}
+
+function hook(agent: string, event: string, input: object | string = {}, options: RunOptions = {}) {
+  const text = typeof input === "string" ? input : JSON.stringify({ cwd: project, ...input });
+  return line.run(["hook", agent, event], { cwd: project, input: text, ...options });
+}
+
+const spoolLines = (session: string): { type: string; files?: object[] }[] =>
+  readFileSync(join(project, ".holdfast/hooks", `${session}.jsonl`), "utf8")
+    .split("\n")
+    .filter(Boolean)
+    .map((each) => JSON.parse(each));
+
+/** Time passes: what was marked as briefed was so long ago. */
+function later(): void {
+  const folder = join(project, ".holdfast/hooks");
+  for (const name of readdirSync(folder).filter((each) => each.endsWith(".briefed"))) {
+    utimesSync(join(folder, name), 1, 1);
+  }
+}
+
+test("a session is briefed, leaves what it touched, and ends in the goal's history", async () => {
+  await inGoal((goal) => goal.addTask({ title: "users table" }));
+  const id = { session_id: "7f2a91bc-0001" };
+  const begun = await hook("claude", "session-start", { ...id, source: "startup" });
+  expect(begun).toMatchObject({ code: 0, err: "" });
+  const said = JSON.parse(begun.out);
+  expect(Object.keys(said)).toEqual(["hookSpecificOutput"]);
+  expect(said.hookSpecificOutput).toMatchObject({ hookEventName: "SessionStart" });
+  expect(said.hookSpecificOutput.additionalContext).toMatch(
+    /^You are session claude-7f2a91bc0001 of goal checkout/,
+  );
+  expect(said.hookSpecificOutput.additionalContext).toContain("NEXT T-001");
+
+  expect((await hook("claude", "session-start", { ...id, source: "startup" })).out, "once per start").toBe(
+    "",
+  );
+  later();
+  const again = await hook("claude", "session-start", { ...id, source: "compact" });
+  expect(again.out, "and again after a compaction").toContain("NEXT T-001");
+
+  writeFileSync(join(project, "users.sql"), "create table users ()");
+  const edits = ["users.sql", join(project, "gone.sql"), "/etc/hostname", ".git/config", "../outside"];
+  for (const file_path of edits) {
+    const ran = await hook("claude", "touched", { ...id, tool_name: "Write", tool_input: { file_path } });
+    expect(ran).toEqual({ code: 0, out: "", err: "" });
+  }
+  const touched = spoolLines("claude-7f2a91bc0001").flatMap(({ files = [] }) => files);
+  expect(touched).toEqual([
+    { path: "users.sql", hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
+    { path: "gone.sql", hash: null },
+  ]);
+  await inGoal(({ state }) => expect(state.files.size, "nothing is written while tools run").toBe(0));
+
+  expect(await hook("claude", "stop", id)).toEqual({ code: 0, out: "", err: "" });
+  await inGoal(async (goal) => {
+    expect(goal.state.files.get("users.sql")).toMatchObject({ session: "claude-7f2a91bc0001" });
+    expect((await goal.checkFiles()).files).toMatchObject([{ verdict: "OK" }, { verdict: "OK" }]);
+    expect(goal.state.history.get("claude-7f2a91bc0001")).toMatchObject({ status: "active", restarts: 0 });
+  });
+  const before = await inGoal(({ seq }) => seq);
+  await hook("claude", "stop-failure", { ...id, error: "rate_limit" });
+  await hook("claude", "session-end", { ...id, reason: "other" });
+  await inGoal(({ state, seq }) => {
+    const entry = state.history.get("claude-7f2a91bc0001");
+    expect(entry).toMatchObject({ status: "ended", issues: ["the agent stopped: rate_limit"] });
+    expect(seq - before, "one for the failure, one for the end").toBe(2);
+  });
+});
+
+test("an agent that died without an end is noticed by whoever starts next", async () => {
+  await inGoal((goal) => goal.addTask({ title: "users table" }));
+  // The agent is a process of its own that runs its hook and is killed.
+  const agent = `require("node:child_process").spawnSync(process.execPath, [${JSON.stringify(line.cli)}, "hook", "codex", "session-start"],
+    { input: JSON.stringify({ session_id: "dead", source: "startup" }) }); process.kill(process.pid, "SIGKILL");`;
+  const died = spawnSync(process.execPath, ["-e", agent], { cwd: project, env: environment() });
+  expect(died.signal, "the fault fired").toBe("SIGKILL");
+  await inGoal((goal) => {
+    const by = { name: "codex-dead", role: "worker" } as const;
+    return goal.claim("T-001", { by, session: "codex-dead", detached: true });
+  });
+  writeFileSync(join(project, "half.ts"), "half");
+  await hook("codex", "touched", {
+    session_id: "dead",
+    tool_name: "apply_patch",
+    tool_input: { command: "*** Begin Patch\n*** Update File: half.ts\n*** End Patch" },
+  });
+  const next = await hook("gemini", "session-start", { session_id: "next", source: "startup" });
+  const context = JSON.parse(next.out).hookSpecificOutput.additionalContext as string;
+  expect(context).toContain("crashed");
+  await inGoal(({ state }) => {
+    const status = (name: string) => state.history.get(name)?.status;
+    const expected = process.platform === "linux" ? "crashed" : "active";
+    expect(status("codex-dead")).toBe(expected);
+    expect(status("gemini-next")).toBe("active");
+    expect(state.history.get("gemini-next")?.resumes).toBe(
+      process.platform === "linux" ? "codex-dead" : null,
+    );
+    expect(state.tasks.get("T-001")?.status, "its task is free again").toBe(
+      process.platform === "linux" ? "open" : "in_progress",
+    );
+    expect(state.files.get("half.ts"), "what it had touched is known").toMatchObject({
+      session: "codex-dead",
+    });
+  });
+});
+
+test("a conversation that begins again without having ended had crashed", async () => {
+  await inGoal(() => undefined);
+  await hook("claude", "session-start", { session_id: "same", source: "startup" });
+  later();
+  await hook("claude", "session-start", { session_id: "same", source: "resume" });
+  await inGoal(({ state }) => {
+    expect(state.history.get("claude-same")).toMatchObject({ status: "active", restarts: 1 });
+    expect(state.history.get("claude-same")?.notes.join()).toContain("had not ended");
+  });
+});
+
+test("Cursor that also runs the hooks of Claude Code is briefed once", async () => {
+  await inGoal(() => undefined);
+  const input = {
+    conversation_id: "c-1",
+    cursor_version: "2.1",
+    workspace_roots: [project],
+    source: "startup",
+  };
+  const both = await Promise.all([
+    hook("cursor", "session-start", input),
+    hook("claude", "session-start", input),
+  ]);
+  const contexts = both.filter(({ out }) => out.includes("holdfast-state"));
+  expect(both.map(({ code }) => code)).toEqual([0, 0]);
+  expect(contexts, "exactly one answers").toHaveLength(1);
+  expect(JSON.parse(both[0].out || "null"), "Cursor always hears JSON").not.toBeNull();
+  await inGoal(({ state }) => expect([...state.history.keys()]).toEqual(["cursor-c1"]));
+});
+
+test("however large the goal, the context stays within what an agent takes", async () => {
+  await inGoal(async (goal) => {
+    const long = "very long text ".repeat(25);
+    await goal.addTasks({
+      tasks: Array.from({ length: 200 }, (_, index) => ({ title: `${index} ${long}` })),
+    });
+    for (let index = 0; index < 40; index++)
+      await goal.fact({ key: `fact-${index}`, value: long, source: long });
+  });
+  const { out } = await hook("cursor", "session-start", { conversation_id: "big", source: "startup" });
+  const { additional_context: context } = JSON.parse(out) as { additional_context: string };
+  expect(context).toMatch(/^You are session cursor-big/);
+  expect(context).toContain("</holdfast-state>");
+  expect(context.length).toBeGreaterThan(1_000);
+  expect(context.length).toBeLessThanOrEqual(10_000);
+});
+
+describe("whatever is wrong, the agent goes on", () => {
+  /** Makes the trouble; what it returns is ended afterwards. */
+  type Trouble = () => Promise<{ env?: Record<string, string>; end?: () => unknown; silent?: true }>;
+  const store = () => join(project, ".holdfast/store.db");
+  const TROUBLES: Readonly<Record<string, Trouble>> = {
+    "no store": async () => {
+      rmSync(join(project, ".holdfast"), { recursive: true, force: true });
+      return { silent: true };
+    },
+    "a newer store": async () => {
+      const connection = await Connection.open(store(), false);
+      connection.exec("PRAGMA user_version = 99");
+      await connection.close();
+      return {};
+    },
+    "no database at all": async () => {
+      for (const end of ["", "-wal", "-shm"]) rmSync(store() + end, { force: true });
+      writeFileSync(store(), "Dear all, this is no database. ".repeat(50));
+      return {};
+    },
+    "a store that another process keeps locked": async () => {
+      const connection = await Connection.open(store(), false);
+      connection.exec(
+        "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE meta SET value = value WHERE name = 'proof'",
+      );
+      return { end: () => connection.close() };
+    },
+    "a server that never answers": async () => {
+      const server = createServer();
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const { port } = server.address() as { port: number };
+      return { env: { HOLDFAST_STORE: `postgres://a:b@127.0.0.1:${port}/c` }, end: () => server.close() };
+    },
+  };
+
+  test.each(Object.entries(TROUBLES))("%s", async (_, trouble) => {
+    await inGoal(() => undefined);
+    const { env = {}, end, silent } = await trouble();
+    try {
+      const input = { session_id: "x", conversation_id: "x", source: "startup" };
+      const claude = await hook("claude", "session-start", input, { env });
+      const stop = await hook("cursor", "stop", input, { env });
+      const tool = await hook(
+        "gemini",
+        "touched",
+        { ...input, tool_name: "replace", tool_input: {} },
+        { env },
+      );
+      expect([claude.code, stop.code, tool.code], claude.err + stop.err).toEqual([0, 0, 0]);
+      expect([stop.out, tool.out]).toEqual(["{}\n", "{}\n"]);
+      if (silent) expect(claude).toEqual({ code: 0, out: "", err: "" });
+      else {
+        const { hookSpecificOutput } = JSON.parse(claude.out);
+        expect(hookSpecificOutput.additionalContext).toContain(
+          "could not be read just now. Try: holdfast brief",
+        );
+        expect(claude.err).toMatch(/^holdfast hook claude session-start: .+/);
+        expect(readFileSync(join(project, ".holdfast/hooks/log.txt"), "utf8")).toContain(
+          "claude session-start",
+        );
+        expect(spoolLines("claude-x"), "and nothing is lost").toMatchObject([{ type: "start" }]);
+      }
+    } finally {
+      await end?.();
+    }
+  });
+
+  test("it does not wait for a store that stays locked", async () => {
+    await inGoal(() => undefined);
+    const sound = performance.now();
+    await hook("claude", "session-start", { session_id: "a" });
+    const soundMs = performance.now() - sound;
+    const { end } = await (TROUBLES["a store that another process keeps locked"] as Trouble)();
+    const locked = performance.now();
+    const { err } = await hook("claude", "session-start", { session_id: "b" });
+    const lockedMs = performance.now() - locked;
+    await end?.();
+    expect(err, "the fault fired").not.toBe("");
+    // A store waits for half a minute; a hook for a fraction of what it takes to start.
+    expect(lockedMs).toBeLessThan(5 * soundMs + 5_000);
+  });
+
+  test("what it is told, or not told", async () => {
+    await inGoal(() => undefined);
+    const silly = await Promise.all([
+      hook("claude", "stop", "{ this is no JSON"),
+      hook("gemini", "touched", ""),
+      hook("gemini", "stop", "[1]"),
+      hook("vim", "stop", "{}"),
+      hook("cursor", "no-such-event", "{}"),
+      hook("claude", "touched", { session_id: "../../../etc", tool_input: { file_path: 7 } }),
+    ]);
+    expect(silly.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0]);
+    expect(silly.map(({ out }) => out)).toEqual(["", "{}\n", "{}\n", "", "{}\n", ""]);
+    expect(silly[0].err).toContain("JSON");
+    expect(silly[3].err).toContain("there is no hook vim stop");
+    expect(readdirSync(join(project, ".holdfast/hooks"))).toContain("claude-etc.jsonl");
+  });
+
+  test("an agent that never closes its end, and one that does not listen", async () => {
+    await inGoal(() => undefined);
+    const child = spawn(process.execPath, [line.cli, "hook", "claude", "stop"], {
+      cwd: project,
+      env: environment(),
+    });
+    child.stdin.write('{"session_id":');
+    child.stdout.destroy();
+    const code = await new Promise((resolve) => child.on("exit", resolve));
+    child.stdin.destroy();
+    expect(code).toBe(0);
+  });
+
+  test.skipIf(process.getuid?.() === 0)(
+    "a folder that cannot be written (root may write everywhere)",
+    async () => {
+      await inGoal(() => undefined);
+      chmodSync(join(project, ".holdfast"), 0o500);
+      const { code, err } = await hook("claude", "touched", { session_id: "x" });
+      chmodSync(join(project, ".holdfast"), 0o700);
+      expect(code).toBe(0);
+      expect(err).toContain("EACCES");
+    },
+  );
+});
+
+test("without a goal, or with several, the agent hears what to do", async () => {
+  const holdfast = await open(join(project, ".holdfast/store.db"));
+  const start = async (id: string) => {
+    const { out } = await hook("codex", "session-start", { session_id: id });
+    return JSON.parse(out).hookSpecificOutput.additionalContext as string;
+  };
+  expect(await start("a")).toContain("holdfast goal new");
+  await holdfast.goal("checkout", { statement: "Ship" });
+  await holdfast.goal("search", { statement: "Find" });
+  await holdfast.close();
+  expect(await start("b")).toMatch(
+    /several goals are open \((search, checkout|checkout, search)\).*holdfast goal use/,
+  );
+  await line.run(["goal", "use", "search"], { cwd: project });
+  expect(await start("c")).toContain('goal="search"');
+});

@@ -1,0 +1,174 @@
+// `init` on real files: all of them or none, links and permissions kept, and every wired command really run.
+
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { placeAll } from "../../src/wiring/index.ts";
+import { CommandLine } from "../cli/command-line.ts";
+import { runInside } from "../cli/inside.ts";
+
+/** Some thirty processes: on a busy machine that takes its time. */
+const LONG_MS = 180_000;
+
+let line: CommandLine;
+let project: string;
+const folders: string[] = [];
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => {
+  line.remove();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+beforeEach(() => {
+  project = mkdtempSync(join(tmpdir(), "holdfast-init-"));
+  folders.push(project);
+  mkdirSync(join(project, ".git"));
+});
+
+const SETTINGS =
+  '{\r\n\t// mine\r\n\t"permissions": {"allow": ["Bash(ls)"]}, // and this\r\n\t"hooks": {"Stop": []}\r\n}';
+const CONFIG = "# mine\nmodel = 'o4' # really\n\n[mcp_servers.github]\ncommand = \"gh\"\n";
+
+function put(path: string, text: string): void {
+  mkdirSync(join(project, path, ".."), { recursive: true });
+  writeFileSync(join(project, path), text);
+}
+
+/** Everything in the project but our own folder, with its bytes. */
+function everything(folder = project): Record<string, string> {
+  const entries = readdirSync(folder, { withFileTypes: true, recursive: true });
+  const files = entries.filter((each) => each.isFile() || each.isSymbolicLink());
+  const paths = files.map((each) => join(each.parentPath, each.name).slice(folder.length + 1)).sort();
+  return Object.fromEntries(
+    paths
+      .filter((path) => !path.startsWith(".holdfast"))
+      .map((path) => [path, readFileSync(join(folder, path), "latin1")]),
+  );
+}
+
+test(
+  "four agents with settings of their own are wired, proven to work, and given back as they were",
+  async () => {
+    put(".claude/settings.json", SETTINGS);
+    put(".codex/config.toml", CONFIG);
+    put(".cursor/mcp.json", '{"mcpServers":{"github":{"command":"gh"}}}');
+    put("AGENTS.md", "# Mine\n");
+    chmodSync(join(project, ".claude/settings.json"), 0o600);
+    const before = everything();
+    const command = ["--command", `${process.execPath} ${line.cli}`];
+    const planned = await line.run(["init", "--dry-run", ...command], { cwd: project });
+    expect(planned.out).toContain("+++ .claude/settings.json");
+    expect(planned.out).toContain('+\t"hooks": {"Stop": [');
+    expect(everything(), "a dry run changes nothing").toEqual(before);
+    expect(existsSync(join(project, ".holdfast"))).toBe(false);
+
+    expect((await line.run(["init", ...command], { cwd: project })).code).toBe(0);
+    await line.run(["goal", "new", "checkout", "Ship the checkout"], { cwd: project });
+    const after = everything();
+    expect(Object.keys(after)).toEqual(
+      expect.arrayContaining([".gemini/settings.json", ".mcp.json", ".codex/hooks.json"]),
+    );
+    expect(after[".claude/settings.json"]).toContain(
+      '\t// mine\r\n\t"permissions": {"allow": ["Bash(ls)"]}, // and this\r\n',
+    );
+    expect(after[".codex/config.toml"]?.startsWith(CONFIG)).toBe(true);
+    expect(statSync(join(project, ".claude/settings.json")).mode & 0o777).toBe(0o600);
+    expect(readFileSync(join(project, ".holdfast/.gitignore"), "utf8")).toBe("*\n");
+
+    const checked = await line.run(["init", "--check", "--json"], { cwd: project });
+    const { data } = JSON.parse(checked.out);
+    expect(
+      data.proofs.filter(({ ok }: { ok: boolean }) => !ok),
+      "every hook answers, every server lists its tools",
+    ).toEqual([]);
+    expect(checked.code).toBe(0);
+    const agents = data.proofs.map(({ agent }: { agent: string }) => agent);
+    expect([...new Set(agents)]).toEqual(["claude", "codex", "cursor", "gemini"]);
+    expect(data.proofs.filter(({ what }: { what: string }) => what.endsWith(" mcp"))).toHaveLength(4);
+    const history = await line.run(["goal", "show", "--json"], { cwd: project });
+    expect(JSON.parse(history.out).data.history, "a rehearsal is not recorded").toEqual([]);
+
+    await runInside(project, ["init", "--remove", ...command]);
+    expect(everything()).toEqual(before);
+    expect(existsSync(join(project, ".gemini")), "folders that were not there are gone again").toBe(false);
+    expect(existsSync(join(project, ".holdfast/store.db")), "the store is not ours to remove").toBe(true);
+  },
+  LONG_MS,
+);
+
+test("the check finds a hook that fails, one that says nothing of use, and a server that is none", async () => {
+  await runInside(project, ["init", "--agent", "claude", "--command", "false"]);
+  const failing = await runInside(project, ["init", "--check", "--agent", "claude"]);
+  expect(failing.code).toBe(5);
+  expect(failing.out).toContain("NO  .claude/settings.json session-start: ended with 1");
+  expect(failing.out).toMatch(/NO {2}\.mcp\.json mcp: it ended with 1 before it answered/);
+  await runInside(project, ["init", "--agent", "claude", "--command", "echo"]);
+  const silly = await runInside(project, ["init", "--check", "--agent", "claude,codex"]);
+  expect(silly.out).toContain("session-start: it printed what is not JSON");
+  expect(silly.out).toContain("NO  .codex/hooks.json: is not there: holdfast init");
+  await runInside(project, ["init", "--agent", "claude", "--command", "true"]);
+  const silent = await runInside(project, ["init", "--check", "--agent", "claude"]);
+  expect(silent.out, "silence is no briefing").toContain("NO  .claude/settings.json session-start");
+});
+
+test("one file that cannot be understood stops all of them, and no store is made", async () => {
+  put(".claude/settings.json", SETTINGS);
+  put(".gemini/settings.json", '{\n  "a": 1,\n  oops\n}\n');
+  const before = everything();
+  const { code, err } = await runInside(project, ["init"]);
+  expect(code).toBe(2);
+  expect(err).toContain('.gemini/settings.json:3:3: a name in " is missing');
+  expect(err).toContain("Nothing was changed in any file");
+  expect(everything()).toEqual(before);
+  expect(existsSync(join(project, ".holdfast"))).toBe(false);
+});
+
+test("bytes that are no text, and a folder in the place of a file, are refused", async () => {
+  mkdirSync(join(project, ".cursor"));
+  writeFileSync(join(project, ".cursor/mcp.json"), Buffer.from([0x7b, 0xff, 0x7d]));
+  expect((await runInside(project, ["init"])).err).toContain(".cursor/mcp.json cannot be read");
+  rmSync(join(project, ".cursor/mcp.json"));
+  mkdirSync(join(project, ".mcp.json"));
+  expect((await runInside(project, ["init"])).err).toContain(".mcp.json cannot be read (EISDIR)");
+});
+
+test("settings that are a link elsewhere stay a link, and are changed where they lie", async () => {
+  put("dotfiles/claude.json", '{"model": "x"}\n');
+  mkdirSync(join(project, ".claude"));
+  symlinkSync("../dotfiles/claude.json", join(project, ".claude/settings.json"));
+  await runInside(project, ["init", "--agent", "claude"]);
+  expect(lstatSync(join(project, ".claude/settings.json")).isSymbolicLink()).toBe(true);
+  expect(readFileSync(join(project, "dotfiles/claude.json"), "utf8")).toContain("hook claude session-start");
+  await runInside(project, ["init", "--remove", "--agent", "claude"]);
+  expect(readFileSync(join(project, "dotfiles/claude.json"), "utf8")).toBe('{"model": "x"}\n');
+});
+
+test("when the last of them cannot be put into place, those before it get their old bytes back", () => {
+  put("a.json", "old");
+  put("made/there.json", "x");
+  const plan = (path: string, before: string | null, after: string) => {
+    return { path, agent: null, before, after, record: null, notes: [] };
+  };
+  const files = [
+    plan("a.json", "old", "new"),
+    plan("deep/b.json", null, "b"),
+    plan("made/there.json", "not this", "y"),
+  ];
+  expect(() => placeAll(project, files)).toThrow("made/there.json was changed while it was being wired");
+  expect(everything()).toEqual({ "a.json": "old", "made/there.json": "x" });
+  expect(existsSync(join(project, "deep"))).toBe(false);
+});
