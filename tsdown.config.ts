@@ -6,6 +6,9 @@ export default defineConfig({
     testing: "src/testing/index.ts",
     cli: "src/cli/main.ts",
     langgraph: "src/integrations/langgraph/index.ts",
+    "ai-sdk": "src/integrations/ai-sdk/index.ts",
+    anthropic: "src/integrations/anthropic/index.ts",
+    "openai-agents": "src/integrations/openai-agents/index.ts",
   },
   format: "esm",
   platform: "node",
@@ -15,5 +18,8 @@ export default defineConfig({
   fixedExtension: false,
   // Node 20 does not list node:sqlite among its builtins, so the bundler there would try to resolve it.
   // zod from its own many files costs half a start of Node; bundled it costs a few milliseconds.
-  deps: { neverBundle: [/^node:/, /^@langchain\//], alwaysBundle: ["zod"] },
+  deps: {
+    neverBundle: [/^node:/, /^@langchain\//, /^@anthropic-ai\//, /^@openai\//, /^ai(\/|$)/, /^@ai-sdk\//],
+    alwaysBundle: ["zod"],
+  },
 });

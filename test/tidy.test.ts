@@ -16,11 +16,12 @@ const LAYERS: readonly (readonly string[])[] = [
   ["stores", "journal"],
   ["ledger"],
   ["session", "goal"],
-  ["projections", "supervisor"],
+  ["projections", "supervisor", "wiring"],
   ["open-store.ts"],
   ["open.ts"],
   ["operations"],
-  ["cli", "mcp", "http", "integrations", "testing", "index.ts"],
+  ["mcp", "http", "hooks", "integrations", "testing", "index.ts"],
+  ["cli"],
 ];
 
 /** Parts that may see less than all the rows below them. */
@@ -45,6 +46,9 @@ const ENTRY_POINTS = [
   "src/testing/index.ts",
   "src/cli/main.ts",
   "src/integrations/langgraph/index.ts",
+  "src/integrations/openai-agents/index.ts",
+  "src/integrations/ai-sdk/index.ts",
+  "src/integrations/anthropic/index.ts",
 ];
 
 const LINE_LIMITS: Readonly<Record<string, number>> = { "src/": 400, "test/": 600 };

@@ -1,7 +1,9 @@
 export type { CadenceOption } from "./cadence.ts";
 export { type Answer, CallDesk, type OpenCall } from "./call-desk.ts";
+export { withOwnCallIds } from "./call-ids.ts";
 export type { DirectCall, DirectOutcome } from "./direct-call.ts";
-export type { MessageInput } from "./message-input.ts";
+export { reactivate } from "./drafts.ts";
+export { type MessageInput, readMessage } from "./message-input.ts";
 export type { Model, ModelRequest, ModelResponse, ToolDescription } from "./model.ts";
 export { openSession, type SessionOptions } from "./opening.ts";
 export type { Resumed } from "./owned-session.ts";

@@ -7,7 +7,9 @@ runStoreSuite({ name: "memory", open: () => openMemoryForTest() });
 
 test("the suite can wait for leases of a store whose clock cannot be moved", async () => {
   const open = async () => {
-    const { advanceMs: _, ...opened } = await openMemoryForTest(undefined, () => Math.floor(performance.now()));
+    const { advanceMs: _, ...opened } = await openMemoryForTest(undefined, () =>
+      Math.floor(performance.now()),
+    );
     return opened;
   };
   const cases = storeSuite({ name: "memory", open });

@@ -53,6 +53,11 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "second call:  completed, replayed",
     "mails sent: 2",
   ],
+  "ai-sdk": [
+    "first run: the network is down; charged 1 time",
+    "second run: Order 4711 is paid. 50 tokens; charged 1 time",
+    "third run: Order 4711 is paid. 50 tokens; the model was asked 2 times in all",
+  ],
   langgraph: [
     "waiting for an answer; charged 1 time",
     "receipt 1 for key hf_, yes, ship it; charged 1 time",
@@ -199,6 +204,11 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "moved 1 stream and 1 key",
     /^the forgotten worker: laptop.db: this store has moved to sqlite .*server.db$/m,
     "asked again there: completed, replayed true; charged 1×",
+  ],
+  postgres: [
+    "done: Order 4711 is paid.",
+    "the program's own query: order-4711 active",
+    "the program's pool is still open: true",
   ],
   "own-stream": [
     "both want 2 of 3: false, true",

@@ -26,6 +26,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Holdfast.collectArtifacts": "artifacts",
   "Holdfast.supervise": "supervisor",
   "Holdfast.superviseOnce": "supervisor",
+  openPostgres: "postgres",
   copy: "moving",
   abandonCopy: "moving",
 

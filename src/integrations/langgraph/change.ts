@@ -7,7 +7,8 @@
  */
 
 import { sameJson } from "../../model/index.ts";
-import type { Part, ValueParts } from "./part.ts";
+import type { ValueParts } from "./part.ts";
+import type { Part } from "./stored-part.ts";
 
 export type Value =
   | { readonly kind: "list"; readonly list: Part[]; readonly length: number }

@@ -128,7 +128,7 @@ function given(value: object, names: readonly string[]): string[] {
 }
 
 /** Every message has these two, and nearly always they are empty. */
-function isEmptyByDefault(message: object, name: string): boolean {
+export function isEmptyByDefault(message: object, name: string): boolean {
   if (name !== "additional_kwargs" && name !== "response_metadata") return false;
   return Object.keys(message[name as never]).length === 0;
 }

@@ -20,7 +20,6 @@
  *  - When `put` and `putWrites` resolve, the bytes are durable, as every append is.
  */
 
-import { setTimeout } from "node:timers/promises";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import {
   BaseCheckpointSaver,
@@ -40,21 +39,22 @@ import type { Problem } from "../../store.ts";
 import { ExactSerializer } from "./exact-serializer.ts";
 import { listTuples } from "./listing.ts";
 import { type CheckpointPlace, configOf, loadHistory, loadTuple } from "./loading.ts";
-import { type Comparison, type Part, Parts } from "./part.ts";
+import { type Comparison, Parts } from "./part.ts";
 import { dropOld, removeExpired, removeThread, threadStreams } from "./pruning.ts";
 import { ReadMemory } from "./read-memory.ts";
 import { SaveSignals } from "./save-signals.ts";
-import { draftCheckpoint, draftWrites, mustFollow, putRequest } from "./saving.ts";
+import { draftCheckpoint, draftWrites, mustFollow, putRequest, type WritesPlace } from "./saving.ts";
+import type { Part } from "./stored-part.ts";
 import { threadKind } from "./thread-kind.ts";
 import { checkThread } from "./thread-name.ts";
 import { findCheckpoint, latestId, type ThreadState } from "./thread-state.ts";
 import { Threads } from "./threads.ts";
 
 /**
- * LangGraph looks at the outcome of `put` only when its nodes are done, and until then Node takes a rejection for one that
- * nobody handles. Effects that wait for the checkpoint are told first, so that their run has ended and listens when it comes.
+ * How long the rejection of a refused `put` may be held back. After the input, tasks follow and save their writes; after
+ * any other checkpoint the run may be at its end and be looking already.
  */
-const REFUSAL_DELAY_MS = 100;
+const HOLD_MS = { input: 60_000, other: 0 };
 
 export interface HoldfastSaverOptions {
   /** How values become bytes. Unless set, exactly: what would not come back as it was is refused. */
@@ -64,8 +64,9 @@ export interface HoldfastSaverOptions {
   /** How many threads stay in memory; others are read again when they are used. 100 unless set. */
   readonly threadsInMemory?: number;
   /**
-   * Whether messages that were changed in place deep inside are looked for among all (`full`), or among the latest only
-   * (`recent`, the default). Every changed field of a message itself is noticed in any case.
+   * Whether messages that were changed in place deep inside are looked for among all at every save (`full`), or among the
+   * latest 16 and in turn 32 of the others (`recent`, the default), which is all of them in lists of up to 48. Every field
+   * of a message itself that was replaced is noticed in any case.
    */
   readonly compare?: Comparison;
 }
@@ -85,7 +86,9 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     this.ttlMs = options.ttlMs ?? null;
     const inMemory = options.threadsInMemory ?? 100;
     this.threads = new Threads(holdfast.journal, inMemory);
-    this.parts = new Parts(this.serde, options.compare ?? "recent", inMemory);
+    this.parts = new Parts(this.serde, options.compare ?? "recent", inMemory, (what) =>
+      holdfast.journal.warn(changedInPlace(what)),
+    );
   }
 
   async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
@@ -145,15 +148,18 @@ export class HoldfastSaver extends BaseCheckpointSaver {
         return [draftCheckpoint(state, request)];
       });
     } catch (error) {
-      this.signals.refused(placeKey(thread, ns, checkpoint.id), error);
-      await setTimeout(REFUSAL_DELAY_MS);
+      const saving = placeKey(thread, ns, checkpoint.id);
+      this.signals.refused(saving, error);
+      const holdMs = metadata.source === "input" ? HOLD_MS.input : HOLD_MS.other;
+      await this.signals.hold(saving, holdMs, config.signal);
       throw error;
     }
     this.signals.saved(placeKey(thread, ns, checkpoint.id));
     return configOf({ thread, ns, id: checkpoint.id });
   }
 
-  async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
+  /** What is refused at once is thrown, not rejected: a run notices that when its task ends, and not only at its own end. */
+  putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
     const thread = checkThread(config.configurable?.["thread_id"]);
     const checkpoint = getCheckpointId(config);
     if (!checkpoint) {
@@ -162,13 +168,9 @@ export class HoldfastSaver extends BaseCheckpointSaver {
       });
     }
     const place = { ns: namespaceOf(config), checkpoint, task: taskId };
+    this.signals.mustNotBeRefused(placeKey(thread, place.ns, checkpoint));
     const taken = writes.map(([channel, value]) => this.parts.part(value, `write to ${channel}`));
-    const parts = await Promise.all(taken);
-    const said = writes.map(([channel], index) => [channel, parts[index] as Part] as const);
-    await this.commit(thread, (state) => {
-      const draft = draftWrites(state, place, said);
-      return draft ? [draft] : [];
-    });
+    return this.saveWrites(thread, place, writes, taken);
   }
 
   /** Removes its checkpoints, its writes, and the record of its nodes' effects. Refused while one of them is open. */
@@ -230,6 +232,20 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     return this.signals.wait(placeKey(thread, ns, id), isSaved, waitMs);
   }
 
+  private async saveWrites(
+    thread: string,
+    place: WritesPlace,
+    writes: readonly PendingWrite[],
+    taken: readonly (Part | Promise<Part>)[],
+  ): Promise<void> {
+    const parts = await Promise.all(taken);
+    const said = writes.map(([channel], index) => [channel, parts[index] as Part] as const);
+    await this.commit(thread, (state) => {
+      const draft = draftWrites(state, place, said);
+      return draft ? [draft] : [];
+    });
+  }
+
   private load(state: ThreadState, place: CheckpointPlace): Promise<CheckpointTuple | undefined> {
     return loadTuple(this.parts, state, place, () => this.getNextVersion(undefined));
   }
@@ -252,6 +268,13 @@ export class HoldfastSaver extends BaseCheckpointSaver {
       if (row.facets.title !== null) yield row.facets.title;
     }
   }
+}
+
+function changedInPlace(what: string): HoldfastError {
+  return new HoldfastError("STATE_STALE", `${what} was changed in place some saves ago, deep inside`, {
+    hint: 'It is saved now, and this list is compared in full from here on. Checkpoints since the change hold what it was before: return new messages from nodes, or pass `compare: "full"`.',
+    data: { what },
+  });
 }
 
 function placeKey(thread: string, ns: string, id: string): string {

@@ -8,7 +8,8 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import { checkedDraft, type Draft, HoldfastError, sameJson } from "../../model/index.ts";
 import { type Change, compareValue } from "./change.ts";
-import type { Part, Parts, ValueParts } from "./part.ts";
+import type { Parts, ValueParts } from "./part.ts";
+import type { Part } from "./stored-part.ts";
 import { type CheckpointSaved, checkpointSaved, type WritesSaved, writesSaved } from "./thread-kind.ts";
 import {
   findCheckpoint,
@@ -150,10 +151,16 @@ function elsewhere(state: ThreadState, request: PutRequest, channel: string): st
   return found;
 }
 
+export interface WritesPlace {
+  readonly ns: string;
+  readonly checkpoint: string;
+  readonly task: string;
+}
+
 /** A task's ordinary writes stay as they were first saved; LangGraph's own (an error, an interrupt) are replaced. */
 export function draftWrites(
   state: ThreadState,
-  place: { readonly ns: string; readonly checkpoint: string; readonly task: string },
+  place: WritesPlace,
   writes: readonly (readonly [channel: string, part: Part])[],
 ): Draft | null {
   const { ns, checkpoint, task } = place;

@@ -9,7 +9,7 @@
 import * as z from "zod";
 import { type Event, event, type FacetChange, type StreamKind } from "../../model/index.ts";
 import { applyChange, type Change } from "./change.ts";
-import type { Part } from "./part.ts";
+import type { Part } from "./stored-part.ts";
 import { decodeThread, encodeThread } from "./thread-snapshot.ts";
 import {
   emptyThread,

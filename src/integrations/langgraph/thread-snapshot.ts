@@ -5,7 +5,7 @@
 
 import type { Json } from "../../model/index.ts";
 import type { Value } from "./change.ts";
-import type { Part } from "./part.ts";
+import type { Part } from "./stored-part.ts";
 import type { SavedCheckpoint, SavedWrite, Space, ThreadState } from "./thread-state.ts";
 
 type StoredValue =

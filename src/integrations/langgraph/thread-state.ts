@@ -1,5 +1,5 @@
 import type { Value } from "./change.ts";
-import type { Part } from "./part.ts";
+import type { Part } from "./stored-part.ts";
 
 export type Version = number | string;
 

@@ -212,27 +212,88 @@ describe("what is saved is what it was when it was handed over", () => {
     expect(second.messages[0]?.content).toBe("one");
   });
 
-  const changes: [string, HoldfastSaverOptions, (messages: AIMessage[]) => void][] = [
-    ["a field of the oldest message", {}, ([first]) => Object.assign(first as object, { content: "edited" })],
-    ["deep inside the latest", {}, (all) => Object.assign(all.at(-1)?.additional_kwargs as object, { x: 1 })],
+  /** Of the messages that there are, the saver looks into the latest 16 and 32 of the others at each save. */
+  const changes: [string, number, HoldfastSaverOptions, (messages: AIMessage[]) => void][] = [
+    ["a field of the oldest message", 200, {}, ([first]) => Object.assign(first as object, { content: "e" })],
+    [
+      "deep inside the latest",
+      200,
+      {},
+      (all) => Object.assign(all.at(-1)?.additional_kwargs as object, { x: 1 }),
+    ],
+    [
+      "deep inside the oldest of a short list",
+      48,
+      {},
+      ([first]) => Object.assign(first?.additional_kwargs as object, { x: 1 }),
+    ],
     [
       "deep inside the oldest, when asked to compare in full",
+      200,
       { compare: "full" },
       ([first]) => Object.assign(first?.additional_kwargs as object, { x: 1 }),
     ],
   ];
-  test.each(changes)("a message that was changed in place: %s", async (_name, options, change) => {
+  test.each(changes)("a message that was changed in place: %s", async (_name, count, options, change) => {
     const saver = await freshSaver(options);
-    const messages = Array.from({ length: 20 }, (_, n) => new AIMessage({ id: `m${n}`, content: `${n}` }));
+    const messages = someMessages(count);
     const before = await put(saver, { messages });
     change(messages);
     await put(saver, { messages: [...messages] }, before);
-    const loaded = await new HoldfastSaver(saver.holdfast).getTuple(config());
-    const texts = (list: unknown) =>
-      (list as AIMessage[]).map(({ content, additional_kwargs }) => [content, additional_kwargs]);
-    expect(texts(loaded?.checkpoint.channel_values["messages"])).toEqual(texts(messages));
+    expect(await savedIn(saver)).toEqual(messages.map(said));
+  });
+
+  test("a deep change in place in a long list is found within a few saves, said aloud, and then all are", async () => {
+    const holdfast = await open("memory:", { warn: (error) => warnings.push(error) });
+    opened.push(holdfast);
+    const warnings: unknown[] = [];
+    const saver = new HoldfastSaver(holdfast);
+    const messages = someMessages(200);
+    let last = await put(saver, { messages });
+    const change = (index: number) =>
+      Object.assign(messages[index]?.additional_kwargs as object, { x: index });
+    change(100);
+    for (let saves = 0; saves < 7 && warnings.length === 0; saves++) {
+      last = await put(saver, { messages: [...messages] }, last);
+    }
+    expect(warnings).toMatchObject([{ code: "STATE_STALE", data: { what: "channel messages[100]" } }]);
+    expect(await savedIn(saver)).toEqual(messages.map(said));
+    for (const index of [3, 150, 77]) {
+      change(index);
+      last = await put(saver, { messages: [...messages] }, last);
+      expect(await savedIn(saver)).toEqual(messages.map(said));
+    }
+    expect(warnings).toHaveLength(1);
+  });
+
+  test("plain data is compared as a whole, however long the list", async () => {
+    const saver = await freshSaver();
+    const list = Array.from({ length: 300 }, (_, n) => ({
+      n,
+      deep: { at: new Date(n), list: [n, -0, "x"] },
+    }));
+    let last = await put(saver, { list });
+    for (const index of [0, 100, 299]) {
+      (list[index] as { deep: { list: unknown[] } }).deep.list[1] = 0;
+      last = await put(saver, { list: [...list] }, last);
+      const loaded = await new HoldfastSaver(saver.holdfast).getTuple(config());
+      expect(loaded?.checkpoint.channel_values["list"]).toEqual(list);
+    }
   });
 });
+
+function someMessages(count: number): AIMessage[] {
+  return Array.from({ length: count }, (_, n) => new AIMessage({ id: `m${n}`, content: `${n}` }));
+}
+
+const said = ({ content, additional_kwargs }: AIMessage) => [content, additional_kwargs];
+
+/** What a saver that has not seen the messages loads. */
+async function savedIn({ holdfast }: HoldfastSaver): Promise<unknown[]> {
+  const loaded = await new HoldfastSaver(holdfast).getTuple(config());
+  const messages = (loaded?.checkpoint.channel_values["messages"] ?? []) as AIMessage[];
+  return messages.map(said);
+}
 
 describe("serializers", () => {
   test("another one may be given, and its bytes come back as they were", async () => {

@@ -301,3 +301,70 @@ test("payloads pass through the store's codec", async () => {
   );
   expect(texts).toEqual(["one", "two"]);
 });
+
+describe("a run that is refused while its nodes are at work", () => {
+  test.each(["async", "sync"] as const)(
+    "with durability %s: its caller is told, and nothing is left unhandled",
+    async (durability) => {
+      const holdfast = await open("memory:");
+      const saver = new HoldfastSaver(holdfast);
+      const unhandled: unknown[] = [];
+      const listener = (reason: unknown) => unhandled.push(reason);
+      process.on("unhandledRejection", listener);
+      try {
+        await speaking(saver, "before").invoke({ log: ["start"] }, config());
+        // Longer than a rejection takes to be called unhandled, by far.
+        const slow = new Promise((resolve) => setTimeout(resolve, 400));
+        const graphs = [speaking(saver, "one", slow), speaking(saver, "two", slow)];
+        const runs = graphs.map((graph) => graph.invoke({ log: ["input"] }, { ...config(), durability }));
+        const [one, two] = await Promise.allSettled(runs);
+        expect([one?.status, two?.status].sort()).toEqual(["fulfilled", "rejected"]);
+        const refused = one?.status === "rejected" ? one : two;
+        expect(refused).toMatchObject({ reason: { code: "STREAM_BUSY" } });
+        await slow;
+        expect(unhandled).toEqual([]);
+      } finally {
+        process.off("unhandledRejection", listener);
+        await holdfast.close();
+      }
+    },
+  );
+
+  test("and one that is aborted then ends at once", async () => {
+    const holdfast = await open("memory:");
+    const saver = new HoldfastSaver(holdfast);
+    await speaking(saver, "before").invoke({ log: ["start"] }, config());
+    const never = new Promise(() => undefined);
+    const running = speaking(saver, "one", new Promise((resolve) => setTimeout(resolve, 200)));
+    const aborting = new AbortController();
+    const refused = speaking(saver, "two", never).invoke(
+      { log: ["input"] },
+      { ...config(), signal: aborting.signal },
+    );
+    const first = running.invoke({ log: ["input"] }, config());
+    setTimeout(() => aborting.abort(new Error("enough")), 300);
+    const ends = await Promise.allSettled([first, refused]);
+    expect(ends.map(({ status }) => status)).toContain("rejected");
+    await holdfast.close();
+  }, 20_000);
+});
+
+test("a value that cannot be saved fails the run that made it, at its step", async () => {
+  const holdfast = await open("memory:");
+  const saver = new HoldfastSaver(holdfast);
+  const State = Annotation.Root({ value: Annotation<unknown>() });
+  const later: string[] = [];
+  const graph = new StateGraph(State)
+    .addNode("make", () => ({ value: () => "a function" }))
+    .addNode("after", () => {
+      later.push("after");
+      return {};
+    })
+    .addEdge(START, "make")
+    .addEdge("make", "after")
+    .addEdge("after", END)
+    .compile({ checkpointer: saver });
+  await expect(graph.invoke({ value: 1 }, config())).rejects.toMatchObject({ code: "VALUE_NOT_JSON" });
+  expect(later).toEqual([]);
+  await holdfast.close();
+});

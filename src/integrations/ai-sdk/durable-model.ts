@@ -1,0 +1,154 @@
+/**
+ * The model half of `durable`. For the SDK it is a model like any other; each of its calls is a turn of the session.
+ * The protocol, its states and what a crash leaves are in `../recorded-turns/recorded-turns.ts`; here is what is the SDK's:
+ *
+ *  - Identity of a prompt: the messages that the SDK hands to the provider, system text included. Settings, headers, the
+ *    list of tools and the model's name do not count: an answer that is on record stays the answer after a deploy that
+ *    changes a temperature or a description.
+ *  - Several steps: each is a turn, and its prompt holds the answers and results before it, all of them from the record.
+ *  - The SDK's own retries (`maxRetries`): a call that throws writes nothing and leaves the cursor, so the next one takes its
+ *    place. Errors of ours are no provider errors; the SDK does not retry them.
+ *  - Streams: see `held-stream.ts`.
+ *  - Two calls of `generateText` on one session, one after the other: their turns follow each other in the run, in the order
+ *    in which the program makes them; `d.messages(prompt)` begins a run of its own for each prompt.
+ */
+
+import type { Message, SessionState, ToolResultBlock } from "../../model/index.ts";
+import type { MessageInput } from "../../session/index.ts";
+import type { PriceTable } from "../prices.ts";
+import type { Question, RecordedTurns } from "../recorded-turns/index.ts";
+import type { Artifacts } from "./file-data.ts";
+import { heldStream } from "./held-stream.ts";
+import type {
+  CallOptions,
+  GenerateResult,
+  LanguageModel,
+  ModelMessage,
+  StreamResult,
+} from "./language-model.ts";
+import { fromModelMessage } from "./messages.ts";
+import { type Part, resultBlock } from "./parts.ts";
+import { answerOf, responseOf, streamOf } from "./response.ts";
+
+export interface ModelContext {
+  readonly turns: RecordedTurns;
+  readonly artifacts: Artifacts;
+  readonly prices: PriceTable | undefined;
+  readonly ignoreSystem: boolean;
+  /** True when the transcript already has what the user said before this turn. */
+  isHeard(position: number): boolean;
+}
+
+export function durableModel(inner: LanguageModel, context: ModelContext): LanguageModel {
+  const { turns, artifacts, prices } = context;
+  const pricing = { modelId: inner.modelId, prices };
+  return {
+    specificationVersion: inner.specificationVersion,
+    provider: inner.provider,
+    modelId: inner.modelId,
+    get supportedUrls() {
+      return inner.supportedUrls;
+    },
+    doGenerate: async (options): Promise<GenerateResult> => {
+      const turn = await turns.next(questionOf(options, context));
+      if (turn.recorded) return responseOf(turn.recorded, artifacts);
+      try {
+        const result = await inner.doGenerate(withStop(options, turns));
+        if (result.finishReason.unified === "error") {
+          turn.failed();
+          return result;
+        }
+        const stored = await responseOf(
+          await turn.record(await answerOf(result, artifacts, pricing)),
+          artifacts,
+        );
+        return withTransport(stored, result);
+      } catch (error) {
+        turn.failed();
+        throw error;
+      }
+    },
+    doStream: async (options): Promise<StreamResult> => {
+      const turn = await turns.next(questionOf(options, context));
+      if (turn.recorded) return { stream: replay(await responseOf(turn.recorded, artifacts)) };
+      try {
+        const result = await inner.doStream(withStop(options, turns));
+        const record = async (whole: GenerateResult): Promise<GenerateResult> =>
+          responseOf(await turn.record(await answerOf(whole, artifacts, pricing)), artifacts);
+        const isTaken = (id: string): boolean => stateOf(turns).callSlots.has(id);
+        return { ...result, stream: heldStream(result.stream, { record, failed: turn.failed, isTaken }) };
+      } catch (error) {
+        turn.failed();
+        throw error;
+      }
+    },
+  };
+}
+
+function stateOf(turns: RecordedTurns): SessionState {
+  return turns.session.internals.own.state;
+}
+
+/** A session that was lost or closed stops its model call, too. */
+function withStop(options: CallOptions, { session }: RecordedTurns): CallOptions {
+  const { abortSignal } = options;
+  return {
+    ...options,
+    abortSignal: abortSignal ? AbortSignal.any([session.stop, abortSignal]) : session.stop,
+  };
+}
+
+/** Headers and bodies of the live exchange, for those who look at them. A replay has none. */
+function withTransport(stored: GenerateResult, live: GenerateResult): GenerateResult {
+  const { headers, body } = live.response ?? {};
+  return {
+    ...stored,
+    ...(live.request && { request: live.request }),
+    response: { ...stored.response, ...(headers && { headers }), ...(body !== undefined && { body }) },
+  };
+}
+
+function replay(result: GenerateResult): StreamResult["stream"] {
+  return new ReadableStream({
+    start(controller) {
+      for (const part of streamOf(result)) controller.enqueue(part);
+      controller.close();
+    },
+  });
+}
+
+function questionOf({ prompt, abortSignal }: CallOptions, context: ModelContext): Question {
+  return {
+    prompt: context.ignoreSystem ? prompt.filter(({ role }) => role !== "system") : prompt,
+    signal: abortSignal,
+    heard: (position) => (context.isHeard(position) ? [] : heardIn(prompt, context, position)),
+    results: (asked) => resultsIn(prompt, asked, context.artifacts),
+  };
+}
+
+/** What the user said since the last answer. */
+async function heardIn(
+  prompt: CallOptions["prompt"],
+  { artifacts, turns }: ModelContext,
+  position: number,
+): Promise<MessageInput[]> {
+  const since = prompt.slice(prompt.findLastIndex(({ role }) => role !== "user") + 1);
+  return Promise.all(
+    since.map(async (message, index) => ({
+      ...(await fromModelMessage(message as ModelMessage, artifacts)),
+      id: `heard:${turns.name}:${position}:${index}`,
+    })),
+  );
+}
+
+/** Results of calls that did not go through the ledger: refused by the SDK, denied, or run by the client. */
+async function resultsIn(
+  prompt: CallOptions["prompt"],
+  asked: Message,
+  artifacts: Artifacts,
+): Promise<ToolResultBlock[]> {
+  const wanted = new Set(asked.blocks.flatMap((block) => (block.kind === "tool_call" ? [block.id] : [])));
+  const parts = prompt.flatMap((message) => (message.role === "tool" ? message.content : []));
+  const results = parts.filter((part) => part.type === "tool-result" && wanted.has(part.toolCallId));
+  return Promise.all(results.map((part) => resultBlock(part as unknown as Part, artifacts)));
+}

@@ -1,0 +1,257 @@
+/** The tool half of `durable`: the SDK's tools, each call through the ledger of the session. */
+
+import type {
+  ExecuteContext,
+  StandardSchema,
+  Tool,
+  ToolSpec,
+  Verdict,
+  VerifyContext,
+} from "../../ledger/index.ts";
+import {
+  HoldfastError,
+  type Json,
+  type JsonObject,
+  resultBlock as ledgerResult,
+  type SessionState,
+  type ToolCallBlock,
+} from "../../model/index.ts";
+import type { Presented, RecordedTurns } from "../recorded-turns/index.ts";
+import { type Artifacts, sdkExtra } from "./file-data.ts";
+import type { InferToolInput, InferToolOutput, ModelMessage, SdkTool, ToolSet } from "./language-model.ts";
+import { resultBlock } from "./parts.ts";
+
+/**
+ * What a tool does to the world, and how to find out whether it did: as in holdfast's own `tool`. A tool without a
+ * declaration counts as mutating, and an interrupted call of it waits for a person.
+ */
+export interface ToolDeclaration<Args = never, Result = unknown>
+  extends Omit<
+    ToolSpec<Args, Result>,
+    | "name"
+    | "description"
+    | "input"
+    | "output"
+    | "inputJsonSchema"
+    | "execute"
+    | "effect"
+    | "verify"
+    | "repeatable"
+  > {
+  readonly effect?: ToolSpec<Args, Result>["effect"];
+  readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<Result>> | Verdict<Result>;
+}
+
+export type ToolDeclarations<Tools extends ToolSet> = {
+  readonly [Name in keyof Tools]?: Tools[Name] extends SdkTool
+    ? ToolDeclaration<InferToolInput<Tools[Name]>, InferToolOutput<Tools[Name]>>
+    : never;
+};
+
+/** What `execute` is called with. */
+interface ExecutionOptions {
+  readonly toolCallId: string;
+  readonly messages: ModelMessage[];
+  readonly abortSignal?: AbortSignal;
+  readonly experimental_context?: unknown;
+}
+
+type AnyTool = {
+  readonly description?: string;
+  readonly needsApproval?: boolean | ((input: unknown, options: object) => boolean | PromiseLike<boolean>);
+  readonly execute?: (input: unknown, options: object) => unknown;
+  readonly toModelOutput?: (options: object) => Output | PromiseLike<Output>;
+};
+
+type Output = { readonly type: string; readonly value?: unknown };
+
+const CONTEXT = Symbol.for("holdfast.ai-sdk.context");
+
+/**
+ * The ledger's side of a durable tool's call: the idempotency key for the vendor, the attempt, the fencing token. Call it
+ * with the options that `execute` was given.
+ */
+export function callContext(options: object): ExecuteContext {
+  const context = (options as { [CONTEXT]?: ExecuteContext })[CONTEXT];
+  if (context) return context;
+  throw new HoldfastError("INPUT_INVALID", "callContext was asked outside a durable tool", {
+    hint: "Pass the tool through durable(session).tools() and hand over the options that its execute was called with.",
+  });
+}
+
+/** It is on record that the call did not happen, and why. The SDK tells the model. */
+export class ToolCallFailed extends Error {
+  override readonly name = "ToolCallFailed";
+}
+
+export interface ToolContext {
+  readonly turns: RecordedTurns;
+  readonly artifacts: Artifacts;
+  readonly approvals: "queue" | "sdk";
+}
+
+export function durableTools<Tools extends ToolSet>(
+  tools: Tools,
+  declarations: ToolDeclarations<Tools>,
+  context: ToolContext,
+): Tools {
+  for (const name of Object.keys(declarations)) {
+    if (!Object.hasOwn(tools, name)) {
+      throw new HoldfastError("INPUT_INVALID", `there is a declaration for ${name} and no such tool`, {
+        hint: `The tools are: ${Object.keys(tools).join(", ")}.`,
+      });
+    }
+  }
+  const made = Object.entries(tools).map(([name, tool]) => {
+    const declaration = (declarations[name] ?? {}) as ToolDeclaration;
+    return [name, durableTool(name, tool as AnyTool, declaration, context)];
+  });
+  return Object.fromEntries(made) as Tools;
+}
+
+/** Tools that somebody else runs, the client or the provider, are none of our business. */
+function durableTool(
+  name: string,
+  tool: AnyTool,
+  declaration: ToolDeclaration,
+  context: ToolContext,
+): AnyTool {
+  const { execute, needsApproval, ...rest } = tool;
+  if (!execute) return tool;
+  const toModelOutput = (options: { toolCallId: string; output: unknown }) =>
+    modelOutput(tool, options, context);
+  return {
+    ...rest,
+    ...(context.approvals === "sdk" && needsApproval !== undefined && { needsApproval }),
+    toModelOutput: toModelOutput as AnyTool["toModelOutput"] & {},
+    execute: (input, options) =>
+      runTool(
+        { name, tool: { ...tool, execute }, declaration, input, options: options as ExecutionOptions },
+        context,
+      ),
+  };
+}
+
+interface ToolRun {
+  readonly name: string;
+  readonly tool: AnyTool & { readonly execute: (input: unknown, options: object) => unknown };
+  readonly declaration: ToolDeclaration;
+  readonly input: unknown;
+  readonly options: ExecutionOptions;
+}
+
+async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
+  const { options, input, tool } = run;
+  const { turns, artifacts } = context;
+  const callId = options.toolCallId;
+  const approval = await approvalOf(run, context);
+  const outcome = await turns.call({
+    tool: ledgerTool(run, approval !== null),
+    callId,
+    args: recordedArgs(turns, callId) ?? (input as Json),
+    signal: options.abortSignal,
+    approval,
+    present: async (value) => {
+      if (!tool.toModelOutput) return null;
+      const output = await modelOutput(tool, { ...options, input, output: value }, context);
+      const part = { type: "tool-result", toolCallId: callId, toolName: run.name, output };
+      const { content, isError, meta } = await resultBlock(part, artifacts);
+      return { content, ...(isError && { isError }), ...(meta && { meta }) } satisfies Presented;
+    },
+  });
+  if (outcome.status === "completed") return outcome.value;
+  if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
+  throw new HoldfastError(
+    "SESSION_HAS_OPEN_CALLS",
+    `call ${callId} of ${run.name} has no outcome yet: ${outcome.why}`,
+    {
+      hint: "Once it is answered (holdfast.calls.resolve), run the same program again. The model is not asked before that.",
+      data: { callId, tool: run.name },
+    },
+  );
+}
+
+/** One call's tool: what the SDK made of the input is what `execute` and `verify` get, as long as this program runs. */
+function ledgerTool({ name, tool, declaration, input, options }: ToolRun, needsApproval: boolean): Tool {
+  const parsed: StandardSchema<unknown, unknown> = {
+    "~standard": { version: 1, vendor: "holdfast", validate: () => ({ value: input }) },
+  };
+  // What a person has to allow is a call that counts, even if it only reads.
+  const asksFirst = needsApproval && declaration.effect === "read";
+  const effect = asksFirst ? "mutate" : (declaration.effect ?? "mutate");
+  return {
+    ...(declaration as Partial<Tool>),
+    ...(asksFirst && { dedupe: "call", idempotent: true }),
+    name,
+    description: tool.description ?? name,
+    effect,
+    input: parsed,
+    execute: async (args: unknown, context: ExecuteContext) => {
+      const given = { ...options, abortSignal: context.signal, [CONTEXT]: context };
+      return lastOf(await tool.execute(args, given));
+    },
+  };
+}
+
+/** A tool may yield results on its way; the last one counts. */
+async function lastOf(result: unknown): Promise<unknown> {
+  if (typeof result !== "object" || result === null || !(Symbol.asyncIterator in result)) return result;
+  let last: unknown;
+  for await (const each of result as AsyncIterable<unknown>) last = each;
+  return last;
+}
+
+async function approvalOf(
+  { name, tool, input, options }: ToolRun,
+  context: ToolContext,
+): Promise<string | null> {
+  const { needsApproval } = tool;
+  if (context.approvals === "sdk" || !needsApproval) return null;
+  const isNeeded = typeof needsApproval === "function" ? await needsApproval(input, options) : true;
+  return isNeeded ? `${name} needs approval: "retry" runs it, "failed" refuses it` : null;
+}
+
+/** The arguments as the recorded answer has them, before any schema changed them. */
+function recordedArgs(turns: RecordedTurns, callId: string): Json | undefined {
+  const { messages, callSlots } = stateOf(turns);
+  if (!callSlots.has(callId)) return undefined;
+  const isAsked = (block: { kind: string; id?: string }): boolean =>
+    block.kind === "tool_call" && block.id === callId;
+  const block = messages
+    .findLast((message) => message.blocks.some(isAsked))
+    ?.blocks.find((each): each is ToolCallBlock => isAsked(each));
+  // What was not JSON has been repaired by the program: then that is what is run.
+  return typeof block?.args === "string" && sdkExtra(block.meta)["input"] === block.args
+    ? undefined
+    : block?.args;
+}
+
+function stateOf(turns: RecordedTurns): SessionState {
+  return turns.session.internals.own.state;
+}
+
+/** How the model reads a result. Of a repeated call it reads that it was not run again, and since when. */
+async function modelOutput(
+  tool: AnyTool,
+  options: { readonly toolCallId: string; readonly output: unknown; readonly input?: unknown },
+  { turns }: ToolContext,
+): Promise<Output> {
+  const { output } = options;
+  const state = stateOf(turns);
+  const repeats = state.calls.get(options.toolCallId)?.repeats;
+  if (!tool.toModelOutput) {
+    if (repeats) return { type: "text", value: ledgerResult(state, options.toolCallId).content };
+    return typeof output === "string"
+      ? { type: "text", value: output }
+      : { type: "json", value: output ?? null };
+  }
+  const given = await tool.toModelOutput(options);
+  return repeats ? noted(given, `[not run again: this repeats call ${repeats.callId}]`) : given;
+}
+
+function noted(output: Output, note: string): Output {
+  if (output.type === "content")
+    return { ...output, value: [{ type: "text", text: note }, ...(output.value as JsonObject[])] };
+  const text = typeof output.value === "string" ? output.value : JSON.stringify(output.value ?? null);
+  return { type: output.type.startsWith("error") ? "error-text" : "text", value: `${note} ${text}` };
+}

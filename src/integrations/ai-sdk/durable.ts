@@ -1,0 +1,134 @@
+/**
+ * For programs that stay with `generateText`, `streamText` and agents. Model, tools and messages are made durable together,
+ * because one without the others is not enough: with durable tools alone, a program that is run again samples its
+ * model again, which asks for the same charge with other words and another id.
+ */
+
+import { HoldfastError, type Message, messageText, toolCalls } from "../../model/index.ts";
+import type { MessageInput, Session } from "../../session/index.ts";
+import type { PriceTable } from "../prices.ts";
+import { RecordedTurns, resultValue } from "../recorded-turns/index.ts";
+import { durableModel, type ModelContext } from "./durable-model.ts";
+import { durableTools, type ToolContext, type ToolDeclarations } from "./durable-tools.ts";
+import type { LanguageModel, ModelMessage, ToolSet, UserModelMessage } from "./language-model.ts";
+import { fromModelMessage, toModelMessages } from "./messages.ts";
+
+export interface DurableOptions {
+  /**
+   * Names what is resumed as one. A program that is started again begins its run at the start and is answered from the
+   * record until it comes to something new. `main` unless set; `messages(prompt)` begins a run for each prompt.
+   */
+  readonly run?: string;
+  /** A changed system text is not another prompt: for texts that hold a date, or change with a deploy. */
+  readonly ignoreSystem?: boolean;
+  /** For the session's budget: what a million tokens cost, by model id. */
+  readonly prices?: PriceTable;
+  /**
+   * Tools with `needsApproval`: `queue` (default) puts their calls before a person among the session's open calls;
+   * `sdk` leaves them to the SDK's own requests and responses.
+   */
+  readonly approvals?: "queue" | "sdk";
+}
+
+/** Text, or a message with files. With an `id` a finished prompt is answered from the record. */
+export type DurablePrompt =
+  | string
+  | { readonly id?: string; readonly text: string }
+  | (Pick<UserModelMessage, "content" | "providerOptions"> & {
+      readonly id?: string;
+      readonly role?: "user";
+    });
+
+export interface Durable {
+  /** The model, with each response recorded before it is handed on. Give every step of a program this one. */
+  model(model: LanguageModel): LanguageModel;
+  /** The tools, with each call in the ledger. Undeclared tools count as mutating. */
+  tools<Tools extends ToolSet>(tools: Tools, declarations?: ToolDeclarations<Tools>): Tools;
+  /**
+   * The conversation so far and the prompt, which begins a run of its own. A prompt that was not answered yet is taken up
+   * again, not appended twice. Without a prompt: the last one.
+   */
+  messages(prompt?: DurablePrompt): Promise<ModelMessage[]>;
+}
+
+/** Makes a session's model, tools and messages durable for the AI SDK. One handle for everything in a program. */
+export function durable(session: Session, options: DurableOptions = {}): Durable {
+  const turns = new RecordedTurns(session, options.run === undefined ? {} : { run: options.run });
+  const artifacts = session.internals.journal;
+  let promptIsStored = false;
+  const forModel: ModelContext = {
+    turns,
+    artifacts,
+    prices: options.prices,
+    ignoreSystem: options.ignoreSystem ?? false,
+    isHeard: (position) => promptIsStored && position === 0,
+  };
+  const forTools: ToolContext = { turns, artifacts, approvals: options.approvals ?? "queue" };
+  return {
+    model: (model) => durableModel(mustBeModel(model), forModel),
+    tools: (tools, declarations = {}) => durableTools(tools, declarations, forTools),
+    messages: async (prompt) => {
+      const asked = await takePrompt(session, turns, prompt);
+      promptIsStored = true;
+      turns.begin(asked.id);
+      const until = session.messages.findLastIndex(({ id }) => id === asked.id);
+      return toModelMessages(session.messages.slice(0, until + 1), artifacts, async (block) =>
+        session.internals.own.state.calls.get(block.callId)?.result || block.meta?.["result"] !== undefined
+          ? { value: await resultValue(session, block) }
+          : null,
+      );
+    },
+  };
+}
+
+async function takePrompt(
+  session: Session,
+  turns: RecordedTurns,
+  prompt: DurablePrompt | undefined,
+): Promise<Message> {
+  await session.refresh();
+  if (prompt === undefined) return lastPrompt(session);
+  const id = typeof prompt === "string" ? undefined : prompt.id;
+  const known = id === undefined ? undefined : session.messages.findLast((message) => message.id === id);
+  if (known) return known;
+  const said = await promptMessage(session, prompt);
+  const unanswered = id === undefined ? unansweredLike(session, said) : undefined;
+  if (unanswered) return unanswered;
+  await turns.finish();
+  return session.append({ ...said, ...(id !== undefined && { id }) });
+}
+
+function promptMessage(session: Session, prompt: DurablePrompt): Promise<MessageInput> {
+  const artifacts = session.internals.journal;
+  if (typeof prompt === "string") return fromModelMessage({ role: "user", content: prompt }, artifacts);
+  if ("text" in prompt) return fromModelMessage({ role: "user", content: prompt.text }, artifacts);
+  const { content, providerOptions } = prompt;
+  return fromModelMessage({ role: "user", content, ...(providerOptions && { providerOptions }) }, artifacts);
+}
+
+/** The same words since the last answer that asked for nothing more: a program that was started again. */
+function unansweredLike(session: Session, said: MessageInput): Message | undefined {
+  const { messages } = session;
+  const answered = messages.findLastIndex(
+    (message) => message.role === "assistant" && toolCalls(message).length === 0,
+  );
+  const words = JSON.stringify(said.blocks);
+  return messages
+    .slice(answered + 1)
+    .findLast((message) => message.role === "user" && JSON.stringify(message.blocks) === words);
+}
+
+function lastPrompt(session: Session): Message {
+  const last = session.messages.findLast(({ role }) => role === "user");
+  if (last && messageText(last) !== undefined) return last;
+  throw new HoldfastError("INPUT_INVALID", `session ${session.id} has no message to answer`, {
+    hint: "Pass a prompt to messages(), or append a user message first.",
+  });
+}
+
+function mustBeModel(model: unknown): LanguageModel {
+  if (typeof model === "object" && model !== null && "doGenerate" in model) return model as LanguageModel;
+  throw new HoldfastError("INPUT_INVALID", `a model was expected, not ${JSON.stringify(model)}`, {
+    hint: 'Pass the provider\'s model object, such as anthropic("claude-sonnet-5-5"), not its name.',
+  });
+}

@@ -1,0 +1,182 @@
+/** Anthropic's Messages API as the model of a session's own loop (`session.run`). */
+
+import type Anthropic from "@anthropic-ai/sdk";
+import { sleep } from "../../ledger/index.ts";
+import { HoldfastError, type JsonObject } from "../../model/index.ts";
+import type { Model, ModelRequest, ModelResponse } from "../../session/index.ts";
+import { amountsOf, type PriceTable } from "../prices.ts";
+import { type Artifacts, anthropicMeta, blockOf } from "./content.ts";
+import { toAnthropicMessages } from "./messages.ts";
+
+type Params = Anthropic.MessageCreateParamsNonStreaming;
+
+export interface FromAnthropicOptions {
+  /** Ask for a stream, and show its parts as they come. The API wants it for long answers. */
+  readonly stream?: boolean;
+  /** What a million tokens cost, by model id: for budgets in dollars. */
+  readonly prices?: PriceTable;
+  /** Where images and documents of messages are read: the `Holdfast` of the session. */
+  readonly artifacts?: Artifacts;
+  /** Sent with every request: `max_tokens` (8192 unless set), `thinking`, `temperature`, `tool_choice`, more tools … */
+  readonly params?: Partial<Omit<Params, "messages" | "model" | "stream">>;
+}
+
+const MAX_TOKENS = 8_192;
+/** How often an answer that the API paused is taken up again. */
+const PAUSES = 8;
+const RETRY_AFTER_LIMIT_MS = 60_000;
+
+/** A request that came to nothing. `retryable` is what the agent loop goes by. */
+export class AnthropicCallFailed extends Error {
+  override readonly name = "AnthropicCallFailed";
+  readonly retryable: boolean;
+  readonly status: number | undefined;
+
+  constructor(message: string, facts: { retryable: boolean; status?: number | undefined; cause?: unknown }) {
+    super(message, { cause: facts.cause });
+    this.retryable = facts.retryable;
+    this.status = facts.status;
+  }
+}
+
+const NO_ARTIFACTS: Artifacts = { putArtifact: noArtifacts, getArtifact: noArtifacts };
+
+function noArtifacts(): never {
+  throw new HoldfastError("INPUT_INVALID", "a message with a file needs a place for its bytes", {
+    hint: "Pass the Holdfast of the session: fromAnthropic(client, model, { artifacts: holdfast }).",
+  });
+}
+
+/**
+ * Use it with `session.run({ model: fromAnthropic(new Anthropic(), "claude-sonnet-5-5"), … })`. Thinking, redacted or not,
+ * goes back as it came. A block with `meta: { anthropic: { cache_control: { type: "ephemeral" } } }` is a cache breakpoint.
+ */
+export function fromAnthropic(
+  client: Pick<Anthropic, "messages">,
+  model: Anthropic.Model,
+  options: FromAnthropicOptions = {},
+): Model {
+  const artifacts = options.artifacts ?? NO_ARTIFACTS;
+  return async (request): Promise<ModelResponse> => {
+    const params = await paramsOf(request, model, options, artifacts);
+    const answers = [await ask(client, params, request, options)];
+    for (
+      let last = answers[0];
+      last?.stop_reason === "pause_turn" && answers.length <= PAUSES;
+      last = answers.at(-1)
+    ) {
+      const said = { role: "assistant", content: last.content } as Anthropic.MessageParam;
+      params.messages = [...params.messages, said];
+      answers.push(await ask(client, params, request, options));
+    }
+    return responseOf(answers, options, artifacts);
+  };
+}
+
+async function paramsOf(
+  { system, messages, tools }: ModelRequest,
+  model: Anthropic.Model,
+  { params }: FromAnthropicOptions,
+  artifacts: Artifacts,
+): Promise<Params> {
+  const converted = await toAnthropicMessages(messages, artifacts);
+  const given = typeof params?.system === "string" ? [textParam(params.system)] : (params?.system ?? []);
+  const spoken = [...given, ...(system === null ? [] : [textParam(system)]), ...converted.system];
+  const described = tools.map(({ name, description, inputJsonSchema }) => {
+    const input_schema = (inputJsonSchema ?? { type: "object" }) as unknown as Anthropic.Tool.InputSchema;
+    return { name, description, input_schema };
+  });
+  const offered = [...described, ...(params?.tools ?? [])];
+  return {
+    max_tokens: MAX_TOKENS,
+    ...params,
+    model,
+    messages: converted.messages,
+    ...(spoken.length > 0 && { system: spoken }),
+    ...(offered.length > 0 && { tools: offered }),
+  };
+}
+
+function textParam(text: string): Anthropic.TextBlockParam {
+  return { type: "text", text };
+}
+
+async function ask(
+  client: Pick<Anthropic, "messages">,
+  params: Params,
+  { signal, partial }: ModelRequest,
+  { stream }: FromAnthropicOptions,
+): Promise<Anthropic.Message> {
+  try {
+    if (!stream) return await client.messages.create(params, { signal });
+    const streaming = client.messages.stream(params, { signal });
+    streaming.on("text", (text) => partial({ text }));
+    streaming.on("thinking", (reasoning) => partial({ reasoning }));
+    return await streaming.finalMessage();
+  } catch (error) {
+    signal.throwIfAborted();
+    throw await failureOf(error, signal);
+  }
+}
+
+const RETRYABLE_TYPES = new Set(["overloaded_error", "api_error", "rate_limit_error", "timeout_error"]);
+
+/**
+ * Overload, rate limits, server errors and broken connections pass; a refused request does not. Whoever says when to come
+ * back is heard first, for up to a minute.
+ */
+async function failureOf(error: unknown, signal: AbortSignal): Promise<Error> {
+  const { status, type, headers, message } = error as Partial<InstanceType<typeof Anthropic.APIError>>;
+  const isAnswer = typeof status === "number";
+  const isBroken =
+    !isAnswer && error instanceof Error && /^APIConnection|^(?:Type)?Error$/.test(error.constructor.name);
+  const retryable = isAnswer
+    ? status === 408 || status === 409 || status === 429 || status >= 500
+    : RETRYABLE_TYPES.has(String(type)) || isBroken;
+  const waitMs = retryable ? retryAfterMs(headers) : 0;
+  if (waitMs > 0) await sleep(waitMs, signal);
+  const text = `Anthropic: ${message ?? String(error)}`;
+  return new AnthropicCallFailed(text, { retryable, status, cause: error });
+}
+
+function retryAfterMs(headers: Headers | undefined): number {
+  const ms = Number(headers?.get("retry-after-ms") ?? Number.NaN);
+  const seconds = Number(headers?.get("retry-after") ?? Number.NaN);
+  const wanted = Number.isFinite(ms) ? ms : seconds * 1_000;
+  return Number.isFinite(wanted) ? Math.min(Math.max(wanted, 0), RETRY_AFTER_LIMIT_MS) : 0;
+}
+
+async function responseOf(
+  answers: readonly Anthropic.Message[],
+  { prices }: FromAnthropicOptions,
+  artifacts: Artifacts,
+): Promise<ModelResponse> {
+  const last = answers.at(-1) as Anthropic.Message;
+  const content = answers.flatMap((answer) => answer.content);
+  if (last.stop_reason === "max_tokens" && content.at(-1)?.type === "tool_use") throw cutOff(last.model);
+  const { id, model, stop_reason, stop_sequence } = last;
+  const usages = answers.map((answer) => answer.usage);
+  const sum = (count: (usage: Anthropic.Usage) => number | null | undefined): number =>
+    usages.reduce((total, usage) => total + (count(usage) ?? 0), 0);
+  const count = {
+    input: sum((usage) => usage.input_tokens),
+    output: sum((usage) => usage.output_tokens),
+    cacheRead: sum((usage) => usage.cache_read_input_tokens),
+    cacheWrite: sum((usage) => usage.cache_creation_input_tokens),
+  };
+  const kept = { id, model, stop_reason, stop_sequence, usage: count as JsonObject };
+  return {
+    message: {
+      blocks: await Promise.all(content.map((each) => blockOf(each as never, artifacts))),
+      ...anthropicMeta(kept),
+    },
+    usage: amountsOf(count, model, prices),
+  };
+}
+
+/** Half of a call's arguments may be missing. Such a call is not run. */
+function cutOff(model: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `${model} ran into max_tokens in the middle of a tool call`, {
+    hint: "Raise params.max_tokens, or ask for less at once. The call was not run.",
+  });
+}

@@ -1,0 +1,192 @@
+/**
+ * The tool half of `durable`: the SDK's function tools, each call through the ledger of the session.
+ *
+ * The SDK turns what a tool throws into a text for the model, inside the tool, where nobody else sees it. So a durable tool
+ * is made from the options of `tool()`, not from what `tool()` returns: a throw after the effect began is not a failure.
+ */
+
+import {
+  type FunctionTool,
+  type RunContext,
+  type ToolExecuteArgument,
+  type ToolInputParameters,
+  type ToolOptions,
+  tool,
+} from "@openai/agents";
+import type {
+  ExecuteContext,
+  StandardSchema,
+  Tool,
+  ToolSpec,
+  Verdict,
+  VerifyContext,
+} from "../../ledger/index.ts";
+import { HoldfastError, isHoldfastError, type Json } from "../../model/index.ts";
+import type { RecordedTurns } from "../recorded-turns/index.ts";
+import { argsOf } from "./response.ts";
+
+/**
+ * What a tool does to the world, and how to find out whether it did: as in holdfast's own `tool`. Without it a tool counts
+ * as mutating, and an interrupted call of it waits for a person.
+ */
+export interface EffectOptions<Args = never>
+  extends Pick<ToolSpec<Args, unknown>, "dedupe" | "idempotent" | "settleMs" | "interrupted" | "definite"> {
+  readonly effect?: ToolSpec<Args, unknown>["effect"];
+  readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<unknown>> | Verdict<unknown>;
+}
+
+export type DurableToolOptions<
+  Parameters extends ToolInputParameters = undefined,
+  Context = unknown,
+> = ToolOptions<Parameters, Context> & EffectOptions<ToolExecuteArgument<Parameters>>;
+
+type ToolCallDetails = NonNullable<Parameters<FunctionTool["invoke"]>[2]>;
+
+/** The options as the code below uses them, whatever their types are. */
+interface AnyOptions extends EffectOptions {
+  readonly name?: string;
+  readonly description: string;
+  readonly needsApproval?:
+    | boolean
+    | ((context: unknown, input: unknown, callId?: string) => Promise<boolean>);
+  readonly errorFunction?: ((context: never, error: unknown, details?: never) => unknown) | null;
+  readonly execute: (input: unknown, context: unknown, details?: object) => unknown;
+}
+
+export interface ToolContext {
+  readonly turns: RecordedTurns;
+  readonly approvals: "queue" | "sdk";
+}
+
+const CONTEXT = Symbol.for("holdfast.openai-agents.context");
+
+/**
+ * The ledger's side of a durable tool's call: the idempotency key for the vendor, the attempt, the fencing token. Call it
+ * with the third argument of `execute`.
+ */
+export function callContext(details: object | undefined): ExecuteContext {
+  const context = (details as { [CONTEXT]?: ExecuteContext } | undefined)?.[CONTEXT];
+  if (context) return context;
+  throw new HoldfastError("INPUT_INVALID", "callContext was asked outside a durable tool", {
+    hint: "Make the tool with durable(session).tool() and hand over the third argument of its execute.",
+  });
+}
+
+/** It is on record that the call did not happen, and why. The tool's `errorFunction` tells the model. */
+export class ToolCallFailed extends Error {
+  override readonly name = "ToolCallFailed";
+}
+
+export function durableTool<Parameters extends ToolInputParameters, Context>(
+  options: DurableToolOptions<Parameters, Context>,
+  context: ToolContext,
+): FunctionTool<Context, Parameters, unknown> {
+  const given = options as unknown as AnyOptions;
+  const { effect, dedupe, idempotent, settleMs, interrupted, definite, verify, ...rest } = given;
+  const declared = { effect, dedupe, idempotent, settleMs, interrupted, definite, verify };
+  const made = tool({
+    ...(rest as object),
+    ...(context.approvals === "queue" && { needsApproval: false }),
+    errorFunction: (runContext: never, error: unknown, details: never) => {
+      // Ours are for the program, not for the model: a call without an outcome, a session that was lost.
+      if (isHoldfastError(error) || given.errorFunction === null) throw error;
+      if (given.errorFunction) return given.errorFunction(runContext, error, details);
+      return error instanceof ToolCallFailed
+        ? `The tool was not run to its end: ${error.message}`
+        : "An error occurred while running the tool. Please try again.";
+    },
+    execute: (input: unknown, runContext: RunContext<unknown>, details?: ToolCallDetails) =>
+      runTool({ options: given, declared, input, runContext, details }, context),
+  } as never);
+  return made as unknown as FunctionTool<Context, Parameters, unknown>;
+}
+
+interface ToolRun {
+  readonly options: AnyOptions;
+  readonly declared: { readonly [Name in keyof EffectOptions]: EffectOptions[Name] | undefined };
+  readonly input: unknown;
+  readonly runContext: RunContext<unknown>;
+  readonly details: ToolCallDetails | undefined;
+}
+
+async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
+  const call = run.details?.toolCall;
+  const name = run.options.name ?? run.options.execute.name;
+  if (!call) {
+    throw new HoldfastError("INPUT_INVALID", `tool ${name} was invoked without a call of a model`, {
+      hint: "Let the SDK's run() invoke it, or call the function behind it.",
+    });
+  }
+  const approval = await approvalOf(run, name, context);
+  const outcome = await context.turns.call({
+    tool: ledgerTool(run, name, approval !== null),
+    callId: call.callId,
+    args: argsOf(call.arguments),
+    signal: ownSignal(run.details?.signal),
+    approval,
+  });
+  // As it is stored, the first time as well: what the model reads must be the same after a crash.
+  if (outcome.status === "completed") return JSON.parse(JSON.stringify(outcome.value ?? null));
+  if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
+  throw new HoldfastError(
+    "SESSION_HAS_OPEN_CALLS",
+    `call ${call.callId} of ${name} has no outcome yet: ${outcome.why}`,
+    {
+      hint: "Once it is answered (holdfast.calls.resolve), run the same program again. The model is not asked before that.",
+      data: { callId: call.callId, tool: name },
+    },
+  );
+}
+
+/** The SDK aborts the other calls of an answer when one throws. An effect that has begun is not given up for that. */
+function ownSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
+  if (!signal) return undefined;
+  const own = new AbortController();
+  const pass = (): void => {
+    const { reason } = signal;
+    if (!(reason instanceof Error && /sibling/i.test(reason.message))) own.abort(reason);
+  };
+  if (signal.aborted) pass();
+  else signal.addEventListener("abort", pass, { once: true });
+  return own.signal;
+}
+
+/** One call's tool: what the SDK made of the input is what `execute` and `verify` get. */
+function ledgerTool(
+  { options, declared, input, runContext, details }: ToolRun,
+  name: string,
+  asks: boolean,
+): Tool {
+  const parsed: StandardSchema<unknown, unknown> = {
+    "~standard": { version: 1, vendor: "holdfast", validate: () => ({ value: input }) },
+  };
+  const given = Object.fromEntries(Object.entries(declared).filter(([, value]) => value !== undefined));
+  // What a person has to allow is a call that counts, even if it only reads.
+  const asksFirst = asks && declared.effect === "read";
+  return {
+    ...(given as Partial<Tool>),
+    ...(asksFirst && { dedupe: "call", idempotent: true }),
+    name,
+    description: options.description,
+    effect: asksFirst ? "mutate" : (declared.effect ?? "mutate"),
+    input: parsed,
+    execute: async (args: unknown, context: ExecuteContext): Promise<Json> => {
+      const told = { ...details, signal: context.signal, [CONTEXT]: context };
+      return (await options.execute(args, runContext, told)) as Json;
+    },
+  };
+}
+
+async function approvalOf(
+  { options, input, runContext, details }: ToolRun,
+  name: string,
+  { approvals }: ToolContext,
+): Promise<string | null> {
+  const { needsApproval } = options;
+  if (approvals === "sdk" || !needsApproval) return null;
+  const isNeeded =
+    typeof needsApproval === "function"
+      ? await needsApproval(runContext, input, details?.toolCall?.callId)
+      : true;
+  return isNeeded ? `${name} needs approval: "retry" runs it, "failed" refuses it` : null;
+}

@@ -1,0 +1,105 @@
+/**
+ * For programs that stay with the SDK's `run()`. Model, tools, input and session are made durable together, because one without
+ * the others is not enough: with durable tools alone, a program that is run again samples its model again, which asks
+ * for the same charge in other words and with another id; and a session that was told half of a run hands it back as past.
+ */
+
+import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@openai/agents";
+import type { Message } from "../../model/index.ts";
+import type { Session } from "../../session/index.ts";
+import type { PriceTable } from "../prices.ts";
+import { RecordedTurns } from "../recorded-turns/index.ts";
+import { durableModel, type ModelContext } from "./durable-model.ts";
+import { type DurableToolOptions, durableTool, type ToolContext } from "./durable-tool.ts";
+import { HoldfastSession } from "./holdfast-session.ts";
+import { itemsOf, messageOf, textItem } from "./items.ts";
+
+export interface DurableOptions {
+  /** For the session's budget: what a million tokens cost, by model id. */
+  readonly prices?: PriceTable;
+  /**
+   * Tools with `needsApproval`: `queue` (default) puts their calls before a person among the session's open calls; `sdk`
+   * leaves them to the SDK's interruptions.
+   */
+  readonly approvals?: "queue" | "sdk";
+}
+
+/** Text, or items of the SDK. With an `id` a finished input is answered from the record. */
+export type DurableInput =
+  | string
+  | { readonly id?: string; readonly text: string }
+  | { readonly id?: string; readonly items: readonly AgentInputItem[] };
+
+export interface Durable {
+  /** The model, by name or as the SDK's object, with each response recorded before it is handed on. For every agent. */
+  model(model: Model | string): Model;
+  /** As the SDK's `tool`, with each call in the ledger. A tool that does not say its `effect` counts as mutating. */
+  tool<Parameters extends ToolInputParameters = undefined, Context = unknown>(
+    options: DurableToolOptions<Parameters, Context>,
+  ): FunctionTool<Context, Parameters, unknown>;
+  /**
+   * What the user says, for `run()`. It begins a run, or takes up the last one again: the same words count as the same run
+   * until its answer is in `session`. With an id, the same id is always the same run.
+   */
+  input(input: DurableInput): Promise<AgentInputItem[]>;
+  /** The conversation, for `run()`'s option `session`. */
+  readonly session: HoldfastSession;
+}
+
+/** Makes a session's model, tools, input and items durable for OpenAI Agents. One handle for everything in a program. */
+export function durable(session: Session, options: DurableOptions = {}): Durable {
+  const turns = new RecordedTurns(session);
+  const items = new HoldfastSession(session.internals, session.id);
+  let inputIsStored = false;
+  const forModel: ModelContext = {
+    turns,
+    prices: options.prices,
+    isHeard: (position) => inputIsStored && position === 0,
+  };
+  const forTools: ToolContext = { turns, approvals: options.approvals ?? "queue" };
+  return {
+    model: (model) => durableModel(model, forModel),
+    tool: (toolOptions) => durableTool(toolOptions, forTools),
+    input: async (input) => {
+      const asked = await takeInput(session, turns, items, input);
+      inputIsStored = true;
+      turns.begin(asked.id);
+      items.beginRun(asked.id);
+      return itemsOf(asked);
+    },
+    session: items,
+  };
+}
+
+async function takeInput(
+  session: Session,
+  turns: RecordedTurns,
+  items: HoldfastSession,
+  input: DurableInput,
+): Promise<Message> {
+  await session.refresh();
+  const id = typeof input === "string" ? undefined : input.id;
+  const known = id === undefined ? undefined : session.messages.findLast((message) => message.id === id);
+  if (known) return known;
+  const said = messageOf(given(input));
+  const last = session.messages.findLast(isInput);
+  if (id === undefined && last && saysTheSame(last, said.text ?? "")) {
+    if (!(await items.hasAdded(last.id, itemsOf(last).length))) return last;
+  }
+  await turns.finish();
+  return session.append({ ...said, ...(id !== undefined && { id }) });
+}
+
+function given(input: DurableInput): readonly AgentInputItem[] {
+  if (typeof input === "string") return [textItem(input)];
+  return "items" in input ? input.items : [textItem(input.text)];
+}
+
+/** What began a run, and not what somebody added in the middle of one. */
+function isInput({ role, id, meta }: Message): boolean {
+  return role === "user" && !id.startsWith("heard:") && meta?.["holdfast"] === undefined;
+}
+
+function saysTheSame({ blocks: [block] }: Message, text: string): boolean {
+  return block?.kind === "text" && block.text === text;
+}

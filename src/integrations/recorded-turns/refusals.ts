@@ -1,0 +1,74 @@
+/** Why a question is not asked, or an answer not kept: what happened, and what to do about it. */
+
+import { HoldfastError } from "../../model/index.ts";
+import type { Session } from "../../session/index.ts";
+import type { PromptIdentity, PromptMark, TurnMark } from "./prompt-identity.ts";
+
+export function waitsForCalls({ id, openCalls }: Session): HoldfastError {
+  const waiting = openCalls.map((call) => ({
+    callId: call.id,
+    tool: call.tool,
+    person: call.status === "waiting",
+    why: call.why ?? "its outcome is not known yet",
+  }));
+  const named = waiting.map(({ callId, tool, why }) => `${tool} ${callId} (${why})`).join(", ");
+  return new HoldfastError(
+    "SESSION_HAS_OPEN_CALLS",
+    `session ${id}: the model is not asked while calls have no outcome: ${named}`,
+    {
+      hint: "Answer them (holdfast.calls.resolve, or `holdfast resolve`), then run the same program again: it goes on from here.",
+      data: { session: id, waiting },
+    },
+  );
+}
+
+export function diverged(
+  session: string,
+  mark: TurnMark,
+  identity: PromptIdentity,
+  before: PromptMark | null,
+): HoldfastError {
+  const same = before && identity.begins(before) ? before.count : 0;
+  const where =
+    same > 0
+      ? `Its first ${same} messages are those of the turn before; what follows is different`
+      : "It is different from its beginning on";
+  return new HoldfastError(
+    "PROMPT_DIVERGED",
+    `session ${session}: turn ${mark.position} of run ${JSON.stringify(mark.run)} is on record with another prompt ` +
+      `(${mark.prompt.count} messages, now ${identity.mark.count}). ${where}. The model was not asked`,
+    {
+      hint: "To resume, give the same prompt: no clock, no random ids, no changed system text. For something new, name a run of its own.",
+      data: { session, run: mark.run, position: mark.position, sameMessages: same },
+    },
+  );
+}
+
+export function askedAgain(session: string, run: string, position: number, earlier: number): HoldfastError {
+  return new HoldfastError(
+    "PROMPT_DIVERGED",
+    `session ${session}: the prompt of turn ${position} of run ${JSON.stringify(run)} is the one that turn ${earlier} has answered`,
+    {
+      hint: "To try again, begin the run again: it is answered from the record. To ask the same once more, name a run of its own.",
+      data: { session, run, position, earlier },
+    },
+  );
+}
+
+export function abandoned(session: string): HoldfastError {
+  return new HoldfastError("STATE_STALE", `session ${session}: this question was given up and asked again`, {
+    hint: "Nothing was recorded of this answer. Use the one of the later question.",
+    data: { session },
+  });
+}
+
+export function compacted(session: string, run: string): HoldfastError {
+  return new HoldfastError(
+    "PROMPT_DIVERGED",
+    `session ${session}: turns of run ${JSON.stringify(run)} were compacted away, so it cannot be resumed`,
+    {
+      hint: "Compact between runs, not within one. Go on with a new run, from the messages that are left.",
+      data: { session, run },
+    },
+  );
+}
