@@ -16,6 +16,8 @@ export interface JournalOptions {
   readonly leaseMs?: number;
   /** Wall clock in milliseconds; tests pass their own. */
   readonly now?: () => number;
+  /** For how long something takes; `now` unless given, where that is a test's own. */
+  readonly steady?: () => number;
   readonly warn?: (error: unknown) => void;
 }
 
@@ -28,6 +30,8 @@ export class Journal implements LogContext {
   readonly payloads: Payloads;
   readonly leases: LeaseKeeper;
   readonly now: () => number;
+  /** Milliseconds for how long something takes: the wall clock may be set, this one only goes on. */
+  readonly steady: () => number;
   readonly warn: (error: unknown) => void;
 
   constructor(options: JournalOptions) {
@@ -36,6 +40,7 @@ export class Journal implements LogContext {
     this.payloads = new Payloads(options.codecs ?? []);
     this.leases = new LeaseKeeper(this.store, this.namespace, options.leaseMs ?? DEFAULT_LEASE_MS);
     this.now = options.now ?? Date.now;
+    this.steady = options.steady ?? options.now ?? (() => performance.now());
     this.warn = options.warn ?? ((error) => process.emitWarning(error as Error));
   }
 

@@ -39,6 +39,8 @@ export interface LedgerContext {
   readonly stop: AbortSignal;
   /** What runs in this process for this session, whichever handle started it. */
   readonly attempts: Attempts;
+  /** Since when this process has known that the call was lost, on the steady clock. */
+  lostSince(call: Call): number;
   /** How long to wait in place for something that will be known soon. */
   readonly patienceMs: number;
   /** Events that must become durable together with a call's outcome, such as what its sub-agent spent. */

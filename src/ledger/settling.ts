@@ -132,7 +132,7 @@ async function verify(step: Settling): Promise<Step> {
   if (dueInMs > context.patienceMs) return "later";
   if (dueInMs > 0) await sleep(dueInMs, context.stop);
   failpoint("verify.asked");
-  const askedAt = context.journal.now();
+  const elapsedMs = context.journal.steady() - context.lostSince(call);
   const verdict = await askTool(step);
   failpoint("verify.answered");
   context.on({ type: "call.verified", callId: call.id, tool: call.tool, answer: verdict.answer });
@@ -142,7 +142,7 @@ async function verify(step: Settling): Promise<Step> {
     case "never":
       return reissue(step, [verified(call, "never")]);
     case "notYet":
-      return afterNotYet(step, verdict.againInMs, askedAt);
+      return afterNotYet(step, verdict.againInMs, elapsedMs);
     case "unsure":
       return withoutVerify(step, verdict.why, [verified(call, "unsure", { detail: verdict.why })]);
     case "error":
@@ -188,21 +188,23 @@ async function complete({ context, call, tool, closing }: Settling, found: unkno
   return "again";
 }
 
-/** "No trace yet" is as old as the question: what landed while the answer was on its way is not in it. */
-async function afterNotYet(step: Settling, wanted: number, askedAt: number): Promise<Step> {
+/**
+ * "No trace yet" is as old as the question: what landed while the answer was on its way is not in it. `elapsedMs` is the
+ * time between the loss and the question, on the steady clock: a wall clock that was set forward settles nothing.
+ */
+async function afterNotYet(step: Settling, wanted: number, elapsedMs: number): Promise<Step> {
   const { context, call, tool } = step;
   const againInMs = Number.isFinite(wanted) ? Math.max(ASK_AGAIN_MS, wanted) : ASK_AGAIN_MS;
   const now = context.journal.now();
-  const since = call.lostAt ?? now;
-  if (tool.settleMs !== undefined && askedAt >= since + tool.settleMs) {
+  if (tool.settleMs !== undefined && elapsedMs >= tool.settleMs) {
     return reissue(step, [verified(call, "notYet", { settled: true })]);
   }
-  if (tool.settleMs === undefined && now >= since + Math.max(UNDECLARED_SETTLE_MS, againInMs)) {
+  if (tool.settleMs === undefined && elapsedMs >= Math.max(UNDECLARED_SETTLE_MS, againInMs)) {
     const why = "no trace of it yet, and the tool has not said when it must have settled";
     return askPerson(context, call, why, [verified(call, "notYet")]);
   }
-  const settledAt = tool.settleMs === undefined ? Number.POSITIVE_INFINITY : since + tool.settleMs;
-  const againAt = Math.min(now + againInMs, settledAt);
+  const leftMs = tool.settleMs === undefined ? Number.POSITIVE_INFINITY : tool.settleMs - elapsedMs;
+  const againAt = now + Math.ceil(Math.min(againInMs, Math.max(0, leftMs)));
   await change(context, call, () => [verified(call, "notYet", { againAt })]);
   return "again";
 }

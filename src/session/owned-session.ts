@@ -66,6 +66,7 @@ export class OwnedSession {
   private readonly stopping = new AbortController();
   private readonly busy = new Set<Promise<unknown>>();
   private readonly riders = new Map<string, readonly Draft[]>();
+  private readonly lostCalls = new Map<string, number>();
   private closed = false;
 
   constructor(parts: SessionParts) {
@@ -74,6 +75,7 @@ export class OwnedSession {
     this.resumed = parts.resumed;
     this.parts = parts;
     this.stop = AbortSignal.any([parts.own.lease.lost, this.stopping.signal]);
+    for (const call of this.openCalls) this.lostSince(call);
   }
 
   protected get state(): SessionState {
@@ -218,6 +220,7 @@ export class OwnedSession {
       tools: toolTable(tools),
       stop: options.signal ? AbortSignal.any([this.stop, options.signal]) : this.stop,
       attempts: attemptsOf(journal.store, `${journal.namespace}/${own.log.stream}`),
+      lostSince: (call) => this.lostSince(call),
       patienceMs: options.patienceMs ?? 10_000,
       riders: this.riders,
       child: (callId, budget) => this.parts.openChild(this, callId, budget),
@@ -282,6 +285,15 @@ export class OwnedSession {
       mustNotBeCancelled(this.id, state);
       return decide(state);
     });
+  }
+
+  private lostSince({ id, lostAt }: Call): number {
+    const key = `${lostAt} ${id}`;
+    const known = this.lostCalls.get(key);
+    if (known !== undefined) return known;
+    const now = this.internals.journal.steady();
+    this.lostCalls.set(key, now);
+    return now;
   }
 
   private findMessage(id: string): Message | undefined {

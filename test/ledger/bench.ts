@@ -27,8 +27,10 @@ export interface Bench {
   another(): Promise<Program>;
   /** What is left when the others are killed: their leases run out, and a new program starts. */
   afterCrash(): Promise<Program>;
-  /** Moves the wall clock. */
+  /** Lets time pass. */
   passMs(ms: number): void;
+  /** Sets the wall clock forward or back, as an operator or a time server does. */
+  jumpMs(ms: number): void;
   dispose(): Promise<void>;
 }
 
@@ -37,13 +39,14 @@ const LEASE_MS = 60_000;
 
 export async function openBench(subject: StoreSubject): Promise<Bench> {
   const opened = await subject.open();
-  const clock = { now: 1_700_000_000_000 };
+  const clock = { now: 1_700_000_000_000, steady: 0 };
   const programs: Holdfast[] = [];
   const start = (store: Store): Program => {
     const warn = (error: unknown) => {
       throw error;
     };
-    const holdfast = new Holdfast(new Journal({ store, now: () => clock.now, leaseMs: LEASE_MS, warn }));
+    const clocks = { now: () => clock.now, steady: () => clock.steady };
+    const holdfast = new Holdfast(new Journal({ store, ...clocks, leaseMs: LEASE_MS, warn }));
     programs.push(holdfast);
     return { holdfast, session: (id = "alpha") => holdfast.session(id, { ttlMs: null, ifHeld: "throw" }) };
   };
@@ -56,6 +59,10 @@ export async function openBench(subject: StoreSubject): Promise<Bench> {
       return start(await opened.another());
     },
     passMs(ms) {
+      clock.now += ms;
+      clock.steady += ms;
+    },
+    jumpMs(ms) {
       clock.now += ms;
     },
     async dispose() {

@@ -282,6 +282,20 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(asked.length).toBe(3);
     });
 
+    test("a wall clock that is set forward by an hour settles nothing early", async () => {
+      const spec = { settleMs: 60_000, verify: () => notYet({ againInMs: 1_000 }) };
+      const next = await killInside(fatal(world, "pay", spec));
+      const session = await next.session();
+      const tools = [counting(world, "pay", spec)];
+      const run = () => session.run({ model: script("ok"), tools, prompt: "go", patienceMs: 0 });
+      bench.jumpMs(3_600_000);
+      expect((await run()).status).toBe("waiting");
+      expect(world.effects).toHaveLength(1);
+      bench.passMs(61_000);
+      expect((await run()).status).toBe("done");
+      expect(world.effects).toHaveLength(2);
+    });
+
     test("verify: unsure, and verify that keeps failing, are put before a person", async () => {
       const next = await killInside(fatal(world, "pay", { verify: () => unsure("index lag") }));
       const session = await next.session();
