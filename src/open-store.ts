@@ -7,8 +7,8 @@
  */
 
 import { execFileSync } from "node:child_process";
-import { existsSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { existsSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "./model/index.ts";
 import type { Store } from "./store.ts";
 import type { PostgresOptions } from "./stores/postgres/index.ts";
@@ -40,7 +40,7 @@ export async function openStore(address: string | undefined, options: OpenStoreO
     );
   }
   const path = address?.replace(/^file:(\/\/)?/, "");
-  if (path === undefined) return openSqlite({ ...options, path: join(findFolder(), "store.db") });
+  if (path === undefined) return openInFolder(findFolder(), options);
   if (/\.(db|sqlite3?)$/.test(path)) return openSqlite({ ...options, path: resolve(path) });
   const folder = resolve(path);
   const holds = (name: string): boolean => existsSync(join(folder, name));
@@ -49,7 +49,19 @@ export async function openStore(address: string | undefined, options: OpenStoreO
     const { openFiles } = await import("./stores/files/index.ts");
     return openFiles({ path: folder });
   }
-  return openSqlite({ ...options, path: join(folder, "store.db") });
+  return openInFolder(folder, options);
+}
+
+const OWN_FOLDER = ".holdfast";
+
+/** The store is nobody's to commit: a folder of our own keeps itself out of git, whatever the repository's rules say. */
+async function openInFolder(folder: string, options: OpenStoreOptions): Promise<Store> {
+  const path = join(folder, "store.db");
+  const isNew = basename(folder) === OWN_FOLDER && !existsSync(path);
+  const store = await openSqlite({ ...options, path });
+  const ignore = join(folder, ".gitignore");
+  if (isNew && !existsSync(ignore)) writeFileSync(ignore, "*\n");
+  return store;
 }
 
 /**
@@ -68,10 +80,10 @@ function withoutPassword(address: string): string {
 function findFolder(): string {
   refuseEphemeralDisk();
   const repository = gitFolder();
-  if (repository) return join(repository, ".holdfast");
+  if (repository) return join(repository, OWN_FOLDER);
   for (let folder = process.cwd(); ; folder = dirname(folder)) {
-    if (existsSync(join(folder, ".holdfast"))) return join(folder, ".holdfast");
-    if (dirname(folder) === folder) return join(process.cwd(), ".holdfast");
+    if (existsSync(join(folder, OWN_FOLDER))) return join(folder, OWN_FOLDER);
+    if (dirname(folder) === folder) return join(process.cwd(), OWN_FOLDER);
   }
 }
 

@@ -5,7 +5,7 @@
  * everything before anything was made. Then the store, then the record of what goes where, then all files or none.
  */
 
-import { existsSync, mkdirSync, realpathSync, rmdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, realpathSync, rmdirSync } from "node:fs";
 import { join, relative } from "node:path";
 import * as z from "zod";
 import {
@@ -98,10 +98,10 @@ function shown({ path, agent, before, after }: PlannedFile, withDiff: boolean): 
 }
 
 async function make(context: Context, planned: Plan): Promise<Result> {
-  const { home, root } = context.place;
+  const { root } = context.place;
   const created = !context.place.exists;
   const { address } = await context.create();
-  if (!context.isStoreSaid) makeFolders(home, root);
+  if (!context.isStoreSaid) mkdirSync(join(root, PLANNING), { recursive: true });
   if (planned.agents.length > 0) {
     planned.records.save(planned.files, "added");
     placeAll(root, planned.files);
@@ -114,13 +114,6 @@ async function make(context: Context, planned: Plan): Promise<Result> {
     created,
     notes: [...planned.notes, ...afterwards],
   };
-}
-
-/** The store is nobody's to commit, whatever the repository's own rules say. */
-function makeFolders(home: string, root: string): void {
-  const ignore = join(home, ".gitignore");
-  if (!existsSync(ignore)) writeFileSync(ignore, "*\n");
-  mkdirSync(join(root, PLANNING), { recursive: true });
 }
 
 function remove(context: Context, planned: Plan): Result {

@@ -37,16 +37,24 @@ export interface RunOptions {
 export class CommandLine {
   readonly project: string;
   private readonly folder: string;
+  private readonly projects: string[] = [];
 
   private constructor(folder: string) {
     this.folder = folder;
-    this.project = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
-    // A folder of that name is all that makes it a repository for us.
-    mkdirSync(join(this.project, ".git"));
+    this.project = this.newProject();
   }
 
   static async build(): Promise<CommandLine> {
     return new CommandLine(await bundled());
+  }
+
+  /** An empty repository, which goes with the others at the end. */
+  newProject(): string {
+    const project = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
+    // A folder of that name is all that makes it a repository for us.
+    mkdirSync(join(project, ".git"));
+    this.projects.push(project);
+    return project;
   }
 
   get cli(): string {
@@ -109,7 +117,7 @@ export class CommandLine {
   }
 
   remove(): void {
-    rmSync(this.project, { recursive: true, force: true });
+    for (const project of this.projects) rmSync(project, { recursive: true, force: true });
   }
 }
 

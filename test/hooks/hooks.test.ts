@@ -1,18 +1,8 @@
 // Hooks as agents run them: real processes, real stores, real deaths. Whatever happens, the agent goes on.
 
 import { spawn, spawnSync } from "node:child_process";
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Goal, open } from "../../src/index.ts";
@@ -21,19 +11,13 @@ import { CommandLine, environment, type RunOptions } from "../cli/command-line.t
 
 let line: CommandLine;
 let project: string;
-const folders: string[] = [];
 beforeAll(async () => {
   line = await CommandLine.build();
 });
-afterAll(() => {
-  line.remove();
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => line.remove());
 
 beforeEach(() => {
-  project = mkdtempSync(join(tmpdir(), "holdfast-hooks-"));
-  folders.push(project);
-  mkdirSync(join(project, ".git"));
+  project = line.newProject();
 });
 
 async function inGoal<Result>(act: (goal: Goal) => Promise<Result> | Result): Promise<Result> {

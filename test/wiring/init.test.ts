@@ -5,7 +5,6 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -13,7 +12,6 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { placeAll } from "../../src/wiring/index.ts";
@@ -25,18 +23,12 @@ const LONG_MS = 180_000;
 
 let line: CommandLine;
 let project: string;
-const folders: string[] = [];
 beforeAll(async () => {
   line = await CommandLine.build();
 });
-afterAll(() => {
-  line.remove();
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => line.remove());
 beforeEach(() => {
-  project = mkdtempSync(join(tmpdir(), "holdfast-init-"));
-  folders.push(project);
-  mkdirSync(join(project, ".git"));
+  project = line.newProject();
 });
 
 const SETTINGS =

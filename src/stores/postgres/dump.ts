@@ -6,8 +6,10 @@
 import type { Moved, Page } from "../../store.ts";
 import type { Database, Value } from "./database.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";
+import type { StoredItem } from "./list.ts";
+import type { WriteRow } from "./read.ts";
 import { STREAM_COLUMNS, type StoredStream, streamRow } from "./streams.ts";
-import { fromPayload, fromText, fromTextOrNull, type StoredPayload } from "./text.ts";
+import { fromPayload, fromText, fromTextOrNull } from "./text.ts";
 
 interface Part {
   /** Values 1 to n are the place behind which it goes on, the next is the limit. */
@@ -66,14 +68,8 @@ const STREAMS: Part = {
   },
 };
 
-interface StoredRow extends Named, StoredPayload {
+interface StoredRow extends Named, WriteRow {
   readonly stream: string;
-  readonly first: number;
-  readonly last: number;
-  readonly batch: string;
-  readonly codec: string | null;
-  readonly sum: number;
-  readonly at: number;
 }
 
 const WRITES: Part = {
@@ -98,19 +94,6 @@ const WRITES: Part = {
   }),
 };
 
-interface StoredItem extends Named {
-  readonly stream: string;
-  readonly kind: string;
-  readonly id: string;
-  readonly seq: number | null;
-  readonly end_seq: number | null;
-  readonly status: string | null;
-  readonly name: string | null;
-  readonly key: string | null;
-  readonly at: number | null;
-  readonly done_at: number | null;
-}
-
 const ITEMS: Part = {
   sql: (
     schema,
@@ -119,7 +102,7 @@ const ITEMS: Part = {
   limit: ROWS,
   begin: ["", "", "", ""],
   place: ["namespace", "stream", "kind", "id"],
-  read: (row: StoredItem) => ({
+  read: (row: StoredItem & Named) => ({
     of: "item",
     namespace: fromText(row.namespace),
     stream: fromText(row.stream),

@@ -25,7 +25,7 @@ export function list(database: Database, request: ListRequest): Promise<Page<Lis
   }
 }
 
-interface StoredItem {
+export interface StoredItem {
   readonly stream: string;
   readonly kind: string;
   readonly id: string;

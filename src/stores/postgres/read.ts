@@ -7,7 +7,7 @@ import { fromPayload, fromText, fromTextOrNull, type StoredPayload, toText } fro
 
 const MAX_SEQ = 2 ** 31 - 1;
 
-interface WriteRow extends StoredPayload {
+export interface WriteRow extends StoredPayload {
   readonly first: number;
   readonly last: number;
   readonly batch: string;

@@ -1,0 +1,39 @@
+// A clone has the files of `.planning/` and no store: the first command makes one from them.
+
+import { cpSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CommandLine } from "./command-line.ts";
+
+let line: CommandLine;
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => line.remove());
+
+const PAGE = ".planning/STATE.md";
+
+test("a fresh clone shows the same status and the same STATE.md, and git does not see its store", async () => {
+  await line.say("init");
+  await line.say("goal", "new", "checkout", "Ship the checkout");
+  await line.say("task", "add", "Build the cart");
+  await line.say("decide", "Use jose", "--for", "auth", "--because", "it is small");
+  await line.say("rebuild");
+  const clone = line.newProject();
+  cpSync(join(line.project, ".planning"), join(clone, ".planning"), { recursive: true });
+  const cloned = await line.run(["status", "--json"], { cwd: clone });
+  expect(cloned.err).toBe("");
+  const status = (text: string) => (JSON.parse(text) as { data: { goals: object[] } }).data.goals;
+  expect(status(cloned.out)).toEqual(status(await line.say("status", "--json")));
+  expect((await line.run(["rebuild"], { cwd: clone })).code).toBe(0);
+  expect(readFileSync(join(clone, PAGE), "utf8")).toBe(readFileSync(join(line.project, PAGE), "utf8"));
+  expect(readFileSync(join(clone, ".holdfast/.gitignore"), "utf8")).toBe("*\n");
+});
+
+test("a folder without events, or a store that was named and is missing, is refused as before", async () => {
+  const empty = line.newProject();
+  expect(await line.run(["status"], { cwd: empty })).toMatchObject({ code: 3 });
+  const clone = line.newProject();
+  cpSync(join(line.project, ".planning"), join(clone, ".planning"), { recursive: true });
+  expect((await line.run(["status", "--store", "other.db"], { cwd: clone })).code).toBe(3);
+});
