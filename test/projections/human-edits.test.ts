@@ -192,6 +192,16 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(JSON.parse(bench.read("agent_state.json"))).toMatchObject({ schema_version: 2, risks: [] });
   });
 
+  test("lines of the seal that changed places are an edit, and are put back", async () => {
+    await bench.goal.fact({ key: "db", value: "postgres", source: "compose" });
+    const page = bench.read("STATE.md");
+    const moved = page.replace(/(revision: .*\n)(digest: .*\n)/, "$2$1");
+    expect(moved).not.toBe(page);
+    bench.save("STATE.md", moved);
+    await bench.folder.sync();
+    expect(bench.read("STATE.md")).toBe(page);
+  });
+
   test("what is written where nothing is read is left, not lost", async () => {
     await bench.goal.decide({
       type: "technology",

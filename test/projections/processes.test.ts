@@ -90,7 +90,7 @@ function expectWhole(folder: string): number {
   return files;
 }
 
-const WRITES = process.env["HOLDFAST_FULL"] === "1" ? 200 : 20;
+const WRITES = process.env["HOLDFAST_FULL"] === "1" ? 200 : 25;
 
 test.each(["sqlite", "files", "postgres"] as const)(
   "two processes write 50 ms apart on %s while a third reads: nothing is lost, every read is whole, none goes back",
@@ -128,7 +128,7 @@ test.each(["sqlite", "files", "postgres"] as const)(
     for (const { path, text } of renderGoal(goal.state, goal.seq).files) {
       expect(readFileSync(join(folder, path), "utf8")).toBe(text);
     }
-    expect(reads).toBeGreaterThan(20);
+    expect(reads).toBeGreaterThan(50);
     expect(readdirSync(join(folder, "events")).length).toBeLessThan(60);
     await holdfast.close();
   },

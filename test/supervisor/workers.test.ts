@@ -12,6 +12,9 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest"
 import type { Goal } from "../../src/goal/index.ts";
 import { Holdfast, open, type SuperviseOptions, type SupervisorEvent } from "../../src/index.ts";
 import { Journal } from "../../src/journal/index.ts";
+import type { Work } from "../../src/supervisor/index.ts";
+import { Sweeper } from "../../src/supervisor/sweep.ts";
+import { Workers } from "../../src/supervisor/workers.ts";
 import type { Opened } from "../../src/testing/index.ts";
 import { human } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
@@ -175,6 +178,28 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
     await expect.poll(() => of("worker.looping").length, WAIT).toBe(2);
     expect(of("worker.looping")[0]?.why).toContain("it could not be started");
     expect(of("error")).toEqual([]);
+  });
+
+  test("are not started for what was wanted when it was found, and is done or blocked by now", async () => {
+    await goal.block({ by: human, description: "no key yet", affects: { tasks: ["T-001"] } });
+    const stale: Work[] = [
+      { kind: "task", goal: "checkout", task: "T-001" },
+      { kind: "session", session: "order-1" },
+    ];
+    const events: SupervisorEvent[] = [];
+    const sweeper = new Sweeper(holdfast.journal, { onEvent: (event) => events.push(event) });
+    const { signal } = new AbortController();
+    const workers = new Workers(sweeper, { start: script('say("begin")'), signal });
+    expect(await workers.start(stale)).toBeNull();
+    await workers.stop();
+    expect(events).toEqual([]);
+    const { rows } = await opened.store.list<"leases">({
+      of: "leases",
+      namespace: "default",
+      prefix: "worker/",
+      limit: 9,
+    });
+    expect(rows.map(({ holder }) => holder)).toEqual([null, null]);
   });
 
   test("are started for a session without a goal whose process died, until one ends well", async () => {
