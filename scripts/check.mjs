@@ -5,10 +5,12 @@
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, dirname, join } from "node:path";
+import { delimiter, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const STEP_LIMIT_MS = 30 * 60_000;
+const FAILURE_LENGTH = 4_000;
+const OUTPUT_LINES = 200;
 const SECOND_NODE_MAJOR = 24;
 /** What the second Node changes is the SQLite driver: there, the suites that stand on a store. All with HOLDFAST_FULL=1. */
 const SECOND_RUN = ["conformance", "sqlite", "journal", "ledger", "session", "crash"].map(
@@ -96,7 +98,25 @@ async function suite(name, node, only = [], env = {}) {
   total.passed += passed;
   total.failed += failed;
   total.skipped += pending + todo;
-  report(ok ? "ok" : "FAIL", name, `${seconds(start)}, ${passed} tests`, ok ? "" : output);
+  report(
+    ok ? "ok" : "FAIL",
+    name,
+    `${seconds(start)}, ${passed} tests`,
+    ok ? "" : whatFailed(result, output),
+  );
+}
+
+/** Every failed test with its message, before all else; then the end of the output, where errors outside of tests stand. */
+function whatFailed({ testResults = [] }, output) {
+  const failed = testResults.flatMap(({ name, message, assertionResults = [] }) => {
+    const tests = assertionResults.filter(({ status }) => status === "failed");
+    if (tests.length === 0 && message) return [`${relative(root, name)}\n${message}`];
+    return tests.map(
+      ({ fullName, failureMessages = [] }) =>
+        `${relative(root, name)}: ${fullName}\n${failureMessages.join("\n").slice(0, FAILURE_LENGTH)}`,
+    );
+  });
+  return [...failed, output.trim().split("\n").slice(-OUTPUT_LINES).join("\n")].join("\n\n");
 }
 
 /** Node 24 comes from npm into test/node24, where its bin cannot shadow `node` for npm scripts. */

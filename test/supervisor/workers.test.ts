@@ -12,9 +12,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest"
 import type { Goal } from "../../src/goal/index.ts";
 import { Holdfast, open, type SuperviseOptions, type SupervisorEvent } from "../../src/index.ts";
 import { Journal } from "../../src/journal/index.ts";
-import type { Work } from "../../src/supervisor/index.ts";
-import { Sweeper } from "../../src/supervisor/sweep.ts";
-import { Workers } from "../../src/supervisor/workers.ts";
+import { Sweeper, type Work, Workers } from "../../src/supervisor/index.ts";
 import type { Opened } from "../../src/testing/index.ts";
 import { human } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
