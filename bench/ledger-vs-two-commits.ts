@@ -1,6 +1,6 @@
 /**
  * What the ledger adds around one mutating call: the intent before it, the outcome after it. The floor is two raw
- * commits of the very rows that the ledger wrote. The assistant message that asks for the call is durable before, in
+ * commits of the very rows that the ledger wrote, whose JSON text it makes as we have to. The assistant message that asks for the call is durable before, in
  * both cases, and not timed.
  */
 
@@ -39,12 +39,17 @@ export const ledgerVsTwoCommits: Measure = {
     const session = await warmSession(scratch, await scratch.openOurs());
     const commitOf = (round: number, index: number) =>
       commits[first + round * COMMITS_PER_CALL + index] ?? [];
+    const said = Array.from({ length: ROUNDS }, (_, round) =>
+      [1, 2].map((index) => payloadsOf(commitOf(round, index))),
+    );
     let message: Message;
     const rounds = await alternate(
       ROUNDS,
       (round) => {
-        replay.commit(commitOf(round, 1));
-        replay.commit(commitOf(round, 2));
+        for (const index of [1, 2]) {
+          for (const value of said[round]?.[index - 1] ?? []) JSON.stringify(value);
+          replay.commit(commitOf(round, index));
+        }
       },
       () => session.calls(message, [charge]),
       async (round) => {
@@ -56,6 +61,13 @@ export const ledgerVsTwoCommits: Measure = {
     return { value: ratio(rounds), numbers: { ...perItem(rounds, 1), rows } };
   },
 };
+
+/** What the rows of the log say. */
+function payloadsOf(commit: Commit): unknown[] {
+  const logged = commit.filter(({ sql }) => sql.startsWith("INSERT INTO writes"));
+  if (logged.length !== 1) throw new Error(`a commit of the ledger has ${logged.length} rows of the log`);
+  return logged.map(({ values }) => JSON.parse(String(values.at(-1))));
+}
 
 async function warmSession(scratch: Scratch, holdfast: Holdfast): Promise<Session> {
   await scratch.warmUp(holdfast);

@@ -62,6 +62,7 @@ export class Log<State> {
   private replayedBytes: number;
   private measureAt: number;
   private queue: Promise<unknown> = Promise.resolve();
+  private waiting = 0;
   private doubtful = false;
 
   constructor(context: LogContext, kind: StreamKind<State>, stream: string, loaded: Loaded<State>) {
@@ -103,30 +104,47 @@ export class Log<State> {
     return this.streamRow.state === "live" || this.at.seq > 0;
   }
 
-  /** Runs `decide` on the state as it then is, and makes its events durable. */
-  commit<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<CommitOutcome<Result>> {
-    const turn = this.queue.then(() => this.commitNow(decide));
-    this.queue = turn.catch(() => undefined);
-    return turn;
+  /** Runs `decide` on the state as it then is, and makes its events durable; under `guard`, if there is one. */
+  commit<Result>(
+    decide: (state: State, head: Head) => Decision<Result>,
+    guard?: Guard,
+  ): Promise<CommitOutcome<Result>> {
+    return this.inTurn(() => this.commitNow(decide, guard));
   }
 
   /** Takes in what others have written. */
   refresh(): Promise<State> {
-    const turn = this.queue.then(() => this.reread());
-    this.queue = turn.catch(() => undefined);
+    return this.inTurn(() => this.reread());
+  }
+
+  /** After all that was begun before; at once, if that is over. */
+  private inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
+    const turn = this.waiting === 0 ? act() : this.queue.then(act);
+    this.waiting += 1;
+    this.queue = turn.then(this.turnIsOver, this.turnIsOver);
     return turn;
   }
 
+  private readonly turnIsOver = (): void => {
+    this.waiting -= 1;
+  };
+
   private async commitNow<Result>(
     decide: (state: State, head: Head) => Decision<Result>,
+    guard: Guard | undefined,
   ): Promise<CommitOutcome<Result>> {
     if (this.doubtful) await this.reread();
     for (let tries = 0; tries < DECIDE_LIMIT; tries++) {
       const decision = decide(this.current, this.at);
       if (decision.events.length === 0)
         return { outcome: "ok", result: decision.result, head: this.at, appended: false };
-      const { batch, events, bytes } = this.prepare(decision);
-      const outcome = await this.send(batch);
+      const { batch, events, bytes } = this.prepare(decision, guard);
+      let outcome: AppendOutcome;
+      try {
+        outcome = await this.context.store.append(batch);
+      } catch (error) {
+        outcome = await this.sendAgain(batch, error);
+      }
       if (outcome.outcome === "ok") {
         this.fold(events, bytes);
         await this.snapshotIfItPays(events.some((each) => this.kind.shrinking?.includes(each.type)));
@@ -141,18 +159,18 @@ export class Log<State> {
     });
   }
 
-  private prepare<Result>(decision: Decision<Result>): {
-    batch: Batch;
-    events: readonly Event[];
-    bytes: number;
-  } {
+  private prepare<Result>(
+    decision: Decision<Result>,
+    guard: Guard | undefined,
+  ): { batch: Batch; events: readonly Event[]; bytes: number } {
     const at = this.context.now();
     const drafted = decision.events.map((draft) => makeEvent(this.kind, draft, at));
     const expect = this.at;
     const place = { namespace: this.context.namespace, stream: this.stream, seq: expect.seq + 1 };
     const encoded = this.context.payloads.encodeEvents(drafted, place);
     const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1) ?? {};
-    const { guards, fork } = decision;
+    const { fork } = decision;
+    const guards = guard ? [guard, ...(decision.guards ?? [])] : decision.guards;
     const write: Write = {
       stream: this.stream,
       expect,
@@ -169,23 +187,28 @@ export class Log<State> {
     return { batch, events: encoded.events, bytes: encoded.payload.length };
   }
 
-  private async send(batch: Batch): Promise<AppendOutcome> {
-    for (let resends = 0; ; resends++) {
+  /** After an error of the store: the same batch, as long as it may or may not be there. */
+  private async sendAgain(batch: Batch, first: unknown): Promise<AppendOutcome> {
+    let error = first;
+    for (let resends = 0; resends < RESENDS; resends++) {
+      if (!isHoldfastError(error, "STORE_IO") || !error.unknown) break;
       try {
         return await this.context.store.append(batch);
-      } catch (error) {
-        const again = isHoldfastError(error, "STORE_IO") && error.unknown && resends < RESENDS;
-        if (again) continue;
-        this.doubtful = true;
-        throw error;
+      } catch (another) {
+        error = another;
       }
     }
+    this.doubtful = true;
+    throw error;
   }
 
   private fold(events: readonly Event[], bytes: number): void {
+    const { generation, seq } = this.at;
+    let last = seq;
     for (const each of events) {
-      this.at = { generation: this.at.generation, seq: this.at.seq + 1 };
-      applyEvent(this.kind, this.current, each, this.at.seq);
+      last += 1;
+      this.at = { generation, seq: last };
+      applyEvent(this.kind, this.current, each, last);
     }
     this.replayedBytes += bytes;
   }

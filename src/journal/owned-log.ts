@@ -30,12 +30,7 @@ export class OwnedLog<State> {
     decide: (state: State, head: Head) => Decision<Result>,
   ): Promise<OwnedOutcome<Result>> {
     const before = performance.now();
-    const outcome = await this.log.commit((state, head) => {
-      const decision = decide(state, head);
-      const { events, result, guards, fork } = decision;
-      const all = guards ? [this.lease.guard, ...guards] : [this.lease.guard];
-      return { events, result, guards: all, ...(fork && { fork }) };
-    });
+    const outcome = await this.log.commit(decide, this.lease.guard);
     if (outcome.outcome === "fenced") {
       if (outcome.lease === this.lease.name) this.lease.markLost();
       throw leaseLost(outcome.lease, outcome.now);
@@ -51,16 +46,19 @@ export class OwnedLog<State> {
   }
 
   /** For events that claim no key: the result itself. */
-  async write<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<Result> {
-    const outcome = await this.commit(decide);
-    if (outcome.outcome === "ok") return outcome.result;
-    throw new HoldfastError(
-      "KEY_TAKEN",
-      `key ${outcome.key} is held by ${outcome.by.stream} at ${outcome.by.seq}`,
-      {
-        hint: "The same operation was claimed elsewhere: read its outcome there.",
-        data: { key: outcome.key, ...outcome.by },
-      },
-    );
+  write<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<Result> {
+    return this.commit(decide).then(resultOf);
   }
+}
+
+function resultOf<Result>(outcome: OwnedOutcome<Result>): Result {
+  if (outcome.outcome === "ok") return outcome.result;
+  throw new HoldfastError(
+    "KEY_TAKEN",
+    `key ${outcome.key} is held by ${outcome.by.stream} at ${outcome.by.seq}`,
+    {
+      hint: "The same operation was claimed elsewhere: read its outcome there.",
+      data: { key: outcome.key, ...outcome.by },
+    },
+  );
 }

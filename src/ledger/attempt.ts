@@ -55,7 +55,18 @@ function race(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const answer = execute(tool, args, { ...context, signal });
-  return Promise.race([answer, abandoned(tool, signal, answer)]);
+  return new Promise((resolve) => {
+    const give = (): void => {
+      // A tool that honours the signal rejects in the same turn of the event loop: let its own answer win.
+      setImmediate(() => resolve({ kind: "unknown", why: reason(tool, signal), late: answer }));
+    };
+    const forget = onAbort(signal, give);
+    // `answer` never rejects: every error has become an outcome.
+    void answer.then((outcome) => {
+      forget();
+      resolve(outcome);
+    });
+  });
 }
 
 async function execute(tool: Tool, args: unknown, context: ExecuteContext): Promise<Outcome> {
@@ -67,7 +78,8 @@ async function execute(tool: Tool, args: unknown, context: ExecuteContext): Prom
     if (isDefinite(error, tool)) return { kind: "failed", error: describeError(error) };
     return { kind: "unknown", why: `it threw: ${describeError(error).message}`, late: null };
   }
-  return { kind: "completed", ...(await readResult(tool, result)) };
+  const { value, note } = tool.output ? await readResult(tool, result) : asJson(tool, result, null);
+  return { kind: "completed", value, note };
 }
 
 /**
@@ -75,7 +87,10 @@ async function execute(tool: Tool, args: unknown, context: ExecuteContext): Prom
  * of it as JSON can hold is kept.
  */
 export async function readResult(tool: Tool, result: unknown): Promise<{ value: Json; note: string | null }> {
-  const note = await outputProblem(tool, result);
+  return asJson(tool, result, await outputProblem(tool, result));
+}
+
+function asJson(tool: Tool, result: unknown, note: string | null): { value: Json; note: string | null } {
   try {
     return { value: result === undefined ? null : copyJson(result, `result of ${tool.name}`), note };
   } catch (error) {
@@ -106,23 +121,14 @@ function roughly(result: unknown): Json {
   }
 }
 
-function abandoned(tool: Tool, signal: AbortSignal, answer: Promise<Outcome>): Promise<Outcome> {
-  return new Promise((resolve) => {
-    const give = (): void => {
-      // A tool that honours the signal rejects in the same turn of the event loop: let its own answer win.
-      setImmediate(() => resolve({ kind: "unknown", why: reason(tool, signal), late: answer }));
-    };
-    if (signal.aborted) return give();
-    const forget = onAbort(signal, give);
-    // `answer` never rejects: every error has become an outcome.
-    void answer.then(forget);
-  });
-}
-
 const listeners = new WeakMap<AbortSignal, Set<() => void>>();
 
 /** One listener for each signal, however many attempts wait for it: adding one costs as much as a SQL statement. */
 function onAbort(signal: AbortSignal, act: () => void): () => void {
+  if (signal.aborted) {
+    act();
+    return () => undefined;
+  }
   const acts = listeners.get(signal) ?? new Set();
   if (!listeners.has(signal)) {
     listeners.set(signal, acts);

@@ -51,15 +51,24 @@ export interface LedgerContext {
 }
 
 const RESULT_LIMIT_BYTES = 256 * 1024;
+const NUMBER_BYTES = 26;
 
 /** Large results are stored as artifacts before anything refers to them. */
 export async function storeResult(journal: Journal, value: Json): Promise<CallResult> {
-  const text = JSON.stringify(value);
-  // No UTF-16 unit takes more than three bytes, so most results need no counting.
-  if (text.length * 3 <= RESULT_LIMIT_BYTES) return { value };
-  const bytes = new TextEncoder().encode(text);
+  if (mostBytes(value) <= RESULT_LIMIT_BYTES) return { value };
+  const bytes = new TextEncoder().encode(JSON.stringify(value));
   if (bytes.length <= RESULT_LIMIT_BYTES) return { value };
   return { artifact: await journal.putArtifact(bytes), bytes: bytes.length };
+}
+
+/** More than this a value cannot take as JSON: six bytes for a unit of a text, however it has to be escaped. */
+function mostBytes(value: Json): number {
+  if (typeof value === "string") return 6 * value.length + 2;
+  if (typeof value !== "object" || value === null) return NUMBER_BYTES;
+  let bytes = 2;
+  if (Array.isArray(value)) for (const each of value) bytes += mostBytes(each as Json) + 1;
+  else for (const name of Object.keys(value)) bytes += mostBytes(name) + mostBytes(value[name as never]) + 2;
+  return bytes;
 }
 
 /** Nothing is started for a session that somebody has cancelled, whoever holds it. */

@@ -66,9 +66,12 @@ export class Ledger {
   async run(message: Message, finishing: Finishing): Promise<CallsOutcome> {
     const turn = new Turn(this.context, message, finishing, this.perCall);
     const later = new Set<string>();
-    await eachAtOnce(turn.openCalls(), this.parallel, async (id) => {
-      if ((await settleCall(this.context, id, turn.closing)) === "later") later.add(id);
-    });
+    const open = turn.openCalls();
+    if (open.length > 0) {
+      await eachAtOnce(open, this.parallel, async (id) => {
+        if ((await settleCall(this.context, id, turn.closing)) === "later") later.add(id);
+      });
+    }
     for (let pending = await turn.prepare(); pending.length > 0; ) {
       this.context.stop.throwIfAborted();
       const wave = pending.slice(0, this.parallel);
@@ -97,6 +100,8 @@ export class Ledger {
 
   /** Returns the calls that could not be issued because an open call stands in their way. */
   private async runWave(turn: Turn, wave: readonly Pending[], later: Set<string>): Promise<Pending[]> {
+    const [only] = wave;
+    if (wave.length === 1 && only?.kind === "effect") return this.runOnly(turn, only, later);
     const reads = wave.filter((each) => each.kind === "read");
     const running = reads.map((each) => turn.read(each.ready));
     // One may fail while the wave is being issued, when nobody waits for it yet: that must not end the process.
@@ -110,6 +115,13 @@ export class Ledger {
       // Whatever went wrong with one, nobody else is left running unwatched.
       await Promise.allSettled(running);
     }
+  }
+
+  /** The same for a call that is alone, as most are: nobody else has to be watched. */
+  private async runOnly(turn: Turn, only: Pending, later: Set<string>): Promise<Pending[]> {
+    const { started, held } = await this.issue(turn, [only], later);
+    if (started[0]) await this.runAndSettle(turn, started[0], later);
+    return held;
   }
 
   private async issue(turn: Turn, wave: readonly Pending[], later: Set<string>) {
@@ -231,10 +243,12 @@ class Turn {
   /** When reads came last, the results were not part of any call's commit. */
   async finish(): Promise<void> {
     if (this.finished || this.blocks.length === 0) return;
-    await this.context.own.write((state) => ({
-      events: this.closingWave(state, new Set()),
-      result: undefined,
-    }));
+    if (!this.context.own.state.messageIds.has(this.resultsId)) {
+      await this.context.own.write((state) => ({
+        events: this.closingWave(state, new Set()),
+        result: undefined,
+      }));
+    }
     failpoint("results.appended");
   }
 
@@ -264,7 +278,6 @@ async function eachAtOnce<Item>(
   limit: number,
   work: (item: Item) => Promise<unknown>,
 ): Promise<void> {
-  if (items.length === 0) return;
   const queue = [...items];
   const workers = Array.from({ length: Math.min(limit, queue.length) }, async () => {
     for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);

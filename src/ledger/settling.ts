@@ -43,10 +43,11 @@ export async function settleCall(context: LedgerContext, callId: string, closing
   const firstAttempt = callOf(context.own.state, callId).attempt;
   for (;;) {
     context.stop.throwIfAborted();
+    const now = callOf(context.own.state, callId);
+    if (!isOpen(now.status)) return "settled";
+    if (now.status === "waiting") return "waiting";
     // A copy: the state moves on while a verify is under way, and every step must rest on what it saw.
-    const call = { ...callOf(context.own.state, callId) };
-    if (!isOpen(call.status)) return "settled";
-    if (call.status === "waiting") return "waiting";
+    const call = { ...now };
     const step = await nextStep(context, call, closing, call.attempt - firstAttempt);
     if (step !== "again") return step;
   }

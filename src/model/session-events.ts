@@ -150,10 +150,10 @@ export const sessionEvents = {
     if (state.prompts.length > 0) state.prompts = state.prompts.filter((prompt) => prompt.id !== message.id);
   }),
   results: on(1, results, (state, { id, createdAt, blocks }) => {
-    const resolved = blocks.map((block) =>
-      "call" in block ? resultBlock(state, block.call as string) : block,
-    );
-    addMessage(state, { id, role: "tool", createdAt, blocks: resolved as unknown as Block[] });
+    const resolved: unknown[] = [];
+    for (const block of blocks)
+      resolved.push("call" in block ? resultBlock(state, block.call as string) : block);
+    addMessage(state, { id, role: "tool", createdAt, blocks: resolved as Block[] });
   }),
   "transcript.replaced": on(
     1,

@@ -28,9 +28,9 @@ export const sessionKind: StreamKind<SessionState, SessionEvents> = {
  */
 function sessionFacets(state: SessionState, events: readonly Event[], firstSeq: number): FacetChange {
   const outlook = new Outlook(state);
-  events.forEach((each, index) => {
+  for (const [index, each] of events.entries()) {
     outlook.see(each as Event & SessionDraft, { seq: firstSeq + index, at: each.at }, index);
-  });
+  }
   return outlook.change();
 }
 
@@ -74,12 +74,19 @@ class Outlook {
 
   see(draft: SessionDraft, place: Place, index: number): void {
     this.lastAt = place.at;
+    if (draft.type === "message") {
+      this.artifacts.push(...messageArtifacts(draft.data.message.blocks));
+      return;
+    }
+    if (draft.type === "checkpoint") {
+      this.seeCheckpoint(draft.data, place);
+      return;
+    }
     this.artifacts.push(...artifactsOf(draft));
     const change = budgetChange(draft);
     if (change) this.budget = changeBudget(this.budget, change);
     if (draft.type in CALL_ACTS) this.seeCall(draft as CallDraft, place, index);
     if (draft.type.startsWith("session.")) this.seeIdentity(draft);
-    if (draft.type === "checkpoint") this.seeCheckpoint(draft.data, place);
     if (draft.type === "checkpoint.deleted") {
       this.item({ kind: "checkpoint", id: String(draft.data.version), status: "deleted" });
     }
@@ -184,8 +191,6 @@ export function failureMark(key: string, failures: number): string {
 
 function artifactsOf(draft: SessionDraft): string[] {
   switch (draft.type) {
-    case "message":
-      return messageArtifacts(draft.data.message.blocks);
     case "results":
       return messageArtifacts(draft.data.blocks.filter((block) => "kind" in block) as unknown as Block[]);
     case "transcript.replaced":

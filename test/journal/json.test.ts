@@ -86,6 +86,17 @@ describe("what JSON can hold is kept", () => {
     expect(JSON.parse(canonicalJson(value))).toStrictEqual(value);
   });
 
+  test("whatever it is, as JSON itself would give it back", () => {
+    const member = fc.oneof(fc.jsonValue({ maxDepth: 3 }), fc.constant(undefined));
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), member), fc.array(fc.jsonValue()), (members, list) => {
+        const value = { members, list };
+        expect(copyJson(value, "it")).toStrictEqual(JSON.parse(JSON.stringify(value)));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   test("as a frozen copy that the caller cannot change", () => {
     const mine = { list: [{ a: 1 }] };
     const copied = copyJson(mine, "it") as typeof mine;
@@ -115,6 +126,12 @@ describe("canonical JSON", () => {
   test("sorts keys by code units, at every depth", () => {
     expect(canonicalJson({ b: 1, a: { d: 1, c: [{ z: 1, y: 2 }] }, "€": 1, é: 2, Z: 3 })).toBe(
       '{"Z":3,"a":{"c":[{"y":2,"z":1}],"d":1},"b":1,"é":2,"€":1}',
+    );
+  });
+
+  test("sorts names that look like numbers as the texts that they are", () => {
+    expect(canonicalJson({ b: { 10: 1, 9: 2 }, a: [{ 2: 1, 10: 2 }] })).toBe(
+      '{"a":[{"10":2,"2":1}],"b":{"10":1,"9":2}}',
     );
   });
 

@@ -7,7 +7,7 @@
  * and be in the page cache only. So that answer, too, waits for a commit that has something to write.
  */
 
-import type { AppendOutcome, Batch, Head } from "../../store.ts";
+import type { AppendOutcome, Batch, Guard, Head } from "../../store.ts";
 import type { Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards, renewGuards } from "./leases.ts";
@@ -26,8 +26,7 @@ export function append(transaction: Transaction, clock: Clock, batch: Batch): Do
     proof(connection);
     return { result: { outcome: "ok", heads: headsAfter(batch), resent: true }, wrote: true };
   }
-  const guards = batch.writes.flatMap((write) => write.guards ?? []);
-  const held = checkGuards(transaction, clock, namespace, guards);
+  const held = checkGuards(transaction, clock, namespace, guardsOf(batch));
   if (!Array.isArray(held)) return refused(held);
   const parents = checkPlaces(transaction, batch, keys);
   if (!Array.isArray(parents)) return refused(parents);
@@ -37,16 +36,23 @@ export function append(transaction: Transaction, clock: Clock, batch: Batch): Do
   if (!Array.isArray(artifacts)) return refused(artifacts);
 
   renewGuards(transaction, clock, namespace, held);
-  batch.writes.forEach((write, index) => {
+  for (const [index, write] of batch.writes.entries()) {
     const checked = {
       write,
       key: keys[index],
       parent: parents[index] ?? null,
-      artifacts: artifacts[index] ?? [],
+      artifacts: artifacts[index] ?? NONE,
     };
     storeWrite(transaction, batch, checked);
-  });
+  }
   return { result: { outcome: "ok", heads: headsAfter(batch), resent: false }, wrote: true };
+}
+
+const NONE: readonly never[] = [];
+
+function guardsOf({ writes }: Batch): readonly Guard[] {
+  if (writes.length === 1) return writes[0]?.guards ?? NONE;
+  return writes.flatMap(({ guards }) => guards ?? NONE);
 }
 
 function refused(result: AppendOutcome): Done<AppendOutcome> {
@@ -141,10 +147,14 @@ function checkClaims(connection: Connection, batch: Batch): Refusal<"taken"> | n
 const ARTIFACT = "SELECT id FROM artifacts WHERE namespace = ? AND hash = ?";
 
 function checkArtifacts(connection: Connection, batch: Batch): Refusal<"missing"> | (readonly number[])[] {
-  const found: number[][] = [];
+  const found: (readonly number[])[] = [];
   for (const { artifacts } of batch.writes) {
+    if (!artifacts || artifacts.length === 0) {
+      found.push(NONE);
+      continue;
+    }
     const ids: number[] = [];
-    for (const hash of artifacts ?? []) {
+    for (const hash of artifacts) {
       const row = connection.get<{ id: number }>(ARTIFACT, toText(batch.namespace), toText(hash));
       if (!row) return { outcome: "missing", artifact: hash };
       ids.push(row.id);

@@ -80,9 +80,9 @@ class SqliteStore implements Store {
   readonly address: string;
   readonly moving: Moving = {
     seal: () => this.#lookOnce(readSeal),
-    reseal: (expect, next) => this.#changeSealed((transaction) => reseal(transaction, expect, next)),
+    reseal: async (expect, next) => this.#changeSealed((transaction) => reseal(transaction, expect, next)),
     dump: (cursor) => this.#look((connection) => dump(connection, this.#clock, cursor)),
-    restore: (move, rows) =>
+    restore: async (move, rows) =>
       this.#changeSealed((transaction) => restore(transaction, this.#medium.place.path, move, rows)),
   };
   readonly #medium: Medium;
@@ -102,12 +102,11 @@ class SqliteStore implements Store {
 
   async append(batch: Batch): Promise<AppendOutcome> {
     checkShape(batch);
-    const bytes = batch.writes.reduce((sum, write) => sum + write.payload.length, 0);
-    const from = batch.writes[0]?.stream;
-    const outcome = await this.#change((transaction) => append(transaction, this.#clock, batch), {
-      bytes,
-      ...(from !== undefined && { from }),
-    });
+    let bytes = 0;
+    for (const { payload } of batch.writes) bytes += payload.length;
+    const from = batch.writes[0]?.stream ?? "";
+    const act = (transaction: Transaction) => append(transaction, this.#clock, batch);
+    const outcome = await this.#change(act, { bytes, from });
     if (outcome.outcome === "ok") {
       for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
     }
@@ -193,8 +192,8 @@ class SqliteStore implements Store {
     }, options);
   }
 
-  /** For the acts of a copy, which a seal does not stop. */
-  async #changeSealed<Result>(
+  /** For the acts of a copy, which a seal does not stop. Throws at once what only the caller's promise may tell. */
+  #changeSealed<Result>(
     act: (transaction: Transaction) => Done<Result>,
     options?: SubmitOptions,
   ): Promise<Result> {

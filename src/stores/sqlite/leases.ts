@@ -56,7 +56,7 @@ export function lease(transaction: Transaction, clock: Clock, request: LeaseRequ
       const { connection, cache } = transaction;
       cache.forgetLease(namespace, lease.lease);
       const values = [toText(namespace), toText(lease.lease), lease.token];
-      const wasOurs = connection.run(RELEASE, clock.nowMs(), ...values) > 0;
+      const wasOurs = connection.count(RELEASE, clock.nowMs(), ...values) > 0;
       return { result: { outcome: "released", wasOurs }, wrote: wasOurs };
     }
   }
@@ -91,7 +91,9 @@ function renew(
   const expiresAt = clock.nowMs() + ttlMs;
   const lost = leases.filter(({ lease: name, token }) => {
     cache.forgetLease(namespace, name);
-    return connection.run(RENEW, clock.boot, expiresAt, ttlMs, toText(namespace), toText(name), token) === 0;
+    return (
+      connection.count(RENEW, clock.boot, expiresAt, ttlMs, toText(namespace), toText(name), token) === 0
+    );
   });
   const result: LeaseOutcome = { outcome: "renewed", lost };
   return { result, wrote: lost.length < leases.length };

@@ -4,8 +4,8 @@
  *     submitted ──▶ waiting ──next turn of the event loop──▶ flush: BEGIN IMMEDIATE, every act in turn, COMMIT ──▶ answered
  *
  * A flush takes what is waiting, up to a limit, so that concurrent callers share one fsync. One caller who has been
- * alone for a while has nobody to wait for: its acts are flushed as soon as the code that runs now is done. A turn of the
- * event loop comes in between all the same every few milliseconds, so that timers and sockets are not kept waiting.
+ * alone for a while has nobody to wait for: its acts are flushed at once. A turn of the event loop comes in between all
+ * the same every few milliseconds, so that timers and sockets are not kept waiting.
  *
  * Acts stay independent:
  * each checks everything before it writes anything, so a refusal has nothing to undo and its neighbours go on, and
@@ -102,11 +102,9 @@ export class WriteQueue {
     this.#isScheduled = true;
     // SQLite's lock knows no queue: where others write too, they get a moment in which they can find it free.
     if (now < this.#contendedUntil) setTimeout(() => this.#flush(), pauseMs());
-    else if (now > this.#companyUntil && now < this.#turnedAt + TURN_MS) process.nextTick(this.#flushNow);
+    else if (now > this.#companyUntil && now < this.#turnedAt + TURN_MS) this.#flush();
     else setImmediate(this.#flushInTurn);
   }
-
-  readonly #flushNow = (): void => this.#flush();
 
   readonly #flushInTurn = (): void => {
     this.#turnedAt = performance.now();
@@ -187,8 +185,7 @@ export class WriteQueue {
 
   #failAll(error: unknown): void {
     this.#lockedSince = null;
-    const acts = [...this.#urgent.splice(0), ...this.#waiting];
-    this.#waiting = [];
+    const acts = [...this.#urgent.splice(0), ...this.#takeAll()];
     this.#fail(acts, error);
     this.#goOn();
   }
@@ -200,6 +197,7 @@ export class WriteQueue {
   /** Heartbeats first, then in the order of arrival. */
   #take(): Act[] {
     const acts = this.#urgent.length > 0 ? this.#urgent.splice(0) : [];
+    if (acts.length === 0 && this.#waiting.length === 1) return this.#takeAll();
     let bytes = 0;
     let count = 0;
     for (const act of this.#waiting) {
@@ -209,6 +207,12 @@ export class WriteQueue {
     }
     acts.push(...this.#waiting.slice(0, count));
     this.#waiting = this.#waiting.slice(count);
+    return acts;
+  }
+
+  #takeAll(): Act[] {
+    const acts = this.#waiting;
+    this.#waiting = [];
     return acts;
   }
 
@@ -232,9 +236,7 @@ export class WriteQueue {
     }
     if (wrote && !this.#commit(transaction, acts)) return null;
     if (!wrote) connection.rollback();
-    acts.forEach((act, index) => {
-      act.resolve(results[index]);
-    });
+    for (let index = 0; index < acts.length; index++) acts[index]?.resolve(results[index]);
     return null;
   }
 

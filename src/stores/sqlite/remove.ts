@@ -22,10 +22,10 @@ export function remove(transaction: Transaction, clock: Clock, request: RemoveRe
     case "stream":
       return removeStream(transaction, clock, request);
     case "artifacts":
-      return removed(connection.run(COLLECT, toText(request.namespace), request.putBefore));
+      return removed(connection.count(COLLECT, toText(request.namespace), request.putBefore));
     case "snapshots": {
       const key = findStream(connection, toText(request.namespace), toText(request.stream));
-      return removed(key ? connection.run("DELETE FROM snapshots WHERE stream = ?", key.id) : 0);
+      return removed(key ? connection.count("DELETE FROM snapshots WHERE stream = ?", key.id) : 0);
     }
   }
 }

@@ -12,9 +12,8 @@ const MAX_SEQ = 2 ** 28 - 1;
 
 /** Refuses a batch that no store could keep, before it waits in a queue beside good ones. */
 export function checkShape(batch: Batch): void {
-  const streams = new Set(batch.writes.map((write) => write.stream));
-  if (streams.size === 0) throw malformed("it has no writes");
-  if (streams.size < batch.writes.length) throw malformed("it writes twice to one stream");
+  if (batch.writes.length === 0) throw malformed("it has no writes");
+  if (writesTwice(batch)) throw malformed("it writes twice to one stream");
   for (const { stream, expect, count, claims, fork } of batch.writes) {
     if (!Number.isSafeInteger(count) || count < 1) throw malformed(`its write to ${stream} has no events`);
     if (claims?.some(({ event }) => !Number.isSafeInteger(event) || event < 0 || event >= count)) {
@@ -23,6 +22,10 @@ export function checkShape(batch: Batch): void {
     if (fork && fork.seq !== expect.seq) throw malformed(`${stream} does not begin where it forks`);
     if (!(expect.seq + count <= MAX_SEQ)) throw malformed(`${stream} would have more than ${MAX_SEQ} events`);
   }
+}
+
+function writesTwice({ writes }: Batch): boolean {
+  return writes.length > 1 && new Set(writes.map(({ stream }) => stream)).size < writes.length;
 }
 
 function malformed(why: string): HoldfastError {
