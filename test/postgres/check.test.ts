@@ -55,6 +55,11 @@ describe("check notices", () => {
     ["a changed artifact", "UPDATE $schema.artifacts SET bytes = '\\x00'", "I2", /hash/],
     ["a lost artifact", "DELETE FROM $schema.artifacts", "I2", /refers to/],
     ["an item of no event", "UPDATE $schema.items SET seq = 99", "I2", /not there/],
+    ["an item before the first event", "UPDATE $schema.items SET seq = 0", "I2", /not there/],
+    ["a row of no state", "UPDATE $schema.streams SET state = 'odd'", "I7", /contradicts/],
+    ["a fork beyond its end", "UPDATE $schema.streams SET base = 9", "I7", /contradicts/],
+    ["a parent of no life", "UPDATE $schema.streams SET parent_generation = NULL", "I7", /contradicts/],
+    ["open calls below zero", "UPDATE $schema.streams SET open_calls = -1", "I7", /contradicts/],
   ];
 
   test.each(damages)("%s", async (_, sql, invariant, found) => {

@@ -36,47 +36,62 @@ const throughProxy = (busyMs = 5_000): Promise<Store> =>
   schema.open({ url: server.tcpUrl(proxy.port), busyMs });
 
 describe("a connection that is cut", () => {
-  test("right after COMMIT: the append is found, acknowledged, and there once", async () => {
-    const store = await throughProxy();
+  /** What goes over the wire for the first event of a stream, and for a later one. */
+  const ways = [
+    ["the first event of a stream", "append_batches", 0],
+    ["a later one", "append_single", 1],
+  ] as const;
+
+  async function begun(store: Store, seq: number): Promise<unknown[]> {
+    if (seq === 0) return [];
     await append(store, write("session/a", 0, ["before"]));
-    proxy.setTrap("append_batches", "reply");
+    return ["before"];
+  }
+
+  test.each(ways)(
+    "right after COMMIT of %s: it is found, acknowledged, and there once",
+    async (_, sql, seq) => {
+      const store = await throughProxy();
+      const before = await begun(store, seq);
+      proxy.setTrap(sql, "reply");
+      const cuts = proxy.cuts;
+      const outcome = await append(store, write("session/a", seq, ["charged"]));
+      expect(proxy.cuts).toBe(cuts + 1);
+      expect(outcome).toEqual({ outcome: "ok", heads: [{ generation: 1, seq: seq + 1 }], resent: true });
+      expect(await eventsOf(store, "session/a")).toEqual([...before, "charged"]);
+    },
+  );
+
+  test.each(ways)("before the server got %s: it is sent again, and there once", async (_, sql, seq) => {
+    const store = await throughProxy();
+    const before = await begun(store, seq);
+    proxy.setTrap(sql, "request");
     const cuts = proxy.cuts;
-    const outcome = await append(store, write("session/a", 1, ["charged"]));
+    expect(await append(store, write("session/a", seq, [1]))).toMatchObject({ outcome: "ok", resent: false });
     expect(proxy.cuts).toBe(cuts + 1);
-    expect(outcome).toEqual({ outcome: "ok", heads: [{ generation: 1, seq: 2 }], resent: true });
-    expect(await eventsOf(store, "session/a")).toEqual(["before", "charged"]);
+    expect(await eventsOf(store, "session/a")).toEqual([...before, 1]);
   });
 
-  test("right after COMMIT of the first event of a stream", async () => {
-    const store = await throughProxy();
-    proxy.setTrap("append_batches", "reply");
-    expect(await append(store, write("session/new", 0, [1]))).toMatchObject({ outcome: "ok", resent: true });
-    expect(await eventsOf(store, "session/new")).toEqual([1]);
-  });
-
-  test("before the server got the append: it is sent again, and there once", async () => {
-    const store = await throughProxy();
-    proxy.setTrap("append_batches", "request");
-    expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok", resent: false });
-    expect(await eventsOf(store, "session/a")).toEqual([1]);
-  });
-
-  test("after COMMIT and for good: the outcome is unknown, and a later resend finds it", async () => {
-    const store = await throughProxy(300);
-    const batch = batchOf(write("session/a", 0, ["charged"]));
-    proxy.setTrap("append_batches", "reply", async () => proxy.goDown());
-    await expect(store.append(batch)).rejects.toMatchObject({
-      code: "STORE_IO",
-      unknown: true,
-      retryable: true,
-    });
-    proxy.comeBack();
-    expect(await store.append(batch)).toMatchObject({ outcome: "ok", resent: true });
-    expect(await eventsOf(store, "session/a")).toEqual(["charged"]);
-  });
+  test.each(ways)(
+    "after COMMIT of %s and for good: the outcome is unknown, and a later resend finds it",
+    async (_, sql, seq) => {
+      const store = await throughProxy(1_000);
+      const before = await begun(store, seq);
+      const batch = batchOf(write("session/a", seq, ["charged"]));
+      proxy.setTrap(sql, "reply", async () => proxy.goDown());
+      await expect(store.append(batch)).rejects.toMatchObject({
+        code: "STORE_IO",
+        unknown: true,
+        retryable: true,
+      });
+      proxy.comeBack();
+      expect(await store.append(batch)).toMatchObject({ outcome: "ok", resent: true });
+      expect(await eventsOf(store, "session/a")).toEqual([...before, "charged"]);
+    },
+  );
 
   test("before anything was sent: it certainly did not happen", async () => {
-    const store = await throughProxy(300);
+    const store = await throughProxy(1_000);
     proxy.goDown();
     try {
       // The first may go out on a connection that is dead already, and nobody can tell; then the pool is empty.
@@ -89,14 +104,19 @@ describe("a connection that is cut", () => {
     expect(await headSeq(store, "session/a")).toBe(0);
   });
 
-  test("and another writer gets in between: a refusal is not passed on as certain, the next one is", async () => {
-    const [store, other] = [await throughProxy(), await schema.open()];
-    const batch: Batch = batchOf(write("session/a", 0, ["mine"]));
-    proxy.setTrap("append_batches", "request", () => append(other, write("session/a", 0, ["theirs"])));
-    await expect(store.append(batch)).rejects.toMatchObject({ code: "STORE_IO", unknown: true });
-    expect(await store.append(batch)).toMatchObject({ outcome: "conflict", head: { generation: 1, seq: 1 } });
-    expect(await eventsOf(store, "session/a")).toEqual(["theirs"]);
-  });
+  test.each(ways)(
+    "before %s, and another writer gets in: a refusal is not passed on as certain, the next one is",
+    async (_, sql, seq) => {
+      const [store, other] = [await throughProxy(), await schema.open()];
+      const before = await begun(store, seq);
+      const batch: Batch = batchOf(write("session/a", seq, ["mine"]));
+      proxy.setTrap(sql, "request", () => append(other, write("session/a", seq, ["theirs"])));
+      await expect(store.append(batch)).rejects.toMatchObject({ code: "STORE_IO", unknown: true });
+      const head = { generation: 1, seq: seq + 1 };
+      expect(await store.append(batch)).toMatchObject({ outcome: "conflict", head });
+      expect(await eventsOf(store, "session/a")).toEqual([...before, "theirs"]);
+    },
+  );
 
   test("under leases and removals: each is done once", async () => {
     const store = await throughProxy();
@@ -117,7 +137,7 @@ describe("a connection that is cut", () => {
   });
 
   test("silently: a server that does not answer is given up after a while, and asked again", async () => {
-    const store = await schema.open({ url: server.tcpUrl(proxy.port), statementMs: 300 });
+    const store = await schema.open({ url: server.tcpUrl(proxy.port), statementMs: 1_500 });
     let release = (): void => undefined;
     const silence = new Promise<void>((resolve) => {
       release = resolve;

@@ -3,27 +3,38 @@
  *
  *     submitted ──▶ waiting ──next turn, a flight is free, none of its streams is in the air──▶ in the air ──▶ answered
  *
- * A flight takes what waits, up to a limit, and is one statement: `SELECT append_batches(…)`. One round trip, one
- * transaction, one wait for the server's log, however many batches. Inside it, in this order:
+ * A flight takes what waits, up to a limit, and is one statement: one round trip, one transaction, one wait for the
+ * server's log, however many batches.
+ *
+ * Plain batches, which only continue one stream each, fly together: `SELECT append_plain(…)`, or
+ * `append_single` for one. Inside it, in this order:
  *
  *   1  is this still the store that was opened, and does the server keep what it acknowledges
+ *   2  the rows of the streams, in the order of their names: those that are live and end where their batches begin are
+ *      moved on, the others left alone
+ *   3  the leases, in the order of their names: one that does not hold undoes everything
+ *   4  events and items of the streams that were moved on
+ *   5  the transaction commits, and only then does the statement answer which batches are stored
+ *
+ * All other batches, and plain ones that are not stored after that, go the long way: `SELECT append_batches(…)`.
+ *
+ *   1  as above
  *   2  a place is held for each stream that may begin (a row of generation 0), so that there is something to lock
  *   3  the rows of all streams, parents of forks included, are locked in the order of their names; then the leases
- *   4  plain batches, which continue live streams where they end, under leases that hold, are stored together; the others
- *      one by one: every question (resent, fenced, conflict, taken, missing), then every change
+ *   4  one batch after another: every question (resent, fenced, conflict, taken, missing), then every change
  *   5  places that no batch used are taken away
  *   6  the transaction commits, and only then does the statement answer
  *
- * Invariants: a batch changes nothing before its last question, so a refusal has nothing to undo and its neighbours go
- * on. A lease cannot change hands between the question for its token and the commit, because its row is locked. A stream
- * is in one batch of one flight at a time, so its batches arrive in the order in which they were submitted.
+ * Invariants: a batch that is refused leaves nothing behind, and its neighbours go on. A lease cannot change hands between
+ * the question for its token and the commit, because its row is locked. A stream is in one batch of one flight at a time,
+ * so its batches arrive in the order in which they were submitted. Only the long way refuses.
  *
  * What is left behind by a crash, of this process or of the server:
  *
- *   before 6 is in the server's log    nothing: the transaction never was
- *   after that, before the answer      all of the flight: whoever sends one of its batches again is told `resent`
+ *   before the commit is in the server's log    nothing: the transaction never was
+ *   after that, before the answer               all of the flight: whoever sends one of its batches again is told `resent`
  *
- * What a failure means, and what is done about it:
+ * What a failure means, and what is done about it. Plain batches then go the long way:
  *
  *   no connection, or to a standby     nothing happened: again, until `busyMs` have passed
  *   deadlock, serialization            undone by the server: again
@@ -37,6 +48,7 @@
 import { HoldfastError, type Item, type StreamFacets } from "../../model/index.ts";
 import type { AppendOutcome, Batch, Head, Write } from "../../store.ts";
 import { fencedOutcome, type StoredFence } from "./leases.ts";
+import { isPlain, markOf } from "./plain.ts";
 import { fromText, toText, toTextOrNull } from "./text.ts";
 
 /** What a seq column can hold. */
@@ -47,13 +59,25 @@ export function checkShape(batch: Batch): void {
   const streams = new Set(batch.writes.map((write) => write.stream));
   if (streams.size === 0) throw malformed("it has no writes");
   if (streams.size < batch.writes.length) throw malformed("it writes twice to one stream");
-  for (const { stream, expect, count, claims, fork } of batch.writes) {
+  for (const write of batch.writes) {
+    const { stream, expect, count, claims, fork } = write;
     if (!Number.isSafeInteger(count) || count < 1) throw malformed(`its write to ${stream} has no events`);
     if (claims?.some(({ event }) => !Number.isSafeInteger(event) || event < 0 || event >= count)) {
       throw malformed(`its write to ${stream} claims a key for an event that it does not have`);
     }
     if (fork && fork.seq !== expect.seq) throw malformed(`${stream} does not begin where it forks`);
     if (!(expect.seq + count <= MAX_SEQ)) throw malformed(`${stream} would have more than ${MAX_SEQ} events`);
+    checkNumbers(write);
+  }
+}
+
+/** What the tables would refuse if asking them did not take so long (`schema-1.ts`). */
+function checkNumbers({ stream, facets, items }: Write): void {
+  if (facets?.openCalls !== undefined && !(facets.openCalls >= 0)) {
+    throw malformed(`${stream} cannot have ${facets.openCalls} open calls`);
+  }
+  for (const { kind, id, seq = 1, endSeq = 1 } of items ?? []) {
+    if (!(seq >= 1 && endSeq >= 1)) throw malformed(`the ${kind} ${id} of ${stream} points at no event`);
   }
 }
 
@@ -70,6 +94,7 @@ export interface Encoded {
   readonly bytes: number;
   /** The streams it writes or forks, each with its namespace. */
   readonly touches: readonly string[];
+  readonly isPlain: boolean;
 }
 
 export function encode(batch: Batch): Encoded {
@@ -82,59 +107,29 @@ export function encode(batch: Batch): Encoded {
     payloads,
     bytes: payloads.reduce((sum, { length }) => sum + length, 0),
     touches: touches.map((stream) => placeName(batch.namespace, stream)),
+    isPlain: isPlain(batch),
   };
 }
 
 const placeName = (namespace: string, name: string): string => JSON.stringify([namespace, name]);
 
-/**
- * The changing arguments of `append_batches`: places and leases to be locked first, batches, bytes. Where every batch is
- * plain they are locked as they are looked at, and nothing needs to be said about them. Each write, and each guard, says
- * which batch it is of and how many of its kind that has.
- */
+/** The changing arguments of `append_batches`: places and leases to be locked first, batches, bytes. */
 export function flightArguments(flight: readonly Encoded[]): [string, string, string, Buffer] {
   let offset = 0;
-  const batches = flight.map(({ batch, payloads }, index) => {
-    const namespace = toText(batch.namespace);
-    const guards = batch.writes.reduce((sum, write) => sum + (write.guards?.length ?? 0), 0);
-    const at = { place: index + 1, namespace };
+  const batches = flight.map(({ batch, payloads }) => {
     const writes = batch.writes.map((write, place) => {
       const bytes = payloads[place]?.length ?? 0;
       offset += bytes;
-      const guarded = write.guards?.map(({ lease, token }) => ({
-        ...at,
-        size: guards,
-        lease: toText(lease),
-        token,
-      }));
-      return {
-        ...writeArgument(write),
-        ...at,
-        size: batch.writes.length,
-        batch: toText(batch.id),
-        from: offset - bytes,
-        bytes,
-        ...(guarded?.length && { guards: guarded }),
-      };
+      return { ...writeArgument(write), from: offset - bytes, bytes };
     });
-    return { id: toText(batch.id), namespace, keys: hasKeys(batch), plain: isPlain(batch), writes };
+    return { id: toText(batch.id), namespace: toText(batch.namespace), keys: hasKeys(batch), writes };
   });
-  const isAllPlain = batches.every(({ plain }) => plain);
-  const places = isAllPlain ? [] : placesOf(flight);
-  const leases = isAllPlain ? [] : leasesOf(flight);
   const bytes = Buffer.concat(flight.flatMap(({ payloads }) => payloads));
-  return [JSON.stringify(places), JSON.stringify(leases), JSON.stringify(batches), bytes];
+  return [JSON.stringify(placesOf(flight)), JSON.stringify(leasesOf(flight)), JSON.stringify(batches), bytes];
 }
 
 function hasKeys({ writes }: Batch): boolean {
   return writes.some(({ claims = [], releases = [] }) => claims.length + releases.length > 0);
-}
-
-/** Nothing but the next events of streams that are there already. */
-function isPlain(batch: Batch): boolean {
-  const isUsual = ({ expect, fork, artifacts = [] }: Write) =>
-    expect.seq > 0 && !fork && artifacts.length === 0;
-  return !hasKeys(batch) && batch.writes.every(isUsual);
 }
 
 /** Namespace, name, and whether the stream may begin. */
@@ -157,7 +152,8 @@ function leasesOf(flight: readonly Encoded[]): [string, string][] {
 
 /** Fields that are absent stay absent: the function does nothing about what is not there. */
 function writeArgument(write: Write): object {
-  const { stream, expect, count, payload, codec, sum, at, fork, releases, claims, artifacts } = write;
+  const { stream, expect, count, payload, codec, sum, at, fork, guards, releases, claims, artifacts } = write;
+  const mark = markOf(write);
   const items = mergeItems(write.items ?? []);
   const settled = items.filter(({ doneAt }) => doneAt !== undefined);
   const changed = items.filter(({ doneAt }) => doneAt === undefined);
@@ -170,7 +166,9 @@ function writeArgument(write: Write): object {
     codec: toTextOrNull(codec),
     sum,
     at,
+    ...(mark !== undefined && { mark }),
     ...(fork && { fork: { ...fork, stream: toText(fork.stream) } }),
+    ...(guards?.length && { guards: guards.map(({ lease, token }) => ({ lease: toText(lease), token })) }),
     ...(releases?.length && { releases: releases.map(toText) }),
     ...(claims?.length && {
       claims: claims.map(({ key, event }) => ({ key: toText(key), seq: expect.seq + 1 + event })),
@@ -250,7 +248,7 @@ function outcomeOf(stored: StoredOutcome, batch: Batch): AppendOutcome {
   }
 }
 
-function headsAfter(batch: Batch): Head[] {
+export function headsAfter(batch: Batch): Head[] {
   return batch.writes.map(({ expect, count }) => ({
     generation: expect.generation,
     seq: expect.seq + count,

@@ -113,6 +113,9 @@ const findings = (schema: string): string[] => [
    LIMIT 100`,
   `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where", 'its row is of no life' AS what
    FROM ${schema}.streams AS s WHERE s.generation < 1 LIMIT 100`,
+  `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where", 'its row contradicts itself' AS what
+   FROM ${schema}.streams AS s WHERE s.state NOT IN ('live', 'hidden', 'gone') OR s.base NOT BETWEEN 0 AND s.seq
+     OR (s.parent IS NULL) <> (s.parent_generation IS NULL) OR s.open_calls < 0 LIMIT 100`,
   `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where", 'the stream it forked from is gone' AS what
    FROM ${schema}.streams AS s LEFT JOIN ${schema}.streams AS p ON p.namespace = s.namespace AND p.stream = s.parent
    WHERE s.parent IS NOT NULL
@@ -137,5 +140,5 @@ const findings = (schema: string): string[] => [
      'it points at an event that is not there' AS what
    FROM ${schema}.items AS i LEFT JOIN ${schema}.streams AS s
      ON s.namespace = i.namespace AND s.stream = i.stream AND s.state = 'live'
-   WHERE s.stream IS NULL OR i.seq > s.seq OR i.end_seq > s.seq LIMIT 100`,
+   WHERE s.stream IS NULL OR i.seq NOT BETWEEN 1 AND s.seq OR i.end_seq NOT BETWEEN 1 AND s.seq LIMIT 100`,
 ];

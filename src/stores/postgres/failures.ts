@@ -46,7 +46,7 @@ const LOCKED = /^(55P03|57014)$/;
 /** The request itself does not fit; its neighbours are not to blame. */
 const UNFIT = /^(22|23|54|21)...$/;
 
-/** Raised by the function that appends. */
+/** Raised by the functions that change something. `HF004` sends a flight the long way (`queue.ts`). */
 const ANOTHER_STORE = "HF001";
 const NOT_DURABLE = "HF002";
 const SEALED = "HF003";

@@ -3,8 +3,8 @@
  *
  * The index `streams_latest` is ordered by kind and status before the second of the latest change, so that lists of one kind and status, the
  * usual question, read one run of it. A wider question jumps through the index from one kind and status to the next,
- * reads each run no further than the page, and merges them, all in one statement. Goals, parents and open calls have
- * small indexes of their own; their few rows are sorted.
+ * reads each run no further than the page, and merges them, all in one statement. Goals and parents have
+ * small indexes of their own, and so have open items; their few rows are sorted.
  */
 
 import { decodeCursor, pageOf } from "../../model/index.ts";
@@ -25,7 +25,7 @@ export async function listStreams(database: Database, asked: Asked): Promise<Pag
   conditions.add("s.namespace = ?", toText(asked.namespace));
   conditions.add(asked.hidden ? "s.state <> 'gone'" : "s.state <> 'gone' AND s.state = 'live'");
   if (asked.goal !== undefined) conditions.add("s.goal = ?", toText(asked.goal));
-  if (asked.openCalls) conditions.add("s.open_calls > 0");
+  if (asked.openCalls) conditions.add(`s.open_calls > 0 AND s.stream IN (${maybeOpen(database.schema)})`);
   if (asked.expiredAt !== undefined) conditions.add("s.expires_at <= ?", asked.expiredAt);
   if (asked.updatedBefore !== undefined) {
     conditions.add(
@@ -48,6 +48,11 @@ export async function listStreams(database: Database, asked: Asked): Promise<Pag
   const stored = await database.run<StoredStream>(sql, conditions.values);
   return pageOf(stored, asked.limit, streamRow, ({ updated_at, stream }) => [updated_at, stream]);
 }
+
+/** Streams that may have open calls: the namespace is the first value. Their own number decides. */
+const maybeOpen = (schema: string): string => `
+  SELECT i.stream FROM ${schema}.items AS i WHERE i.namespace = $1 AND i.kind = 'call' AND i.done_at IS NULL
+  UNION SELECT m.stream FROM ${schema}.streams AS m WHERE m.namespace = $1 AND m.is_marked_open`;
 
 function oneRun({ schema }: Database, asked: Asked, conditions: Conditions): string {
   if (asked.kind !== undefined) conditions.add("s.kind = ?", toText(asked.kind));

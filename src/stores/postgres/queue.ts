@@ -2,9 +2,10 @@
 
 import { HoldfastError } from "../../model/index.ts";
 import type { AppendOutcome, Batch } from "../../store.ts";
-import { type Encoded, encode, flightArguments, parseOutcomes } from "./append.ts";
+import { type Encoded, encode, flightArguments, headsAfter, parseOutcomes } from "./append.ts";
 import { type Database, type Entry, pause } from "./database.ts";
 import { asFailure, isCollision, isLocked, isPassing, isStandby, isUnfit } from "./failures.ts";
+import { inLockOrder, isSingle, plainArguments } from "./plain.ts";
 
 /** With one, a flight that waits for a lock would hold up all others, and one processor of the server would do it all. */
 const MAX_FLIGHTS = 4;
@@ -14,16 +15,26 @@ const SHARE_BATCHES = 8;
 const FLIGHT_BYTES = 8 * 1024 * 1024;
 /** A flight of several gives up a lock sooner: its batches then wait apart. */
 const SHARED_LOCK_MS = 1_000;
+/** A plain flight gives it up sooner still: the long way waits. */
+const PLAIN_LOCK_MS = 100;
 
 interface Waiting extends Encoded {
   readonly resolve: (outcome: AppendOutcome) => void;
   readonly reject: (error: unknown) => void;
 }
 
+/** Batches that have no answer yet. `wasLost`: an earlier flight may have stored them. */
+interface Left {
+  readonly flight: readonly Waiting[];
+  readonly wasLost: boolean;
+}
+
 export class AppendQueue {
   readonly #database: Database;
   readonly #entry: Entry;
   readonly #sql: string;
+  readonly #plainSql: string;
+  readonly #singleSql: string;
   readonly #inTheAir = new Set<string>();
   #waiting: Waiting[] = [];
   #flights = 0;
@@ -33,6 +44,10 @@ export class AppendQueue {
     this.#database = database;
     this.#entry = entry;
     this.#sql = `SELECT ${database.schema}.append_batches($1, $2, $3, $4, $5, $6, $7) AS outcomes`;
+    const plain = (name: string) =>
+      `SELECT ${database.schema}.${name}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS stored`;
+    this.#plainSql = plain("append_plain");
+    this.#singleSql = plain("append_single");
   }
 
   submit(batch: Batch): Promise<AppendOutcome> {
@@ -68,7 +83,10 @@ export class AppendQueue {
     }
   }
 
-  /** In the order of arrival, each stream once; a batch that has to wait lets later ones of its streams wait as well. */
+  /**
+   * In the order of arrival, each stream once, either plain ones or others; a batch that has to wait lets later ones of its
+   * streams wait as well.
+   */
   #take(): Waiting[] {
     const held = new Set(this.#inTheAir);
     const share = Math.ceil(this.#waiting.length / (MAX_FLIGHTS - this.#flights));
@@ -78,7 +96,8 @@ export class AppendQueue {
     let bytes = 0;
     for (const each of this.#waiting) {
       const isFull = flight.length > 0 && (flight.length >= most || bytes + each.bytes > FLIGHT_BYTES);
-      if (isFull || each.touches.some((place) => held.has(place))) {
+      const isOther = flight[0] !== undefined && flight[0].isPlain !== each.isPlain;
+      if (isFull || isOther || each.touches.some((place) => held.has(place))) {
         for (const place of each.touches) held.add(place);
         rest.push(each);
         continue;
@@ -93,11 +112,36 @@ export class AppendQueue {
 
   async #fly(flight: readonly Waiting[]): Promise<void> {
     try {
-      const apart = await this.#flyTogether(flight, false);
-      if (apart) await Promise.all(flight.map((each) => this.#flyTogether([each], apart.wasLost)));
+      const left = flight[0]?.isPlain ? await this.#flyPlain(flight) : { flight, wasLost: false };
+      if (left.flight.length === 0) return;
+      const apart = await this.#flyTogether(left.flight, left.wasLost);
+      if (apart) await Promise.all(left.flight.map((each) => this.#flyTogether([each], apart.wasLost)));
     } catch (error) {
       for (const { reject } of flight) reject(error);
     }
+  }
+
+  /** Returns the batches that have no answer yet. */
+  async #flyPlain(flight: readonly Waiting[]): Promise<Left> {
+    const sorted = inLockOrder(flight);
+    const { store, allowLoss } = this.#entry;
+    const lockMs = Math.min(PLAIN_LOCK_MS, this.#database.limits.busyMs);
+    const values = [store, allowLoss, lockMs, ...plainArguments(sorted)];
+    let stored: string | null;
+    try {
+      const sql = isSingle(sorted) ? this.#singleSql : this.#plainSql;
+      const rows = await this.#database.attempt<{ stored: string | null }>(sql, values);
+      stored = (rows[0] as { stored: string | null }).stored;
+    } catch (error) {
+      return { flight, wasLost: asFailure(error).fate === "lost" };
+    }
+    // As in `{0,2}`; null when all are stored.
+    const places = stored === null ? null : new Set(stored.slice(1, -1).split(","));
+    const isStored = (place: number): boolean => places === null || places.has(String(place));
+    sorted.forEach(({ batch, resolve }, place) => {
+      if (isStored(place)) resolve({ outcome: "ok", heads: headsAfter(batch), resent: false });
+    });
+    return { flight: sorted.filter((_, place) => !isStored(place)), wasLost: false };
   }
 
   /**

@@ -113,6 +113,7 @@ async function putStreams(query: Query, schema: string, rows: readonly Row<"stre
     updated_at: ["bigint", ({ updatedAt }) => updatedAt],
     updated_second: ["bigint", ({ updatedAt }) => Math.trunc(updatedAt / 1000)],
     open_calls: ["integer", ({ facets }) => facets.openCalls],
+    is_marked_open: ["boolean", ({ facets }) => facets.openCalls > 0],
     expires_at: ["bigint", ({ facets }) => facets.expiresAt],
     status: ["text", ({ facets }) => toTextOrNull(facets.status)],
     title: ["text", ({ facets }) => toTextOrNull(facets.title)],

@@ -1,15 +1,6 @@
-/**
- * Appending, on the side of the server. `append.ts` opens with the protocol that this carries out.
- *
- * The functions name everything with its schema and take no setting from the session but the durability that they
- * check. They plan with indexes only: a plan made while a table was small stays good while it grows.
- */
+/** Appending, on the side of the server. `append.ts` opens with the protocol that this carries out. */
 
-import { few, ITEM, MERGE_ITEM } from "./schema-1-plain.ts";
-
-/** Beside each function that changes something. */
-export const PLANNING = `SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-  SET enable_hashjoin = off SET enable_mergejoin = off SET enable_memoize = off SET plan_cache_mode = force_generic_plan`;
+import { few, ITEM, MERGE_ITEM, PLANNING } from "./schema-1-statements.ts";
 
 export const appendFunctions = (schema: string): string => `
 CREATE FUNCTION ${schema}.append_batches(
@@ -21,7 +12,6 @@ DECLARE
   v_outcomes jsonb := '[]';
   v_outcome jsonb;
   v_batch jsonb;
-  v_done integer[];
   v_tries integer;
   v_now bigint;
 BEGIN
@@ -48,16 +38,9 @@ BEGIN
     ORDER BY l.namespace, l.name FOR UPDATE OF l;
   END IF;
 
-  v_done := ${schema}.append_plain(p_batches, p_bytes, v_now);
-  IF cardinality(v_done) = jsonb_array_length(p_batches) THEN
-    RETURN ${schema}.all_stored(v_done);
-  END IF;
-
   FOR i IN 0 .. jsonb_array_length(p_batches) - 1 LOOP
     v_batch := p_batches -> i;
-    IF i + 1 = ANY (v_done) THEN
-      v_outcome := '{"outcome": "ok", "resent": false}';
-    ELSIF NOT (v_batch -> 'keys')::boolean THEN
+    IF NOT (v_batch -> 'keys')::boolean THEN
       v_outcome := ${schema}.append_batch(v_batch, p_bytes, v_now);
     ELSE
       -- A key that another transaction claims at this moment shows only when the row is inserted. Then this batch
@@ -82,10 +65,6 @@ BEGIN
   END IF;
   RETURN v_outcomes::text;
 END $function$;
-
-CREATE FUNCTION ${schema}.all_stored(p_done integer[]) RETURNS text LANGUAGE sql IMMUTABLE AS $function$
-  SELECT '[' || array_to_string(array_fill('{"outcome":"ok","resent":false}'::text, ARRAY[cardinality(p_done)]), ',') || ']'
-$function$;
 
 -- One batch: first every question, then every change. A refusal therefore has nothing to undo.
 CREATE FUNCTION ${schema}.append_batch(p_batch jsonb, p_bytes bytea, p_now bigint) RETURNS jsonb
@@ -262,15 +241,18 @@ BEGIN
       parent = p_write -> 'fork' ->> 'stream', parent_generation = (p_write -> 'fork' -> 'generation')::integer,
       created_at = v_at, updated_at = v_at, updated_second = v_at / 1000,
       open_calls = coalesce((v_facets ->> 'openCalls')::integer, 0),
+      is_marked_open = coalesce((p_write -> 'mark')::boolean, false),
       expires_at = (v_facets ->> 'expiresAt')::bigint, status = v_facets ->> 'status', title = v_facets ->> 'title',
       goal = v_facets ->> 'goal', budget = v_facets ->> 'budget'
     WHERE namespace = p_namespace AND stream = v_stream;
   ELSIF v_facets IS NULL THEN
-    UPDATE ${schema}.streams SET seq = v_end, updated_at = v_at, updated_second = v_at / 1000
+    UPDATE ${schema}.streams SET seq = v_end, updated_at = v_at, updated_second = v_at / 1000,
+      is_marked_open = coalesce((p_write -> 'mark')::boolean, is_marked_open)
     WHERE namespace = p_namespace AND stream = v_stream;
   ELSE
     UPDATE ${schema}.streams SET seq = v_end, updated_at = v_at, updated_second = v_at / 1000,
       open_calls = coalesce((v_facets ->> 'openCalls')::integer, open_calls),
+      is_marked_open = coalesce((p_write -> 'mark')::boolean, is_marked_open),
       expires_at = CASE WHEN v_facets ? 'expiresAt' THEN (v_facets ->> 'expiresAt')::bigint ELSE expires_at END,
       status = CASE WHEN v_facets ? 'status' THEN v_facets ->> 'status' ELSE status END,
       title = CASE WHEN v_facets ? 'title' THEN v_facets ->> 'title' ELSE title END,

@@ -1,6 +1,6 @@
 /** Leases and removal, on the side of the server: each decides and changes in one round trip. */
 
-import { PLANNING } from "./schema-1-append.ts";
+import { enter, PLANNING } from "./schema-1-statements.ts";
 
 /** A lease that would last this much longer than it was taken for is from before the server's clock was set back. */
 const SLACK_MS = 60_000;
@@ -10,28 +10,13 @@ CREATE FUNCTION ${schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $func
   SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 $function$;
 
--- Before every change: whether this is still the store that was opened, takes writes, and is on a server that keeps what
--- it acknowledges; and how long the transaction waits for locks. Returns the time. Reading meta locks it in the
--- weakest way until the transaction ends, and whoever sets a seal waits for all of these (seal.ts).
+-- Returns the time.
 CREATE FUNCTION ${schema}.enter(p_store text, p_allow_loss boolean, p_lock_ms integer) RETURNS bigint
 LANGUAGE plpgsql AS $function$
 DECLARE
-  v_setting text;
   v_store text;
   v_seal text;
-BEGIN
-  SELECT max(value) FILTER (WHERE name = 'store'), max(value) FILTER (WHERE name = 'seal') INTO v_store, v_seal
-  FROM ${schema}.meta WHERE name IN ('store', 'seal');
-  IF v_store IS DISTINCT FROM p_store THEN
-    RAISE EXCEPTION USING ERRCODE = 'HF001', MESSAGE = 'the schema holds another store';
-  END IF;
-  IF v_seal IS NOT NULL AND v_seal::jsonb ->> 'phase' <> 'arrived' THEN
-    RAISE EXCEPTION USING ERRCODE = 'HF003', MESSAGE = 'the store is sealed', DETAIL = v_seal;
-  END IF;
-  IF NOT p_allow_loss AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off') THEN
-    RAISE EXCEPTION USING ERRCODE = 'HF002', MESSAGE = 'fsync or synchronous_commit is off';
-  END IF;
-  v_setting := set_config('lock_timeout', p_lock_ms::text, true);
+BEGIN${enter(schema)}
   RETURN ${schema}.now_ms();
 END $function$;
 
@@ -158,7 +143,7 @@ BEGIN
     DELETE FROM ${schema}.writes WHERE namespace = p_namespace AND stream = v_next;
     DELETE FROM ${schema}.artifact_refs WHERE namespace = p_namespace AND stream = v_next;
     UPDATE ${schema}.streams SET state = 'gone', seq = 0, base = 0, parent = NULL, parent_generation = NULL,
-      created_at = 0, updated_at = 0, updated_second = 0, open_calls = 0, expires_at = NULL,
+      created_at = 0, updated_at = 0, updated_second = 0, open_calls = 0, is_marked_open = false, expires_at = NULL,
       status = NULL, title = NULL, goal = NULL, budget = NULL
     WHERE namespace = p_namespace AND stream = v_next;
     v_count := v_count + 1;

@@ -1,110 +1,188 @@
 /**
- * The usual append, on the side of the server: whole sets of rows at a time, so that sixteen batches cost little more
- * than one. Whatever is not plain, or does not pass, is left to `append_batch`, which knows every case.
+ * The usual append, on the side of the server: all batches of a flight in the same few statements, so that sixteen cost
+ * little more than one. `append.ts` opens with the protocol, `plain.ts` is the side of the client.
+ *
+ * What is said of a batch comes as arrays of words and of numbers, so many of each to a batch. Postgres takes those apart
+ * in a fraction of the time that JSON needs.
  */
 
-/** What an item of a write has, as columns. */
-export const ITEM = `kind text, id text, seq integer, "endSeq" integer, status text, name text, key text, at bigint`;
+import { enter, MERGE_ITEM, PLANNING } from "./schema-1-statements.ts";
 
-/** Absent fields keep their value. */
-export const MERGE_ITEM = `ON CONFLICT (namespace, stream, kind, id) DO UPDATE SET seq = coalesce(excluded.seq, old.seq),
-      end_seq = coalesce(excluded.end_seq, old.end_seq), status = coalesce(excluded.status, old.status),
-      name = coalesce(excluded.name, old.name), key = coalesce(excluded.key, old.key), at = coalesce(excluded.at, old.at)`;
+/** What the arrays hold for each batch, guard and item, in this order. `plain.ts` fills them. */
+const WORDS = ["namespace", "stream", "batch", "codec", "status", "title", "goal", "budget"] as const;
+const NUMBERS = [
+  "generation",
+  "seq",
+  "count",
+  "at",
+  "sum",
+  "from",
+  "bytes",
+  "isText",
+  "facets",
+  "openCalls",
+  "isMarked",
+  "expiresAt",
+] as const;
+const GUARD_WORDS = ["namespace", "lease"] as const;
+const ITEM_WORDS = ["kind", "id", "status", "name", "key"] as const;
+const ITEM_NUMBERS = ["place", "seq", "endSeq", "at", "doneAt"] as const;
 
-/**
- * Elements of an argument as rows. Postgres expects hundreds from a function that takes JSON apart, and then prefers to
- * read a whole table; from an array it expects ten, and looks up each.
- */
-export const few = (elements: string): string => `unnest(ARRAY(SELECT ${elements}))`;
+/** Bits of `facets`: about which of those that may be cleared a write says something. */
+export const FACET = { expiresAt: 1, status: 2, title: 4, goal: 8, budget: 16 } as const;
 
-const plainWrites = (path = "") =>
-  few(`jsonb_path_query(p_batches, '$[*] ? (@.plain == true).writes[*]${path}')`);
+const FIRST = "0";
 
-export const plainFunction = (schema: string): string => `
--- The batches that can only be accepted, all at once: they continue live streams where those end, hold their leases,
--- and have neither keys nor artifacts. Returns their places. No two batches of a flight touch one stream, so what is
--- stored here first changes nothing for the others. Rows are locked in the order of their names, streams before leases;
--- what a lock brings to light (another has written meanwhile) is seen as it is now. Each row is looked up by itself (the
--- LIMIT sees to that): the server would otherwise read all leases where it believes that few are held.
-CREATE FUNCTION ${schema}.append_plain(p_batches jsonb, p_bytes bytea, p_now bigint) RETURNS integer[]
-LANGUAGE plpgsql AS $function$
+/** How SQL names what an array says of the thing with the place `of`, counted from 0. */
+const element =
+  <Name extends string>(array: string, names: readonly Name[]) =>
+  (name: Name, of: string): string =>
+    `${array}[${of === FIRST ? "" : `${of} * ${names.length} + `}${names.indexOf(name) + 1}]`;
+
+const word = element("p_words", WORDS);
+const number = element("p_numbers", NUMBERS);
+const guard = element("p_guards", GUARD_WORDS);
+const itemWord = element("p_item_words", ITEM_WORDS);
+const itemNumber = element("p_item_numbers", ITEM_NUMBERS);
+
+const facet = (column: string, name: keyof typeof FACET, value: string, i: string): string =>
+  `${column} = CASE WHEN ${number("facets", i)} & ${FACET[name]} <> 0 THEN ${value} ELSE s.${column} END`;
+
+/** What becomes of the row of a stream. `words`: also of the facets that are words. */
+const changes = (i: string, words: boolean): string =>
+  [
+    `seq = ${number("seq", i)} + ${number("count", i)}`,
+    `updated_at = ${number("at", i)}`,
+    `updated_second = ${number("at", i)} / 1000`,
+    `open_calls = coalesce(${number("openCalls", i)}, s.open_calls)`,
+    `is_marked_open = coalesce(${number("isMarked", i)} = 1, s.is_marked_open)`,
+    facet("expires_at", "expiresAt", number("expiresAt", i), i),
+    ...(words
+      ? (["status", "title", "goal", "budget"] as const).map((name) => facet(name, name, word(name, i), i))
+      : []),
+  ].join(",\n    ");
+
+const isNext = (i: string): string =>
+  `s.namespace = ${word("namespace", i)} AND s.stream = ${word("stream", i)} AND s.state = 'live'
+    AND s.generation = ${number("generation", i)} AND s.seq = ${number("seq", i)}`;
+
+const isLease = (i: string): string =>
+  `l.namespace = ${guard("namespace", i)} AND l.name = ${guard("lease", i)}`;
+
+const IS_DUE = "l.expires_at - v_now NOT BETWEEN l.ttl * 3 / 4 AND l.ttl";
+
+const writeInto = (schema: string, i: string): string => {
+  const bytes = `substring(p_bytes FROM ${number("from", i)}::integer + 1 FOR ${number("bytes", i)}::integer)`;
+  return `INSERT INTO ${schema}.writes (namespace, stream, last, first, at, sum, batch, codec, payload, bytes)
+  SELECT ${word("namespace", i)}, ${word("stream", i)}, ${number("seq", i)} + ${number("count", i)},
+    ${number("seq", i)} + 1, ${number("at", i)}, ${number("sum", i)}, ${word("batch", i)}, ${word("codec", i)},
+    CASE WHEN ${number("isText", i)} = 1 THEN convert_from(${bytes}, 'UTF8') END,
+    CASE WHEN ${number("isText", i)} = 0 THEN ${bytes} END`;
+};
+
+const itemInto = (schema: string, i: string, place: string): string =>
+  `INSERT INTO ${schema}.items AS old (namespace, stream, kind, id, seq, end_seq, status, name, key, at, done_at)
+    SELECT ${word("namespace", place)}, ${word("stream", place)}, ${itemWord("kind", i)}, ${itemWord("id", i)},
+      ${itemNumber("seq", i)}, ${itemNumber("endSeq", i)}, ${itemWord("status", i)}, ${itemWord("name", i)},
+      ${itemWord("key", i)}, ${itemNumber("at", i)}, ${itemNumber("doneAt", i)}`;
+
+const LOST_LEASE = `RAISE EXCEPTION USING ERRCODE = 'HF004', MESSAGE = 'a lease has changed hands'`;
+
+const SIGNATURE = `(
+  p_store text, p_allow_loss boolean, p_lock_ms integer, p_words text[], p_numbers bigint[],
+  p_guards text[], p_tokens bigint[], p_item_words text[], p_item_numbers bigint[], p_bytes bytea
+) RETURNS integer[] LANGUAGE plpgsql ${PLANNING} AS $function$`;
+
+/** Several batches: each statement is for all of them. */
+const plainFunction = (schema: string): string => `
+-- The batches that can only be accepted: one write each, that continues a live stream where it ends, with neither keys
+-- nor artifacts. Returns NULL when all are stored, or else the places of those that are, counted from 0: the others have
+-- changed nothing and are for append_batches, which knows every case. A guard that does not hold undoes everything.
+-- Batches and guards arrive in the order of their names, and are locked in it, streams before leases. What a lock brings
+-- to light (another has written meanwhile) is seen as it is now. Each row is looked up by itself (the LIMIT sees to
+-- that): the server would otherwise read all leases where it believes that few are held.
+CREATE FUNCTION ${schema}.append_plain${SIGNATURE}
 DECLARE
+  v_count CONSTANT integer := cardinality(p_numbers) / ${NUMBERS.length};
+  v_guards CONSTANT integer := cardinality(p_tokens);
+  v_items CONSTANT integer := cardinality(p_item_numbers) / ${ITEM_NUMBERS.length};
+  v_now bigint;
+  v_store text;
+  v_seal text;
   v_done integer[];
-  v_held integer[];
+  v_held integer;
   v_is_due boolean;
-BEGIN
-  SELECT coalesce(array_agg(whole.place), '{}') INTO v_done FROM (
-    SELECT w.place FROM (
-      SELECT w.* FROM ${plainWrites()} AS each CROSS JOIN LATERAL jsonb_to_record(each)
-        AS w (place integer, size integer, namespace text, stream text, generation integer, seq integer)
-      ORDER BY w.namespace COLLATE "C", w.stream COLLATE "C") AS w
-    CROSS JOIN LATERAL (
-      SELECT s.state, s.generation, s.seq FROM ${schema}.streams AS s
-      WHERE s.namespace = w.namespace AND s.stream = w.stream LIMIT 1 FOR UPDATE) AS s
-    WHERE s.state = 'live' AND s.generation = w.generation AND s.seq = w.seq
-    GROUP BY w.place, w.size HAVING count(*) = w.size) AS whole;
+BEGIN${enter(schema)}
+  v_now := ${schema}.now_ms();
+
+  WITH stored AS (
+    UPDATE ${schema}.streams AS s SET ${changes("i", true)}
+    FROM generate_series(0, v_count - 1) AS i WHERE ${isNext("i")} RETURNING i)
+  SELECT coalesce(array_agg(i), '{}') INTO v_done FROM stored;
   IF v_done = '{}' THEN RETURN v_done; END IF;
 
-  IF p_batches @? '$[*].writes[*].guards' THEN
-    SELECT coalesce(array_agg(place), '{}'), bool_or(is_due) INTO v_held, v_is_due FROM (
-      SELECT g.place, bool_or(l.expires_at - p_now NOT BETWEEN l.ttl * 3 / 4 AND l.ttl) AS is_due FROM (
-        SELECT g.* FROM ${plainWrites(".guards[*]")} AS each CROSS JOIN LATERAL jsonb_to_record(each)
-          AS g (place integer, size integer, namespace text, lease text, token bigint)
-        WHERE g.place = ANY (v_done) ORDER BY g.namespace COLLATE "C", g.lease COLLATE "C") AS g
-      CROSS JOIN LATERAL (
-        SELECT l.token, l.holder, l.expires_at, l.ttl FROM ${schema}.leases AS l
-        WHERE l.namespace = g.namespace AND l.name = g.lease LIMIT 1 FOR UPDATE) AS l
-      WHERE l.token = g.token AND l.holder IS NOT NULL
-      GROUP BY g.place, g.size HAVING count(*) = g.size) AS held;
-    IF cardinality(v_held) < cardinality(v_done) THEN
-      SELECT coalesce(array_agg(place), '{}') INTO v_done FROM unnest(v_done) AS place
-      WHERE place = ANY (v_held) OR NOT p_batches -> (place - 1) @? '$.writes[*].guards';
-      IF v_done = '{}' THEN RETURN v_done; END IF;
-    END IF;
+  IF v_guards > 0 THEN
+    SELECT count(*), bool_or(${IS_DUE}) INTO v_held, v_is_due
+    FROM generate_series(0, v_guards - 1) AS i CROSS JOIN LATERAL (
+      SELECT l.token, l.holder, l.expires_at, l.ttl FROM ${schema}.leases AS l
+      WHERE ${isLease("i")} LIMIT 1 FOR UPDATE) AS l
+    WHERE l.token = p_tokens[i + 1] AND l.holder IS NOT NULL;
+    IF v_held < v_guards THEN ${LOST_LEASE}; END IF;
     IF v_is_due THEN
-      UPDATE ${schema}.leases AS l SET expires_at = p_now + l.ttl
-      FROM ${plainWrites(".guards[*]")} AS each, LATERAL jsonb_to_record(each)
-        AS g (place integer, namespace text, lease text)
-      WHERE g.place = ANY (v_done) AND l.namespace = g.namespace AND l.name = g.lease
-        AND l.expires_at - p_now NOT BETWEEN l.ttl * 3 / 4 AND l.ttl;
+      UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl FROM generate_series(0, v_guards - 1) AS i
+      WHERE ${isLease("i")} AND ${IS_DUE};
     END IF;
   END IF;
 
-  UPDATE ${schema}.streams AS s SET seq = w.seq + w.count, updated_at = w.at, updated_second = w.at / 1000,
-    open_calls = coalesce((w.facets ->> 'openCalls')::integer, open_calls),
-    expires_at = CASE WHEN w.facets ? 'expiresAt' THEN (w.facets ->> 'expiresAt')::bigint ELSE expires_at END,
-    status = CASE WHEN w.facets ? 'status' THEN w.facets ->> 'status' ELSE status END,
-    title = CASE WHEN w.facets ? 'title' THEN w.facets ->> 'title' ELSE title END,
-    goal = CASE WHEN w.facets ? 'goal' THEN w.facets ->> 'goal' ELSE goal END,
-    budget = CASE WHEN w.facets ? 'budget' THEN w.facets ->> 'budget' ELSE budget END
-  FROM ${plainWrites()} AS each, LATERAL jsonb_to_record(each)
-    AS w (place integer, namespace text, stream text, seq integer, count integer, at bigint, facets jsonb)
-  WHERE w.place = ANY (v_done) AND s.namespace = w.namespace AND s.stream = w.stream;
+  ${writeInto(schema, "i")} FROM unnest(v_done) AS i;
 
-  INSERT INTO ${schema}.writes (namespace, stream, last, first, at, sum, batch, codec, payload, bytes)
-  SELECT w.namespace, w.stream, w.seq + w.count, w.seq + 1, w.at, w.sum, w.batch, w.codec,
-    CASE WHEN w.text THEN convert_from(substring(p_bytes FROM w."from" + 1 FOR w.bytes), 'UTF8') END,
-    CASE WHEN NOT w.text THEN substring(p_bytes FROM w."from" + 1 FOR w.bytes) END
-  FROM ${plainWrites()} AS each CROSS JOIN LATERAL jsonb_to_record(each)
-    AS w (place integer, namespace text, stream text, seq integer, count integer, at bigint, sum bigint, batch text,
-      codec text, text boolean, "from" integer, bytes integer)
-  WHERE w.place = ANY (v_done);
-
-  IF p_batches @? '$[*].writes[*].items' THEN
-    INSERT INTO ${schema}.items AS old (namespace, stream, kind, id, seq, end_seq, status, name, key, at, done_at)
-    SELECT each ->> 'namespace', each ->> 'stream', i.kind, i.id, i.seq, i."endSeq", i.status, i.name, i.key, i.at,
-      i."doneAt"
-    FROM ${plainWrites()} AS each CROSS JOIN LATERAL jsonb_to_recordset(each -> 'items') AS i (${ITEM}, "doneAt" bigint)
-    WHERE (each -> 'place')::integer = ANY (v_done)
+  IF v_items > 0 THEN
+    ${itemInto(schema, "i", itemNumber("place", "i"))}
+    FROM generate_series(0, v_items - 1) AS i WHERE ${itemNumber("place", "i")} = ANY (v_done)
     ${MERGE_ITEM}, done_at = excluded.done_at;
   END IF;
-  IF p_batches @? '$[*].writes[*].changedItems' THEN
-    INSERT INTO ${schema}.items AS old (namespace, stream, kind, id, seq, end_seq, status, name, key, at)
-    SELECT each ->> 'namespace', each ->> 'stream', i.kind, i.id, i.seq, i."endSeq", i.status, i.name, i.key, i.at
-    FROM ${plainWrites()} AS each CROSS JOIN LATERAL jsonb_to_recordset(each -> 'changedItems') AS i (${ITEM})
-    WHERE (each -> 'place')::integer = ANY (v_done)
-    ${MERGE_ITEM};
-  END IF;
-  RETURN v_done;
+  RETURN CASE WHEN cardinality(v_done) < v_count THEN v_done END;
 END $function$;
 `;
+
+/** One batch: the time is in what a statement needs to begin, so that these have as few parts as can be. */
+const singleFunction = (schema: string): string => `
+-- The same for a flight of one batch with at most one guard and one item.
+CREATE FUNCTION ${schema}.append_single${SIGNATURE}
+DECLARE
+  v_now bigint;
+  v_store text;
+  v_seal text;
+  v_is_held boolean;
+  v_is_due boolean;
+BEGIN${enter(schema)}
+  IF ${number("facets", FIRST)} <= ${FACET.expiresAt} THEN
+    UPDATE ${schema}.streams AS s SET ${changes(FIRST, false)}
+    WHERE ${isNext(FIRST)};
+  ELSE
+    UPDATE ${schema}.streams AS s SET ${changes(FIRST, true)}
+    WHERE ${isNext(FIRST)};
+  END IF;
+  IF NOT FOUND THEN RETURN '{}'; END IF;
+
+  IF cardinality(p_tokens) > 0 THEN
+    v_now := ${schema}.now_ms();
+    SELECT l.token = p_tokens[1] AND l.holder IS NOT NULL, ${IS_DUE} INTO v_is_held, v_is_due
+    FROM ${schema}.leases AS l WHERE ${isLease(FIRST)} FOR UPDATE;
+    IF v_is_held IS NOT TRUE THEN ${LOST_LEASE}; END IF;
+    IF v_is_due THEN
+      UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl WHERE ${isLease(FIRST)};
+    END IF;
+  END IF;
+
+  ${writeInto(schema, FIRST)};
+
+  IF cardinality(p_item_numbers) > 0 THEN
+    ${itemInto(schema, FIRST, FIRST)}
+    ${MERGE_ITEM}, done_at = excluded.done_at;
+  END IF;
+  RETURN NULL;
+END $function$;
+`;
+
+export const plainFunctions = (schema: string): string => plainFunction(schema) + singleFunction(schema);
