@@ -7,6 +7,7 @@
  */
 
 import { sameJson } from "../../model/index.ts";
+import type { WrittenList } from "./list-memory.ts";
 import type { ValueParts } from "./part.ts";
 import type { Part } from "./stored-part.ts";
 
@@ -36,8 +37,8 @@ export function compareValue(
 ): Change | null {
   switch (next.kind) {
     case "list":
-      if (base?.value.kind !== "list") return { list: next.parts.length > 0 ? [{ add: next.parts }] : [] };
-      return compareLists(next.parts, base.value, base.of);
+      if (base?.value.kind !== "list") return { list: next.length > 0 ? [{ add: partsOf(next, 0) }] : [] };
+      return compareLists(next, base.value, base.of);
     case "members":
       if (base?.value.kind !== "members") return { set: [...next.members] };
       return compareMembers(next.members, base.value.members, base.of);
@@ -51,21 +52,24 @@ function same(one: Part, other: Part): boolean {
   return one === other || sameJson(one, other);
 }
 
-function compareLists(
-  parts: readonly Part[],
-  base: Extract<Value, { kind: "list" }>,
-  of: string,
-): Change | null {
-  const shorter = Math.min(base.length, parts.length);
-  let kept = 0;
-  while (kept < shorter && same(base.list[kept] as Part, parts[kept] as Part)) kept++;
-  if (kept === parts.length && kept === base.length) return null;
+function partsOf({ written, length }: WrittenList, from: number): Part[] {
+  return written.parts.slice(from, length);
+}
+
+/** Both sides are arrays that only grow, so what was found equal once is equal for good. */
+function compareLists(next: WrittenList, base: Extract<Value, { kind: "list" }>, of: string): Change | null {
+  const { written, length } = next;
+  const shorter = Math.min(base.length, length);
+  let kept = written.agreed?.list === base.list ? Math.min(written.agreed.length, shorter) : 0;
+  while (kept < shorter && same(base.list[kept] as Part, written.parts[kept] as Part)) kept++;
+  written.agreed = { list: base.list, length: kept };
+  if (kept === length && kept === base.length) return null;
   const start: Segment[] = kept > 0 ? [[0, kept]] : [];
-  if (kept === base.length || kept === parts.length) {
-    const rest: Segment[] = kept < parts.length ? [{ add: parts.slice(kept) }] : [];
-    return { of, list: [...start, ...rest] };
+  const rest = partsOf(next, kept);
+  if (kept === base.length || kept === length) {
+    return { of, list: rest.length > 0 ? [...start, { add: rest }] : start };
   }
-  return { of, list: [...start, ...segments(parts.slice(kept), base, kept)] };
+  return { of, list: [...start, ...segments(rest, base, kept)] };
 }
 
 /** For lists that lost or changed something before their end: what was there already is referred to by its place. */

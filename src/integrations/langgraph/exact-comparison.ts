@@ -8,7 +8,7 @@ import { isEmptyByDefault, isPlain } from "./exact-value.ts";
 
 type Members = { readonly [name: string]: Json };
 
-/** `json` is what `encodeExact` made of `value`, or of something else, earlier. */
+/** `json` is what `writeExact` made of `value`, or of something else, earlier. */
 export function isStill(value: unknown, json: Json | undefined): boolean {
   if (value === null || typeof value !== "object") return isSamePrimitive(value, json);
   if (json === null || typeof json !== "object") return false;

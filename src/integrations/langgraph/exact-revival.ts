@@ -14,7 +14,7 @@ type LoadedObjects = ReadonlyMap<Json, unknown>;
 
 const NOTHING_LOADED: LoadedObjects = new Map();
 
-/** Synchronous, as most values need; throws for those that `needsLoading`. */
+/** Synchronous, as most values need; throws for those that have to be loaded. */
 export function reviveExact(json: Json): unknown {
   return revive(json, NOTHING_LOADED);
 }
@@ -23,14 +23,6 @@ export async function reviveLoading(json: Json): Promise<unknown> {
   const loaded = new Map<Json, unknown>();
   for (const each of langchainRecords(json)) loaded.set(each, await load(each.text));
   return revive(json, loaded);
-}
-
-/** Whether a value holds an object that only LangChain's own loader can make. */
-export function needsLoading(json: Json): boolean {
-  if (json === null || typeof json !== "object") return false;
-  if (isRecord(json) && json.type === "langchain") return true;
-  for (const name in json) if (needsLoading(json[name as never])) return true;
-  return false;
 }
 
 function* langchainRecords(json: Json): Generator<Extract<ExactRecord, { type: "langchain" }>> {

@@ -1,7 +1,7 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { HoldfastError, type Json } from "../../model/index.ts";
 import { reviveLoading } from "./exact-revival.ts";
-import { encodeExact } from "./exact-value.ts";
+import { writeExact } from "./exact-value.ts";
 
 const TYPE = "holdfast.exact";
 
@@ -12,7 +12,7 @@ const TYPE = "holdfast.exact";
  */
 export class ExactSerializer implements SerializerProtocol {
   async dumpsTyped(data: unknown): Promise<[string, Uint8Array]> {
-    return [TYPE, new TextEncoder().encode(JSON.stringify(encodeExact(data, "value")))];
+    return [TYPE, new TextEncoder().encode(JSON.stringify(writeExact(data, "value").json))];
   }
 
   async loadsTyped(type: string, data: Uint8Array | string): Promise<unknown> {

@@ -11,14 +11,21 @@ import { BYTES, type ExactRecord, type JsonMembers, MESSAGES, setMember } from "
 
 const DEPTH_LIMIT = 200;
 
-type Path = (string | number)[];
-
-/** `what` names the value in messages: "channel messages". */
-export function encodeExact(value: unknown, what: string): Json {
-  return encode(value, [], what);
+/** Where in a value we are, and what was found on the way. */
+interface Writing {
+  readonly path: (string | number)[];
+  readonly what: string;
+  needsLoading: boolean;
 }
 
-function encode(value: unknown, path: Path, what: string): Json {
+/** `what` names the value in messages: "channel messages". `needsLoading`: only LangChain's own loader can make it again. */
+export function writeExact(value: unknown, what: string): { json: Json; needsLoading: boolean } {
+  const at: Writing = { path: [], what, needsLoading: false };
+  const json = encode(value, at);
+  return { json, needsLoading: at.needsLoading };
+}
+
+function encode(value: unknown, at: Writing): Json {
   switch (typeof value) {
     case "string":
     case "boolean":
@@ -32,12 +39,12 @@ function encode(value: unknown, path: Path, what: string): Json {
       return record({ lc: 2, type: "bigint", value: String(value) });
     case "object":
       if (value === null) return null;
-      if (path.length >= DEPTH_LIMIT)
-        return refuse(`is nested deeper than ${DEPTH_LIMIT} levels, or in itself`, path, what);
-      if (Array.isArray(value)) return encodeList(value, path, what);
-      return isPlain(value) ? encodePlain(value, path, what) : encodeObject(value, path, what);
+      if (at.path.length >= DEPTH_LIMIT)
+        return refuse(`is nested deeper than ${DEPTH_LIMIT} levels, or in itself`, at);
+      if (Array.isArray(value)) return encodeList(value, at);
+      return isPlain(value) ? encodePlain(value, at) : encodeObject(value, at);
     default:
-      return refuse(`is a ${typeof value}`, path, what);
+      return refuse(`is a ${typeof value}`, at);
   }
 }
 
@@ -45,29 +52,29 @@ function record(exact: ExactRecord): Json {
   return exact;
 }
 
-function encodeList(list: readonly unknown[], path: Path, what: string): Json[] {
+function encodeList(list: readonly unknown[], at: Writing): Json[] {
   const encoded: Json[] = new Array(list.length);
   for (let index = 0; index < list.length; index++) {
-    path.push(index);
-    encoded[index] = encode(list[index], path, what);
-    path.pop();
+    at.path.push(index);
+    encoded[index] = encode(list[index], at);
+    at.path.pop();
   }
   return encoded;
 }
 
-function encodeMembers(value: object, names: readonly string[], path: Path, what: string): JsonMembers {
+function encodeMembers(value: object, names: readonly string[], at: Writing): JsonMembers {
   const members: Record<string, Json> = {};
   for (const name of names) {
-    path.push(name);
-    setMember(members, name, encode((value as Record<string, unknown>)[name], path, what));
-    path.pop();
+    at.path.push(name);
+    setMember(members, name, encode((value as Record<string, unknown>)[name], at));
+    at.path.pop();
   }
   return members;
 }
 
-function encodePlain(value: object, path: Path, what: string): Json {
-  if (Object.getOwnPropertySymbols(value).length > 0) return refuse("has a symbol as key", path, what);
-  const members = encodeMembers(value, Object.keys(value), path, what);
+function encodePlain(value: object, at: Writing): Json {
+  if (Object.getOwnPropertySymbols(value).length > 0) return refuse("has a symbol as key", at);
+  const members = encodeMembers(value, Object.keys(value), at);
   return Object.hasOwn(members, "lc") ? record({ lc: 2, type: "plain", value: members }) : members;
 }
 
@@ -81,22 +88,22 @@ export function isPlain(value: object): boolean {
   );
 }
 
-function encodeObject(value: object, path: Path, what: string): Json {
-  if (isBaseMessage(value)) return encodeMessage(value, path, what);
+function encodeObject(value: object, at: Writing): Json {
+  if (isBaseMessage(value)) return encodeMessage(value, at);
   if (isDeltaSnapshot(value)) {
-    return record({ lc: 2, type: "delta_snapshot", value: encode(value.value, path, what) });
+    return record({ lc: 2, type: "delta_snapshot", value: encode(value.value, at) });
   }
   if (value instanceof Date) {
     const time = value.getTime();
     return record({ lc: 2, type: "date", value: Number.isNaN(time) ? null : time });
   }
   if (value instanceof Map) {
-    const entries = [...value].map((entry) => encodeList(entry, path, what) as [Json, Json]);
+    const entries = [...value].map((entry) => encodeList(entry, at) as [Json, Json]);
     return record({ lc: 2, type: "map", value: entries });
   }
-  if (value instanceof Set) return record({ lc: 2, type: "set", value: encodeList([...value], path, what) });
-  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return encodeBytes(value, path, what);
-  if (value instanceof Error) return encodeError(value, path, what);
+  if (value instanceof Set) return record({ lc: 2, type: "set", value: encodeList([...value], at) });
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return encodeBytes(value, at);
+  if (value instanceof Error) return encodeError(value, at);
   if (value instanceof RegExp)
     return record({ lc: 2, type: "regexp", source: value.source, flags: value.flags });
   if (value instanceof URL) return record({ lc: 2, type: "url", value: value.href });
@@ -104,22 +111,29 @@ function encodeObject(value: object, path: Path, what: string): Json {
     return record({
       lc: 2,
       type: "document",
-      fields: encodeMembers(value, given(value, Object.keys(value)), path, what),
+      fields: encodeMembers(value, given(value, Object.keys(value)), at),
     });
   }
-  return encodeByItsOwnWord(value, path, what);
+  return encodeByItsOwnWord(value, at);
 }
 
 /** Everything that the message has, also what was set after it was made and its constructor never saw. */
-function encodeMessage(message: BaseMessage, path: Path, what: string): Json {
+function encodeMessage(message: BaseMessage, at: Writing): Json {
   // Its name, and not the class itself: a program may have got two copies of LangChain.
   const of = message.lc_id.at(-1) ?? "message";
   if (!Object.hasOwn(MESSAGES, of)) {
-    return refuse(`is a ${of}, a message of a class that cannot be made again on load`, path, what);
+    return refuse(`is a ${of}, a message of a class that cannot be made again on load`, at);
   }
-  const names = Object.keys(message).filter((name) => name !== "type" && !name.startsWith("lc_"));
-  const fields = given(message, names).filter((name) => !isEmptyByDefault(message, name));
-  return record({ lc: 2, type: "message", of, fields: encodeMembers(message, fields, path, what) });
+  const fields: Record<string, Json> = {};
+  for (const name of Object.keys(message)) {
+    const field: unknown = message[name as never];
+    if (field === undefined || name === "type" || name.startsWith("lc_") || isEmptyByDefault(message, name))
+      continue;
+    at.path.push(name);
+    setMember(fields, name, encode(field, at));
+    at.path.pop();
+  }
+  return record({ lc: 2, type: "message", of, fields });
 }
 
 /** A field that was not given and one that is undefined are the same to a constructor. */
@@ -133,10 +147,10 @@ export function isEmptyByDefault(message: object, name: string): boolean {
   return Object.keys(message[name as never]).length === 0;
 }
 
-function encodeBytes(value: ArrayBuffer | ArrayBufferView, path: Path, what: string): Json {
+function encodeBytes(value: ArrayBuffer | ArrayBufferView, at: Writing): Json {
   const of = Buffer.isBuffer(value) ? "Buffer" : value.constructor.name;
   const isKnown = of === "Buffer" || of === "ArrayBuffer" || BYTES[of] === value.constructor;
-  if (!isKnown) return refuse(`is a ${of}`, path, what);
+  if (!isKnown) return refuse(`is a ${of}`, at);
   const bytes =
     value instanceof ArrayBuffer
       ? Buffer.from(value)
@@ -144,44 +158,53 @@ function encodeBytes(value: ArrayBuffer | ArrayBufferView, path: Path, what: str
   return record({ lc: 2, type: "bytes", of, value: bytes.toString("base64") });
 }
 
-function encodeError(error: Error, path: Path, what: string): Json {
+function encodeError(error: Error, at: Writing): Json {
   const { name, message, cause } = error;
   if (cause === undefined) return record({ lc: 2, type: "error", name, message });
-  return record({ lc: 2, type: "error", name, message, cause: encodeCause(cause, path, what) });
+  return record({ lc: 2, type: "error", name, message, cause: encodeCause(cause, at) });
 }
 
 /** Whatever a driver put there, it must not keep the error itself from being saved. */
-function encodeCause(cause: unknown, path: Path, what: string): Json {
+function encodeCause(cause: unknown, at: Writing): Json {
+  const here = at.path.length;
+  at.path.push("cause");
   try {
-    return encode(cause, [...path, "cause"], what);
+    return encode(cause, at);
   } catch (error) {
     if (isHoldfastError(error, "VALUE_NOT_JSON")) return String(cause);
     throw error;
+  } finally {
+    at.path.length = here;
   }
 }
 
 /** Objects of LangChain and LangGraph, and any class that says itself how it is written. */
-function encodeByItsOwnWord(value: object, path: Path, what: string): Json {
+function encodeByItsOwnWord(value: object, at: Writing): Json {
   if (!("toJSON" in value) || typeof value.toJSON !== "function") {
-    return refuse(`is a ${value.constructor?.name ?? "object of a class"}`, path, what);
+    return refuse(`is a ${value.constructor?.name ?? "object of a class"}`, at);
   }
   const own: unknown = value.toJSON();
   if (!("lc_serializable" in value)) {
     const isSend = "lg_name" in value && value.lg_name === "Send";
     const { lg_name: _name, ...send } = isSend ? (own as { lg_name: string }) : { lg_name: "" };
-    return encode(isSend ? send : own, path, what);
+    return encode(isSend ? send : own, at);
   }
   const text = JSON.stringify(own);
   if (text.includes('"not_implemented"')) {
-    return refuse(`holds a ${value.constructor.name}, which LangChain cannot load again`, path, what);
+    return refuse(`holds a ${value.constructor.name}, which LangChain cannot load again`, at);
   }
+  at.needsLoading = true;
   return record({ lc: 2, type: "langchain", text });
 }
 
-function refuse(problem: string, path: Path, what: string): never {
-  const at = formatPath(path);
-  throw new HoldfastError("VALUE_NOT_JSON", `${what}: ${at} ${problem}, and would not come back as it is`, {
-    hint: "Nothing was saved. Keep plain data in the state; or give the class a toJSON(); or pass a `serde` that knows it.",
-    data: { path: at },
-  });
+function refuse(problem: string, at: Writing): never {
+  const path = formatPath(at.path);
+  throw new HoldfastError(
+    "VALUE_NOT_JSON",
+    `${at.what}: ${path} ${problem}, and would not come back as it is`,
+    {
+      hint: "Nothing was saved. Keep plain data in the state; or give the class a toJSON(); or pass a `serde` that knows it.",
+      data: { path },
+    },
+  );
 }

@@ -9,16 +9,16 @@
 
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { sameJson } from "../../model/index.ts";
-import { needsLoading, reviveExact, reviveLoading } from "./exact-revival.ts";
+import { reviveExact, reviveLoading } from "./exact-revival.ts";
 import { ExactSerializer } from "./exact-serializer.ts";
-import { encodeExact, isPlain } from "./exact-value.ts";
+import { isPlain, writeExact } from "./exact-value.ts";
 import { type KnownMessage, knownMessage } from "./known-message.ts";
-import { type ElementWriter, ListMemory } from "./list-memory.ts";
+import { type ElementWriter, ListMemory, type WrittenList } from "./list-memory.ts";
 import type { Part } from "./stored-part.ts";
 
 /** A value on its way into the log. */
 export type ValueParts =
-  | { readonly kind: "list"; readonly parts: readonly Part[] }
+  | ({ readonly kind: "list" } & WrittenList)
   | { readonly kind: "members"; readonly members: ReadonlyMap<string, Part> }
   | { readonly kind: "whole"; readonly part: Part };
 
@@ -77,8 +77,8 @@ export class Parts {
 
   part(value: unknown, what: string): Part | Promise<Part> {
     if (this.isExact) {
-      const j = encodeExact(value, what);
-      return needsLoading(j) ? { j, l: 1 } : { j };
+      const { json: j, needsLoading } = writeExact(value, what);
+      return needsLoading ? { j, l: 1 } : { j };
     }
     return this.serde.dumpsTyped(value).then(([t, bytes]) => storedBytes(t, bytes));
   }
@@ -103,13 +103,13 @@ export class Parts {
     what: string,
     name: string,
   ): ValueParts | Promise<ValueParts> {
-    const parts = this.listNamed(name).takeDown(list, what, this.elements);
-    if (!(parts instanceof Promise)) return { kind: "list", parts };
-    return parts.then((written) => ({ kind: "list", parts: written }));
+    const taken = this.listNamed(name).takeDown(list, what);
+    if (!(taken instanceof Promise)) return { kind: "list", ...taken };
+    return taken.then((written) => ({ kind: "list", ...written }));
   }
 
   private listNamed(name: string): ListMemory {
-    const memory = this.lists.get(name) ?? new ListMemory();
+    const memory = this.lists.get(name) ?? new ListMemory(this.elements);
     this.lists.delete(name);
     this.lists.set(name, memory);
     for (const [oldest] of this.lists) {

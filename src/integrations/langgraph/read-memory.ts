@@ -27,8 +27,8 @@ export class ReadMemory {
 
   of(thread: string, ns: string, parent: string | null): { wantsBranch: boolean; sawNothing: boolean } {
     return {
-      wantsBranch: parent !== null && this.asked.has(key(thread, ns, parent)),
-      sawNothing: this.empty.has(key(thread, ns)),
+      wantsBranch: parent !== null && this.asked.size > 0 && this.asked.has(key(thread, ns, parent)),
+      sawNothing: this.empty.size > 0 && this.empty.has(key(thread, ns)),
     };
   }
 

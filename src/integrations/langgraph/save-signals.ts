@@ -1,17 +1,6 @@
-/**
- * Tells those who wait for a checkpoint whether it was saved. A refusal is kept for whoever asks a little later.
- *
- * LangGraph does not look at the outcome of `put` before its running nodes are done, and Node takes a rejection that nobody
- * has looked at for one that nobody will, and ends the process. So the rejection is held back until the run has heard of
- * the refusal another way and is about to look: when one of its tasks saves its writes, which is refused at once.
- */
-
-import { setTimeout as delay } from "node:timers/promises";
+/** Tells those who wait for a checkpoint whether it was saved. A refusal is kept for whoever asks a little later. */
 
 const REFUSALS_KEPT = 100;
-const WRITTEN_KEPT = 1_000;
-/** From hearing of a refusal to looking at the promises takes LangGraph a few turns of the event loop. */
-const LOOK_MS = 100;
 
 interface Waiting {
   saved(): void;
@@ -21,9 +10,11 @@ interface Waiting {
 export class SaveSignals {
   private readonly waiting = new Map<string, Set<Waiting>>();
   private readonly refusals = new Map<string, unknown>();
-  private readonly held = new Map<string, () => void>();
-  /** Checkpoints with writes, the latest of them: their runs may be looking already, so nothing is held back. */
-  private readonly written = new Set<string>();
+
+  /** Whether nobody waits and nothing was refused: then there is nothing to tell anybody. */
+  get isIdle(): boolean {
+    return this.waiting.size === 0 && this.refusals.size === 0;
+  }
 
   /** True once it is saved, false when `waitMs` have passed; rejects when saving it was refused. */
   async wait(checkpoint: string, isSaved: () => Promise<boolean>, waitMs: number): Promise<boolean> {
@@ -61,34 +52,5 @@ export class SaveSignals {
       this.refusals.delete(oldest);
     }
     for (const each of this.waiting.get(checkpoint) ?? []) each.refused(error);
-  }
-
-  /** Throws if the checkpoint was refused: what belongs to it cannot be saved either. */
-  mustNotBeRefused(checkpoint: string): void {
-    this.written.add(checkpoint);
-    for (const oldest of this.written) {
-      if (this.written.size <= WRITTEN_KEPT) break;
-      this.written.delete(oldest);
-    }
-    if (!this.refusals.has(checkpoint)) return;
-    this.held.get(checkpoint)?.();
-    throw this.refusals.get(checkpoint);
-  }
-
-  /** Until the run has heard of the refusal, was aborted, or `holdMs` have passed. */
-  async hold(checkpoint: string, holdMs: number, signal: AbortSignal | undefined): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    let release: (() => void) | undefined;
-    await new Promise<void>((resolve) => {
-      release = resolve;
-      this.held.set(checkpoint, resolve);
-      timer = setTimeout(resolve, this.written.has(checkpoint) ? 0 : holdMs);
-      signal?.addEventListener("abort", release, { once: true });
-      if (signal?.aborted) resolve();
-    });
-    clearTimeout(timer);
-    if (release) signal?.removeEventListener("abort", release);
-    this.held.delete(checkpoint);
-    await delay(LOOK_MS);
   }
 }

@@ -17,7 +17,8 @@
  *    the tasks without writes again. A crash after it leaves the new one. There is nothing in between, and nothing to
  *    repair. Effects of a node that runs again are the business of `effects.ts`.
  *  - Writes may be saved before their checkpoint is; they wait for it.
- *  - When `put` and `putWrites` resolve, the bytes are durable, as every append is.
+ *  - When `put` and `putWrites` resolve, the bytes are durable, as every append is. When they reject, the run hears of it where
+ *    it waits (`run-progress.ts`).
  */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
@@ -42,6 +43,7 @@ import { type CheckpointPlace, configOf, loadHistory, loadTuple } from "./loadin
 import { type Comparison, Parts } from "./part.ts";
 import { dropOld, removeExpired, removeThread, threadStreams } from "./pruning.ts";
 import { ReadMemory } from "./read-memory.ts";
+import { PatientPromise, Runs } from "./run-progress.ts";
 import { SaveSignals } from "./save-signals.ts";
 import { draftCheckpoint, draftWrites, mustFollow, putRequest, type WritesPlace } from "./saving.ts";
 import type { Part } from "./stored-part.ts";
@@ -49,12 +51,6 @@ import { threadKind } from "./thread-kind.ts";
 import { checkThread } from "./thread-name.ts";
 import { findCheckpoint, latestId, type ThreadState } from "./thread-state.ts";
 import { Threads } from "./threads.ts";
-
-/**
- * How long the rejection of a refused `put` may be held back. After the input, tasks follow and save their writes; after
- * any other checkpoint the run may be at its end and be looking already.
- */
-const HOLD_MS = { input: 60_000, other: 0 };
 
 export interface HoldfastSaverOptions {
   /** How values become bytes. Unless set, exactly: what would not come back as it was is refused. */
@@ -64,9 +60,10 @@ export interface HoldfastSaverOptions {
   /** How many threads stay in memory; others are read again when they are used. 100 unless set. */
   readonly threadsInMemory?: number;
   /**
-   * Whether messages that were changed in place deep inside are looked for among all at every save (`full`), or among the
-   * latest 16 and in turn 32 of the others (`recent`, the default), which is all of them in lists of up to 48. Every field
-   * of a message itself that was replaced is noticed in any case.
+   * Whether messages that were changed in place are looked for among all at every save (`full`), or among the latest and in
+   * turn some of the others (`recent`, the default): fields that were replaced in lists of up to 256 messages at once, changes
+   * deeper inside in lists of up to 48, and in longer ones within a few saves. A message that is another object than before is
+   * noticed in any case.
    */
   readonly compare?: Comparison;
 }
@@ -79,6 +76,7 @@ export class HoldfastSaver extends BaseCheckpointSaver {
   private readonly parts: Parts;
   private readonly reads = new ReadMemory();
   private readonly signals = new SaveSignals();
+  private readonly runs = new Runs();
 
   constructor(holdfast: Holdfast, options: HoldfastSaverOptions = {}) {
     super(options.serde ?? new ExactSerializer());
@@ -130,32 +128,13 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     }
   }
 
-  async put(
+  put(
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
-    const thread = checkThread(config.configurable?.["thread_id"]);
-    const ns = namespaceOf(config);
-    const parent = getCheckpointId(config) || null;
-    const place = { thread, ns, parent };
-    const request = await putRequest(this.parts, place, checkpoint, metadata, newVersions);
-    const reads = { ...this.reads.of(thread, ns, parent), isCopy: metadata.source === "fork" };
-    try {
-      await this.commit(thread, (state) => {
-        mustFollow(state, request, reads);
-        return [draftCheckpoint(state, request)];
-      });
-    } catch (error) {
-      const saving = placeKey(thread, ns, checkpoint.id);
-      this.signals.refused(saving, error);
-      const holdMs = metadata.source === "input" ? HOLD_MS.input : HOLD_MS.other;
-      await this.signals.hold(saving, holdMs, config.signal);
-      throw error;
-    }
-    this.signals.saved(placeKey(thread, ns, checkpoint.id));
-    return configOf({ thread, ns, id: checkpoint.id });
+    return PatientPromise.of(this.saveCheckpoint(config, checkpoint, metadata, newVersions));
   }
 
   /** What is refused at once is thrown, not rejected: a run notices that when its task ends, and not only at its own end. */
@@ -168,9 +147,9 @@ export class HoldfastSaver extends BaseCheckpointSaver {
       });
     }
     const place = { ns: namespaceOf(config), checkpoint, task: taskId };
-    this.signals.mustNotBeRefused(placeKey(thread, place.ns, checkpoint));
+    this.runs.of(config)?.ends(checkpoint, taskId, writes);
     const taken = writes.map(([channel, value]) => this.parts.part(value, `write to ${channel}`));
-    return this.saveWrites(thread, place, writes, taken);
+    return PatientPromise.of(this.saveWrites(thread, place, writes, taken));
   }
 
   /** Removes its checkpoints, its writes, and the record of its nodes' effects. Refused while one of them is open. */
@@ -232,6 +211,34 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     return this.signals.wait(placeKey(thread, ns, id), isSaved, waitMs);
   }
 
+  private async saveCheckpoint(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<RunnableConfig> {
+    const thread = checkThread(config.configurable?.["thread_id"]);
+    const ns = namespaceOf(config);
+    const parent = getCheckpointId(config) || null;
+    const run = this.runs.of(config);
+    run?.saves(checkpoint.id, metadata.source, checkpoint.channel_values);
+    try {
+      const taken = putRequest(this.parts, { thread, ns, parent }, checkpoint, metadata, newVersions);
+      const request = taken instanceof Promise ? await taken : taken;
+      const reads = { ...this.reads.of(thread, ns, parent), isCopy: metadata.source === "fork" };
+      await this.commit(thread, (state) => {
+        mustFollow(state, request, reads);
+        return [draftCheckpoint(state, request)];
+      });
+    } catch (error) {
+      this.signals.refused(placeKey(thread, ns, checkpoint.id), error);
+      await run?.heardOf(error);
+      throw error;
+    }
+    if (!this.signals.isIdle) this.signals.saved(placeKey(thread, ns, checkpoint.id));
+    return configOf({ thread, ns, id: checkpoint.id });
+  }
+
   private async saveWrites(
     thread: string,
     place: WritesPlace,
@@ -271,7 +278,7 @@ export class HoldfastSaver extends BaseCheckpointSaver {
 }
 
 function changedInPlace(what: string): HoldfastError {
-  return new HoldfastError("STATE_STALE", `${what} was changed in place some saves ago, deep inside`, {
+  return new HoldfastError("STATE_STALE", `${what} was changed in place some saves ago`, {
     hint: 'It is saved now, and this list is compared in full from here on. Checkpoints since the change hold what it was before: return new messages from nodes, or pass `compare: "full"`.',
     data: { what },
   });

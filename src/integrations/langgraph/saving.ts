@@ -8,6 +8,7 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import { checkedDraft, type Draft, HoldfastError, sameJson } from "../../model/index.ts";
 import { type Change, compareValue } from "./change.ts";
+import { setMember } from "./exact-records.ts";
 import type { Parts, ValueParts } from "./part.ts";
 import type { Part } from "./stored-part.ts";
 import { type CheckpointSaved, checkpointSaved, type WritesSaved, writesSaved } from "./thread-kind.ts";
@@ -24,7 +25,7 @@ export interface PutRequest {
   readonly thread: string;
   readonly ns: string;
   readonly parent: string | null;
-  readonly checkpoint: Omit<Checkpoint, "channel_values">;
+  readonly checkpoint: Pick<Checkpoint, "id" | "v" | "ts" | "channel_versions" | "versions_seen">;
   /** Channels that have a value, whether it is new or not. */
   readonly channels: readonly string[];
   readonly values: ReadonlyMap<string, ValueParts>;
@@ -32,38 +33,38 @@ export interface PutRequest {
   readonly delta: readonly string[];
 }
 
-export async function putRequest(
+/** At once where the serializer is: everything is asked for now, and what the graph does next is not in it. */
+export function putRequest(
   parts: Parts,
   place: Pick<PutRequest, "thread" | "ns" | "parent">,
-  { channel_values, ...checkpoint }: Checkpoint,
+  given: Checkpoint,
   metadata: CheckpointMetadata,
   newVersions: ChannelVersions,
-): Promise<PutRequest> {
+): PutRequest | Promise<PutRequest> {
+  const { channel_values, id, v, ts } = given;
   const channels = Object.keys(channel_values);
-  const changed = channels.filter((channel) => Object.hasOwn(newVersions, channel));
-  // Everything is asked for before the first `await`: whatever the graph does next, this is what is saved.
-  const taken = changed.map((channel) =>
-    parts.takeDown(
-      channel_values[channel],
-      `channel ${channel}`,
-      JSON.stringify([place.thread, place.ns, channel]),
-    ),
-  );
+  const values = new Map<string, ValueParts>();
+  const later: Promise<unknown>[] = [];
+  for (const channel of channels) {
+    if (!Object.hasOwn(newVersions, channel)) continue;
+    const list = JSON.stringify([place.thread, place.ns, channel]);
+    const taken = parts.takeDown(channel_values[channel], `channel ${channel}`, list);
+    if (taken instanceof Promise) later.push(taken.then((value) => values.set(channel, value)));
+    else values.set(channel, taken);
+  }
   const told = parts.part(metadata, "metadata");
-  const delta = Object.keys(metadata.counters_since_delta_snapshot ?? {});
-  const versions = { ...checkpoint.channel_versions };
-  const seen = Object.fromEntries(
-    Object.entries(checkpoint.versions_seen).map(([node, channels]) => [node, { ...channels }]),
-  );
-  const values = await Promise.all(taken);
-  return {
+  const versions_seen: Checkpoint["versions_seen"] = {};
+  for (const node of Object.keys(given.versions_seen))
+    setMember(versions_seen, node, { ...given.versions_seen[node] });
+  const request = {
     ...place,
-    checkpoint: { ...checkpoint, channel_versions: versions, versions_seen: seen },
+    checkpoint: { id, v, ts, channel_versions: { ...given.channel_versions }, versions_seen },
     channels,
-    values: new Map(changed.map((channel, index) => [channel, values[index] as ValueParts])),
-    metadata: await told,
-    delta,
+    values,
+    delta: Object.keys(metadata.counters_since_delta_snapshot ?? {}),
   };
+  if (later.length === 0 && !(told instanceof Promise)) return { ...request, metadata: told };
+  return Promise.all([told, ...later]).then(([told]) => ({ ...request, metadata: told }));
 }
 
 export function draftCheckpoint(state: ThreadState, request: PutRequest): Draft {

@@ -5,13 +5,13 @@ import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { type Holdfast, open, tool } from "../../../src/index.ts";
 import { durableNode, type Effects, HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
+import { programFile } from "../../program.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "holdfast-langgraph-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -34,8 +34,8 @@ interface Ended {
 }
 
 async function runAgent(folder: string, how: "durable" | "bare", kill = ""): Promise<Ended> {
-  const program = fileURLToPath(new URL("./programs/agent.ts", import.meta.url));
-  const args = ["--import", "tsx", program, join(folder, "store.db"), join(folder, "world.log"), how, kill];
+  const program = programFile(new URL("./programs/agent.ts", import.meta.url));
+  const args = [program, join(folder, "store.db"), join(folder, "world.log"), how, kill];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
