@@ -1,6 +1,7 @@
 /** The command line as it is published, built once for the measures that start it cold. */
 
 import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { build } from "tsdown";
 import type { Scratch } from "./scratch.ts";
@@ -11,9 +12,11 @@ export function builtCommandLine(scratch: Scratch): Promise<string> {
   const outDir = resolve(scratch.path, "dist");
   const making =
     built.get(scratch) ??
-    build({ outDir, dts: false, sourcemap: false, clean: false, logLevel: "silent" }).then(() =>
-      join(outDir, "cli.js"),
-    );
+    build({ outDir, dts: false, sourcemap: false, clean: false, logLevel: "silent" }).then(() => {
+      // As in the package: without it Node would have to find out from each file what it is.
+      writeFileSync(join(outDir, "package.json"), '{ "type": "module" }\n');
+      return join(outDir, "cli.js");
+    });
   built.set(scratch, making);
   return making;
 }

@@ -6,7 +6,6 @@
  * worktrees of a repository share, else the nearest `.holdfast/` above the working directory, else a new one there.
  */
 
-import { execFileSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "./model/index.ts";
@@ -90,6 +89,7 @@ function findFolder(): string {
 /** The folder that holds the git directory shared by all worktrees, or null outside a repository. */
 function gitFolder(): string | null {
   try {
+    const { execFileSync } = process.getBuiltinModule("node:child_process");
     const args = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
     const common = execFileSync("git", args, {
       encoding: "utf8",

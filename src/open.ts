@@ -11,7 +11,7 @@ import {
   type PayloadCodec,
   stayHere,
 } from "./journal/index.ts";
-import { goalKind, sessionKind } from "./model/index.ts";
+import { goalKind, isHoldfastError, sessionKind } from "./model/index.ts";
 import { openStore } from "./open-store.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
@@ -124,7 +124,11 @@ export class Holdfast {
     if (existsSync(join(folder, "events"))) {
       // Most programs have no such folder, and need not load what reads it.
       const { takeInFolder } = await import("./projections/index.ts");
-      await takeInFolder(this.journal, folder, id);
+      await takeInFolder(this.journal, folder, id).catch((error: unknown) => {
+        // A store that is only looked at shows what it has.
+        if (!isHoldfastError(error, "STORE_READONLY")) throw error;
+        this.journal.warn(error);
+      });
     }
     return openGoal(this.journal, id, options);
   }

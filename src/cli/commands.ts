@@ -2,10 +2,16 @@
 
 import type { Command } from "./command.ts";
 import { goalCommands } from "./goal-commands.ts";
+import { noteCommands } from "./note-commands.ts";
 import { setupCommands } from "./setup-commands.ts";
 import { storeCommands } from "./store-commands.ts";
 
-export const COMMANDS: readonly Command[] = [...setupCommands, ...storeCommands, ...goalCommands];
+export const COMMANDS: readonly Command[] = [
+  ...setupCommands,
+  ...storeCommands,
+  ...goalCommands,
+  ...noteCommands,
+];
 
 /** Commands of several words, by the first. */
 export const GROUPS: Readonly<Record<string, string>> = {
@@ -18,7 +24,22 @@ export const GROUPS: Readonly<Record<string, string>> = {
 
 export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
   ["At a glance", ["status", "watch", "brief", "next", "doctor"]],
-  ["Goals", ["goal", "task", "decide", "decisions", "fact", "facts", "forget", "block", "blockers", "move"]],
+  [
+    "Goals",
+    [
+      "goal",
+      "task",
+      "decide",
+      "decisions",
+      "fact",
+      "facts",
+      "forget",
+      "remember",
+      "block",
+      "blockers",
+      "move",
+    ],
+  ],
   ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "mcp"]],
   ["Setting up", ["init", "hook", "schema", "completion", "demo", "torture"]],
   ["The store", ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import"]],

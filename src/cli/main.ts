@@ -2,7 +2,6 @@
 /** The door of the command line. It loads no more than the command needs: `hook`, `status` and `--version` have short ways. */
 
 import module from "node:module";
-import { reportFailure } from "./failure.ts";
 
 const argv = process.argv.slice(2);
 
@@ -37,5 +36,6 @@ async function main(): Promise<void> {
 try {
   await main();
 } catch (error) {
+  const { reportFailure } = await import("./failure.ts");
   reportFailure(error, argv.includes("--json"));
 }

@@ -5,7 +5,14 @@
 
 import { isHoldfastError } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
-import { findStore, readStatus, refuseMissing, restoreFromRepository } from "../operations/index.ts";
+import {
+  bringNews,
+  findStore,
+  hasNews,
+  readStatus,
+  refuseMissing,
+  restoreFromRepository,
+} from "../operations/index.ts";
 import type { Store } from "../store.ts";
 import { envelope, openScreen } from "./screen.ts";
 import { statusPage } from "./status-page.ts";
@@ -34,7 +41,13 @@ export function plainOptions(args: readonly string[]): PlainOptions | null {
 export async function showStatus({ json, store, goal }: PlainOptions): Promise<void> {
   const place = findStore(store ?? process.env["HOLDFAST_STORE"], process.cwd());
   if (!place.exists && !(await restoreFromRepository(place))) refuseMissing(place);
-  const opened = await openForALook(place.address ?? place.home);
+  const isStoreSaid = (store ?? process.env["HOLDFAST_STORE"] ?? "") !== "";
+  let opened = await openForALook(place.address ?? place.home);
+  if (!isStoreSaid && (await hasNews(place, opened))) {
+    await opened.close();
+    await bringNews(place).catch(tellOfOldState);
+    opened = await openForALook(place.address ?? place.home);
+  }
   const screen = await openScreen();
   const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
   const status = await readStatus(opened, { goal: wanted, now: Date.now() });
@@ -42,6 +55,11 @@ export async function showStatus({ json, store, goal }: PlainOptions): Promise<v
   // A process that ends lets go of what it only looked at; closing in good order takes longer than the look.
   if (!isRemote(place.address ?? place.home)) process.exit();
   await opened.close();
+}
+
+/** The store answers as it is; that this is not all has to be said. */
+function tellOfOldState(error: unknown): void {
+  process.stderr.write(`holdfast: ${error instanceof Error ? error.message : String(error)}\n`);
 }
 
 /** A store of an older format cannot be read as it is: it is opened in the usual way, which brings it up to date. */

@@ -19,7 +19,7 @@ import {
   touches,
 } from "../model/index.ts";
 import { formatAge } from "./age.ts";
-import type { FileCheck } from "./check-files.ts";
+import type { FileCheck } from "./file-verdict.ts";
 import { named, quoted } from "./quoted-text.ts";
 
 export interface BriefingFacts {
@@ -35,20 +35,43 @@ export interface Section {
   readonly name: string;
   /** Of the room that all sections have. */
   readonly share: number;
-  readonly lines: readonly string[];
+  readonly lines: Lines;
 }
+
+/** Lines that are made when they are asked for: of a large goal most do not fit. */
+class Lines {
+  readonly length: number;
+  private readonly made: string[] = [];
+  private readonly make: (index: number) => string;
+
+  private constructor(length: number, make: (index: number) => string) {
+    this.length = length;
+    this.make = make;
+  }
+
+  static of<Row>(rows: readonly Row[], make: (row: Row) => string): Lines {
+    return new Lines(rows.length, (index) => make(rows[index] as Row));
+  }
+
+  at(index: number): string {
+    this.made[index] ??= this.make(index);
+    return this.made[index];
+  }
+}
+
+const asTheyAre = (lines: readonly string[]): Lines => Lines.of(lines, (line) => line);
 
 export function briefingSections(facts: BriefingFacts): Section[] {
   const survey = surveyGoal(facts.state);
   const said = facts.task === null ? undefined : findTask(facts.state, facts.task);
   const task = said ?? findTask(facts.state, nextTaskOf(facts.state, survey) ?? "") ?? null;
   return [
-    { name: "goal", share: 0.15, lines: goalLines(facts, survey) },
-    { name: "next", share: 0.2, lines: nextLines(facts, task) },
-    { name: "sessions", share: 0.1, lines: lastSession(facts) },
+    { name: "goal", share: 0.15, lines: asTheyAre(goalLines(facts, survey)) },
+    { name: "next", share: 0.2, lines: asTheyAre(nextLines(facts, task)) },
+    { name: "sessions", share: 0.1, lines: asTheyAre(lastSession(facts)) },
     { name: "files", share: 0.1, lines: driftLines(facts) },
-    { name: "blockers", share: 0.1, lines: blockerLines(facts, survey) },
-    { name: "done", share: 0.1, lines: doneLines(facts) },
+    { name: "blockers", share: 0.1, lines: asTheyAre(blockerLines(facts, survey)) },
+    { name: "done", share: 0.1, lines: asTheyAre(doneLines(facts)) },
     { name: "decisions", share: 0.15, lines: decisionLines(facts, task) },
     { name: "tasks", share: 0.1, lines: taskLines(facts, survey, task) },
     { name: "facts", share: 0.1, lines: factLines(facts) },
@@ -124,9 +147,9 @@ function lastSession({ state, now, limit }: BriefingFacts): string[] {
   });
 }
 
-function driftLines({ files, limit }: BriefingFacts): string[] {
+function driftLines({ files, limit }: BriefingFacts): Lines {
   const changed = files.filter(({ verdict }) => verdict !== "OK");
-  return changed.map(({ path, verdict, why }) => {
+  return Lines.of(changed, ({ path, verdict, why }) => {
     const reason = why === null ? "" : ` (${why})`;
     return `DRIFT ${named(path, limit)} ${verdict}${reason}: look before you rely on it`;
   });
@@ -184,55 +207,56 @@ function idRanges(ids: readonly string[]): string[] {
 }
 
 /** Those that touch the files at hand first, then the latest. */
-function decisionLines({ state, limit }: BriefingFacts, task: Task | null): string[] {
+function decisionLines({ state, limit }: BriefingFacts, task: Task | null): Lines {
   const atHand = new Set(task?.files ?? []);
   for (const { path, task: by } of state.files.values()) if (by !== null && by === task?.id) atHand.add(path);
   const isClose = (decision: Parameters<typeof touches>[0]): boolean =>
     [...atHand].some((file) => touches(decision, file));
   const all = searchDecisions(state.decisions.values());
   const ranked = [...all.filter(isClose), ...all.filter((each) => !isClose(each))];
-  return ranked.map(({ id, type, context, decision, reason, reversible }) => {
+  return Lines.of(ranked, ({ id, type, context, decision, reason, reversible }) => {
     const firm = reversible ? "" : ", not reversible";
     const what = `${quoted(decision, limit)} for ${quoted(context, limit / 2)} because ${quoted(reason, limit)}`;
     return `DECIDED ${id} ${type}${firm}: ${what}`;
   });
 }
 
-function taskLines({ state, limit }: BriefingFacts, survey: Survey, next: Task | null): string[] {
+function taskLines({ state, limit }: BriefingFacts, survey: Survey, next: Task | null): Lines {
   const ready = survey.ready.filter(({ id }) => id !== next?.id);
   const all = [...state.tasks.values()].sort(compareTasks);
   const working = all.filter(({ status, id }) => status === "in_progress" && id !== next?.id);
   const failed = all.filter(({ status }) => status === "failed");
-  return [
-    ...working.map(
-      ({ id, title, claim }) =>
-        `TAKEN ${id} ${quoted(title, limit)} by ${named(claim?.by.name ?? "", limit)}`,
-    ),
-    ...failed.map(({ id, failure }) => {
-      const how = failure?.retryable ? "can be retried" : "not to be retried";
-      return `FAILED ${id} ${how}: ${quoted(failure?.error ?? "", limit)}`;
-    }),
-    ...ready.slice(0, 20).map(({ id, title }) => `READY ${id} ${quoted(title, limit)}`),
+  const rows = [
+    ...working.map((task) => ({ task, as: "TAKEN" })),
+    ...failed.map((task) => ({ task, as: "FAILED" })),
+    ...ready.slice(0, 20).map((task) => ({ task, as: "READY" })),
   ];
+  return Lines.of(rows, ({ task: { id, title, claim, failure }, as }) => {
+    if (as === "READY") return `READY ${id} ${quoted(title, limit)}`;
+    if (as === "TAKEN") return `TAKEN ${id} ${quoted(title, limit)} by ${named(claim?.by.name ?? "", limit)}`;
+    const how = failure?.retryable ? "can be retried" : "not to be retried";
+    return `FAILED ${id} ${how}: ${quoted(failure?.error ?? "", limit)}`;
+  });
 }
 
-function factLines({ state, now, limit }: BriefingFacts): string[] {
+function factLines({ state, now, limit }: BriefingFacts): Lines {
   const facts = confirmedFacts(state.facts.values(), now).reverse();
-  return facts.map(({ key, value, source }) => {
+  return Lines.of(facts, ({ key, value, source }) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     return `FACT ${named(key, limit)} = ${quoted(text, limit)} from ${quoted(source, limit / 2)}`;
   });
 }
 
-function questionLines({ state, limit }: BriefingFacts): string[] {
+function questionLines({ state, limit }: BriefingFacts): Lines {
   const open = [...state.questions.values()].filter(({ answer }) => answer === null);
-  return open.map(
+  return Lines.of(
+    open,
     ({ id, text, by }) => `OPEN QUESTION ${id} by ${named(by.name, limit)}: ${quoted(text, limit)}`,
   );
 }
 
-function implementationLines({ state, limit }: BriefingFacts): string[] {
-  return [...state.implementations].reverse().map(({ text }) => `BUILT ${quoted(text, limit)}`);
+function implementationLines({ state, limit }: BriefingFacts): Lines {
+  return Lines.of([...state.implementations].reverse(), ({ text }) => `BUILT ${quoted(text, limit)}`);
 }
 
 function ago(now: number, at: number): string {

@@ -8,10 +8,9 @@
  * rank. What did not fit is counted in the last line, which also says where to read more.
  */
 
-import type { GoalState } from "../model/index.ts";
-import { invalid } from "./act.ts";
+import { type GoalState, HoldfastError } from "../model/index.ts";
 import { type BriefingFacts, briefingSections, type Section } from "./briefing-sections.ts";
-import type { FileCheck } from "./check-files.ts";
+import type { FileCheck } from "./file-verdict.ts";
 import { estimateTokens } from "./quoted-text.ts";
 
 const DEFAULT_BRIEFING_TOKENS = 2_000;
@@ -45,10 +44,9 @@ export function makeBriefing(
 ): Briefing {
   const { tokens: budget = DEFAULT_BRIEFING_TOKENS, files = [], task = null } = options;
   if (!Number.isSafeInteger(budget) || budget < MIN_BRIEFING_TOKENS) {
-    throw invalid(
-      `a briefing cannot have ${budget} tokens`,
-      `Ask for a whole number of at least ${MIN_BRIEFING_TOKENS}.`,
-    );
+    throw new HoldfastError("INPUT_INVALID", `a briefing cannot have ${budget} tokens`, {
+      hint: `Ask for a whole number of at least ${MIN_BRIEFING_TOKENS}.`,
+    });
   }
   const facts: BriefingFacts = { state, now, files, task, limit: Math.min(60, Math.ceil(budget * 0.03)) };
   const sections = briefingSections(facts);
@@ -61,9 +59,10 @@ export function makeBriefing(
 
   const leftOut: Record<string, number> = {};
   const body = sections.flatMap((section, index) => {
-    const lines = section.lines.slice(0, chosen[index]);
-    if (lines.length < section.lines.length) leftOut[section.name] = section.lines.length - lines.length;
-    return lines;
+    const { length } = section.lines;
+    const fit = chosen[index] ?? 0;
+    if (fit < length) leftOut[section.name] = length - fit;
+    return Array.from({ length: fit }, (_, line) => section.lines.at(line));
   });
   const render = (tokens: number): string =>
     [head(tokens), FRAME, ...body, foot(leftOutText(leftOut)), "</holdfast-state>"].join("\n");
@@ -80,7 +79,7 @@ function choose(sections: readonly Section[], room: number): number[] {
     const { lines } = sections[index] as Section;
     let allowed = allowance;
     for (let line = taken[index] ?? 0; line < lines.length; line++) {
-      const price = cost([lines[line] as string]);
+      const price = cost([lines.at(line)]);
       if (price > allowed || price > left) return;
       allowed -= price;
       left -= price;

@@ -11,26 +11,22 @@ import { realpath, stat } from "node:fs/promises";
 import { join, resolve, sep } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { HoldfastError, isRelativePath, show } from "../model/index.ts";
-
-export type FileVerdict = "OK" | "DRIFTED" | "MISSING";
-
-export interface FileCheck {
-  readonly path: string;
-  readonly verdict: FileVerdict;
-  readonly expected: string | null;
-  readonly actual: string | null;
-  /** Why it drifted, when it is not simply another content. */
-  readonly why: string | null;
-}
+import {
+  type FileCheck,
+  IN_A_CIRCLE,
+  isAbsence,
+  judged,
+  LINKED_OUTSIDE,
+  type Look,
+  NO_FILE,
+  NOT_READABLE,
+  OUTSIDE,
+  type Recorded,
+} from "./file-verdict.ts";
 
 export interface FileReport {
   readonly isOk: boolean;
   readonly files: readonly FileCheck[];
-}
-
-interface Recorded {
-  readonly path: string;
-  readonly hash: string | null;
 }
 
 const AT_ONCE = 16;
@@ -43,22 +39,12 @@ export async function checkFiles(root: string, recorded: Iterable<Recorded>): Pr
   const worker = async (): Promise<void> => {
     while (index < waiting.length) {
       const mine = index++;
-      files[mine] = await checkFile(base, waiting[mine] as Recorded);
+      const each = waiting[mine] as Recorded;
+      files[mine] = judged(each, await look(base, each.path));
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
   return { isOk: files.every(({ verdict }) => verdict === "OK"), files };
-}
-
-async function checkFile(base: string, { path, hash: expected }: Recorded): Promise<FileCheck> {
-  const found = await look(base, path);
-  const actual = found.hash;
-  const result = { path, expected, actual, why: found.why };
-  if (found.why !== null) return { ...result, verdict: "DRIFTED" };
-  if (actual === expected) return { ...result, verdict: "OK" };
-  if (actual === null) return { ...result, verdict: "MISSING" };
-  const why = expected === null ? "it was deleted and is there again" : null;
-  return { ...result, verdict: "DRIFTED", why };
 }
 
 /** SHA-256 of a file below the root, as evidence records it. Throws when there is no such file. */
@@ -69,32 +55,25 @@ export async function hashFile(root: string, path: string): Promise<string> {
   throw unusable(path, why ?? "there is no such file");
 }
 
-interface Look {
-  /** Null: there is no such file. */
-  readonly hash: string | null;
-  /** Set when something is there that cannot be compared. */
-  readonly why: string | null;
-}
-
 async function look(base: string, path: string): Promise<Look> {
-  if (!isRelativePath(path)) return { hash: null, why: "its path leads outside the root" };
+  if (!isRelativePath(path)) return { hash: null, why: OUTSIDE };
   let real: string;
   try {
     real = await realpath(join(base, path));
   } catch (error) {
-    if (isAbsence(error)) return { hash: null, why: null };
-    if (codeOf(error) === "ELOOP") return { hash: null, why: "its links go in a circle" };
+    if (isAbsence(codeOf(error))) return { hash: null, why: null };
+    if (codeOf(error) === "ELOOP") return { hash: null, why: IN_A_CIRCLE };
     throw unreadable(path, error);
   }
   if (!real.startsWith(base.endsWith(sep) ? base : base + sep)) {
-    return { hash: null, why: "a link leads outside the root" };
+    return { hash: null, why: LINKED_OUTSIDE };
   }
   try {
-    if (!(await stat(real)).isFile()) return { hash: null, why: "it is not a file" };
+    if (!(await stat(real)).isFile()) return { hash: null, why: NO_FILE };
     return { hash: await hashContent(real), why: null };
   } catch (error) {
-    if (isAbsence(error)) return { hash: null, why: null };
-    if (codeOf(error) === "EACCES") return { hash: null, why: "it may not be read" };
+    if (isAbsence(codeOf(error))) return { hash: null, why: null };
+    if (codeOf(error) === "EACCES") return { hash: null, why: NOT_READABLE };
     throw unreadable(path, error);
   }
 }
@@ -107,10 +86,6 @@ async function hashContent(file: string): Promise<string> {
 
 function codeOf(error: unknown): string | undefined {
   return (error as NodeJS.ErrnoException).code;
-}
-
-function isAbsence(error: unknown): boolean {
-  return ["ENOENT", "ENOTDIR", "ENAMETOOLONG"].includes(codeOf(error) ?? "");
 }
 
 function unreadable(path: string, cause: unknown): HoldfastError {

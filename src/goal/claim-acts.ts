@@ -17,10 +17,7 @@ import {
 } from "../model/index.ts";
 import type { Guard } from "../store.ts";
 import { type Act, closingPhase } from "./act.ts";
-
-export function leaseName(goal: string, task: string): string {
-  return `goal/${goal}/${task}`;
-}
+import { leaseName } from "./lease-name.ts";
 
 /** Refuses what nobody could claim now. A task in progress passes: its lease decides whether it can be taken over. */
 export function checkClaimable(state: GoalState, by: By, id: string): Task {

@@ -21,6 +21,7 @@ import { hashFile } from "./check-files.ts";
 import { Claim, type ClaimedWork, type EvidenceInput } from "./claim.ts";
 import * as claims from "./claim-acts.ts";
 import { type Attributed, type GoalHandle, GoalView } from "./goal-view.ts";
+import { leaseName } from "./lease-name.ts";
 import { claimedTasks, type LostClaim, type LostOptions, type Suspect, suspects } from "./lost-claims.ts";
 import { blockClaim } from "./note-acts.ts";
 import { DEFAULT_DETACHED_MS, type TaskLease, TaskLeases } from "./task-leases.ts";
@@ -189,8 +190,7 @@ export class GoalTasks extends GoalView implements ClaimedWork {
     for (const { id, claim } of tasks) {
       const name = claim?.as ?? id;
       if (this.claimed.has(name)) await this.letGo(name);
-      else if (claim)
-        await this.leases.release({ lease: claims.leaseName(this.id, name), token: claim.token });
+      else if (claim) await this.leases.release({ lease: leaseName(this.id, name), token: claim.token });
     }
   }
 

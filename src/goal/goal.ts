@@ -8,6 +8,7 @@ import { blockerOf, decisionOf, historyOf } from "../model/index.ts";
 import type { Act } from "./act.ts";
 import { GoalTasks } from "./goal-tasks.ts";
 import type { Attributed } from "./goal-view.ts";
+import { type HandoffInput, handoff } from "./handoff-act.ts";
 import * as history from "./history-acts.ts";
 import * as notes from "./note-acts.ts";
 import * as planning from "./planning-acts.ts";
@@ -174,12 +175,10 @@ export class Goal extends GoalTasks {
    * it up from there. For an agent that has to stop before its work is done: its context is full, its shift is over.
    */
   async handoff(
-    input: Attributed<
-      Omit<history.HandoffInput, "session"> & { readonly session: string | { readonly id: string } }
-    >,
+    input: Attributed<Omit<HandoffInput, "session"> & { readonly session: string | { readonly id: string } }>,
   ): Promise<HistoryEntry> {
     const session = typeof input.session === "string" ? input.session : input.session.id;
-    await this.letGoAll(await this.do("handoff", { ...input, session }, history.handoff));
+    await this.letGoAll(await this.do("handoff", { ...input, session }, handoff));
     return historyOf(this.state, session);
   }
 

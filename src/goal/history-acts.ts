@@ -10,8 +10,7 @@ import {
   type Task,
 } from "../model/index.ts";
 import type { Act } from "./act.ts";
-import { leaseName } from "./claim-acts.ts";
-import { type NextInput, setNext } from "./note-acts.ts";
+import { leaseName } from "./lease-name.ts";
 
 export interface StartInput {
   readonly session: string;
@@ -109,19 +108,6 @@ export function endSession(
   const data = { ...base, ...input, by, handoffReason } as GoalDraft<"session.ended">["data"];
   const guards = tasks.map(({ id, claim }) => ({ lease: leaseName(state.id, id), token: claim?.token ?? 0 }));
   return { events: [...released, { type: "session.ended", data }], result: tasks, guards };
-}
-
-export interface HandoffInput extends EndInput {
-  readonly reason: string;
-  /** A task id, or words. */
-  readonly next?: string | NextInput | null;
-}
-
-export function handoff(state: GoalState, by: By, input: HandoffInput): Act<readonly Task[]> {
-  const { reason, next, ...rest } = input;
-  const ended = endSession(state, by, rest, reason);
-  const following = next === undefined ? [] : setNext(state, by, next).events;
-  return { ...ended, events: [...ended.events, ...following] };
 }
 
 /** Nothing is written for a session that has ended or crashed already: two may notice the same death. */

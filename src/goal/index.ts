@@ -2,20 +2,23 @@
 
 export { type Act, closingPhase, Drafting } from "./act.ts";
 export { formatAge } from "./age.ts";
+export { type BriefLook, checkFilesBriefly } from "./brief-look.ts";
 export {
   type Briefing,
   type BriefingOptions,
   MIN_BRIEFING_TOKENS,
   makeBriefing,
 } from "./briefing.ts";
-export { checkFiles, type FileCheck, type FileReport, type FileVerdict, hashFile } from "./check-files.ts";
+export { checkFiles, type FileReport, hashFile } from "./check-files.ts";
 export { Claim, type EvidenceInput } from "./claim.ts";
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
+export type { FileCheck, FileVerdict } from "./file-verdict.ts";
 export type { FinalReport, RunStatus } from "./final-report.ts";
 export { Goal } from "./goal.ts";
 export type { ClaimOptions } from "./goal-tasks.ts";
 export type { Attributed, GoalHandle, WriteGuard } from "./goal-view.ts";
-export type { EndInput, HandoffInput, NoteInput, StartInput } from "./history-acts.ts";
+export type { HandoffInput } from "./handoff-act.ts";
+export type { EndInput, NoteInput, StartInput } from "./history-acts.ts";
 export * as historyActs from "./history-acts.ts";
 export { type LostClaim, seemsGone } from "./lost-claims.ts";
 export type { MergeReport } from "./merging.ts";
@@ -47,4 +50,5 @@ export type {
 export * as planningActs from "./planning-acts.ts";
 export { estimateTokens } from "./quoted-text.ts";
 export { type RunOptions, runWithCheckpoints } from "./run-with-checkpoints.ts";
+export { noteSeen, unseenEventFiles } from "./seen-event-files.ts";
 export type { RetryPolicy, TaskAgent, TaskContext } from "./task-agent.ts";

@@ -16,7 +16,7 @@ import { hostname } from "node:os";
 import type { GoalState, Task, TaskClaim } from "../model/index.ts";
 import type { Holder, LeaseRow } from "../store.ts";
 import { formatAge } from "./age.ts";
-import { leaseName } from "./claim-acts.ts";
+import { leaseName } from "./lease-name.ts";
 
 export interface LostOptions {
   /** Also those that live but have not got any further for so long. Null: the dead alone. */

@@ -8,14 +8,20 @@
 /** Invisible or reordering characters, by which text can hide from a reader what a model sees. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
+const PLAIN = /[A-Za-z0-9 ]+/g;
+const ASCII = /[\0-\x7f]+/g;
+/** Text that stands in quotes as it is. */
+const SAFE = /^(?! )[ !#-;=?-[\]-~]*(?<! )$/;
+
 /**
  * About four characters of English make a token. This counts on the safe side: letters, digits and spaces a quarter
  * each, other ASCII half, everything else (which most tokenizers split further) one per UTF-16 unit.
  */
 export function estimateTokens(text: string): number {
-  let quarters = 0;
-  for (let index = 0; index < text.length; index++) quarters += quartersOf(text.charCodeAt(index));
-  return Math.ceil(quarters / 4);
+  // Counted by expressions: a cold process runs them many times faster than a loop over characters.
+  const marks = text.replace(PLAIN, "");
+  const wide = marks.replace(ASCII, "").length;
+  return Math.ceil((text.length + marks.length + 2 * wide) / 4);
 }
 
 function quartersOf(unit: number): number {
@@ -27,6 +33,7 @@ function quartersOf(unit: number): number {
 
 /** In quotes, cut to about `limit` tokens. */
 export function quoted(text: string, limit: number): string {
+  if (text.length <= 2 * limit && SAFE.test(text) && !text.includes("  ")) return `"${text}"`;
   const clean = text.replace(/\s+/gu, " ").replace(INVISIBLE, "").trim();
   let quarters = 0;
   let end = 0;

@@ -7,8 +7,8 @@
 
 import { Lease } from "../journal/index.ts";
 import { type By, HoldfastError, show } from "../model/index.ts";
-import { leaseName } from "./claim-acts.ts";
 import type { Goal } from "./goal.ts";
+import { leaseName } from "./lease-name.ts";
 
 const PREFIX = "run-";
 

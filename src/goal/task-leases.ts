@@ -10,7 +10,7 @@ import { hostname } from "node:os";
 import { type Journal, Lease } from "../journal/index.ts";
 import { type By, HoldfastError } from "../model/index.ts";
 import type { Guard, Holder, LeaseRow } from "../store.ts";
-import { leaseName } from "./claim-acts.ts";
+import { leaseName } from "./lease-name.ts";
 
 export const DEFAULT_DETACHED_MS = 30 * 60_000;
 

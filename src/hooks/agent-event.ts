@@ -11,6 +11,9 @@ export const HOOK_EVENTS = [
   "stop-failure",
   "session-end",
 ] as const;
+/** What no agent says: `hook take-in` is how a hook starts the process that takes in what hooks left. */
+export const TAKE_IN = "take-in";
+
 export type HookEvent = (typeof HOOK_EVENTS)[number];
 
 export interface AgentEvent {

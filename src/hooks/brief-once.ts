@@ -6,11 +6,22 @@
  * at once only one can make the new one.
  */
 
-import { closeSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 /** Longer than two hooks of one start are apart, shorter than two starts are. */
 const SAME_START_MS = 10_000;
+
+const KEPT_MS = 86_400_000;
+
+/** Marks of starts long ago tell nobody anything. */
+export function removeOldMarks(folder: string, now: number): void {
+  for (const name of readdirSync(folder).filter((each) => each.endsWith(".briefed"))) {
+    const mark = join(folder, name);
+    const made = statSync(mark, { throwIfNoEntry: false });
+    if (made && now - made.mtimeMs > KEPT_MS) rmSync(mark, { force: true });
+  }
+}
 
 export function isFirstToBrief(folder: string, session: string, source: string, now: number): boolean {
   const mark = join(folder, `${session}.${source.replace(/[^a-z]/gi, "").slice(0, 20)}.briefed`);

@@ -2,12 +2,15 @@
  * `holdfast hook <agent> <event>`: what an agent runs at its turning points.
  *
  *     touched                       leaves a line, opens no store: it runs after every tool use
- *     session-start                 leaves a line, takes in what was left, answers with the briefing
- *     checkpoint, stop, session-end leave a line, take in what was left
+ *     session-start                 leaves a line, reads the goal, answers with the briefing
+ *     checkpoint, stop, session-end leave a line
+ *
+ * No hook writes to the store. All but the first start a process that nobody waits for, which takes in what was left
+ * (`background.ts`).
  *
  * It fails open. Whatever goes wrong, it ends with 0, prints what its agent understands, and says why on stderr and in
- * `.holdfast/hooks/log.txt`. It waits for the store no longer than `STORE_MS` says, and leaves what it could not do to the next
- * hook. Nothing that the agent says is trusted: a path outside the project is left out, a name is cut to letters.
+ * `.holdfast/hooks/log.txt`. It waits for the store no longer than `LOCK_MS` and `SERVER_MS` say. Nothing that the agent
+ * says is trusted: a path outside the project is left out, a name is cut to letters.
  */
 
 import {
@@ -24,75 +27,104 @@ import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import { sha256 } from "../model/index.ts";
 import { findStore, type StorePlace } from "../operations/index.ts";
 import { REHEARSAL } from "../wiring/index.ts";
-import { type AgentEvent, HOOK_AGENTS, HOOK_EVENTS, readAgentEvent } from "./agent-event.ts";
-import { answer } from "./answers.ts";
+import { type AgentEvent, HOOK_AGENTS, HOOK_EVENTS, readAgentEvent, TAKE_IN } from "./agent-event.ts";
+import { answer, MOST_CHARACTERS } from "./answers.ts";
 import { isFirstToBrief } from "./brief-once.ts";
 import { processAbove } from "./process-above.ts";
 import { Spool, type SpoolLine, sessionName, type TouchedFile } from "./spool.ts";
 
 /**
- * How long a hook waits for the store: a tenth of a second, or on a busy machine a few times what Node itself took to
- * start, and never longer than any agent's patience.
+ * How long a hook waits: for a lock of another process, and for a server to answer. On a busy machine as long as a part
+ * of what Node itself took to start, and never longer than any agent's patience.
  */
-const STORE_MS = { least: 100, most: 1_500, starts: 3 };
+const LOCK_MS = { least: 30, most: 500, starts: 0.3 };
+const SERVER_MS = { least: 100, most: 1_500, starts: 1 };
+/** Reading a file takes as long as it takes; this is for a disk that does not answer. */
+const FILE_MS = 1_500;
 const INPUT_MS = 1_000;
 const MOST_HASHED_BYTES = 16 << 20;
 const MOST_LOGGED_BYTES = 256 << 10;
 
-function storeMs(): number {
-  const { least, most, starts } = STORE_MS;
+function within({ least, most, starts }: typeof LOCK_MS): number {
   return Math.round(Math.min(most, Math.max(least, starts * loadedAfterMs)));
 }
 
 /** Since the process began. */
-const loadedAfterMs = performance.now();
+const loadedAfterMs = process.uptime() * 1_000;
 
 export async function runHook([agentWord, eventWord]: readonly string[]): Promise<void> {
+  if (agentWord === TAKE_IN) {
+    const { runTakingIn } = await import("./background.ts");
+    await runTakingIn((at, error) => tell(at, TAKE_IN, error));
+    process.exit(0);
+  }
   const agent = HOOK_AGENTS.find((each) => each === agentWord);
   const event = HOOK_EVENTS.find((each) => each === eventWord);
   let home: string | null = null;
   let said: string | null = null;
+  let takeInFrom: string | null = null;
   try {
     const input = await readInput();
     if (!agent || !event) throw new Error(`there is no hook ${agentWord ?? ""} ${eventWord ?? ""}`);
     const about = readAgentEvent(agent, event, input);
-    const place = findStore(process.env["HOLDFAST_STORE"], about.cwd ?? process.cwd());
+    const from = about.cwd ?? process.cwd();
+    const place = findStore(process.env["HOLDFAST_STORE"], from);
     // A project that has no store has no use for us.
     if (place.exists && existsSync(place.home)) {
       home = place.home;
-      said = await act(about, place);
+      const isNews = leaveLine(about, place);
+      if (isNews && about.conversation !== REHEARSAL) takeInFrom = from;
+      if (isNews && event === "session-start") said = await readBriefing(about, place);
     }
   } catch (error) {
     tell(home, `${agentWord ?? ""} ${eventWord ?? ""}`, error);
   }
   // As the agent asked: Cursor that runs a hook of Claude Code expects that one's answer.
   print(answer(agent ?? "claude", event ?? "stop", said));
-  // Whatever still waits is left to the next hook.
+  // Last, so that it takes no share of the machine from the answer.
+  if (takeInFrom !== null) await takeInLater(home, takeInFrom);
   process.exit(0);
 }
 
-/** What the model is to read, or null. */
-async function act(about: AgentEvent, place: StorePlace): Promise<string | null> {
+/** Whether that is something to act on. */
+function leaveLine(about: AgentEvent, place: StorePlace): boolean {
+  const { agent, conversation, event } = about;
+  if (conversation === REHEARSAL) return event === "session-start";
   const folder = join(place.home, "hooks");
-  const isRehearsal = about.conversation === REHEARSAL;
-  const name = sessionName(about.agent, about.conversation);
-  const isStart = about.event === "session-start";
-  if (!isRehearsal) {
-    if (isStart && !isFirstToBrief(folder, name, about.source, Date.now())) return null;
-    Spool.of(folder, about.agent, about.conversation).append(lineOf(about, place.root));
-  }
-  if (about.event === "touched") return null;
-  if (about.event === "stop" && !Spool.of(folder, about.agent, about.conversation).hasUntaken) return null;
-  const { briefed, takenIn } = await import("./store-side.ts");
-  const side = {
+  const name = sessionName(agent, conversation);
+  if (event === "session-start" && !isFirstToBrief(folder, name, about.source, Date.now())) return false;
+  const spool = new Spool(folder, name);
+  spool.append(lineOf(about, place.root));
+  if (event === "touched") return false;
+  return event !== "stop" || spool.hasNews;
+}
+
+/** What the model is to read. */
+async function readBriefing(about: AgentEvent, place: StorePlace): Promise<string> {
+  const { agent, conversation, event } = about;
+  const { briefed } = await import("./briefing-side.ts");
+  return briefed({
     place,
-    folder,
-    waitMs: storeMs(),
-    warn: (error: unknown) => tell(place.home, `${about.agent} ${about.event}`, error),
-  };
-  if (isStart) return briefed({ ...side, session: isRehearsal ? null : name });
-  if (!isRehearsal) await takenIn(side);
-  return null;
+    folder: join(place.home, "hooks"),
+    session: conversation === REHEARSAL ? null : sessionName(agent, conversation),
+    characters: MOST_CHARACTERS,
+    busyMs: within(LOCK_MS),
+    waitMs: isServer(place) ? within(SERVER_MS) : FILE_MS,
+    warn: (error) => tell(place.home, `${agent} ${event}`, error),
+  });
+}
+
+async function takeInLater(home: string | null, from: string): Promise<void> {
+  try {
+    const { startTakingIn } = await import("./background.ts");
+    startTakingIn(TAKE_IN, from);
+  } catch (error) {
+    tell(home, TAKE_IN, error);
+  }
+}
+
+function isServer({ address }: StorePlace): boolean {
+  return /^postgres(ql)?:/i.test(address ?? "");
 }
 
 function lineOf(about: AgentEvent, root: string): SpoolLine {

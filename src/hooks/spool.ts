@@ -46,7 +46,7 @@ export type SpoolLine = { readonly at: number } & (
   | { readonly type: "end"; readonly reason: string | null }
 );
 
-const ENDS_KEPT_MS = 86_400_000;
+const KEPT_MS = 86_400_000;
 
 export class Spool {
   /** `claude-7f2a91bc`: also the name of the session in the goal's history. */
@@ -111,6 +111,11 @@ export class Spool {
     return (statSync(this.file, { throwIfNoEntry: false })?.size ?? 0) > this.taken();
   }
 
+  /** Whether anything was left that changes the goal. A turn that ended is a sign of life and no more. */
+  get hasNews(): boolean {
+    return this.read().untaken.some(({ type }) => type !== "stop");
+  }
+
   private taken(): number {
     try {
       return Number(readFileSync(this.mark, "utf8")) || 0;
@@ -126,10 +131,10 @@ export class Spool {
     renameSync(temporary, this.mark);
   }
 
-  /** What ended long ago and is in the goal is of no more use. */
+  /** What ended or crashed long ago and is in the goal is of no more use. */
   removeIfOver(lines: readonly SpoolLine[], now: number): void {
     const last = lines.at(-1);
-    if (last?.type !== "end" || now - last.at < ENDS_KEPT_MS) return;
+    if (!last || now - last.at < KEPT_MS) return;
     rmSync(this.file, { force: true });
     rmSync(this.mark, { force: true });
   }

@@ -10,9 +10,10 @@
  * Every act is decided from the goal's state, so taking the same lines in twice changes nothing.
  */
 
-import type { Goal } from "../goal/index.ts";
-import type { By } from "../model/index.ts";
+import type { EndInput, NoteInput, StartInput } from "../goal/index.ts";
+import type { By, GoalState } from "../model/index.ts";
 import { isRelativePath } from "../model/index.ts";
+import { removeOldMarks } from "./brief-once.ts";
 import { isGone } from "./process-above.ts";
 import { Spool, type SpoolLine, type TouchedFile } from "./spool.ts";
 
@@ -21,7 +22,26 @@ const SILENT_MS = 60 * 60_000;
 
 const WATCHER: By = { name: "holdfast", role: "supervisor" };
 
-export async function takeIn(goal: Goal, folder: string, now: number): Promise<void> {
+type Said<Input> = Input & { readonly by: By };
+
+/** What is told of sessions: a goal, or the picture of one. Each act is durable, or part of the picture, when it is over. */
+export interface Recording {
+  readonly state: GoalState;
+  startSession(input: Said<StartInput>): unknown;
+  noteSession(input: Said<NoteInput>): unknown;
+  endSession(input: Said<EndInput>): unknown;
+  crashSession(input: Said<{ session: string; notes?: string | null }>): unknown;
+  recordFiles(
+    input: Said<{
+      session: string;
+      files: readonly { path: string; act: "modified" | "deleted"; hash?: string }[];
+    }>,
+  ): unknown;
+  reset(input: Said<{ task: string; why: string; force: true }>): unknown;
+}
+
+export async function takeIn(goal: Recording, folder: string, now: number): Promise<void> {
+  removeOldMarks(folder, now);
   for (const spool of Spool.all(folder)) {
     const { lines, untaken, bytes } = spool.read();
     if (untaken.length > 0) {
@@ -29,11 +49,26 @@ export async function takeIn(goal: Goal, folder: string, now: number): Promise<v
       spool.noteTaken(bytes);
     }
     await noticeCrash(goal, spool, lines, now);
-    spool.removeIfOver(lines, now);
+    if (!isActive(goal, spool)) spool.removeIfOver(lines, now);
   }
 }
 
-async function takeLines(goal: Goal, spool: Spool, untaken: readonly SpoolLine[]): Promise<void> {
+/** The same for a picture: what was left stays where it is. */
+export async function foresee(goal: Recording, folder: string, now: number): Promise<void> {
+  for (const spool of Spool.all(folder)) {
+    if (!mayTell(goal, spool)) continue;
+    const { lines, untaken } = spool.read();
+    await takeLines(goal, spool, untaken);
+    await noticeCrash(goal, spool, lines, now);
+  }
+}
+
+/** A conversation that is over and taken in has nothing more to say, and need not be read. */
+function mayTell(goal: Recording, spool: Spool): boolean {
+  return spool.hasUntaken || isActive(goal, spool);
+}
+
+async function takeLines(goal: Recording, spool: Spool, untaken: readonly SpoolLine[]): Promise<void> {
   let files: TouchedFile[] = [];
   const flush = async (): Promise<void> => {
     await recordFiles(goal, spool, files);
@@ -60,12 +95,12 @@ function byOf({ name }: Spool): By {
   return { name, role: "worker" };
 }
 
-function isActive(goal: Goal, { name }: Spool): boolean {
+function isActive(goal: Recording, { name }: Spool): boolean {
   return goal.state.history.get(name)?.status === "active";
 }
 
 /** Beginning what is active already means that its end never came. */
-async function begin(goal: Goal, spool: Spool, isFresh: boolean): Promise<void> {
+async function begin(goal: Recording, spool: Spool, isFresh: boolean): Promise<void> {
   if (isActive(goal, spool)) {
     if (!isFresh) return;
     await goal.crashSession({ session: spool.name, notes: "it began again and had not ended", by: WATCHER });
@@ -74,12 +109,12 @@ async function begin(goal: Goal, spool: Spool, isFresh: boolean): Promise<void> 
 }
 
 /** A session that was first heard of in its middle is begun here. */
-async function ensureActive(goal: Goal, spool: Spool): Promise<void> {
+async function ensureActive(goal: Recording, spool: Spool): Promise<void> {
   if (!isActive(goal, spool)) await begin(goal, spool, false);
 }
 
 async function note(
-  goal: Goal,
+  goal: Recording,
   spool: Spool,
   said: { notes?: string; issues?: string[]; contextUsage?: number | null },
 ): Promise<void> {
@@ -88,7 +123,7 @@ async function note(
 }
 
 /** The last look at each file counts; what the goal knows already is not said again. */
-async function recordFiles(goal: Goal, spool: Spool, touched: readonly TouchedFile[]): Promise<void> {
+async function recordFiles(goal: Recording, spool: Spool, touched: readonly TouchedFile[]): Promise<void> {
   const last = new Map(touched.filter(({ path }) => isRelativePath(path)).map((each) => [each.path, each]));
   const news = [...last.values()].filter(({ path, hash }) => {
     const known = goal.state.files.get(path);
@@ -103,7 +138,7 @@ async function recordFiles(goal: Goal, spool: Spool, touched: readonly TouchedFi
 }
 
 async function noticeCrash(
-  goal: Goal,
+  goal: Recording,
   spool: Spool,
   lines: readonly SpoolLine[],
   now: number,

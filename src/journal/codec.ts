@@ -1,4 +1,3 @@
-import { crc32 } from "node:zlib";
 import { type Event, HoldfastError } from "../model/index.ts";
 import type { Payload } from "../store.ts";
 
@@ -42,10 +41,10 @@ export class Payloads {
   encodeEvents(events: readonly Event[], place: PayloadPlace): Encoded {
     const text = JSON.stringify(events);
     const codec = this.codecs[0];
-    if (!codec) return { payload: text, codec: null, sum: crc32(text), events };
+    if (!codec) return { payload: text, codec: null, sum: payloadSum(text), events };
     const payload = codec.encode(text, place);
     const stored = JSON.parse(codec.decode(payload, place)) as Event[];
-    return { payload, codec: codec.name, sum: crc32(payload), events: stored };
+    return { payload, codec: codec.name, sum: payloadSum(payload), events: stored };
   }
 
   decodeEvents(payload: Payload, codec: string | null, place: PayloadPlace): Event[] {
@@ -85,7 +84,10 @@ export class Payloads {
   }
 }
 
-/** Checksum as `check` compares it. */
+let crc32: ((data: Payload) => number) | undefined;
+
+/** Checksum as `check` compares it. What makes it is loaded with the first one: whoever only reads needs none. */
 export function payloadSum(payload: Payload): number {
+  crc32 ??= process.getBuiltinModule("node:zlib").crc32;
   return crc32(payload);
 }

@@ -1,5 +1,12 @@
 import { v7 as uuid } from "uuid";
-import { checkId, type Event, HoldfastError, type StreamKind, streamName } from "../model/index.ts";
+import {
+  checkId,
+  type Event,
+  type FoldKind,
+  HoldfastError,
+  type StreamKind,
+  streamName,
+} from "../model/index.ts";
 import type { Head, ListRequest, ListRows, Page, Problem, Store, StreamRow } from "../store.ts";
 import { getArtifact, putArtifact } from "./artifacts.ts";
 import { checkStream } from "./check.ts";
@@ -54,7 +61,7 @@ export class Journal implements LogContext {
   }
 
   /** Reads without opening: writes nothing, takes no lease. */
-  load<State>(kind: StreamKind<State>, id: string, upTo?: number): Promise<Loaded<State>> {
+  load<State>(kind: FoldKind<State>, id: string, upTo?: number): Promise<Loaded<State>> {
     return loadStream(this, kind, streamName(kind.kind, id), upTo);
   }
 

@@ -5,7 +5,7 @@
  * prefix; if the stream was removed and made again in between, its generation differs and reading starts over.
  */
 
-import { applyEvent, HoldfastError, type Json, type StreamKind } from "../model/index.ts";
+import { applyEvent, type FoldKind, HoldfastError, type Json } from "../model/index.ts";
 import type { Head, ReadPage, Store, StoredWrite, StreamRow } from "../store.ts";
 import type { Payloads } from "./codec.ts";
 
@@ -35,7 +35,7 @@ interface Fold<State> {
 /** The state at `upTo`, or at the end of the stream. A stream that is gone gives the initial state at seq 0. */
 export async function loadStream<State>(
   reader: Reader,
-  kind: StreamKind<State>,
+  kind: FoldKind<State>,
   stream: string,
   upTo: number = Number.MAX_SAFE_INTEGER,
 ): Promise<Loaded<State>> {
@@ -56,7 +56,7 @@ export async function loadStream<State>(
 /** Folds what was appended after `seq`. False when the stream has begun another life since. */
 export async function foldNews<State>(
   reader: Reader,
-  kind: StreamKind<State>,
+  kind: FoldKind<State>,
   stream: string,
   generation: number,
   fold: Fold<State>,
@@ -69,7 +69,7 @@ export async function foldNews<State>(
 /** A fork begins with the state of its parent at the point where it left. */
 async function foldPast<State>(
   reader: Reader,
-  kind: StreamKind<State>,
+  kind: FoldKind<State>,
   row: StreamRow,
   upTo: number,
 ): Promise<Fold<State>> {
@@ -89,7 +89,7 @@ async function foldPast<State>(
 
 async function foldRest<State>(
   reader: Reader,
-  kind: StreamKind<State>,
+  kind: FoldKind<State>,
   stream: string,
   first: ReadPage,
   fold: Fold<State>,
@@ -104,7 +104,7 @@ async function foldRest<State>(
 
 function foldWrite<State>(
   reader: Reader,
-  kind: StreamKind<State>,
+  kind: FoldKind<State>,
   stream: string,
   write: StoredWrite,
   fold: Fold<State>,
@@ -142,13 +142,13 @@ export async function readRow(
   return (await store.read({ namespace, stream, after: Number.MAX_SAFE_INTEGER - 1, limit: 1 })).stream;
 }
 
-export function foldName<State>(kind: StreamKind<State>): string {
+export function foldName<State>(kind: FoldKind<State>): string {
   return `${kind.kind}@${kind.foldVersion}`;
 }
 
 async function readSnapshot<State>(
   reader: Reader,
-  kind: StreamKind<State>,
+  kind: FoldKind<State>,
   stream: string,
   upTo: number,
 ): Promise<{ readonly fold: Fold<State>; readonly generation: number } | null> {

@@ -55,12 +55,16 @@ export interface EventSpec<State, Data> {
   readonly upcasts?: Readonly<Record<number, (data: Json) => Json>>;
 }
 
-/** Any row of a table: what its data is, only its own schema and handler know. */
-export interface AnyEventSpec<State> {
+/** As much of any row as reading needs. */
+interface AnyFoldSpec<State> {
   readonly version: number;
-  readonly schema: EventSchema<unknown>;
   apply(state: State, data: never, place: Place): void;
   readonly upcasts?: Readonly<Record<number, (data: Json) => Json>>;
+}
+
+/** Any row of a table: what its data is, only its own schema and handler know. */
+export interface AnyEventSpec<State> extends AnyFoldSpec<State> {
+  readonly schema: EventSchema<unknown>;
 }
 
 export type EventTable<State> = Readonly<Record<string, AnyEventSpec<State>>>;
@@ -82,15 +86,22 @@ export interface FacetChange {
   readonly artifacts?: readonly string[];
 }
 
-export interface StreamKind<State, Table extends EventTable<State> = EventTable<State>> {
+/** As much of a kind as reading needs: no schema, so that whoever only looks need not load any. */
+export interface FoldKind<State> {
   readonly kind: string;
   /** Raised whenever `apply` or the state's shape changes: older snapshots are then ignored. */
   readonly foldVersion: number;
-  readonly events: Table;
+  readonly events: Readonly<Record<string, AnyFoldSpec<State>>>;
   initial(): State;
-  /** The state as JSON and back, for snapshots. */
-  encode(state: State): Json;
+  /** The state from a snapshot. */
   decode(json: Json): State;
+}
+
+export interface StreamKind<State, Table extends EventTable<State> = EventTable<State>>
+  extends FoldKind<State> {
+  readonly events: Table;
+  /** The state as JSON, for snapshots. */
+  encode(state: State): Json;
   /** A lower bound of the length of the encoded state as text, found much faster than by encoding it. */
   leastLength?(state: State): number;
   /** Events after which the state may be much smaller than its history, so that a snapshot pays at once. */
@@ -154,7 +165,7 @@ export function makeEvent<State>(kind: StreamKind<State>, draft: Draft, at: numb
 }
 
 /** Brings a stored event to the current version of its type. */
-function upcast<State>(kind: StreamKind<State>, spec: AnyEventSpec<State>, stored: Event): Json {
+function upcast<State>(kind: FoldKind<State>, spec: AnyFoldSpec<State>, stored: Event): Json {
   if (stored.v > spec.version) {
     throw new HoldfastError(
       "EVENT_TOO_NEW",
@@ -178,13 +189,16 @@ function upcast<State>(kind: StreamKind<State>, spec: AnyEventSpec<State>, store
 }
 
 /** Folds one stored event into the state. */
-export function applyEvent<State>(kind: StreamKind<State>, state: State, stored: Event, seq: number): void {
+export function applyEvent<State>(kind: FoldKind<State>, state: State, stored: Event, seq: number): void {
   const spec = specOf(kind, stored.type);
   const data = stored.v === spec.version ? stored.data : upcast(kind, spec, stored);
   spec.apply(state, data as never, { seq, at: stored.at });
 }
 
-function specOf<State>(kind: StreamKind<State>, type: string): AnyEventSpec<State> {
+function specOf<State, Spec>(
+  kind: FoldKind<State> & { readonly events: Readonly<Record<string, Spec>> },
+  type: string,
+): Spec {
   const spec = Object.hasOwn(kind.events, type) ? kind.events[type] : undefined;
   if (spec) return spec;
   throw new HoldfastError(

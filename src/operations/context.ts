@@ -3,11 +3,13 @@
  * there is not made by looking at it; only `init` and `import` make one.
  */
 
-import type { Goal } from "../goal/index.ts";
+import { type Goal, openGoal } from "../goal/index.ts";
 import { type By, HoldfastError, isHoldfastError } from "../model/index.ts";
 import { type Holdfast, open } from "../open.ts";
+import { openStore } from "../open-store.ts";
 import { currentGoal, knownGoals } from "./current-goal.ts";
 import { didYouMean } from "./nearest.ts";
+import { takeInNews } from "./news.ts";
 import { findStore, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
 
 /** On whose side the surface is that calls. */
@@ -49,8 +51,29 @@ export class Context {
 
   /** The store, made if it is not there. */
   create(): Promise<Holdfast> {
-    this.opening ??= open(this.place.address);
+    this.opening ??= this.openOrLook();
     return this.opening;
+  }
+
+  /** Where nothing can be written one can still look; whoever writes is refused then. */
+  private async openOrLook(): Promise<Holdfast> {
+    const { address, exists } = this.place;
+    try {
+      return await open(address);
+    } catch (error) {
+      if (!exists || !isHoldfastError(error, "STORE_READONLY")) throw error;
+      return open(undefined, { store: await openStore(address, { readOnly: true }) });
+    }
+  }
+
+  /**
+   * The store, with what git brought into `.planning/events/` since: asked before anything is said of goals. A store that
+   * cannot be written to answers as it is, and why is told.
+   */
+  async current(): Promise<Holdfast> {
+    const holdfast = await this.holdfast();
+    if (!this.isStoreSaid) await takeInNews(this.place, holdfast);
+    return holdfast;
   }
 
   /** A goal to write to. What is older than its time to live has to be taken up first. */
@@ -72,12 +95,16 @@ export class Context {
   /** A goal to read, however old it is. */
   async readGoal(id: string | undefined): Promise<Goal> {
     const holdfast = await this.holdfast();
-    return holdfast.goal(await this.goalId(id), { by: this.by, root: this.place.root, stale: "use" });
+    const name = await this.goalId(id);
+    const options = { by: this.by, root: this.place.root, stale: "use" } as const;
+    if (this.isStoreSaid) return holdfast.goal(name, options);
+    // What git brought is in since the name was looked for, or that it is not was told.
+    return openGoal(holdfast.journal, name, options);
   }
 
   /** Which goal is meant: the one that was said, by a prefix too, else this worktree's, else the only one not done. */
   async goalId(id: string | undefined): Promise<string> {
-    const { journal } = await this.holdfast();
+    const { journal } = await this.current();
     const { rows } = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
     const { all, open: goals, current } = knownGoals(rows, currentGoal(this.place));
     const said = id ?? this.saidGoal;

@@ -127,7 +127,7 @@ async function goalView(handle: Goal, now: number): Promise<z.input<typeof goalS
 }
 
 async function refuseExisting(context: Context, id: string): Promise<void> {
-  const { journal } = await context.holdfast();
+  const { journal } = await context.current();
   const row = await journal.row(streamName("goal", id));
   if (row.state === "gone") return;
   throw new HoldfastError("STREAM_EXISTS", `goal ${id} exists already`, {
@@ -189,7 +189,7 @@ export const goalOperations = [
       ),
     }),
     async run(context) {
-      const { journal } = await context.holdfast();
+      const { journal } = await context.current();
       const { rows } = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
       const goals = rows.map(({ stream, facets, createdAt, updatedAt }) => ({
         goal: streamId(stream),

@@ -5,6 +5,7 @@ import {
   blockerOf,
   confirmedFacts,
   DECISION_TYPES,
+  FILE_ACTS,
   type GoalState,
   HoldfastError,
   searchDecisions,
@@ -118,6 +119,24 @@ export const noteOperations = [
       const handle = await context.goal(id);
       await handle.forget({ key, why });
       return { goal: handle.id, key };
+    },
+  }),
+  operation({
+    name: "remember files",
+    about: "Record files that were read, changed or deleted, as they are on disk now",
+    who: "both",
+    writes: true,
+    input: z.strictObject({
+      goal,
+      files: z.array(z.strictObject({ path: text, act: z.enum(FILE_ACTS) })).min(1),
+      task: text.optional(),
+      session: text.optional(),
+    }),
+    result: z.strictObject({ goal: text, files: z.array(text) }),
+    async run(context, { goal: id, files, task, session = null }) {
+      const handle = await context.goal(id);
+      await handle.recordFiles({ files, task: task === undefined ? null : fullId("T", task), session });
+      return { goal: handle.id, files: files.map(({ path }) => path) };
     },
   }),
   operation({

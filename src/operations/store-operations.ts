@@ -136,7 +136,7 @@ export const storeOperations = [
     input: z.strictObject({ goal: text.optional() }),
     result: status,
     async run(context, { goal }) {
-      const { journal } = await context.holdfast();
+      const { journal } = await context.current();
       const { namespace } = journal;
       const read = await readStatus(journal.store, { namespace, goal, now: context.now() });
       return {

@@ -22,7 +22,7 @@
 
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Goal } from "../goal/index.ts";
+import { type Goal, noteSeen } from "../goal/index.ts";
 import { type Entry, type EventIds, Lineage, sha256 } from "../model/index.ts";
 import {
   type EntryLine,
@@ -103,8 +103,12 @@ export class EventFiles {
       for await (const entry of goal.entries(this.walkFrom(goal))) {
         if (!this.lines.has(entry.uid)) missing.push(lineOf(entry));
       }
-      if (missing.length > 0 && !(await this.place(makeEventFile(this.goal, missing), missing, isOurs)))
-        return false;
+      if (missing.length > 0) {
+        const file = makeEventFile(this.goal, missing);
+        if (!(await this.place(file, missing, isOurs))) return false;
+        // Whoever asks what git brought need not read what was written from here.
+        await noteSeen(goal.journal, this.goal, { own: [file.name], others: [] });
+      }
     }
     this.mark = here;
     return true;
@@ -211,17 +215,25 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
+/** What files hold of one goal, and which of them do. */
+export interface GoalEvents {
+  readonly entries: readonly Entry[];
+  readonly files: readonly string[];
+}
+
 /**
- * Everything that a folder holds of goals, for a store that may not have them. A file that cannot be believed stops
+ * What these files of a folder hold of goals, for a store that may not have them. A file that cannot be believed stops
  * nothing: it is told to `warn`.
  */
 export async function readEventsFolder(
   folder: string,
+  names: readonly string[],
   warn: (error: unknown) => void,
-): Promise<ReadonlyMap<string, readonly Entry[]>> {
+): Promise<ReadonlyMap<string, GoalEvents>> {
   const goals = new Map<string, Map<string, EntryLine>>();
+  const files = new Map<string, string[]>();
   const path = join(folder, EVENTS);
-  for (const name of (await namesIn(path)).filter((each) => EVENT_FILE.test(each)).sort()) {
+  for (const name of names) {
     try {
       const raw = await readBounded(join(path, name), FILE_BYTES);
       if (raw === null) continue;
@@ -230,12 +242,18 @@ export async function readEventsFolder(
       goals.set(goal, known);
       refuseContradiction(lines, ({ entry }) => known.get(entry.uid)?.line);
       for (const each of lines) known.set(each.entry.uid, each);
+      files.set(goal, [...(files.get(goal) ?? []), name]);
     } catch (error) {
       if (!(error instanceof UnreadableText)) throw error;
       warn(eventFileRefused(folder, `${EVENTS}/${name}`, error.message));
     }
   }
-  return new Map([...goals].map(([goal, known]) => [goal, [...known.values()].map(({ entry }) => entry)]));
+  return new Map(
+    [...goals].map(([goal, known]) => [
+      goal,
+      { entries: [...known.values()].map(({ entry }) => entry), files: files.get(goal) ?? [] },
+    ]),
+  );
 }
 
 /** One event is one line, in whichever file it stands. */

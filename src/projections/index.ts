@@ -1,6 +1,7 @@
 /** A goal as files in a repository that people and agents read, edit and review. */
 
 export type { RefusedFile } from "./event-files.ts";
+export { withFileLock } from "./file-lock.ts";
 export { readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
 export { type FieldSpec, type FieldSpecs, generateState, type StateTemplate } from "./generate-state.ts";
 export type { SyncReport } from "./goal-folder.ts";

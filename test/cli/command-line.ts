@@ -1,22 +1,11 @@
-// The real command line as a process: bundled once for the sources as they are, run in a project of its own.
+// The real command line as a process, run in a project of its own.
 
 import { execFile, spawn } from "node:child_process";
-import { createHash } from "node:crypto";
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { programFolder } from "../program.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -36,16 +25,17 @@ export interface RunOptions {
 
 export class CommandLine {
   readonly project: string;
-  private readonly folder: string;
+  readonly cli = commandFile("cli");
+  readonly agent = commandFile("agent");
+  readonly forgetful = commandFile("forgetful");
   private readonly projects: string[] = [];
 
-  private constructor(folder: string) {
-    this.folder = folder;
+  private constructor() {
     this.project = this.newProject();
   }
 
   static async build(): Promise<CommandLine> {
-    return new CommandLine(await bundled());
+    return new CommandLine();
   }
 
   /** An empty repository, which goes with the others at the end. */
@@ -55,18 +45,6 @@ export class CommandLine {
     mkdirSync(join(project, ".git"));
     this.projects.push(project);
     return project;
-  }
-
-  get cli(): string {
-    return join(this.folder, "cli.js");
-  }
-
-  get agent(): string {
-    return join(this.folder, "agent.js");
-  }
-
-  get forgetful(): string {
-    return join(this.folder, "forgetful.js");
   }
 
   run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
@@ -122,72 +100,17 @@ export class CommandLine {
 }
 
 const PROGRAMS = {
+  cli: "src/cli/main.ts",
   agent: "test/cli/programs/paying-agent.ts",
   forgetful: "test/cli/programs/forgetful-agent.ts",
+  counting: "test/mcp/programs/counting-server.ts",
+  faulty: "test/mcp/programs/faulty-proxy.ts",
 };
-const KEPT = join(root, "node_modules", ".cache", "holdfast-cli");
 
-/**
- * All test files, and the next run as long as nothing changed, share one bundle. Whoever comes first makes it under another
- * name and puts it into place whole; bundles of other sources go.
- */
-async function bundled(): Promise<string> {
-  const name = sourcesName();
-  const folder = join(KEPT, name);
-  if (existsSync(folder)) return folder;
-  mkdirSync(KEPT, { recursive: true });
-  for (const old of readdirSync(KEPT)) {
-    const isOld = Date.now() - statSync(join(KEPT, old)).mtimeMs > 3_600_000;
-    if (isOld) rmSync(join(KEPT, old), { recursive: true, force: true });
-  }
-  const made = mkdtempSync(join(KEPT, "making-"));
-  chmodSync(made, 0o755);
-  copyFileSync(join(root, "package.json"), join(made, "package.json"));
-  await build({
-    entryPoints: { cli: join(root, "src/cli/main.ts"), ...PROGRAMS },
-    absWorkingDir: root,
-    outdir: made,
-    bundle: true,
-    splitting: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    tsconfig: join(root, "tsconfig.json"),
-    external: [
-      "@photostructure/sqlite",
-      "pg",
-      "ajv",
-      "yaml",
-      "commander",
-      "picocolors",
-      "@clack/prompts",
-      "@modelcontextprotocol/*",
-    ],
-    logLevel: "warning",
-  });
-  try {
-    renameSync(made, folder);
-  } catch (error) {
-    // Somebody was faster, with the same sources.
-    if (!existsSync(folder)) throw error;
-    rmSync(made, { recursive: true, force: true });
-  }
-  return folder;
-}
-
-function sourcesName(): string {
-  const paths = readdirSync(join(root, "src"), { recursive: true }).map((each) => join("src", String(each)));
-  const sums = createHash("sha256");
-  for (const path of [
-    ...paths,
-    ...Object.values(PROGRAMS),
-    "package.json",
-    "test/cli/command-line.ts",
-  ].sort()) {
-    const { size, mtimeMs } = statSync(join(root, path));
-    sums.update(`${path} ${size} ${mtimeMs}\n`);
-  }
-  return sums.digest("hex").slice(0, 16);
+/** The file of the command line, or of a program that some test runs beside it. */
+export function commandFile(name: keyof typeof PROGRAMS): string {
+  const sources = Object.entries(PROGRAMS).map(([each, path]) => [each, join(root, path)]);
+  return join(programFolder(Object.fromEntries(sources)), `${name}.mjs`);
 }
 
 /** Nothing of the surroundings in which the tests run. */

@@ -57,6 +57,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["fact", "ports", "[80,443]", "--source", "compose.yml"],
   ["facts", "ports"],
   ["forget", "ports", "--why", "they moved"],
+  ["remember", "users.sql", "--task", "1"],
   ["move", "API"],
   ["goal", "show", "check"],
   ["brief", "--tokens", "300"],

@@ -1,7 +1,7 @@
 // Hooks as agents run them: real processes, real stores, real deaths. Whatever happens, the agent goes on.
 
 import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -20,7 +20,17 @@ beforeEach(() => {
   project = line.newProject();
 });
 
+/** Hooks write nothing: a process that they start does. This one waits its turn, so afterwards everything is in. */
+async function takenIn(): Promise<void> {
+  expect(await line.run(["hook", "take-in"], { cwd: project })).toEqual({ code: 0, out: "", err: "" });
+}
+
 async function inGoal<Result>(act: (goal: Goal) => Promise<Result> | Result): Promise<Result> {
+  if (existsSync(join(project, ".holdfast/hooks"))) await takenIn();
+  return asItIs(act);
+}
+
+async function asItIs<Result>(act: (goal: Goal) => Promise<Result> | Result): Promise<Result> {
   const holdfast = await open(join(project, ".holdfast/store.db"));
   try {
     const goal = await holdfast.goal("checkout", { statement: "Ship the checkout", root: project });
@@ -69,6 +79,7 @@ test("a session is briefed, leaves what it touched, and ends in the goal's histo
   const again = await hook("claude", "session-start", { ...id, source: "compact" });
   expect(again.out, "and again after a compaction").toContain("NEXT T-001");
 
+  await takenIn();
   writeFileSync(join(project, "users.sql"), "create table users ()");
   const edits = ["users.sql", join(project, "gone.sql"), "/etc/hostname", ".git/config", "../outside"];
   for (const file_path of edits) {
@@ -80,7 +91,7 @@ test("a session is briefed, leaves what it touched, and ends in the goal's histo
     { path: "users.sql", hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
     { path: "gone.sql", hash: null },
   ]);
-  await inGoal(({ state }) => expect(state.files.size, "nothing is written while tools run").toBe(0));
+  await asItIs(({ state }) => expect(state.files.size, "nothing is written while tools run").toBe(0));
 
   expect(await hook("claude", "stop", id)).toEqual({ code: 0, out: "", err: "" });
   await inGoal(async (goal) => {
@@ -180,6 +191,43 @@ test("however large the goal, the context stays within what an agent takes", asy
   expect(context).toContain("</holdfast-state>");
   expect(context.length).toBeGreaterThan(1_000);
   expect(context.length).toBeLessThanOrEqual(10_000);
+});
+
+test("no hook writes to the store, and the briefing speaks of what will be written", async () => {
+  await inGoal((goal) => goal.addTask({ title: "users table" }));
+  const away = await Connection.open(join(project, ".holdfast/store.db"), false);
+  // Whoever writes would wait for this; whoever reads does not.
+  away.exec("BEGIN IMMEDIATE");
+  const start = { session_id: "first", source: "startup" };
+  const { out, err } = await hook("claude", "session-start", start);
+  expect(err).toBe("");
+  expect(JSON.parse(out).hookSpecificOutput.additionalContext).toMatch(/^LAST claude active 0 s ago/m);
+  await hook("claude", "session-end", { session_id: "first", reason: "other" });
+  const next = await hook("codex", "session-start", { session_id: "second", source: "startup" });
+  const context = JSON.parse(next.out).hookSpecificOutput.additionalContext as string;
+  expect(context).toMatch(/^LAST codex active/m);
+  expect(context).toMatch(/^LAST claude ended/m);
+  away.exec("ROLLBACK");
+  await away.close();
+  await inGoal((goal) => {
+    expect(goal.state.history.get("claude-first")).toMatchObject({ status: "ended" });
+    expect(goal.state.history.get("codex-second")).toMatchObject({ status: "active" });
+    const said = [...goal.briefing().matchAll(/^LAST (\w+ \w+)/gm)].map(([, who]) => who).sort();
+    const foretold = [...context.matchAll(/^LAST (\w+ \w+)/gm)].map(([, who]) => who).sort();
+    expect(said, "what was said is what was written").toEqual(foretold);
+  });
+});
+
+test("taking in is one at a time and changes nothing the second time", async () => {
+  await inGoal(() => undefined);
+  await hook("claude", "session-start", { session_id: "once", source: "startup" });
+  await Promise.all([takenIn(), takenIn(), takenIn()]);
+  const { seq, entry } = await inGoal((goal) => {
+    return { seq: goal.seq, entry: goal.state.history.get("claude-once") };
+  });
+  expect(entry).toMatchObject({ status: "active", restarts: 0 });
+  await takenIn();
+  expect(await asItIs((goal) => goal.seq)).toBe(seq);
 });
 
 describe("whatever is wrong, the agent goes on", () => {

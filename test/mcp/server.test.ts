@@ -271,3 +271,21 @@ test("a server whose store is missing or broken starts, says so with every call,
   await broken.close();
   other.remove();
 });
+
+test("ten megabytes without the end of a line are answered, and end the server with a message and a code", async () => {
+  const child = spawn(process.execPath, [programs.cli, "mcp"], { cwd: project.folder, env: environment() });
+  const said = { out: "", err: "" };
+  child.stdout.on("data", (chunk) => {
+    said.out += String(chunk);
+  });
+  child.stderr.on("data", (chunk) => {
+    said.err += String(chunk);
+  });
+  // It stops reading, so the rest of what is written may meet a closed pipe.
+  child.stdin.on("error", () => undefined);
+  child.stdin.write("x".repeat(11 << 20));
+  const [code] = await once(child, "close");
+  expect(code, said.err).toBe(2);
+  expect(JSON.parse(said.out)).toMatchObject({ jsonrpc: "2.0", id: null, error: { code: -32_700 } });
+  expect(said.err).toContain("at most 10 MB");
+});

@@ -2,7 +2,6 @@
 
 import {
   appendFileSync,
-  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -12,61 +11,25 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { build } from "esbuild";
 import { open } from "../../src/open.ts";
 import type { SessionDetail } from "../../src/session/index.ts";
-import { environment } from "../cli/command-line.ts";
+import { commandFile, environment } from "../cli/command-line.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-
-/** Bundled once per test file: a process then starts in a tenth of the time. */
 export class Programs {
-  private readonly folder: string;
+  readonly cli = commandFile("cli");
+  readonly counting: readonly string[] = [process.execPath, commandFile("counting")];
+  readonly faulty = commandFile("faulty");
 
-  private constructor(folder: string) {
-    this.folder = folder;
-  }
+  private constructor() {}
 
   static async build(): Promise<Programs> {
-    const folder = mkdtempSync(join(root, "node_modules", ".mcp-"));
-    copyFileSync(join(root, "package.json"), join(folder, "package.json"));
-    await build({
-      entryPoints: {
-        cli: join(root, "src/cli/main.ts"),
-        counting: join(root, "test/mcp/programs/counting-server.ts"),
-        faulty: join(root, "test/mcp/programs/faulty-proxy.ts"),
-      },
-      outdir: folder,
-      bundle: true,
-      splitting: true,
-      platform: "node",
-      format: "esm",
-      target: "node20",
-      tsconfig: join(root, "tsconfig.json"),
-      external: ["@photostructure/sqlite", "pg", "ajv", "yaml", "commander", "picocolors", "@clack/prompts"],
-      logLevel: "warning",
-    });
-    return new Programs(folder);
+    return new Programs();
   }
 
-  get cli(): string {
-    return join(this.folder, "cli.js");
-  }
-
-  get counting(): readonly string[] {
-    return [process.execPath, join(this.folder, "counting.js")];
-  }
-
-  get faulty(): string {
-    return join(this.folder, "faulty.js");
-  }
-
-  remove(): void {
-    rmSync(this.folder, { recursive: true, force: true });
-  }
+  /** They stand in the folder of the run, and go with it. */
+  remove(): void {}
 }
 
 export interface Connected {

@@ -6,7 +6,6 @@
 
 import * as z from "zod";
 import { OPERATIONS, type Operation } from "../../operations/index.ts";
-import { rememberFiles } from "./remember-files.ts";
 
 export interface OfferedTool {
   readonly name: string;
@@ -69,6 +68,12 @@ const ROWS: readonly Row[] = [
   ["fact", "fact", "The same key again replaces the value.", "idempotent"],
   ["facts", "facts"],
   ["forget", "forget", "", "destructive"],
+  [
+    "remember_files",
+    "remember files",
+    "Whoever comes next is told if they have changed since.",
+    "idempotent",
+  ],
   ["block", "block add"],
   ["blockers", "block list"],
   ["block_bypass", "block bypass"],
@@ -77,18 +82,12 @@ const ROWS: readonly Row[] = [
 ];
 
 export function offeredTools(): readonly OfferedTool[] {
-  const fromTable = ROWS.map(([name, operation, more = "", traits]) => {
+  const all = ROWS.map(([name, operation, more = "", traits]) => {
     const row = OPERATIONS.get(operation);
     if (!row) throw new Error(`tool ${name} names the operation ${operation}, which is not there`);
     return offered(name, row, more, traits);
   });
-  const files = offered(
-    "remember_files",
-    rememberFiles,
-    "Whoever comes next is told if they have changed since.",
-    "idempotent",
-  );
-  return [...fromTable, files].filter(({ operation }) => operation.who !== "person");
+  return all.filter(({ operation }) => operation.who !== "person");
 }
 
 function offered(name: string, operation: Operation, more: string, traits: Row[3]): OfferedTool {

@@ -1,16 +1,45 @@
-/** The server as a process: on stdin and stdout, until the client closes its end or a signal comes. */
+/**
+ * The server as a process: on stdin and stdout, until the client closes its end, a signal comes, or the client sends what
+ * cannot be a message: more than `MOST_BYTES` without the end of a line. That is answered, as far as one can answer what
+ * has no id, and ends the server: where the next message begins, nobody knows any more.
+ */
 
+import { writeSync } from "node:fs";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
+import { HoldfastError } from "../../model/index.ts";
 import { AgentDesk, type DeskOptions } from "./agent-desk.ts";
 import { buildServer } from "./server.ts";
 
+const MOST_BYTES = 10 << 20;
+const PARSE_ERROR = -32_700;
+
+/** The SDK's, which says when it was closed, and after which error. */
+class Wire extends StdioServerTransport {
+  private closed: (why: Error | null) => void = () => undefined;
+  /** Null: in good order. */
+  readonly whenClosed = new Promise<Error | null>((resolve) => {
+    this.closed = resolve;
+  });
+  lastError: Error | null = null;
+
+  constructor() {
+    super(process.stdin, process.stdout, { maxBufferSize: MOST_BYTES });
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    this.closed(this.lastError);
+  }
+}
+
 export async function serve(options: DeskOptions): Promise<void> {
   const desk = new AgentDesk(options);
-  const transport = new StdioServerTransport();
-  const ended = new Promise<void>((resolve) => {
-    process.stdin.once("end", resolve);
-    process.stdin.once("close", resolve);
-    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.once(signal, () => resolve());
+  const transport = new Wire();
+  const ended = new Promise<Error | null>((resolve) => {
+    process.stdin.once("end", () => resolve(null));
+    process.stdin.once("close", () => resolve(null));
+    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.once(signal, () => resolve(null));
+    void transport.whenClosed.then(resolve);
   });
   const handle = serveStdio(
     () => {
@@ -18,9 +47,27 @@ export async function serve(options: DeskOptions): Promise<void> {
       server.server.oninitialized = () => desk.meet(server.server.getClientVersion()?.name);
       return server;
     },
-    { transport, onerror: (error) => process.stderr.write(`holdfast mcp: ${error.message}\n`) },
+    {
+      transport,
+      onerror: (error) => {
+        transport.lastError = error;
+        process.stderr.write(`holdfast mcp: ${error.message}\n`);
+      },
+    },
   );
-  await ended;
+  const why = await ended;
   await handle.close();
   await desk.close();
+  if (why && (why as NodeJS.ErrnoException).code !== "EPIPE") refuse(why);
+}
+
+function refuse(cause: Error): never {
+  // An open input keeps the process alive.
+  process.stdin.destroy();
+  const message = `the client sent what cannot be a message: ${cause.message}`;
+  writeSync(1, `${JSON.stringify({ jsonrpc: "2.0", id: null, error: { code: PARSE_ERROR, message } })}\n`);
+  throw new HoldfastError("INPUT_INVALID", message, {
+    hint: `A message is one line of at most ${MOST_BYTES >> 20} MB. Start the server again.`,
+    cause,
+  });
 }

@@ -7,9 +7,7 @@
  * Only an active blocker blocks. How far it reaches (task, phase, goal) is computed in `survey.ts`, never stored.
  */
 
-import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
-import { blockerId, line, ordinal, stamp, taskId, text, wallClock } from "./field.ts";
 import type { By } from "./roles.ts";
 
 export const BLOCKER_STATUSES = ["new", "active", "bypassed", "resolved"] as const;
@@ -50,30 +48,6 @@ export interface Blocker {
   /** The last event that changed it. */
   readonly revision: number;
 }
-
-const affects = z.strictObject({
-  tasks: z.array(taskId),
-  phases: z.array(ordinal),
-  goal: z.boolean(),
-  other: z.array(line),
-});
-
-/** `reportedAt`: when it was first seen, where that was before the goal knew of it. */
-export const blockerReported = z.strictObject({
-  ...stamp,
-  id: blockerId,
-  description: text,
-  affects,
-  reportedAt: wallClock.optional(),
-});
-export const blockerIdentified = z.strictObject({ ...stamp, blocker: blockerId });
-export const blockerBypassed = z.strictObject({
-  ...stamp,
-  blocker: blockerId,
-  workaround: text,
-  followUps: z.array(taskId),
-});
-export const blockerResolved = z.strictObject({ ...stamp, blocker: blockerId, resolution: text });
 
 export function nextBlockerStatus(blocker: Blocker, act: BlockerAct): BlockerStatus {
   const next = BLOCKER_TRANSITIONS[blocker.status][act];

@@ -1,5 +1,3 @@
-import * as z from "zod";
-import { decisionId, line, relativePath, stamp, text } from "./field.ts";
 import type { By } from "./roles.ts";
 
 export const DECISION_TYPES = [
@@ -31,20 +29,6 @@ export interface DecisionRecord {
   /** The last event that changed it. */
   readonly revision: number;
 }
-
-export const decisionMade = z.strictObject({
-  ...stamp,
-  id: decisionId,
-  date: z.iso.date(),
-  type: z.enum(DECISION_TYPES),
-  context: text,
-  decision: text,
-  reason: text,
-  alternatives: z.array(z.strictObject({ option: line, whyNot: text })),
-  reversible: z.boolean(),
-  files: z.array(relativePath),
-  supersedes: decisionId.nullable(),
-});
 
 export interface DecisionQuery {
   /** Every word has to occur somewhere in the decision, in any order, upper or lower case. */

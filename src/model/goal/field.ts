@@ -1,7 +1,11 @@
-/** The shapes that fields of goal events share: bounded text, ids that the goal gives, paths below the root. */
+/**
+ * The shapes that fields of goal events share: bounded text, ids that the goal gives, paths below the root. Here and in
+ * the files of schemas stands all that needs zod: whoever only reads a goal does not load it.
+ */
 
 import * as z from "zod";
-import { bySchema } from "./roles.ts";
+import { isRelativePath } from "./naming.ts";
+import { ROLES } from "./roles.ts";
 
 /**
  * State is read at every resume, so it stays small: what is longer than this belongs into a file or an artifact,
@@ -24,32 +28,13 @@ export const questionId = z.string().regex(/^Q-\d{3,}$/, "must look like Q-001")
 export const sessionName = z.string().min(1).max(128);
 export const contentHash = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
 
-/** `T-007`: at least three digits, so that names sort as they count. */
-export function numbered(prefix: "T" | "D" | "B" | "Q", number: number): string {
-  return `${prefix}-${String(number).padStart(3, "0")}`;
-}
-
-export function numberOf(id: string): number {
-  return Number(id.slice(2));
-}
-
-const PATH_LIMIT = 1_024;
-
-/**
- * A path as goals keep it: relative to the root, `/` between names, nothing that could lead out of it or fake
- * another line. Backslashes are refused because one system reads them as a name and another as a way out.
- */
-export function isRelativePath(path: string): boolean {
-  if (path.length === 0 || path.length > PATH_LIMIT || !path.isWellFormed()) return false;
-  if (/[\\\p{Cc}\u2028\u2029]/u.test(path) || /^[A-Za-z]:/.test(path)) return false;
-  return path.split("/").every((name) => name !== "" && name !== "." && name !== "..");
-}
-
 export const relativePath = z
   .string()
   .refine(isRelativePath, "must be a path below the root, with / between names and without . or ..");
 
 export const eventUid = z.string().regex(/^[0-9a-z]{12,40}$/, "must be the id of an event");
+
+export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role: z.enum(ROLES) });
 
 /** On every event: who did it, and the id by which every copy of the goal knows it. */
 export const stamp = { by: bySchema, uid: eventUid.optional() };

@@ -9,7 +9,8 @@ import type { DraftOf, Event, FacetChange, StreamKind } from "../event.ts";
 import { applyEvent } from "../event.ts";
 import type { Item, StreamFacets } from "../facets.ts";
 import { type GoalEvents, goalEvents } from "./goal-events.ts";
-import { branchGoal, decodeGoal, emptyGoal, encodeGoal, type GoalState } from "./goal-state.ts";
+import { goalFold } from "./goal-fold.ts";
+import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
 import { blockedTasks, shownStatus, surveyGoal } from "./survey.ts";
 import type { ShownStatus, Task } from "./task.ts";
 
@@ -20,12 +21,9 @@ export type GoalDraft<Type extends keyof GoalEvents = keyof GoalEvents> = Extrac
 >;
 
 export const goalKind: StreamKind<GoalState, GoalEvents> = {
-  kind: "goal",
-  foldVersion: 3,
+  ...goalFold,
   events: goalEvents,
-  initial: emptyGoal,
   encode: encodeGoal,
-  decode: decodeGoal,
   facets: goalFacets,
 };
 

@@ -1,6 +1,3 @@
-import * as z from "zod";
-import { line, optionalText, sessionName, stamp, text, wallClock } from "./field.ts";
-
 export type HistoryStatus = "active" | "ended" | "crashed";
 
 /** One agent's stretch of work on the goal. */
@@ -27,36 +24,3 @@ export interface HistoryEntry {
   /** The last event that changed it. */
   readonly revision: number;
 }
-
-const usage = z.number().min(0).max(1).nullable();
-
-export const sessionStarted = z.strictObject({
-  ...stamp,
-  session: sessionName,
-  agent: line,
-  resumes: sessionName.nullable(),
-  notes: optionalText,
-  /** When that was, for a session that ran before the goal knew of it. */
-  startedAt: wallClock.optional(),
-});
-
-export const sessionNoted = z.strictObject({
-  ...stamp,
-  session: sessionName,
-  contextUsage: usage,
-  issues: z.array(text),
-  notes: optionalText,
-});
-
-export const sessionEnded = z.strictObject({
-  ...stamp,
-  session: sessionName,
-  contextUsage: usage,
-  completed: z.array(line),
-  issues: z.array(text),
-  notes: optionalText,
-  handoffReason: optionalText,
-  endedAt: wallClock.optional(),
-});
-
-export const sessionCrashed = z.strictObject({ ...stamp, session: sessionName, notes: optionalText });

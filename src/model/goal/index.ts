@@ -2,9 +2,11 @@
 
 export * from "./blocker.ts";
 export * from "./decision.ts";
-export { isRelativePath, numbered } from "./field.ts";
+export { bySchema } from "./field.ts";
 export * from "./goal-events.ts";
+export { checkpointOf, goalFold } from "./goal-fold.ts";
 export * from "./goal-kind.ts";
+export { entrySchema } from "./goal-schemas.ts";
 export * from "./goal-state.ts";
 export * from "./history.ts";
 export { compareEntries, type Entry, type EventIds, Lineage, MERGED } from "./lineage.ts";
@@ -17,6 +19,7 @@ export {
   type Renumbered,
 } from "./merge.ts";
 export { waitsForItself, whyNotStartable } from "./movability.ts";
+export { isRelativePath, numbered } from "./naming.ts";
 export * from "./notes.ts";
 export * from "./position.ts";
 export * from "./roles.ts";

@@ -20,7 +20,6 @@
 import { HoldfastError } from "../errors.ts";
 import { applyEvent, type Event, type StreamKind } from "../event.ts";
 import { type Json, sameJson } from "../json.ts";
-import { numbered, numberOf } from "./field.ts";
 import { emptyGoal, type GoalState, phaseOf } from "./goal-state.ts";
 import {
   applyMapDelta,
@@ -34,6 +33,7 @@ import {
   type Series,
   seriesOf,
 } from "./lineage.ts";
+import { numbered, numberOf } from "./naming.ts";
 
 /** Something that got another number because two copies had given the same one. */
 export interface Renumbered {

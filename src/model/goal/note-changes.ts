@@ -2,20 +2,25 @@
 
 import type { z } from "zod";
 import type { Place } from "../event.ts";
-import {
-  type Blocker,
-  type BlockerAct,
-  type blockerBypassed,
-  type blockerIdentified,
-  type blockerReported,
-  type blockerResolved,
-  nextBlockerStatus,
-} from "./blocker.ts";
-import type { decisionMade } from "./decision.ts";
-import { numberOf } from "./field.ts";
+import { type Blocker, type BlockerAct, nextBlockerStatus } from "./blocker.ts";
 import { blockerOf, decisionOf, type GoalState, historyOf, questionOf } from "./goal-state.ts";
-import type { HistoryEntry, sessionCrashed, sessionEnded, sessionNoted, sessionStarted } from "./history.ts";
-import type { FileAct, FileRecord, filesRecorded, questionAnswered, questionAsked } from "./notes.ts";
+import type { HistoryEntry } from "./history.ts";
+import { numberOf } from "./naming.ts";
+import type {
+  blockerBypassed,
+  blockerIdentified,
+  blockerReported,
+  blockerResolved,
+  decisionMade,
+  filesRecorded,
+  questionAnswered,
+  questionAsked,
+  sessionCrashed,
+  sessionEnded,
+  sessionNoted,
+  sessionStarted,
+} from "./note-schemas.ts";
+import type { FileAct, FileRecord } from "./notes.ts";
 import type { By } from "./roles.ts";
 
 type Data<Schema extends z.ZodType> = z.infer<Schema>;

@@ -1,20 +1,6 @@
 /** The smaller things a goal remembers: facts, files, questions, implementations, the next action. */
 
-import * as z from "zod";
 import type { Json } from "../json.ts";
-import {
-  contentHash,
-  line,
-  optionalText,
-  questionId,
-  relativePath,
-  sessionName,
-  stamp,
-  taskId,
-  text,
-  VALUE_LIMIT,
-  wallClock,
-} from "./field.ts";
 import type { By } from "./roles.ts";
 
 export interface Fact {
@@ -27,28 +13,12 @@ export interface Fact {
   readonly at: number;
 }
 
-const value = z
-  .json()
-  .refine(
-    (json) => JSON.stringify(json).length <= VALUE_LIMIT,
-    `must be below ${VALUE_LIMIT} characters: store it as a file or an artifact and keep its path or hash here`,
-  );
-
-export const factSet = z.strictObject({
-  ...stamp,
-  key: line,
-  value: value as unknown as z.ZodType<Json>,
-  source: text,
-  expiresAt: wallClock.nullable(),
-});
-export const factForgotten = z.strictObject({ ...stamp, key: line, why: text });
-
 /** Facts that still hold at this wall clock. */
 export function confirmedFacts(facts: Iterable<Fact>, now: number): Fact[] {
   return [...facts].filter(({ expiresAt }) => expiresAt === null || expiresAt > now);
 }
 
-const FILE_ACTS = ["examined", "modified", "deleted"] as const;
+export const FILE_ACTS = ["examined", "modified", "deleted"] as const;
 export type FileAct = (typeof FILE_ACTS)[number];
 
 /** A file as it was when somebody last looked at it or changed it. */
@@ -63,22 +33,6 @@ export interface FileRecord {
   readonly by: By;
 }
 
-export const filesRecorded = z.strictObject({
-  ...stamp,
-  files: z
-    .array(
-      z
-        .strictObject({ path: relativePath, hash: contentHash.nullable(), act: z.enum(FILE_ACTS) })
-        .refine(({ hash, act }) => (hash === null) === (act === "deleted"), {
-          message: "needs the content's hash, unless the file was deleted",
-          path: ["hash"],
-        }),
-    )
-    .min(1),
-  task: taskId.nullable(),
-  session: sessionName.nullable(),
-});
-
 /** Something that was built and that a later session can check against the code. */
 export interface KeyImplementation {
   readonly text: string;
@@ -86,8 +40,6 @@ export interface KeyImplementation {
   readonly by: By;
   readonly at: number;
 }
-
-export const implementationNoted = z.strictObject({ ...stamp, text, files: z.array(relativePath) });
 
 export interface Question {
   readonly id: string;
@@ -98,19 +50,12 @@ export interface Question {
   readonly answeredAt: number | null;
 }
 
-export const questionAsked = z.strictObject({ ...stamp, id: questionId, text });
-export const questionAnswered = z.strictObject({ ...stamp, question: questionId, answer: text });
-
 export interface NextAction {
   readonly text: string | null;
   readonly task: string | null;
   readonly by: By;
   readonly at: number;
 }
-
-export const nextSet = z.strictObject({ ...stamp, text: optionalText, task: taskId.nullable() });
-
-export const errorRecorded = z.strictObject({ ...stamp, message: text, task: taskId.nullable() });
 
 /** A person's edit of a rendered file, as it was taken in. The hash tells the same edit from another one. */
 export interface TakenEdit {
@@ -121,15 +66,6 @@ export interface TakenEdit {
   readonly by: By;
   readonly at: number;
 }
-
-export const editTaken = z.strictObject({
-  ...stamp,
-  file: relativePath,
-  hash: contentHash,
-  editedAt: wallClock,
-  /** Parts of the edit that no event could say; the file was kept beside. */
-  left: z.array(text),
-});
 
 export interface Counters {
   /** Attempts at tasks that ended, well or not. */

@@ -6,7 +6,6 @@
  * and makes the log say who did what; it is no defence against a caller that lies about itself.
  */
 
-import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
 import { show } from "../names.ts";
 
@@ -18,8 +17,6 @@ export interface By {
   readonly name: string;
   readonly role: GoalRole;
 }
-
-export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role: z.enum(ROLES) });
 
 const PLANNERS = ["architect", "orchestrator"] as const;
 const EVERYONE = ["worker", "architect", "orchestrator", "verifier", "supervisor"] as const;

@@ -1,57 +1,27 @@
 /** How the events of tasks change a goal. Every step goes through the table of transitions in `task.ts`. */
 
-import * as z from "zod";
+import type { z } from "zod";
 import { HoldfastError } from "../errors.ts";
 import type { Place } from "../event.ts";
-import { eventUid, numberOf, optionalText, ordinal, sessionName, stamp, taskId, text } from "./field.ts";
 import { type GoalState, phaseOf, taskOf } from "./goal-state.ts";
 import type { HistoryEntry } from "./history.ts";
+import { numberOf } from "./naming.ts";
 import { recordFile } from "./note-changes.ts";
-import {
-  type EndedClaim,
-  evidenceSchema,
-  nextStatus,
-  type Task,
-  type TaskAct,
-  type taskAdded,
-  type taskEdited,
-} from "./task.ts";
-
-const token = z.int().min(0);
-
-/** `after`: the claim that it takes over. `as`: what the task was called then, whatever it is called later. */
-export const taskClaimed = z.strictObject({
-  ...stamp,
-  task: taskId,
-  session: sessionName.nullable(),
-  token,
-  after: eventUid.nullable().optional(),
-  as: taskId.optional(),
-});
-/** The claim under which it was done: a token says nothing to other copies of the goal. */
-const claim = eventUid.optional();
-export const taskProgressed = z.strictObject({ ...stamp, task: taskId, token, claim, note: optionalText });
-export const taskSubmitted = z.strictObject({
-  ...stamp,
-  task: taskId,
-  token,
-  claim,
-  evidence: evidenceSchema,
-});
-export const taskFailed = z.strictObject({
-  ...stamp,
-  task: taskId,
-  token,
-  claim,
-  error: text,
-  retryable: z.boolean(),
-});
-export const taskReleased = z.strictObject({ ...stamp, task: taskId, token, claim, why: optionalText });
-export const taskReset = z.strictObject({ ...stamp, task: taskId, claim, why: text });
-export const taskJudged = z.strictObject({ ...stamp, task: taskId, why: optionalText });
-export const taskChanged = z.strictObject({ ...stamp, task: taskId, why: text });
-export const taskAliased = z.strictObject({ ...stamp, alias: taskId, task: taskId });
-export const phaseNumber = z.strictObject({ ...stamp, phase: ordinal });
+import { type EndedClaim, nextStatus, type Task, type TaskAct } from "./task.ts";
+import type {
+  phaseNumber,
+  taskAdded,
+  taskAliased,
+  taskChanged,
+  taskClaimed,
+  taskEdited,
+  taskFailed,
+  taskJudged,
+  taskProgressed,
+  taskReleased,
+  taskReset,
+  taskSubmitted,
+} from "./task-schemas.ts";
 
 type Data<Schema extends z.ZodType> = z.infer<Schema>;
 /** The fields of any task, build or review: a change of these leaves its kind alone. */

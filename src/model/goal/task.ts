@@ -14,19 +14,7 @@
  * is set exactly while it is done or dropped.
  */
 
-import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
-import {
-  contentHash,
-  line,
-  optionalText,
-  ordinal,
-  relativePath,
-  stamp,
-  TEXT_LIMIT,
-  taskId,
-  text,
-} from "./field.ts";
 import type { By } from "./roles.ts";
 
 export const TASK_STATUSES = ["open", "in_progress", "submitted", "done", "failed", "dropped"] as const;
@@ -153,35 +141,6 @@ export interface ReviewTask extends AnyTask {
 }
 
 export type Task = BuildTask | ReviewTask;
-
-const content = {
-  phase: ordinal,
-  plan: ordinal.nullable(),
-  wave: ordinal,
-  title: line,
-  description: optionalText,
-  dependsOn: z.array(taskId),
-  files: z.array(relativePath),
-};
-
-const buildContent = { acceptance: z.array(line) };
-const reviewContent = { reviews: z.array(taskId).min(1), checklist: z.array(line).min(1) };
-
-export const taskAdded = z.discriminatedUnion("kind", [
-  z.strictObject({ ...stamp, id: taskId, kind: z.literal("build"), ...content, ...buildContent }),
-  z.strictObject({ ...stamp, id: taskId, kind: z.literal("review"), ...content, ...reviewContent }),
-]);
-
-const change = z.strictObject({ ...content, ...buildContent, ...reviewContent }).partial();
-export const taskEdited = z.strictObject({ ...stamp, task: taskId, change });
-
-export const evidenceSchema = z.strictObject({
-  summary: optionalText,
-  commands: z.array(
-    z.strictObject({ command: text, exitCode: z.int(), output: z.string().max(TEXT_LIMIT).nullable() }),
-  ),
-  files: z.array(z.strictObject({ path: relativePath, hash: contentHash.nullable() })),
-});
 
 export function isFinished(task: Task): boolean {
   return task.status === "done" || task.status === "dropped";

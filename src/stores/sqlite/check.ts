@@ -7,7 +7,6 @@
  * one snapshot; streams that change meanwhile are judged by the page that reads their end.
  */
 
-import { crc32 } from "node:zlib";
 import { isHoldfastError, sha256 } from "../../model/index.ts";
 import type { Problem } from "../../store.ts";
 import type { Connection } from "./driver.ts";
@@ -119,6 +118,7 @@ function* oneWrite(
   { first, last, sum, utf16, payload }: WriteToCheck,
 ): Generator<Problem> {
   if (first !== seq + 1) yield { invariant: "I7", where, what: `event ${first} follows event ${seq}` };
+  const { crc32 } = process.getBuiltinModule("node:zlib");
   if (crc32(fromPayload(payload, utf16)) !== sum) {
     yield { invariant: "I2", where, what: `events ${first} to ${last} do not match their checksum` };
   }

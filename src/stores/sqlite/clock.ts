@@ -4,7 +4,6 @@
  * times of the same `boot`; a lease of another boot has run out, since its holder cannot have survived.
  */
 
-import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { uptime } from "node:os";
 
@@ -43,6 +42,7 @@ function readBootId(): string {
   try {
     if (process.platform === "linux") return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
     if (process.platform === "darwin") {
+      const { execFileSync } = process.getBuiltinModule("node:child_process");
       return execFileSync("/usr/sbin/sysctl", ["-n", "kern.bootsessionuuid"], { encoding: "utf8" }).trim();
     }
   } catch {

@@ -128,12 +128,13 @@ export async function patiently<Result>(
   busyMs: number,
   act: () => Result | Promise<Result>,
 ): Promise<Result> {
-  const begun = performance.now();
+  let begun: number | undefined;
   for (;;) {
     try {
       return await act();
     } catch (error) {
       if (!isBusy(error)) throw error;
+      begun ??= performance.now();
       const waitedMs = performance.now() - begun;
       if (waitedMs >= busyMs) throw busy(path, waitedMs, error);
       await new Promise((resolve) => {

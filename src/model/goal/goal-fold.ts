@@ -1,0 +1,221 @@
+/**
+ * How each event of a goal changes its state: one line each. Reading a goal needs this and no schema; what an event may
+ * hold is checked when it is written, in `goal-events.ts`.
+ */
+
+import type { z } from "zod";
+import { HoldfastError } from "../errors.ts";
+import type { Event, FoldKind, Place } from "../event.ts";
+import type * as goal from "./goal-schemas.ts";
+import {
+  type CheckpointKind,
+  decodeGoal,
+  emptyGoal,
+  type GoalCheckpoint,
+  type GoalState,
+  phaseOf,
+} from "./goal-state.ts";
+import { derivedUid, MERGED, madeName, RENUMBERED, tick } from "./lineage.ts";
+import { applyGoalDelta } from "./merge.ts";
+import * as note from "./note-changes.ts";
+import type * as noted from "./note-schemas.ts";
+import type { By } from "./roles.ts";
+import * as change from "./task-changes.ts";
+import type * as tasks from "./task-schemas.ts";
+
+interface CheckpointSpec<Data> {
+  readonly kind: CheckpointKind;
+  readonly about: (data: Data) => string;
+}
+
+/** The events from which a run is taken up again, and what each is about. */
+const CHECKPOINTS = {
+  "task.accepted": { kind: "task_completed", about: ({ task }: { task: string }) => task },
+  "task.failed": { kind: "error_occurred", about: ({ task }: { task: string }) => task },
+  "error.recorded": {
+    kind: "error_occurred",
+    about: ({ task, message }: { task: string | null; message: string }) => task ?? message.slice(0, 100),
+  },
+  "fact.set": { kind: "significant_finding", about: ({ key }: { key: string }) => key },
+  "phase.entered": {
+    kind: "phase_changed",
+    about: ({ phase }: { phase: number }) => `phase ${phase} entered`,
+  },
+  "phase.completed": {
+    kind: "phase_changed",
+    about: ({ phase }: { phase: number }) => `phase ${phase} completed`,
+  },
+} as const satisfies Record<string, CheckpointSpec<never>>;
+
+/** The checkpoint that a stored event is, if it is one. */
+export function checkpointOf(stored: Event, seq: number): GoalCheckpoint | null {
+  const table: Readonly<Record<string, CheckpointSpec<never>>> = CHECKPOINTS;
+  const spec = Object.hasOwn(table, stored.type) ? table[stored.type] : undefined;
+  return spec ? { kind: spec.kind, about: spec.about(stored.data as never), seq, at: stored.at } : null;
+}
+
+interface Stamped {
+  readonly by: By;
+  readonly uid?: string | undefined;
+}
+
+/** One row: how an event of this version changes the state. */
+export interface GoalFold<Data> {
+  readonly version: number;
+  apply(state: GoalState, data: Data, place: Place): void;
+}
+
+/**
+ * Wraps every handler: whatever happens to a goal, it was touched then, and by whom. Its place is counted in events of
+ * the goal, not of the log: a log that took in what other copies wrote has them all in one event.
+ */
+function on<Data extends Stamped>(
+  apply: (state: GoalState, data: Data, place: Place) => void,
+  checkpoint?: CheckpointSpec<Data>,
+): GoalFold<Data> {
+  return {
+    version: 1,
+    apply(state, data, { at }) {
+      const place = { seq: state.revision + 1, at };
+      apply(state, data, place);
+      const uid = data.uid ?? derivedUid(place.seq, at, data);
+      state.revision = place.seq;
+      state.clock = tick(state.clock, at);
+      state.known.add(uid);
+      state.updatedAt = Math.max(state.updatedAt, place.at);
+      if (data.by.role === "human") state.humanAt = Math.max(state.humanAt ?? 0, place.at);
+      if (checkpoint) {
+        state.checkpoint = { kind: checkpoint.kind, about: checkpoint.about(data), ...place };
+      }
+    },
+  };
+}
+
+/** The same for events that make something which later events name. */
+function making<Data extends Stamped>(
+  type: string,
+  apply: (state: GoalState, data: Data, place: Place) => void,
+): GoalFold<Data> {
+  return on((state, data, place) => {
+    apply(state, data, place);
+    const name = madeName(type, data as unknown as Record<string, unknown>);
+    if (name !== null) state.names.set(name, data.uid ?? derivedUid(place.seq, place.at, data));
+  });
+}
+
+type Data<Schema extends z.ZodType> = z.infer<Schema>;
+
+export const goalFolds = {
+  "goal.created": on((state: GoalState, data: Data<typeof goal.goalCreated>, { at }) => {
+    const { by: _by, uid: _uid, ...content } = data;
+    Object.assign(state, content, { createdAt: at });
+  }),
+  "goal.described": on((state: GoalState, data: Data<typeof goal.goalDescribed>) => {
+    Object.assign(state, data.change);
+  }),
+  "phase.added": making(
+    "phase.added",
+    (state: GoalState, { number, name }: Data<typeof goal.phaseAdded>, { seq }) => {
+      if (number !== state.phases.length + 1) throw outOfOrder("phase", number, state.phases.length + 1);
+      state.phases = [...state.phases, { number, name, plans: [], closedAt: null }];
+      state.phasesRevision = seq;
+    },
+  ),
+  "phase.entered": on((state: GoalState, { phase }: Data<typeof tasks.phaseNumber>) => {
+    state.focus = phaseOf(state, phase).number;
+  }, CHECKPOINTS["phase.entered"]),
+  "phase.completed": on(change.completePhase, CHECKPOINTS["phase.completed"]),
+  "plan.added": making(
+    "plan.added",
+    (state: GoalState, { phase, number, name }: Data<typeof goal.planAdded>, { seq }) => {
+      const { plans } = phaseOf(state, phase);
+      if (number !== plans.length + 1) throw outOfOrder("plan", number, plans.length + 1);
+      const grown = [...plans, { number, name }];
+      state.phases = state.phases.map((each) => (each.number === phase ? { ...each, plans: grown } : each));
+      state.phasesRevision = seq;
+    },
+  ),
+  "task.added": making("task.added", change.addTask),
+  "task.edited": on(change.editTask),
+  "task.aliased": on(change.aliasTask),
+  "task.claimed": on(change.claimTask),
+  "task.progressed": on(change.progressTask),
+  "task.submitted": on(change.submitTask),
+  "task.accepted": on(change.acceptTask, CHECKPOINTS["task.accepted"]),
+  "task.rejected": on(change.rejectTask),
+  "task.failed": on(change.failTask, CHECKPOINTS["task.failed"]),
+  "task.released": on(change.releaseTask),
+  "task.reset": on(change.resetTask),
+  "task.retried": on(change.retryTask),
+  "task.dropped": on(change.dropTask),
+  "task.reopened": on(change.reopenTask),
+  "decision.made": making("decision.made", note.makeDecision),
+  "blocker.reported": making("blocker.reported", note.reportBlocker),
+  "blocker.identified": on(note.identifyBlocker),
+  "blocker.bypassed": on(note.bypassBlocker),
+  "blocker.resolved": on(note.resolveBlocker),
+  "fact.set": on<Data<typeof noted.factSet>>((state, { key, value, source, expiresAt, by }, { at }) => {
+    // Set anew, so that the order of the map is the order in which the facts were last confirmed.
+    state.facts.delete(key);
+    state.facts.set(key, { key, value, source, expiresAt, by, at });
+  }, CHECKPOINTS["fact.set"]),
+  "fact.forgotten": on((state: GoalState, { key }: Data<typeof noted.factForgotten>) => {
+    state.facts.delete(key);
+  }),
+  "files.recorded": on(note.recordFiles),
+  "implementation.noted": on(
+    (state: GoalState, { text, files, by }: Data<typeof noted.implementationNoted>, { at }) => {
+      state.implementations = [...state.implementations, { text, files, by, at }];
+    },
+  ),
+  "question.asked": making("question.asked", note.askQuestion),
+  "question.answered": on(note.answerQuestion),
+  "next.set": on((state: GoalState, { text, task, by }: Data<typeof noted.nextSet>, { at }) => {
+    state.next = text === null && task === null ? null : { text, task, by, at };
+  }),
+  "error.recorded": on<Data<typeof noted.errorRecorded>>((state) => {
+    state.counters = { ...state.counters, errors: state.counters.errors + 1 };
+  }, CHECKPOINTS["error.recorded"]),
+  "edit.taken": on((state: GoalState, { file, hash, editedAt, by }: Data<typeof noted.editTaken>, { at }) => {
+    state.edits.set(file, { file, hash, editedAt: Math.min(editedAt, at), by, at });
+  }),
+  "session.started": on(note.startSession),
+  "session.noted": on(note.noteSession),
+  "session.ended": on(note.endSession),
+  "session.crashed": on(note.crashSession),
+  [RENUMBERED]: on((state: GoalState, { item }: Data<typeof goal.itemRenumbered>) => {
+    state.unsettled = state.unsettled.filter(({ uid }) => uid !== item);
+  }),
+  /** What other copies wrote, and what that makes of the state: see `merge.ts`. */
+  [MERGED]: {
+    version: 1,
+    apply(state: GoalState, { entries, delta }: Data<typeof goal.goalMerged>, { seq }: Place) {
+      applyGoalDelta(state, delta);
+      for (const { uid } of entries) {
+        state.known.add(uid);
+        state.origins.add(uid);
+      }
+      state.merges = [...state.merges, { seq, revision: state.revision }];
+    },
+  },
+} as const;
+
+/** A goal as whoever only reads it needs it. */
+export const goalFold: FoldKind<GoalState> = {
+  kind: "goal",
+  foldVersion: 3,
+  events: goalFolds,
+  initial: emptyGoal,
+  decode: decodeGoal,
+};
+
+function outOfOrder(what: string, number: number, expected: number): HoldfastError {
+  return new HoldfastError(
+    "INPUT_INVALID",
+    `${what} ${number} cannot be added: the next one is ${expected}`,
+    {
+      hint: "Let the goal give the number.",
+      data: { number, expected },
+    },
+  );
+}

@@ -1,0 +1,97 @@
+// What git brings into `.planning/events/` is in before anybody is told how things stand.
+
+import { chmodSync, cpSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { open } from "../../src/open.ts";
+import { projectGoal } from "../../src/projections/index.ts";
+import { Connection } from "../../src/stores/sqlite/index.ts";
+import { CommandLine } from "./command-line.ts";
+
+let line: CommandLine;
+const endings: (() => unknown)[] = [];
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+afterAll(() => line.remove());
+
+/** Somebody else's clone. `pull` adds a task there, and brings its files of events to a folder as git does. */
+async function colleague(name: string): Promise<{ pull(title: string, to: string): Promise<void> }> {
+  const root = line.newProject();
+  const holdfast = await open("memory:");
+  const goal = await holdfast.goal(name, { statement: `Ship ${name}`, root });
+  const folder = await projectGoal(goal, { auto: false });
+  endings.push(
+    () => holdfast.close(),
+    () => folder.close(),
+  );
+  return {
+    async pull(title, to) {
+      await goal.addTask({ title });
+      await folder.sync();
+      cpSync(join(root, ".planning/events"), join(to, ".planning/events"), { recursive: true });
+    },
+  };
+}
+
+test("status, next, brief and the hook speak of what a pull brought", async () => {
+  const ours = line.newProject();
+  const here = (...args: string[]) => line.run(args, { cwd: ours });
+  const ann = await colleague("checkout");
+  await ann.pull("Build the cart", ours);
+  const cloned = await here("status", "--json");
+  expect(JSON.parse(cloned.out).data.goals).toMatchObject([{ goal: "checkout", tasks: 1 }]);
+
+  await ann.pull("Build the till", ours);
+  const status = await here("status", "--json");
+  expect(status).toMatchObject({ code: 0, err: "" });
+  expect(JSON.parse(status.out).data.goals).toMatchObject([{ goal: "checkout", tasks: 2 }]);
+  await ann.pull("Print the receipt", ours);
+  expect((await here("next")).out).toContain("T-003");
+  await ann.pull("Greet the customer", ours);
+  expect((await here("brief")).out).toContain("Greet the customer");
+  await ann.pull("Sweep the floor", ours);
+  const input = JSON.stringify({ cwd: ours, session_id: "a", source: "startup" });
+  const begun = await line.run(["hook", "codex", "session-start"], { cwd: ours, input });
+  expect(begun.out).toContain("Sweep the floor");
+
+  await (await colleague("search")).pull("Find things", ours);
+  expect((await here("goal", "list")).out, "a goal that is new here").toContain("search");
+});
+
+test("what cannot be taken in is told, and the store answers as it is", async () => {
+  const ours = line.newProject();
+  const ann = await colleague("checkout");
+  await ann.pull("one", ours);
+  await line.run(["status"], { cwd: ours });
+  const before = readdirSync(join(ours, ".planning/events")).length;
+  await ann.pull("two", ours);
+  expect(readdirSync(join(ours, ".planning/events")).length, "something new is there").toBeGreaterThan(
+    before,
+  );
+  // Root may write everywhere, so it is the store that refuses.
+  const store = await Connection.open(join(ours, ".holdfast/store.db"), false);
+  store.exec("CREATE TRIGGER refused BEFORE INSERT ON writes BEGIN SELECT RAISE(ABORT, 'not now'); END");
+  await store.close();
+  for (const command of ["status", "next", "brief"]) {
+    const { code, out, err } = await line.run([command], { cwd: ours });
+    expect(code, err).toBe(0);
+    expect(out).toContain(command === "status" ? "checkout" : "T-001");
+    expect(err).toContain("is not in the store yet");
+  }
+});
+
+test.skipIf(process.getuid?.() === 0)(
+  "a read-only folder still answers (root may write everywhere)",
+  async () => {
+    const ours = line.newProject();
+    await (await colleague("checkout")).pull("one", ours);
+    await line.run(["status"], { cwd: ours });
+    chmodSync(join(ours, ".holdfast/store.db"), 0o400);
+    for (const command of ["status", "next", "brief"])
+      expect((await line.run([command], { cwd: ours })).code).toBe(0);
+  },
+);
