@@ -3,8 +3,10 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
-    globalSetup: ["test/postgres/global-setup.ts"],
+    globalSetup: ["test/postgres/global-setup.ts", "test/program-folder.ts"],
     pool: "forks",
+    // Closing an SQLite connection on Node 20 collects garbage; threads that help with it take from the other worker.
+    execArgv: ["--single-threaded-gc"],
     // Much of the time goes into waiting for child processes and disks, so two files at once pay on any machine.
     maxWorkers: 2,
     testTimeout: 60_000,

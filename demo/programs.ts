@@ -6,21 +6,23 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "tsdown";
+import { build } from "esbuild";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 export async function buildPrograms(folder: string): Promise<void> {
   await build({
-    cwd: root,
-    config: false,
-    entry: { agent: "demo/agent.ts", world: "demo/world.ts" },
-    outDir: folder,
+    absWorkingDir: root,
+    entryPoints: { agent: "demo/agent.ts", world: "demo/world.ts" },
+    outdir: folder,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    splitting: true,
     format: "esm",
     platform: "node",
-    dts: false,
+    target: "node20",
+    external: ["@photostructure/sqlite", "pg", "ajv", "yaml"],
     logLevel: "silent",
-    deps: { neverBundle: [/^node:/] },
   });
   // The programs find their packages as if they stood in this repository.
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "junction");

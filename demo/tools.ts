@@ -2,7 +2,7 @@
 
 import { rename, writeFile as write } from "node:fs/promises";
 import { join } from "node:path";
-import { z } from "zod";
+import * as z from "zod";
 import { type ExecuteContext, landed, never, type Session, type Tool, tool } from "../src/index.ts";
 
 const DAY_MS = 24 * 3_600_000;

@@ -6,10 +6,10 @@ import { postgresForTest } from "./postgres/subject.ts";
 
 /**
  * Every store that a suite has to hold on, fresh for one test file. Call `dispose` when the file is done. On a second
- * Node only those that another SQLite driver makes a difference to.
+ * Node only the one that stands on its SQLite driver.
  */
 export function storeSubjects(): (StoreSubject & { dispose(): Promise<void> })[] {
-  if (process.env["HOLDFAST_SECOND_RUN"]) return [sqliteForTest(), filesForTest()];
+  if (process.env["HOLDFAST_SECOND_RUN"]) return [sqliteForTest()];
   return [
     { name: "memory", open: () => openMemoryForTest(), dispose: async () => undefined },
     sqliteForTest(),

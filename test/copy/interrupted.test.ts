@@ -4,7 +4,6 @@ import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
 import { copyStore, stayHere } from "../../src/journal/index.ts";
@@ -13,6 +12,7 @@ import { openStore } from "../../src/open-store.ts";
 import type { Moving, Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/testing/index.ts";
 import { TestSchema } from "../postgres/schema.ts";
+import { programFile } from "../program.ts";
 import { contentsOf, fill } from "./filled-store.ts";
 
 class Death extends Error {}
@@ -178,10 +178,10 @@ describe("a copying process that is killed", () => {
     for (const schema of schemas) await schema.dispose();
   });
 
-  const program = fileURLToPath(new URL("./programs/copier.ts", import.meta.url));
+  const program = programFile(new URL("./programs/copier.ts", import.meta.url));
   const run = (...args: string[]): Promise<string> =>
     new Promise((resolve) => {
-      execFile(process.execPath, ["--import", "tsx", program, ...args], (error, output) => {
+      execFile(process.execPath, [program, ...args], (error, output) => {
         resolve(error ? String(error.signal ?? error.message) : output);
       });
     });

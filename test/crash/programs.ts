@@ -1,23 +1,10 @@
-/**
- * Programs that are made to die. They are bundled once, because a thousand starts through a TypeScript loader would
- * cost minutes; a bundle starts about as fast as Node itself.
- */
+/** Programs that are made to die, and a thousand times so. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { build } from "tsdown";
-
-const SOURCES = [
-  new URL("./programs/writer.ts", import.meta.url),
-  new URL("./programs/workload.ts", import.meta.url),
-  new URL("./programs/counter.ts", import.meta.url),
-  new URL("./programs/idler.ts", import.meta.url),
-  new URL("./programs/holder.ts", import.meta.url),
-].map((url) => fileURLToPath(url));
+import { join } from "node:path";
+import { programFile } from "../program.ts";
 
 export type ProgramName = "writer" | "workload" | "counter" | "idler" | "holder";
 
@@ -88,7 +75,7 @@ export class Program {
   }
 }
 
-/** The bundle, a folder for everything the tests leave, and the processes they started; all of it goes at the end. */
+/** A folder for everything the tests leave, and the processes they started; all of it goes at the end. */
 export class Workshop {
   readonly folder: string;
   readonly #started = new Set<Program>();
@@ -100,14 +87,7 @@ export class Workshop {
 
   static async make(): Promise<Workshop> {
     const folder = await realpath(await mkdtemp(join(tmpdir(), "holdfast-crash-")));
-    const workshop = new Workshop(folder);
-    try {
-      await bundle(join(folder, "programs"));
-      return workshop;
-    } catch (error) {
-      await workshop.dispose();
-      throw error;
-    }
+    return new Workshop(folder);
   }
 
   /** A new empty folder. */
@@ -118,7 +98,7 @@ export class Workshop {
   }
 
   command(name: ProgramName, ...args: string[]): [string, ...string[]] {
-    return [process.execPath, join(this.folder, "programs", `${name}.mjs`), ...args];
+    return [process.execPath, programFile(new URL(`./programs/${name}.ts`, import.meta.url)), ...args];
   }
 
   start(name: ProgramName, ...args: string[]): Program {
@@ -139,34 +119,4 @@ export class Workshop {
     await Promise.allSettled(left.map((program) => program.ended));
     await rm(this.folder, { recursive: true, force: true });
   }
-}
-
-const require = createRequire(import.meta.url);
-
-async function bundle(outDir: string): Promise<void> {
-  const entry = Object.fromEntries(SOURCES.map((source) => [basename(source, ".ts"), source]));
-  await build({
-    entry,
-    outDir,
-    format: "esm",
-    platform: "node",
-    config: false,
-    clean: false,
-    dts: false,
-    report: false,
-    logLevel: "error",
-    noExternal: [/^(zod|uuid)/],
-    plugins: [
-      {
-        name: "native modules stay where they are",
-        resolveId: {
-          order: "pre",
-          handler(id) {
-            if (id !== "@photostructure/sqlite") return null;
-            return { id: pathToFileURL(require.resolve(id)).href, external: true };
-          },
-        },
-      },
-    ],
-  });
 }

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { event, type Json, type StreamKind, sha256 } from "../../src/model/index.ts";
 
 /**

@@ -3,12 +3,12 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Goal, loadGoal, runWithCheckpoints, type TaskAgent } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import type { GoalCheckpoint, GoalState, Task } from "../../src/model/index.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { programFile } from "../program.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, by, worker } from "./bench.ts";
 
@@ -260,8 +260,8 @@ describe("a run that is killed", () => {
     verification: string,
     killAfter: { lines: number; delayMs: number } | null,
   ): Promise<string> {
-    const script = fileURLToPath(new URL("./run-child.ts", import.meta.url));
-    const args = ["--import", "tsx", script, join(folder, "store.db"), join(folder, "world"), verification];
+    const script = programFile(new URL("./run-child.ts", import.meta.url));
+    const args = [script, join(folder, "store.db"), join(folder, "world"), verification];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
     let last = "";
     let said = 0;

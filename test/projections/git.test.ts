@@ -5,11 +5,11 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Goal } from "../../src/goal/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
 import { type GoalFolder, projectGoal } from "../../src/projections/index.ts";
+import { programFile } from "../program.ts";
 
 const NOBODY = { GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" };
 const WHO = {
@@ -230,10 +230,9 @@ test("two worktrees of one repository share the store and see each other's claim
 });
 
 function claim(cwd: string, task: string): { child: ChildProcess; lines: AsyncIterator<string> } {
-  const program = fileURLToPath(new URL("./programs/claimer.ts", import.meta.url));
-  const loader = import.meta.resolve("tsx");
+  const program = programFile(new URL("./programs/claimer.ts", import.meta.url));
   const { HOLDFAST_STORE: _store, ...rest } = env as NodeJS.ProcessEnv;
-  const child = spawn(process.execPath, ["--import", loader, program, task], {
+  const child = spawn(process.execPath, [program, task], {
     cwd,
     env: rest,
     stdio: ["pipe", "pipe", "inherit"],

@@ -6,7 +6,6 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
 import { type Holdfast, open } from "../../src/open.ts";
 import {
@@ -17,8 +16,9 @@ import {
   renderGoal,
 } from "../../src/projections/index.ts";
 import { TestSchema } from "../postgres/schema.ts";
+import { programFile } from "../program.ts";
 
-const WRITER = fileURLToPath(new URL("./programs/writer.ts", import.meta.url));
+const WRITER = programFile(new URL("./programs/writer.ts", import.meta.url));
 const children: ChildProcess[] = [];
 const roots: string[] = [];
 const schemas: TestSchema[] = [];
@@ -37,7 +37,7 @@ interface Writer {
 }
 
 function startWriter(store: string, root: string, name: string, count: number, everyMs: number): Writer {
-  const args = ["--import", "tsx", WRITER, store, root, name, String(count), String(everyMs)];
+  const args = [WRITER, store, root, name, String(count), String(everyMs)];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
   children.push(child);
   const acknowledged: string[] = [];

@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest"
 import { Holdfast } from "../../src/open.ts";
 import { generateState, type Migrations, migrateFile, StateManager } from "../../src/projections/index.ts";
 import { Bench } from "../goal/bench.ts";
+import { programFile } from "../program.ts";
 import { storeSubjects } from "../subjects.ts";
 
 interface Example {
@@ -148,9 +149,9 @@ describe.each(SUBJECTS)("load, update, commit on $name", (subject) => {
 
 test("two processes that commit to one file at once both get everything in, and a killed one leaves a whole file", async () => {
   const file = join(folder, "shared.json");
-  const program = fileURLToPath(new URL("./programs/committer.ts", import.meta.url));
+  const program = programFile(new URL("./programs/committer.ts", import.meta.url));
   const start = (name: string, count: number) => {
-    const child = spawn(process.execPath, ["--import", "tsx", program, file, name, String(count)], {
+    const child = spawn(process.execPath, [program, file, name, String(count)], {
       stdio: ["ignore", "pipe", "inherit"],
     });
     children.push(child);

@@ -2,7 +2,7 @@ import { type ChildProcessByStdio, execFileSync, spawn } from "node:child_proces
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
-import { fileURLToPath } from "node:url";
+import { programFile } from "../program.ts";
 
 /** Another process that runs a script of this folder and tells what it does, a line of JSON at a time. */
 export class Companion {
@@ -11,8 +11,8 @@ export class Companion {
 
   /** `wrapper`: a command that the process runs under, such as strace with its options. */
   constructor(script: string, args: readonly string[], wrapper: readonly string[] = []) {
-    const file = fileURLToPath(new URL(script, import.meta.url));
-    const command = [...wrapper, process.execPath, "--import", "tsx", file, ...args];
+    const file = programFile(new URL(script, import.meta.url));
+    const command = [...wrapper, process.execPath, file, ...args];
     this.#child = spawn(command[0] as string, command.slice(1), { stdio: ["pipe", "pipe", "inherit"] });
     this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }

@@ -7,7 +7,6 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Goal } from "../../src/goal/index.ts";
 import { Holdfast, open, type SuperviseOptions, type SupervisorEvent } from "../../src/index.ts";
@@ -15,6 +14,7 @@ import { Journal } from "../../src/journal/index.ts";
 import { Sweeper, type Work, Workers } from "../../src/supervisor/index.ts";
 import type { Opened } from "../../src/testing/index.ts";
 import { human } from "../goal/bench.ts";
+import { programFile } from "../program.ts";
 import { storeSubjects } from "../subjects.ts";
 import { chargeIn } from "./programs/charge.ts";
 
@@ -218,7 +218,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
 });
 
 describe("processes on one SQLite file", () => {
-  const program = (name: string): string => fileURLToPath(new URL(`./programs/${name}.ts`, import.meta.url));
+  const program = (name: string): string => programFile(new URL(`./programs/${name}.ts`, import.meta.url));
 
   test("an agent killed after its effect: marked, settled, restarted, finished, and the effect happened once", async () => {
     const store = join(folder, "store.db");
@@ -230,7 +230,7 @@ describe("processes on one SQLite file", () => {
       by: human,
       tasks: [{ title: "a" }, { title: "b" }],
     });
-    const command = [process.execPath, "--import", "tsx", program("worker"), store, world];
+    const command = [process.execPath, program("worker"), store, world];
     const { of, stop } = supervise(holdfast, { start: { command }, tools: [chargeIn(world)], maxDeaths: 5 });
     await expect
       .poll(async () => (await goal.refresh()).progress().tasksCompleted, { timeout: 50_000 })
@@ -263,7 +263,7 @@ describe("processes on one SQLite file", () => {
     const pids = join(folder, "pids");
     const holdfast = await open(store);
     await holdfast.goal("checkout", { statement: "Pay", by: human, tasks: [{ title: "a" }] });
-    const child = spawn(process.execPath, ["--import", "tsx", program("supervisor"), store, pids], {
+    const child = spawn(process.execPath, [program("supervisor"), store, pids], {
       stdio: ["ignore", "pipe", "inherit"],
     });
     try {

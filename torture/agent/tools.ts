@@ -1,6 +1,6 @@
 /** A tool for every class of the promise's table. All of them do one thing: post to the world. */
 
-import { z } from "zod";
+import * as z from "zod";
 import {
   type ExecuteContext,
   landed,

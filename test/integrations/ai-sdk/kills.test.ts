@@ -5,13 +5,13 @@ import { type SpawnSyncReturns, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, expect, test, vi } from "vitest";
+import { programFile } from "../../program.ts";
 
 // Each start of Node is a second, and ten on a busy machine.
 vi.setConfig({ testTimeout: 300_000 });
 
-const PROGRAM = fileURLToPath(new URL("programs/agent.ts", import.meta.url));
+const PROGRAM = programFile(new URL("programs/agent.ts", import.meta.url));
 const folders: string[] = [];
 afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
@@ -31,7 +31,7 @@ function place(how: "durable" | "bare", call: "generate" | "stream") {
   const start = ({ at, tool }: Kill = {}): SpawnSyncReturns<string> =>
     spawnSync(
       process.execPath,
-      ["--import", "tsx", PROGRAM, join(folder, "store.db"), world, how, call, ...(tool ? [tool] : [])],
+      [PROGRAM, join(folder, "store.db"), world, how, call, ...(tool ? [tool] : [])],
       { encoding: "utf8", env: { ...process.env, ...(at !== undefined && { HOLDFAST_FAILPOINT: at }) } },
     );
   const seen = (): string[] => {

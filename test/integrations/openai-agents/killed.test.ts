@@ -5,8 +5,8 @@ import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { programFile } from "../../program.ts";
 import type { Job } from "./programs/agent.ts";
 import { startWireServer, type WireServer } from "./wire-server.ts";
 
@@ -27,8 +27,8 @@ interface Ended {
 }
 
 async function runAgent(jobs: readonly Job[], failpoint?: string): Promise<Ended> {
-  const program = fileURLToPath(new URL("./programs/agent.ts", import.meta.url));
-  const args = ["--import", "tsx", program, server.url, JSON.stringify(jobs)];
+  const program = programFile(new URL("./programs/agent.ts", import.meta.url));
+  const args = [program, server.url, JSON.stringify(jobs)];
   const env = { ...process.env, ...(failpoint !== undefined && { HOLDFAST_FAILPOINT: failpoint }) };
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"], env });
   let output = "";

@@ -1,0 +1,44 @@
+import {
+  chmodSync,
+  copyFileSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const PREFIX = "holdfast-test-programs-";
+const OLD_MS = 24 * 3_600_000;
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/**
+ * One folder for the bundled programs of a run, in which they find packages, and ours by its name, as if they stood in
+ * this repository. Some are run as another user, who has to be able to read them.
+ */
+export default function setup(): () => void {
+  removeOld();
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), PREFIX)));
+  chmodSync(folder, 0o755);
+  copyFileSync(join(root, "package.json"), join(folder, "package.json"));
+  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "junction");
+  process.env["HOLDFAST_TEST_PROGRAMS"] = folder;
+  return () => rmSync(folder, { recursive: true, force: true });
+}
+
+/** A run that was killed could not take its folder with it. */
+function removeOld(): void {
+  for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(PREFIX))) {
+    const path = join(tmpdir(), name);
+    try {
+      if (Date.now() - statSync(path).mtimeMs > OLD_MS) rmSync(path, { recursive: true, force: true });
+    } catch {
+      // Another run was faster, or it belongs to somebody else.
+    }
+  }
+}
