@@ -63,6 +63,7 @@ export class Log<State> {
   private measureAt: number;
   private queue: Promise<unknown> = Promise.resolve();
   private waiting = 0;
+  private isStarting = false;
   private doubtful = false;
 
   constructor(context: LogContext, kind: StreamKind<State>, stream: string, loaded: Loaded<State>) {
@@ -119,7 +120,11 @@ export class Log<State> {
 
   /** After all that was begun before; at once, if that is over. */
   private inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
+    // Called by what runs within `act` itself, a codec or a watcher: its turn comes once this one stands in the queue.
+    if (this.isStarting) return Promise.resolve().then(() => this.inTurn(act));
+    this.isStarting = true;
     const turn = this.waiting === 0 ? act() : this.queue.then(act);
+    this.isStarting = false;
     this.waiting += 1;
     this.queue = turn.then(this.turnIsOver, this.turnIsOver);
     return turn;

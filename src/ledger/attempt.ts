@@ -55,17 +55,22 @@ function race(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const answer = execute(tool, args, { ...context, signal });
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const give = (): void => {
       // A tool that honours the signal rejects in the same turn of the event loop: let its own answer win.
       setImmediate(() => resolve({ kind: "unknown", why: reason(tool, signal), late: answer }));
     };
     const forget = onAbort(signal, give);
-    // `answer` never rejects: every error has become an outcome.
-    void answer.then((outcome) => {
-      forget();
-      resolve(outcome);
-    });
+    answer.then(
+      (outcome) => {
+        forget();
+        resolve(outcome);
+      },
+      (error: unknown) => {
+        forget();
+        reject(error);
+      },
+    );
   });
 }
 
@@ -94,7 +99,7 @@ function asJson(tool: Tool, result: unknown, note: string | null): { value: Json
   try {
     return { value: result === undefined ? null : copyJson(result, `result of ${tool.name}`), note };
   } catch (error) {
-    return { value: roughly(result), note: (error as Error).message };
+    return { value: roughly(result), note: describeError(error).message };
   }
 }
 

@@ -57,8 +57,13 @@ function chain(error: unknown): object[] {
   return found;
 }
 
+/** Never throws: whatever was thrown, the effect may have happened, and that has to be written down. */
 export function describeError(error: unknown): { message: string; name?: string } {
-  if (!(error instanceof Error)) return { message: String(error) };
-  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : "";
-  return { message: `${error.message}${cause}`, name: error.name };
+  try {
+    if (!(error instanceof Error)) return { message: String(error) };
+    const cause = error.cause instanceof Error ? ` (${error.cause.message})` : "";
+    return { message: `${error.message}${cause}`, name: error.name };
+  } catch {
+    return { message: "something that has no words" };
+  }
 }

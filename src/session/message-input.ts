@@ -17,9 +17,10 @@ export function readMessage(
   newId: () => string,
 ): ReturnType<typeof draftMessage> {
   const { text, blocks = [], id, createdAt } = input;
-  // Nothing to add: the copy that is made of it anyway is enough.
+  // Nothing to add, and nothing that only a spread would make plain: the copy that is made of it anyway is enough.
   const isWhole = text === undefined && typeof id === "string" && typeof createdAt === "string";
-  if (isWhole && input.blocks) return draftMessage(input);
+  if (isWhole && input.blocks && Object.getPrototypeOf(input) === Object.prototype)
+    return draftMessage(input);
   return draftMessage({
     ...input,
     id: id ?? newId(),

@@ -304,7 +304,9 @@ export class DurableProxy {
     if (outcome.status === "waiting") return { result: waitingAnswer(outcome, call?.status === "waiting") };
     if (outcome.status === "failed") return kept ?? { result: failedAnswer(outcome.error, callId) };
     const ranAt = call?.settledAt ?? null;
-    const note = noteOn(call, outcome.replayed, outcome.joined === true);
+    // What a repeat repeats says more than the repeat: who settled it, and when it ran.
+    const first = call?.repeats ? (this.recorded(call.repeats.callId) ?? call) : call;
+    const note = noteOn(first, outcome.replayed, outcome.joined === true);
     const hasSchema = this.introduction.hasOutputSchema(name);
     return { result: completedAnswer(outcome.value as Json, { callId, ranAt, note }, hasSchema) };
   }
