@@ -1,12 +1,14 @@
 /**
  * What `langgraph.ts` runs. What LangChain itself takes to load as many messages is printed beside the loads: no saver that
- * uses its loader can be faster. SqliteSaver commits without syncing (`synchronous=NORMAL`); ours syncs every put.
+ * uses its loader can be faster. SqliteSaver commits without syncing (`synchronous=NORMAL`); ours syncs every put. What bare
+ * commits of as many turns take with a sync each is printed beside that: nothing that keeps what it was given is faster.
  */
 
 import { parseArgs } from "node:util";
 import { PostgresServer } from "../../test/postgres/server.ts";
 import { Scratch } from "../scratch.ts";
 import { median } from "../statistics.ts";
+import { makeTurns } from "../turns.ts";
 import {
   ourPostgres,
   ourSqlite,
@@ -55,6 +57,15 @@ async function onSqlite(scratch: Scratch, folder: string, turns: number, say: Sa
   await compareTurns("sqlite", sides, turns, say);
 }
 
+/** Milliseconds for as many turns by the bare driver: one row and one synced commit each. */
+async function commitFloor(scratch: Scratch, turns: number): Promise<number> {
+  const raw = await scratch.openRaw();
+  const made = makeTurns(turns);
+  const begun = performance.now();
+  for (const [index, { json }] of made.entries()) raw.write(1, index + 1, json);
+  return performance.now() - begun;
+}
+
 async function onPostgres(folder: string, turns: number, deltaTurns: number, say: Say): Promise<void> {
   const server = await PostgresServer.start();
   let databases = 0;
@@ -94,11 +105,13 @@ async function main(): Promise<void> {
       if (!values.json) print(each);
     };
     if (values.only !== "postgres") await onSqlite(scratch, folder, turns, say);
+    const commitsMs = await commitFloor(scratch, turns);
+    if (!values.json) console.log(`bare commits alone, ${turns} turns: ${commitsMs.toFixed(1)} ms`);
     const loaderMs = await loaderFloor(turns);
     if (!values.json)
       console.log(`LangChain's loader alone, ${2 * turns} messages: ${loaderMs.toFixed(1)} ms`);
     if (values.only !== "sqlite") await onPostgres(folder, turns, Number(values["delta-turns"]), say);
-    if (values.json) console.log(JSON.stringify({ turns, loaderMs, found }));
+    if (values.json) console.log(JSON.stringify({ turns, commitsMs, loaderMs, found }));
   } finally {
     await scratch.remove();
   }
