@@ -194,7 +194,8 @@ function tell(home: string | null, what: string, error: unknown): void {
     if (home === null) return;
     const folder = join(home, "hooks");
     const log = join(folder, "log.txt");
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    // Not what is above it: a project that was removed meanwhile stays removed.
+    if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
     const isLong = (statSync(log, { throwIfNoEntry: false })?.size ?? 0) > MOST_LOGGED_BYTES;
     (isLong ? writeFileSync : appendFileSync)(log, `${new Date().toISOString()} ${line}`, { mode: 0o600 });
   } catch (failure) {

@@ -4,6 +4,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Goal, open } from "../../src/index.ts";
 import { Connection } from "../../src/stores/sqlite/index.ts";
@@ -228,6 +229,21 @@ test("taking in is one at a time and changes nothing the second time", async () 
   expect(entry).toMatchObject({ status: "active", restarts: 0 });
   await takenIn();
   expect(await asItIs((goal) => goal.seq)).toBe(seq);
+});
+
+test("a project that is removed meanwhile stays removed", async () => {
+  await inGoal(() => undefined);
+  const writer = await Connection.open(join(project, ".holdfast/store.db"), false);
+  writer.exec("BEGIN IMMEDIATE");
+  await hook("claude", "session-start", { session_id: "last", source: "startup" });
+  // It has something to write, and waits for the writer.
+  const taking = line.run(["hook", "take-in"], { cwd: project });
+  await pause(1_500);
+  rmSync(project, { recursive: true, force: true });
+  writer.exec("ROLLBACK");
+  await writer.close();
+  expect((await taking).code).toBe(0);
+  expect(existsSync(project)).toBe(false);
 });
 
 describe("whatever is wrong, the agent goes on", () => {
