@@ -207,8 +207,11 @@ test("I14: a program that does not end, and one that waits for nobody, are found
 
 test("a zombie that writes or starts anything is found", () => {
   const story = goodStory();
-  const wrote = zombieIsHarmless(evidenceOf(story), { pid: 1, acksBefore: 5, underWay: 0 });
+  const awake = { pid: 1, underWay: 0, storedBefore: new Set<string>() };
+  const wrote = zombieIsHarmless(evidenceOf(story), { ...awake, acksBefore: 5 });
   expect(wrote.map((violation) => violation.what)).toEqual(["a zombie wrote call.completed at 4"]);
-  const started = zombieIsHarmless(evidenceOf(story), { pid: 1, acksBefore: 4, underWay: 0 });
+  const started = zombieIsHarmless(evidenceOf(story), { ...awake, acksBefore: 4 });
   expect(started[0]?.what).toContain("started 1 effects");
+  const storedBefore = new Set(evidenceOf(story).writes.map(({ batch }) => batch));
+  expect(zombieIsHarmless(evidenceOf(story), { ...awake, acksBefore: 5, storedBefore })).toEqual([]);
 });

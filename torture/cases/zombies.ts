@@ -38,6 +38,8 @@ export function runZombie(
     );
     if (!stopped) return { fired: false, violations: [], runs: 1, code: (await first.ended).code };
     const acksBefore = readAcks(dir).length;
+    const { writes } = await gather(dir, scenario, null);
+    const storedBefore = new Set(writes.map(({ batch }) => batch));
     const second = startAgent(workshop, { ...agentConfig(workshop, dir, scenario, options), talks: true });
     await second.event("opened");
     if (wakes === "after the end") await second.ended;
@@ -51,7 +53,7 @@ export function runZombie(
     const underWay = name === "call.starts" ? Number(count) : 0;
     const violations: Violation[] = [
       ...check(evidence),
-      ...zombieIsHarmless(evidence, { pid: first.pid, acksBefore, underWay }),
+      ...zombieIsHarmless(evidence, { pid: first.pid, acksBefore, storedBefore, underWay }),
     ];
     // Where nothing was left to write, the recorded answer is as good an end.
     if (ended.code !== EXIT.leaseLost && ended.code !== EXIT.done) {

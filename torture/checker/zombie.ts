@@ -9,11 +9,16 @@ export interface Awakening {
   readonly pid: number;
   /** How many acknowledgements there were when it was stopped. */
   readonly acksBefore: number;
+  /** Batches that were in the store by then: what it wrote in time, it may learn of late. */
+  readonly storedBefore: ReadonlySet<string>;
   /** Effects that it was about to send at that very moment. */
   readonly underWay: number;
 }
 
-export function zombieIsHarmless(evidence: Evidence, { pid, acksBefore, underWay }: Awakening): Violation[] {
+export function zombieIsHarmless(
+  evidence: Evidence,
+  { pid, acksBefore, storedBefore, underWay }: Awakening,
+): Violation[] {
   const found: Violation[] = [];
   const later = evidence.acks.slice(acksBefore).filter((ack) => ack.pid === pid);
   const reads = new Set(evidence.world.filter(({ kind }) => kind === "read").map(({ callId }) => callId));
@@ -24,7 +29,7 @@ export function zombieIsHarmless(evidence: Evidence, { pid, acksBefore, underWay
   const batches = new Set(later.flatMap((ack) => (ack.t === "append" ? [ack.batch] : [])));
   for (const { events } of evidence.sessions) {
     for (const event of events) {
-      if (!batches.has(event.batch)) continue;
+      if (!batches.has(event.batch) || storedBefore.has(event.batch)) continue;
       const isLate = /^call\.(completed|failed)$/.test(event.type) && field(event, "by") === "late";
       if (!isLate) found.push({ invariant: "I7", what: `a zombie wrote ${event.type} at ${event.seq}` });
     }
