@@ -2,33 +2,130 @@
  * HoldfastSaver against LangGraph's own savers, in one run, on one disk: turns of about 4 KB in a `messages` channel, a
  * checkpoint after every turn, then the latest loaded by a saver that has just been opened.
  *
- *     node --import tsx bench/peers/langgraph.ts [--turns 1000] [--delta-turns 499] [--only sqlite|postgres] [--json]
+ *     npm run bench -- bench/peers/langgraph.ts [--turns 1000] [--delta-turns 499] [--only sqlite|postgres] [--json]
  *
- * With `HOLDFAST_PEERS=<folder>` the peers are installed there once and used again. They run as they were published, so ours
- * is bundled first, as it is published: what a loader puts around every function to keep its name would be measured, too.
+ * With `HOLDFAST_PEERS=<folder>` the peers are installed there once and used again. What LangChain itself takes to load as many messages is printed beside the loads: no saver that
+ * uses its loader can be faster. SqliteSaver commits without syncing (`synchronous=NORMAL`); ours syncs every put. What bare
+ * commits of as many turns take with a sync each is printed beside that: nothing that keeps what it was given is faster.
  */
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { build } from "esbuild";
+import { parseArgs } from "node:util";
+import { PostgresServer } from "../../test/postgres/server.ts";
+import { Scratch } from "../scratch.ts";
+import { median } from "../statistics.ts";
+import { makeTurns } from "../turns.ts";
+import {
+  ourPostgres,
+  ourSqlite,
+  peerPostgres,
+  peerSqlite,
+  peersFolder,
+  type Subject,
+} from "./langgraph-savers.ts";
+import { type Figures, loaderFloor, measureDelta, measureTurns, warmCode } from "./langgraph-turns.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-process.chdir(root);
-const folder = mkdtempSync(join(root, "node_modules", ".bench-"));
-try {
-  const outfile = join(folder, "langgraph.mjs");
-  await build({
-    entryPoints: ["bench/peers/langgraph-comparison.ts"],
-    outfile,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    packages: "external",
-    logLevel: "warning",
-  });
-  await import(pathToFileURL(outfile).href);
-} finally {
-  rmSync(folder, { recursive: true, force: true });
+interface Comparison {
+  readonly what: string;
+  readonly unit: string;
+  readonly ours: number;
+  readonly peer: number;
+  readonly bar: number | null;
 }
+
+const BARS = { sqlite: { save: 100, disk: 300 }, postgres: { save: 50, disk: 200 }, load: 2, delta: 10 };
+
+/** The two sides of a comparison, on new stores each time. */
+interface Sides {
+  ours(): Promise<Subject>;
+  peer(): Promise<Subject>;
+}
+
+type Say = (found: Comparison) => void;
+
+/** Ours takes a second where the peer takes a minute, so it is measured before and after, and the middle one counts. */
+async function compareTurns(on: "sqlite" | "postgres", sides: Sides, turns: number, say: Say): Promise<void> {
+  for (const each of [await sides.ours(), await sides.peer()]) await warmCode(each);
+  const rounds = [await measureTurns(await sides.ours(), turns)];
+  const subject = await sides.peer();
+  const peer = await measureTurns(subject, turns);
+  for (let round = 0; round < 2; round++) rounds.push(await measureTurns(await sides.ours(), turns));
+  const line = (what: string, unit: string, of: (figures: Figures) => number, bar: number | null) =>
+    say({ what: `${subject.name}: ${what}`, unit, ours: median(rounds.map(of)), peer: of(peer), bar });
+  line(`save ${turns} turns`, "ms", ({ saveMs }) => saveMs, BARS[on].save);
+  line("the same, on the processor", "ms", ({ saveCpuMs }) => saveCpuMs, null);
+  line("disk", "MB", ({ bytes }) => bytes / 1e6, BARS[on].disk);
+  line("load the latest, cold", "ms", ({ loadMs }) => loadMs, BARS.load);
+}
+
+async function onSqlite(scratch: Scratch, folder: string, turns: number, say: Say): Promise<void> {
+  const sides = { ours: async () => ourSqlite(scratch), peer: () => peerSqlite(folder, scratch) };
+  await compareTurns("sqlite", sides, turns, say);
+}
+
+/** Milliseconds for as many turns by the bare driver: one row and one synced commit each. */
+async function commitFloor(scratch: Scratch, turns: number): Promise<number> {
+  const raw = await scratch.openRaw();
+  const made = makeTurns(turns);
+  const begun = performance.now();
+  for (const [index, { json }] of made.entries()) raw.write(1, index + 1, json);
+  return performance.now() - begun;
+}
+
+async function onPostgres(folder: string, turns: number, deltaTurns: number, say: Say): Promise<void> {
+  const server = await PostgresServer.start();
+  let databases = 0;
+  const sides = {
+    ours: () => ourPostgres(server, `ours_${databases++}`),
+    peer: () => peerPostgres(folder, server, `peer_${databases++}`),
+  };
+  try {
+    if (turns > 0) await compareTurns("postgres", sides, turns, say);
+    const [ours, peer] = [await sides.ours(), await sides.peer()];
+    const delta = [await measureDelta(ours, deltaTurns), await measureDelta(peer, deltaTurns)] as const;
+    const line = (what: string, of: "runMs" | "readMs", bar: number | null) =>
+      say({ what: `${peer.name}: ${what}`, unit: "ms", ours: delta[0][of], peer: delta[1][of], bar });
+    line(`a graph with a delta channel, ${deltaTurns} turns`, "runMs", null);
+    line("its state read, cold", "readMs", BARS.delta);
+  } finally {
+    await server.stop();
+  }
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      turns: { type: "string", default: "1000" },
+      "delta-turns": { type: "string", default: "499" },
+      only: { type: "string" },
+      json: { type: "boolean" },
+    },
+  });
+  const turns = Number(values.turns);
+  const scratch = new Scratch();
+  try {
+    const folder = peersFolder(scratch);
+    const found: Comparison[] = [];
+    const say = (each: Comparison) => {
+      found.push(each);
+      if (!values.json) print(each);
+    };
+    if (values.only !== "postgres") await onSqlite(scratch, folder, turns, say);
+    const commitsMs = await commitFloor(scratch, turns);
+    if (!values.json) console.log(`bare commits alone, ${turns} turns: ${commitsMs.toFixed(1)} ms`);
+    const loaderMs = await loaderFloor(turns);
+    if (!values.json)
+      console.log(`LangChain's loader alone, ${2 * turns} messages: ${loaderMs.toFixed(1)} ms`);
+    if (values.only !== "sqlite") await onPostgres(folder, turns, Number(values["delta-turns"]), say);
+    if (values.json) console.log(JSON.stringify({ turns, commitsMs, loaderMs, found }));
+  } finally {
+    await scratch.remove();
+  }
+}
+
+function print({ what, unit, ours, peer, bar }: Comparison): void {
+  const ratio = `${(peer / ours).toFixed(1)} ×`;
+  const judged = bar === null ? "" : ` (bar ${bar} ×${peer / ours >= bar ? "" : ", MISSED"})`;
+  console.log(`${what}: ours ${ours.toFixed(1)} ${unit}, peer ${peer.toFixed(1)} ${unit}, ${ratio}${judged}`);
+}
+
+await main();
