@@ -1,0 +1,94 @@
+/**
+ * Two processes count in one stream as fast as they can, each deciding anew whenever the other was first. Meanwhile
+ * both renew a short lease. A third process does nothing but look at the clock and sync a file: how long the machine
+ * itself made everybody wait is not held against the store.
+ */
+
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { Journal } from "../../src/journal/index.ts";
+import type { Store } from "../../src/store.ts";
+import { counterKind } from "./counter-kind.ts";
+import type { Program } from "./programs.ts";
+
+const STALL_MS = 100;
+/** A machine that keeps an idle process waiting for longer says nothing about a lease of 240 ms. */
+const CALM_MS = 90;
+const TRIES = 3;
+
+interface Setting {
+  readonly workshop: {
+    place(): Promise<string>;
+    start(program: "counter" | "idler", ...args: string[]): Program;
+  };
+  /** The name of the store in its place. */
+  readonly file: string;
+  readonly lastsMs: number;
+  open(path: string): Promise<Store>;
+}
+
+interface Report {
+  readonly acknowledged: number;
+  readonly outcomes: Readonly<Record<string, number>>;
+  readonly isLost: boolean;
+  readonly beats: number;
+  readonly beatEveryMs: number;
+  readonly beatGapMs: number;
+  readonly loopGapMs: number;
+}
+
+/** Lets them count for a while, and expects that no step was lost and nothing but conflicts got in the way. */
+async function countTogether({
+  workshop,
+  file,
+  lastsMs,
+  open,
+}: Setting): Promise<{ reports: Report[]; idleGapMs: number }> {
+  const place = await workshop.place();
+  const path = join(place, file);
+  const names = ["a", "b"];
+  const writers = names.map((name) => workshop.start("counter", path, name, String(lastsMs)));
+  const idler = workshop.start("idler", join(place, "idle"), String(lastsMs));
+  await Promise.all([...writers, idler].map((each) => each.line("ready")));
+  for (const each of [...writers, idler]) each.say("go");
+  const [reports, idle] = await Promise.all([
+    Promise.all(writers.map(async (each) => JSON.parse((await each.line("done")).slice(5)) as Report)),
+    idler.line("done").then((line) => JSON.parse(line.slice(5)) as Pick<Report, "loopGapMs">),
+  ]);
+  console.info(JSON.stringify({ writers: reports, idle }));
+
+  const store = await open(path);
+  const { state } = await new Journal({ store }).load(counterKind, "shared");
+  expect(await store.check()).toEqual([]);
+  await store.close();
+  const acknowledged = reports.map((report) => report.acknowledged);
+  expect(state.lost).toBe(0);
+  expect(names.map((name) => state.by[name])).toEqual(acknowledged);
+  expect(state.total).toBe(acknowledged.reduce((sum, each) => sum + each, 0));
+  for (const { outcomes } of reports) expect(Object.keys(outcomes).sort()).toEqual(["conflict", "ok"]);
+  return { reports, idleGapMs: idle.loopGapMs };
+}
+
+export function twoWritersTest(setting: Setting): void {
+  const { lastsMs } = setting;
+  test("two processes on one stream lose no update, and their heartbeats never stall", {
+    timeout: 120_000,
+  }, async () => {
+    let { reports, idleGapMs } = await countTogether(setting);
+    for (let tries = 1; idleGapMs > CALM_MS && tries < TRIES; tries++) {
+      ({ reports, idleGapMs } = await countTogether(setting));
+    }
+    if (idleGapMs > CALM_MS) {
+      console.warn(
+        `the machine itself stood still for ${Math.round(idleGapMs)} ms: heartbeats are not judged`,
+      );
+      return;
+    }
+    for (const report of reports) {
+      expect(report.isLost).toBe(false);
+      expect(report.beats).toBeGreaterThan(lastsMs / report.beatEveryMs / 2);
+      expect(report.loopGapMs - idleGapMs).toBeLessThan(STALL_MS);
+      expect(report.beatGapMs - report.beatEveryMs - idleGapMs).toBeLessThan(STALL_MS);
+    }
+  });
+}
