@@ -28,7 +28,8 @@ function toolsFor(folder: string, firstLife: boolean): Tool[] {
   const effect = async (file: string, text: string): Promise<string> => {
     appendFileSync(join(folder, file), `${text}\n`);
     if (firstLife) process.send?.("under way");
-    if (firstLife) await new Promise(() => undefined);
+    // The timer keeps the process alive: nothing else does while it waits.
+    if (firstLife) await new Promise(() => setInterval(() => undefined, 1_000));
     return `done: ${text}`;
   };
   const note = tool({

@@ -49,6 +49,7 @@ const isFull = Boolean(process.env["HOLDFAST_FULL"]);
 /** Of each call; only writing goes beyond it. HOLDFAST_FULL=1 takes all. */
 const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : process.env["HOLDFAST_SECOND_RUN"] ? 24 : 60;
 const LANES = 2;
+const TRIES = 3;
 
 function whyNot(): string | null {
   try {
@@ -112,14 +113,21 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
     );
   }
 
-  /** Returns how much the writer had been told by then. */
-  async function killAt(point: Point): Promise<number> {
+  /**
+   * Returns how much the writer had been told by then. Writers share commits as they meet, so one run may make a few calls
+   * fewer than another; where it ended before the point, the last call that it made is the point of the next try.
+   */
+  async function killAt(point: Point, tries = 1): Promise<number> {
     const { place, path, acknowledgements, ended, seen, lines } = await runTraced(point);
     const name = `${point.call} ${point.count}`;
+    const made = seen.get(point.call) ?? 0;
+    if (ended.signal === null && made < point.count && tries < TRIES) {
+      await rm(place, { recursive: true });
+      return killAt({ call: point.call, count: made }, tries + 1);
+    }
     expect(ended.signal, `${name} did not kill: ${ended.errors}`).toBe("SIGKILL");
     // The signal ends the process at that call; one that another thread had just begun may still be on the list.
-    const calls = seen.get(point.call) ?? 0;
-    expect([point.count, point.count + 1], `${name} fired elsewhere, at ${calls}`).toContain(calls);
+    expect([point.count, point.count + 1], `${name} fired elsewhere, at ${made}`).toContain(made);
     expect(
       lines.some((line) => line.endsWith("+++ killed by SIGKILL +++")),
       name,
