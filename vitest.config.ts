@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -7,8 +8,9 @@ export default defineConfig({
     pool: "forks",
     // Closing an SQLite connection on Node 20 collects garbage; threads that help with it take from the other worker.
     execArgv: ["--single-threaded-gc"],
-    // Much of the time goes into waiting for child processes and disks, so two files at once pay on any machine.
-    maxWorkers: 2,
+    // Much of the time goes into waiting for child processes and disks, so two files at once pay on any machine. Many tests
+    // start processes of their own, so no worker has less than two processors where there are that many.
+    maxWorkers: Math.max(2, Math.floor(availableParallelism() / 2)),
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

@@ -4,12 +4,8 @@ import { sqliteForTest } from "./conformance/sqlite-subject.ts";
 import { filesForTest } from "./files/subject.ts";
 import { postgresForTest } from "./postgres/subject.ts";
 
-/**
- * Every store that a suite has to hold on, fresh for one test file. Call `dispose` when the file is done. On a second
- * Node only the one that stands on its SQLite driver.
- */
+/** Every store that a suite has to hold on, fresh for one test file. Call `dispose` when the file is done. */
 export function storeSubjects(): (StoreSubject & { dispose(): Promise<void> })[] {
-  if (process.env["HOLDFAST_SECOND_RUN"]) return [sqliteForTest()];
   return [
     { name: "memory", open: () => openMemoryForTest(), dispose: async () => undefined },
     sqliteForTest(),

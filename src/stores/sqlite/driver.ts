@@ -181,21 +181,23 @@ function rollBack(database: RawDatabase): void {
   }
 }
 
-/** Young statements go with a quick collection; those of a connection that was open for long need a whole one. */
+/** A native finalizer holds its statement against a quick collection, however young it is: it takes a whole one. */
 async function collected(left: readonly WeakRef<RawStatement>[]): Promise<void> {
   const isGone = () => left.every((statement) => statement.deref() === undefined);
   const collect = collector();
-  for (const how of [{ type: "minor" }, undefined, undefined] as const) {
+  for (let tries = 0; tries < COLLECTIONS; tries++) {
     // A weak reference holds until the end of the job that made or read it; native finalizers run in a later one.
     await nextTurn();
     if (isGone()) break;
     await nextTurn();
-    collect(how);
+    collect();
   }
   await nextTurn();
 }
 
-type Collect = (how?: { type: "minor" }) => void;
+const COLLECTIONS = 2;
+
+type Collect = () => void;
 
 let knownCollector: Collect | undefined;
 
