@@ -23,6 +23,13 @@ export function reportFailure(error: unknown, asJson: boolean): void {
   else process.stderr.write(`holdfast: ${message}\n${hint === null ? "" : `  ${hint}\n`}`);
 }
 
+/** What went wrong beside what the command was for, which is done all the same. */
+export function reportWarning(error: unknown, asJson: boolean): void {
+  const { code, message, hint } = described(error);
+  if (asJson) process.stderr.write(envelope("warning", { code, message, hint }));
+  else process.stderr.write(`holdfast: note: ${message}\n${hint === null ? "" : `  ${hint}\n`}`);
+}
+
 function described(error: unknown): {
   code: string;
   message: string;

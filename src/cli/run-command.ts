@@ -3,6 +3,7 @@
 import { Context, OPERATIONS, perform } from "../operations/index.ts";
 import type { Command, Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
+import { reportWarning } from "./failure.ts";
 import { answerer, whoActs } from "./person.ts";
 import { envelope, openScreen } from "./screen.ts";
 
@@ -38,5 +39,6 @@ export function contextOf(options: Options): Context {
     goal: (options["goal"] as string | undefined) ?? (process.env["HOLDFAST_GOAL"] || undefined),
     by: whoActs(options),
     caller: "person",
+    warn: (error) => reportWarning(error, options["json"] === true),
   });
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { openGoal } from "../goal/index.ts";
 import { Journal } from "../journal/index.ts";
 import { openStore } from "../open-store.ts";
-import { currentGoal, knownGoals, type StorePlace } from "../operations/index.ts";
+import { currentGoal, followInFiles, knownGoals, type StorePlace } from "../operations/index.ts";
 import { withFileLock } from "../projections/index.ts";
 import { takeIn } from "./taking-in.ts";
 
@@ -35,6 +35,7 @@ async function takeInNow({ place, folder, warn }: StoreSide): Promise<void> {
     const by = { name: "holdfast", role: "supervisor" } as const;
     const goal = await openGoal(journal, current, { by, root: place.root, stale: "use" });
     await takeIn(goal, folder, Date.now());
+    if (!process.env["HOLDFAST_STORE"]) await followInFiles(goal, place.root);
   } finally {
     await store.close();
   }

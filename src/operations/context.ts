@@ -10,6 +10,7 @@ import { openStore } from "../open-store.ts";
 import { currentGoal, knownGoals } from "./current-goal.ts";
 import { didYouMean } from "./nearest.ts";
 import { takeInNews } from "./news.ts";
+import { followInFiles } from "./planning-folder.ts";
 import { findStore, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
 
 /** On whose side the surface is that calls. */
@@ -23,6 +24,8 @@ export interface ContextOptions {
   readonly goal?: string | undefined;
   readonly by: By;
   readonly caller: Caller;
+  /** Told of what went wrong beside what was asked for; a process warning unless set. */
+  readonly warn?: (error: unknown) => void;
 }
 
 export class Context {
@@ -33,6 +36,7 @@ export class Context {
   /** Whether somebody named the store, instead of leaving it to where we are. */
   readonly isStoreSaid: boolean;
   private readonly saidGoal: string | undefined;
+  private readonly openOptions: Pick<ContextOptions, "warn">;
   private opening: Promise<Holdfast> | undefined;
 
   constructor(options: ContextOptions) {
@@ -41,6 +45,7 @@ export class Context {
     this.by = options.by;
     this.caller = options.caller;
     this.saidGoal = options.goal;
+    this.openOptions = options.warn ? { warn: options.warn } : {};
   }
 
   /** The store, which has to be there. */
@@ -59,10 +64,10 @@ export class Context {
   private async openOrLook(): Promise<Holdfast> {
     const { address, exists } = this.place;
     try {
-      return await open(address);
+      return await open(address, this.openOptions);
     } catch (error) {
       if (!exists || !isHoldfastError(error, "STORE_READONLY")) throw error;
-      return open(undefined, { store: await openStore(address, { readOnly: true }) });
+      return open(undefined, { ...this.openOptions, store: await openStore(address, { readOnly: true }) });
     }
   }
 
@@ -81,7 +86,9 @@ export class Context {
     const holdfast = await this.holdfast();
     const name = await this.goalId(id);
     try {
-      return await holdfast.goal(name, { by: this.by, root: this.place.root });
+      const goal = await holdfast.goal(name, { by: this.by, root: this.place.root });
+      await this.follow(goal);
+      return goal;
     } catch (error) {
       if (!isHoldfastError(error, "STATE_STALE")) throw error;
       throw new HoldfastError("STATE_STALE", error.message, {
@@ -90,6 +97,11 @@ export class Context {
         data: error.data,
       });
     }
+  }
+
+  /** Keeps the files of the project up to date with what is written through this handle. */
+  async follow(goal: Goal): Promise<void> {
+    if (!this.isStoreSaid) await followInFiles(goal, this.place.root);
   }
 
   /** A goal to read, however old it is. */

@@ -156,6 +156,7 @@ export const goalOperations = [
       await refuseExisting(context, id);
       const holdfast = await context.holdfast();
       const made = await holdfast.goal(id, { ...given(settings), by: context.by, root: context.place.root });
+      await context.follow(made);
       return goalView(made, context.now());
     },
   }),

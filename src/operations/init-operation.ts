@@ -24,9 +24,9 @@ import {
 } from "../wiring/index.ts";
 import type { Context } from "./context.ts";
 import { operation } from "./operation.ts";
+import { PLANNING } from "./store-place.ts";
 
 const text = z.string();
-const PLANNING = ".planning";
 
 const file = z.strictObject({
   path: text,

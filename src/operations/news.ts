@@ -11,11 +11,11 @@ import { unseenEventFiles } from "../goal/index.ts";
 import { HoldfastError } from "../model/index.ts";
 import type { Holdfast } from "../open.ts";
 import type { Store } from "../store.ts";
-import type { StorePlace } from "./store-place.ts";
+import { PLANNING, type StorePlace } from "./store-place.ts";
 
 const NAMESPACE = "default";
 
-const folderOf = ({ root }: StorePlace): string => join(root, ".planning");
+const folderOf = ({ root }: StorePlace): string => join(root, PLANNING);
 
 export async function hasNews(place: StorePlace, store: Store): Promise<boolean> {
   return (await unseenEventFiles({ store, namespace: NAMESPACE }, folderOf(place))).length > 0;

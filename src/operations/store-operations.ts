@@ -10,7 +10,7 @@ import type { Context } from "./context.ts";
 import { fileCheck } from "./handing-over.ts";
 import { given, operation } from "./operation.ts";
 import { readStatus } from "./status-reading.ts";
-import { refuseMissing } from "./store-place.ts";
+import { PLANNING, refuseMissing } from "./store-place.ts";
 
 const text = z.string();
 const need = z.strictObject({ what: text, command: text });
@@ -104,14 +104,14 @@ interface MigratedFile {
 
 /** Every agent_state.json of the goals that have files here. */
 async function migrateFiles(context: Context, dryRun: boolean): Promise<MigratedFile[]> {
-  const planning = join(context.place.root, ".planning");
+  const planning = join(context.place.root, PLANNING);
   if (!existsSync(planning)) return [];
   const { migrateFile } = await import("../projections/index.ts");
   const names = readdirSync(planning, { recursive: true }).map(String);
   const reports: MigratedFile[] = [];
   for (const name of names.filter((each) => basename(each) === "agent_state.json")) {
     const { from, to, backup } = await migrateFile(join(planning, name), { dryRun });
-    if (from !== to) reports.push({ file: join(".planning", name), from, to, backup });
+    if (from !== to) reports.push({ file: join(PLANNING, name), from, to, backup });
   }
   return reports;
 }

@@ -10,6 +10,9 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "../model/index.ts";
 
+/** The folder of a project in which its goal is readable, and which git carries. */
+export const PLANNING = ".planning";
+
 export interface StorePlace {
   /** For `open`; undefined lets it make a new one in the usual place. */
   readonly address: string | undefined;
@@ -38,7 +41,7 @@ export function findStore(address: string | undefined, from: string): StorePlace
  * to make it from, or where somebody named a store.
  */
 export async function restoreFromRepository(place: StorePlace): Promise<boolean> {
-  const folder = join(place.root, ".planning");
+  const folder = join(place.root, PLANNING);
   if (place.exists || place.address !== undefined || !existsSync(join(folder, "events"))) return false;
   const { open } = await import("../open.ts");
   const { takeInFolder } = await import("../projections/index.ts");

@@ -40,14 +40,14 @@ function put(path: string, text: string): void {
   writeFileSync(join(project, path), text);
 }
 
-/** Everything in the project but our own folder, with its bytes. */
+/** Everything in the project but our own folder and the goal's, which stay, with its bytes. */
 function everything(folder = project): Record<string, string> {
   const entries = readdirSync(folder, { withFileTypes: true, recursive: true });
   const files = entries.filter((each) => each.isFile() || each.isSymbolicLink());
   const paths = files.map((each) => join(each.parentPath, each.name).slice(folder.length + 1)).sort();
   return Object.fromEntries(
     paths
-      .filter((path) => !path.startsWith(".holdfast"))
+      .filter((path) => !/^\.(holdfast|planning)\b/.test(path))
       .map((path) => [path, readFileSync(join(folder, path), "latin1")]),
   );
 }

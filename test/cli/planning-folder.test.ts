@@ -1,0 +1,105 @@
+// `.planning/` follows the goal, whoever writes: a command, an agent over MCP, a hook. And it is listened to.
+
+import { existsSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { Project } from "../mcp/setting.ts";
+import { CommandLine } from "./command-line.ts";
+
+let line: CommandLine;
+let project: string;
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => line.remove());
+
+const here = (...args: string[]) => line.run(args, { cwd: project });
+const planning = (file: string) => join(project, ".planning", file);
+const page = () => readFileSync(planning("STATE.md"), "utf8");
+
+beforeEach(async () => {
+  project = line.newProject();
+  await here("init", "--agent", "none");
+  expect(await here("goal", "new", "checkout", "Ship the checkout")).toMatchObject({ code: 0, err: "" });
+});
+
+/** As a person saves it, so long ago that agents need not keep their distance any more. */
+function edit(from: string, to: string, agoMs: number): void {
+  const text = page();
+  expect(text).toContain(from);
+  writeFileSync(planning("STATE.md"), text.replaceAll(from, to));
+  const at = (Date.now() - agoMs) / 1_000;
+  utimesSync(planning("STATE.md"), at, at);
+}
+
+test("a goal, a task and a fact are in the files when the command is over", async () => {
+  expect(page()).toContain("Ship the checkout");
+  await here("task", "add", "Build the cart");
+  expect(page()).toContain("Build the cart");
+  await here("fact", "currency", "EUR", "--source", "the contract");
+  expect(readFileSync(planning("agent_state.json"), "utf8")).toContain("EUR");
+  expect(await here("rebuild")).toMatchObject({ code: 0, err: "" });
+});
+
+test("what a person wrote into a file is taken in before an agent writes, and a moment later the agent has to wait", async () => {
+  await here("task", "add", "Build the cart");
+  edit("[open] Build the cart", "[open] Build the basket", 60_000);
+  const agent = ["--role", "worker", "--by", "agent-1"];
+  expect(await here("fact", "a", "1", "--source", "x", ...agent)).toMatchObject({ code: 0 });
+  expect((await here("task", "list")).out).toContain("Build the basket");
+  edit("[open] Build the basket", "[open] Build the trolley", 0);
+  const refused = await here("fact", "b", "2", "--source", "x", ...agent);
+  expect(refused.err).toContain("a person edited STATE.md a moment ago");
+  expect(refused.code).not.toBe(0);
+  expect((await here("task", "list")).out).toContain("Build the trolley");
+  expect((await here("fact", "b", "2", "--source", "x")).code).toBe(0);
+});
+
+test("the folder shows its own goal; another one is written all the same, and another store leaves it alone", async () => {
+  const before = page();
+  expect(await here("goal", "new", "search", "Find things")).toMatchObject({ code: 0, err: "" });
+  expect(await here("fact", "a", "1", "--source", "x", "--goal", "search")).toMatchObject({
+    code: 0,
+    err: "",
+  });
+  expect(page()).toBe(before);
+  const env = { HOLDFAST_STORE: join(project, "elsewhere.db") };
+  const there = (...args: string[]) => line.run(args, { cwd: project, env });
+  expect(await there("init", "--agent", "none")).toMatchObject({ code: 0 });
+  expect(await there("goal", "new", "checkout", "Another of that name")).toMatchObject({ code: 0, err: "" });
+  expect(page()).toBe(before);
+});
+
+test("one that cannot be written is told, and stops nobody; where there is none, none is made", async () => {
+  rmSync(planning(""), { recursive: true });
+  expect(await here("fact", "a", "1", "--source", "x")).toMatchObject({ code: 0, err: "" });
+  expect(existsSync(planning(""))).toBe(false);
+  writeFileSync(planning(""), "a file");
+  const told = await here("fact", "a", "2", "--source", "x");
+  expect(told).toMatchObject({ code: 0, out: "a = 2\n" });
+  expect(told.err).toMatch(/^holdfast: note: \.planning\/ is not up to date: .*\n.*holdfast rebuild/);
+  const asJson = await here("fact", "a", "3", "--source", "x", "--json");
+  expect(JSON.parse(asJson.err)).toMatchObject({ kind: "warning", data: { hint: expect.any(String) } });
+});
+
+test("what an agent says over MCP, and what its hooks saw, is in the files", async () => {
+  const served = new Project();
+  const at = (args: string[], input = "") => line.run(args, { cwd: served.folder, input });
+  await at(["init", "--agent", "none"]);
+  await at(["goal", "new", "checkout", "Ship the checkout"]);
+  const there = (file: string) => readFileSync(join(served.folder, ".planning", file), "utf8");
+  const { client, close } = await served.connect([line.cli, "mcp", "--by", "alice"]);
+  try {
+    const fact = { key: "currency", value: "EUR", source: "the contract" };
+    const answer = await client.callTool({ name: "fact", arguments: fact });
+    expect(answer.isError, JSON.stringify(answer)).toBeFalsy();
+    expect(there("agent_state.json")).toContain("the contract");
+  } finally {
+    await close();
+  }
+  const begun = JSON.stringify({ cwd: served.folder, session_id: "7f2a91bc-1", source: "startup" });
+  await at(["hook", "claude", "session-start"], begun);
+  expect(await at(["hook", "take-in"])).toEqual({ code: 0, out: "", err: "" });
+  expect(there("STATE.md")).toContain("claude-7f2a91bc");
+  served.remove();
+});
