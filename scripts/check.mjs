@@ -2,8 +2,17 @@
 // All steps run even after a failure, so one run shows everything that is wrong. The last line counts tests
 // over all suite runs; a failed step that is not a test run counts as one failure, so red never reads green.
 
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { constants, setPriority, tmpdir } from "node:os";
 import { delimiter, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -40,6 +49,7 @@ const ON_SECOND = [
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), "holdfast-check-"));
+const leftovers = [scratch];
 const running = new Set();
 const total = { passed: 0, failed: 0, skipped: 0 };
 
@@ -81,6 +91,10 @@ function endGroup(child) {
   } catch (error) {
     if (error.code !== "ESRCH") throw error;
   }
+}
+
+function removeLeftovers() {
+  for (const path of leftovers) rmSync(path, { recursive: true, force: true });
 }
 
 function report(mark, name, detail, output = "") {
@@ -183,16 +197,30 @@ async function checkPackage(aside) {
   const pack = { command: "npm", args: ["pack", "--ignore-scripts", "--pack-destination", scratch] };
   if (!(await step("pack", pack))) return;
   const tarball = join(scratch, readdirSync(scratch).find((file) => file.endsWith(".tgz")) ?? "");
+  const user = installed(tarball);
   await Promise.all([
     step("package manifest", aside("publint", "run", "--strict", tarball)),
     step("package types", aside("attw", "--no-definitely-typed", "--profile", "esm-only", tarball)),
+    step("package in a program", aside("tsc", "-p", user)),
   ]);
+}
+
+/** A user's program with the package beside it, where the packages that ours needs are found above. */
+function installed(tarball) {
+  const user = join(root, "node_modules", `.user-${process.pid}`);
+  const home = join(user, "node_modules", "holdfast");
+  mkdirSync(home, { recursive: true });
+  leftovers.push(user);
+  execFileSync("tar", ["-xzf", tarball, "-C", home, "--strip-components=1"]);
+  cpSync(join(root, "test", "package"), user, { recursive: true });
+  writeFileSync(join(user, "package.json"), JSON.stringify({ type: "module" }));
+  return user;
 }
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   process.once(signal, () => {
     for (const child of running) endGroup(child);
-    rmSync(scratch, { recursive: true, force: true });
+    removeLeftovers();
     process.exit(1);
   });
 }
@@ -213,7 +241,7 @@ try {
   await allSuites();
   await looking;
 } finally {
-  rmSync(scratch, { recursive: true, force: true });
+  removeLeftovers();
 }
 
 const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : "";

@@ -1,0 +1,29 @@
+// A program of a user, checked against the packed package with declarations and all: where one of them is missing, its types
+// are `any`, and what must not compile does.
+
+import { HoldfastError, isHoldfastError, type Json, open, tool } from "holdfast";
+import { storeSuite } from "holdfast/testing";
+
+export const json: Json = { amount: 1 };
+// @ts-expect-error A function is no JSON.
+export const noJson: Json = () => 1;
+
+// @ts-expect-error The code is one of ours.
+export const noError = new HoldfastError("NO_SUCH_CODE", "message");
+
+export function hintOf(error: unknown): string | null {
+  return isHoldfastError(error) ? error.hint : null;
+}
+
+export async function statement(): Promise<string> {
+  const holdfast = await open("memory:");
+  const goal = await holdfast.goal("checkout", { statement: "Ship it" });
+  // @ts-expect-error There is no such field.
+  goal.state.nonsense;
+  const session = await holdfast.session("order");
+  // @ts-expect-error A message has blocks.
+  session.messages[0]?.nonsense;
+  return goal.state.statement;
+}
+
+export { storeSuite, tool };
