@@ -19,6 +19,7 @@ const charge = tool({
   name: "charge",
   description: "Charge the customer's card",
   effect: "mutate",
+  idempotent: true, // the provider takes our key: repeating is safe
   input: z.object({ orderId: z.string() }),
   execute: ({ orderId }, { key }) => payments.charge(orderId, { idempotencyKey: key }),
 });
@@ -37,5 +38,5 @@ await holdfast.close();
 
 console.log(`${result.status}: ${result.text}`);
 console.log(
-  `spent $${result.spent.usd} in ${result.spent.turns} turns; version ${result.version} is on disk`,
+  `spent $${result.spent.usd ?? 0} in ${result.spent.turns} turns; version ${result.version} is on disk`,
 );

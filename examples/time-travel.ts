@@ -55,6 +55,7 @@ console.log(`after deleting ${first}: ${session.versions.map(({ version }) => ve
 const past = await holdfast.sessions.at("essay", 2);
 const outside = await holdfast.sessions.diff("essay", 2, saved);
 await holdfast.sessions.fork("essay", "essay-c", { version: 2 });
+await holdfast.sessions.setEffects("essay-c", "live", { by: "Ada", why: "it may publish" });
 console.log(
   `from outside: version 2 has ${past.messages.length} messages, then ${outside.messages.removed.length} removed`,
 );

@@ -31,6 +31,7 @@ export type {
   Dedupe,
   ExecuteContext,
   StandardSchema,
+  SubAgentSession,
   Tool,
   ToolSpec,
   Verdict,

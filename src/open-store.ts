@@ -46,18 +46,22 @@ export async function openStore(address: string | undefined, options: OpenStoreO
   if (holds("journal.jsonl") || (path.endsWith("/") && !holds("store.db"))) {
     // Most programs never need it, so it is not loaded with the rest.
     const { openFiles } = await import("./stores/files/index.ts");
-    return openFiles({ path: folder });
+    return keptOutOfGit(folder, "journal.jsonl", () => openFiles({ path: folder }));
   }
   return openInFolder(folder, options);
 }
 
 const OWN_FOLDER = ".holdfast";
 
-/** The store is nobody's to commit: a folder of our own keeps itself out of git, whatever the repository's rules say. */
-async function openInFolder(folder: string, options: OpenStoreOptions): Promise<Store> {
+function openInFolder(folder: string, options: OpenStoreOptions): Promise<Store> {
   const path = join(folder, "store.db");
-  const isNew = basename(folder) === OWN_FOLDER && !existsSync(path);
-  const store = await openSqlite({ ...options, path });
+  return keptOutOfGit(folder, "store.db", () => openSqlite({ ...options, path }));
+}
+
+/** The store is nobody's to commit: a folder of our own keeps itself out of git, whatever the repository's rules say. */
+async function keptOutOfGit(folder: string, file: string, open: () => Promise<Store>): Promise<Store> {
+  const isNew = basename(folder) === OWN_FOLDER && !existsSync(join(folder, file));
+  const store = await open();
   const ignore = join(folder, ".gitignore");
   if (isNew && !existsSync(ignore)) writeFileSync(ignore, "*\n");
   return store;

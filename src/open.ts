@@ -23,6 +23,7 @@ import {
   superviseOnce,
 } from "./supervisor/index.ts";
 
+/** What everything that is opened from one store shares. The defaults are right for one project on one machine. */
 export interface OpenOptions {
   /** A tenant: nothing crosses it. */
   readonly namespace?: string;
@@ -42,9 +43,11 @@ export interface OpenOptions {
 }
 
 /**
- * Opens a store. `open()` finds or makes `.holdfast/` in the project; `open("./state.db")` names a SQLite file,
- * `open("./folder")` a folder for one, `open("./folder/")` a folder of plain files, `open("memory:")` forgets everything.
- * A folder that holds a store already is opened as what it is, with or without the slash.
+ * Opens a store, which is where everything begins. `open()` opens what `HOLDFAST_STORE` names, else finds or makes
+ * `.holdfast/` in the project; `open("./state.db")` names a SQLite file, `open("./folder")` a folder for one,
+ * `open("./folder/")` a folder of plain files, `open("postgres://…")` a database that many machines share,
+ * `open("memory:")` forgets everything. A folder that holds a store already is opened as what it is, with or without the
+ * slash. Close it when the program ends, or write `await using`.
  */
 export async function open(address?: string, options: OpenOptions = {}): Promise<Holdfast> {
   const store = options.store ?? (await openStore(address ?? process.env["HOLDFAST_STORE"]));
@@ -125,8 +128,8 @@ export class Holdfast {
       // Most programs have no such folder, and need not load what reads it.
       const { takeInFolder } = await import("./projections/index.ts");
       await takeInFolder(this.journal, folder, id).catch((error: unknown) => {
-        // A store that is only looked at shows what it has.
-        if (!isHoldfastError(error, "STORE_READONLY")) throw error;
+        // A store that is only looked at shows what it has, and so does one beside a folder that keeps us out.
+        if (!isHoldfastError(error, "STORE_READONLY") && !isHoldfastError(error, "STORE_IO")) throw error;
         this.journal.warn(error);
       });
     }

@@ -2,23 +2,18 @@
  * The port: what Holdfast asks of a place where streams live.
  *
  * A store keeps append-only streams of events and a little beside them: leases, claimed keys, artifacts,
- * snapshots. It knows nothing of sessions, calls or goals. Conditional append is the only way truth changes;
- * all other verbs read, or touch what can be rebuilt.
+ * snapshots. It knows nothing of sessions, calls or goals. All verbs but `append` read, or touch what can be rebuilt.
  *
- * What every store promises (`holdfast/testing` has the suite that checks it):
+ * What every store promises, here and at its verbs (`holdfast/testing` has the suite that checks it):
  *
- *  - `append` is all or nothing over its whole batch, and durable against power loss when it resolves.
  *  - An expected outcome (`conflict`, `fenced`, `taken`, `missing`) is a value and leaves nothing behind.
- *  - A rejection is a `HoldfastError`. With `unknown: true` the batch may or may not be durable: send the same
- *    batch again, its id makes that safe.
+ *  - A rejection is a `HoldfastError`. With `unknown: true` the batch may be durable: sent again, its id makes it safe.
  *  - Within a stream, `seq` is gapless and every write with an older lease token than the newest is refused.
  *  - Nothing crosses a namespace.
  *  - The checks of an append come in this order, each over the whole batch: resend, fenced, conflict, taken,
  *    missing. A resend must match in every write and gets the heads of the first time.
- *  - A stream's own writes are its own: the past that a fork shares is read from its parent, up to `base`.
  *  - A release frees only what its own stream claimed. Within a batch keys change write by write, releases first.
  *  - A hidden stream takes no more writes: every append to it is a `conflict` with its own head.
- *  - Putting an artifact again makes it young again.
  *  - Names arrive checked (`model/names.ts`); a store keeps different names different, byte for byte.
  *
  * Stores hold no rules. If two stores would need the same `if`, it belongs above this line.
@@ -61,10 +56,7 @@ export interface Write {
   readonly sum: number;
   /** Wall clock, milliseconds. */
   readonly at: number;
-  /**
-   * On the first write of a stream: its past is `stream` up to `seq`, shared, not copied. The new stream's
-   * first event gets `seq + 1`, so `expect.seq` equals `fork.seq`.
-   */
+  /** On the first write: its past is `stream` up to `seq`, shared. It goes on from there: `expect.seq` is `fork.seq`. */
   readonly fork?: { readonly stream: string; readonly generation: number; readonly seq: number };
   readonly guards?: readonly Guard[];
   readonly claims?: readonly Claim[];
@@ -378,17 +370,25 @@ export interface Moving {
   restore(move: string, rows: readonly Moved[]): Promise<void>;
 }
 
+/** To keep state elsewhere: implement it, prove it with `storeSuite`, pass it to `open(undefined, { store })`. */
 export interface Store {
   /** What it is and where, for messages: `sqlite ./.holdfast/store.db`. Never holds a password. */
   readonly address: string;
+  /** What `copy` needs of both its stores. A store without it cannot be moved. */
   readonly moving?: Moving;
-
+  /** Conditional, all or nothing over its batch, durable against power loss when it resolves: the only way truth changes. */
   append(batch: Batch): Promise<AppendOutcome>;
+  /** A stream's own writes, in order. The past that a fork shares is read from its parent, up to `base`. */
   read(request: ReadRequest): Promise<ReadPage>;
+  /** What can be seen without a payload: streams by their facets, items, leases, who holds a key. */
   list<Of extends keyof ListRows>(request: Extract<ListRequest, { of: Of }>): Promise<Page<ListRows[Of]>>;
+  /** What truth refers to (artifacts), or can be folded from it (snapshots). Put again, an artifact is young again. */
   put(request: PutRequest): Promise<void>;
+  /** What was put; null where it is not there any more. */
   get(request: GetRequest): Promise<Blob | null>;
+  /** Who may write. Time, by the store's own clock, decides only who may take over; an append asks for the token. */
   lease(request: LeaseRequest): Promise<LeaseOutcome>;
+  /** A whole stream, of which a tombstone stays; artifacts that nothing refers to; snapshots. */
   remove(request: RemoveRequest): Promise<RemoveOutcome>;
   /** A hint, maybe late, maybe spurious, also for one's own changes: reread from your seq. Returns the way to stop. */
   watch(request: WatchRequest, changed: () => void): () => void;

@@ -20,7 +20,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["open-store.ts"],
   ["open.ts"],
   ["operations"],
-  ["mcp", "http", "hooks", "integrations", "testing", "index.ts"],
+  ["mcp", "hooks", "integrations", "testing", "index.ts"],
   ["cli"],
 ];
 

@@ -15,7 +15,7 @@ export interface Command<Name extends OperationName = OperationName> {
   readonly args?: readonly (readonly [name: string, about: string])[];
   readonly options?: readonly (readonly [flags: string, about: string, must?: "required"])[];
   /** On a terminal: asks for what was not said, before anything else. */
-  readonly ask?: (options: Options) => Promise<Options>;
+  readonly ask?: (options: Options, args: Args) => Promise<Options>;
   readonly input?: (args: Args, options: Options) => Readonly<Record<string, unknown>>;
   readonly page: (data: ResultOf<Name>, screen: Screen) => string;
   /** Whether the answer is something that a person has to see to: the exit code says so. */

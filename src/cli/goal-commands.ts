@@ -71,7 +71,7 @@ const goals: readonly Command[] = [
     about: "go to another phase",
     args: [["<phase>", "its number or name"]],
     input: ([to]) => ({ to: phase(to) }),
-    page: ({ goal, position }) => `${goal} is in phase ${position.phase} ${position.phaseName}\n`,
+    page: page.movePage,
   }),
   command({
     words: "resume",

@@ -75,7 +75,7 @@ export const noteCommands: readonly Command[] = [
     words: "remember",
     operation: "remember files",
     about: "remember files as they are now; whoever comes next is told if they have changed since",
-    args: [["<file...>", "below the project's root, relative to it"]],
+    args: [["<file...>", "below the project's root"]],
     options: [
       ["--read", "they were only read"],
       ["--deleted", "they are gone, and meant to be"],

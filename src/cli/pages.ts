@@ -111,6 +111,7 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
     return [String(number), name, status, `${completed}/${tasks}`];
   });
   const parts = [
+    newsLines(next),
     head,
     phases.length > 0 ? table(screen, ["phase", "name", "status", "tasks"], phases, ["name"]) : "",
     goal.blockers.length > 0 ? blockerTable(goal.blockers, screen) : "",
@@ -144,8 +145,22 @@ export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): 
   return table(screen, ["goal", "status", "age", "touched", "title"], rows, ["title"]);
 }
 
-export function nextPage({ outlook, why, tasks, noted }: ResultOf<"next">, screen: Screen): string {
-  const note = noted === null ? "" : `noted: ${noted}\n`;
+/** What became of work, and what is not here: before what there is. */
+function newsLines({ merged, notTakenIn }: Omit<ResultOf<"next">, "goal">): string {
+  const lines = [...notTakenIn.map((each) => `not taken in: ${each}`), ...merged];
+  return lines.map((each) => `! ${each}\n`).join("");
+}
+
+export function movePage({ goal, position, left }: ResultOf<"move">, { paint }: Screen): string {
+  const rest = left.map(
+    (task) => `! stays behind: ${task.id} ${statusWord(task.status, paint)}  ${task.title}\n`,
+  );
+  return `${goal} is in phase ${position.phase} ${position.phaseName}\n${rest.join("")}`;
+}
+
+export function nextPage(next: ResultOf<"next">, screen: Screen): string {
+  const { outlook, why, tasks, noted } = next;
+  const note = `${newsLines(next)}${noted === null ? "" : `noted: ${noted}\n`}`;
   const [first] = tasks;
   if (!first) return `${note}nothing to claim (${outlook}): ${why}\n`;
   return `${note}${taskTable(tasks, screen)}${screen.paint.cyan(`holdfast task claim ${first.id}`)}\n`;

@@ -28,7 +28,7 @@ export async function answerer(
   if (!isAsked) {
     throw new Misuse(
       `${words} is for people: without a terminal it needs --by and --why`,
-      `Say who decides and why: --by ann --why "seen in the bank"`,
+      `Say who decides and why: --by ann --why "${words === "resolve" ? "seen in the bank" : "not needed any more"}"`,
     );
   }
   const { isCancel, text } = await import("@clack/prompts");

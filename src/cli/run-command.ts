@@ -16,7 +16,7 @@ export async function runCommand(
   if (!operation) throw new Error(`${command.words} names no operation`);
   const screen = await openScreen();
   const isAsked = process.stdin.isTTY === true && screen.isTerminal && !typed["json"];
-  const options = command.ask && isAsked ? await command.ask(typed) : typed;
+  const options = command.ask && isAsked ? await command.ask(typed, args) : typed;
   const said = command.input?.(args, options) ?? {};
   const answer = command.answersFor ? await answerer(command.words, options) : {};
   const context = contextOf(options);

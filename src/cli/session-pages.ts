@@ -7,18 +7,30 @@ import { cut, table } from "./table.ts";
 
 type Call = ResultOf<"calls">["calls"][number];
 
+function counted(count: number, word: string): string {
+  return `${count} ${word}${count === 1 ? "" : "s"}`;
+}
+
+/** `turns` and `tokens`, of which there may be one. */
+function unitOf(count: number | undefined, unit: string): string {
+  return count === 1 ? unit.replace(/s$/, "") : unit;
+}
+
 export function sessionListPage({ sessions, more }: ResultOf<"session list">, screen: Screen): string {
   if (sessions.length === 0) return "no sessions\n";
-  const rows = sessions.map(({ session, status, stale, openCalls, updatedAt, goal, title }) => [
-    session,
-    statusWord(status, screen.paint),
-    stale ? "stale" : "",
-    openCalls === 0 ? "" : String(openCalls),
-    ago(updatedAt),
-    goal ?? "",
-    title ?? "",
-  ]);
-  const head = ["session", "status", "age", "open calls", "touched", "goal", "title"];
+  const rows = sessions.map(
+    ({ session, status, running, stale, openCalls, updatedAt, goal, parent, title }) => [
+      session,
+      statusWord(status === "active" ? (running ? "running" : "idle") : status, screen.paint),
+      stale ? "stale" : "",
+      openCalls === 0 ? "" : String(openCalls),
+      ago(updatedAt),
+      goal ?? "",
+      parent ?? "",
+      title ?? "",
+    ],
+  );
+  const head = ["session", "status", "age", "open calls", "touched", "goal", "part of", "title"];
   return `${table(screen, head, rows, ["title", "session"])}${more ? "more: --limit\n" : ""}`;
 }
 
@@ -27,19 +39,39 @@ export function sessionPage(session: ResultOf<"session show">, screen: Screen): 
   const { heldBy, budget, plan } = session;
   const spent = Object.entries(budget.spent).map(([unit, value]) => {
     const limit = budget.limit[unit as keyof typeof budget.limit];
-    return `${value}${limit === undefined ? "" : ` of ${limit}`} ${unit}`;
+    return `${value}${limit === undefined ? "" : ` of ${limit}`} ${unitOf(value, unit)}`;
   });
   const lines = [
     `${paint.bold(session.session)}  ${statusWord(session.status, paint)}${session.stale ? ", stale" : ""}  ${session.title ?? ""}`,
-    `${session.messages} messages, version ${session.version}, touched ${ago(session.updatedAt)}`,
+    `${counted(session.messages, "message")}, version ${session.version}, touched ${ago(session.updatedAt)}`,
     heldBy ? `held by ${heldBy.label} (${heldBy.host}, pid ${heldBy.pid})` : "held by nobody",
     session.goal === null ? "" : `goal ${session.goal}`,
-    session.forkedFrom === null ? "" : `forked from ${session.forkedFrom}`,
+    session.parent === null ? "" : `started by ${session.parent}`,
+    session.forkedFrom === null
+      ? ""
+      : `forked from ${session.forkedFrom} at version ${session.forkedAtVersion}`,
+    session.effects === "on" ? "" : effectsOff(session.session, screen),
     spent.length === 0 ? "" : `spent ${spent.join(", ")}`,
     ...(plan?.steps.map(({ id, status, description }) => `  ${id} ${status}: ${description}`) ?? []),
   ];
   const calls = session.calls.length === 0 ? "" : `\n${callTable(session.calls, screen)}`;
   return `${lines.filter(Boolean).join("\n")}\n${calls}`;
+}
+
+export function forkPage(fork: ResultOf<"session fork">, screen: Screen): string {
+  const { session, from, version, effects, laterEffects } = fork;
+  const lines = [
+    `${session} forked from ${from} at version ${version}`,
+    ...laterEffects.map(({ callId, tool }) => {
+      return `! ${tool} ${callId} happened later in ${from}: the fork may do it again`;
+    }),
+    effects === "on" ? "" : effectsOff(session, screen),
+  ];
+  return `${lines.filter(Boolean).join("\n")}\n`;
+}
+
+function effectsOff(session: string, { paint }: Screen): string {
+  return `its effects are off: tools that change the world are refused; switch them on: ${paint.cyan(`holdfast session effects ${session} on`)}`;
 }
 
 export function logPage({ lines }: ResultOf<"session log">, { paint, width }: Screen): string {
@@ -72,7 +104,8 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
   ]);
   const units = new Set([...Object.keys(diff.spent.before), ...Object.keys(diff.spent.after)]);
   const spent = [...units].map((unit) => {
-    return `spent ${diff.spent.before[unit] ?? 0} → ${diff.spent.after[unit] ?? 0} ${unit}`;
+    const after = diff.spent.after[unit] ?? 0;
+    return `spent ${diff.spent.before[unit] ?? 0} → ${after} ${unitOf(after, unit)}`;
   });
   const lines = [
     paint.bold(`${diff.session} ${diff.before} → ${diff.after}`),
@@ -84,7 +117,7 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
     ...diff.added.map((each) => paint.green(said("+", each))),
     ...steps,
     ...spent,
-    paint.dim(`${diff.same} messages the same`),
+    paint.dim(`${counted(diff.same, "message")} the same`),
   ];
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
@@ -101,6 +134,13 @@ function callTable(calls: readonly Call[], screen: Screen): string {
   return table(screen, ["call", "tool", "status", "issued", "args", "why"], rows, ["args", "why"]);
 }
 
+function whatComes({ open, running, effect }: Call): string {
+  if (!open) return "";
+  if (running) return "its session is at it right now";
+  if (effect !== "mutate") return "its session finds out when it runs again";
+  return "its session looks into it when it runs again; where the tool cannot tell, it waits for you";
+}
+
 /** Each call with what is known of it and the ways to answer: this is what a person reads before deciding. */
 export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string {
   const { paint, width } = screen;
@@ -113,12 +153,12 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
     const known = [why, verify && `verify: ${verify}`].filter(Boolean).join("; ");
     const answer = isWaiting
       ? paint.cyan(`holdfast resolve ${call} landed --result … | retry | failed`)
-      : "its session finds out when it runs again";
+      : whatComes(each);
     const lines = [
       `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${state} ${ago(issuedAt)}`,
       known === "" ? "" : cut(`  ${known}`, width),
       `  session ${session}, key ${key}`,
-      `  ${answer}`,
+      answer === "" ? "" : `  ${answer}`,
     ];
     return lines.filter(Boolean).join("\n");
   });
@@ -132,7 +172,11 @@ export function checkPage({ ok, problems, files }: ResultOf<"check">, { paint }:
     ...changed.map(({ goal, path, verdict, why }) => {
       return `${paint.yellow("!")} ${path} ${statusWord(verdict, paint)}${why ? ` (${why})` : ""}, recorded by ${goal}`;
     }),
-    ok ? paint.green(`all is well, ${files.length} recorded files as they were`) : "",
+    ok
+      ? paint.green(
+          `all is well, ${counted(files.length, "recorded file")} as ${files.length === 1 ? "it was" : "they were"}`,
+        )
+      : "",
   ];
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
@@ -151,9 +195,9 @@ export function prunePage(report: ResultOf<"prune">, { paint }: Screen): string 
   const verb = dryRun ? "would remove" : "removed";
   const gone = [...removed, ...hidden];
   const lines = [
-    `${verb} ${gone.length} session(s)${gone.length === 0 ? "" : `: ${gone.join(", ")}`}`,
+    `${verb} ${counted(gone.length, "session")}${gone.length === 0 ? "" : `: ${gone.join(", ")}`}`,
     ...spared.map(({ id, why }) => `spared ${id}: ${why === "open" ? "it has open calls" : "it is in use"}`),
-    artifacts === 0 ? "" : `removed ${artifacts} artifact(s) that nothing refers to`,
+    artifacts === 0 ? "" : `removed ${counted(artifacts, "artifact")} that nothing refers to`,
     dryRun ? paint.dim("nothing was removed") : "",
   ];
   return `${lines.filter(Boolean).join("\n")}\n`;

@@ -96,11 +96,11 @@ function initPage(result: ResultOf<"init">, screen: Screen): string {
     ...result.files.filter(({ change }) => change !== "same").map(({ path, change }) => `${change} ${path}`),
   ].filter(Boolean);
   const next = result.created
-    ? `begin a goal: ${paint.cyan('holdfast goal new <name> "what is to be reached"')}\n`
+    ? `begin a goal: ${paint.cyan(`${result.command} goal new <name> "what is to be reached"`)}\n`
     : "";
   const proof =
     result.mode === "made" && result.agents.length > 0
-      ? `prove the wiring: ${paint.cyan("holdfast init --check")}\n`
+      ? `prove the wiring: ${paint.cyan(`${result.command} init --check`)}\n`
       : "";
   return `${lines.map((line) => `${line}\n`).join("")}${notes(result)}${proof}${next}`;
 }

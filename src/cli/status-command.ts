@@ -12,8 +12,10 @@ import {
   readStatus,
   refuseMissing,
   restoreFromRepository,
+  whatOf,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
+import { reportWarning } from "./failure.ts";
 import { envelope, openScreen } from "./screen.ts";
 import { statusPage } from "./status-page.ts";
 
@@ -40,26 +42,27 @@ export function plainOptions(args: readonly string[]): PlainOptions | null {
 
 export async function showStatus({ json, store, goal }: PlainOptions): Promise<void> {
   const place = findStore(store ?? process.env["HOLDFAST_STORE"], process.cwd());
-  if (!place.exists && !(await restoreFromRepository(place))) refuseMissing(place);
+  const warn = (error: unknown): void => reportWarning(error, json);
+  if (!place.exists && !(await restoreFromRepository(place, { warn }))) refuseMissing(place);
   const isStoreSaid = (store ?? process.env["HOLDFAST_STORE"] ?? "") !== "";
   let opened = await openForALook(place.address ?? place.home);
+  let notTakenIn: readonly string[] = [];
+  // The store answers as it is; that this is not all has to be said.
   if (!isStoreSaid && (await hasNews(place, opened))) {
     await opened.close();
-    await bringNews(place).catch(tellOfOldState);
+    notTakenIn = await bringNews(place, warn).catch((error: unknown) => {
+      warn(error);
+      return [whatOf(error)];
+    });
     opened = await openForALook(place.address ?? place.home);
   }
   const screen = await openScreen();
   const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
-  const status = await readStatus(opened, { goal: wanted, now: Date.now() });
+  const status = await readStatus(opened, { goal: wanted, now: Date.now(), notTakenIn });
   process.stdout.write(json ? envelope("status", status) : statusPage(status, screen));
   // A process that ends lets go of what it only looked at; closing in good order takes longer than the look.
   if (!isRemote(place.address ?? place.home)) process.exit();
   await opened.close();
-}
-
-/** The store answers as it is; that this is not all has to be said. */
-function tellOfOldState(error: unknown): void {
-  process.stderr.write(`holdfast: ${error instanceof Error ? error.message : String(error)}\n`);
 }
 
 /** A store of an older format cannot be read as it is: it is opened in the usual way, which brings it up to date. */

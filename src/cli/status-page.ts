@@ -8,6 +8,7 @@ const CELLS = 10;
 export function statusPage(status: Status, { paint, width }: Screen): string {
   const isSaid = status.needs.some(({ command }) => command === status.next.command);
   const lines = [
+    ...status.notTakenIn.map((each) => `${paint.yellow(paint.bold("!"))} not taken in: ${each}`),
     ...needLines(status.needs, paint, width),
     ...status.goals.flatMap((goal) => goalLines(goal, paint)),
     ...(status.otherGoals > 0 ? [paint.dim(`${status.otherGoals} more: holdfast goal list`)] : []),
@@ -40,7 +41,11 @@ function goalLines(goal: GoalStatus, paint: Paint): string[] {
   const title = goal.title === null ? "" : `  ${goal.title}`;
   return [
     `${paint.bold(goal.goal)}  ${bar} ${done}/${tasks} tasks${counts.map((each) => ` · ${each}`).join("")}${paint.dim(title)}`,
-    ...goal.working.map(({ task, title: name, by }) => `  ${task}  ${by ?? "nobody holds it"}  ${name}`),
+    ...goal.working.map(({ task, title: name, by, elsewhere }) => {
+      const who = by === null ? "nobody holds it" : `${by}${elsewhere ? ", in another clone" : ""}`;
+      return `  ${task}  ${who}  ${name}`;
+    }),
+    ...goal.merged.map((each) => `  ${paint.yellow(paint.bold("!"))} ${each}`),
   ];
 }
 

@@ -1,10 +1,11 @@
 /** Commands about sessions, calls and the store. */
 
-import { type Command, command } from "./command.ts";
+import { type Command, command, type Options } from "./command.ts";
+import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";
 import * as page from "./session-pages.ts";
 import { statusPage } from "./status-page.ts";
-import { duration, jsonOrText, list, whole } from "./values.ts";
+import { duration, json, list, whole } from "./values.ts";
 
 const SESSION = ["<session>", "its id, or the beginning of it"] as const;
 
@@ -80,12 +81,21 @@ export const storeCommands: readonly Command[] = [
       ["--live", "the fork may have effects at once"],
     ],
     input: ([session, id], { at, live }) => ({ session, id, version: whole("--at", at), live }),
-    page: ({ session, from, version, laterEffects }) =>
-      `${session} forked from ${from} at version ${version}\n${laterEffects
-        .map(
-          ({ callId, tool }) => `! ${tool} ${callId} happened later in ${from}: the fork may do it again\n`,
-        )
-        .join("")}`,
+    page: page.forkPage,
+  }),
+  command({
+    words: "session effects",
+    operation: "session effects",
+    about: "let a fork have effects of its own, or not any more",
+    args: [SESSION, ["<on|off>", "on: its tools run; off: they are refused"]],
+    answersFor: true,
+    input: ([session, effects]) => {
+      if (effects !== "on" && effects !== "off") {
+        throw new Misuse(`session effects: ${effects} is neither on nor off`, "Say on or off.");
+      }
+      return { session, effects };
+    },
+    page: ({ session, effects }) => `${session}: effects are ${effects}\n`,
   }),
   command({
     words: "session cancel",
@@ -101,10 +111,10 @@ export const storeCommands: readonly Command[] = [
     operation: "calls",
     about: "calls without an outcome",
     options: [
-      ["--open", "only open ones, as without it"],
+      ["--open", "only open ones; without --session there are no others"],
       ["--session <session>", "every call of this session"],
     ],
-    input: (_, { session }) => ({ session }),
+    input: (_, { session, open }) => ({ session, open }),
     page: page.callsPage,
   }),
   command({
@@ -123,6 +133,7 @@ export const storeCommands: readonly Command[] = [
       ["--session <session>", "whose call, if several have that id"],
     ],
     answersFor: true,
+    ask: askResult,
     input: ([call, outcome], { result, session }) => {
       if (!["landed", "retry", "failed"].includes(outcome ?? "")) {
         throw new Misuse(
@@ -130,10 +141,12 @@ export const storeCommands: readonly Command[] = [
           "Say landed (it happened), retry (it did not: try once more) or failed (it did not: tell the agent).",
         );
       }
-      return { call, outcome, result: jsonOrText(result as string | undefined), session };
+      return { call, outcome, result: json("--result", result), session };
     },
-    page: ({ call, outcome }) =>
-      `${call} ${outcome === "retry" ? "may be tried once more" : outcome}; its session goes on when it next runs\n`,
+    page: ({ call, outcome, hasResult }) =>
+      `${call} ${outcome === "retry" ? "may be tried once more" : outcome}; its session goes on when it next runs\n${
+        outcome === "landed" && !hasResult ? "no result was recorded: the agent is told null\n" : ""
+      }`,
   }),
   command({
     words: "check",
@@ -249,9 +262,10 @@ export const storeCommands: readonly Command[] = [
     about: "write the files of a goal from its log",
     options: [["--folder <path>", "where they are: .planning unless set"]],
     input: (_, { folder }) => ({ folder }),
-    page: ({ goal, folder, edits, ahead }) =>
+    page: ({ goal, folder, edits, ahead, merged }) =>
       [
         `${folder} shows ${goal}`,
+        ...merged.map((each) => `! ${each}`),
         ...edits.flatMap(({ file, taken, left, beside }) => [
           ...taken.map((each) => `taken in from ${file}: ${each}`),
           ...left.map((each) => `! not taken in from ${file}: ${each}; it is kept in ${beside}`),
@@ -262,3 +276,22 @@ export const storeCommands: readonly Command[] = [
         .join(""),
   }),
 ];
+
+/** On a terminal, for a call that landed: what the tool returned, which cannot be said later. */
+async function askResult(options: Options, [, outcome]: readonly (string | undefined)[]): Promise<Options> {
+  if (outcome !== "landed" || options["result"] !== undefined) return options;
+  const { isCancel, text } = await import("@clack/prompts");
+  const asked = await text({
+    message: "What did the tool return? As JSON; nothing for null.",
+    validate: (typed) => {
+      try {
+        if (typed?.trim()) json("the result", typed);
+        return undefined;
+      } catch (error) {
+        return error instanceof Misuse ? `${error.message}. ${error.hint}` : String(error);
+      }
+    },
+  });
+  if (isCancel(asked)) throw new Misuse("resolve was not done", "Nothing was changed.", EXIT.interrupted);
+  return String(asked ?? "").trim() === "" ? options : { ...options, result: String(asked) };
+}

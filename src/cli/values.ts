@@ -40,6 +40,19 @@ export function jsonOrText(typed: string | undefined): unknown {
   }
 }
 
+/** JSON and nothing else, for what a program will read. */
+export function json(name: string, typed: Typed): unknown {
+  if (typed === undefined) return undefined;
+  try {
+    return JSON.parse(String(typed)) as unknown;
+  } catch {
+    throw new Misuse(
+      `${name} is not JSON: ${String(typed)}`,
+      `Say for example ${name} '{"id": 1}', or for a text ${name} '"sent"'`,
+    );
+  }
+}
+
 /** A phase: a number, or its name. */
 export function phase(typed: string | undefined): number | string | undefined {
   return typed !== undefined && /^\d+$/.test(typed) ? Number(typed) : typed;

@@ -1,6 +1,8 @@
 /** `status`, printed again whenever something changes. On a terminal in place, elsewhere one answer after another. */
 
-import { readStatus } from "../operations/index.ts";
+import { unwatchFile, watchFile } from "node:fs";
+import { join } from "node:path";
+import { PLANNING, readStatus } from "../operations/index.ts";
 import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { contextOf } from "./run-command.ts";
@@ -10,6 +12,7 @@ import { statusPage } from "./status-page.ts";
 /** Ages grow also when nothing happens. */
 const AT_LEAST_EVERY_MS = 30_000;
 const AT_MOST_EVERY_MS = 200;
+const LOOK_EVERY_MS = 500;
 const CLEAR = "\u001b[H\u001b[J";
 
 export async function watch(options: Options): Promise<void> {
@@ -18,12 +21,18 @@ export async function watch(options: Options): Promise<void> {
   const screen = await openScreen();
   const goal = options["goal"] as string | undefined;
   const show = async (): Promise<void> => {
+    await context.current();
     const { namespace, store } = journal;
-    const status = await readStatus(store, { namespace, goal, now: context.now() });
+    const { notTakenIn } = context;
+    const status = await readStatus(store, { namespace, goal, now: context.now(), notTakenIn });
     process.stdout.write(options["json"] ? envelope("status", status) : livePage(status, screen));
   };
   const change = new Change();
   const unwatch = journal.watch(null, () => change.happened());
+  // A pull changes files and not the store. Asked for by time: a folder that is not there yet cannot be listened to.
+  const events = join(context.place.root, PLANNING, "events");
+  const pulled = (): void => change.happened();
+  watchFile(events, { interval: LOOK_EVERY_MS }, pulled);
   const stop = (): void => change.stop();
   process.once("SIGINT", stop);
   process.once("SIGTERM", stop);
@@ -35,6 +44,7 @@ export async function watch(options: Options): Promise<void> {
     }
   } finally {
     unwatch();
+    unwatchFile(events, pulled);
     await context.close();
   }
   // Whoever waits for us learns that it was the signal that ended us.

@@ -9,6 +9,7 @@ import {
   findTask,
   type GoalState,
   type HistoryEntry,
+  mergeNews,
   nextTaskOf,
   positionOf,
   progressOf,
@@ -27,6 +28,7 @@ export interface BriefingFacts {
   readonly now: number;
   readonly files: readonly FileCheck[];
   readonly task: string | null;
+  readonly notTakenIn: readonly string[];
   /** Tokens that one piece of stored text may take. */
   readonly limit: number;
 }
@@ -65,9 +67,11 @@ export function briefingSections(facts: BriefingFacts): Section[] {
   const survey = surveyGoal(facts.state);
   const said = facts.task === null ? undefined : findTask(facts.state, facts.task);
   const task = said ?? findTask(facts.state, nextTaskOf(facts.state, survey) ?? "") ?? null;
+  const news = newsLines(facts);
   return [
     { name: "goal", share: 0.15, lines: asTheyAre(goalLines(facts, survey)) },
     { name: "next", share: 0.2, lines: asTheyAre(nextLines(facts, task)) },
+    ...(news.length === 0 ? [] : [{ name: "merges", share: 0.1, lines: asTheyAre(news) }]),
     { name: "sessions", share: 0.1, lines: asTheyAre(lastSession(facts)) },
     { name: "files", share: 0.1, lines: driftLines(facts) },
     { name: "blockers", share: 0.1, lines: asTheyAre(blockerLines(facts, survey)) },
@@ -132,6 +136,19 @@ function nextLines({ state, now, limit }: BriefingFacts, task: Task | null): str
   if (task.files.length > 0)
     lines.push(`FILES ${task.id} ${task.files.map((file) => named(file, limit)).join(", ")}`);
   return lines;
+}
+
+/** What of other copies' work is not here, and what became of work when it met theirs. */
+function newsLines({ state, now, notTakenIn, limit }: BriefingFacts): string[] {
+  const merged = mergeNews(state, now).map((note) => {
+    const title = note.title ? ` ${quoted(note.title, limit)}` : "";
+    if (note.kind === "renumbered") return `RENUMBERED ${note.was}${title} is now ${note.now}`;
+    const what = note.what.map((type) => type.replace(".", " ")).join(", ");
+    const item = note.item === null ? "" : ` ${note.item}`;
+    const who = note.by === null ? "" : ` by ${named(note.by, limit)}`;
+    return `NOT APPLIED ${what}${item}${title}${who}: ${quoted(note.why, 2 * limit)}`;
+  });
+  return [...notTakenIn.map((each) => `NOT TAKEN IN ${quoted(each, 2 * limit)}`), ...merged];
 }
 
 /** The latest first; what is active is told from what crashed. */

@@ -16,14 +16,21 @@ import { estimateTokens } from "./quoted-text.ts";
 const DEFAULT_BRIEFING_TOKENS = 2_000;
 export const MIN_BRIEFING_TOKENS = 200;
 
+/** How long a briefing may be, and what it should look at. */
 export interface BriefingOptions {
   readonly tokens?: number;
   /** What `checkFiles` found; files that are not OK are named. */
   readonly files?: readonly FileCheck[];
   /** The task at hand; by default what comes next. */
   readonly task?: string;
+  /** What git brought and could not be taken in: the briefing says that it does not have it. */
+  readonly notTakenIn?: readonly string[];
 }
 
+/**
+ * What the next agent reads first: where the goal stands, what was decided, what must not be done again. Data,
+ * not instructions: text of others stands in quotes.
+ */
 export interface Briefing {
   readonly text: string;
   /** Estimated, on the safe side; never above what was asked for. */
@@ -42,13 +49,14 @@ export function makeBriefing(
   now: number,
   options: BriefingOptions = {},
 ): Briefing {
-  const { tokens: budget = DEFAULT_BRIEFING_TOKENS, files = [], task = null } = options;
+  const { tokens: budget = DEFAULT_BRIEFING_TOKENS, files = [], task = null, notTakenIn = [] } = options;
   if (!Number.isSafeInteger(budget) || budget < MIN_BRIEFING_TOKENS) {
     throw new HoldfastError("INPUT_INVALID", `a briefing cannot have ${budget} tokens`, {
       hint: `Ask for a whole number of at least ${MIN_BRIEFING_TOKENS}.`,
     });
   }
-  const facts: BriefingFacts = { state, now, files, task, limit: Math.min(60, Math.ceil(budget * 0.03)) };
+  const limit = Math.min(60, Math.ceil(budget * 0.03));
+  const facts: BriefingFacts = { state, now, files, task, notTakenIn, limit };
   const sections = briefingSections(facts);
   const head = (tokens: number): string =>
     `<holdfast-state goal="${state.id}" seq="${seq}" tokens="${tokens}">`;

@@ -78,11 +78,45 @@ function held(
   const task = claimedAs(state, proof) ?? taskOf(state, proof.task);
   const { claim } = task;
   const lease = leaseName(state.id, claim?.as ?? task.id);
-  if (proof.token === undefined && !claim) nextStatus(task, "progress");
   const isSameAgent = claim?.by.name === by.name && (proof.session ?? claim.session) === claim.session;
   const isOurs = proof.token === undefined ? isSameAgent : claim?.token === proof.token;
-  if (!claim || !isOurs) throw leaseLost(lease, null);
-  return { task, claim, guards: [{ lease, token: claim.token }] };
+  if (claim && isOurs) return { task, claim, guards: [{ lease, token: claim.token }] };
+  if (proof.token !== undefined) throw leaseLost(lease, null);
+  refuseOldName(state, by, proof.task);
+  if (!claim) nextStatus(task, "progress");
+  throw heldByAnother(state, by, task, claim);
+}
+
+/** Whoever holds a task that got another number in a merge may still say the old one, which is another task now. */
+function refuseOldName(state: GoalState, by: By, name: string): void {
+  if (state.merges.length === 0) return;
+  const renumbered = [...state.tasks.values()].find(
+    ({ id, claim }) =>
+      claim?.as === name && id !== name && claim.by.name === by.name && !state.origins.has(claim.uid ?? ""),
+  );
+  if (!renumbered) return;
+  throw new HoldfastError(
+    "TASK_TRANSITION",
+    `what ${by.name} claimed as ${name} is now ${renumbered.id}, since a merge`,
+    {
+      hint: `Say ${renumbered.id}. ${name} is another task, which came from another clone.`,
+      data: { task: name, now: renumbered.id },
+    },
+  );
+}
+
+function heldByAnother(state: GoalState, by: By, { id }: Task, claim: TaskClaim | null): HoldfastError {
+  const where = state.origins.has(claim?.uid ?? "") ? ", in another clone" : "";
+  const session = claim?.session == null ? "" : ` in session ${claim.session}`;
+  const isSession = claim?.by.name === by.name;
+  const who = isSession ? `${by.name}${session}` : `${claim?.by.name}${where}`;
+  const whom = isSession ? "in this one" : `by ${by.name}`;
+  return new HoldfastError("LEASE_LOST", `task ${id} is held by ${who}, not ${whom}`, {
+    hint: isSession
+      ? `Say that session, or none. To take it over once it is free: holdfast task claim ${id}`
+      : `Only who claimed it goes on with it. To take it over once it is free: holdfast task claim ${id}`,
+    data: { task: id, holder: claim?.by.name, session: claim?.session },
+  });
 }
 
 /** The task that the caller claimed by that name, although a merge has given it another one since. */

@@ -16,6 +16,7 @@ import { quoted } from "./quoted-text.ts";
  */
 export type RunStatus = "done" | "waiting" | "blocked" | "failed" | "unplanned" | "stopped";
 
+/** How a run ended and where it left the goal, for programs and, as `text`, for people. */
 export interface FinalReport {
   readonly status: RunStatus;
   readonly why: string;

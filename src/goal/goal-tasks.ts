@@ -86,21 +86,30 @@ export class GoalTasks extends GoalView implements ClaimedWork {
     return this.work("progress", input, (state, who, proof) => claims.progress(state, who, proof, note));
   }
 
+  /**
+   * Hands in what was claimed, with what shows that it is done. Finished at once where the goal asks for no
+   * verifier.
+   */
   async submit(input: Attributed<claims.ClaimProof & EvidenceInput>): Promise<Task> {
     const evidence = await this.evidence(input);
     return this.work("submit", input, (state, who, proof) => claims.submit(state, who, proof, evidence));
   }
 
+  /** The attempt failed. Unless `retryable` is false it may be claimed again, as often as the goal allows. */
   fail(input: Attributed<claims.ClaimProof & { error: string; retryable?: boolean }>): Promise<Task> {
     const failure = { error: input.error, retryable: input.retryable ?? true };
     return this.work("fail", input, (state, who, proof) => claims.fail(state, who, proof, failure));
   }
 
+  /** Puts a task back that is not done, for others to claim. */
   release(input: Attributed<claims.ClaimProof & { why?: string | null }>): Promise<Task> {
     const why = input.why ?? null;
     return this.work("release", input, (state, who, proof) => claims.release(state, who, proof, why));
   }
 
+  /**
+   * Accepts what was handed in, or sends it back with a reason. Not for one's own work, unless the goal says so.
+   */
   verify(input: Attributed<claims.Verdict>): Promise<Task> {
     return this.doTask("verify", input, claims.verify);
   }

@@ -78,6 +78,7 @@ export class GoalView {
     return this.log.state;
   }
 
+  /** The position in this store's log that the state is of. */
   get seq(): number {
     return this.log.head.seq;
   }
@@ -103,26 +104,32 @@ export class GoalView {
     return this.journal.events(this.log.stream, after);
   }
 
+  /** What is ready, blocked and done, over all tasks and phases, computed from the state. */
   survey(): Survey {
     return surveyGoal(this.state);
   }
 
+  /** Where the work stands: phase, plan, wave, and the task that comes next. */
   position(): Position {
     return positionOf(this.state);
   }
 
+  /** How much is done, in numbers and as a bar. */
   progress(): Progress {
     return progressOf(this.state);
   }
 
+  /** What a run would be taken up with: tasks by their fate, the last checkpoint, counts of errors. */
   runState(): RunState {
     return runStateOf(this.state, this.journal.now());
   }
 
+  /** A task by its id, or by a name that it goes by since a merge. Throws when there is none. */
   task(id: string): Task {
     return taskOf(this.state, id);
   }
 
+  /** Decisions that count, the latest first; by word, type or file where a query says so. */
   decisions(query: DecisionQuery = {}): DecisionRecord[] {
     return searchDecisions(this.state.decisions.values(), query);
   }

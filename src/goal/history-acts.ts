@@ -1,4 +1,10 @@
-/** Acts on the history of sessions. A session that ends holds nothing afterwards: its tasks go back. */
+/**
+ * Acts on the history of sessions. A session that ends holds nothing afterwards: its tasks go back.
+ *
+ * That needs no lease. What a session gives back is what the goal says is its own, decided on the state that the commit
+ * stands on; and its lease may be under another name after a merge, in another copy's store, or with somebody who died
+ * before claiming. None of that may keep a session from ending.
+ */
 
 import {
   type By,
@@ -10,7 +16,6 @@ import {
   type Task,
 } from "../model/index.ts";
 import type { Act } from "./act.ts";
-import { leaseName } from "./lease-name.ts";
 
 export interface StartInput {
   readonly session: string;
@@ -101,13 +106,13 @@ export function endSession(
   const tasks = [...state.tasks.values()].filter(({ claim }) => claim?.session === entry.id);
   const why = handoffReason === null ? "its session ended" : `handed off: ${handoffReason}`.slice(0, 1_000);
   const released = tasks.map(({ id, claim }): GoalDraft => {
-    const data = { by, task: id, token: claim?.token ?? 0, why };
+    const under = claim?.uid ? { claim: claim.uid } : {};
+    const data = { by, task: id, token: claim?.token ?? 0, ...under, why };
     return { type: "task.released", data };
   });
   const base = { contextUsage: null, completed: [], issues: [], notes: null };
   const data = { ...base, ...input, by, handoffReason } as GoalDraft<"session.ended">["data"];
-  const guards = tasks.map(({ id, claim }) => ({ lease: leaseName(state.id, id), token: claim?.token ?? 0 }));
-  return { events: [...released, { type: "session.ended", data }], result: tasks, guards };
+  return { events: [...released, { type: "session.ended", data }], result: tasks };
 }
 
 /** Nothing is written for a session that has ended or crashed already: two may notice the same death. */

@@ -50,5 +50,5 @@ export type {
 export * as planningActs from "./planning-acts.ts";
 export { estimateTokens } from "./quoted-text.ts";
 export { type RunOptions, runWithCheckpoints } from "./run-with-checkpoints.ts";
-export { noteSeen, unseenEventFiles } from "./seen-event-files.ts";
+export { eventsUnreadable, noteSeen, unseenEventFiles } from "./seen-event-files.ts";
 export type { RetryPolicy, TaskAgent, TaskContext } from "./task-agent.ts";

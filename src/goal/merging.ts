@@ -19,10 +19,12 @@ import {
   HoldfastError,
   Lineage,
   MERGED,
+  mergeNotes,
   type NotApplied,
   type Renumbered,
 } from "../model/index.ts";
 
+/** What taking in other copies' events came to. The goal keeps what somebody has to be told of it. */
 export interface MergeReport {
   /** How many events were new. */
   readonly events: number;
@@ -61,18 +63,20 @@ export async function takeInEntries(
     const { state, renumbered, notApplied } = foldEntries(goalKind, [...all, ...fresh]);
     if (state.id !== id) throw withoutBeginning(id, state.id);
     const before = foldEntries(goalKind, all);
+    const report: MergeReport = {
+      events: fresh.length,
+      renumbered: newOnes(renumbered, before.renumbered, ({ alias, now }) => `${alias} ${now}`),
+      notApplied: newOnes(notApplied, before.notApplied, ({ uid }) => uid),
+    };
+    // A copy that begins with these events knew nothing that could have changed.
+    const notes = all.length === 0 ? [] : mergeNotes(report.renumbered, report.notApplied);
     const outcome = await log.commit((now, head) => {
       if (head.seq !== seq) return { events: [], result: false };
-      const data = { by, entries: fresh, delta: goalDelta(now, state) };
+      const data = { by, entries: fresh, delta: goalDelta(now, state), ...(notes.length > 0 && { notes }) };
       return { events: [{ type: MERGED, data }], result: true };
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
-    if (outcome.outcome === "ok" && outcome.result)
-      return {
-        events: fresh.length,
-        renumbered: newOnes(renumbered, before.renumbered, ({ alias, now }) => `${alias} ${now}`),
-        notApplied: newOnes(notApplied, before.notApplied, ({ uid }) => uid),
-      };
+    if (outcome.outcome === "ok" && outcome.result) return report;
   }
   throw new HoldfastError(
     "STREAM_BUSY",
@@ -92,7 +96,7 @@ function newOnes<Row>(now: readonly Row[], before: readonly Row[], key: (row: Ro
 function withoutBeginning(id: string, found: string): HoldfastError {
   const what = found === "" ? "they do not hold its beginning" : `they are of goal ${found}`;
   return new HoldfastError("EVENT_CORRUPT", `goal ${id} cannot be made of these events: ${what}`, {
-    hint: "Fetch the missing files of .planning/events/ from git. Nothing was written.",
+    hint: "Fetch the missing files of .planning/events/ from git. Nothing of this goal was taken in.",
     data: { goal: id },
   });
 }

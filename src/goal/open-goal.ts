@@ -22,6 +22,7 @@ import { goalNotFound } from "./goal-view.ts";
 import { type MergeReport, takeInEntries } from "./merging.ts";
 import { create, type NewGoal } from "./planning-acts.ts";
 
+/** How a goal is opened. With a `statement` one that is not there is made; without, it has to be there. */
 export interface OpenGoalOptions extends Partial<NewGoal> {
   /** Who acts where an operation does not say. */
   readonly by?: By;

@@ -30,6 +30,7 @@ import {
   type TaskContext,
 } from "./task-agent.ts";
 
+/** How a run behaves; everything has a default that a first run can keep. */
 export interface RunOptions {
   readonly by?: By;
   /** Name of this run in the history of the goal. */
@@ -42,6 +43,10 @@ export interface RunOptions {
   readonly onCheckpoint?: (checkpoint: GoalCheckpoint) => void;
 }
 
+/**
+ * Works through a goal's tasks with one agent until nothing is left that it can do. Killed, run it again: what is
+ * done is not done twice, and the agent hears what the last attempt was at.
+ */
 export async function runWithCheckpoints(
   agent: TaskAgent,
   goal: Goal,

@@ -14,7 +14,7 @@
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { streamName } from "../model/index.ts";
+import { HoldfastError, show, streamName } from "../model/index.ts";
 import type { Store } from "../store.ts";
 
 const EVENTS = "events";
@@ -47,8 +47,18 @@ function eventFileNames(folder: string): string[] {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return [];
-    throw error;
+    throw eventsUnreadable(join(folder, EVENTS), error);
   }
+}
+
+/** The folder itself keeps us out: what is in it stays unknown, and the store has what it has. */
+export function eventsUnreadable(path: string, cause: unknown): HoldfastError {
+  const { code = String(cause) } = cause as NodeJS.ErrnoException;
+  return new HoldfastError("STORE_IO", `${show(path)} cannot be read (${code})`, {
+    hint: "Check its owner and permissions. What is in the store stays as it is.",
+    cause,
+    data: { path },
+  });
 }
 
 /** Those that no goal of the store has taken in; for one goal, those that it has not looked at either. */

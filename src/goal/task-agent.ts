@@ -4,6 +4,7 @@ import type { EndedClaim, Evidence, Json, Task } from "../model/index.ts";
 import type { EvidenceInput } from "./claim.ts";
 import type { Goal } from "./goal.ts";
 
+/** Whatever does the work of one task: a model with tools, a script, a person behind a form. */
 export interface TaskAgent {
   /** For the log and the messages that others get. */
   readonly name?: string;
@@ -16,6 +17,7 @@ export interface TaskAgent {
   verifyTask?(task: Task, evidence: Evidence): Promise<boolean | { accept: boolean; why?: string }>;
 }
 
+/** What an agent knows beside its task, and how it says what it is at. */
 export interface TaskContext {
   readonly goal: Goal;
   /** The state in words, within the token budget of the run. */
@@ -31,6 +33,7 @@ export interface TaskContext {
   finding(key: string, value: Json, source?: string): Promise<void>;
 }
 
+/** When a failed task is tried again. How often at most is a setting of the goal. */
 export interface RetryPolicy {
   /** Before the second attempt; doubles with every failure. */
   readonly backoffMs?: number;

@@ -27,17 +27,32 @@ export function startTakingIn(verb: string, from: string): void {
   child.unref();
 }
 
+/** Where that process says what happens: `warn` also for whoever looks later, `say` for whoever watches. */
+export interface Told {
+  warn(home: string, error: unknown): void;
+  say(text: string): void;
+}
+
 /** The whole life of that process. */
-export async function runTakingIn(warn: (home: string, error: unknown) => void): Promise<void> {
+export async function runTakingIn(told: Told): Promise<void> {
   const place = findStore(process.env["HOLDFAST_STORE"], process.cwd());
-  if (!place.exists || !existsSync(place.home)) return;
-  const warnHere = (error: unknown): void => warn(place.home, error);
+  if (!place.exists) return told.say(`there is no store at ${place.shown}`);
+  if (!existsSync(join(place.home, "hooks"))) return told.say(`no hook has left anything in ${place.home}`);
+  const warn = (error: unknown): void => told.warn(place.home, error);
   try {
-    // The agent's own work comes first.
-    setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+    giveWay();
     const { takeInAll } = await import("./store-side.ts");
-    await takeInAll({ place, folder: join(place.home, "hooks"), warn: warnHere });
+    await takeInAll({ place, folder: join(place.home, "hooks"), warn, say: told.say });
   } catch (error) {
-    warnHere(error);
+    warn(error);
+  }
+}
+
+/** The agent's own work comes first. */
+function giveWay(): void {
+  try {
+    setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+  } catch {
+    // It runs at a lower priority already, which only root may raise; or the system knows no such thing.
   }
 }

@@ -8,9 +8,10 @@ import { checkFilesBriefly, type FileCheck, makeBriefing } from "../goal/index.t
 import { loadStream, Payloads } from "../journal/index.ts";
 import { type GoalState, goalFold, isHoldfastError, streamName } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
-import { bringNews, currentGoal, hasNews, knownGoals, type StorePlace } from "../operations/index.ts";
+import { bringNews, hasNews, knownGoals, type StorePlace, whatOf } from "../operations/index.ts";
 import type { Store } from "../store.ts";
 import { Foreseen } from "./foreseen.ts";
+import { chosenGoal, type GoalChoice, goalChoice } from "./goal-choice.ts";
 import { foresee } from "./taking-in.ts";
 
 export interface BriefingSide {
@@ -45,27 +46,46 @@ export async function briefed(side: BriefingSide): Promise<string> {
 
 async function brief(side: BriefingSide): Promise<string> {
   const { session, place } = side;
-  const store = await withNews(side, await openForALook(side));
+  const { store, left } = await withNews(side, await openForALook(side));
   const found = await readCurrentGoal(store, place);
-  if (typeof found === "string") return found;
-  const { state, seq } = found;
-  if (session !== null) await picture(side, state);
+  const old = left === null ? "" : `What a pull brought is not in yet: ${left}\n`;
+  if (typeof found === "string") return old + found;
+  const { state, seq, choose } = found;
+  if (session !== null) await picture(side, state, choose);
   const { files, notLookedAt } = checkFilesBriefly(place.root, state.files.values(), LOOK);
   const who =
     session === null
       ? ""
       : `You are session ${session} of goal ${state.id}: say --by ${session} --role worker --session ${session} to holdfast task claim.\n`;
   const more = notLookedAt === 0 ? "" : `${notLookedAt} recorded files were not looked at: holdfast check\n`;
-  const head = who + more;
+  const head = who + old + more;
   return head + fitting(state, seq, files, side.characters - head.length);
 }
 
-/** What a pull brought has to be in before anything is said: it is rare, and takes the time that it takes. */
-async function withNews(side: BriefingSide, store: Store): Promise<Store> {
-  if (process.env["HOLDFAST_STORE"] || !(await hasNews(side.place, store))) return store;
+/**
+ * What a pull brought has to be in before anything is said: it is rare, and takes the time that it takes. `left` is why
+ * something of it is not.
+ */
+async function withNews(side: BriefingSide, store: Store): Promise<{ store: Store; left: string | null }> {
+  if (process.env["HOLDFAST_STORE"]) return { store, left: null };
+  let left: string | null = null;
+  const tell = (error: unknown): void => {
+    side.warn(error);
+    left ??= oneLine(whatOf(error));
+  };
+  try {
+    if (!(await hasNews(side.place, store))) return { store, left };
+  } catch (error) {
+    tell(error);
+    return { store, left };
+  }
   await store.close();
-  await bringNews(side.place).catch(side.warn);
-  return openForALook(side);
+  await bringNews(side.place, tell).catch(tell);
+  return { store: await openForALook(side), left };
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, " ").slice(0, 300);
 }
 
 /** A store of an older format cannot be read as it is: opened in the usual way it is brought up to date, this once. */
@@ -82,18 +102,18 @@ async function openForALook({ place, busyMs }: BriefingSide): Promise<Store> {
 async function readCurrentGoal(
   store: Store,
   place: StorePlace,
-): Promise<{ state: GoalState; seq: number } | string> {
+): Promise<{ state: GoalState; seq: number; choose: GoalChoice } | string> {
   const { rows } = await store.list<"streams">({
     of: "streams",
     namespace: NAMESPACE,
     kind: "goal",
     limit: 500,
   });
-  const { open, current } = knownGoals(rows, process.env["HOLDFAST_GOAL"] || currentGoal(place));
+  const { open, current } = knownGoals(rows, chosenGoal(place));
   if (current !== null) {
     const reader = { store, namespace: NAMESPACE, payloads: new Payloads([]) };
     const { state, head } = await loadStream(reader, goalFold, streamName("goal", current));
-    return { state, seq: head.seq };
+    return { state, seq: head.seq, choose: goalChoice(place, rows) };
   }
   if (open.length === 0)
     return 'Holdfast: there is no goal yet. Begin one: holdfast goal new <name> "what is to be reached"';
@@ -101,12 +121,12 @@ async function readCurrentGoal(
 }
 
 /** What hooks left and cannot be made out is no reason to say nothing of the goal. */
-async function picture(side: BriefingSide, state: GoalState): Promise<void> {
+async function picture({ folder, warn }: BriefingSide, state: GoalState, choose: GoalChoice): Promise<void> {
   const now = Date.now();
   try {
-    await foresee(new Foreseen(state, now), side.folder, now);
+    await foresee(new Foreseen(state, now), choose, folder, now, warn);
   } catch (error) {
-    side.warn(error);
+    warn(error);
   }
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { readFileSync, readlinkSync } from "node:fs";
+import { basename } from "node:path";
 
 export interface ProcessAbove {
   readonly pid: number;
@@ -12,15 +13,25 @@ export interface ProcessAbove {
   readonly pidNamespace: string;
 }
 
-const SHELLS = /^(sh|bash|dash|zsh|fish|ash|ksh|env|npm|npx)$/;
+/** What comes between an agent and its hook, and ends with the hook. A name that a process gave itself goes on after a blank. */
+const BETWEEN =
+  /^(sh|bash|dash|zsh|fish|ash|ksh|env|timeout|time|sudo|npm|npx|pnpm|pnpx|yarn|yarnpkg|bunx|corepack|volta|volta-shim)( |$)/;
+/** Both agents and what comes between run in these. */
+const RUNTIMES = /^(node|bun|deno|MainThread|node-MainThread)$/;
+/** Scripts that start others: `npx-cli.js`, `pnpm.cjs`. */
+const STARTERS = /^(npm|npx|pnpm|pnpx|yarn|yarnpkg|corepack)(-cli)?(\.[cm]?js)?$/;
+const MOST_BETWEEN = 8;
 
-/** Null where the system does not tell. */
+/** Null where the system does not tell, and where one cannot be sure: to take a starter for the agent is to see it die. */
 export function processAbove(): ProcessAbove | null {
   if (process.platform !== "linux") return null;
   try {
     let pid = process.ppid;
-    for (let steps = 0; steps < 4 && SHELLS.test(nameOf(pid)); steps++) pid = Number(fieldsOf(pid)[1]);
-    if (pid <= 1) return null;
+    for (let steps = 0; isBetween(pid); steps++) {
+      if (steps === MOST_BETWEEN) return null;
+      pid = Number(fieldsOf(pid)[1]);
+    }
+    if (pid <= 1 || isUnclear(pid)) return null;
     return { pid, started: fieldsOf(pid)[19] ?? "", boot: bootId(), pidNamespace: pidNamespace() };
   } catch {
     // Gone already, or not ours to see: then the time since its last sign of life has to do.
@@ -28,20 +39,42 @@ export function processAbove(): ProcessAbove | null {
   }
 }
 
-/** True only when it is certain. */
-export function isGone({ pid, started, boot, pidNamespace: space }: ProcessAbove): boolean {
-  if (process.platform !== "linux") return false;
+/** Unknown: it lives, or lived, where we cannot look, as in another container. */
+export function lifeOf({
+  pid,
+  started,
+  boot,
+  pidNamespace: space,
+}: ProcessAbove): "alive" | "gone" | "unknown" {
+  if (process.platform !== "linux") return "unknown";
   try {
-    if (boot !== bootId()) return true;
-    if (space !== pidNamespace()) return false;
+    if (boot !== bootId()) return "gone";
+    if (space !== pidNamespace()) return "unknown";
   } catch {
-    return false;
+    return "unknown";
   }
   try {
-    return fieldsOf(pid)[19] !== started || fieldsOf(pid)[0] === "Z";
+    return fieldsOf(pid)[19] !== started || fieldsOf(pid)[0] === "Z" ? "gone" : "alive";
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ENOENT";
+    return (error as NodeJS.ErrnoException).code === "ENOENT" ? "gone" : "unknown";
   }
+}
+
+function isBetween(pid: number): boolean {
+  if (pid <= 1) return false;
+  const name = nameOf(pid);
+  return BETWEEN.test(name) || (RUNTIMES.test(name) && STARTERS.test(scriptOf(pid)));
+}
+
+/** `bun run` and `deno task` start scripts and agents alike. */
+function isUnclear(pid: number): boolean {
+  return /^(bun|deno)$/.test(nameOf(pid)) && /^(x|run|exec|task)$/.test(scriptOf(pid));
+}
+
+/** The name of the first argument that is no option. */
+function scriptOf(pid: number): string {
+  const [, ...args] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  return basename(args.find((each) => !each.startsWith("-")) ?? "");
 }
 
 function nameOf(pid: number): string {

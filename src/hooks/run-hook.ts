@@ -24,12 +24,13 @@ import {
   writeSync,
 } from "node:fs";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
-import { sha256 } from "../model/index.ts";
-import { findStore, type StorePlace } from "../operations/index.ts";
+import { isHoldfastError, sha256 } from "../model/index.ts";
+import { findStore, PLANNING, type StorePlace } from "../operations/index.ts";
 import { REHEARSAL } from "../wiring/index.ts";
 import { type AgentEvent, HOOK_AGENTS, HOOK_EVENTS, readAgentEvent, TAKE_IN } from "./agent-event.ts";
 import { answer, MOST_CHARACTERS } from "./answers.ts";
 import { isFirstToBrief } from "./brief-once.ts";
+import { chosenGoal } from "./goal-choice.ts";
 import { processAbove } from "./process-above.ts";
 import { Spool, type SpoolLine, sessionName, type TouchedFile } from "./spool.ts";
 
@@ -55,7 +56,10 @@ const loadedAfterMs = process.uptime() * 1_000;
 export async function runHook([agentWord, eventWord]: readonly string[]): Promise<void> {
   if (agentWord === TAKE_IN) {
     const { runTakingIn } = await import("./background.ts");
-    await runTakingIn((at, error) => tell(at, TAKE_IN, error));
+    await runTakingIn({
+      warn: (at, error) => tell(at, TAKE_IN, error),
+      say: (text) => tell(null, TAKE_IN, text),
+    });
     process.exit(0);
   }
   const agent = HOOK_AGENTS.find((each) => each === agentWord);
@@ -72,7 +76,7 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
     // A project that has no store has no use for us.
     if (place.exists && existsSync(place.home)) {
       home = place.home;
-      const isNews = leaveLine(about, place);
+      const isNews = leftLine(about, place);
       if (isNews && about.conversation !== REHEARSAL) takeInFrom = from;
       if (isNews && event === "session-start") said = await readBriefing(about, place);
     }
@@ -86,6 +90,16 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
   process.exit(0);
 }
 
+/** A line that cannot be left, as in a folder that cannot be written, is no reason to say nothing of the goal. */
+function leftLine(about: AgentEvent, place: StorePlace): boolean {
+  try {
+    return leaveLine(about, place);
+  } catch (error) {
+    tell(place.home, `${about.agent} ${about.event}`, error);
+    return about.event === "session-start";
+  }
+}
+
 /** Whether that is something to act on. */
 function leaveLine(about: AgentEvent, place: StorePlace): boolean {
   const { agent, conversation, event } = about;
@@ -94,7 +108,7 @@ function leaveLine(about: AgentEvent, place: StorePlace): boolean {
   const name = sessionName(agent, conversation);
   if (event === "session-start" && !isFirstToBrief(folder, name, about.source, Date.now())) return false;
   const spool = new Spool(folder, name);
-  spool.append(lineOf(about, place.root));
+  spool.append(lineOf(about, place));
   if (event === "touched") return false;
   return event !== "stop" || spool.hasNews;
 }
@@ -127,14 +141,16 @@ function isServer({ address }: StorePlace): boolean {
   return /^postgres(ql)?:/i.test(address ?? "");
 }
 
-function lineOf(about: AgentEvent, root: string): SpoolLine {
-  const at = Date.now();
-  const { event, contextUsage, reason } = about;
-  if (event === "session-start") return { at, type: "start", source: about.source, process: processAbove() };
-  if (event === "touched") return { at, type: "touched", files: touchedFiles(about, root) };
-  if (event === "checkpoint") return { at, type: "checkpoint", contextUsage };
-  if (event === "stop-failure") return { at, type: "failed", reason: reason ?? "it did not say why" };
-  return event === "session-end" ? { at, type: "end", reason } : { at, type: "stop" };
+function lineOf(about: AgentEvent, place: StorePlace): SpoolLine {
+  const { root } = place;
+  const said = { at: Date.now(), root };
+  const { event, contextUsage, reason, source } = about;
+  if (event === "session-start")
+    return { ...said, type: "start", source, process: processAbove(), goal: chosenGoal(place) };
+  if (event === "touched") return { ...said, type: "touched", files: touchedFiles(about, root) };
+  if (event === "checkpoint") return { ...said, type: "checkpoint", contextUsage };
+  if (event === "stop-failure") return { ...said, type: "failed", reason: reason ?? "it did not say why" };
+  return event === "session-end" ? { ...said, type: "end", reason } : { ...said, type: "stop" };
 }
 
 /** As they are on disk now. What is outside, or too large to be read in passing, is left out. */
@@ -150,14 +166,17 @@ function touchedFiles({ files, cwd }: AgentEvent, root: string): TouchedFile[] {
   });
 }
 
-/** Relative to the root, through links too; null for what is not below it, or is our own or git's. */
+/** Ours, which we write ourselves, and git's. */
+const NOT_WORK = [".git", ".holdfast", PLANNING];
+
+/** Relative to the root, through links too; null for what is not below it, or is nobody's work. */
 function below(root: string, full: string): string | null {
   const direct = relative(root, full);
   const path =
     direct.startsWith("..") && existsSync(full) ? relative(realpathSync(root), realpathSync(full)) : direct;
   if (path === "" || path.startsWith("..") || isAbsolute(path)) return null;
   const names = path.split(sep);
-  return names[0] === ".git" || names[0] === ".holdfast" ? null : names.join("/");
+  return NOT_WORK.includes(names[0] ?? "") ? null : names.join("/");
 }
 
 /** All that the agent wrote, or what came in time: one that never closes its end must not keep us. */
@@ -188,7 +207,9 @@ function print(text: string): void {
 
 /** For people: an agent shows nobody what a hook says when it ends with 0, so it is also kept. */
 function tell(home: string | null, what: string, error: unknown): void {
-  const line = `holdfast hook ${what}: ${error instanceof Error ? error.message : String(error)}\n`;
+  const why = error instanceof Error ? error.message : String(error);
+  const hint = isHoldfastError(error) ? ` (${error.hint})` : "";
+  const line = `holdfast hook ${what}: ${why}${hint}\n`;
   try {
     writeSync(2, line);
     if (home === null) return;

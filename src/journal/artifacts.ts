@@ -14,8 +14,10 @@ export async function putArtifact(
   bytes: Uint8Array,
   at: number,
 ): Promise<string> {
-  const hash = sha256(bytes);
-  await store.put({ of: "artifact", namespace, hash, bytes, at });
+  // A store writes them later than this, and the caller may use its buffer again.
+  const own = new Uint8Array(bytes);
+  const hash = sha256(own);
+  await store.put({ of: "artifact", namespace, hash, bytes: own, at });
   return hash;
 }
 

@@ -42,7 +42,7 @@ export class Payloads {
     const text = JSON.stringify(events);
     const codec = this.codecs[0];
     if (!codec) return { payload: text, codec: null, sum: payloadSum(text), events };
-    const payload = codec.encode(text, place);
+    const payload = ownBytes(codec.encode(text, place));
     const stored = JSON.parse(codec.decode(payload, place)) as Event[];
     return { payload, codec: codec.name, sum: payloadSum(payload), events: stored };
   }
@@ -53,7 +53,8 @@ export class Payloads {
 
   encodeText(text: string, place: PayloadPlace): { payload: Payload; codec: string | null } {
     const codec = this.codecs[0];
-    return codec ? { payload: codec.encode(text, place), codec: codec.name } : { payload: text, codec: null };
+    if (!codec) return { payload: text, codec: null };
+    return { payload: ownBytes(codec.encode(text, place)), codec: codec.name };
   }
 
   /** JSON of a payload, whatever codec it was written with. */
@@ -82,6 +83,11 @@ export class Payloads {
       },
     );
   }
+}
+
+/** A store writes them later than this, and a codec may use its buffer again. */
+function ownBytes(payload: Payload): Payload {
+  return typeof payload === "string" ? payload : new Uint8Array(payload);
 }
 
 let crc32: ((data: Payload) => number) | undefined;

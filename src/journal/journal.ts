@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { v7 as uuid } from "uuid";
 import {
   checkId,
@@ -16,6 +17,7 @@ import { Log, type LogContext } from "./log.ts";
 import { type Loaded, loadStream, readRow } from "./reading.ts";
 import { type PruneOptions, type PruneReport, prune, type Removal, removeStream } from "./retention.ts";
 
+/** For integrations that bring a store of their own; `open()` makes a journal from an address. */
 export interface JournalOptions {
   readonly store: Store;
   readonly namespace?: string;
@@ -25,6 +27,7 @@ export interface JournalOptions {
   readonly now?: () => number;
   /** For how long something takes; `now` unless given, where that is a test's own. */
   readonly steady?: () => number;
+  /** Told of what went wrong beside the main path and lost nothing. Node's own warnings unless given. */
   readonly warn?: (error: unknown) => void;
 }
 
@@ -48,7 +51,7 @@ export class Journal implements LogContext {
     this.leases = new LeaseKeeper(this.store, this.namespace, options.leaseMs ?? DEFAULT_LEASE_MS);
     this.now = options.now ?? Date.now;
     this.steady = options.steady ?? options.now ?? (() => performance.now());
-    this.warn = options.warn ?? ((error) => process.emitWarning(error as Error));
+    this.warn = options.warn ?? emitWarning;
   }
 
   /** A new id, in order of time. */
@@ -165,6 +168,11 @@ export class Journal implements LogContext {
   watch(stream: string | null, changed: () => void): () => void {
     return this.store.watch({ namespace: this.namespace, ...(stream === null ? {} : { stream }) }, changed);
   }
+}
+
+/** Node takes texts and errors, and throws at anything else, which is what others may have thrown. */
+function emitWarning(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : inspect(error));
 }
 
 export interface ForkedLog<State> {

@@ -15,6 +15,8 @@ import { holderFor, provablyDead } from "./process.ts";
 
 export const DEFAULT_LEASE_MS = 30_000;
 const POLL_MS = 200;
+/** Timers beyond this fire at once, and a heartbeat that never rests starves everything else. */
+const TIMER_LIMIT_MS = 2 ** 31 - 1;
 
 export interface TakeOptions {
   /** Who we are, for the messages that others get: `web-3`, `claude-7f2`. */
@@ -31,8 +33,7 @@ export class Lease {
   readonly from: Holder | null;
   private readonly keeper: LeaseKeeper;
   private readonly controller = new AbortController();
-  /** Monotonic time of the last moment at which the store confirmed that the lease is ours. */
-  confirmedAt: number;
+  private confirmed: number;
 
   constructor(keeper: LeaseKeeper, row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: number) {
     this.keeper = keeper;
@@ -40,7 +41,17 @@ export class Lease {
     this.token = row.token;
     this.holder = holder;
     this.from = from;
-    this.confirmedAt = confirmedAt;
+    this.confirmed = confirmedAt;
+  }
+
+  /** Monotonic time of the last moment at which the store confirmed that the lease is ours. */
+  get confirmedAt(): number {
+    return this.confirmed;
+  }
+
+  /** The store has said so about a moment; answers may come in another order than that of their moments. */
+  confirm(at: number): void {
+    this.confirmed = Math.max(this.confirmed, at);
   }
 
   /** Aborts when somebody else has it. */
@@ -72,7 +83,7 @@ export class LeaseKeeper {
   constructor(store: Store, namespace: string, ttlMs: number) {
     this.store = store;
     this.namespace = namespace;
-    this.ttlMs = ttlMs;
+    this.ttlMs = Math.min(ttlMs, TIMER_LIMIT_MS);
   }
 
   /** The lease, or the row of whoever still holds it after `waitMs`. */
@@ -171,7 +182,7 @@ export class LeaseKeeper {
     const lost = outcome.outcome === "renewed" ? outcome.lost : [];
     for (const lease of leases) {
       if (lost.some((each) => each.lease === lease.name && each.token === lease.token)) this.drop(lease);
-      else lease.confirmedAt = before;
+      else lease.confirm(before);
     }
   }
 

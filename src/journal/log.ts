@@ -11,6 +11,10 @@
  *                  └──error──▶ unknown: send the same batch again (its id makes that safe), else the caller is told
  *                              and the next commit rereads first
  *
+ * A reread that fails between two events keeps what it has folded. One that fails within an event leaves a state of no
+ * position, and the next one loads from the beginning. After a reread the stream may have begun another life: a decision
+ * that is about the old one looks at `head.generation`.
+ *
  * A crash between append and fold leaves a durable write that the next open will fold. Commits of one log run one
  * after another; logs of different streams commit together when the store coalesces them.
  */
@@ -26,7 +30,7 @@ import {
   type StreamKind,
 } from "../model/index.ts";
 import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
-import { foldName, foldNews, type Loaded, loadStream, type Reader } from "./reading.ts";
+import { type Fold, foldName, foldNews, type Loaded, loadStream, type Reader } from "./reading.ts";
 
 const DECIDE_LIMIT = 1_000;
 const RESENDS = 2;
@@ -52,6 +56,11 @@ export type CommitOutcome<Result> =
   | { readonly outcome: "ok"; readonly result: Result; readonly head: Head; readonly appended: boolean }
   | Extract<AppendOutcome, { outcome: "fenced" | "taken" | "missing" }>;
 
+/**
+ * One stream, open: its state, and `commit` to change it. Integrations with a kind of their own get one from
+ * `journal.open`; sessions and goals stand on it. Any number may have the same stream open: each decides on what it has
+ * seen, and decides again where others were faster.
+ */
 export class Log<State> {
   readonly stream: string;
   readonly kind: StreamKind<State>;
@@ -64,7 +73,8 @@ export class Log<State> {
   private queue: Promise<unknown> = Promise.resolve();
   private waiting = 0;
   private isStarting = false;
-  private doubtful = false;
+  /** Whether memory can be decided on; else the next commit rereads, or loads anew, first. */
+  private trust: "sound" | "doubtful" | "broken" = "sound";
 
   constructor(context: LogContext, kind: StreamKind<State>, stream: string, loaded: Loaded<State>) {
     this.context = context;
@@ -138,7 +148,7 @@ export class Log<State> {
     decide: (state: State, head: Head) => Decision<Result>,
     guard: Guard | undefined,
   ): Promise<CommitOutcome<Result>> {
-    if (this.doubtful) await this.reread();
+    if (this.trust !== "sound") await this.reread();
     for (let tries = 0; tries < DECIDE_LIMIT; tries++) {
       const decision = decide(this.current, this.at);
       if (decision.events.length === 0)
@@ -203,18 +213,23 @@ export class Log<State> {
         error = another;
       }
     }
-    this.doubtful = true;
+    this.trust = "doubtful";
     throw error;
   }
 
   private fold(events: readonly Event[], bytes: number): void {
     const { generation, seq } = this.at;
     let last = seq;
-    for (const each of events) {
-      last += 1;
-      this.at = { generation, seq: last };
-      applyEvent(this.kind, this.current, each, last);
+    try {
+      for (const each of events) {
+        applyEvent(this.kind, this.current, each, last + 1);
+        last += 1;
+      }
+    } catch (error) {
+      this.trust = "broken";
+      throw error;
     }
+    this.at = { generation, seq: last };
     this.replayedBytes += bytes;
   }
 
@@ -245,19 +260,29 @@ export class Log<State> {
   }
 
   private async reread(): Promise<State> {
-    const fold = { state: this.current, seq: this.at.seq, bytes: this.replayedBytes };
-    if (await foldNews(this.context, this.kind, this.stream, this.at.generation, fold)) {
-      this.at = { generation: this.at.generation, seq: fold.seq };
-      this.replayedBytes = fold.bytes;
-    } else {
+    if (this.trust === "broken" || !(await this.takeNews())) {
       const loaded = await loadStream(this.context, this.kind, this.stream);
       this.current = loaded.state;
       this.at = loaded.head;
       this.streamRow = loaded.row;
       this.replayedBytes = loaded.replayedBytes;
     }
-    this.doubtful = false;
+    this.trust = "sound";
     return this.current;
+  }
+
+  /** False when the stream has begun another life. */
+  private async takeNews(): Promise<boolean> {
+    const { generation, seq } = this.at;
+    const fold: Fold<State> = { state: this.current, seq, bytes: this.replayedBytes };
+    try {
+      return await foldNews(this.context, this.kind, this.stream, generation, fold);
+    } finally {
+      // The state has changed as far as it came, also before an error: none of it may be folded again.
+      this.at = { generation, seq: fold.seq };
+      this.replayedBytes = fold.bytes;
+      if (fold.isBroken) this.trust = "broken";
+    }
   }
 
   /**
@@ -266,6 +291,16 @@ export class Log<State> {
    */
   private async snapshotIfItPays(shrunk: boolean): Promise<void> {
     if (this.replayedBytes < SNAPSHOT_MIN_BYTES || (!shrunk && this.replayedBytes < this.measureAt)) return;
+    try {
+      await this.keepSnapshot();
+    } catch (error) {
+      // The events themselves are durable; only the shortcut to them is missing.
+      this.measureAt = Math.max(this.measureAt, 2 * this.replayedBytes);
+      this.context.warn(error);
+    }
+  }
+
+  private async keepSnapshot(): Promise<void> {
     if (this.replayedBytes <= 2 * (this.kind.leastLength?.(this.current) ?? 0)) {
       this.measureAt = 2 * this.replayedBytes;
       return;
@@ -278,22 +313,17 @@ export class Log<State> {
     const encoded = this.context.payloads.encodeText(text, place);
     const { generation, seq } = this.at;
     const fold = foldName(this.kind);
-    try {
-      await this.context.store.put({
-        of: "snapshot",
-        namespace,
-        stream: this.stream,
-        generation,
-        seq,
-        fold,
-        ...encoded,
-      });
-      this.replayedBytes = text.length;
-      this.measureAt = 2 * text.length + SNAPSHOT_MIN_BYTES;
-    } catch (error) {
-      // The write itself is durable; only the shortcut to it is missing.
-      this.context.warn(error);
-    }
+    await this.context.store.put({
+      of: "snapshot",
+      namespace,
+      stream: this.stream,
+      generation,
+      seq,
+      fold,
+      ...encoded,
+    });
+    this.replayedBytes = text.length;
+    this.measureAt = 2 * text.length + SNAPSHOT_MIN_BYTES;
   }
 }
 

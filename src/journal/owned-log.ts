@@ -1,5 +1,5 @@
-import { HoldfastError } from "../model/index.ts";
 import type { AppendOutcome, Head } from "../store.ts";
+import { artifactMissing, commitResult } from "./commit-result.ts";
 import { type Lease, leaseLost } from "./leases.ts";
 import type { Decision, Log } from "./log.ts";
 
@@ -35,30 +35,13 @@ export class OwnedLog<State> {
       if (outcome.lease === this.lease.name) this.lease.markLost();
       throw leaseLost(outcome.lease, outcome.now);
     }
-    if (outcome.outcome === "missing") {
-      throw new HoldfastError("ARTIFACT_MISSING", `artifact ${outcome.artifact} is not stored`, {
-        hint: "Store its bytes first, then refer to it.",
-        data: { artifact: outcome.artifact },
-      });
-    }
-    if (outcome.outcome === "ok" && outcome.appended) this.lease.confirmedAt = before;
+    if (outcome.outcome === "missing") throw artifactMissing(outcome.artifact);
+    if (outcome.outcome === "ok" && outcome.appended) this.lease.confirm(before);
     return outcome;
   }
 
   /** For events that claim no key: the result itself. */
   write<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<Result> {
-    return this.commit(decide).then(resultOf);
+    return this.commit(decide).then(commitResult);
   }
-}
-
-function resultOf<Result>(outcome: OwnedOutcome<Result>): Result {
-  if (outcome.outcome === "ok") return outcome.result;
-  throw new HoldfastError(
-    "KEY_TAKEN",
-    `key ${outcome.key} is held by ${outcome.by.stream} at ${outcome.by.seq}`,
-    {
-      hint: "The same operation was claimed elsewhere: read its outcome there.",
-      data: { key: outcome.key, ...outcome.by },
-    },
-  );
 }

@@ -26,10 +26,13 @@ export interface Reader {
   readonly payloads: Payloads;
 }
 
-interface Fold<State> {
+/** A state on its way to a later position. */
+export interface Fold<State> {
   state: State;
   seq: number;
   bytes: number;
+  /** An event failed half way: the state is that of no position. */
+  isBroken?: boolean;
 }
 
 /** The state at `upTo`, or at the end of the stream. A stream that is gone gives the initial state at seq 0. */
@@ -53,7 +56,10 @@ export async function loadStream<State>(
   }
 }
 
-/** Folds what was appended after `seq`. False when the stream has begun another life since. */
+/**
+ * Folds what was appended after `seq`. False when the stream has begun another life since. Also when it throws, `fold`
+ * says how far the state goes.
+ */
 export async function foldNews<State>(
   reader: Reader,
   kind: FoldKind<State>,
@@ -118,13 +124,18 @@ function foldWrite<State>(
       data: { stream, after: fold.seq, first: write.first, last: write.last },
     });
   }
-  for (
-    let index = fold.seq + 1 - write.first;
-    index < events.length && write.first + index <= upTo;
-    index++
-  ) {
-    applyEvent(kind, fold.state, events[index] as never, write.first + index);
-    fold.seq = write.first + index;
+  try {
+    for (
+      let index = fold.seq + 1 - write.first;
+      index < events.length && write.first + index <= upTo;
+      index++
+    ) {
+      applyEvent(kind, fold.state, events[index] as never, write.first + index);
+      fold.seq = write.first + index;
+    }
+  } catch (error) {
+    fold.isBroken = true;
+    throw error;
   }
   fold.bytes += write.payload.length;
 }

@@ -118,8 +118,10 @@ export interface PruneOptions {
   readonly dryRun?: boolean;
 }
 
+/** What became of the streams that matched, by id. With `dryRun`, what would. */
 export interface PruneReport {
   readonly removed: readonly string[];
+  /** Forks share their past: they no longer show, and go with the last fork. */
   readonly hidden: readonly string[];
   /** Left alone, and why. */
   readonly spared: readonly { readonly id: string; readonly why: "open" | "held" }[];

@@ -10,9 +10,10 @@
  */
 
 import { copyJson, type Json } from "../model/index.ts";
-import { describeError, isDefinite } from "./failure.ts";
+import { describeError } from "./error-text.ts";
+import { isDefinite, isNotFinished } from "./failure.ts";
 import { validate } from "./standard-schema.ts";
-import { type ExecuteContext, NotFinished, type Tool } from "./tool.ts";
+import type { ExecuteContext, Tool } from "./tool.ts";
 
 export type Outcome =
   | { readonly kind: "completed"; readonly value: Json; readonly note: string | null }
@@ -79,9 +80,10 @@ async function execute(tool: Tool, args: unknown, context: ExecuteContext): Prom
   try {
     result = await tool.execute(args as never, context);
   } catch (error) {
-    if (error instanceof NotFinished) return { kind: "unknown", why: error.message, late: null, later: true };
-    if (isDefinite(error, tool)) return { kind: "failed", error: describeError(error) };
-    return { kind: "unknown", why: `it threw: ${describeError(error).message}`, late: null };
+    const described = describeError(error);
+    if (isNotFinished(error)) return { kind: "unknown", why: described.message, late: null, later: true };
+    if (isDefinite(error, tool)) return { kind: "failed", error: described };
+    return { kind: "unknown", why: `it threw: ${described.message}`, late: null };
   }
   const { value, note } = tool.output ? await readResult(tool, result) : asJson(tool, result, null);
   return { kind: "completed", value, note };
@@ -105,12 +107,8 @@ function asJson(tool: Tool, result: unknown, note: string | null): { value: Json
 
 async function outputProblem(tool: Tool, result: unknown): Promise<string | null> {
   if (!tool.output) return null;
-  try {
-    const checked = await validate(tool.output, result);
-    return "problem" in checked ? `the result does not match the tool's output: ${checked.problem}` : null;
-  } catch (error) {
-    return `the tool's output schema threw: ${describeError(error).message}`;
-  }
+  const checked = await validate(tool.output, result);
+  return "problem" in checked ? `the result does not match the tool's output: ${checked.problem}` : null;
 }
 
 /** Dates become ISO strings and bigints decimal ones, as most people expect of JSON. */
@@ -122,7 +120,16 @@ function roughly(result: unknown): Json {
     return text === undefined ? null : (JSON.parse(text) as Json);
   } catch {
     // Cycles and the like: better a name than nothing.
+    return nameOf(result);
+  }
+}
+
+function nameOf(result: unknown): string {
+  try {
     return Object.prototype.toString.call(result);
+  } catch {
+    // A proxy that answers nothing but its own fields.
+    return "[unreadable]";
   }
 }
 
@@ -147,9 +154,22 @@ function onAbort(signal: AbortSignal, act: () => void): () => void {
 }
 
 function reason(tool: Tool, signal: AbortSignal): string {
-  const given = signal.reason as { code?: string; message?: string } | undefined;
-  if (given?.code === "LEASE_LOST") return "another process took over while it ran";
-  if (given?.message && given.code !== undefined && String(given.code) !== "20")
-    return `stopped: ${given.message}`;
+  const { code, message } = codeAndMessage(signal.reason);
+  if (code === "LEASE_LOST") return "another process took over while it ran";
+  if (message !== "" && code !== undefined && code !== "20") return `stopped: ${message}`;
   return tool.timeoutMs === undefined ? "stopped while it ran" : `no answer within ${tool.timeoutMs} ms`;
+}
+
+/** Anybody may abort with anything, and nobody waits where this is read: it must not throw. */
+function codeAndMessage(given: unknown): { code?: string; message: string } {
+  try {
+    const { code, message } = Object(given) as { code?: unknown; message?: unknown };
+    return {
+      ...(code !== undefined && { code: String(code) }),
+      message: typeof message === "string" ? message : "",
+    };
+  } catch {
+    // A reason that cannot be read is none.
+    return { message: "" };
+  }
 }

@@ -50,6 +50,8 @@ export async function settleElsewhere(
   });
   const call = callOf(context.own.state, callId);
   if (call.repeats) context.on({ type: "call.repeated", callId, tool: tool.name, of: call.repeats.callId });
+  else if (call.error)
+    context.on({ type: "call.failed", callId, tool: tool.name, error: call.error.message });
   return "settled";
 }
 

@@ -1,4 +1,4 @@
-import type { Tool } from "./tool.ts";
+import { NotFinished, type Tool } from "./tool.ts";
 
 /**
  * A throw is not a failure. Once `execute` has started, an error means that the outcome is unknown, unless nothing
@@ -9,16 +9,22 @@ const NEVER_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"]);
 const UNDECIDED_STATUS = new Set([408, 409]);
 
 export function isDefinite(error: unknown, tool: Tool): boolean {
-  if (saysDefinite(tool, error)) return true;
-  return chain(error).some((each) => isDefiniteFailure(each) || neverSent(each) || refused(each));
+  return (
+    surely(() => tool.definite?.(error) === true) ||
+    surely(() => chain(error).some((each) => isDefiniteFailure(each) || neverSent(each) || refused(each)))
+  );
 }
 
-/** A `definite` that throws has said nothing. */
-function saysDefinite(tool: Tool, error: unknown): boolean {
+export function isNotFinished(error: unknown): boolean {
+  return surely(() => error instanceof NotFinished);
+}
+
+/** Looking at what was thrown may throw, too: then it has said nothing, and the outcome stays unknown. */
+function surely(look: () => boolean): boolean {
   try {
-    return tool.definite?.(error) === true;
+    return look();
   } catch {
-    // The error was not of the shape it expected; the outcome stays unknown, which is the safe reading.
+    // The error was not of the shape that was expected; unknown is the safe reading.
     return false;
   }
 }
@@ -55,15 +61,4 @@ function chain(error: unknown): object[] {
     each = (each as { cause?: unknown }).cause;
   }
   return found;
-}
-
-/** Never throws: whatever was thrown, the effect may have happened, and that has to be written down. */
-export function describeError(error: unknown): { message: string; name?: string } {
-  try {
-    if (!(error instanceof Error)) return { message: String(error) };
-    const cause = error.cause instanceof Error ? ` (${error.cause.message})` : "";
-    return { message: `${error.message}${cause}`, name: error.name };
-  } catch {
-    return { message: "something that has no words" };
-  }
 }

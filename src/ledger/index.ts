@@ -1,5 +1,7 @@
 export { attemptsOf } from "./attempts.ts";
 export { type CallProgress, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
+export { describeError } from "./error-text.ts";
+export { withNextMark } from "./failure-marks.ts";
 export { type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
 export { type StandardSchema, validate } from "./standard-schema.ts";
 export {
@@ -11,6 +13,7 @@ export {
   NotFinished,
   never,
   notYet,
+  type SubAgentSession,
   type Tool,
   type ToolSpec,
   tool,

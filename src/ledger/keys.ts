@@ -8,7 +8,8 @@
  * once the vendor may have remembered a refusal.
  */
 
-import { canonicalOf, type DedupeScope, type Json, sha256 } from "../model/index.ts";
+import { canonicalOf, type DedupeScope, HoldfastError, type Json, sha256, show } from "../model/index.ts";
+import { describeError } from "./error-text.ts";
 import type { Tool } from "./tool.ts";
 
 const ALGORITHM = 1;
@@ -24,13 +25,32 @@ export function callKey(namespace: string, tool: Tool, callId: string, raw: Json
     return { scope: "call", key: hash([namespace, "call", tool.name, callId]) };
   }
   if (typeof dedupe === "object") {
-    const own = dedupe.key(input as never);
+    const own = ownKey(tool.name, () => dedupe.key(input as never));
     const key = hash([namespace, dedupe.scope, tool.name, "own", own]);
     return { scope: dedupe.scope, key };
   }
   const args = canonicalOf(withoutReason(tool, raw));
   const key = hash([namespace, dedupe, tool.name, "args", args]);
   return { scope: dedupe, key };
+}
+
+/** Without a text of its own a call would be the same as every other one: it is refused, not taken for done. */
+function ownKey(tool: string, find: () => unknown): string {
+  let found: unknown;
+  try {
+    found = find();
+  } catch (error) {
+    throw noKey(tool, `threw: ${describeError(error).message}`);
+  }
+  if (typeof found !== "string" || found === "") throw noKey(tool, `gave ${show(found)}, not a text`);
+  return found;
+}
+
+function noKey(tool: string, problem: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `No key for this call of ${tool}: its dedupe.key ${problem}.`, {
+    hint: "Let dedupe.key return a text that is not empty for every input that the tool's schema accepts.",
+    data: { tool },
+  });
 }
 
 /**

@@ -18,8 +18,8 @@ import {
   toolCalls,
 } from "../model/index.ts";
 import { attempt } from "./attempt.ts";
-import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
-import { settleElsewhere } from "./elsewhere.ts";
+import { type CallProgress, executeFacts, type LedgerContext, storeResult } from "./context.ts";
+import { type Elsewhere, settleElsewhere } from "./elsewhere.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
 import { issueWave, prepareCall, type Ready, type Refused, runIssued } from "./wave.ts";
@@ -43,7 +43,7 @@ export class Ledger {
 
   /** `perCall` rides on every commit that settles a call and does not finish its message. */
   constructor(context: LedgerContext, parallel: number, perCall: Finishing = () => []) {
-    this.context = context;
+    this.context = { ...context, on: (progress) => tell(context, progress) };
     this.parallel = parallel;
     this.perCall = perCall;
   }
@@ -91,9 +91,11 @@ export class Ledger {
     if (!context.own.state.calls.has(block.id)) {
       const prepared = await prepareCall(context, block, null);
       const [wave, refused] = "error" in prepared ? [[], [prepared]] : [[prepared], []];
-      const issued = await issueWave(context, wave, refused, () => []);
-      if (issued.taken) await settleElsewhere(context, issued.taken.ready, issued.taken.by, closing);
-      for (const ready of issued.started) await runIssued(context, ready, closing);
+      for (let elsewhere: Elsewhere = "retry", tries = 0; elsewhere === "retry" && tries < 2; tries++) {
+        const { taken, started } = await issueWave(context, wave, refused, () => []);
+        elsewhere = taken ? await settleElsewhere(context, taken.ready, taken.by, closing) : "settled";
+        for (const ready of started) await runIssued(context, ready, closing);
+      }
     }
     if (context.own.state.openCalls.has(block.id)) await settleCall(context, block.id, closing);
   }
@@ -155,6 +157,15 @@ export class Ledger {
     if (outcome.kind === "unknown" && outcome.later) later.add(ready.callId);
     else if ((await settleCall(this.context, ready.callId, turn.closing)) === "later")
       later.add(ready.callId);
+  }
+}
+
+/** Whoever watches must not stop what is watched: between an intent and its effect nothing else may fail. */
+function tell(context: LedgerContext, progress: CallProgress): void {
+  try {
+    context.on(progress);
+  } catch (error) {
+    context.journal.warn(error);
   }
 }
 

@@ -10,7 +10,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import type { Decision } from "../journal/index.ts";
+import { commitResult, type Decision } from "../journal/index.ts";
 import {
   type Call,
   type CallResult,
@@ -22,6 +22,7 @@ import {
 } from "../model/index.ts";
 import type { Outcome } from "./attempt.ts";
 import { type LedgerContext, storeResult } from "./context.ts";
+import { withNextMark } from "./failure-marks.ts";
 import { sleep } from "./waiting.ts";
 
 /** Drafts that close the message once its last call is settled; they ride on that call's own commit. */
@@ -45,44 +46,74 @@ export async function recordOutcome(
   closing: Closing,
 ): Promise<void> {
   const known = context.attempts.remember(run, outcome);
-  const result = outcome.kind === "completed" ? await storeResult(context.journal, outcome.value) : null;
-  const decide = (by: "execute" | "late") => (state: SessionState) =>
-    decideOutcome(context, state, run, outcome, result, by, closing);
+  const { generation } = context.own.log.head;
   try {
-    const wrote = await stubbornly(context, () => context.own.write(decide("execute")));
+    const wrote = await write({ context, run, outcome, generation, by: "execute", closing });
     known.forget();
     failpoint("call.recorded");
     if (wrote) announce(context, run, outcome);
   } catch (error) {
     if (isHoldfastError(error, "LEASE_LOST")) {
+      if (outcome.kind !== "unknown") await write({ context, run, outcome, generation, ...LATE });
       known.forget();
-      if (outcome.kind !== "unknown") await context.own.log.commit(decide("late"));
     }
     throw error;
   }
 }
 
+interface Writing {
+  readonly context: LedgerContext;
+  readonly run: Attempt;
+  readonly outcome: Outcome;
+  /** The life of the session that the attempt belongs to: another of the same name knows nothing of it. */
+  readonly generation: number;
+  readonly by: "execute" | "late";
+  readonly closing: Closing;
+}
+
+const LATE = { by: "late", closing: () => [] } as const;
+
+/** False when there was nothing left to say. */
+async function write(writing: Writing): Promise<boolean> {
+  const { context, run, outcome, generation, by } = writing;
+  const { own, journal } = context;
+  // A late answer needs no lease, so losing it is no reason to give up.
+  const stop = by === "late" ? NEVER : own.lease.lost;
+  const result =
+    outcome.kind === "completed" ? await stubbornly(stop, () => storeResult(journal, outcome.value)) : null;
+  const key = own.state.calls.get(run.id)?.key ?? "";
+  const commit = (failures: number) => {
+    const decide = (state: SessionState, head: { generation: number }): Decision<boolean> =>
+      head.generation === generation ? decideOutcome(writing, state, result, failures) : NOTHING;
+    return by === "late" ? own.log.commit(decide) : own.commit(decide);
+  };
+  return stubbornly(stop, async () => commitResult(await withNextMark(journal, key, commit)));
+}
+
+const NEVER = new AbortController().signal;
+const NOTHING: Decision<boolean> = { events: [], result: false };
+
 /** The outcome is in our hands: a store that is busy or briefly failing is asked again before it is let go. */
-async function stubbornly<Result>(context: LedgerContext, write: () => Promise<Result>): Promise<Result> {
+async function stubbornly<Result>(stop: AbortSignal, write: () => Promise<Result>): Promise<Result> {
   for (let tries = 1; ; tries++) {
     try {
       return await write();
     } catch (error) {
       if (!isHoldfastError(error) || !error.retryable || tries >= RECORD_TRIES) throw error;
-      await sleep(RECORD_PAUSE_MS * 2 ** tries, context.own.lease.lost);
+      await sleep(RECORD_PAUSE_MS * 2 ** tries, stop);
     }
   }
 }
 
 /** Keeps an eye on an attempt that was given up: its answer, when it comes, is recorded without the lease. */
 export function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>): void {
+  const { generation } = context.own.log.head;
   const watching = late
     .then(async (outcome) => {
       if (outcome.kind === "unknown") return stillUnknown(context, run, outcome.why);
-      const result = outcome.kind === "completed" ? await storeResult(context.journal, outcome.value) : null;
-      await context.own.log.commit((state) =>
-        decideOutcome(context, state, run, outcome, result, "late", () => []),
-      );
+      const known = context.attempts.remember(run, outcome);
+      await write({ context, run, outcome, generation, ...LATE });
+      known.forget();
     })
     .catch((error: unknown) => {
       if (!isHoldfastError(error, "STORE_CLOSED")) context.journal.warn(error);
@@ -92,37 +123,37 @@ export function watchLate(context: LedgerContext, run: Attempt, late: Promise<Ou
 
 /** It ended without an answer only now: what must have settled counts from here. As the owner, or not at all. */
 async function stillUnknown(context: LedgerContext, run: Attempt, why: string): Promise<void> {
+  const { own } = context;
+  const decide = (state: SessionState) => {
+    const call = state.calls.get(run.id);
+    const same = call?.status === "unknown" && call.attempt === run.attempt;
+    const data = { callId: run.id, attempt: run.attempt, why };
+    return { events: same ? [{ type: "call.lost", data }] : [], result: undefined };
+  };
   try {
-    await context.own.write((state) => {
-      const call = state.calls.get(run.id);
-      const same = call?.status === "unknown" && call.attempt === run.attempt;
-      const data = { callId: run.id, attempt: run.attempt, why };
-      return { events: same ? [{ type: "call.lost", data }] : [], result: undefined };
-    });
+    await stubbornly(own.lease.lost, () => own.write(decide));
   } catch (error) {
     if (!isHoldfastError(error, "LEASE_LOST")) throw error;
   }
 }
 
 function decideOutcome(
-  context: LedgerContext,
+  { context, run, outcome: given, by, closing }: Writing,
   state: SessionState,
-  run: Attempt,
-  given: Outcome,
   result: CallResult | null,
-  by: "execute" | "late",
-  closing: Closing,
+  failures: number,
 ): Decision<boolean> {
   const call = state.calls.get(run.id);
-  const nothing = { events: [], result: false };
-  if (!call || !isOpen(call.status)) return nothing;
+  if (!call || !isOpen(call.status)) return NOTHING;
   const outcome = inDoubt(call, run, given);
-  if (outcome.kind !== "completed" && call.attempt !== run.attempt) return nothing;
+  if (outcome.kind !== "completed" && call.attempt !== run.attempt) return NOTHING;
   if (outcome.kind === "unknown") {
-    return call.status === "issued" ? { events: [lost(run, outcome)], result: true } : nothing;
+    return call.status === "issued" ? { events: [lost(run, outcome)], result: true } : NOTHING;
   }
   const draft =
-    outcome.kind === "completed" ? completed(call, outcome.note, result, by) : failed(run, outcome.error, by);
+    outcome.kind === "completed"
+      ? completed(call, outcome.note, result, by)
+      : failed(run, outcome.error, by, failures);
   const riders = context.riders.get(run.id) ?? [];
   const rest = by === "execute" ? closing(state, run.id) : [];
   return { events: [...riders, draft, ...rest], result: true };
@@ -146,9 +177,14 @@ function completed(
   return draftCompleted({ callId, attempt, result, by, ...(note !== null && { why: note }) });
 }
 
-function failed(run: Attempt, error: { message: string; name?: string }, by: "execute" | "late"): Draft {
+function failed(
+  run: Attempt,
+  error: { message: string; name?: string },
+  by: "execute" | "late",
+  failures: number,
+): Draft {
   const data = { callId: run.id, attempt: run.attempt, error, by: by === "late" ? "late" : "definite" };
-  return { type: "call.failed", data };
+  return { type: "call.failed", data: failures > 0 ? { ...data, failures } : data };
 }
 
 function lost(run: Attempt, outcome: Extract<Outcome, { kind: "unknown" }>): Draft {

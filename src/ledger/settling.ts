@@ -16,15 +16,22 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { type Call, type Draft, isOpen, type SessionState, type VerifyAnswer } from "../model/index.ts";
+import {
+  type Call,
+  type Draft,
+  draftIssued,
+  isOpen,
+  type SessionState,
+  type VerifyAnswer,
+} from "../model/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
 import { callOf, executeFacts, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
-import { describeError } from "./failure.ts";
+import { describeError } from "./error-text.ts";
 import { withoutReason } from "./keys.ts";
 import { type Closing, recordOutcome } from "./recording.ts";
 import { validate } from "./standard-schema.ts";
 import { startAndRecord } from "./starting.ts";
-import type { Tool, Verdict } from "./tool.ts";
+import { type Tool, unsure, type Verdict } from "./tool.ts";
 import { sleep, within } from "./waiting.ts";
 
 const ATTEMPTS_PER_RUN = 3;
@@ -153,7 +160,7 @@ async function verify(step: Settling): Promise<Step> {
 
 type Answer = Verdict<unknown> | { readonly answer: "error"; readonly why: string };
 
-const ANSWERS: readonly string[] = ["landed", "never", "notYet", "unsure"];
+const ANSWERS: readonly unknown[] = ["landed", "never", "notYet"];
 
 async function askTool({ context, call, tool, args }: Settling): Promise<Answer> {
   const timeout = tool.timeoutMs ?? VERIFY_TIMEOUT_MS;
@@ -163,8 +170,12 @@ async function askTool({ context, call, tool, args }: Settling): Promise<Answer>
     const signal = AbortSignal.any([context.stop, silence.signal]);
     const asked = tool.verify?.(args as never, { ...facts, issuedAt: call.issuedAt, signal });
     const none = { answer: "error", why: `verify gave no answer within ${timeout} ms` } as const;
-    const answer = (await within(Promise.resolve(asked), timeout, context.stop, none)) as Answer | undefined;
-    if (answer?.answer === "error" || ANSWERS.includes(String(answer?.answer))) return answer as Answer;
+    const given: unknown = await within(Promise.resolve(asked), timeout, context.stop, none);
+    if (given === none) return none;
+    const { answer, why } = Object(given) as { answer?: unknown; why?: unknown };
+    if (answer === "unsure")
+      return unsure(typeof why === "string" ? why : "verify is unsure, and did not say why");
+    if (ANSWERS.includes(answer)) return given as Answer;
     return { answer: "error", why: "verify returned none of landed, never, notYet, unsure" };
   } catch (error) {
     context.stop.throwIfAborted();
@@ -268,10 +279,8 @@ async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> 
 
 function issueAgain(call: Call, attempt: number, token: number): Draft {
   const { id: callId, messageId, tool, effect, scope, args, key, vendorKey, failures } = call;
-  return {
-    type: "call.issued",
-    data: { callId, messageId, tool, effect, scope, args, key, vendorKey, failures, attempt, token },
-  };
+  const of = { callId, messageId, tool, effect, scope, args, key, vendorKey, failures };
+  return draftIssued({ ...of, attempt, token });
 }
 
 function verified(

@@ -1,3 +1,5 @@
+import { describeError } from "./error-text.ts";
+
 /**
  * The common interface of zod, valibot, arktype and others (standardschema.dev), as far as we use it: any of
  * them can describe a tool's input and output.
@@ -22,12 +24,20 @@ interface Issue {
 
 export type OutputOf<Schema> = Schema extends StandardSchema<infer _Input, infer Output> ? Output : never;
 
-/** The value as the schema understands it, or the first problem in words. */
+/** The value as the schema understands it, or the first problems in words. A schema that throws does not accept it. */
 export async function validate<Output>(
   schema: StandardSchema<unknown, Output>,
   value: unknown,
 ): Promise<{ value: Output } | { problem: string }> {
-  const result = await schema["~standard"].validate(value);
+  try {
+    return read(await schema["~standard"].validate(value));
+  } catch (error) {
+    // A transform that chokes on the value, most often: JSON.parse, new URL.
+    return { problem: `the schema threw: ${describeError(error).message}` };
+  }
+}
+
+function read<Output>(result: Validated<Output>): { value: Output } | { problem: string } {
   if (!result.issues) return { value: result.value };
   const problems = result.issues.slice(0, 5).map((issue) => {
     const path = (issue.path ?? []).map((part) => (typeof part === "object" ? part.key : part));

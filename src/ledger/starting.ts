@@ -30,11 +30,12 @@ async function start(
   args: unknown,
   closing: Closing,
 ): Promise<Outcome> {
+  const { lease } = context.own;
   try {
-    await startAllowed(context);
+    while (!mayStart(context)) await context.journal.leases.confirm(lease);
   } catch (error) {
     const never: Outcome = { kind: "unknown", why: "stopped before it began", late: null, started: false };
-    if (!context.own.lease.lost.aborted) await recordOutcome(context, run, never, closing);
+    if (!lease.lost.aborted) await recordOutcome(context, run, never, closing);
     throw error;
   }
   const facts = executeFacts(context, { id: run.id, vendorKey }, run.attempt);
@@ -47,12 +48,13 @@ async function start(
 }
 
 /**
- * The last look before an effect. The intent is durable under our lease, which must still be ours. Nothing is awaited
- * between the look and the start: a process that is stopped at the start of one call looks again before the next.
+ * The last look before an effect. The intent is durable under our lease, which must still be ours; false when the store
+ * has to be asked first. Nothing is awaited between the look and the start: a process that is stopped at the start of
+ * one call looks again before the next.
  */
-async function startAllowed(context: LedgerContext): Promise<void> {
-  const { leases } = context.journal;
-  while (!leases.surelyHolds(context.own.lease)) await leases.confirm(context.own.lease);
+function mayStart(context: LedgerContext): boolean {
+  if (!context.journal.leases.surelyHolds(context.own.lease)) return false;
   context.stop.throwIfAborted();
   failpoint("call.starts");
+  return true;
 }

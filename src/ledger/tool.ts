@@ -12,15 +12,29 @@ export interface ExecuteContext {
   readonly attempt: number;
   /** Aborts on time-out, when the session is cancelled, and when another process has taken over. */
   readonly signal: AbortSignal;
-  /** Opens the session of a sub-agent that works for this call; `agentTool` is the comfortable way to it. */
+  /**
+   * Opens the session of a sub-agent that works for this call: the same one for every attempt. `budget` is what it may
+   * spend of its parent's; all that is left unless given. `agentTool` is the comfortable way to it.
+   */
   child(budget?: Amounts): Promise<ChildSession>;
 }
 
-/** The session layer's, seen from below it. */
+/** A sub-agent's session, open. Run it, say when it has finished, and close it. */
 export interface ChildSession {
-  readonly session: unknown;
-  /** Counts what the sub-agent spent, together with the call's outcome. */
+  readonly session: SubAgentSession;
+  /** Call this when the sub-agent has done its work: what it spent is counted together with the call's outcome. */
   finished(): void;
+}
+
+/** As much of a `Session` as a tool needs. It is a whole one: cast it to `Session` for everything else. */
+export interface SubAgentSession {
+  readonly id: string;
+  /** `completed` when an earlier attempt had finished it, and crashed before its call was recorded. */
+  readonly status: string;
+  /** Takes the `RunOptions` of `session.run`. While it does not end as `done`, throw `NotFinished`. */
+  run(options: object): Promise<{ readonly status: string; readonly reason: string; readonly text: string }>;
+  complete(why?: string): Promise<void>;
+  close(): Promise<void>;
 }
 
 export interface VerifyContext extends Omit<ExecuteContext, "child"> {
@@ -45,12 +59,18 @@ export function never(): Verdict<never> {
   return { answer: "never" };
 }
 
-/** There is no trace of it, but it may still arrive. Asked again until the tool's `settleMs` are over. */
+/**
+ * There is no trace of it, but it may still arrive. Asked again until `settleMs` are over, then it is run again; without
+ * `settleMs`, for a minute, then a person is asked.
+ */
 export function notYet(options: { againInMs: number }): Verdict<never> {
   return { answer: "notYet", againInMs: options.againInMs };
 }
 
-/** Nobody can tell from here: a person decides. */
+/**
+ * Nobody can tell from here: repeated with the same key if the tool is `idempotent`, else failed or put before a person,
+ * as `interrupted` says.
+ */
 export function unsure(why: string): Verdict<never> {
   return { answer: "unsure", why };
 }
@@ -68,29 +88,58 @@ export class NotFinished extends Error {
   override readonly name = "NotFinished";
 }
 
-/** What counts as the same call. The default is `session`: same session, same tool, same arguments. */
+/**
+ * What counts as the same call. A call that is the same as a finished one is not run: it gets the recorded result.
+ *
+ *     "session"  same session, same tool, same arguments: the default
+ *     "global"   the same over all sessions of the namespace: once ever, such as one payment for one order
+ *     "call"     every call is its own: for tools that may well do the same thing twice
+ *     { scope, key }  what `key` returns decides, a text that is not empty, instead of all the arguments: an order number,
+ *                     say, where the model words the rest differently each time
+ */
 export type Dedupe<Args> =
   | "call"
   | "session"
   | "global"
   | { readonly scope: "session" | "global"; readonly key: (args: Args) => string };
 
+/**
+ * A tool, and what it does to the world. Only `effect` is asked for beside what every framework asks; the rest says what
+ * may be done about a call that was interrupted. A vendor that takes an idempotency key: pass it `key`, say `idempotent`. A
+ * target that can be asked: write `verify`. Neither: a person is asked, or say `interrupted: "fail"`.
+ */
 export interface ToolSpec<Args, Result> {
+  /** What the model calls it. Open calls are settled by this name: a renamed tool leaves them to a person. */
   readonly name: string;
   readonly description: string;
-  /** Any Standard Schema (zod, valibot, arktype …). */
+  /**
+   * Any Standard Schema (zod, valibot, arktype …). It checks what the model sends; `execute` gets what it makes of that.
+   * Input that it refuses, or throws at, is told to the model as a failed call, and nothing is run.
+   */
   readonly input: StandardSchema<unknown, Args>;
+  /**
+   * Checks what `execute` returned. The effect has happened by then: a result that does not match is kept, and the mismatch
+   * is noted with the call.
+   */
   readonly output?: StandardSchema<unknown, Result>;
-  /** JSON Schema of the input for the model, where the input schema cannot give it. */
+  /**
+   * JSON Schema of the input: all that the model is told of it. `input` only checks what comes. Without this the model
+   * sees no parameters; with zod: `z.toJSONSchema(schema)`.
+   */
   readonly inputJsonSchema?: Json;
   /**
    * `read` changes nothing and is simply run again. `write` sets something to a state (a file's content). `mutate`
    * does something that counts (a payment, an e-mail).
    */
   readonly effect: Effect;
+  /** When a call counts as done already, and is answered with the recorded result. `session` unless set. */
   readonly dedupe?: Dedupe<Args>;
   /** Repeating with the same key is safe: for ever, or for so long after the first attempt. */
   readonly idempotent?: true | { readonly forMs: number };
+  /**
+   * How long an attempt may take before its signal aborts and its outcome counts as unknown; for ever unless set. An answer
+   * that comes later is recorded all the same. Also limits `verify`, else 60 s.
+   */
   readonly timeoutMs?: number;
   /** Nothing that was sent can still take effect after this long. Allows a retry after `notYet`. */
   readonly settleMs?: number;
@@ -101,6 +150,10 @@ export interface ToolSpec<Args, Result> {
   /** True for errors after which nothing can have happened. */
   readonly definite?: (error: unknown) => boolean;
   readonly execute: (args: Args, context: ExecuteContext) => Promise<Result> | Result;
+  /**
+   * Asks the target whether an attempt with an unknown outcome took effect, before anything is tried again: `landed`,
+   * `never`, `notYet` or `unsure`. When it throws it is asked again, three times in all; after that it counts as unsure.
+   */
   readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<Result>> | Verdict<Result>;
 }
 

@@ -19,8 +19,6 @@ import {
   copyArgs,
   type Draft,
   draftIssued,
-  failureMark,
-  isHoldfastError,
   isOpen,
   type Json,
   type SessionState,
@@ -28,6 +26,8 @@ import {
 } from "../model/index.ts";
 import type { Outcome } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
+import { describeError } from "./error-text.ts";
+import { failuresOf } from "./failure-marks.ts";
 import { type CallKey, callKey, vendorKey, withoutReason } from "./keys.ts";
 import type { Closing } from "./recording.ts";
 import { validate } from "./standard-schema.ts";
@@ -42,8 +42,6 @@ export interface Ready {
   readonly raw: Json;
   readonly args: unknown;
   readonly key: CallKey;
-  /** Definite failures of a global key, in whichever session. */
-  readonly failures: number;
 }
 
 /** A call that cannot be started, and what its model is told. */
@@ -70,29 +68,18 @@ export async function prepareCall(
     const known = [...context.tools.keys()].join(", ") || "none";
     return refuse("tool", `There is no tool ${JSON.stringify(block.name)}. The tools are: ${known}.`);
   }
+  let raw: Json = null;
   try {
-    const raw = copyArgs(block.args, `args of ${tool.name}`);
+    raw = copyArgs(block.args, `args of ${tool.name}`);
     const input = await validate(tool.input, withoutReason(tool, raw));
     if ("problem" in input) return refuse("input", `Invalid input for ${tool.name}: ${input.problem}`, raw);
     const key = callKey(context.journal.namespace, tool, block.id, raw, input.value);
-    const failures = key.scope === "global" ? await failuresOf(context, key.key) : 0;
-    return { callId: block.id, messageId, tool, raw, args: input.value, key, failures };
+    return { callId: block.id, messageId, tool, raw, args: input.value, key };
   } catch (error) {
-    if (isHoldfastError(error, "ARGS_NOT_JSON")) return refuse("input", error.message, null);
-    throw error;
+    // Arguments that are no JSON, or that have no key: only other arguments can help, and those come from the model.
+    return refuse("input", describeError(error).message, raw);
   }
 }
-
-/** Every definite failure of a global key has left a mark; see `failureMark`. */
-async function failuresOf(context: LedgerContext, key: string): Promise<number> {
-  for (let first = 1; ; first += MARKS_AT_ONCE) {
-    const keys = Array.from({ length: MARKS_AT_ONCE }, (_, index) => failureMark(key, first + index));
-    const { rows } = await context.journal.list<"keys">({ of: "keys", keys });
-    if (rows.length < MARKS_AT_ONCE) return first - 1 + rows.length;
-  }
-}
-
-const MARKS_AT_ONCE = 8;
 
 export interface Issued {
   /** Started now. */
@@ -111,7 +98,10 @@ export async function issueWave(
   closing: (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[],
 ): Promise<Issued> {
   failpoint("wave.planned");
-  const outcome = await context.own.commit((state) => decideWave(context, state, wave, refused, closing));
+  const failures = await failuresOfAll(context, wave);
+  const outcome = await context.own.commit((state) =>
+    decideWave(context, state, wave, failures, refused, closing),
+  );
   if (outcome.outcome === "taken") {
     const ready = wave.find((each) => each.key.scope === "global" && each.key.key === outcome.key);
     if (!ready) throw new Error(`key ${outcome.key} was refused but never claimed`);
@@ -125,16 +115,26 @@ export async function issueWave(
     const of = callOf(context.own.state, each.callId).repeats?.callId ?? "";
     context.on({ type: "call.repeated", callId: each.callId, tool: each.tool.name, of });
   }
-  for (const each of refused) {
+  for (const each of [...refused, ...outcome.result.refusedNow]) {
     context.on({ type: "call.failed", callId: each.callId, tool: each.tool, error: each.error });
   }
   return { started: outcome.result.started, held: outcome.result.held, taken: null };
+}
+
+/** Counted right before the wave is issued: others may have failed with a key since the call was looked at. */
+async function failuresOfAll(context: LedgerContext, wave: readonly Ready[]): Promise<Map<string, number>> {
+  const failures = new Map<string, number>();
+  for (const { key } of wave) {
+    if (key.scope === "global") failures.set(key.key, await failuresOf(context.journal, key.key));
+  }
+  return failures;
 }
 
 function decideWave(
   context: LedgerContext,
   state: SessionState,
   wave: readonly Ready[],
+  failures: ReadonlyMap<string, number>,
   refused: readonly Refused[],
   closing: (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[],
 ) {
@@ -143,6 +143,7 @@ function decideWave(
   const started: Ready[] = [];
   const repeated: Ready[] = [];
   const held: Ready[] = [];
+  const refusedNow: Refused[] = [];
   const keys = new Set<string>();
   const settled = new Set<string>();
   let latest = state.latestEffect;
@@ -158,16 +159,20 @@ function decideWave(
     else if (holder && replays(each.tool, holder, latest)) {
       repeated.push(each);
       end(each.callId, repetition(context.session, each, holder));
-    } else if (state.effects === "refused") end(each.callId, refusal(refuseEffect(each, state)));
-    else {
+    } else if (state.effects === "refused") {
+      const off = refuseEffect(each, state);
+      refusedNow.push(off);
+      end(each.callId, refusal(off));
+    } else {
       keys.add(each.key.key);
       latest = each.callId;
       started.push(each);
-      events.push(issue(context, state, each, holder?.id ?? null));
+      const failed = Math.max(state.failures.get(each.key.key) ?? 0, failures.get(each.key.key) ?? 0);
+      events.push(issue(context, each, failed, holder?.id ?? null));
     }
   }
   if (started.length === 0 && held.length === 0) events.push(...closing(state, settled));
-  return { events, result: { started, repeated, held } };
+  return { events, result: { started, repeated, held, refusedNow } };
 }
 
 /**
@@ -179,9 +184,8 @@ function replays(tool: Tool, holder: Call, latestEffect: string | null): boolean
   return tool.effect !== "write" || holder.id === latestEffect;
 }
 
-function issue(context: LedgerContext, state: SessionState, ready: Ready, again: string | null): Draft {
+function issue(context: LedgerContext, ready: Ready, failures: number, again: string | null): Draft {
   const { callId, messageId, raw: args, key } = ready;
-  const failures = Math.max(state.failures.get(key.key) ?? 0, ready.failures);
   return draftIssued({
     callId,
     messageId,
@@ -217,7 +221,7 @@ function refusal(refused: Refused): Draft {
 
 function refuseEffect(ready: Ready, state: SessionState): Refused {
   const from = state.forked ? ` of ${state.forked.session}` : "";
-  const error = `Not run: this is a fork${from}, and its effects are off. A person can switch them on.`;
+  const error = `Not run: this is a fork${from}, and its effects are off. A person can switch them on: holdfast session effects <session> on`;
   return {
     callId: ready.callId,
     messageId: ready.messageId,

@@ -11,6 +11,7 @@ export type BudgetUnit = (typeof BUDGET_UNITS)[number];
 /** An amount per unit; a unit that is absent is not counted. */
 export type Amounts = { readonly [Unit in BudgetUnit]?: number };
 
+/** What a session has spent and may spend, over its whole life. Amounts of sub-agents are in it. */
 export interface Budget {
   readonly spent: Amounts;
   /** A unit without a limit is counted but never stops anything. */
@@ -39,9 +40,30 @@ export function addAmounts(left: Amounts, right: Amounts): Amounts {
   return sum;
 }
 
-/** Sums of small prices drift in the last bits; nine decimals are finer than any price. */
+/** Sums of small prices drift in the last bits; nine decimals are finer than any price. A sum stays finite. */
 function roundNano(value: number): number {
-  return Math.round(value * 1e9) / 1e9;
+  const rounded = Math.round(value * 1e9) / 1e9;
+  return Number.isFinite(rounded) ? rounded : Math.min(value, Number.MAX_VALUE);
+}
+
+/**
+ * What a model said that it used, as far as it can be counted. A unit whose amount is no number, or less than nothing,
+ * counts as `otherwise` and is named: the answer it belongs to was paid for and must not be lost over it.
+ */
+export function countable(
+  said: unknown,
+  otherwise: Amounts,
+): { readonly amounts: Amounts; readonly uncountable: readonly BudgetUnit[] } {
+  const amounts: { [Unit in BudgetUnit]?: number } = {};
+  const uncountable: BudgetUnit[] = [];
+  for (const unit of BUDGET_UNITS) {
+    const value: unknown = (said as Record<string, unknown> | null | undefined)?.[unit];
+    if (value === undefined || value === null) continue;
+    const isCountable = typeof value === "number" && Number.isFinite(value) && value >= 0;
+    amounts[unit] = isCountable ? value : (otherwise[unit] ?? 0);
+    if (!isCountable) uncountable.push(unit);
+  }
+  return { amounts, uncountable };
 }
 
 /** Spent plus everything reserved: what a limit is compared with. */

@@ -45,6 +45,7 @@ export function isOpen(status: CallStatus): boolean {
   return status === "issued" || status === "unknown" || status === "waiting";
 }
 
+/** What a tool does to the world: nothing; the same however often in a row; something that must not happen twice. */
 export type Effect = "read" | "write" | "mutate";
 export type DedupeScope = "call" | "session" | "global";
 
@@ -72,6 +73,10 @@ export interface CallError {
 
 export type VerifyAnswer = "landed" | "never" | "notYet" | "unsure" | "error";
 
+/**
+ * One tool call as the log tells it. Read it to show what is open and why, and what was done; it changes only by the
+ * table above. An outcome that nobody knows is answered by `holdfast.calls.resolve`.
+ */
 export interface Call {
   readonly id: string;
   readonly messageId: string | null;
@@ -120,6 +125,8 @@ export interface Call {
 }
 
 const text = z.string();
+/** Ids are checked where they come in. Here the call is on record, and whatever its id is, it can be settled. */
+const knownCallId = text;
 /** Drafts are copied as strict JSON before they are checked; walking them once more would say nothing new. */
 const json = z.custom<Json>((value) => value !== undefined, "expected a JSON value");
 const result = z.union([
@@ -146,7 +153,7 @@ export const issuedSchema = z.strictObject({
 export type IssuedData = z.infer<typeof issuedSchema>;
 
 export const completedSchema = z.strictObject({
-  callId: callIdSchema,
+  callId: knownCallId,
   attempt: z.int().positive(),
   result,
   by: settledBy,
@@ -157,7 +164,7 @@ export type CompletedData = z.infer<typeof completedSchema>;
 
 /** `tool` and `args` stand here only when the call failed before it could be issued. */
 export const failedSchema = z.strictObject({
-  callId: callIdSchema,
+  callId: knownCallId,
   attempt: z.int().nonnegative(),
   error,
   by: settledBy,
@@ -166,12 +173,14 @@ export const failedSchema = z.strictObject({
   messageId: text.nullable().optional(),
   tool: text.optional(),
   args: json.optional(),
+  /** Definite failures of a global key that others have recorded since this call was issued are counted in. */
+  failures: z.int().nonnegative().optional(),
 });
 export type FailedData = z.infer<typeof failedSchema>;
 
 /** `started: false` when it is certain that the attempt never began. */
 export const lostSchema = z.strictObject({
-  callId: callIdSchema,
+  callId: knownCallId,
   attempt: z.int().positive(),
   why: text,
   started: z.literal(false).optional(),
@@ -179,7 +188,7 @@ export const lostSchema = z.strictObject({
 export type LostData = z.infer<typeof lostSchema>;
 
 export const verifiedSchema = z.strictObject({
-  callId: callIdSchema,
+  callId: knownCallId,
   attempt: z.int().positive(),
   answer: z.enum(["landed", "never", "notYet", "unsure", "error"]),
   detail: text.optional(),
@@ -189,10 +198,10 @@ export const verifiedSchema = z.strictObject({
 });
 export type VerifiedData = z.infer<typeof verifiedSchema>;
 
-export const waitingSchema = z.strictObject({ callId: callIdSchema, why: text });
+export const waitingSchema = z.strictObject({ callId: knownCallId, why: text });
 export type WaitingData = z.infer<typeof waitingSchema>;
 
-export const grantedSchema = z.strictObject({ callId: callIdSchema, person: text, why: text });
+export const grantedSchema = z.strictObject({ callId: knownCallId, person: text, why: text });
 export type GrantedData = z.infer<typeof grantedSchema>;
 
 export const repeatedSchema = z.strictObject({
@@ -202,7 +211,7 @@ export const repeatedSchema = z.strictObject({
   effect: z.enum(["read", "write", "mutate"]),
   args: json,
   key: text,
-  of: z.strictObject({ session: text, callId: callIdSchema }),
+  of: z.strictObject({ session: text, callId: knownCallId }),
   /** When the first one finished. */
   since: z.number(),
   /** Only when the first one belongs to another session, so that the repeat can be read without it. */

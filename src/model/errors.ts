@@ -65,6 +65,7 @@ const ERROR_CODES = {
   STORE_NOT_DURABLE: { retryable: false },
 } as const satisfies Record<string, { retryable: boolean }>;
 
+/** What `code` of a HoldfastError can be. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 
 export interface ErrorDetail {
@@ -77,6 +78,10 @@ export interface ErrorDetail {
   data?: Readonly<Record<string, unknown>>;
 }
 
+/**
+ * Every error of ours. Switch on `code`; `hint` says what to do; `retryable`: the same again may help; `unknown`: it may
+ * have happened, reread first. Errors of tools, models and codecs stay their own.
+ */
 export class HoldfastError extends Error {
   override readonly name = "HoldfastError";
   readonly code: ErrorCode;

@@ -46,6 +46,7 @@ interface EventIssue {
   readonly path: readonly PropertyKey[];
 }
 
+/** One row of a kind's table. `event()` makes it. */
 export interface EventSpec<State, Data> {
   readonly version: number;
   readonly schema: EventSchema<Data>;
@@ -97,6 +98,10 @@ export interface FoldKind<State> {
   decode(json: Json): State;
 }
 
+/**
+ * What makes a log out of plain events: a table of them, and how a state is kept. Write one to keep something of your own
+ * with the same promises as sessions and goals: `journal.open(kind, id)` then gives a `Log` of it.
+ */
 export interface StreamKind<State, Table extends EventTable<State> = EventTable<State>>
   extends FoldKind<State> {
   readonly events: Table;

@@ -11,6 +11,14 @@ export interface StreamFacets {
   readonly budget?: string | null;
 }
 
+/** The last moment that a Date can hold. Every store can keep it, and JavaScript can read it back. */
+const LAST_MOMENT = 8_640_000_000_000_000;
+
+/** When what was changed at `at` and lives for `ttlMs` counts as stale: a whole number, however long that is. */
+export function expiryOf(at: number, ttlMs: number): number {
+  return Math.min(Math.floor(at + ttlMs), LAST_MOMENT);
+}
+
 /**
  * One row that lists and views may see inside a stream: a call, a checkpoint, a decision. Absent fields keep
  * their value. An item without `doneAt` is open.

@@ -1,5 +1,6 @@
 import { type ErrorCode, HoldfastError } from "./errors.ts";
 
+/** What a log can hold, and gives back exactly. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 interface Strictness {
@@ -100,6 +101,17 @@ export function sameJson(left: unknown, right: unknown): boolean {
     names.length === Object.keys(right).length &&
     names.every((name) => Object.hasOwn(right, name) && sameJson(left[name as never], right[name as never]))
   );
+}
+
+/**
+ * Freezes what was parsed from the log, all the way down. What is frozen already is left alone: nothing here freezes a
+ * value before what is in it.
+ */
+export function freezeJson<Value>(value: Value): Value {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  if (Array.isArray(value)) for (const item of value) freezeJson(item);
+  else for (const name in value) freezeJson(value[name]);
+  return Object.freeze(value);
 }
 
 /**

@@ -9,6 +9,7 @@ import { show } from "./names.ts";
  * what the next one reads, down to the spelling of a timestamp.
  */
 
+/** JSON with names: metadata of messages, blocks and sessions. */
 export type JsonObject = { readonly [key: string]: Json };
 
 interface BlockBase {
@@ -16,16 +17,19 @@ interface BlockBase {
   readonly meta?: JsonObject;
 }
 
+/** What is said. */
 export interface TextBlock extends BlockBase {
   readonly kind: "text";
   readonly text: string;
 }
 
+/** What a model thought before it said something. Kept for providers that want it back. */
 export interface ReasoningBlock extends BlockBase {
   readonly kind: "reasoning";
   readonly text: string;
 }
 
+/** A call that an assistant message asks for. Its id means this call, for good; the result names it. */
 export interface ToolCallBlock extends BlockBase {
   readonly kind: "tool_call";
   readonly id: string;
@@ -33,6 +37,7 @@ export interface ToolCallBlock extends BlockBase {
   readonly args: Json;
 }
 
+/** What a call came to, as the model sees it. */
 export interface ToolResultBlock extends BlockBase {
   readonly kind: "tool_result";
   readonly callId: string;
@@ -48,10 +53,16 @@ export interface FileBlock extends BlockBase {
   readonly name?: string;
 }
 
+/** A part of a message. What has no kind of its own goes under a block's `meta`, which is kept exactly. */
 export type Block = TextBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock | FileBlock;
 
+/** Who says it. */
 export type MessageRole = "system" | "user" | "assistant" | "tool";
 
+/**
+ * One message of a transcript, as it is stored and handed out: frozen. `MessageInput` is how people write one. Its id is
+ * its identity: the same id is appended once. The results of an assistant message's calls follow it as role `tool`.
+ */
 export interface Message {
   readonly id: string;
   readonly role: MessageRole;
@@ -71,7 +82,16 @@ export const callIdSchema = z
   .max(256)
   .refine((id) => !/\p{Cc}/u.test(id), "has a control character");
 
-const block: z.ZodType<Block> = z.lazy(() =>
+/** Checks an id that comes from outside any message, before anything is written under it. */
+export function checkCallId(id: unknown): string {
+  const parsed = callIdSchema.safeParse(id);
+  if (parsed.success) return parsed.data;
+  throw new HoldfastError("INPUT_INVALID", `call id ${show(id)}: ${parsed.error.issues[0]?.message}`, {
+    hint: "Nothing was run or written. Use 1 to 256 characters, none of them a control character.",
+  });
+}
+
+export const blockSchema: z.ZodType<Block> = z.lazy(() =>
   z.discriminatedUnion("kind", [
     z.strictObject({ kind: z.literal("text"), text: z.string(), meta }),
     z.strictObject({ kind: z.literal("reasoning"), text: z.string(), meta }),
@@ -85,7 +105,7 @@ const block: z.ZodType<Block> = z.lazy(() =>
     z.strictObject({
       kind: z.literal("tool_result"),
       callId: callIdSchema,
-      content: z.union([z.string(), z.array(block)]),
+      content: z.union([z.string(), z.array(blockSchema)]),
       isError: z.boolean().optional(),
       meta,
     }),
@@ -105,7 +125,7 @@ export const messageSchema = z.strictObject({
   id: z.string().min(1).max(256),
   role: z.enum(["system", "user", "assistant", "tool"]),
   createdAt: z.iso.datetime({ offset: true }),
-  blocks: z.array(block),
+  blocks: z.array(blockSchema),
   meta,
 }) as unknown as z.ZodType<Message>;
 

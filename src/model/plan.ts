@@ -9,6 +9,7 @@ export interface PlanStep {
   readonly evidence: readonly string[];
 }
 
+/** A session's plan; versions keep the plan as it then was. */
 export interface Plan {
   readonly title?: string;
   readonly steps: readonly PlanStep[];

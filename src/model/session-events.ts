@@ -18,6 +18,7 @@ import {
 import { checkedDraft, type Draft, type EventSpec, event, type Place } from "./event.ts";
 import {
   type Block,
+  blockSchema,
   checkMessage,
   type JsonObject,
   type Message,
@@ -137,9 +138,13 @@ export const sessionEvents = {
     },
   ),
   "session.forked": on(1, forked, fork),
-  "session.effects": on(1, z.strictObject({ effects: z.enum(["live", "refused"]) }), (state, data) => {
-    state.effects = data.effects;
-  }),
+  "session.effects": on(
+    1,
+    z.strictObject({ effects: z.enum(["live", "refused"]), by: text.optional(), why: text.optional() }),
+    (state, data) => {
+      state.effects = data.effects;
+    },
+  ),
   "session.taken": on(
     1,
     z.strictObject({ owner: text, token: z.int(), host: text, pid: z.int(), from: text.nullable() }),
@@ -194,9 +199,10 @@ export const sessionEvents = {
   }),
   "prompt.queued": on(
     1,
-    z.strictObject({ id: text.min(1).max(256), blocks: z.array(z.looseObject({ kind: text })), by: text }),
+    // As strict as the message that it becomes: what a run cannot take in must not be acknowledged.
+    z.strictObject({ id: text.min(1).max(256), blocks: z.array(blockSchema), by: text }),
     (state, { id, blocks, by }, { at }) => {
-      state.prompts.push({ id, blocks: blocks as unknown as Block[], by, at });
+      state.prompts.push({ id, blocks, by, at });
     },
   ),
   "call.issued": on(1, issuedSchema, issueCall),

@@ -1,7 +1,7 @@
 import { type Budget, type BudgetChange, budgetFacet, changeBudget, releaseChild } from "./budget.ts";
 import { CALL_TRANSITIONS, type CallAct, type CallStatus, isOpen } from "./call.ts";
 import type { DraftOf, Event, FacetChange, Place, StreamKind } from "./event.ts";
-import type { Item, StreamFacets } from "./facets.ts";
+import { expiryOf, type Item, type StreamFacets } from "./facets.ts";
 import { type Block, leastLength, messageArtifacts } from "./message.ts";
 import { countsAsFailure, illegalCall } from "./session-calls.ts";
 import { type SessionEvents, sessionEvents } from "./session-events.ts";
@@ -95,7 +95,7 @@ class Outlook {
   change(): FacetChange {
     if (this.budget !== this.state.budget) this.facets.budget = budgetFacet(this.budget);
     if (this.open !== this.state.openCalls.size) this.facets.openCalls = this.open;
-    if (this.ttlMs !== null) this.facets.expiresAt = this.lastAt + this.ttlMs;
+    if (this.ttlMs !== null) this.facets.expiresAt = expiryOf(this.lastAt, this.ttlMs);
     const { facets, claims, releases, artifacts } = this;
     return { facets, items: [...this.items.values()], claims, releases, artifacts };
   }
@@ -173,8 +173,9 @@ class Outlook {
     const call = this.state.calls.get(draft.data.callId);
     if (draft.type !== "call.failed" || call?.scope !== "global") return;
     this.releases.push(call.key);
-    if (countsAsFailure(draft.data.by))
-      this.claims.push({ key: failureMark(call.key, call.failures + 1), event });
+    if (!countsAsFailure(draft.data.by)) return;
+    const failures = Math.max(call.failures, draft.data.failures ?? 0);
+    this.claims.push({ key: failureMark(call.key, failures + 1), event });
   }
 
   private item(item: Item): void {

@@ -15,6 +15,7 @@ export interface Checkpoint {
   readonly label: string | null;
 }
 
+/** What somebody said from outside and no turn has heard yet. */
 export interface QueuedPrompt {
   readonly id: string;
   readonly blocks: readonly Block[];

@@ -30,17 +30,22 @@ export interface ContextOptions {
 
 export class Context {
   readonly place: StorePlace;
+  readonly cwd: string;
   readonly by: By;
   readonly caller: Caller;
   readonly now: () => number = Date.now;
   /** Whether somebody named the store, instead of leaving it to where we are. */
   readonly isStoreSaid: boolean;
+  /** What git brought and could not be taken in when it was last looked for, a line each. */
+  notTakenIn: readonly string[] = [];
   private readonly saidGoal: string | undefined;
   private readonly openOptions: Pick<ContextOptions, "warn">;
   private opening: Promise<Holdfast> | undefined;
+  private whyReadOnly: HoldfastError | null = null;
 
   constructor(options: ContextOptions) {
-    this.place = findStore(options.address, options.cwd ?? process.cwd());
+    this.cwd = options.cwd ?? process.cwd();
+    this.place = findStore(options.address, this.cwd);
     this.isStoreSaid = options.address !== undefined && options.address !== "";
     this.by = options.by;
     this.caller = options.caller;
@@ -50,7 +55,8 @@ export class Context {
 
   /** The store, which has to be there. */
   async holdfast(): Promise<Holdfast> {
-    if (!this.opening && !(await restoreFromRepository(this.place))) refuseMissing(this.place);
+    if (!this.opening && !(await restoreFromRepository(this.place, this.openOptions)))
+      refuseMissing(this.place);
     return this.create();
   }
 
@@ -67,8 +73,19 @@ export class Context {
       return await open(address, this.openOptions);
     } catch (error) {
       if (!exists || !isHoldfastError(error, "STORE_READONLY")) throw error;
+      this.whyReadOnly = error;
       return open(undefined, { ...this.openOptions, store: await openStore(address, { readOnly: true }) });
     }
+  }
+
+  /** Whether the store could only be opened to look at it. */
+  get isReadOnly(): boolean {
+    return this.whyReadOnly !== null;
+  }
+
+  /** Whoever is refused because the store can only be looked at is told why that is. */
+  reasonOf(error: unknown): unknown {
+    return isHoldfastError(error, "STORE_READONLY") ? (this.whyReadOnly ?? error) : error;
   }
 
   /**
@@ -77,7 +94,7 @@ export class Context {
    */
   async current(): Promise<Holdfast> {
     const holdfast = await this.holdfast();
-    if (!this.isStoreSaid) await takeInNews(this.place, holdfast);
+    if (!this.isStoreSaid) this.notTakenIn = await takeInNews(this.place, holdfast);
     return holdfast;
   }
 
@@ -92,7 +109,10 @@ export class Context {
     } catch (error) {
       if (!isHoldfastError(error, "STATE_STALE")) throw error;
       throw new HoldfastError("STATE_STALE", error.message, {
-        hint: `Read holdfast brief --goal ${name}. If it is still true, take it up: holdfast resume --force --goal ${name}`,
+        hint: this.inWords(
+          `Read holdfast brief --goal ${name}. If it is still true, take it up: holdfast resume --force --goal ${name}`,
+          `Read brief. If it is still true, take it up: resume with force: true.`,
+        ),
         cause: error,
         data: error.data,
       });
@@ -101,7 +121,7 @@ export class Context {
 
   /** Keeps the files of the project up to date with what is written through this handle. */
   async follow(goal: Goal): Promise<void> {
-    if (!this.isStoreSaid) await followInFiles(goal, this.place.root);
+    if (!this.isStoreSaid && !this.isReadOnly) await followInFiles(goal, this.place.root);
   }
 
   /** A goal to read, however old it is. */
@@ -128,11 +148,19 @@ export class Context {
       isNone ? "there is no goal yet" : `which goal? There are ${goals.length}`,
       {
         hint: isNone
-          ? 'Make one: holdfast goal new <name> "what is to be reached"'
-          : `Say --goal, or set HOLDFAST_GOAL, or choose with holdfast goal use, one of: ${goals.slice(0, 20).join(", ")}`,
+          ? this.inWords(
+              'Make one: holdfast goal new <name> "what is to be reached"',
+              "Make one with goal_new, or ask a person what is to be reached.",
+            )
+          : `${this.inWords("Say --goal, or set HOLDFAST_GOAL, or choose with holdfast goal use", "Say goal")}, one of: ${goals.slice(0, 20).join(", ")}`,
         data: { goals },
       },
     );
+  }
+
+  /** People type commands; agents call tools with fields. */
+  private inWords(person: string, agent: string): string {
+    return this.caller === "person" ? person : agent;
   }
 
   async close(): Promise<void> {

@@ -8,6 +8,9 @@ import {
   confirmedFacts,
   type GoalState,
   HoldfastError,
+  isFinished,
+  mergeNews,
+  noteLine,
   positionOf,
   progressOf,
   searchDecisions,
@@ -45,6 +48,10 @@ const nextWork = z.strictObject({
   tasks: z.array(view.taskRow),
   /** What somebody noted as the next action. */
   noted: text.nullable(),
+  /** What a merge did to work that somebody had done. */
+  merged: z.array(text),
+  /** What git brought and could not be taken in. */
+  notTakenIn: z.array(text),
 });
 
 const goalShown = z.strictObject({
@@ -86,16 +93,22 @@ function progressView(state: GoalState): z.input<typeof progress> {
   return { phases: phasesTotal, phasesCompleted, tasks: tasksTotal, tasksCompleted, percent };
 }
 
-async function nextView(handle: Goal): Promise<z.input<typeof nextWork>> {
+async function nextView(
+  handle: Goal,
+  { now, notTakenIn }: Pick<Context, "now" | "notTakenIn">,
+): Promise<z.input<typeof nextWork>> {
   const { outlook, why, tasks } = await handle.next();
   const { state } = handle;
   const survey = surveyGoal(state);
   const rows = tasks.map((task) => view.taskRowView(task, survey));
-  return { outlook, why, tasks: rows, noted: state.next?.text ?? null };
+  const merged = mergeNews(state, now()).map(noteLine);
+  const noted = state.next?.text ?? null;
+  return { outlook, why, tasks: rows, noted, merged, notTakenIn: [...notTakenIn] };
 }
 
-async function goalView(handle: Goal, now: number): Promise<z.input<typeof goalShown>> {
-  const next = await nextView(handle);
+async function goalView(handle: Goal, context: Context): Promise<z.input<typeof goalShown>> {
+  const now = context.now();
+  const next = await nextView(handle, context);
   const { state, seq } = handle;
   const { phases } = surveyGoal(state);
   const plans = (number: number): string[] =>
@@ -157,7 +170,7 @@ export const goalOperations = [
       const holdfast = await context.holdfast();
       const made = await holdfast.goal(id, { ...given(settings), by: context.by, root: context.place.root });
       await context.follow(made);
-      return goalView(made, context.now());
+      return goalView(made, context);
     },
   }),
   operation({
@@ -168,7 +181,7 @@ export const goalOperations = [
     input: z.strictObject({ goal }),
     result: goalShown,
     async run(context, input) {
-      return goalView(await context.readGoal(input.goal), context.now());
+      return goalView(await context.readGoal(input.goal), context);
     },
   }),
   operation({
@@ -233,7 +246,8 @@ export const goalOperations = [
     async run(context, { goal: id, ...options }) {
       const { state, seq } = await context.readGoal(id);
       const { files } = await checkFiles(context.place.root, state.files.values());
-      const briefing = makeBriefing(state, seq, context.now(), { ...given(options), files });
+      const { notTakenIn } = context;
+      const briefing = makeBriefing(state, seq, context.now(), { ...given(options), files, notTakenIn });
       return { goal: state.id, ...briefing, stale: staleness(state, context.now()).stale };
     },
   }),
@@ -246,7 +260,7 @@ export const goalOperations = [
     result: nextWork.extend({ goal: text }),
     async run(context, input) {
       const handle = await context.readGoal(input.goal);
-      return { goal: handle.id, ...(await nextView(handle)) };
+      return { goal: handle.id, ...(await nextView(handle, context)) };
     },
   }),
   operation({
@@ -255,11 +269,28 @@ export const goalOperations = [
     who: "both",
     writes: true,
     input: z.strictObject({ goal, to: z.union([z.int(), text]) }),
-    result: z.strictObject({ goal: text, position, progress }),
+    result: z.strictObject({
+      goal: text,
+      position,
+      progress,
+      /** Unfinished tasks of the phase that was left. They stay there. */
+      left: z.array(view.taskRow),
+    }),
     async run(context, input) {
       const handle = await context.goal(input.goal);
-      await handle.move({ to: input.to });
-      return { goal: handle.id, position: positionView(handle.state), progress: progressView(handle.state) };
+      const { phase: from } = positionOf(handle.state);
+      const to = await handle.move({ to: input.to });
+      const { state } = handle;
+      const survey = surveyGoal(state);
+      const left = [...state.tasks.values()].filter(
+        (task) => task.phase === from && task.phase !== to && !isFinished(task),
+      );
+      return {
+        goal: handle.id,
+        position: positionView(state),
+        progress: progressView(state),
+        left: left.sort(compareTasks).map((task) => view.taskRowView(task, survey)),
+      };
     },
   }),
   operation({

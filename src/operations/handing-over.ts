@@ -22,20 +22,21 @@ export const fileCheck = z.strictObject({
   why: text.nullable(),
 });
 
-/** The session that is meant: the one said, else the only active one of the caller, else the only active one. */
+/** The session that is meant: the one said, else the only active one of the caller. Nobody ends another's by accident. */
 function activeSession(handle: Goal, said: string | undefined, name: string): string {
   if (said !== undefined && handle.state.history.has(said)) return said;
   const active = [...handle.state.history.values()].filter(({ status }) => status === "active");
-  const own = active.filter(({ agent }) => agent === name);
-  const [only, other] = own.length > 0 ? own : active;
+  const [only, other] = active.filter(({ agent }) => agent === name);
   if (said === undefined && only && !other) return only.id;
-  const ids = active.map(({ id }) => id);
-  const what = said === undefined ? "which session?" : `goal ${handle.id} knows no session ${said}.`;
+  const ids = active.map(({ id, agent }) => (agent === name ? id : `${id} of ${agent}`));
+  const isNotOwn = said === undefined && !only && ids.length > 0;
+  const asked = isNotOwn ? `${name} has no active session.` : "which session?";
+  const what = said === undefined ? asked : `goal ${handle.id} knows no session ${said}.`;
   throw new HoldfastError(
     "GOAL_ITEM_NOT_FOUND",
     `${what} ${ids.length} active: ${ids.join(", ") || "none"}`,
     {
-      hint: `${said === undefined ? "" : didYouMean(said, handle.state.history.keys())}Say --session, or begin one: holdfast resume`,
+      hint: `${said === undefined ? "" : didYouMean(said, handle.state.history.keys())}Name the session (--session), or begin one: holdfast resume`,
       data: { goal: handle.id, active: ids },
     },
   );
@@ -78,7 +79,9 @@ export const handingOver = [
       ].filter(Boolean);
       const isBegun = force || reasons.length === 0;
       const name = session ?? `${context.by.name}-${now.toString(36)}`;
-      const briefing = makeBriefing(state, handle.seq, now, given({ tokens, files: checked.files })).text;
+      const { notTakenIn } = context;
+      const options = given({ tokens, files: checked.files, notTakenIn });
+      const briefing = makeBriefing(state, handle.seq, now, options).text;
       if (isBegun) await handle.startSession({ session: name });
       return {
         goal: handle.id,

@@ -6,10 +6,10 @@
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, knownGoals } from "./current-goal.ts";
 export { didYouMean } from "./nearest.ts";
-export { bringNews, hasNews } from "./news.ts";
+export { bringNews, hasNews, whatOf } from "./news.ts";
 export { type Operation, perform } from "./operation.ts";
 export { followInFiles } from "./planning-folder.ts";
 export { age, type GoalStatus, type Need, readStatus, type Status } from "./status-reading.ts";
-export { findStore, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
+export { findStore, PLANNING, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
 export { retain } from "./supervising.ts";
 export { OPERATIONS, type OperationName, type ResultOf } from "./table.ts";

@@ -51,6 +51,8 @@ const result = z.strictObject({
   address: text.nullable(),
   created: z.boolean(),
   agents: z.array(z.enum(AGENTS)),
+  /** How Holdfast is typed in this project. */
+  command: text,
   files: z.array(file),
   proofs: z.array(proof),
   /** What was met and left alone, and what only a person can do. */
@@ -70,14 +72,19 @@ interface Plan {
   readonly agents: readonly AgentName[];
   readonly files: readonly PlannedFile[];
   readonly records: Records;
+  readonly command: string;
   readonly notes: readonly string[];
+}
+
+function launchOf({ place }: Context, command: string | undefined): ReturnType<typeof findLaunch> {
+  return findLaunch(place.root, command, realpathSync(process.argv[1] ?? "holdfast"));
 }
 
 function plan(context: Context, { agents: said, command, remove = false }: Init): Plan {
   const { root, home } = context.place;
   // A store that was named is made where it is named; the hooks of this project look for the project's own.
   const agents = said === undefined && context.isStoreSaid ? [] : agentsNamed(said);
-  const launch = findLaunch(root, command, realpathSync(process.argv[1] ?? "holdfast"));
+  const launch = launchOf(context, command);
   const records = new Records(home);
   const files = planWiring({
     agents,
@@ -88,7 +95,7 @@ function plan(context: Context, { agents: said, command, remove = false }: Init)
   });
   const isNoted = launch.note !== null && agents.length > 0 && !remove;
   const notes = [...files.flatMap((each) => each.notes), ...(isNoted ? [launch.note ?? ""] : [])];
-  return { agents, files, records, notes };
+  return { agents, files, records, notes, command: launch.typed };
 }
 
 function shown({ path, agent, before, after }: PlannedFile, withDiff: boolean): z.input<typeof file> {
@@ -138,15 +145,25 @@ function base(planned: Plan, mode: Result["mode"], withDiff: boolean): Result {
     address: null,
     created: false,
     agents: [...planned.agents],
+    command: planned.command,
     files: planned.files.map((each) => shown(each, withDiff)),
     proofs: [],
     notes: [...planned.notes],
   };
 }
 
-async function check(context: Context, said: string | undefined): Promise<Result> {
+/** Those that were wired here, or whose files speak of us, as in a clone; where there are none, none was wired. */
+function wiredAgents({ root, home }: Context["place"]): readonly AgentName[] {
+  const records = new Records(home);
+  const isWired = (path: string): boolean =>
+    records.of(path) !== undefined || (readWhole(root, path)?.includes("holdfast") ?? false);
+  return AGENTS.filter((agent) => AGENT_TABLE[agent].files.some(({ path }) => isWired(path)));
+}
+
+async function check(context: Context, { agents: said, command }: Init): Promise<Result> {
   const { root } = context.place;
-  const agents = agentsNamed(said);
+  const wired = said === undefined ? wiredAgents(context.place) : [];
+  const agents = wired.length > 0 ? wired : agentsNamed(said);
   const { address } = await context.holdfast();
   const proofs = await proveWiring(root, agents, (path) => readWhole(root, path));
   const ok = proofs.every((each) => each.ok);
@@ -158,6 +175,7 @@ async function check(context: Context, said: string | undefined): Promise<Result
     ok,
     address,
     agents: [...agents],
+    command: launchOf(context, command).typed,
     proofs: proofs.map((each) => ({ ...each })),
   };
 }
@@ -179,7 +197,7 @@ export const initOperation = [
     }),
     result,
     async run(context, input) {
-      if (input.check) return check(context, input.agents);
+      if (input.check) return check(context, input);
       const planned = plan(context, input);
       if (input.dryRun) return base(planned, "planned", true);
       return input.remove ? remove(context, planned) : make(context, planned);

@@ -2,10 +2,12 @@
 
 import { resolve } from "node:path";
 import * as z from "zod";
+import { mergeNews, noteLine } from "../model/index.ts";
 import { copy } from "../open.ts";
 import type { SyncReport } from "../projections/index.ts";
 import { goal } from "./goal-operations.ts";
 import { operation } from "./operation.ts";
+import { inWords } from "./planning-folder.ts";
 import { exportTo, importFrom, type PortableReport } from "./portable-file.ts";
 import { findStore, refuseMissing } from "./store-place.ts";
 
@@ -76,6 +78,8 @@ export const movingOperations = [
         z.strictObject({ file: text, taken: z.array(text), left: z.array(text), beside: text.nullable() }),
       ),
       ahead: z.array(text),
+      /** What a merge did to work that somebody had done. */
+      merged: z.array(text),
     }),
     async run(context, input) {
       const handle = await context.readGoal(input.goal);
@@ -83,12 +87,13 @@ export const movingOperations = [
       // Loaded here: no other operation needs what reads and checks those files.
       const { projectGoal } = await import("../projections/index.ts");
       const reports: SyncReport[] = [];
-      const folder = await projectGoal(handle, {
-        auto: false,
-        onEdit: (report) => reports.push(report),
-        ...(path !== undefined && { folder: resolve(path) }),
-      });
-      const last = await folder.sync();
+      const options = { auto: false, onEdit: (report: SyncReport) => void reports.push(report) };
+      const said = path === undefined ? {} : { folder: resolve(path) };
+      const refuse = (error: unknown): never => {
+        throw inWords(error);
+      };
+      const folder = await projectGoal(handle, { ...options, ...said }).catch(refuse);
+      const last = await folder.sync().catch(refuse);
       await folder.close();
       const edits = reports.flatMap((report) => report.edits);
       return {
@@ -99,6 +104,7 @@ export const movingOperations = [
           return { file, taken: [...taken], left: [...left], beside };
         }),
         ahead: [...last.ahead],
+        merged: mergeNews(handle.state, context.now()).map(noteLine),
       };
     },
   }),

@@ -3,7 +3,8 @@
 /** At most three, best first; nothing that is too far off to be a slip. */
 function nearestTo(typed: string, known: Iterable<string>): string[] {
   const word = typed.toLowerCase();
-  const limit = Math.max(2, Math.floor(word.length / 3));
+  // Of short ids, such as T-099, two wrong letters leave nothing that was meant.
+  const limit = Math.max(1, Math.floor(word.length / 3));
   const scored = [...known].map((each) => ({ each, far: distance(word, each.toLowerCase()) }));
   const close = scored.filter(({ far }) => far <= limit).sort((a, b) => a.far - b.far);
   return close.slice(0, 3).map(({ each }) => each);

@@ -8,7 +8,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { unseenEventFiles } from "../goal/index.ts";
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/index.ts";
 import type { Holdfast } from "../open.ts";
 import type { Store } from "../store.ts";
 import { PLANNING, type StorePlace } from "./store-place.ts";
@@ -17,40 +17,64 @@ const NAMESPACE = "default";
 
 const folderOf = ({ root }: StorePlace): string => join(root, PLANNING);
 
+/** A folder that keeps us out may hold anything: whoever tries to bring it in says why that cannot be done. */
 export async function hasNews(place: StorePlace, store: Store): Promise<boolean> {
-  return (await unseenEventFiles({ store, namespace: NAMESPACE }, folderOf(place))).length > 0;
-}
-
-/** For whoever has the store open. What cannot be taken in is told, and the store answers as it is. */
-export async function takeInNews(place: StorePlace, { journal }: Holdfast): Promise<void> {
-  if (!existsSync(join(folderOf(place), "events"))) return;
   try {
-    const { takeInFolder } = await import("../projections/index.ts");
-    await takeInFolder(journal, folderOf(place));
+    return (await unseenEventFiles({ store, namespace: NAMESPACE }, folderOf(place))).length > 0;
   } catch (error) {
-    journal.warn(notTakenIn(error));
+    if (isHoldfastError(error, "STORE_IO")) return true;
+    throw error;
   }
 }
 
-/** For whoever only looks: opens the store to write, this once. Throws when that cannot be done. */
-export async function bringNews(place: StorePlace): Promise<void> {
-  const { open } = await import("../open.ts");
-  const { takeInFolder } = await import("../projections/index.ts");
-  const holdfast = await open(place.address);
+/**
+ * For whoever has the store open. What cannot be taken in is told, and the store answers as it is; a line each is returned
+ * too, for whoever reads answers and no warnings.
+ */
+export async function takeInNews(place: StorePlace, { journal }: Holdfast): Promise<readonly string[]> {
+  if (!existsSync(join(folderOf(place), "events"))) return [];
+  const left: string[] = [];
+  const tell = (error: unknown): void => {
+    journal.warn(notTakenIn(error));
+    left.push(whatOf(error));
+  };
   try {
-    await takeInFolder(holdfast.journal, folderOf(place));
+    const { takeInFolder } = await import("../projections/index.ts");
+    await takeInFolder(journal, folderOf(place), undefined, tell);
   } catch (error) {
-    throw notTakenIn(error);
+    tell(error);
+  }
+  return left;
+}
+
+/** The same for whoever only looks: opens the store to write, this once. Throws when it cannot be opened. */
+export async function bringNews(
+  place: StorePlace,
+  warn?: (error: unknown) => void,
+): Promise<readonly string[]> {
+  const { open } = await import("../open.ts");
+  const holdfast = await open(place.address, warn ? { warn } : {});
+  try {
+    return await takeInNews(place, holdfast);
   } finally {
     await holdfast.close();
   }
 }
 
+/** What went wrong, in one line. */
+export function whatOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 function notTakenIn(cause: unknown): HoldfastError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  if (isHoldfastError(cause, "EVENT_FILE_REFUSED")) return cause;
+  const why = whatOf(cause);
   return new HoldfastError(
     cause instanceof HoldfastError ? cause.code : "STORE_IO",
     `what git brought into .planning/events/ is not in the store yet: ${why}`,
-    { hint: "What is shown is the store as it was. See to that, then ask again.", cause },
+    {
+      hint: `${isHoldfastError(cause) ? `${cause.hint} ` : ""}What is shown is the store as it was. See to that, then ask again.`,
+      cause,
+    },
   );
 }

@@ -12,6 +12,7 @@ import {
 } from "../model/index.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
+import { recordedFile } from "./named-file.ts";
 import { didYouMean } from "./nearest.ts";
 import { given, operation } from "./operation.ts";
 import { fullId } from "./task-operations.ts";
@@ -133,8 +134,12 @@ export const noteOperations = [
       session: text.optional(),
     }),
     result: z.strictObject({ goal: text, files: z.array(text) }),
-    async run(context, { goal: id, files, task, session = null }) {
+    async run(context, { goal: id, files: named, task, session = null }) {
       const handle = await context.goal(id);
+      const { root } = context.place;
+      // A person types paths as a shell has them; an agent knows the project by its root.
+      const from = context.caller === "person" ? context.cwd : root;
+      const files = named.map((each) => recordedFile(root, from, each));
       await handle.recordFiles({ files, task: task === undefined ? null : fullId("T", task), session });
       return { goal: handle.id, files: files.map(({ path }) => path) };
     },

@@ -45,7 +45,9 @@ export async function perform(each: Operation, context: Context, input: unknown)
       data: { operation: each.name, path },
     });
   }
-  return each.run(context, parsed.data);
+  return each.run(context, parsed.data).catch((error: unknown) => {
+    throw context.reasonOf(error);
+  });
 }
 
 type Given<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };

@@ -23,6 +23,12 @@ export async function followInFiles(goal: Goal, root: string): Promise<void> {
   }
 }
 
+/** What the file system refuses is no fault of ours, and has to be said in words. */
+export function inWords(error: unknown): unknown {
+  const isRefusal = error instanceof Error && "syscall" in error && !isHoldfastError(error);
+  return isRefusal ? notWritten(error) : error;
+}
+
 function notWritten(cause: unknown): HoldfastError {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new HoldfastError(

@@ -30,7 +30,10 @@ const TELLERS: Tellers = {
   "session.described": (data) => ["described", Object.keys(data).join(", ")],
   "session.status": ({ status, why, by }) => [status, [by && `by ${by}`, why].filter(Boolean).join(": ")],
   "session.forked": ({ session, version }) => ["forked", `from ${session} at version ${version}`],
-  "session.effects": ({ effects }) => ["effects", effects],
+  "session.effects": ({ effects, by, why }) => [
+    "effects",
+    [by ? `${effects} by ${by}` : effects, why].filter(Boolean).join(": "),
+  ],
   "session.taken": ({ owner, token, host, pid, from }) => [
     from === null ? "taken" : "resumed",
     `${from === null ? "" : `${from} was lost; `}${owner} (${host}, pid ${pid}), token ${token}`,
@@ -115,7 +118,9 @@ function resultText(result: { value?: unknown; artifact?: string; bytes?: number
 function amountsText(amounts: { readonly [unit: string]: number | null | undefined }): string {
   return Object.entries(amounts)
     .map(([unit, value]) =>
-      unit === "usd" && typeof value === "number" ? `$${value}` : `${value ?? "no limit of"} ${unit}`,
+      unit === "usd" && typeof value === "number"
+        ? `$${value}`
+        : `${value ?? "no limit of"} ${value === 1 ? unit.replace(/s$/, "") : unit}`,
     )
     .join(", ");
 }

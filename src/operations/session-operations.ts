@@ -1,7 +1,14 @@
 /** Sessions and calls from outside: looked at, forked, cancelled, answered, without taking them. */
 
 import * as z from "zod";
-import { SESSION_STATUSES, streamName } from "../model/index.ts";
+import {
+  HoldfastError,
+  isHoldfastError,
+  SESSION_STATUSES,
+  sessionKind,
+  streamId,
+  streamName,
+} from "../model/index.ts";
 import type { Holdfast } from "../open.ts";
 import { type Context, pick } from "./context.ts";
 import { time } from "./goal-views.ts";
@@ -21,6 +28,25 @@ async function sessionId(holdfast: Holdfast, typed: string): Promise<string> {
   return pick("session", typed, ids, "STREAM_NOT_FOUND", "holdfast session list");
 }
 
+/** Those that a process holds right now. */
+async function runningSessions({ journal }: Holdfast): Promise<ReadonlySet<string>> {
+  const prefix = "session/";
+  const ids = new Set<string>();
+  let from: { cursor?: string } = {};
+  for (;;) {
+    const { rows, cursor } = await journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from });
+    for (const { name, remainingMs } of rows) if (remainingMs > 0) ids.add(streamId(name));
+    if (cursor === null) return ids;
+    from = { cursor };
+  }
+}
+
+/** Only a session of a sub-agent has a name of this kind, so no other has to be read for it. */
+async function parentOf({ journal }: Holdfast, id: string): Promise<string | null> {
+  if (!/^sub-[0-9a-f]{32}$/.test(id)) return null;
+  return (await journal.load(sessionKind, id)).state.parent?.session ?? null;
+}
+
 async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[]> {
   const { calls } = await holdfast.calls.list({ limit: 500 });
   const details = new Map<string, Awaited<ReturnType<Holdfast["sessions"]["get"]>>>();
@@ -29,7 +55,7 @@ async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[
     const detail = details.get(id) ?? (await holdfast.sessions.get(id));
     details.set(id, detail);
     const found = detail.calls.find((each) => each.id === callId);
-    if (found) rows.push(view.callView(id, found));
+    if (found) rows.push(view.callView(id, found, detail.heldBy !== null));
   }
   return rows;
 }
@@ -38,6 +64,18 @@ async function callId(context: Context, typed: string): Promise<string> {
   const { calls } = await (await context.holdfast()).calls.list({ limit: 500 });
   const ids = calls.map((each) => each.callId);
   return pick("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
+}
+
+/** Whoever named a version that is not there is told where to look. */
+async function ofVersions<Result>(id: string, asked: Promise<Result>): Promise<Result> {
+  return asked.catch((error: unknown) => {
+    if (!isHoldfastError(error, "VERSION_NOT_FOUND")) throw error;
+    throw new HoldfastError("VERSION_NOT_FOUND", error.message, {
+      hint: `List its versions: holdfast session versions ${id}. Deleted ones are not kept.`,
+      cause: error,
+      data: error.data,
+    });
+  });
 }
 
 const message = z.strictObject({ id: text, role: text, text });
@@ -56,8 +94,14 @@ export const sessionOperations = [
     }),
     result: z.strictObject({ sessions: z.array(view.sessionRow), more: z.boolean() }),
     async run(context, input) {
-      const { sessions, cursor } = await (await context.holdfast()).sessions.list(given(input));
-      return { sessions: sessions.map(view.sessionRowView), more: cursor !== null };
+      const holdfast = await context.holdfast();
+      const { sessions, cursor } = await holdfast.sessions.list(given(input));
+      const running = await runningSessions(holdfast);
+      const rows = sessions.map(async (each) => {
+        const parent = await parentOf(holdfast, each.id);
+        return view.sessionRowView(each, { running: running.has(each.id), parent });
+      });
+      return { sessions: await Promise.all(rows), more: cursor !== null };
     },
   }),
   operation({
@@ -128,7 +172,7 @@ export const sessionOperations = [
     async run(context, { session: typed, before, after }) {
       const holdfast = await context.holdfast();
       const id = await sessionId(holdfast, typed);
-      const diff = await holdfast.sessions.diff(id, before, after);
+      const diff = await ofVersions(id, holdfast.sessions.diff(id, before, after));
       const said = ({ id: messageId, role, blocks }: (typeof diff.messages.added)[number]) => {
         return { id: messageId, role, text: blocksText(blocks) };
       };
@@ -166,17 +210,33 @@ export const sessionOperations = [
       session: text,
       from: text,
       version: z.int(),
+      effects: z.enum(["on", "off"]),
       laterEffects: z.array(z.strictObject({ callId: text, tool: text, status: text })),
     }),
     async run(context, { session: typed, id, version, live }) {
       const holdfast = await context.holdfast();
       const from = await sessionId(holdfast, typed);
       const options = given({ version, effects: live ? ("live" as const) : undefined });
-      const report = await holdfast.sessions.fork(from, id, options);
+      const report = await ofVersions(from, holdfast.sessions.fork(from, id, options));
       const laterEffects = report.laterEffects.map(({ callId: call, tool, status }) => {
         return { callId: call, tool, status };
       });
-      return { session: report.id, from, version: report.version, laterEffects };
+      const effects = live ? ("on" as const) : ("off" as const);
+      return { session: report.id, from, version: report.version, effects, laterEffects };
+    },
+  }),
+  operation({
+    name: "session effects",
+    about: "Let a fork have effects of its own, or not any more",
+    who: "person",
+    writes: true,
+    input: z.strictObject({ session, effects: z.enum(["on", "off"]), by: text.min(1), why: text.min(1) }),
+    result: z.strictObject({ session: text, effects: z.enum(["on", "off"]) }),
+    async run(context, { session: typed, effects, by, why }) {
+      const holdfast = await context.holdfast();
+      const id = await sessionId(holdfast, typed);
+      await holdfast.sessions.setEffects(id, effects === "on" ? "live" : "refused", { by, why });
+      return { session: id, effects };
     },
   }),
   operation({
@@ -195,15 +255,22 @@ export const sessionOperations = [
   }),
   operation({
     name: "calls",
-    about: "Calls without an outcome, over all sessions; or every call of one session",
+    about: "Calls without an outcome, over all sessions or of one; or every call of one session",
     who: "both",
     writes: false,
-    input: z.strictObject({ session: text.optional() }),
+    input: z.strictObject({
+      session: text.optional(),
+      /** Of one session: only those without an outcome. */
+      open: z.boolean().optional(),
+    }),
     result: z.strictObject({ waiting: z.int(), calls: z.array(view.call) }),
-    async run(context, { session: typed }) {
+    async run(context, { session: typed, open = false }) {
       const holdfast = await context.holdfast();
-      const of = async (id: string) =>
-        (await holdfast.sessions.get(id)).calls.map((each) => view.callView(id, each));
+      const of = async (id: string) => {
+        const { calls: all, heldBy } = await holdfast.sessions.get(id);
+        const rows = all.map((each) => view.callView(id, each, heldBy !== null));
+        return rows.filter((each) => !open || each.open);
+      };
       const calls =
         typed === undefined ? await openCalls(holdfast) : await of(await sessionId(holdfast, typed));
       return { waiting: calls.filter(({ status }) => status === "waiting").length, calls };
@@ -222,18 +289,25 @@ export const sessionOperations = [
       by: text.min(1),
       why: text.min(1),
     }),
-    result: z.strictObject({ call: text, session: text.nullable(), outcome: text }),
+    result: z.strictObject({
+      call: text,
+      session: text.nullable(),
+      outcome: text,
+      /** Whether it was said what the tool would have returned; without that a call that landed returns null. */
+      hasResult: z.boolean(),
+    }),
     async run(context, { call: typed, session: inSession, outcome, result, by, why }) {
       const holdfast = await context.holdfast();
+      const hasResult = outcome === "landed" && result !== undefined;
       const answer = outcome === "landed" ? { outcome, ...given({ result }) } : { outcome };
       if (inSession === undefined) {
         const id = await callId(context, typed);
         await holdfast.calls.resolve(id, { ...answer, by, why });
-        return { call: id, session: null, outcome };
+        return { call: id, session: null, outcome, hasResult };
       }
       const id = await sessionId(holdfast, inSession);
       await holdfast.calls.resolve({ session: id, callId: typed }, { ...answer, by, why });
-      return { call: typed, session: id, outcome };
+      return { call: typed, session: id, outcome, hasResult };
     },
   }),
 ];

@@ -21,9 +21,19 @@ export const sessionRow = z.strictObject({
   updatedAt: time,
   openCalls: z.int(),
   stale: z.boolean(),
+  /** Whether a process holds it right now. */
+  running: z.boolean(),
+  /** Of a sub-agent: whose call started it. */
+  parent: text.nullable(),
 });
 
-export function sessionRowView(from: SessionSummary): z.input<typeof sessionRow> {
+/** What the summary of a session does not say. */
+export interface Around {
+  readonly running: boolean;
+  readonly parent: string | null;
+}
+
+export function sessionRowView(from: SessionSummary, around: Around): z.input<typeof sessionRow> {
   const { id, status, title, goal, createdAt, updatedAt, openCalls, stale } = from;
   return {
     session: id,
@@ -34,6 +44,7 @@ export function sessionRowView(from: SessionSummary): z.input<typeof sessionRow>
     updatedAt: updatedAt.toISOString(),
     openCalls,
     stale,
+    ...around,
   };
 }
 
@@ -41,6 +52,7 @@ export const call = z.strictObject({
   call: text,
   session: text,
   tool: text,
+  effect: z.enum(["read", "write", "mutate"]),
   status: text,
   args: z.json(),
   attempt: z.int(),
@@ -54,15 +66,19 @@ export const call = z.strictObject({
   verify: text.nullable(),
   error: text.nullable(),
   open: z.boolean(),
+  /** Whether the process that holds its session is at it right now. */
+  running: z.boolean(),
 });
 
-export function callView(session: string, from: Call): z.input<typeof call> {
-  const { id, tool, status, args, attempt, vendorKey, issuedAt, settledAt, settledBy, why, verify } = from;
+export function callView(session: string, from: Call, isHeld: boolean): z.input<typeof call> {
+  const { id, tool, effect, status, args, attempt, vendorKey, issuedAt, settledAt, settledBy } = from;
+  const { why, verify } = from;
   const looked = verify && [verify.answer, verify.detail].filter(Boolean).join(": ");
   return {
     call: id,
     session,
     tool,
+    effect,
     status,
     args: args as z.core.util.JSONType,
     attempt,
@@ -74,6 +90,7 @@ export function callView(session: string, from: Call): z.input<typeof call> {
     verify: looked,
     error: from.error?.message ?? null,
     open: isOpen(status),
+    running: status === "issued" && isHeld,
   };
 }
 
@@ -97,16 +114,20 @@ export const session = sessionRow.extend({
     .nullable(),
   scratchpadRoot: text.nullable(),
   forkedFrom: text.nullable(),
+  forkedAtVersion: z.int().nullable(),
+  /** Those of a fork are off until a person switches them on. */
+  effects: z.enum(["on", "off"]),
   heldBy: z.strictObject({ label: text, host: text, pid: z.int() }).nullable(),
 });
 
 export function sessionView(from: SessionDetail): z.input<typeof session> {
-  const { version: latest, messages, calls, budget, plan, scratchpadRoot, forkedFrom, heldBy } = from;
+  const { version: latest, messages, calls, budget, plan, scratchpadRoot, heldBy, parent } = from;
+  const { forkedFrom, forkedAtVersion, effects } = from;
   return {
-    ...sessionRowView(from),
+    ...sessionRowView(from, { running: heldBy !== null, parent }),
     version: latest,
     messages: messages.length,
-    calls: calls.map((each) => callView(from.id, each)),
+    calls: calls.map((each) => callView(from.id, each, heldBy !== null)),
     budget: { spent: budget.spent, limit: budget.limit },
     plan: plan && {
       title: plan.title ?? null,
@@ -114,6 +135,8 @@ export function sessionView(from: SessionDetail): z.input<typeof session> {
     },
     scratchpadRoot,
     forkedFrom,
+    forkedAtVersion,
+    effects: effects === "live" ? "on" : "off",
     heldBy: heldBy && { label: heldBy.label, host: heldBy.host, pid: heldBy.pid },
   };
 }

@@ -1,10 +1,10 @@
 /**
- * What `status` shows, read from what the store lists: facets, items, leases. Nothing is folded and no schema is loaded,
- * so that it costs little more than starting a process; what needs the state of a goal (what is ready, which files
- * drifted) has commands of its own, and the answer names them.
+ * What `status` shows, read from what the store lists: facets, items, leases. No schema is loaded, and nothing is folded
+ * unless a task is in progress whose holder no lease names, so that it costs little more than starting a process; what
+ * needs the state of a goal (what is ready, which files drifted) has commands of its own, and the answer names them.
  */
 
-import { HoldfastError } from "../model/index.ts";
+import { type GoalState, goalFold, HoldfastError, isHoldfastError, MERGE_NEWS_MS } from "../model/index.ts";
 import type { ItemRow, LeaseRow, Store, StreamRow } from "../store.ts";
 import { didYouMean } from "./nearest.ts";
 
@@ -25,11 +25,24 @@ export interface GoalStatus {
   readonly blocked: number;
   readonly submitted: number;
   readonly failed: number;
-  readonly working: readonly { readonly task: string; readonly title: string; readonly by: string | null }[];
+  readonly working: readonly Working[];
+  /** What a merge did to work that somebody had done, the latest first. */
+  readonly merged: readonly string[];
+}
+
+export interface Working {
+  readonly task: string;
+  readonly title: string;
+  /** Null: whoever claimed it has let go of it, or is gone. */
+  readonly by: string | null;
+  /** It was claimed in another clone of the repository, whose leases are not seen from here. */
+  readonly elsewhere: boolean;
 }
 
 export interface Status {
   readonly address: string;
+  /** What git brought and could not be taken in. */
+  readonly notTakenIn: readonly string[];
   readonly needs: readonly Need[];
   readonly goals: readonly GoalStatus[];
   /** Goals that are done, or beyond those shown. */
@@ -50,14 +63,17 @@ export interface StatusOptions {
   readonly namespace?: string;
   readonly goal?: string | undefined;
   readonly now: number;
+  /** What git brought and could not be taken in, as far as the caller has tried. */
+  readonly notTakenIn?: readonly string[];
 }
 
 const GOALS_SHOWN = 5;
 const SESSIONS_LOOKED_AT = 500;
-const TASKS_PER_GOAL = 5_000;
+const ROWS_AT_ONCE = 1_000;
+const MERGED_SHOWN = 10;
 
 export async function readStatus(store: Store, options: StatusOptions): Promise<Status> {
-  const { namespace = "default", now } = options;
+  const { namespace = "default", now, notTakenIn = [] } = options;
   const all = await store.list<"streams">({ of: "streams", namespace, kind: "goal", limit: 200 });
   const isWanted = ({ stream, facets }: StreamRow): boolean =>
     options.goal === undefined ? facets.status !== "done" : idOf(stream).startsWith(options.goal);
@@ -75,19 +91,17 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
   const sessions = await sessionCounts(store, namespace);
   const urgent = callNeeds(calls.rows, now);
   const otherGoals = all.rows.length - wanted.length;
-  const whole = { address: store.address, needs: [...urgent, ...needs], goals, otherGoals, sessions };
-  return { ...whole, next: nextCommand(whole.needs, goals) };
+  const every = [...urgent, ...needs];
+  const whole = { address: store.address, notTakenIn, needs: every, goals, otherGoals, sessions };
+  return { ...whole, next: nextCommand(every, goals) };
 }
 
 async function goalStatus(store: Store, namespace: string, row: StreamRow, now: number): Promise<GoalStatus> {
   const { stream, facets } = row;
-  const request = { of: "items", namespace, kind: "task", stream, limit: TASKS_PER_GOAL } as const;
-  const { rows } = await store.list<"items">(request);
+  const rows = await itemsOf(store, namespace, stream, "task");
   const count = (...statuses: string[]): number =>
     rows.filter(({ status }) => statuses.includes(status ?? "")).length;
   const inProgress = rows.filter(({ status }) => status === "in_progress");
-  const prefix = `${stream}/`;
-  const leases = inProgress.length === 0 ? [] : await leasesOf(store, namespace, prefix);
   return {
     goal: idOf(stream),
     title: facets.title,
@@ -99,11 +113,78 @@ async function goalStatus(store: Store, namespace: string, row: StreamRow, now: 
     blocked: count("blocked"),
     submitted: count("submitted"),
     failed: count("failed"),
-    working: inProgress.map(({ id, name }) => {
-      const lease = leases.find((each) => each.name === prefix + id);
-      return { task: id, title: name ?? "", by: lease?.holder?.label ?? null };
-    }),
+    working: await workingOn(store, namespace, stream, inProgress),
+    merged: await mergedIn(store, namespace, stream, rows, now),
   };
+}
+
+async function itemsOf(store: Store, namespace: string, stream: string, kind: string): Promise<ItemRow[]> {
+  const all: ItemRow[] = [];
+  let cursor: string | null = null;
+  do {
+    const from: { cursor?: string } = cursor === null ? {} : { cursor };
+    const request = { of: "items", namespace, kind, stream, limit: ROWS_AT_ONCE, ...from } as const;
+    const page = await store.list<"items">(request);
+    all.push(...page.rows);
+    cursor = page.cursor;
+  } while (cursor !== null);
+  return all;
+}
+
+/** Who has what: by the lease of the task, else by what the goal says of the claim. */
+async function workingOn(
+  store: Store,
+  namespace: string,
+  stream: string,
+  tasks: readonly ItemRow[],
+): Promise<Working[]> {
+  if (tasks.length === 0) return [];
+  const prefix = `${stream}/`;
+  const leases = new Map((await leasesOf(store, namespace, prefix)).map((row) => [row.name, row]));
+  const holder = (task: string): string | null => leases.get(prefix + task)?.holder?.label ?? null;
+  const found = tasks.map(({ id, name }) => {
+    return { task: id, title: name ?? "", by: holder(id), elsewhere: false };
+  });
+  if (found.every(({ by }) => by !== null)) return found;
+  const state = await foldedGoal(store, namespace, stream);
+  return found.map((each) => {
+    const claim = each.by === null ? state?.tasks.get(each.task)?.claim : null;
+    if (!state || !claim) return each;
+    if (state.origins.has(claim.uid ?? "")) return { ...each, by: claim.by.name, elsewhere: true };
+    // A merge may have given the task another number since, but not its lease.
+    return { ...each, by: holder(claim.as) };
+  });
+}
+
+/** Null: it is encrypted, or of a later release, and lists are all that can be shown of it. */
+async function foldedGoal(store: Store, namespace: string, stream: string): Promise<GoalState | null> {
+  const { loadStream, Payloads } = await import("../journal/index.ts");
+  try {
+    const reader = { store, namespace, payloads: new Payloads([]) };
+    return (await loadStream(reader, goalFold, stream)).state;
+  } catch (error) {
+    if (!isHoldfastError(error) || error.code.startsWith("STORE_")) throw error;
+    return null;
+  }
+}
+
+/** Of work that is finished, nobody has to know any more. */
+async function mergedIn(
+  store: Store,
+  namespace: string,
+  stream: string,
+  tasks: readonly ItemRow[],
+  now: number,
+): Promise<string[]> {
+  const finished = new Set(
+    tasks.filter(({ status }) => status === "done" || status === "dropped").map(({ id }) => id),
+  );
+  const notes = await itemsOf(store, namespace, stream, "merge");
+  const news = notes.filter(({ at, key }) => now - (at ?? 0) <= MERGE_NEWS_MS && !finished.has(key ?? ""));
+  return news
+    .sort((a, b) => (b.at ?? 0) - (a.at ?? 0))
+    .slice(0, MERGED_SHOWN)
+    .map(({ name }) => name ?? "");
 }
 
 async function leasesOf(store: Store, namespace: string, prefix: string): Promise<readonly LeaseRow[]> {

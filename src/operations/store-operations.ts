@@ -17,6 +17,8 @@ const need = z.strictObject({ what: text, command: text });
 
 const status = z.strictObject({
   address: text,
+  /** What git brought and could not be taken in. */
+  notTakenIn: z.array(text),
   needs: z.array(need),
   goals: z.array(
     z.strictObject({
@@ -30,7 +32,11 @@ const status = z.strictObject({
       blocked: z.int(),
       submitted: z.int(),
       failed: z.int(),
-      working: z.array(z.strictObject({ task: text, title: text, by: text.nullable() })),
+      working: z.array(
+        z.strictObject({ task: text, title: text, by: text.nullable(), elsewhere: z.boolean() }),
+      ),
+      /** What a merge did to work that somebody had done. */
+      merged: z.array(text),
     }),
   ),
   otherGoals: z.int(),
@@ -138,11 +144,17 @@ export const storeOperations = [
     async run(context, { goal }) {
       const { journal } = await context.current();
       const { namespace } = journal;
-      const read = await readStatus(journal.store, { namespace, goal, now: context.now() });
+      const { notTakenIn } = context;
+      const read = await readStatus(journal.store, { namespace, goal, now: context.now(), notTakenIn });
       return {
         ...read,
+        notTakenIn: [...read.notTakenIn],
         needs: [...read.needs],
-        goals: read.goals.map((each) => ({ ...each, working: [...each.working] })),
+        goals: read.goals.map((each) => ({
+          ...each,
+          working: [...each.working],
+          merged: [...each.merged],
+        })),
       };
     },
   }),

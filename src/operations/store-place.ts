@@ -40,14 +40,18 @@ export function findStore(address: string | undefined, from: string): StorePlace
  * A fresh clone has the events of its goals and no store yet: the store is made from them. False where there is nothing
  * to make it from, or where somebody named a store.
  */
-export async function restoreFromRepository(place: StorePlace): Promise<boolean> {
+export async function restoreFromRepository(
+  place: StorePlace,
+  options: { readonly warn?: (error: unknown) => void } = {},
+): Promise<boolean> {
   const folder = join(place.root, PLANNING);
   if (place.exists || place.address !== undefined || !existsSync(join(folder, "events"))) return false;
   const { open } = await import("../open.ts");
   const { takeInFolder } = await import("../projections/index.ts");
-  const holdfast = await open(place.home);
+  const holdfast = await open(place.home, options);
   try {
-    await takeInFolder(holdfast.journal, folder);
+    // What stays out is told by whoever looks for news next, which is before anything is said of goals.
+    await takeInFolder(holdfast.journal, folder, undefined, () => undefined);
   } finally {
     await holdfast.close();
   }

@@ -37,6 +37,17 @@ function shown(handle: Goal, id: string): Result {
   return { goal: handle.id, ...view.taskView(handle.task(id), handle.survey()) };
 }
 
+/** What a review looks at: what was said, else what was wanted of the tasks themselves. */
+function checklistOf({ state }: Goal, reviews: readonly string[], wanted: readonly string[]): string[] {
+  if (wanted.length > 0) return [...wanted];
+  return reviews.flatMap((id) => {
+    const task = findTask(state, id);
+    if (!task) return [`${id} is done`];
+    const own = task.kind === "build" ? task.acceptance : task.checklist;
+    return own.length > 0 ? own : [`${task.id} is done as its title says`];
+  });
+}
+
 async function onTask(
   context: Context,
   input: z.output<typeof said> & { session?: string | undefined },
@@ -67,7 +78,7 @@ export const taskOperations = [
       wave: z.int().optional(),
       dependsOn: z.array(text).optional(),
       files: z.array(text).optional(),
-      /** How one will know that it is done. */
+      /** How one will know that it is done. A review without it looks at what its tasks were wanted for. */
       wanted: z.array(text).optional(),
       /** Tasks to look at: makes it a review. */
       reviews: z.array(text).optional(),
@@ -78,7 +89,7 @@ export const taskOperations = [
       const place = { ...given(input), dependsOn: dependsOn.map((each) => fullId("T", each)) };
       const looked = reviews?.map((each) => fullId("T", each));
       const task: TaskInput = looked
-        ? { ...place, kind: "review", reviews: looked, checklist: wanted }
+        ? { ...place, kind: "review", reviews: looked, checklist: checklistOf(handle, looked, wanted) }
         : { ...place, acceptance: wanted };
       return shown(handle, (await handle.addTask(task)).id);
     },

@@ -22,7 +22,7 @@
 
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Goal, noteSeen } from "../goal/index.ts";
+import { eventsUnreadable, type Goal, noteSeen } from "../goal/index.ts";
 import { type Entry, type EventIds, Lineage, sha256 } from "../model/index.ts";
 import {
   type EntryLine,
@@ -211,7 +211,7 @@ async function namesIn(folder: string): Promise<string[]> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return [];
-    throw error;
+    throw eventsUnreadable(folder, error);
   }
 }
 

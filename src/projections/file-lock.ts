@@ -6,6 +6,9 @@
  * into its place the holder looks whether the lock is still its own: a process that was stopped for long, and whose lock
  * was taken for dead, finds that out and writes nothing.
  *
+ * Gone means: of this boot and this pid namespace, and no process with that pid began when it did. A pid alone says
+ * little, for somebody else may have it now. Where that cannot be known, the age of the lock decides.
+ *
  * A crash leaves a lock of a dead process, which the next one removes.
  */
 
@@ -13,11 +16,13 @@ import { randomBytes } from "node:crypto";
 import { open, readFile, rename, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
-import { HoldfastError, show } from "../model/index.ts";
+import { holderFor, provablyDead } from "../journal/index.ts";
+import { HoldfastError } from "../model/index.ts";
+import type { Holder } from "../store.ts";
 
 const WAIT_MS = 10_000;
 const PAUSE_MS = { least: 2, most: 15 };
-/** A holder on another machine cannot be asked; nobody needs longer than this for one file. */
+/** A holder that cannot be asked, as on another machine: nobody needs longer than this for one file. */
 const FOREIGN_MS = 60_000;
 
 export interface FileLock {
@@ -28,13 +33,16 @@ export interface FileLock {
 export async function withFileLock<Result>(
   path: string,
   act: (lock: FileLock) => Promise<Result>,
+  { waitMs = WAIT_MS }: { readonly waitMs?: number } = {},
 ): Promise<Result> {
   const file = `${path}.lock`;
-  const mine = JSON.stringify({ host: hostname(), pid: process.pid, token: randomBytes(8).toString("hex") });
-  const until = performance.now() + WAIT_MS;
+  const token = randomBytes(8).toString("hex");
+  const { owner: _owner, label: _label, ...facts } = holderFor(token, "");
+  const mine = JSON.stringify({ ...facts, token });
+  const until = performance.now() + waitMs;
   while (!(await make(file, mine))) {
-    await removeIfDead(file, mine);
-    if (performance.now() > until) throw stillHeld(path, await content(file));
+    await removeIfDead(file, token);
+    if (performance.now() > until) throw stillHeld(path, file, await content(file));
     await pause(PAUSE_MS.least + Math.random() * (PAUSE_MS.most - PAUSE_MS.least));
   }
   const isHeld = async (): Promise<boolean> => (await content(file)) === mine;
@@ -60,10 +68,10 @@ async function make(file: string, mine: string): Promise<boolean> {
   }
 }
 
-async function removeIfDead(file: string, mine: string): Promise<void> {
+async function removeIfDead(file: string, token: string): Promise<void> {
   const seen = await content(file);
   if (seen === null || !(await isDead(file, seen))) return;
-  const away = `${file}.${(JSON.parse(mine) as { token: string }).token}`;
+  const away = `${file}.${token}`;
   try {
     await rename(file, away);
     // What was moved may be the lock of somebody faster: then its owner finds it gone, writes nothing and tries again.
@@ -74,17 +82,31 @@ async function removeIfDead(file: string, mine: string): Promise<void> {
 }
 
 async function isDead(file: string, seen: string): Promise<boolean> {
-  let holder: { host?: unknown; pid?: unknown };
+  const holder = holderIn(seen);
+  const isOld = async (): Promise<boolean> => (await ageOf(file)) > FOREIGN_MS;
+  // Made, but not yet filled in: its maker is at it, or died there long ago.
+  if (holder === null || holder.host !== hostname()) return isOld();
+  const here = holderFor("", "");
+  const isKnown = holder.started && holder.boot && holder.pidNamespace && here.started;
+  if (!isKnown) return hasNoProcess(holder.pid) || isOld();
+  const isNeighbour = holder.boot === here.boot && holder.pidNamespace === here.pidNamespace;
+  return isNeighbour ? provablyDead(holder) : isOld();
+}
+
+/** Earlier versions said no more than host and pid. */
+function holderIn(seen: string): Holder | null {
   try {
-    holder = JSON.parse(seen) as typeof holder;
+    const holder = JSON.parse(seen) as Holder | null;
+    return typeof holder?.pid === "number" && typeof holder.host === "string" ? holder : null;
   } catch (error) {
-    // Made, but not yet filled in: its maker is at it, or died there long ago.
-    if (error instanceof SyntaxError) return (await ageOf(file)) > FOREIGN_MS;
+    if (error instanceof SyntaxError) return null;
     throw error;
   }
-  if (holder.host !== hostname() || typeof holder.pid !== "number") return (await ageOf(file)) > FOREIGN_MS;
+}
+
+function hasNoProcess(pid: number): boolean {
   try {
-    process.kill(holder.pid, 0);
+    process.kill(pid, 0);
     return false;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "ESRCH";
@@ -109,9 +131,11 @@ async function content(file: string): Promise<string | null> {
   }
 }
 
-function stillHeld(path: string, holder: string | null): HoldfastError {
-  return new HoldfastError("FILE_LOCKED", `${path} is being written by ${show(holder ?? "somebody")}`, {
-    hint: "Try again. If that process is not there any more, remove the lock file beside it.",
-    data: { path, holder },
+function stillHeld(path: string, file: string, seen: string | null): HoldfastError {
+  const holder = holderIn(seen ?? "");
+  const who = holder ? `pid ${holder.pid} on ${holder.host}` : "somebody";
+  return new HoldfastError("FILE_LOCKED", `${path} is being written by ${who}`, {
+    hint: `Try again. If that process is not there any more, remove ${file}.`,
+    data: { path, holder: seen },
   });
 }

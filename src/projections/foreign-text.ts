@@ -21,6 +21,9 @@ export class UnreadableText extends Error {
 /** It goes beyond a limit, so nobody tries to read it in another way. */
 export class UnmeasuredText extends UnreadableText {}
 
+/** What keeps one file from being read and says nothing about its neighbours. */
+const UNREADABLE: ReadonlySet<string> = new Set(["EACCES", "EPERM", "EISDIR", "ENXIO", "EIO"]);
+
 /** A regular file of at most `limit` bytes as UTF-8, or null when there is none. Links are not followed. */
 export async function readBounded(path: string, limit: number): Promise<string | null> {
   let file: Awaited<ReturnType<typeof open>>;
@@ -30,6 +33,7 @@ export async function readBounded(path: string, limit: number): Promise<string |
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") return null;
     if (code === "ELOOP") throw new UnreadableText("it is a link, and links are not followed");
+    if (UNREADABLE.has(code ?? "")) throw new UnreadableText(`it cannot be read (${code})`, { cause: error });
     throw error;
   }
   try {

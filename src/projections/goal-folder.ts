@@ -57,6 +57,7 @@ const ATTEMPTS = 3;
 const AT_ONCE = 8;
 const PAUSE_MS = { least: 2, most: 20 };
 
+/** What one sync of a goal with its folder did, in both directions. */
 export interface SyncReport {
   /** The revision of the goal that the files show. */
   readonly seq: number;

@@ -12,6 +12,7 @@ import { type By, type GoalState, isHoldfastError } from "../model/index.ts";
 import { FolderWriter, type SyncReport } from "./goal-folder.ts";
 import { editLeft, humanIsEditing } from "./refusals.ts";
 
+/** Where a goal is shown as files, and how agents and people keep out of each other's way there. */
 export interface ProjectOptions {
   /** Where the files go, relative to the goal's root or the working directory. `.planning` unless set. */
   readonly folder?: string;

@@ -16,6 +16,7 @@ import { activeBlockers, type GoalState, type Position, staleness } from "../mod
 import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { oneLine } from "./written-text.ts";
 
+/** Where to look, and whether somebody has looked already. */
 export interface ResumeOptions {
   /** Where the plan and summary files are. `.planning` unless set, below the goal's root. */
   readonly folder?: string;
@@ -31,6 +32,7 @@ export interface ContextFile {
   readonly text: string;
 }
 
+/** Everything to begin a session with, and what does not match. */
 export interface Resumption {
   /** `review`: something does not match. `stale`: older than its time to live. Both wait for somebody to say so. */
   readonly status: "ready" | "review" | "stale";
@@ -50,6 +52,11 @@ const PAGE_BYTES = 1024 * 1024;
 const SHOWN = 12;
 const SHOWN_CHARACTERS = 120;
 
+/**
+ * Checks before trusting: how old the state is, and whether recorded files are what they were. Call it at the
+ * start of a session; unless it says `ready`, show `review` to somebody, then call it with `proceed`. It changes
+ * nothing.
+ */
 export async function resumeGoal(goal: Goal, options: ResumeOptions = {}): Promise<Resumption> {
   const { state } = await goal.refresh();
   const position = goal.position();

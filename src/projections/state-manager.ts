@@ -19,6 +19,7 @@ import { layoutJson } from "./written-text.ts";
 
 type JsonObject = Record<string, unknown>;
 
+/** What a state has to look like, and where it begins. */
 export interface StateSpec<State> {
   readonly schema: JsonSchema;
   /** The current `schema_version` and the way to it from older ones. Version 1 without steps unless set. */
@@ -36,6 +37,10 @@ interface Place {
 
 type Update<State> = (state: State) => State | undefined;
 
+/**
+ * State of one's own under a JSON Schema, with load, update and commit, where a goal would be too much: settings
+ * of an agent, a cursor, a small index. Two that commit at once both get their changes in.
+ */
 export class StateManager<State extends object = JsonObject> {
   private readonly place: Place;
   private readonly spec: StateSpec<State>;

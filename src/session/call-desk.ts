@@ -1,7 +1,7 @@
 /** Calls from outside: the queue of those that wait for a person, and that person's answers. */
 
-import type { Journal } from "../journal/index.ts";
-import { storeResult } from "../ledger/index.ts";
+import { commitResult, type Journal } from "../journal/index.ts";
+import { storeResult, withNextMark } from "../ledger/index.ts";
 import {
   type Call,
   type CallResult,
@@ -67,10 +67,13 @@ export class CallDesk {
     if (!log.exists) throw noSession(session, this.journal.store.address);
     const given = answer.outcome === "landed" ? answer.result : undefined;
     const result = await storeResult(this.journal, given === undefined ? null : copyJson(given, "result"));
-    await log.commit((state) => {
-      const current = waitingCall(state, session, callId);
-      return { events: [answerDraft(current, answer, result)], result: undefined };
-    });
+    const { key } = waitingCall(log.state, session, callId);
+    const commit = (failures: number) =>
+      log.commit((state) => {
+        const current = waitingCall(state, session, callId);
+        return { events: [answerDraft(current, answer, result, failures)], result: undefined };
+      });
+    commitResult(await withNextMark(this.journal, key, commit));
   }
 
   private async find(callId: string): Promise<{ session: string; callId: string }> {
@@ -107,7 +110,13 @@ function waitingCall(state: SessionState, session: string, callId: string): Call
   );
 }
 
-function answerDraft(call: Call, answer: Answer & Spoken & { why: string }, result: CallResult): Draft {
+/** `failures` is 0 unless others have failed with the same global key since the call was issued. */
+function answerDraft(
+  call: Call,
+  answer: Answer & Spoken & { why: string },
+  result: CallResult,
+  failures: number,
+): Draft {
   const { id: callId, attempt } = call;
   const { by: person, why } = answer;
   switch (answer.outcome) {
@@ -115,7 +124,8 @@ function answerDraft(call: Call, answer: Answer & Spoken & { why: string }, resu
       return { type: "call.completed", data: { callId, attempt, result, by: "person", person, why } };
     case "failed": {
       const error = { message: `${person} says that it did not happen: ${why}` };
-      return { type: "call.failed", data: { callId, attempt, error, by: "person", person, why } };
+      const data = { callId, attempt, error, by: "person", person, why };
+      return { type: "call.failed", data: failures > 0 ? { ...data, failures } : data };
     }
     case "retry":
       return { type: "call.granted", data: { callId, person, why } };

@@ -1,4 +1,4 @@
-import type { Journal } from "../journal/index.ts";
+import { commitResult, type Journal } from "../journal/index.ts";
 import {
   type Amounts,
   BUDGET_UNITS,
@@ -31,7 +31,12 @@ export async function cancelChildren(
   for (const call of openCallsOf(state)) {
     const log = await journal.open(sessionKind, childId(life, call.id));
     if (!log.exists) continue;
-    await log.commit((child) => ({ events: cancellation(child, spoken), result: undefined }));
+    const { generation } = log.head;
+    const outcome = await log.commit((child, head) => {
+      const isThere = head.generation === generation;
+      return { events: isThere ? cancellation(child, spoken) : [], result: undefined };
+    });
+    commitResult(outcome);
     await cancelChildren(journal, childId(life, call.id), log.state, spoken);
   }
 }

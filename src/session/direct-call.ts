@@ -3,6 +3,7 @@ import {
   type Call,
   type CallError,
   canonicalJson,
+  checkCallId,
   copyArgs,
   type Effect,
   HoldfastError,
@@ -14,7 +15,10 @@ import type { OwnedSession } from "./owned-session.ts";
 export interface DirectCall<Result> {
   readonly tool: Tool<Result>;
   readonly args: unknown;
-  /** The same id is the same call, also after a crash. Without one it follows from tool and arguments. */
+  /**
+   * The same id is the same call, also after a crash: 1 to 256 characters, none of them a control character. Without one
+   * it follows from tool and arguments.
+   */
   readonly id?: string;
   readonly signal?: AbortSignal;
 }
@@ -36,9 +40,11 @@ export async function runDirectCall<Result>(
 ): Promise<DirectOutcome<Result>> {
   const { name } = direct.tool;
   const args = copyArgs(direct.args, `args of ${name}`);
-  const id = direct.id ?? derivedId(session, direct.tool, args);
-  if (direct.tool.effect === "read") return runRead(session, direct, id, args);
   const { calls } = session.internals.own.state;
+  const id = direct.id ?? derivedId(session, direct.tool, args);
+  // One that is on record was issued by a release that took it: it must come to its end under that name.
+  if (!calls.has(id)) checkCallId(id);
+  if (direct.tool.effect === "read") return runRead(session, direct, id, args);
   const replayed = calls.get(id)?.status === "completed";
   mustBeTheSame(id, calls.get(id), name, args);
   const options = direct.signal ? { signal: direct.signal } : {};

@@ -7,6 +7,7 @@ export interface ToolDescription {
   readonly inputJsonSchema: Json | null;
 }
 
+/** What a model is asked: the whole conversation, each time. Its messages are frozen: copy what you want to change. */
 export interface ModelRequest {
   readonly system: string | null;
   readonly messages: readonly Message[];
@@ -17,6 +18,7 @@ export interface ModelRequest {
   partial(part: { readonly text?: string; readonly reasoning?: string }): void;
 }
 
+/** What it answered, and what that cost. Without `usage` only turns are counted. */
 export interface ModelResponse {
   /** The answer: blocks, or just text. */
   readonly message:

@@ -29,6 +29,7 @@ import { Session } from "./session.ts";
 
 const DEFAULT_TTL_MS = 72 * 3_600_000;
 
+/** For `holdfast.session(id, options)`. What describes the session is stored, for an existing one as a change. */
 export interface SessionOptions {
   readonly title?: string;
   readonly scratchpadRoot?: string;

@@ -17,6 +17,7 @@ import {
   type Checkpoint,
   checkMessage,
   type Draft,
+  freezeJson,
   HoldfastError,
   type JsonObject,
   type Message,
@@ -30,16 +31,20 @@ import { withOwnCallIds } from "./call-ids.ts";
 import { checkpointDraft, mustBeFinished, reactivate } from "./drafts.ts";
 import { type MessageInput, readMessage } from "./message-input.ts";
 
+type MessageDraft = ReturnType<typeof readMessage>;
+
 /** What an earlier process left, and what became of it. */
 export interface Resumed {
-  /** The last version before this process came. */
+  /** The last version before this process came, and how many messages there were. */
   readonly version: number;
   readonly messages: number;
   /** Who had the session and did not let go of it, if anyone: crashed, or taken over from. */
   readonly from: string | null;
-  /** Calls that were under way, by what they came to. Filled as tools settle them. */
+  /** Ids of the calls that had no outcome when this process came: under way, unknown, or waiting for a person. */
   readonly interrupted: readonly string[];
+  /** Those of them that have one by now. Filled as `run` and `settle` go. */
   readonly settled: string[];
+  /** What this process did not do again because it was on record: repeated calls, and prompts that were answered. */
   readonly replayed: string[];
 }
 
@@ -67,6 +72,8 @@ export class OwnedSession {
   private readonly busy = new Set<Promise<unknown>>();
   private readonly riders = new Map<string, readonly Draft[]>();
   private readonly lostCalls = new Map<string, number>();
+  /** How many messages of which transcript are known to be frozen: what was read from the store is not by itself. */
+  private frozen: { readonly of: readonly Message[]; count: number } = { of: [], count: 0 };
   private closed = false;
 
   constructor(parts: SessionParts) {
@@ -103,7 +110,7 @@ export class OwnedSession {
   }
 
   get metadata(): JsonObject {
-    return this.state.metadata;
+    return freezeJson(this.state.metadata);
   }
 
   get goal(): string | null {
@@ -112,11 +119,15 @@ export class OwnedSession {
 
   /** The transcript. Its messages are frozen: what you hold is what is stored. */
   get messages(): readonly Message[] {
-    return this.state.messages;
+    const { messages } = this.state;
+    if (this.frozen.of !== messages) this.frozen = { of: messages, count: 0 };
+    const { frozen } = this;
+    for (; frozen.count < messages.length; frozen.count++) freezeJson(messages[frozen.count]);
+    return messages;
   }
 
   get plan(): Plan | null {
-    return this.state.plan;
+    return freezeJson(this.state.plan);
   }
 
   get budget(): Budget {
@@ -134,6 +145,7 @@ export class OwnedSession {
 
   /** Prompts that others have queued and that are not part of the transcript yet. */
   get prompts(): readonly QueuedPrompt[] {
+    for (const prompt of this.state.prompts) freezeJson(prompt);
     return this.state.prompts;
   }
 
@@ -170,7 +182,7 @@ export class OwnedSession {
     const inputs = Array.isArray(input) ? input : [input as MessageInput];
     const drafts = inputs.map((each) => readMessage(each, now, () => this.internals.journal.newId()));
     await this.write((state) => {
-      const fresh = drafts.filter(({ data }) => !state.messageIds.has(data.message.id));
+      const fresh = newMessages(drafts, state);
       if (fresh[0] && fresh[0].data.message.role !== "tool") mustBeFinished(this.id, state);
       const events: Draft[] = fresh.map((draft) => withOwnCallIds(draft, state));
       if (events.length > 0 && options.checkpoint) events.push(checkpointDraft(state, options.checkpoint));
@@ -237,21 +249,21 @@ export class OwnedSession {
 
   /** For the session layer: work that `close` stops and waits for. It begins with what others have said meanwhile. */
   during<Result>(work: () => Promise<Result>): Promise<Result> {
-    this.mustBeOpen();
-    return this.watched(this.refresh().then(work));
+    return this.watched(() => this.refresh().then(work));
   }
 
   /**
-   * For the session layer: the same for work that begins with a commit, which meets whatever others have said as a conflict. Only answers to
-   * open calls have to be known before.
+   * For the session layer: the same for work that begins with a commit, which meets whatever others have said as a
+   * conflict. Only answers to open calls have to be known before.
    */
   duringCommit<Result>(work: () => Promise<Result>): Promise<Result> {
-    if (this.state.openCalls.size > 0) return this.during(work);
-    this.mustBeOpen();
-    return this.watched(work());
+    return this.state.openCalls.size > 0 ? this.during(work) : this.watched(work);
   }
 
-  private watched<Result>(running: Promise<Result>): Promise<Result> {
+  /** Work that `close` waits for. A handle that is closed begins none. */
+  protected watched<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (this.closed) return Promise.reject(closedError(this.id));
+    const running = work();
     this.busy.add(running);
     const done = (): void => {
       this.busy.delete(running);
@@ -280,11 +292,12 @@ export class OwnedSession {
       result: Result;
     },
   ): Promise<Result> {
-    this.mustBeOpen();
-    return this.internals.own.write((state) => {
-      mustNotBeCancelled(this.id, state);
-      return decide(state);
-    });
+    return this.watched(() =>
+      this.internals.own.write((state) => {
+        mustNotBeCancelled(this.id, state);
+        return decide(state);
+      }),
+    );
   }
 
   private lostSince({ id, lostAt }: Call): number {
@@ -297,18 +310,25 @@ export class OwnedSession {
   }
 
   private findMessage(id: string): Message | undefined {
-    return this.state.messages.findLast((message) => message.id === id);
+    return freezeJson(this.state.messages.findLast((message) => message.id === id));
   }
 
   /** Messages that we handed out are frozen and valid; others are checked. */
   protected knownMessages(values: readonly unknown[]): Message[] {
-    const known = new Set<unknown>(this.state.messages);
+    const known = new Set<unknown>(this.messages);
     return values.map((value) => (known.has(value) ? (value as Message) : checkMessage(value)));
   }
+}
 
-  protected mustBeOpen(): void {
-    if (this.closed) throw closedError(this.id);
-  }
+/** Those whose id is not there yet, in the log or earlier in the same call. */
+function newMessages(drafts: readonly MessageDraft[], state: SessionState): MessageDraft[] {
+  const seen = new Set<string>();
+  return drafts.filter(({ data }) => {
+    const { id } = data.message;
+    if (state.messageIds.has(id) || seen.has(id)) return false;
+    seen.add(id);
+    return true;
+  });
 }
 
 function closedError(id: string): HoldfastError {

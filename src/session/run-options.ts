@@ -6,6 +6,7 @@ import type { CadenceOption } from "./cadence.ts";
 import type { Model } from "./model.ts";
 import type { PromptInput } from "./prompt.ts";
 
+/** What `on` is told: for screens and logs. What must not be missed is in the log itself. */
 export type RunProgress =
   | CallProgress
   | { readonly type: "model.asked"; readonly turn: number }
@@ -14,30 +15,43 @@ export type RunProgress =
   | { readonly type: "message"; readonly message: Message }
   | { readonly type: "loop"; readonly tool: string; readonly count: number };
 
+/** What `session.run` is told. Only the model is needed; none of it is stored, so a resumed run is told it again. */
 export interface RunOptions {
   readonly model: Model;
+  /** All that the model may call. Calls that an earlier process left open are settled with them, by name. */
   readonly tools?: readonly Tool[];
   readonly system?: string;
   /** Without a prompt the run continues what is there. With `{ id, text }` a finished prompt returns its answer. */
   readonly prompt?: PromptInput;
-  /** Limits over the whole life of the session. `perCall` is the most that one model call may cost. */
+  /**
+   * Limits over the whole life of the session. `run` raises a limit and never lowers one: `session.limit` does.
+   * `perCall` is the most that one model call may cost, and is set aside before each.
+   */
   readonly budget?: Amounts & { readonly perCall?: Amounts };
+  /** When a version gets its number: after each turn (`"turn"`) unless set. */
   readonly cadence?: CadenceOption;
-  /** Model calls in this run. */
+  /** Model calls in this run; then it is `paused`, `turns`. No limit unless set. */
   readonly maxTurns?: number;
-  /** Calls of one message that run at once. */
+  /** Calls of one message that run at once: 8 unless set. */
   readonly parallel?: number;
-  /** Pause before this much time has passed: for platforms that end a function after a while. */
+  /**
+   * After this much time no further model call is begun (`paused`, `deadline`). A call under way is not cut off: leave
+   * room for the longest one. `signal` cuts.
+   */
   readonly deadlineMs?: number;
+  /** Stops the run where it is (`paused`, `stopped`). A tool that was cut off has an unknown outcome, which is settled later. */
   readonly signal?: AbortSignal;
+  /** Told what happens while it happens. Nothing waits for it, and nothing of it is stored. */
   readonly on?: (progress: RunProgress) => void;
+  /** How often a model call that failed for a reason that may pass is made again: 4 times unless set. */
   readonly modelRetries?: number;
-  /** Identical calls in a row: a note to the model at `warnAt`, a pause at `stopAt`. */
+  /** Identical calls in a row: a note to the model at `warnAt` (5), a pause at `stopAt` (10). */
   readonly loop?: { readonly warnAt: number; readonly stopAt: number };
-  /** How long to wait in place for something that will be known without a person. */
+  /** How long to wait in place for something that will be known without a person: 10 s unless set. Then it is `waiting`. */
   readonly patienceMs?: number;
 }
 
+/** A call for which the run stopped, as `waiting`. */
 export interface WaitingCall {
   readonly callId: string;
   readonly tool: string;
@@ -46,14 +60,20 @@ export interface WaitingCall {
   readonly why: string;
 }
 
+/** What a run came to. Whatever it is, everything up to here is durable, and another run goes on from it. */
 export interface RunResult {
+  /** Answered; or calls have no outcome yet; or something said stop. */
   readonly status: "done" | "waiting" | "paused";
   /** Why it stopped: `answered`, `calls`, `budget`, `deadline`, `turns`, `loop`, `cancelled`, `stopped`. */
   readonly reason: string;
+  /** The answer; empty unless `done`. */
   readonly text: string;
+  /** Calls without an outcome. Where a person is needed, `holdfast.calls.resolve` answers. */
   readonly waiting: readonly WaitingCall[];
+  /** By the session in all its life, not by this run alone. */
   readonly spent: Amounts;
   /** Calls of this run that repeated a finished one, or a prompt whose answer was on record. */
   readonly replayed: readonly string[];
+  /** The session's latest version. */
   readonly version: number;
 }

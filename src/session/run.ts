@@ -15,8 +15,10 @@
 import { failpoint } from "../failpoint.ts";
 import { mustNotBeCancelled, sleep, type Tool, within } from "../ledger/index.ts";
 import {
+  type Amounts,
   addAmounts,
   BUDGET_UNITS,
+  countable,
   type Draft,
   exceeded,
   HoldfastError,
@@ -263,7 +265,7 @@ class Run {
       try {
         const answer = this.options.model({
           system: this.options.system ?? null,
-          messages: [...this.state.messages],
+          messages: [...this.session.messages],
           tools: describeTools(this.options.tools ?? []),
           signal: this.stop,
           partial: (part) => this.emit({ type: "model.partial", ...part }),
@@ -285,7 +287,7 @@ class Run {
     const answer = response.message;
     const said = "text" in answer ? { text: answer.text } : answer;
     const drafted = readMessage({ role: "assistant", ...said }, journal.now(), () => journal.newId());
-    const spent = addAmounts(response.usage ?? {}, { turns: 1 });
+    const spent = addAmounts(this.usageOf(response), { turns: 1 });
     const final = toolCalls(drafted.data.message).length === 0;
     await this.session.write((state) => {
       const events: Draft[] = [withOwnCallIds(drafted, state)];
@@ -295,8 +297,14 @@ class Run {
       return { events, result: undefined };
     });
     failpoint("message.appended");
-    const stored = this.state.messages.at(-1);
+    const stored = this.session.messages.at(-1);
     if (stored) this.emit({ type: "message", message: stored });
+  }
+
+  private usageOf({ usage }: ModelResponse): Amounts {
+    const { amounts, uncountable } = countable(usage, this.options.budget?.perCall ?? {});
+    if (uncountable.length > 0) this.session.internals.journal.warn(badUsage(this.session.id, uncountable));
+    return amounts;
   }
 
   private ledger() {
@@ -313,8 +321,13 @@ class Run {
     });
   }
 
+  /** Whoever watches must not stop what is watched. */
   private emit(progress: RunProgress): void {
-    this.options.on?.(progress);
+    try {
+      this.options.on?.(progress);
+    } catch (error) {
+      this.session.internals.journal.warn(error);
+    }
   }
 
   private result(status: RunResult["status"], reason: string, text = ""): RunResult {
@@ -358,6 +371,14 @@ function mustAnswer(response: ModelResponse | null): ModelResponse {
   if (response) return response;
   throw new HoldfastError("INPUT_INVALID", "the model returned nothing", {
     hint: "A model function resolves to { message, usage }.",
+  });
+}
+
+function badUsage(id: string, units: readonly string[]): HoldfastError {
+  const named = units.join(", ");
+  return new HoldfastError("INPUT_INVALID", `session ${id}: the model's usage of ${named} is not an amount`, {
+    hint: "The answer is kept, and counted as `budget.perCall` or as nothing. Return finite numbers as usage.",
+    data: { session: id, units },
   });
 }
 

@@ -3,7 +3,7 @@
  *
  * A session is a log under the lease `session/<id>`. Everything here appends events and reads the fold; memory
  * is never ahead of the store. Whoever holds the lease may write; others may answer waiting calls, cancel, queue
- * prompts and raise budgets (`sessions.ts`, `calls.ts`).
+ * prompts and raise budgets (`sessions.ts`, `call-desk.ts`).
  */
 
 import { failpoint } from "../failpoint.ts";
@@ -23,11 +23,18 @@ import {
 import { cancelChildren } from "./children.ts";
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
 import { checkpointDraft, hasOpenCalls, noVersion, reactivate } from "./drafts.ts";
+import { asRunOf, isWithinRunOf } from "./nesting.ts";
 import { OwnedSession } from "./owned-session.ts";
 import { runLoop } from "./run.ts";
 import type { RunOptions, RunResult } from "./run-options.ts";
 import { diffVersions, type ForkReport, forkSession, type SessionVersion, versionOf } from "./versions.ts";
 
+/**
+ * What `holdfast.session(id)` gives: the one handle that may write to this conversation until it is closed or lost.
+ * Use `run` for the whole agent loop; `append`, `calls` and `call` for a loop of your own; `save` to keep what another
+ * framework runs. Every promise here resolves once what it did is durable. When `lost` aborts, another process goes on:
+ * stop. To look at a session, or to speak to one that somebody else runs, use `holdfast.sessions` instead.
+ */
 export class Session extends OwnedSession {
   private loop: Promise<unknown> = Promise.resolve();
 
@@ -102,6 +109,7 @@ export class Session extends OwnedSession {
     return versionOf(this.internals.journal, this.id, version);
   }
 
+  /** What was said, planned and spent between two versions. */
   diff(before: number, after: number): Promise<SessionDiff> {
     return diffVersions(this.internals.journal, this.id, before, after);
   }
@@ -119,6 +127,7 @@ export class Session extends OwnedSession {
     }));
   }
 
+  /** Replaces the plan; null for none. `save` can do it together with the transcript. */
   async setPlan(plan: Plan | null): Promise<void> {
     await this.write(() => ({ events: [{ type: "plan.set", data: { plan } }], result: undefined }));
   }
@@ -147,13 +156,17 @@ export class Session extends OwnedSession {
     }));
   }
 
-  /** Runs the agent loop until the prompt is answered, a person is needed, or something says stop. */
+  /**
+   * Runs the agent loop until the prompt is answered, a person is needed, or something says stop. Run it again after a
+   * crash, a pause or an answer: it finds its place from the log. One run at a time; a second one waits for the first.
+   */
   run(options: RunOptions): Promise<RunResult> {
+    if (isWithinRunOf(this)) return Promise.reject(nestedRun(this.id));
     // One loop at a time: a second one would ask the model about a conversation that the first is changing.
     const before = this.loop;
     const run = this.during(async () => {
       await before.catch(() => undefined);
-      return runLoop(this, options);
+      return asRunOf(this, () => runLoop(this, options));
     });
     this.loop = run;
     return run;
@@ -192,15 +205,17 @@ export class Session extends OwnedSession {
     });
   }
 
+  /** Says that the work is done. Refused while calls have no outcome; a later `run` or `append` goes on all the same. */
   complete(why?: string): Promise<void> {
     return this.end("completed", why);
   }
 
+  /** The same for work that is given up. */
   fail(why: string): Promise<void> {
     return this.end("failed", why);
   }
 
-  /** Also cancels the sub-agents that work for it. */
+  /** Stops it until it is reopened: nothing new is begun. Also cancels the sub-agents that work for it. */
   async cancel(why?: string): Promise<void> {
     await this.end("cancelled", why);
     const by = this.internals.own.lease.holder.label;
@@ -213,17 +228,33 @@ export class Session extends OwnedSession {
   /** Makes an ended session active again. */
   async reopen(): Promise<void> {
     const data = { status: "active", why: null, by: this.internals.own.lease.holder.label };
-    await this.internals.own.write(() => ({ events: [{ type: "session.status", data }], result: undefined }));
+    await this.watched(() =>
+      this.internals.own.write(() => ({ events: [{ type: "session.status", data }], result: undefined })),
+    );
   }
 
   private async end(status: Exclude<SessionStatus, "active">, why?: string): Promise<void> {
     const data = { status, why: why ?? null, by: this.internals.own.lease.holder.label };
-    await this.internals.own.write((state) => {
-      if (status !== "cancelled" && state.openCalls.size > 0)
-        throw hasOpenCalls(this.id, state.openCalls.size);
-      return { events: state.status === status ? [] : [{ type: "session.status", data }], result: undefined };
-    });
+    await this.watched(() =>
+      this.internals.own.write((state) => {
+        if (status !== "cancelled" && state.openCalls.size > 0)
+          throw hasOpenCalls(this.id, state.openCalls.size);
+        const events = state.status === status ? [] : [{ type: "session.status", data }];
+        return { events, result: undefined };
+      }),
+    );
   }
+}
+
+function nestedRun(session: string): HoldfastError {
+  return new HoldfastError(
+    "INPUT_INVALID",
+    `session ${session}: run was called from within a run of the same session, which would wait for itself`,
+    {
+      hint: "Call it when that run has ended. For a sub-agent use agentTool(); sessions.prompt() queues a message.",
+      data: { session },
+    },
+  );
 }
 
 function notAppended(session: string, message: string): HoldfastError {

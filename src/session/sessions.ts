@@ -3,7 +3,7 @@
  * meets a conflict at its next write, rereads, and decides again on what is said here.
  */
 
-import type { Journal, Log, PruneReport } from "../journal/index.ts";
+import { commitResult, type Journal, type Log, type PruneReport } from "../journal/index.ts";
 import {
   type Amounts,
   type Block,
@@ -34,6 +34,7 @@ import {
   versionOf,
 } from "./versions.ts";
 
+/** A session as lists show it; `get` has the rest. */
 export interface SessionSummary {
   readonly id: string;
   readonly status: SessionStatus;
@@ -46,6 +47,7 @@ export interface SessionSummary {
   readonly stale: boolean;
 }
 
+/** A session as `get` found it: a copy, which does not change with it. */
 export interface SessionDetail extends SessionSummary {
   readonly messages: readonly Message[];
   readonly plan: Plan | null;
@@ -56,6 +58,12 @@ export interface SessionDetail extends SessionSummary {
   readonly metadata: JsonObject;
   readonly scratchpadRoot: string | null;
   readonly forkedFrom: string | null;
+  /** The version of that session which it shares the past of. */
+  readonly forkedAtVersion: number | null;
+  /** A fork refuses to start effects until somebody has said `live`. */
+  readonly effects: "live" | "refused";
+  /** Of a sub-agent: whose call started it. */
+  readonly parent: string | null;
   /** Who holds it right now, if anyone. */
   readonly heldBy: Holder | null;
 }
@@ -66,6 +74,10 @@ export interface Spoken {
   readonly why?: string;
 }
 
+/**
+ * What `holdfast.sessions` gives: all sessions of a store, without holding any. For dashboards, operators and the
+ * program that prompts an agent which runs elsewhere.
+ */
 export class Sessions {
   private readonly journal: Journal;
 
@@ -93,6 +105,7 @@ export class Sessions {
     return { sessions, cursor: page.cursor };
   }
 
+  /** One session with all that is in it, as it is now, and who holds it. */
   async get(id: string): Promise<SessionDetail> {
     const { state, row } = await this.load(id);
     const leases = await this.journal.list<"leases">({ of: "leases", prefix: row.stream, limit: 10 });
@@ -115,18 +128,27 @@ export class Sessions {
       metadata: state.metadata,
       scratchpadRoot: state.scratchpadRoot,
       forkedFrom: state.forked?.session ?? null,
+      forkedAtVersion: state.forked?.version ?? null,
+      effects: state.effects,
+      parent: state.parent?.session ?? null,
       heldBy: lease && lease.remainingMs > 0 ? lease.holder : null,
     };
   }
 
+  /** A session as it was at a version: transcript, plan, budget. */
   at(id: string, version: number): Promise<SessionVersion> {
     return versionOf(this.journal, id, version);
   }
 
+  /** What was said, planned and spent between two versions. */
   diff(id: string, before: number, after: number): Promise<SessionDiff> {
     return diffVersions(this.journal, id, before, after);
   }
 
+  /**
+   * Makes a session whose past is another's, up to a version (unless set, all of it). To try another way from there: the
+   * past is shared, not copied, and it starts no effects until told to. The report names those that it may repeat.
+   */
   fork(from: string, id: string, options: { version?: number; effects?: "live" } = {}): Promise<ForkReport> {
     return forkSession(this.journal, from, id, options);
   }
@@ -136,6 +158,19 @@ export class Sessions {
     const log = await this.speak(id, (state) => cancellation(state, spoken));
     const { generation } = log.head;
     await cancelChildren(this.journal, generation === 1 ? id : `${id}#${generation}`, log.state, spoken);
+  }
+
+  /** Lets a fork start effects of its own, or not any more. Who runs it right now minds it from its next call on. */
+  async setEffects(id: string, effects: "live" | "refused", spoken: Spoken): Promise<void> {
+    await this.speak(id, (state) => {
+      if (!state.forked) {
+        throw new HoldfastError("INPUT_INVALID", `session ${id} is no fork: its effects are always on`, {
+          hint: "Nothing was changed. To stop a session, cancel it.",
+          data: { session: id },
+        });
+      }
+      return state.effects === effects ? [] : [{ type: "session.effects", data: { effects, ...spoken } }];
+    });
   }
 
   /** Queues a message for whoever runs the session; its next turn begins with it. The same id is queued once. */
@@ -160,7 +195,10 @@ export class Sessions {
     });
   }
 
-  /** By age, count or status; what has open calls or an owner is spared. */
+  /**
+   * By age, status or count; at least one must be said. `keep` alone removes all but the latest so many, active ones too.
+   * What has open calls or an owner is spared.
+   */
   prune(options: {
     olderThanMs?: number;
     status?: SessionStatus;
@@ -194,7 +232,13 @@ export class Sessions {
   private async speak(id: string, say: (state: SessionState) => Draft[]): Promise<Log<SessionState>> {
     const log = await this.journal.open(sessionKind, id);
     if (!log.exists) throw noSession(id, this.journal.store.address);
-    await log.commit((state) => ({ events: say(state), result: undefined }));
+    const { generation } = log.head;
+    const outcome = await log.commit((state, head) => {
+      // Removed meanwhile: whatever is said would bring it back, or be said to another that has its name.
+      if (head.generation !== generation) throw noSession(id, this.journal.store.address);
+      return { events: say(state), result: undefined };
+    });
+    commitResult(outcome);
     return log;
   }
 }

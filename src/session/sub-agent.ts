@@ -11,6 +11,7 @@ import { type Amounts, isHoldfastError, type Json, messageText, toolCalls } from
 import type { RunResult } from "./run-options.ts";
 import type { Session } from "./session.ts";
 
+/** For `agentTool`: a tool as the parent's model sees it, and the run that does its work. */
 export interface AgentToolSpec<Args> {
   readonly name: string;
   readonly description: string;
@@ -22,6 +23,7 @@ export interface AgentToolSpec<Args> {
   readonly run: (args: Args, child: Session, context: ExecuteContext) => Promise<RunResult>;
 }
 
+/** What the parent's model gets: the answer, and in which session it was found. */
 export interface AgentToolResult {
   readonly text: string;
   readonly session: string;

@@ -1,6 +1,6 @@
 /** Versions of a session: loaded, compared, forked. None of it needs the lease, and only a fork writes. */
 
-import type { Journal } from "../journal/index.ts";
+import { commitResult, type Journal } from "../journal/index.ts";
 import {
   type Budget,
   diffSessions,
@@ -25,6 +25,7 @@ export interface SessionVersion {
   readonly budget: Budget;
 }
 
+/** What a fork is, and what to think of before it may start effects. */
 export interface ForkReport {
   readonly id: string;
   readonly version: number;
@@ -69,7 +70,8 @@ export async function forkSession(
   const { log, fork } = await journal.fork(sessionKind, from, seq, id);
   const openThen = new Set(log.state.openCalls);
   const data = { session: from, version, seq, live: options.effects === "live" };
-  await log.commit(() => ({ events: [{ type: "session.forked", data }], result: undefined, fork }));
+  const forked = { type: "session.forked", data };
+  commitResult(await log.commit(() => ({ events: [forked], result: undefined, fork })));
   const later = [...now.state.calls.values()].filter(
     (call) => (call.seq > seq || openThen.has(call.id)) && call.effect !== "read",
   );

@@ -19,6 +19,7 @@ import type { LeaseRow } from "../store.ts";
 import { isLive } from "./leases.ts";
 import type { SupervisorEvent } from "./notices.ts";
 
+/** A call without an outcome in a session that nobody holds. */
 export interface OpenCallNote {
   readonly session: string;
   readonly callId: string;

@@ -6,6 +6,7 @@
 import { spawn } from "node:child_process";
 import type { Work } from "./work.ts";
 
+/** What a supervisor found or did. `onEvent` is told of all of them, `notify` of those that a person would want to hear of. */
 export type SupervisorEvent =
   | {
       readonly type: "session.crashed";
@@ -60,6 +61,7 @@ export type SupervisorEvent =
 
 const QUIET: readonly SupervisorEvent["type"][] = ["worker.started", "worker.ended", "call.settled"];
 
+/** A program that is told of what a person would want to hear of, such as one that sends a mail. */
 export interface CommandNotice {
   /** Program and arguments. */
   readonly command: readonly string[];

@@ -2,6 +2,7 @@ import type { Tool } from "../ledger/index.ts";
 import type { CommandNotice, SupervisorEvent } from "./notices.ts";
 import type { Work } from "./work.ts";
 
+/** How a supervisor starts a worker: one process for one task or session. */
 export interface WorkerCommand {
   /** Program and arguments. It finds what to do in HOLDFAST_GOAL and HOLDFAST_TASK, or in HOLDFAST_SESSION. */
   readonly command: readonly string[];
@@ -11,6 +12,7 @@ export interface WorkerCommand {
   readonly output?: "inherit" | "ignore";
 }
 
+/** For one look at everything, `holdfast.superviseOnce`: what counts as stuck, what can be settled, who is told. */
 export interface SweepOptions {
   /** A task whose session has shown no progress for so long is put back, also if its process still lives. 30 min. */
   readonly staleAfterMs?: number;
@@ -33,6 +35,7 @@ export interface SweepOptions {
   readonly signal?: AbortSignal;
 }
 
+/** For the loop, `holdfast.supervise`: how often it looks, and which workers it starts. It ends by `signal` only. */
 export interface SuperviseOptions extends SweepOptions {
   /** Ends the loop: workers are asked to stop, and what is under way is put in order first. */
   readonly signal: AbortSignal;

@@ -18,11 +18,13 @@ import { Notices, type SupervisorEvent } from "./notices.ts";
 import { DEFAULTS, type SweepOptions } from "./options.ts";
 import type { Work } from "./work.ts";
 
+/** What one look at everything came to. */
 export interface SweepReport {
   /** Sessions that this sweep found dead. */
   readonly crashed: readonly string[];
   /** Tasks that this sweep put back. */
   readonly reset: GoalReport["reset"];
+  /** Calls that this sweep found the outcome of. */
   readonly settled: SettleReport["settled"];
   /** Calls that are still without an outcome in sessions that nobody holds; `person`: they wait for an answer. */
   readonly open: readonly OpenCallNote[];

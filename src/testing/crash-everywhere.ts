@@ -11,6 +11,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+/** The program that is to be killed, and how to see what it did to the world. */
 export interface CrashEverywhereOptions {
   /** The program and its arguments: `["node", "agent.js"]`. It must exit with 0 when its work is done. */
   readonly command: readonly [string, ...string[]];
@@ -43,11 +44,13 @@ export interface CrashExperiment {
   readonly stuck: boolean;
 }
 
+/** An effect that is not as it was in the undisturbed run, and where the kill was that made it so. */
 export interface CrashFinding {
   readonly failpoint: string;
   readonly effect: string;
 }
 
+/** What all kills came to. The agent is safe when `lost`, `doubled` and `stuck` are empty. */
 export interface CrashReport {
   /** How often the program was started in all. */
   readonly runs: number;

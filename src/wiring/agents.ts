@@ -15,6 +15,8 @@ export interface Launch {
   shell(agent: AgentName): string;
   /** For MCP servers, which are started without one. */
   readonly mcp: { readonly command: string; readonly args: readonly string[] };
+  /** For whoever types it in the project's folder: `holdfast` unless set. */
+  readonly typed?: string;
 }
 
 export interface WiredFile {

@@ -19,6 +19,7 @@ const PROJECT: Readonly<Record<AgentName, string>> = {
 };
 
 export interface Launching extends Launch {
+  readonly typed: string;
   /** Something to tell whoever wires it; null when there is nothing. */
   readonly note: string | null;
 }
@@ -31,18 +32,22 @@ export function findLaunch(
 ): Launching {
   if (said !== undefined) {
     const [command = "", ...args] = said.split(/\s+/).filter(Boolean);
-    return { shell: () => said, mcp: { command, args: [...args, "mcp"] }, note: null };
+    return { shell: () => said, mcp: { command, args: [...args, "mcp"] }, typed: said, note: null };
   }
   if (existsSync(join(root, LOCAL))) {
     const shell = (agent: AgentName): string => `${PROJECT[agent]}/${LOCAL}`;
-    return { shell, mcp: { command: "npx", args: ["--no-install", "holdfast", "mcp"] }, note: null };
+    const mcp = { command: "npx", args: ["--no-install", "holdfast", "mcp"] };
+    return { shell, mcp, typed: "npx holdfast", note: null };
   }
-  if (isOnPath(env))
-    return { shell: () => "holdfast", mcp: { command: "holdfast", args: ["mcp"] }, note: null };
+  if (isOnPath(env)) {
+    const mcp = { command: "holdfast", args: ["mcp"] };
+    return { shell: () => "holdfast", mcp, typed: "holdfast", note: null };
+  }
   const quoted = /^[\w./-]+$/.test(self) ? self : `"${self}"`;
   return {
     shell: () => `node ${quoted}`,
     mcp: { command: "node", args: [self, "mcp"] },
+    typed: `node ${quoted}`,
     note: "holdfast is neither installed in this project nor on the PATH, so it is wired by its place on this machine; after npm install holdfast run init again",
   };
 }

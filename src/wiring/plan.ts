@@ -133,11 +133,12 @@ export function commandsIn(value: unknown): string[] {
   return [...(own === null ? [] : [own]), ...Object.values(value).flatMap(commandsIn)];
 }
 
-function planPage({ remove, read, record: recordOf }: Planning): PlannedFile {
+function planPage({ remove, read, record: recordOf, launch }: Planning): PlannedFile {
+  const command = launch.typed ?? "holdfast";
   const before = read(PAGE);
   const record = recordOf(PAGE);
   const base = { path: PAGE, agent: null, before };
-  const state = pageState(before ?? "");
+  const state = pageState(before ?? "", command);
   const same = { ...base, after: before, record: record ?? null };
   if (state === "broken")
     return { ...same, notes: [`${PAGE}: the block of Holdfast has no end and was left as it is`] };
@@ -152,7 +153,7 @@ function planPage({ remove, read, record: recordOf }: Planning): PlannedFile {
   }
   if (state === "ours") return { ...same, notes: [] };
   const without = before === null ? "" : isThere ? stripPage(before) : before;
-  const added = addPage(without);
+  const added = addPage(without, command);
   const created = before === null || (record?.created ?? false);
   return {
     ...base,

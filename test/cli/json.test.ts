@@ -74,6 +74,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["session", "versions", "order"],
   ["session", "diff", "order", "1", "2"],
   ["session", "fork", "order", "second", "--at", "1"],
+  ["session", "effects", "second", "on", ...person],
   ["session", "cancel", "second", ...person],
   ["prune", "--status", "cancelled", "--dry-run"],
   ["prune", "--status", "cancelled", ...person],

@@ -262,7 +262,7 @@ test("every example has its claims tested", () => {
 
 test("the quickstart that was killed goes on where it stopped when it is run again", async () => {
   const store = join(mkdtempSync(join(scratch, "quickstart-")), "store.db");
-  for (const point of ["message.appended", "call.recorded"]) {
+  for (const point of ["message.appended", "call.executed", "call.recorded"]) {
     const killed = await run(asUsersDo("quickstart"), { HOLDFAST_STORE: store, HOLDFAST_FAILPOINT: point });
     expect({ point, signal: killed.signal }).toEqual({ point, signal: "SIGKILL" });
   }

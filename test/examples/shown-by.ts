@@ -64,6 +64,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Sessions.at": "time-travel",
   "Sessions.diff": "time-travel",
   "Sessions.fork": "time-travel",
+  "Sessions.setEffects": "time-travel",
 
   "CallDesk.list": "operator",
   "CallDesk.resolve": "operator",

@@ -42,6 +42,7 @@ export interface ToolDeclaration<Args = never, Result = unknown>
   readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<Result>> | Verdict<Result>;
 }
 
+/** By the tool's name. A tool that is not named counts as mutating. */
 export type ToolDeclarations<Tools extends ToolSet> = {
   readonly [Name in keyof Tools]?: Tools[Name] extends SdkTool
     ? ToolDeclaration<InferToolInput<Tools[Name]>, InferToolOutput<Tools[Name]>>

@@ -13,6 +13,7 @@ import { durableTools, type ToolContext, type ToolDeclarations } from "./durable
 import type { LanguageModel, ModelMessage, ToolSet, UserModelMessage } from "./language-model.ts";
 import { fromModelMessage, toModelMessages } from "./messages.ts";
 
+/** What `durable` may be told: which run this is, and what may change between two starts of it. */
 export interface DurableOptions {
   /**
    * Names what is resumed as one. A program that is started again begins its run at the start and is answered from the
@@ -39,6 +40,10 @@ export type DurablePrompt =
       readonly role?: "user";
     });
 
+/**
+ * What `durable(session)` returns. Use its model, tools and messages together in every step of a program: a program that is
+ * run again is then answered from the record.
+ */
 export interface Durable {
   /** The model, with each response recorded before it is handed on. Give every step of a program this one. */
   model(model: LanguageModel): LanguageModel;

@@ -16,6 +16,7 @@ import { toModelMessages } from "./messages.ts";
 import type { Part } from "./parts.ts";
 import { answerOf } from "./response.ts";
 
+/** What `fromAiSdk` may be told: how to ask, and what an answer costs. */
 export interface FromAiSdkOptions {
   /** Ask for a stream, and show its parts as they come. Some providers also need it for long answers. */
   readonly stream?: boolean;

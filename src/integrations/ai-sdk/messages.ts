@@ -29,6 +29,7 @@ export type KnownResult = (block: ToolResultBlock) => Promise<{ readonly value: 
 
 const NOTHING_KNOWN: KnownResult = () => Promise.resolve(null);
 
+/** A session's messages as the SDK takes them: to show a conversation, or to hand it to a program that keeps the SDK's. */
 export async function toModelMessages(
   messages: readonly Message[],
   artifacts: Artifacts,

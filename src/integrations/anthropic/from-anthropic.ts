@@ -10,6 +10,7 @@ import { toAnthropicMessages } from "./messages.ts";
 
 type Params = Anthropic.MessageCreateParamsNonStreaming;
 
+/** What `fromAnthropic` may be told: how to ask, and what an answer costs. */
 export interface FromAnthropicOptions {
   /** Ask for a stream, and show its parts as they come. The API wants it for long answers. */
   readonly stream?: boolean;
@@ -17,7 +18,7 @@ export interface FromAnthropicOptions {
   readonly prices?: PriceTable;
   /** Where images and documents of messages are read: the `Holdfast` of the session. */
   readonly artifacts?: Artifacts;
-  /** Sent with every request: `max_tokens` (8192 unless set), `thinking`, `temperature`, `tool_choice`, more tools … */
+  /** Sent with every request: `max_tokens` (8192 unless set), `thinking`, `output_config`, `tool_choice`, more tools … */
   readonly params?: Partial<Omit<Params, "messages" | "model" | "stream">>;
 }
 

@@ -41,6 +41,7 @@ type Inline<Result> = Omit<
   "name" | "description" | "input" | "execute" | "effect" | "dedupe"
 >;
 
+/** How an effect that was interrupted is settled (`verify`, `idempotent`, `settleMs` …), and what makes it the same effect. */
 export interface EffectOptions<Result> extends Partial<Inline<Result>> {
   /** This effect happens once in the life of the thread, wherever it is called from. */
   readonly id?: string;

@@ -52,6 +52,7 @@ import { checkThread } from "./thread-name.ts";
 import { findCheckpoint, latestId, type ThreadState } from "./thread-state.ts";
 import { Threads } from "./threads.ts";
 
+/** What a `HoldfastSaver` may be told: how values are saved, and how long threads are kept. */
 export interface HoldfastSaverOptions {
   /** How values become bytes. Unless set, exactly: what would not come back as it was is refused. */
   readonly serde?: SerializerProtocol;
@@ -68,6 +69,7 @@ export interface HoldfastSaverOptions {
   readonly compare?: Comparison;
 }
 
+/** LangGraph's checkpointer: `new HoldfastSaver(await open(…))`, passed to `compile()`. */
 export class HoldfastSaver extends BaseCheckpointSaver {
   /** The store it saves in, for what else there is to do with it. */
   readonly holdfast: Holdfast;

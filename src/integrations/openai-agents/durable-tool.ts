@@ -35,6 +35,7 @@ export interface EffectOptions<Args = never>
   readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<unknown>> | Verdict<unknown>;
 }
 
+/** What the SDK's `tool` takes, and what the tool does to the world: for `durable(session).tool()`. */
 export type DurableToolOptions<
   Parameters extends ToolInputParameters = undefined,
   Context = unknown,

@@ -14,6 +14,7 @@ import { type DurableToolOptions, durableTool, type ToolContext } from "./durabl
 import { HoldfastSession } from "./holdfast-session.ts";
 import { itemsOf, messageOf, textItem } from "./items.ts";
 
+/** What `durable` may be told beside the session. */
 export interface DurableOptions {
   /** For the session's budget: what a million tokens cost, by model id. */
   readonly prices?: PriceTable;
@@ -30,6 +31,10 @@ export type DurableInput =
   | { readonly id?: string; readonly text: string }
   | { readonly id?: string; readonly items: readonly AgentInputItem[] };
 
+/**
+ * What `durable(session)` returns. Use its model, tools, input and session together in every `run()` of a program: a program
+ * that is run again is then answered from the record.
+ */
 export interface Durable {
   /** The model, by name or as the SDK's object, with each response recorded before it is handed on. For every agent. */
   model(model: Model | string): Model;

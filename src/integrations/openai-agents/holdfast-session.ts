@@ -25,6 +25,10 @@ interface RunUnderWay {
   added: number;
 }
 
+/**
+ * A conversation of the SDK on any store: a durable `MemorySession`, for `run()`'s option `session`. Of a program that should be
+ * resumed as a whole, take `durable(session).session` instead.
+ */
 export class HoldfastSession implements SessionHistoryTransactionAwareSession {
   private readonly journal: Journal;
   private readonly id: string;

@@ -23,7 +23,7 @@
  */
 
 import { failpoint } from "../../failpoint.ts";
-import { type StandardSchema, storeResult, type Tool } from "../../ledger/index.ts";
+import { describeError, storeResult, type Tool } from "../../ledger/index.ts";
 import {
   type Block,
   type CallError,
@@ -176,7 +176,7 @@ export class RecordedCalls {
     } catch (error) {
       signal?.throwIfAborted();
       this.session.stop.throwIfAborted();
-      const message = error instanceof Error ? error.message : String(error);
+      const { message } = describeError(error);
       this.answers.set(callId, { kind: "tool_result", callId, content: message, isError: true });
       return { status: "failed", error: { message } };
     }
@@ -238,16 +238,14 @@ function resultOf(callId: string, { content, isError, meta }: Presented): ToolRe
   };
 }
 
-const ANYTHING: StandardSchema<unknown, unknown> = {
-  "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value }) },
-};
-
-/** The first attempt of a call that needs approval: it asks, and does nothing. */
+/**
+ * The first attempt of a call that needs approval: it asks, and does nothing. Input that the tool refuses is refused
+ * before anybody is asked, and the tool's own key is found from what its schema made of the input.
+ */
 function askingFor(tool: Tool, why: string): Tool {
   const { verify: _verify, idempotent: _idempotent, settleMs: _settleMs, ...rest } = tool;
   return {
     ...rest,
-    input: ANYTHING,
     interrupted: "ask",
     definite: () => false,
     execute: () => {

@@ -25,12 +25,14 @@ import { provablyDead } from "../process.ts";
 import { type End, endOf, newMove, notEmpty, refuseSource, refuseTarget, step } from "./phases.ts";
 import { differences, rowsOf, type Tallies, tally } from "./rows.ts";
 
+/** For `copy(from, to)`. Stopped by `signal`, it leaves the source open for writes, as any error does. */
 export interface CopyOptions {
   /** Told after every page how many rows have come so far. */
   readonly onProgress?: (rows: number) => void;
   readonly signal?: AbortSignal;
 }
 
+/** What `copy` moved: the proof that both stores hold the same. */
 export interface CopyReport {
   readonly from: string;
   readonly to: string;

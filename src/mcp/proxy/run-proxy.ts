@@ -7,6 +7,7 @@ import { HoldfastError, isHoldfastError, sha256 } from "../../model/index.ts";
 import type { Holdfast } from "../../open.ts";
 import { Context } from "../../operations/index.ts";
 import type { Session } from "../../session/index.ts";
+import { noteOf } from "../note.ts";
 import { errorText, type Id, isRequest, parseLine, readLines, writeLine } from "./json-rpc.ts";
 import { DurableProxy, type Keep } from "./proxy.ts";
 import { ProxyConfig, readProxyConfig } from "./proxy-config.ts";
@@ -42,6 +43,7 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
       address: options.store,
       by: { name: options.by, role: "worker" },
       caller: "agent",
+      warn: (error) => log(noteOf(error)),
     });
     holdfast = await context.create();
     const session = await take(holdfast, sessionId(options, config, context.place.root), options);

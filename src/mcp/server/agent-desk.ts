@@ -5,7 +5,7 @@
  * same while that client lives, also when it starts this server again, because a name is what proves a claim.
  *
  * The store is opened when it is first needed. One that is missing or broken does not keep the server from starting: each
- * call says what is wrong, and looks again.
+ * call says what is wrong, and looks again. So does the next call after one that could open it only for reading.
  *
  * Claims: an agent that thinks for an hour still works. While the server lives, the leases of the agent's tasks are renewed
  * every minute for five; nothing of it enters the log. When the server ends, in order or killed, they run out by
@@ -15,6 +15,7 @@
 
 import { type By, type GoalRole, streamName } from "../../model/index.ts";
 import { Context, type Operation, perform } from "../../operations/index.ts";
+import { noteOf } from "../note.ts";
 
 export interface DeskOptions {
   readonly store: string | undefined;
@@ -25,12 +26,20 @@ export interface DeskOptions {
 
 const RENEW_MS = 60_000;
 const CLAIM_MS = 5 * 60_000;
+const warn = (error: unknown): void => {
+  process.stderr.write(`holdfast mcp: ${noteOf(error)}\n`);
+};
+
 const CLAIMING = ["task claim", "task start"];
 
 export class AgentDesk {
   private readonly options: DeskOptions;
   private client: string | undefined;
   private opening: Promise<Context> | undefined;
+  private context: Context | undefined;
+  private closing: Promise<void> | undefined;
+  /** Calls under way, which need the store to stay open. */
+  private users = 0;
   /** Goals in which the agent has claimed something. */
   private readonly goals = new Set<string>();
   /** The session that `resume` began: claims belong to it, so that `handoff` puts them back. */
@@ -57,7 +66,14 @@ export class AgentDesk {
   }
 
   async perform(operation: Operation, input: Readonly<Record<string, unknown>>): Promise<unknown> {
-    const context = await this.open();
+    return this.use((context) => this.performOn(context, operation, input));
+  }
+
+  private async performOn(
+    context: Context,
+    operation: Operation,
+    input: Readonly<Record<string, unknown>>,
+  ): Promise<unknown> {
     const isClaim = CLAIMING.includes(operation.name);
     const said = isClaim ? { ...(await this.ownSession(context, input["goal"])), ...input } : input;
     const result = (await perform(operation, context, said)) as { goal?: string; session?: string | null };
@@ -71,8 +87,29 @@ export class AgentDesk {
     return result;
   }
 
-  /** The store, for what is no operation. A failed opening is not remembered: the next call looks again. */
-  open(): Promise<Context> {
+  /** The store, for as long as `act` takes. */
+  async use<Result>(act: (context: Context) => Promise<Result>): Promise<Result> {
+    this.users++;
+    try {
+      return await act(await this.open());
+    } finally {
+      this.users--;
+      await this.letGo();
+    }
+  }
+
+  /** What could only be opened for reading is closed before it is opened again: SQLite would share it with the next one. */
+  private async letGo(): Promise<void> {
+    const { context } = this;
+    if (this.users > 0 || !context?.isReadOnly) return;
+    this.opening = undefined;
+    this.context = undefined;
+    this.closing = context.close();
+    await this.closing;
+  }
+
+  /** A failed opening is not remembered: the next call looks again. */
+  private open(): Promise<Context> {
     this.opening ??= this.openAnew().catch((error: unknown) => {
       this.opening = undefined;
       throw error;
@@ -85,12 +122,15 @@ export class AgentDesk {
     // What could not be opened was reported to whoever needed it.
     const context = await this.opening?.catch(() => null);
     await context?.close();
+    await this.closing;
   }
 
   private async openAnew(): Promise<Context> {
     const { store, goal } = this.options;
-    const context = new Context({ address: store, goal, by: this.by, caller: "agent" });
+    await this.closing;
+    const context = new Context({ address: store, goal, by: this.by, caller: "agent", warn });
     await context.holdfast();
+    this.context = context;
     return context;
   }
 
@@ -103,13 +143,10 @@ export class AgentDesk {
   /** Whoever lost a claim, or the store, hears so from the next call that needs it. */
   private async renewQuietly(): Promise<void> {
     if (this.goals.size === 0) return;
-    await this.renew().catch((error: unknown) => {
-      process.emitWarning(`claims were not renewed: ${String(error)}`);
-    });
+    await this.use((context) => this.renew(context)).catch(warn);
   }
 
-  private async renew(): Promise<void> {
-    const context = await this.open();
+  private async renew(context: Context): Promise<void> {
     const { journal } = await context.holdfast();
     const { name } = this.by;
     for (const goal of this.goals) {

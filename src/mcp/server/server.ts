@@ -102,8 +102,16 @@ function text(words: string): { type: "text"; text: string } {
 function failure(error: unknown): CallToolResult {
   const known = isHoldfastError(error) ? error : internal(error);
   const { code, message, hint, retryable } = known;
-  const said = { code, message: visible(message), hint: visible(hint), retryable };
+  const said = { code, message: short(message), hint: short(hint), retryable };
   return { isError: true, content: [text(dataElement("error", said))], _meta: { "holdfast/error": said } };
+}
+
+const ERROR_CHARACTERS = 800;
+
+/** An error may repeat what was sent, however long that is. */
+function short(words: string): string {
+  const shown = visible(words);
+  return shown.length <= ERROR_CHARACTERS ? shown : `${shown.slice(0, ERROR_CHARACTERS)}…`;
 }
 
 function internal(error: unknown): { code: string; message: string; hint: string; retryable: boolean } {
@@ -118,8 +126,7 @@ function internal(error: unknown): { code: string; message: string; hint: string
 
 function addResources(server: McpServer, desk: AgentDesk): void {
   const state = async (uri: URL, goal: string | undefined): Promise<ReadResourceResult> => {
-    const context = await desk.open();
-    const handle = await context.readGoal(goal);
+    const handle = await desk.use((context) => context.readGoal(goal));
     const page = renderGoal(handle.state, handle.seq).files.find(({ path }) => path === "STATE.md");
     const shown = bounded(page?.text ?? "", PAGE_TOKENS).data as string;
     return { contents: [{ uri: uri.href, mimeType: "text/markdown", text: pageElement(uri.href, shown) }] };
@@ -193,7 +200,8 @@ async function reading<Result>(read: () => Promise<Result>): Promise<Result> {
     return await read();
   } catch (error) {
     if (!isHoldfastError(error)) throw error;
-    const { code, message, hint } = error;
+    const { code } = error;
+    const [message, hint] = [short(error.message), short(error.hint)];
     throw new ProtocolError(ProtocolErrorCode.InternalError, `${code}: ${message}. ${hint}`, { code, hint });
   }
 }

@@ -17,6 +17,7 @@ import {
 } from "./goal-state.ts";
 import { derivedUid, MERGED, madeName, RENUMBERED, tick } from "./lineage.ts";
 import { applyGoalDelta } from "./merge.ts";
+import { boundedMerges } from "./merge-notes.ts";
 import * as note from "./note-changes.ts";
 import type * as noted from "./note-schemas.ts";
 import type { By } from "./roles.ts";
@@ -189,13 +190,14 @@ export const goalFolds = {
   /** What other copies wrote, and what that makes of the state: see `merge.ts`. */
   [MERGED]: {
     version: 1,
-    apply(state: GoalState, { entries, delta }: Data<typeof goal.goalMerged>, { seq }: Place) {
+    apply(state: GoalState, { entries, delta, notes }: Data<typeof goal.goalMerged>, { seq, at }: Place) {
       applyGoalDelta(state, delta);
       for (const { uid } of entries) {
         state.known.add(uid);
         state.origins.add(uid);
       }
-      state.merges = [...state.merges, { seq, revision: state.revision }];
+      const place = { seq, revision: state.revision };
+      state.merges = boundedMerges([...state.merges, notes ? { ...place, at, notes } : place]);
     },
   },
 } as const;

@@ -7,10 +7,12 @@
 
 import type { DraftOf, Event, FacetChange, StreamKind } from "../event.ts";
 import { applyEvent } from "../event.ts";
-import type { Item, StreamFacets } from "../facets.ts";
+import { expiryOf, type Item, type StreamFacets } from "../facets.ts";
 import { type GoalEvents, goalEvents } from "./goal-events.ts";
 import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
+import { MERGED } from "./lineage.ts";
+import { noteId, noteLine } from "./merge-notes.ts";
 import { blockedTasks, shownStatus, surveyGoal } from "./survey.ts";
 import type { ShownStatus, Task } from "./task.ts";
 
@@ -42,13 +44,14 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
     applyEvent(goalKind, next, each, firstSeq + index);
   });
   const facets: { -readonly [Key in keyof StreamFacets]: StreamFacets[Key] } = {
-    expiresAt: next.ttlMs === null ? null : next.updatedAt + next.ttlMs,
+    expiresAt: next.ttlMs === null ? null : expiryOf(next.updatedAt, next.ttlMs),
   };
   const title = next.title ?? next.statement;
   if (state.id === "" || title !== (state.title ?? state.statement)) facets.title = short(title);
   // Only these change what is blocked or done; a fact or a note leaves the tasks alone.
   const movesWork = events.some(({ type }) => /^(goal|phase|task|blocker)\./.test(type));
-  if (!movesWork) return { facets, items: changedItems(state, next, new Map()) };
+  const place = new Places(next, events);
+  if (!movesWork) return { facets, items: changedItems(state, next, new Map(), place) };
   const survey = surveyGoal(next);
   facets.status = goalStatus(survey);
   const statuses = new Map<string, ShownStatus>();
@@ -59,14 +62,59 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
     const wasShown = old && shownStatus(old, before.has(task.id));
     if (old !== task || shown !== wasShown) statuses.set(task.id, shown);
   }
-  return { facets, items: changedItems(state, next, statuses) };
+  return { facets, items: [...changedItems(state, next, statuses, place), ...mergeItems(state, next)] };
 }
 
-function changedItems(state: GoalState, next: GoalState, statuses: ReadonlyMap<string, ShownStatus>): Item[] {
+/** What a merge has to tell, for whoever only looks at lists. `key` is what it is about. */
+function mergeItems(state: GoalState, { merges }: GoalState): Item[] {
+  return merges.slice(state.merges.length).flatMap(({ seq, at = 0, notes = [] }) =>
+    notes.map((note) => {
+      const key = (note.kind === "renumbered" ? note.now : note.item) ?? "";
+      const [id, name] = [noteId(note), short(noteLine(note))];
+      return { kind: "merge", id, name, status: note.kind, key, seq, at, doneAt: null };
+    }),
+  );
+}
+
+/** Where in this log what the rows show was made and ended. The rows themselves count in revisions of the goal. */
+class Places {
+  private readonly last: { readonly seq: number; readonly revision: number };
+  private readonly isMerge: boolean;
+
+  constructor({ merges }: GoalState, events: readonly Event[]) {
+    this.last = merges.at(-1) ?? { seq: 0, revision: 0 };
+    this.isMerge = events.some(({ type }) => type === MERGED);
+  }
+
+  /** Left out where the store has it already. What a merge brought or moved is at the merge. */
+  of(now: Placed, old: Placed | undefined): { seq?: number; endSeq?: number } {
+    const seq = this.at(now.seq, old?.seq);
+    const endSeq = this.at(now.endSeq ?? null, old?.endSeq);
+    return { ...(seq !== null && { seq }), ...(endSeq !== null && { endSeq }) };
+  }
+
+  private at(revision: number | null, old: number | null | undefined): number | null {
+    if (revision === null || (revision === old && !this.isMerge)) return null;
+    const { seq, revision: merged } = this.last;
+    return revision <= merged ? seq : seq + revision - merged;
+  }
+}
+
+interface Placed {
+  readonly seq: number;
+  readonly endSeq?: number | null;
+}
+
+function changedItems(
+  state: GoalState,
+  next: GoalState,
+  statuses: ReadonlyMap<string, ShownStatus>,
+  place: Places,
+): Item[] {
   const items: Item[] = [];
   for (const [id, status] of statuses) {
     const task = next.tasks.get(id);
-    if (task) items.push(taskItem(task, status));
+    if (task) items.push({ ...taskItem(task, status), ...place.of(task, state.tasks.get(id)) });
   }
   for (const row of changed(state.decisions, next.decisions)) {
     const isCurrent = row.supersededBy === null;
@@ -75,36 +123,44 @@ function changedItems(state: GoalState, next: GoalState, statuses: ReadonlyMap<s
       id: row.id,
       name: short(row.decision),
       status: isCurrent ? "current" : "superseded",
-      seq: row.seq,
+      ...place.of(row, state.decisions.get(row.id)),
       at: row.at,
       doneAt: isCurrent ? null : next.updatedAt,
     });
   }
   for (const row of changed(state.blockers, next.blockers)) {
-    const { id, status, seq, reportedAt, resolvedAt } = row;
+    const { id, status, reportedAt, resolvedAt } = row;
     items.push({
       kind: "blocker",
       id,
       name: short(row.description),
       status,
-      seq,
+      ...place.of(row, state.blockers.get(id)),
       at: reportedAt,
       doneAt: resolvedAt,
     });
   }
   for (const row of changed(state.history, next.history)) {
-    const { id, status, seq, startedAt, endedAt } = row;
-    items.push({ kind: "history", id, name: short(row.agent), status, seq, at: startedAt, doneAt: endedAt });
+    const { id, status, startedAt, endedAt } = row;
+    const where = place.of(row, state.history.get(id));
+    items.push({
+      kind: "history",
+      id,
+      name: short(row.agent),
+      status,
+      ...where,
+      at: startedAt,
+      doneAt: endedAt,
+    });
   }
   return items;
 }
 
 /** `key` says where it stands: phase, plan and wave. */
 function taskItem(task: Task, status: ShownStatus): Item {
-  const { id, seq, endSeq, createdAt, doneAt, phase, plan, wave } = task;
+  const { id, createdAt, doneAt, phase, plan, wave } = task;
   const key = `${phase}.${plan ?? "-"}.${wave}`;
-  const end = endSeq === null ? {} : { endSeq };
-  return { kind: "task", id, name: short(task.title), status, key, seq, at: createdAt, doneAt, ...end };
+  return { kind: "task", id, name: short(task.title), status, key, at: createdAt, doneAt };
 }
 
 function* changed<Row>(old: ReadonlyMap<string, Row>, now: ReadonlyMap<string, Row>): Generator<Row> {

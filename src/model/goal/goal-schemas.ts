@@ -5,6 +5,7 @@ import type { Json } from "../json.ts";
 import { eventUid, line, ordinal, stamp, text, wallClock } from "./field.ts";
 import type { Entry } from "./lineage.ts";
 import type { GoalDelta } from "./merge.ts";
+import type { MergeNote } from "./merge-notes.ts";
 import { VERIFICATIONS } from "./roles.ts";
 
 const settings = {
@@ -44,4 +45,5 @@ export const goalMerged = z.strictObject({
   by: stamp.by,
   entries: z.array(entry).min(1),
   delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
+  notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),
 });

@@ -13,6 +13,7 @@ import type { Blocker } from "./blocker.ts";
 import type { DecisionRecord } from "./decision.ts";
 import type { HistoryEntry } from "./history.ts";
 import { CLOCK_START, type Clock, EventIds } from "./lineage.ts";
+import type { Merge } from "./merge-notes.ts";
 import {
   type Counters,
   type Fact,
@@ -100,7 +101,7 @@ export interface GoalState {
   /** Numbers that a merge gave and no event has said yet. */
   unsettled: readonly { readonly uid: string; readonly name: string }[];
   /** Where in this log they came in, and what the revision was then. */
-  merges: readonly { readonly seq: number; readonly revision: number }[];
+  merges: readonly Merge[];
   /** The last edit of each rendered file that was taken in. */
   edits: Map<string, TakenEdit>;
 }

@@ -15,9 +15,16 @@ export {
   foldEntries,
   type GoalDelta,
   goalDelta,
-  type NotApplied,
-  type Renumbered,
 } from "./merge.ts";
+export {
+  MERGE_NEWS_MS,
+  type MergeNote,
+  mergeNews,
+  mergeNotes,
+  type NotApplied,
+  noteLine,
+  type Renumbered,
+} from "./merge-notes.ts";
 export { waitsForItself, whyNotStartable } from "./movability.ts";
 export { isRelativePath, numbered } from "./naming.ts";
 export * from "./notes.ts";

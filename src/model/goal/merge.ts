@@ -33,21 +33,8 @@ import {
   type Series,
   seriesOf,
 } from "./lineage.ts";
+import type { NotApplied, Renumbered } from "./merge-notes.ts";
 import { numbered, numberOf } from "./naming.ts";
-
-/** Something that got another number because two copies had given the same one. */
-export interface Renumbered {
-  readonly was: string;
-  readonly now: string;
-  /** By this it can still be asked for. */
-  readonly alias: string;
-}
-
-export interface NotApplied {
-  readonly uid: string;
-  readonly type: string;
-  readonly why: string;
-}
 
 export interface FoldedEntries {
   readonly state: GoalState;
@@ -72,7 +59,8 @@ export function foldEntries(kind: StreamKind<GoalState>, entries: Iterable<Entry
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error;
       naming.spend(state, entry);
-      notApplied.push({ uid: entry.uid, type: entry.type, why: error.message });
+      const { uid, type } = entry;
+      notApplied.push({ uid, type, why: error.message, ...naming.about(state, entry) });
     }
     state.revision = revision;
     state.known.add(entry.uid);
@@ -83,6 +71,17 @@ export function foldEntries(kind: StreamKind<GoalState>, entries: Iterable<Entry
 }
 
 const ALIAS_CHARACTERS = 6;
+const TITLE_CHARACTERS = 80;
+
+function titleOf(data: Entry["data"]): string | null {
+  const said = data["title"] ?? data["decision"] ?? data["description"] ?? data["text"];
+  return typeof said === "string" ? short(said) : null;
+}
+
+function short(text: string): string {
+  const line = text.split("\n", 1)[0] ?? "";
+  return line.length > TITLE_CHARACTERS ? `${line.slice(0, TITLE_CHARACTERS - 1)}…` : line;
+}
 
 /** What everything is called, found before anything is applied. */
 class Naming {
@@ -147,7 +146,16 @@ class Naming {
     if (!seriesOf(type) || now === was) return;
     const alias = `${was}~${uid.slice(0, ALIAS_CHARACTERS)}`;
     state.aliases.set(alias, now);
-    this.renumbered.push({ was, now, alias });
+    this.renumbered.push({ was, now, alias, title: titleOf(data) ?? "" });
+  }
+
+  /** Of an entry that was refused: what it meant, and whose it is. */
+  about(state: GoalState, { refs, data }: Entry): Pick<NotApplied, "item" | "title" | "by"> {
+    const said = String(data["task"] ?? data["blocker"] ?? data["question"] ?? data["supersedes"] ?? "");
+    const item = this.names.get(refs[said] ?? "") ?? null;
+    const { name = null } = (data["by"] ?? {}) as { name?: string };
+    const title = item === null ? titleOf(data) : (state.tasks.get(item)?.title ?? null);
+    return { item, title: title && short(title), by: name };
   }
 
   /** The number of what was refused stays taken: nobody after it may get it. */

@@ -92,7 +92,7 @@ export function refuseRole(by: By, operation: GoalOperation, because = ""): Hold
     "ROLE_REFUSED",
     `${show(by.name)}, a ${by.role}, may not ${operation}${because && `: ${because}`}`,
     {
-      hint: `Leave it to one of these roles: ${able}. If you act as one of them, say so in \`by\`.`,
+      hint: `Leave it to one of these roles: ${able}. If you act as one of them, say so: --role on the command line, \`by\` in code.`,
       data: { by, operation, allowed: [...MAY[operation], "human"] },
     },
   );

@@ -18,7 +18,7 @@ const FULL: Kind = {
 const READ_ONLY: Kind = {
   code: "STORE_READONLY",
   what: "the folder cannot be written",
-  hint: "Check the permissions of the folder and its files and how the disk is mounted, or open with `readOnly: true`.",
+  hint: "Check the permissions of the folder and its files and how the disk is mounted. It can still be looked at (in code: `readOnly: true`).",
 };
 
 const OTHER: Kind = {
@@ -101,7 +101,7 @@ export function closed(path: string): HoldfastError {
 
 export function readOnly(path: string): HoldfastError {
   return new HoldfastError("STORE_READONLY", `${path}: the store is open for reading only`, {
-    hint: "Open it without `readOnly` on a disk that can be written.",
+    hint: "Nothing was written. Open it to write, on a disk and with permissions that allow it.",
     data: { path },
   });
 }

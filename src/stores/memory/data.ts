@@ -72,6 +72,7 @@ export interface Lease {
   readonly deadline: number;
 }
 
+/** Empty data for `openMemory({ data })`: keep it to close one handle and open the next on the same. */
 export function memoryData(): MemoryData {
   return { spaces: new Map(), watchers: new Set() };
 }

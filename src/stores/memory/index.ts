@@ -51,6 +51,7 @@ export { movedRows } from "./moving.ts";
 export { garbage } from "./remove.ts";
 export { check, lease, list, type MemoryData, memoryData, read, remove };
 
+/** For tests that move time by hand, or open one store twice. */
 export interface MemoryOptions {
   /** Milliseconds that never go back; leases run by it. */
   readonly clock?: () => number;

@@ -49,6 +49,7 @@ import { Watchers } from "./watch.ts";
 export { Database } from "./database.ts";
 export { MIGRATIONS, type Migration, migrate } from "./migrations.ts";
 
+/** For `openPostgres`, where the address alone does not say it all: a pool of your own, time-outs, no NOTIFY. */
 export interface PostgresOptions {
   /** `postgres://user:password@host:5432/database?schema=name`. What it leaves out comes from the PG* variables. */
   readonly url?: string;
@@ -88,6 +89,10 @@ const DEFAULT_BUSY_MS = 30_000;
 const DEFAULT_STATEMENT_MS = 60_000;
 const CONNECT_MS = 10_000;
 
+/**
+ * Opens the store in a schema of a Postgres database, and makes the schema where it is not there. `open("postgres://…")` does it
+ * for you; use this for the options, with `open(undefined, { store })`.
+ */
 export async function openPostgres(options: PostgresOptions = {}): Promise<Store> {
   const { busyMs = DEFAULT_BUSY_MS, statementMs = DEFAULT_STATEMENT_MS } = options;
   const { allowLoss = false, mustExist = false } = options;

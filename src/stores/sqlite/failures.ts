@@ -18,7 +18,7 @@ const BY_PRIMARY: Readonly<Record<number, Kind>> = {
   [CODE.READONLY]: {
     code: "STORE_READONLY",
     what: "the file cannot be written",
-    hint: "Check the permissions of the file and its folder and how the disk is mounted, or open with `readOnly: true`.",
+    hint: "Check the permissions of the file and its folder and how the disk is mounted. It can still be looked at (in code: `readOnly: true`).",
   },
   [CODE.CORRUPT]: {
     code: "STORE_CORRUPT",
@@ -43,6 +43,12 @@ const OTHER: Kind = {
   hint: "Check the disk and the system's log. Nothing is acknowledged until a fresh connection has proven itself.",
 };
 
+const UNREADABLE: Kind = {
+  code: "STORE_CORRUPT",
+  what: "it holds a value that JavaScript cannot read",
+  hint: "Another program wrote it. Correct it with an SQLite shell, or restore a backup; nothing else is affected.",
+};
+
 /** An error of ours for whatever came out of SQLite. `unknown`: it happened while committing. */
 export function storeError(path: string, cause: unknown, unknown = false): HoldfastError {
   if (cause instanceof HoldfastError && cause.unknown === unknown) return cause;
@@ -56,7 +62,7 @@ export function storeError(path: string, cause: unknown, unknown = false): Holdf
   }
   const code = resultCode(cause);
   if (code?.extended === CODE.READONLY_DBMOVED) return replaced(path, "it was moved or deleted", cause);
-  const kind = (code && BY_PRIMARY[code.primary]) ?? OTHER;
+  const kind = isUnreadable(cause) ? UNREADABLE : ((code && BY_PRIMARY[code.primary]) ?? OTHER);
   const said = cause instanceof Error ? cause.message : String(cause);
   return new HoldfastError(kind.code, `${path}: ${kind.what} (${said})`, {
     hint: kind.hint,
@@ -64,6 +70,11 @@ export function storeError(path: string, cause: unknown, unknown = false): Holdf
     unknown,
     data: { path, sqlite: code?.extended ?? null },
   });
+}
+
+/** The driver could not hand over what SQLite has read. The connection itself is as good as before. */
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof RangeError && (error as NodeJS.ErrnoException).code === "ERR_OUT_OF_RANGE";
 }
 
 export function busy(path: string, waitedMs: number, cause: unknown): HoldfastError {
@@ -95,7 +106,7 @@ export function closed(path: string): HoldfastError {
 
 export function readOnly(path: string): HoldfastError {
   return new HoldfastError("STORE_READONLY", `${path}: the store is open for reading only`, {
-    hint: "Open it without `readOnly` on a disk that can be written.",
+    hint: "Nothing was written. Open it to write, on a disk and with permissions that allow it.",
     data: { path },
   });
 }

@@ -6,12 +6,13 @@
  *       └──another file in its place, or another store in the file──▶ refused, for good (I12)
  *
  * Nothing is acknowledged while poisoned (I13). The file's place is looked at before every use, which costs a few
- * microseconds; the store's id is read inside every write transaction.
+ * microseconds; the store's id is read inside every write transaction that comes after somebody else's commit, and in
+ * the first of a connection: as long as SQLite's `data_version` stands still, it cannot have changed.
  */
 
 import { HoldfastError } from "../../model/index.ts";
 import { type Connection, isBusy } from "./driver.ts";
-import { closed, patiently, replaced, storeError } from "./failures.ts";
+import { closed, isUnreadable, patiently, replaced, storeError } from "./failures.ts";
 import { isSame, statOf } from "./file.ts";
 import { type Opened, openAgain, type Place } from "./opening.ts";
 
@@ -96,6 +97,7 @@ export class Medium {
         return act(this.connection);
       } catch (error) {
         if (isBusy(error) || error instanceof HoldfastError) throw error;
+        if (isUnreadable(error)) throw storeError(this.place.path, error);
         throw this.poison(error, false);
       }
     });

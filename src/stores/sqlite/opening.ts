@@ -16,6 +16,7 @@
  * writes and syncs all of it once more, and emptied.
  */
 
+import { chmodSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../../model/index.ts";
 import { CODE, Connection, resultCode } from "./driver.ts";
@@ -59,7 +60,10 @@ export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: C
     if (stats && !stats.isFile()) throw foreign(path, "it is not a regular file");
     if (!stats) createFile(path);
     else if (!readOnly && !isWritable(path)) throw cannotWrite(path);
-    else if (!readOnly && stats.size > 0) await refuseForeign(place);
+    else if (!readOnly && stats.size > 0) {
+      mendBeside(path, stats.mode);
+      await refuseForeign(place);
+    }
     return readOnly ? await openForReading(place) : await openForWriting(place);
   } catch (error) {
     throw systemCode(error)?.startsWith("E") && !resultCode(error)
@@ -121,6 +125,23 @@ async function refuseForeign(place: Place): Promise<void> {
     if (resultCode(error)?.extended !== CODE.READONLY_ROLLBACK) throw error;
   } finally {
     await connection?.close();
+  }
+}
+
+/**
+ * SQLite gives the -wal and the -shm the mode that the file has at that moment. Whoever looks at a file that may not be
+ * written leaves them unwritable too, and they would keep out all writers after the file may be written again. Changing
+ * a mode is safe whoever has them open; their owner may, and others are told what is in the way.
+ */
+function mendBeside(path: string, mode: number): void {
+  for (const each of [`${path}-wal`, `${path}-shm`]) {
+    if (!statOf(each) || isWritable(each)) continue;
+    try {
+      chmodSync(each, mode & 0o777);
+    } catch (error) {
+      if (systemCode(error) === "ENOENT") continue;
+      throw cannotWrite(each, error);
+    }
   }
 }
 
@@ -242,9 +263,10 @@ function foreign(path: string, why: string): HoldfastError {
   });
 }
 
-function cannotWrite(path: string): HoldfastError {
+function cannotWrite(path: string, cause?: unknown): HoldfastError {
   return new HoldfastError("STORE_READONLY", `${path} cannot be written`, {
-    hint: "Check its permissions and how the disk is mounted, or open with `readOnly: true`.",
+    hint: "Check its owner, its permissions and how the disk is mounted. It can still be looked at (in code: `readOnly: true`).",
+    cause,
     data: { path },
   });
 }
@@ -254,7 +276,7 @@ function mustMigrate(path: string): HoldfastError {
     "STORE_READONLY",
     `${path} is empty or of an older format and must be brought up to date`,
     {
-      hint: "Open it once without `readOnly`.",
+      hint: "Open it once where it can be written: holdfast migrate",
       data: { path },
     },
   );

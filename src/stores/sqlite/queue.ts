@@ -1,15 +1,17 @@
 /**
  * All changes of one process, one after another, many to a commit.
  *
- *     submitted ──▶ waiting ──next turn of the event loop──▶ flush: BEGIN IMMEDIATE, every act in turn, COMMIT ──▶ answered
+ *     submitted ──▶ waiting ──company: next turn of the event loop─────┐
+ *                      │────alone for a while: at once─────────────────┼──▶ flush ──▶ answered
+ *                      └────another process writes: after a short pause┘      │
+ *                                                       BEGIN IMMEDIATE, every act in turn, COMMIT
  *
  * A flush takes what is waiting, up to a limit, so that concurrent callers share one fsync. One caller who has been
  * alone for a while has nobody to wait for: its acts are flushed at once. A turn of the event loop comes in between all
  * the same every few milliseconds, so that timers and sockets are not kept waiting.
  *
- * Acts stay independent:
- * each checks everything before it writes anything, so a refusal has nothing to undo and its neighbours go on, and
- * each sees the effects of those before it. An answer is given only after COMMIT has returned.
+ * Acts stay independent: each checks everything before it writes anything, so a refusal has nothing to undo and its
+ * neighbours go on, and each sees the effects of those before it. An answer is given only after COMMIT has returned.
  *
  *   the file is locked          nothing has begun: the same flush again a little later, until `busyMs` have passed
  *   an act throws on its own    roll back, answer it alone, and flush the others again: none has been answered yet

@@ -4,8 +4,8 @@
  *     live ──remove──▶ gone, or hidden while a fork shares its events ──last fork gone──▶ gone
  *
  * What shows (items, snapshots) goes at once; events and the artifacts they refer to stay as long as a fork needs
- * them. Claimed keys stay for ever: "once, ever" outlives the record of it. The row of a stream that is gone stays and keeps its generation, so that no later
- * life can be mistaken for this one. All of it is one transaction.
+ * them. Claimed keys stay for ever: "once, ever" outlives the record of it. The row of a stream that is gone stays and
+ * keeps its generation, so that no later life can be mistaken for this one. All of it is one transaction.
  */
 
 import type { RemoveOutcome, RemoveRequest } from "../../store.ts";

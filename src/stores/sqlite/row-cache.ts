@@ -17,6 +17,7 @@ const MAX_ENTRIES = 20_000;
 export class RowCache {
   #connection: Connection | null = null;
   #version = -1;
+  /** How many entries there are in all. */
   #size = 0;
   readonly #streams = new Map<string, Map<string, StreamKey>>();
   readonly #leases = new Map<string, Map<string, StoredLease>>();
@@ -56,7 +57,7 @@ export class RowCache {
   }
 
   forgetLease(namespace: string, name: string): void {
-    this.#leases.get(namespace)?.delete(name);
+    if (this.#leases.get(namespace)?.delete(name)) this.#size -= 1;
   }
 
   #keep<Row>(rows: Map<string, Map<string, Row>>, namespace: string, name: string, row: Row): void {
@@ -65,7 +66,8 @@ export class RowCache {
       own = new Map();
       rows.set(namespace, own);
     }
+    const before = own.size;
     own.set(name, row);
-    this.#size += 1;
+    this.#size += own.size - before;
   }
 }

@@ -52,7 +52,7 @@ export interface StoredStream extends StreamKey {
   readonly budget: StoredText | null;
 }
 
-/** The columns of a \`StoredStream\`, from a query that calls the table \`s\`. */
+/** The columns of a `StoredStream`, from a query that calls the table `s`. */
 export const STREAM_COLUMNS = `s.id, s.stream, s.state, s.generation, s.seq, s.updated_about, s.base,
   (SELECT p.stream FROM streams AS p WHERE p.id = s.parent) AS parent, s.parent_generation,
   s.created_at, s.updated_at, s.open_calls, s.expires_at, s.status, s.title, s.goal, s.budget`;

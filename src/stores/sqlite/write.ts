@@ -22,6 +22,26 @@ export function checkShape(batch: Batch): void {
     if (fork && fork.seq !== expect.seq) throw malformed(`${stream} does not begin where it forks`);
     if (!(expect.seq + count <= MAX_SEQ)) throw malformed(`${stream} would have more than ${MAX_SEQ} events`);
   }
+  for (const write of batch.writes) checkNumbers(write);
+}
+
+/** SQLite keeps larger numbers than JavaScript can read back, and then the whole row can no longer be read. */
+function checkNumbers({ stream, at, sum, expect, facets, items }: Write): void {
+  const areSafe =
+    isSafe(at) &&
+    isSafe(sum) &&
+    isSafe(expect.generation) &&
+    isSafe(facets?.openCalls) &&
+    isSafe(facets?.expiresAt) &&
+    (!items ||
+      items.every(
+        (item) => isSafe(item.seq) && isSafe(item.endSeq) && isSafe(item.at) && isSafe(item.doneAt),
+      ));
+  if (!areSafe) throw malformed(`its write to ${stream} has a number that could not be read back`);
+}
+
+function isSafe(value: number | null | undefined): boolean {
+  return value === undefined || value === null || Math.abs(value) <= Number.MAX_SAFE_INTEGER;
 }
 
 function writesTwice({ writes }: Batch): boolean {

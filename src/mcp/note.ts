@@ -1,0 +1,8 @@
+/** What went wrong beside what a client asked for, as one line for whoever reads stderr. */
+
+import { isHoldfastError } from "../model/index.ts";
+
+export function noteOf(error: unknown): string {
+  const said = error instanceof Error ? error.message : String(error);
+  return `note: ${isHoldfastError(error) ? `${said}. ${error.hint}` : said}`;
+}

@@ -1,0 +1,65 @@
+/** Files as somebody names them, and as goals record them: below the root, relative to it, with / between names. */
+
+import { realpathSync, statSync } from "node:fs";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { type FileAct, HoldfastError } from "../model/index.ts";
+
+export interface NamedFile {
+  readonly path: string;
+  readonly act: FileAct;
+}
+
+/** What is kept by git and by us changes by itself: a hash of it says nothing about the work. */
+const KEPT = [".git", ".holdfast", ".planning"];
+
+/** `from` is the folder that paths are relative to, unless they are absolute. */
+export function recordedFile(root: string, from: string, { path: typed, act }: NamedFile): NamedFile {
+  const path = belowRoot(root, resolve(from, typed));
+  if (path === null) {
+    throw refused(typed, "is not below the project's root", `Name a file below the project's root, ${root}.`);
+  }
+  const [first = ""] = path.split("/");
+  if (KEPT.includes(first.toLowerCase())) {
+    throw refused(path, "is not a file of the work", `Leave out what lies in ${KEPT.join("/, ")}/.`);
+  }
+  const stats = statSync(join(root, path), { throwIfNoEntry: false });
+  if (stats && act === "deleted") {
+    const hint = "Delete it first, or do not say that it is deleted (--deleted).";
+    throw refused(path, "is still there", hint);
+  }
+  if (stats?.isDirectory()) throw refused(path, "is a folder", "Name the files in it.");
+  if (!stats && act !== "deleted") {
+    const hint = "Check the name. If it is gone and meant to be, say that it is deleted (--deleted).";
+    throw refused(path, null, hint);
+  }
+  return { path, act };
+}
+
+/** Null for what is not below it. A root that was reached by a link may be named by where that leads. */
+function belowRoot(root: string, path: string): string | null {
+  for (const [base, file] of [
+    [root, path],
+    [realOf(root), join(realOf(dirname(path)), basename(path))],
+  ] as const) {
+    const names = relative(base, file).split(sep);
+    const isBelow = names[0] !== "" && names[0] !== ".." && resolve(base, ...names) === file;
+    if (isBelow) return names.join("/");
+  }
+  return null;
+}
+
+/** The nearest folder that is there, followed to where it really is; the rest as it was named. */
+function realOf(folder: string): string {
+  const isThere = statSync(folder, { throwIfNoEntry: false }) !== undefined;
+  if (isThere || dirname(folder) === folder) return realpathSync(folder);
+  return join(realOf(dirname(folder)), basename(folder));
+}
+
+/** `what` null: there is none. */
+function refused(path: string, what: string | null, hint: string): HoldfastError {
+  const message = what === null ? `there is no file ${path}` : `${path} ${what}`;
+  return new HoldfastError("INPUT_INVALID", message, {
+    hint: `Nothing was recorded. ${hint}`,
+    data: { path },
+  });
+}

@@ -1,0 +1,111 @@
+// A store that could only be looked at for a while is as good as before once it may be written again.
+
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from "node:child_process";
+import { chmodSync, chownSync, existsSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CommandLine, environment } from "./command-line.ts";
+
+/** Whoever runs as root may write everywhere, so somebody else tries; if that user may read the project at all. */
+const SOMEBODY = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
+const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
+
+describe.skipIf(!isAble)("a store that may not be written for a while", () => {
+  let line: CommandLine;
+  let store: string;
+  const run = (...words: string[]) => line.run(words, { as: SOMEBODY });
+
+  beforeAll(async () => {
+    line = await CommandLine.build();
+    if (SOMEBODY.uid !== undefined) {
+      for (const each of [line.project, join(line.project, ".git")])
+        chownSync(each, SOMEBODY.uid, SOMEBODY.gid);
+    }
+    store = join(line.project, ".holdfast", "store.db");
+    for (const words of [
+      ["init", "--agent", "none"],
+      ["goal", "new", "g", "Ship it"],
+    ]) {
+      expect(await run(...words)).toMatchObject({ code: 0 });
+    }
+  });
+  afterAll(() => line.remove());
+
+  test("takes writes again after somebody looked at it meanwhile", async () => {
+    chmodSync(store, 0o400);
+    expect(await run("brief")).toMatchObject({ code: 0 });
+    const refused = await run("fact", "port", "1", "--source", "test");
+    expect(refused.code).toBe(1);
+    expect(refused.err).toContain(`${store} cannot be written`);
+    expect(refused.err, "not only how to program it").toContain("It can still be looked at");
+    chmodSync(store, 0o600);
+    expect(await run("fact", "port", "2", "--source", "test")).toMatchObject({ code: 0 });
+  });
+
+  test("is written again by an MCP server that began while it could only be read", async () => {
+    // Left by a look before the server came: what it opens of this file it could never write.
+    chmodSync(store, 0o400);
+    expect(await run("brief")).toMatchObject({ code: 0 });
+    const server = spawn(process.execPath, [line.cli, "mcp", "--role", "orchestrator"], {
+      cwd: line.project,
+      env: environment(),
+      ...SOMEBODY,
+    });
+    const ask = asker(server);
+    const fact = { name: "fact", arguments: { key: "host", value: "a", source: "test" } };
+    try {
+      await ask("initialize", HELLO);
+      const [brief, refused] = await Promise.all([
+        ask("tools/call", { name: "brief", arguments: {} }),
+        ask("tools/call", fact),
+      ]);
+      expect(brief).not.toHaveProperty("isError", true);
+      expect(JSON.stringify(refused)).toContain("store.db cannot be written");
+      chmodSync(store, 0o600);
+      expect(await ask("tools/call", fact)).not.toHaveProperty("isError", true);
+    } finally {
+      server.stdin.end();
+    }
+  });
+
+  test("names the file beside it that somebody else left, if that is what is in the way", async () => {
+    if (SOMEBODY.uid === undefined) return;
+    chmodSync(store, 0o400);
+    expect(await run("brief")).toMatchObject({ code: 0 });
+    chmodSync(store, 0o600);
+    const shared = `${store}-shm`;
+    expect(existsSync(shared)).toBe(true);
+    chownSync(shared, 0, 0);
+    chmodSync(shared, 0o444);
+    const { code, err } = await run("fact", "port", "3", "--source", "test");
+    expect(code).toBe(1);
+    expect(err).toContain(`${shared} cannot be written`);
+    expect(statSync(shared).mode & 0o777).toBe(0o444);
+  });
+});
+
+const HELLO = {
+  protocolVersion: "2025-06-18",
+  capabilities: {},
+  clientInfo: { name: "test", version: "1" },
+};
+
+/** One line of JSON per message; answers are found by their id. */
+function asker(server: ChildProcessWithoutNullStreams): (method: string, params: object) => Promise<object> {
+  const waiting = new Map<number, (result: object) => void>();
+  createInterface(server.stdout).on("line", (text) => {
+    const { id, result } = JSON.parse(text) as { id: number; result: object };
+    waiting.get(id)?.(result);
+  });
+  let last = 0;
+  return (method, params) =>
+    new Promise((resolve) => {
+      last++;
+      waiting.set(last, resolve);
+      server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: last, method, params })}\n`);
+    });
+}

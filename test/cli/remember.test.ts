@@ -1,0 +1,62 @@
+// `remember` means the files that were typed, as a shell means them: from where one stands.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CommandLine, type Ran } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+let line: CommandLine;
+let src: string;
+
+beforeAll(async () => {
+  line = await CommandLine.build();
+  src = join(line.project, "src");
+  mkdirSync(src);
+  mkdirSync(join(line.project, ".planning"));
+  for (const path of ["a.ts", "src/a.ts", "src/b.ts", ".git/config", ".planning/x"]) {
+    writeFileSync(join(line.project, path), path);
+  }
+  for (const words of [
+    ["init", "--agent", "none"],
+    ["goal", "new", "g", "Ship it"],
+  ])
+    expect(await runInside(line.project, words)).toMatchObject({ code: 0 });
+});
+afterAll(() => line.remove());
+
+const remember = (cwd: string, ...words: string[]): Promise<Ran> => runInside(cwd, ["remember", ...words]);
+
+test("a path is taken from the folder one stands in, and recorded from the root", async () => {
+  const typed: readonly (readonly [cwd: string, path: string, recorded: string])[] = [
+    [src, "a.ts", "src/a.ts"],
+    [src, "./b.ts", "src/b.ts"],
+    [src, "../a.ts", "a.ts"],
+    [line.project, "./src/a.ts", "src/a.ts"],
+    [line.project, join(src, "b.ts"), "src/b.ts"],
+  ];
+  for (const [cwd, path, recorded] of typed) {
+    expect(await remember(cwd, path), path).toMatchObject({ code: 0, out: `remembered ${recorded}\n` });
+  }
+  expect(await runInside(src, ["check"]), "as they are").toMatchObject({ code: 0 });
+});
+
+test("what cannot be meant is refused, with a reason that is true", async () => {
+  const refused: readonly (readonly [words: readonly string[], says: string, hint: string])[] = [
+    [["../../etc.ts"], "is not below", "the project's root"],
+    [["/etc/hostname"], "/etc/hostname is not below", "the project's root"],
+    [["nothere.ts"], "there is no file src/nothere.ts", "--deleted"],
+    [["."], "src is a folder", "Name the files"],
+    [["a.ts", "--deleted"], "src/a.ts is still there", "--deleted"],
+    [["../.git/config"], ".git/config is not a file of the work", "git"],
+    [["../.planning/x"], ".planning/x is not a file of the work", ".planning"],
+    [["../.holdfast/store.db"], ".holdfast/store.db is not a file of the work", ".holdfast"],
+  ];
+  for (const [words, says, hint] of refused) {
+    const { code, err } = await remember(src, ...words);
+    expect(code, err).toBe(2);
+    expect(err).toContain(says);
+    expect(err).toContain(hint);
+  }
+  expect(await remember(src, "gone.ts", "--deleted"), "one that is gone").toMatchObject({ code: 0 });
+});

@@ -1,0 +1,165 @@
+// What people see of sessions and calls, and how they answer for them.
+
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { callsPage } from "../../src/cli/session-pages.ts";
+import { tool } from "../../src/ledger/index.ts";
+import { type Holdfast, open } from "../../src/open.ts";
+import { agentTool, type RunResult } from "../../src/session/index.ts";
+import { CommandLine, type Ran } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+const anything = {
+  "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) },
+} as const;
+let charged = 0;
+const charge = tool({
+  name: "charge",
+  description: "Charge a card",
+  effect: "mutate",
+  input: anything,
+  execute: async (_args: unknown) => {
+    charged++;
+    throw new Error("the line went dead");
+  },
+});
+
+const same = (text: string): string => text;
+const SCREEN = {
+  paint: { bold: same, dim: same, red: same, yellow: same, green: same, cyan: same },
+  width: 200,
+  isTerminal: false,
+};
+const ann = ["--by", "ann", "--why", "seen in the bank"];
+let line: CommandLine;
+
+beforeAll(async () => {
+  line = await CommandLine.build();
+  await store(async (holdfast) => {
+    const session = await holdfast.session("order", { title: "Pay" });
+    for (const id of ["a1", "b2", "c3"]) await session.call({ tool: charge, args: { id }, id });
+    await session.checkpoint();
+    await session.close();
+  });
+});
+afterAll(() => line.remove());
+
+async function store<Result>(act: (holdfast: Holdfast) => Promise<Result>): Promise<Result> {
+  const holdfast = await open(join(line.project, ".holdfast"));
+  try {
+    return await act(holdfast);
+  } finally {
+    await holdfast.close();
+  }
+}
+
+const run = (...words: string[]): Promise<Ran> => runInside(line.project, words);
+const say = async (...words: string[]): Promise<string> => {
+  const { code, out, err } = await run(...words);
+  expect(code, err).toBe(0);
+  return out;
+};
+
+test("a result that is no JSON is refused before anything is recorded", async () => {
+  const { code, err } = await run("resolve", "a1", "landed", "--result", "{id:1}", ...ann);
+  expect(code).toBe(2);
+  expect(err).toContain("--result is not JSON");
+  expect(err, "how to say text").toContain(`--result '"`);
+  expect(await say("calls"), "it waits as before").toContain("a1");
+  expect(await say("resolve", "a1", "landed", "--result", '"pay_1"', ...ann)).not.toContain("no result");
+});
+
+test("an answer without a result says that none was recorded", async () => {
+  expect(await say("resolve", "b2", "landed", ...ann)).toContain("no result was recorded");
+  expect(await say("calls", "--session", "order")).toContain("b2");
+});
+
+test("of one session only the open calls are listed where only they were asked for", async () => {
+  const all = await say("calls", "--session", "order");
+  expect(all, "what is over waits for nothing").not.toContain("when it runs again");
+  for (const id of ["a1", "b2", "c3"]) expect(all).toContain(id);
+  const left = await say("calls", "--open", "--session", "order");
+  expect(left).toContain("c3");
+  expect(left).not.toContain("a1");
+});
+
+test("a fork says that its effects are off, and a person switches them on and off", async () => {
+  const made = await say("session", "fork", "order", "try");
+  expect(made).toContain("its effects are off");
+  expect(made).toContain("holdfast session effects try on");
+  const shown = await say("session", "show", "try");
+  expect(shown).toContain("forked from order at version 1");
+  expect(shown).toContain("its effects are off");
+  let tried = 0;
+  const call = () =>
+    store(async (holdfast) => {
+      const session = await holdfast.session("try");
+      const { status } = await session.call({ tool: charge, args: { tried: ++tried } });
+      await session.close();
+      return status;
+    });
+  const before = charged;
+  expect(await call()).toBe("failed");
+  expect((await run("session", "effects", "try", "on")).code, "for people").toBe(2);
+  expect((await run("session", "effects", "try", "maybe", ...ann)).code).toBe(2);
+  expect(await say("session", "effects", "try", "on", ...ann)).toContain("try: effects are on");
+  expect(await say("session", "show", "try")).not.toMatch(/^its effects are off/m);
+  expect(await say("session", "log", "try")).toContain("live by ann: seen in the bank");
+  expect(charged).toBe(before);
+  expect(await call()).toBe("waiting");
+  expect(charged).toBe(before + 1);
+  expect(await say("session", "effects", "try", "off", ...ann)).toContain("try: effects are off");
+  expect(await call()).toBe("failed");
+  const { code, err } = await run("session", "effects", "order", "off", ...ann);
+  expect(code).toBe(2);
+  expect(err).toContain("order is no fork");
+});
+
+test("an open call says what becomes of it", async () => {
+  let listed = "";
+  const slow = tool({
+    ...charge,
+    name: "slow",
+    execute: async () => {
+      listed = await say("calls", "--open", "--session", "slow");
+    },
+  });
+  await store(async (holdfast) => {
+    const session = await holdfast.session("slow");
+    await session.call({ tool: slow, args: {}, id: "s1" });
+  });
+  expect(listed).toContain("its session is at it right now");
+  const killed = { ...(await calls())[0], status: "unknown", open: true, running: false };
+  const page = callsPage({ waiting: 0, calls: [killed as never] }, SCREEN);
+  expect(page).toContain("where the tool cannot tell, it waits for you");
+
+  async function calls(): Promise<object[]> {
+    return JSON.parse(await say("calls", "--session", "slow", "--json")).data.calls;
+  }
+});
+
+test("the list tells who runs now and who belongs to whom", async () => {
+  await store(async (holdfast) => {
+    let listed = "";
+    const helper = tool(
+      agentTool({
+        name: "helper",
+        description: "Helps",
+        input: anything,
+        run: async () => {
+          listed = await say("session", "list");
+          return { status: "done", text: "helped" } as RunResult;
+        },
+      }),
+    );
+    const parent = await holdfast.session("boss");
+    await parent.call({ tool: helper, args: {}, id: "h1" });
+    await parent.close();
+    expect(listed).toMatch(/^boss +running/m);
+    expect(listed).toMatch(/^order +idle/m);
+    expect(listed).toMatch(/^sub-\S+ +running .*boss/m);
+  });
+  const after = await say("session", "list");
+  expect(after).toMatch(/^sub-\S+ +completed .*boss/m);
+  expect(after).toMatch(/^boss +idle/m);
+});

@@ -1,0 +1,89 @@
+// A project with a goal in which agents run hooks, as processes, and what those left.
+
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { type Goal, open } from "../../src/index.ts";
+import type { GoalState } from "../../src/model/index.ts";
+import type { CommandLine, Ran, RunOptions } from "../cli/command-line.ts";
+
+export class HookedProject {
+  readonly root: string;
+  readonly folder: string;
+  private readonly line: CommandLine;
+
+  private constructor(line: CommandLine) {
+    this.line = line;
+    this.root = line.newProject();
+    this.folder = join(this.root, ".holdfast/hooks");
+  }
+
+  static async make(line: CommandLine): Promise<HookedProject> {
+    const project = new HookedProject(line);
+    await project.inGoal(() => undefined);
+    mkdirSync(project.folder);
+    return project;
+  }
+
+  hook(agent: string, event: string, input: object = {}, options: RunOptions = {}): Promise<Ran> {
+    const text = JSON.stringify({ cwd: options.cwd ?? this.root, ...input });
+    return this.line.run(["hook", agent, event], { cwd: this.root, input: text, ...options });
+  }
+
+  takeIn(options: RunOptions = {}): Promise<Ran> {
+    return this.line.run(["hook", "take-in"], { cwd: this.root, ...options });
+  }
+
+  async inGoal<Result>(act: (goal: Goal) => Promise<Result> | Result, name = "checkout"): Promise<Result> {
+    const holdfast = await open(join(this.root, ".holdfast/store.db"));
+    try {
+      return await act(await holdfast.goal(name, { statement: "Ship the checkout", root: this.root }));
+    } finally {
+      await holdfast.close();
+    }
+  }
+
+  state(name?: string): Promise<GoalState> {
+    return this.inGoal(({ state }) => state, name);
+  }
+
+  /** What a hook would have left. */
+  leave(session: string, ...lines: readonly unknown[]): void {
+    const texts = lines.map((each) => `${typeof each === "string" ? each : JSON.stringify(each)}\n`);
+    appendFileSync(join(this.folder, `${session}.jsonl`), texts.join(""));
+  }
+
+  mark(session: string, text: string): void {
+    writeFileSync(join(this.folder, `${session}.taken`), text);
+  }
+
+  left(): string[] {
+    return readdirSync(this.folder);
+  }
+
+  log(): string {
+    const log = join(this.folder, "log.txt");
+    return existsSync(log) ? readFileSync(log, "utf8") : "";
+  }
+}
+
+/** A beginning, by a process that lives as long as the test. */
+export function start(more: object = {}): object {
+  return { at: Date.now(), type: "start", source: "startup", process: thisProcess(), ...more };
+}
+
+/** Null where the system does not tell. */
+export function thisProcess(): object | null {
+  if (process.platform !== "linux") return null;
+  const stat = readFileSync("/proc/self/stat", "utf8");
+  const started = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+  const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  return { pid: process.pid, started, boot, pidNamespace: readlinkSync("/proc/self/ns/pid") };
+}

@@ -1,0 +1,226 @@
+// Whatever lies among what hooks left, and whenever taking it in was killed, the rest gets into the goal, once.
+
+import { spawnSync } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { CommandLine, environment } from "../cli/command-line.ts";
+import { HookedProject, start } from "./hooked-project.ts";
+
+let line: CommandLine;
+let project: HookedProject;
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => line.remove());
+beforeEach(async () => {
+  project = await HookedProject.make(line);
+});
+
+const at = Date.now();
+const HOUR = 3_600_000;
+const touched = (path: string) => ({ at, type: "touched", files: [{ path, hash: "a".repeat(64) }] });
+
+test("one conversation that cannot be taken in keeps no other out, nor out of the briefing", async () => {
+  mkdirSync(join(project.folder, "claude-a.jsonl"));
+  const odd = [
+    "null",
+    "7",
+    "[]",
+    '"text"',
+    "{}",
+    '{"at":1}',
+    '{"at":1,"type":"touched"}',
+    '{"at":1,"type":7}',
+  ];
+  project.leave("claude-b", ...odd, { at, type: "touched", files: [null, { path: 7 }] }, start());
+  project.leave("claude-b", { at, type: "failed" }, { at, type: "start", process: {} }, touched("b.ts"));
+  project.leave("claude-c", start(), touched("c.ts"));
+  const { out } = await project.hook("codex", "session-start", { session_id: "next" });
+  expect(JSON.parse(out).hookSpecificOutput.additionalContext.match(/^LAST claude active/gm)).toHaveLength(2);
+  const { code, err } = await project.takeIn();
+  expect(code).toBe(0);
+  expect(err).toMatch(/^holdfast hook take-in: claude-a: EISDIR/);
+  const { history, files } = await project.state();
+  expect([...history.values()].map(({ id, status }) => [id, status]).sort()).toEqual([
+    ["claude-b", "active"],
+    ["claude-c", "active"],
+    ["codex-next", "active"],
+  ]);
+  expect([...files.keys()].sort()).toEqual(["b.ts", "c.ts"]);
+});
+
+test("an agent that runs at a low priority of its own", async () => {
+  project.leave("claude-a", start());
+  const isRoot = process.getuid?.() === 0;
+  const nobody = 65_534;
+  if (isRoot) {
+    // Root may do what others may not.
+    const all = [project.root, ...readdirSync(project.root, { recursive: true, encoding: "utf8" })];
+    for (const each of all) chownSync(join(project.root, each.replace(project.root, "")), nobody, nobody);
+    chmodSync(project.root, 0o755);
+  }
+  const ran = spawnSync("nice", ["-n", "15", process.execPath, line.cli, "hook", "take-in"], {
+    cwd: project.root,
+    env: environment({ HOME: project.root }),
+    encoding: "utf8",
+    ...(isRoot && { uid: nobody, gid: nobody }),
+  });
+  expect(ran).toMatchObject({ status: 0, stderr: "" });
+  expect((await project.state()).history.get("claude-a")?.status).toBe("active");
+});
+
+describe("killed between the goal and the note of how far", () => {
+  /** Ends the process as SIGKILL does, before or after the n-th call of a function on a file of that name. */
+  const KILL = `
+    const fs = require("node:fs"), { FN, NAME, NTH, AFTER } = process.env;
+    let count = 0;
+    const real = fs[FN];
+    fs[FN] = function (...args) {
+      const isIt = args.some((each) => String(each).endsWith(NAME)) && ++count === Number(NTH);
+      if (isIt && !AFTER) process.kill(process.pid, "SIGKILL");
+      const result = real.apply(this, args);
+      if (isIt) process.kill(process.pid, "SIGKILL");
+      return result;
+    };
+    require("node:module").syncBuiltinESMExports();`;
+
+  const KILLS: Readonly<Record<string, Record<string, string>>> = {
+    "before it is noted": { FN: "renameSync", NAME: ".taken", NTH: "1" },
+    "before the first act": { FN: "writeFileSync", NAME: ".taking", NTH: "1", AFTER: "1" },
+    "after the first act": { FN: "writeFileSync", NAME: ".taking", NTH: "2" },
+  };
+
+  test.each(Object.entries(KILLS))("%s", async (_, env) => {
+    project.leave("claude-a", start(), touched("a.ts"), { at, type: "checkpoint", contextUsage: 0.5 });
+    project.leave(
+      "claude-a",
+      { at, type: "failed", reason: "rate_limit" },
+      { at, type: "end", reason: null },
+    );
+    project.leave("claude-a", start({ source: "resume" }), touched("b.ts"));
+    const kill = join(project.root, "kill.cjs");
+    writeFileSync(kill, KILL);
+    const NODE_OPTIONS = `--require ${kill}`;
+    await project.takeIn({ env: { ...env, NODE_OPTIONS } });
+    expect(existsSync(join(project.folder, "claude-a.taken")), "the fault fired").toBe(false);
+    // Killed as well, long ago, at a time when each had a name of its own for it.
+    const before = join(project.folder, "claude-a.taken.1.tmp");
+    writeFileSync(before, "1");
+    utimesSync(before, 1, 1);
+    expect(await project.takeIn()).toEqual({ code: 0, out: "", err: "" });
+    const { history, files } = await project.state();
+    expect(history.get("claude-a")).toMatchObject({
+      status: "active",
+      restarts: 1,
+      issues: ["the agent stopped: rate_limit"],
+      notes: ["its context was compacted"],
+    });
+    expect([...files.keys()].sort()).toEqual(["a.ts", "b.ts"]);
+    expect(project.left().sort()).toEqual(["claude-a.jsonl", "claude-a.taken"]);
+  });
+});
+
+test("a mark that belongs to an earlier file of the same name counts for nothing", async () => {
+  project.mark("claude-a", "99999");
+  project.leave("claude-a", start());
+  project.mark("claude-b", "20");
+  await project.hook("claude", "touched", { session_id: "b" });
+  expect(project.left(), "whoever begins the file removes it").not.toContain("claude-b.taken");
+  await project.takeIn();
+  expect((await project.state()).history.get("claude-a")?.status).toBe("active");
+});
+
+test.runIf(process.platform === "linux")(
+  "of a session in another container only its silence tells",
+  async () => {
+    const { process: above } = start() as { process: object };
+    const elsewhere = { ...above, pidNamespace: "pid:[1]" };
+    project.leave("claude-silent", start({ at: at - 2 * HOUR, process: elsewhere }));
+    project.leave("claude-alive", start({ at: at - 2 * HOUR, process: elsewhere }), { at, type: "stop" });
+    project.leave("claude-here", start({ at: at - 2 * HOUR }));
+    await project.takeIn();
+    const { history } = await project.state();
+    const status = (name: string) => history.get(name)?.status;
+    expect([status("claude-silent"), status("claude-alive"), status("claude-here")]).toEqual([
+      "crashed",
+      "active",
+      "active",
+    ]);
+  },
+);
+
+describe("whose goal it is", () => {
+  let worktree: string;
+  beforeEach(async () => {
+    await project.inGoal(() => undefined, "search");
+    const git = join(project.root, ".git/worktrees/other");
+    mkdirSync(git, { recursive: true });
+    writeFileSync(join(git, "commondir"), "../..\n");
+    worktree = join(project.root, "other");
+    mkdirSync(worktree);
+    writeFileSync(join(worktree, ".git"), `gitdir: ${git}\n`);
+    const chosen = { [project.root]: "checkout", [worktree]: "search" };
+    writeFileSync(join(project.root, ".holdfast/current-goals.json"), JSON.stringify(chosen));
+  });
+
+  test("each worktree's, whoever takes it in", async () => {
+    writeFileSync(join(worktree, "found.ts"), "found");
+    writeFileSync(join(project.root, "paid.ts"), "paid");
+    const edit = (file_path: string) => ({ tool_name: "Edit", tool_input: { file_path } });
+    // Only lines are left here: nothing is taken in until we say so.
+    project.leave("claude-here", start({ root: project.root, goal: "checkout" }));
+    project.leave("claude-there", start({ root: worktree, goal: "search" }));
+    await project.hook("claude", "touched", { session_id: "here", ...edit("paid.ts") });
+    await project.hook("claude", "touched", { session_id: "there", ...edit("found.ts") }, { cwd: worktree });
+    await project.hook("claude", "touched", { session_id: "late", ...edit("found.ts") }, { cwd: worktree });
+    // An agent that looks into another worktree works on its own goal still.
+    await project.hook("claude", "touched", { session_id: "here", ...edit("found.ts") }, { cwd: worktree });
+    // As its surroundings say, whatever is chosen where it runs.
+    const env = { HOLDFAST_GOAL: "search" };
+    const next = await project.hook("codex", "session-start", { session_id: "next" }, { env });
+    const context = JSON.parse(next.out).hookSpecificOutput.additionalContext as string;
+    expect(context).toContain('goal="search"');
+    expect([...context.matchAll(/^LAST (\w+) active/gm)].map(([, who]) => who).sort()).toEqual([
+      "claude",
+      "claude",
+      "codex",
+    ]);
+    expect(await project.takeIn()).toEqual({ code: 0, out: "", err: "" });
+    const [checkout, search] = [await project.state("checkout"), await project.state("search")];
+    expect([...checkout.history.keys()]).toEqual(["claude-here"]);
+    expect([...checkout.files.keys()]).toEqual(["paid.ts"]);
+    expect([...search.history.keys()].sort()).toEqual(["claude-late", "claude-there", "codex-next"]);
+    expect([...search.files.keys()]).toEqual(["found.ts"]);
+  });
+
+  test("a conversation that goes on in another worktree holds nothing in the first", async () => {
+    project.leave("claude-a", start({ root: project.root, goal: "checkout" }));
+    project.leave("claude-a", start({ root: worktree, goal: "search" }));
+    await project.takeIn();
+    expect((await project.state("checkout")).history.get("claude-a")?.status).toBe("crashed");
+    expect((await project.state("search")).history.get("claude-a")).toMatchObject({
+      status: "active",
+      restarts: 0,
+    });
+  });
+
+  test("nobody's as long as none is chosen: it is said, and the lines wait", async () => {
+    writeFileSync(join(project.root, ".holdfast/current-goals.json"), "{}");
+    project.leave("claude-a", start({ root: project.root, goal: null }));
+    project.leave("claude-b", start({ root: project.root, goal: "search" }));
+    const { code, err } = await project.takeIn();
+    expect(code).toBe(0);
+    expect(err).toMatch(/^holdfast hook take-in: claude-a .*several goals are open.*holdfast goal use.*\n$/);
+    expect(project.log(), "that is no fault").toBe("");
+    expect((await project.state("search")).history.has("claude-b")).toBe(true);
+    expect(project.left()).not.toContain("claude-a.taken");
+  });
+});
+
+test("asked to take in where there is nothing to take it into, it says so", async () => {
+  const empty = line.newProject();
+  const { code, err } = await line.run(["hook", "take-in"], { cwd: empty });
+  expect(code).toBe(0);
+  expect(err).toContain(`there is no store at ${join(empty, ".holdfast")}`);
+});

@@ -1,0 +1,70 @@
+/** When a lease was last confirmed: the latest moment of which the store has said so, in whatever order it says it. */
+
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Journal, Lease, OwnedLog } from "../../src/journal/index.ts";
+import { openMemory } from "../../src/stores/memory/index.ts";
+import { altered } from "./places.ts";
+import { said, words } from "./words.ts";
+
+/** Lets calls pass until `close`, and then holds them back until `open`. */
+class Gate {
+  private opened = Promise.resolve();
+  open: () => void = () => undefined;
+
+  close(): void {
+    this.opened = new Promise((resolve) => {
+      this.open = resolve;
+    });
+  }
+
+  async pass<Result>(act: () => Promise<Result>): Promise<Result> {
+    await this.opened;
+    return act();
+  }
+}
+
+const appends = new Gate();
+const renewals = new Gate();
+let journal: Journal;
+let own: OwnedLog<{ list: string[] }>;
+
+beforeEach(async () => {
+  const store = altered(openMemory(), {
+    append: (append, batch) => appends.pass(() => append(batch)),
+    lease: (lease, request) =>
+      request.act === "renew" ? renewals.pass(() => lease(request)) : lease(request),
+  });
+  journal = new Journal({ store });
+  const taken = await journal.leases.take("words/w", "a", { label: "a", waitMs: 0 });
+  if (!(taken instanceof Lease)) throw new Error("somebody holds it");
+  own = new OwnedLog(await journal.open(words, "w"), taken);
+});
+
+afterEach(() => own.lease.release());
+
+test("a commit that waited long does not set it back behind a renewal", async () => {
+  appends.close();
+  const commit = own.commit(() => said("slow"));
+  await journal.leases.confirm(own.lease);
+  const renewed = own.lease.confirmedAt;
+  appends.open();
+  await commit;
+  expect(own.lease.confirmedAt).toBeGreaterThanOrEqual(renewed);
+});
+
+test("a renewal that waited long does not set it back behind a commit", async () => {
+  renewals.close();
+  const renewal = journal.leases.confirm(own.lease);
+  await own.commit(() => said("quick"));
+  const committed = own.lease.confirmedAt;
+  renewals.open();
+  expect(await renewal).toBe(true);
+  expect(own.lease.confirmedAt).toBeGreaterThanOrEqual(committed);
+});
+
+test.each([Number.MAX_SAFE_INTEGER, Number.POSITIVE_INFINITY])(
+  "a lease of %d ms is as long as a timer can be",
+  (leaseMs) => {
+    expect(new Journal({ store: openMemory(), leaseMs }).leases.ttlMs).toBe(2 ** 31 - 1);
+  },
+);

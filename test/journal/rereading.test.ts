@@ -1,0 +1,118 @@
+/** A log that others write to: what it takes in, it takes in once, also when that fails half way. */
+
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { Journal, type PayloadCodec } from "../../src/journal/index.ts";
+import { event, HoldfastError, type StreamKind } from "../../src/model/index.ts";
+import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
+import { altered } from "./places.ts";
+import { said, type Words, words } from "./words.ts";
+
+/** Fails to decode what holds `word`, once. */
+function failingOnce(word: string): PayloadCodec & { arm(): void } {
+  let isArmed = false;
+  return {
+    name: "kms",
+    arm: () => {
+      isArmed = true;
+    },
+    encode: (text) => text,
+    decode(payload) {
+      if (isArmed && String(payload).includes(word)) {
+        isArmed = false;
+        throw new Error("the key service timed out");
+      }
+      return String(payload);
+    },
+  };
+}
+
+describe("a reread that fails between two events", () => {
+  test("keeps what it has folded, and folds none of it again", async () => {
+    const data = memoryData();
+    const codec = failingOnce("third");
+    const journal = new Journal({ store: openMemory({ data }), codecs: [codec] });
+    const log = await journal.open(words, "w");
+    const other = await new Journal({ store: openMemory({ data }), codecs: [codec] }).open(words, "w");
+    await other.commit(() => said("first", "second"));
+    await other.commit(() => said("third"));
+    codec.arm();
+    await expect(log.refresh()).rejects.toThrow("timed out");
+    expect(log.head.seq).toBe(2);
+    await log.refresh();
+    expect(log.state.list).toEqual(["first", "second", "third"]);
+    await log.commit(() => said("fourth"));
+    expect((await journal.load(words, "w")).state.list).toEqual(log.state.list);
+    expect(await journal.check(words, "words/w")).toEqual([]);
+  });
+
+  test("also when it is the second page that cannot be read", async () => {
+    const data = memoryData();
+    let pages = 0;
+    const store = altered(openMemory({ data }), {
+      read: (read, request) => {
+        pages += 1;
+        if (pages === 2) throw new HoldfastError("STORE_IO", "a page cannot be read", { hint: "Try again." });
+        return read(request);
+      },
+    });
+    const log = await new Journal({ store }).open(words, "w");
+    const other = await new Journal({ store: openMemory({ data }) }).open(words, "w");
+    for (let count = 0; count < 1_001; count++) await other.commit(() => said(`word ${count}`));
+    pages = 0;
+    await expect(log.refresh()).rejects.toMatchObject({ code: "STORE_IO" });
+    expect(log.state.list).toHaveLength(log.head.seq);
+    await log.refresh();
+    expect(log.state.list).toEqual(other.state.list);
+  });
+});
+
+/** Says a word and counts it; between the two it may fail. */
+function brittle(mayFail: () => boolean): StreamKind<Words & { count: number }> {
+  return {
+    kind: "words",
+    foldVersion: 1,
+    events: {
+      said: event(1, z.strictObject({ word: z.string() }), (state: Words & { count: number }, { word }) => {
+        state.list.push(word);
+        if (mayFail()) throw new Error(`cannot count ${word}`);
+        state.count += 1;
+      }),
+    },
+    initial: () => ({ list: [], count: 0 }),
+    encode: (state) => ({ ...state }),
+    decode: (json) => structuredClone(json) as unknown as Words & { count: number },
+  };
+}
+
+describe("an event that fails half way through changing the state", () => {
+  test.each(["refresh", "commit"] as const)("is not left half done by the next %s", async (next) => {
+    const data = memoryData();
+    let fails = false;
+    const kind = brittle(() => fails);
+    const journal = new Journal({ store: openMemory({ data }) });
+    const log = await journal.open(kind, "w");
+    await log.commit(() => said("mine"));
+    const other = await new Journal({ store: openMemory({ data }) }).open(words, "w");
+    await other.commit(() => said("first", "second"));
+    fails = true;
+    await expect(log.refresh()).rejects.toThrow("cannot count first");
+    fails = false;
+    if (next === "refresh") await log.refresh();
+    else await log.commit(() => said("third"));
+    const list = ["mine", "first", "second", ...(next === "commit" ? ["third"] : [])];
+    expect(log.state).toEqual({ list, count: list.length });
+  });
+
+  test("nor by a commit of its own that became durable", async () => {
+    let fails = false;
+    const kind = brittle(() => fails);
+    const journal = new Journal({ store: openMemory() });
+    const log = await journal.open(kind, "w");
+    fails = true;
+    await expect(log.commit(() => said("first", "second"))).rejects.toThrow("cannot count first");
+    fails = false;
+    await log.commit(({ count }) => said(`after ${count}`));
+    expect(log.state).toEqual({ list: ["first", "second", "after 2"], count: 3 });
+  });
+});

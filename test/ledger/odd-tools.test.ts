@@ -1,0 +1,385 @@
+// Tools, listeners and callers that do what nobody expects: whatever they do, the effect is written down as what it was.
+
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { z } from "zod";
+import {
+  type Call,
+  Holdfast,
+  HoldfastError,
+  Journal,
+  type Json,
+  type Session,
+  tool,
+} from "../../src/index.ts";
+import { draftIssued } from "../../src/model/index.ts";
+import type { Store } from "../../src/store.ts";
+import { openMemory } from "../../src/testing/index.ts";
+import { callBlock, counting, script, type World } from "./bench.ts";
+
+let world: World;
+let warnings: unknown[];
+let holdfast: Holdfast;
+/** How many of the next requests of a kind the store answers with an error that passes. */
+let failing: { put: number; append: number };
+
+beforeEach(() => {
+  world = { effects: [] };
+  warnings = [];
+  failing = { put: 0, append: 0 };
+  holdfast = new Holdfast(
+    new Journal({ store: shaky(openMemory()), warn: (error) => warnings.push(error), leaseMs: 60_000 }),
+  );
+});
+afterEach(() => holdfast.close());
+
+function shaky(store: Store): Store {
+  return new Proxy(store, {
+    get(target, name: keyof Store) {
+      const value = target[name];
+      if (typeof value !== "function") return value;
+      return (...args: never[]) => {
+        if ((name === "put" || name === "append") && failing[name] > 0) {
+          failing[name] -= 1;
+          throw new HoldfastError("STORE_BUSY", "others have kept it locked", { hint: "Try again." });
+        }
+        return (value as (...args: never[]) => unknown).apply(target, args);
+      };
+    },
+  });
+}
+
+async function callsOf(id: string): Promise<readonly Call[]> {
+  return (await holdfast.sessions.get(id)).calls;
+}
+
+const BAD_IDS = [
+  ["a control character", "order\n4711"],
+  ["300 characters", "x".repeat(300)],
+  ["nothing in it", ""],
+] as const;
+
+describe.each(BAD_IDS)("an id with %s", (_what, id) => {
+  test("is refused before anything is written or run", async () => {
+    const session = await holdfast.session("a");
+    const direct = session.call({ tool: counting(world, "charge"), args: {}, id });
+    await expect(direct).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+      message: expect.stringMatching(/call id/),
+    });
+    await expect(
+      session.call({ tool: counting(world, "look", { effect: "read" }), args: {}, id }),
+    ).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    expect(world.effects).toEqual([]);
+    expect(await callsOf("a")).toEqual([]);
+    const blocks = [callBlock(id, "charge")];
+    await expect(session.append({ role: "assistant", blocks })).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+    });
+    expect((await session.run({ model: script("fine"), prompt: "go" })).status).toBe("done");
+  });
+
+  test("that is on record already keeps nobody from settling the call", async () => {
+    const first = await holdfast.session("a");
+    await plant(first, id);
+    await first.close();
+    const session = await holdfast.session("a");
+    const charge = counting(world, "charge");
+    expect(await session.call({ tool: charge, args: {}, id })).toMatchObject({ status: "waiting" });
+    await holdfast.calls.resolve(
+      { session: "a", callId: id },
+      { outcome: "retry", by: "ann", why: "no trace" },
+    );
+    expect((await session.settle([charge])).open).toEqual([]);
+    expect(world.effects).toEqual(["charge {}"]);
+    expect(await session.call({ tool: charge, args: {}, id })).toMatchObject({ status: "completed" });
+  });
+});
+
+/** What an earlier release left: the intent of a call under an id that no later event would take. */
+async function plant(session: Session, callId: string, args: Json = {}): Promise<void> {
+  const { token } = session.internals.own.lease;
+  const key = `k-${callId}`;
+  const of = { callId, messageId: null, tool: "charge", effect: "mutate", scope: "session" } as const;
+  const draft = draftIssued({ ...of, args, key, vendorKey: key, failures: 0, attempt: 1, token });
+  await session.internals.own.write(() => ({ events: [draft], result: undefined }));
+}
+
+describe("an effect that landed is recorded as completed, whatever it returned", () => {
+  const strict = () =>
+    new Proxy(
+      { id: 1 },
+      {
+        get: (target, name) => {
+          if (name === "then") return undefined;
+          if (name in target) return target[name as "id"];
+          throw new Error(`no field ${String(name)}`);
+        },
+        getPrototypeOf: () => class Strict {}.prototype,
+      },
+    );
+
+  test.each([{}, { idempotent: true }, { interrupted: "fail" }] as const)("with %o", async (spec) => {
+    const session = await holdfast.session("a");
+    const pay = counting(world, "pay", {
+      ...spec,
+      execute: () => {
+        world.effects.push("paid");
+        return strict();
+      },
+    });
+    const outcome = await session.call({ tool: pay, args: {}, id: "c1" });
+    expect(outcome).toMatchObject({ status: "completed", value: expect.any(String) });
+    expect(await session.call({ tool: pay, args: {}, id: "c1" })).toEqual({ ...outcome, replayed: true });
+    expect(world.effects).toEqual(["paid"]);
+  });
+});
+
+describe("an error is written down, whatever it is made of", () => {
+  const thrown: readonly [string, "failed" | "waiting", () => unknown][] = [
+    ["a name that is an object", "failed", () => Object.assign(refused(), { name: { kind: "x" } })],
+    ["a name that is null", "failed", () => Object.assign(refused(), { name: null })],
+    [
+      "a response that cannot be read",
+      "waiting",
+      () => Object.defineProperty(new Error("reset"), "response", { get: () => fail("body used") }),
+    ],
+    [
+      "a cause that cannot be read",
+      "waiting",
+      () => Object.defineProperty(new Error("x"), "cause", { get: fail }),
+    ],
+    ["a prototype that cannot be read", "waiting", () => new Proxy({}, { getPrototypeOf: () => fail("no") })],
+  ];
+
+  test.each(thrown)("%s", async (_what, status, make) => {
+    const session = await holdfast.session("a");
+    const pay = counting(world, "pay", {
+      execute: () => {
+        world.effects.push("paid");
+        throw make();
+      },
+    });
+    const outcome = await session.call({ tool: pay, args: {}, id: "c1" });
+    expect(outcome.status).toBe(status);
+    expect(await session.call({ tool: pay, args: {}, id: "c1" })).toEqual(outcome);
+    expect(world.effects).toEqual(["paid"]);
+  });
+
+  test.each([
+    { code: -32_800, message: Symbol("cancelled") },
+    {
+      code: "X",
+      get message() {
+        return fail("boom in the reason");
+      },
+    },
+  ])("an abort for a reason without words (%#)", async (reason) => {
+    const session = await holdfast.session("a");
+    const stopping = new AbortController();
+    let finish: (value: string) => void = () => undefined;
+    const deaf = counting(world, "pay", {
+      execute: () => {
+        setImmediate(() => stopping.abort(reason));
+        return new Promise((resolve) => {
+          finish = resolve;
+        });
+      },
+    });
+    const call = session.call({ tool: deaf, args: {}, id: "c1", signal: stopping.signal });
+    await expect(call).rejects.toBe(reason);
+    expect(await callsOf("a")).toMatchObject([{ id: "c1", status: "unknown" }]);
+    finish("late");
+    expect(await session.call({ tool: deaf, args: {}, id: "c1" })).toMatchObject({ value: "late" });
+  });
+
+  test.each([undefined, 7, null])(
+    "a verify that is unsure for the reason %s puts it before a person",
+    async (why) => {
+      const session = await holdfast.session("a");
+      const pay = counting(world, "pay", {
+        execute: () => fail("reset"),
+        verify: () => ({ answer: "unsure", why }) as never,
+      });
+      const outcome = await session.call({ tool: pay, args: {}, id: "c1" });
+      expect(outcome).toMatchObject({ status: "waiting", why: expect.stringMatching(/./) });
+    },
+  );
+});
+
+function fail(why = "unreadable"): never {
+  throw new Error(why);
+}
+
+function refused(): Error {
+  return Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
+}
+
+describe("an answer in our hands survives a store that fails for a moment", () => {
+  const large = "z".repeat(300_000);
+
+  test("a large result", async () => {
+    const session = await holdfast.session("a");
+    const pay = counting(world, "pay", {
+      execute: () => {
+        failing.put = 1;
+        return large;
+      },
+    });
+    const outcome = await session.call({ tool: pay, args: {}, id: "c1" });
+    expect(outcome).toMatchObject({ status: "completed", value: large });
+  });
+
+  test.each(["small", large])("a late answer", async (answer) => {
+    const session = await holdfast.session("a");
+    let finish: () => void = () => undefined;
+    const slow = counting(world, "pay", {
+      timeoutMs: 1,
+      execute: () =>
+        new Promise((resolve) => {
+          finish = () => {
+            failing = { put: 1, append: 1 };
+            resolve(answer);
+          };
+        }),
+    });
+    const call = { tool: slow, args: {}, id: "c1" };
+    const given = session.ledger([slow], { patienceMs: 0 }).runDirect({ id: "c1", name: "pay", args: {} });
+    await given;
+    expect(await callsOf("a")).toMatchObject([{ id: "c1", status: "unknown" }]);
+    finish();
+    expect(await session.call(call)).toMatchObject({ status: "completed", value: answer });
+    expect(await callsOf("a")).toMatchObject([{ settledBy: "late" }]);
+    expect(warnings).toEqual([]);
+  });
+
+  test("a late answer that could not be written at all is written by the next who asks", async () => {
+    const session = await holdfast.session("a");
+    let finish: () => void = () => undefined;
+    const slow = counting(world, "pay", {
+      timeoutMs: 1,
+      execute: () =>
+        new Promise((resolve) => {
+          finish = () => resolve("paid");
+        }),
+    });
+    await session.ledger([slow], { patienceMs: 0 }).runDirect({ id: "c1", name: "pay", args: {} });
+    const told = new Promise<void>((resolve) => {
+      const { push } = warnings;
+      warnings.push = (...more) => {
+        resolve();
+        return push.apply(warnings, more);
+      };
+    });
+    failing.append = Number.POSITIVE_INFINITY;
+    finish();
+    await told;
+    failing.append = 0;
+    expect(await session.call({ tool: slow, args: {}, id: "c1" })).toMatchObject({ value: "paid" });
+  });
+});
+
+test("a progress display that throws stops nothing, and is reported", async () => {
+  const session = await holdfast.session("a");
+  const pay = counting(world, "pay");
+  const epipe = { message: "EPIPE: the terminal is gone" };
+  const result = await session.run({
+    model: script([callBlock("c1", "pay")]),
+    tools: [pay],
+    prompt: "go",
+    on: (progress) => {
+      throw Object.assign(new Error(epipe.message), { about: progress.type });
+    },
+  });
+  expect(result.status).toBe("done");
+  expect(world.effects).toEqual(["pay {}"]);
+  const asked = ["model.asked", "message"];
+  const seen = [...asked, "call.issued", "call.completed", ...asked];
+  expect(warnings).toMatchObject(seen.map((about) => ({ ...epipe, about })));
+});
+
+test("nor does one that watches the calls of a loop of one's own", async () => {
+  const session = await holdfast.session("a");
+  const message = await session.append({ role: "assistant", blocks: [callBlock("c1", "pay")] });
+  const on = () => fail("EPIPE");
+  expect(await session.calls(message, [counting(world, "pay")], { on })).toMatchObject({ done: true });
+  expect(world.effects).toEqual(["pay {}"]);
+});
+
+describe("input that a tool's own functions choke on is refused like any other bad input", () => {
+  const parsing = z.object({ body: z.string().transform((body) => JSON.parse(body) as unknown) });
+  const specs = {
+    schema: { input: parsing },
+    "key function": {
+      input: z.object({ body: z.string() }),
+      dedupe: { scope: "session", key: ({ body }: { body: string }) => JSON.parse(body).id },
+    },
+  } as const;
+
+  test.each(Object.entries(specs))("by the %s", async (_which, spec) => {
+    const send = tool({
+      name: "send",
+      description: "",
+      effect: "mutate",
+      ...(spec as (typeof specs)["schema"]),
+      execute: () => "sent",
+    });
+    const session = await holdfast.session("a");
+    const model = script([callBlock("c1", "send", { body: "{not json" })], "sorry");
+    const result = await session.run({ model, tools: [send], prompt: "go" });
+    expect(result).toMatchObject({ status: "done", text: "sorry" });
+    expect(await callsOf("a")).toMatchObject([{ id: "c1", status: "failed", settledBy: "input" }]);
+  });
+
+  test("and is put before a person when the call was started with it before", async () => {
+    const first = await holdfast.session("a");
+    await plant(first, "c1", { body: "{not json" });
+    await first.close();
+    const session = await holdfast.session("a");
+    const charge = tool({
+      name: "charge",
+      description: "",
+      effect: "mutate",
+      input: parsing,
+      execute: () => "sent",
+    });
+    expect((await session.settle([charge])).open).toEqual(["c1"]);
+    expect(await callsOf("a")).toMatchObject([
+      { status: "waiting", why: expect.stringMatching(/no longer accepted/) },
+    ]);
+  });
+});
+
+test.each([undefined, "", 7, null])(
+  "a dedupe key that is %s is refused: it would make all calls one",
+  async (given) => {
+    const session = await holdfast.session("a");
+    const mail = counting(world, "mail", { dedupe: { scope: "session", key: () => given as string } });
+    for (const to of ["ann", "bob"]) {
+      const outcome = await session.call({ tool: mail, args: { to } });
+      expect(outcome).toMatchObject({
+        status: "failed",
+        error: { message: expect.stringMatching(/dedupe/) },
+      });
+    }
+    expect(world.effects).toEqual([]);
+  },
+);
+
+test("a fork that refuses an effect says so on its progress display", async () => {
+  const session = await holdfast.session("a");
+  await session.checkpoint();
+  await session.fork("b");
+  const fork = await holdfast.session("b");
+  const seen: string[] = [];
+  const model = script([callBlock("c1", "mail")]);
+  await fork.run({
+    model,
+    tools: [counting(world, "mail")],
+    prompt: "go",
+    on: (progress) => {
+      if (progress.type === "call.failed") seen.push(`${progress.callId} ${progress.error}`);
+    },
+  });
+  expect(seen).toEqual([expect.stringMatching(/^c1 Not run: this is a fork of a/)]);
+  expect(world.effects).toEqual([]);
+});

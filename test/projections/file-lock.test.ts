@@ -1,0 +1,121 @@
+// The lock of a file is kept by whoever lives, and by nobody who is gone, whoever has their pid now.
+
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { isHoldfastError } from "../../src/model/index.ts";
+import { withFileLock } from "../../src/projections/index.ts";
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-lock-"));
+  path = join(folder, "state");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const file = () => `${path}.lock`;
+const AT_ONCE = { waitMs: 1_000 };
+const LONG_AGO = 1_000_000;
+
+function left(holder: object | string, isOld = false): void {
+  writeFileSync(file(), typeof holder === "string" ? holder : JSON.stringify(holder));
+  if (isOld) utimesSync(file(), LONG_AGO, LONG_AGO);
+}
+
+const got = () => withFileLock(path, async () => "got it", AT_ONCE);
+
+async function refusal(): Promise<{ message: string; hint: string }> {
+  try {
+    await withFileLock(path, async () => undefined, { waitMs: 0 });
+  } catch (error) {
+    if (isHoldfastError(error, "FILE_LOCKED")) return { message: error.message, hint: error.hint ?? "" };
+    throw error;
+  }
+  throw new Error("it was given");
+}
+
+/** What a holder that lives in this very process writes. */
+async function written(): Promise<Record<string, unknown>> {
+  return withFileLock(path, async () => JSON.parse(readFileSync(file(), "utf8")));
+}
+
+test("one at a time, and nothing is left", async () => {
+  let inside = 0;
+  const counts = await Promise.all(
+    Array.from({ length: 5 }, () =>
+      withFileLock(path, async ({ isHeld }) => {
+        const count = ++inside;
+        expect(await isHeld()).toBe(true);
+        inside--;
+        return count;
+      }),
+    ),
+  );
+  expect(counts).toEqual([1, 1, 1, 1, 1]);
+  expect(existsSync(file())).toBe(false);
+});
+
+test("a refusal says in words who has it, and what to do when nobody has", async () => {
+  left({ ...(await written()), token: "another" });
+  const { message, hint } = await refusal();
+  expect(message).toBe(`${path} is being written by pid ${process.pid} on ${hostname()}`);
+  expect(hint).toContain(file());
+});
+
+test("what cannot be read as a holder is somebody", async () => {
+  left("null");
+  expect((await refusal()).message).toBe(`${path} is being written by somebody`);
+  left("null", true);
+  expect(await got()).toBe("got it");
+});
+
+describe.runIf(process.platform === "linux")("where the system tells when a process began", () => {
+  test("a pid that is in use by somebody else keeps nobody out", async () => {
+    left({ ...(await written()), started: "1" });
+    expect(await got()).toBe("got it");
+  });
+
+  test("a living holder keeps it, however long it takes", async () => {
+    left(await written(), true);
+    await refusal();
+    expect(existsSync(file())).toBe(true);
+  });
+
+  test.each(["pidNamespace", "boot"])("of a holder with another %s only time can tell", async (fact) => {
+    const other = { ...(await written()), [fact]: "another", pid: 1 << 29 };
+    left(other);
+    await refusal();
+    left(other, true);
+    expect(await got()).toBe("got it");
+  });
+
+  test("it says which of them it is", async () => {
+    expect(await written()).toMatchObject({ pidNamespace: readlinkSync("/proc/self/ns/pid") });
+  });
+});
+
+describe("as earlier versions wrote it", () => {
+  const old = (pid: number) => ({ host: hostname(), pid, token: "t" });
+
+  test("no process has its pid", async () => {
+    left(old(1 << 29));
+    expect(await got()).toBe("got it");
+  });
+
+  test("a process has its pid: only time can tell whether it is the same", async () => {
+    left(old(process.pid));
+    await refusal();
+    left(old(process.pid), true);
+    expect(await got()).toBe("got it");
+  });
+});

@@ -1,0 +1,46 @@
+/** A time to live may be as long as a number can say: it must never make anything unreadable. */
+
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type Bench, openBench } from "../ledger/bench.ts";
+import { storeSubjects } from "../subjects.ts";
+
+const LONG_MS = [Number.MAX_SAFE_INTEGER, 1e18, Number.MAX_VALUE, 1_000.5];
+
+describe.each(storeSubjects())("on $name", (subject) => {
+  let bench: Bench;
+
+  beforeEach(async () => {
+    bench = await openBench(subject);
+  });
+  afterEach(() => bench.dispose());
+  afterAll(() => subject.dispose());
+
+  test("sessions that live for ever, nearly, are listed, read and opened again", async () => {
+    const { holdfast } = bench.first;
+    for (const [index, ttlMs] of LONG_MS.entries()) {
+      const opened = await holdfast.session(`opened-${index}`, { ttlMs });
+      const described = await holdfast.session(`described-${index}`);
+      await described.append({ role: "user", text: "important" });
+      await described.describe({ ttlMs });
+      await described.refresh();
+      await Promise.all([opened.close(), described.close()]);
+    }
+    const { sessions } = await holdfast.sessions.list();
+    expect(sessions).toHaveLength(2 * LONG_MS.length);
+    for (const { id, stale } of sessions) {
+      expect(stale).toBe(false);
+      expect(await holdfast.sessions.get(id)).toMatchObject({ id, stale: false });
+      await (await holdfast.session(id)).close();
+    }
+    expect(await holdfast.check()).toEqual([]);
+  });
+
+  test("and so are goals", async () => {
+    const { holdfast } = bench.first;
+    await holdfast.goal("g", { statement: "Ship it", ttlMs: Number.MAX_SAFE_INTEGER });
+    expect((await holdfast.goal("g")).id).toBe("g");
+    const { rows } = await holdfast.journal.list<"streams">({ of: "streams", kind: "goal", limit: 9 });
+    expect(rows).toHaveLength(1);
+    expect(await holdfast.check()).toEqual([]);
+  });
+});

@@ -1,0 +1,47 @@
+// What was wired is what is checked, and what agents are told to type is what can be typed.
+
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CommandLine } from "../cli/command-line.ts";
+import { runInside } from "../cli/inside.ts";
+
+let line: CommandLine;
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => line.remove());
+
+test("the check looks at the agents that were wired, and at no others", async () => {
+  await runInside(line.project, ["init", "--agent", "gemini", "--command", "false"]);
+  const checked = await runInside(line.project, ["init", "--check", "--json"]);
+  const { agents, proofs } = JSON.parse(checked.out).data;
+  expect(agents).toEqual(["gemini"]);
+  expect(new Set(proofs.map(({ agent }: { agent: string }) => agent))).toEqual(new Set(["gemini"]));
+  const said = await runInside(line.project, ["init", "--check", "--agent", "codex"]);
+  expect(said.out).toContain("NO  .codex/hooks.json: is not there");
+});
+
+test("with nothing wired, the check says so of all", async () => {
+  const project = line.newProject();
+  await runInside(project, ["init", "--agent", "none"]);
+  const { code, out } = await runInside(project, ["init", "--check"]);
+  expect(code).toBe(5);
+  expect(out).toContain("NO  .claude/settings.json: is not there");
+  expect(out).toContain("NO  .codex/hooks.json: is not there");
+});
+
+test("AGENTS.md names the command by which the project has it", async () => {
+  const project = line.newProject();
+  const page = () => readFileSync(join(project, "AGENTS.md"), "utf8");
+  await runInside(project, ["init", "--agent", "claude", "--command", "holdfast"]);
+  expect(page()).toContain("`holdfast brief`");
+  mkdirSync(join(project, "node_modules/.bin"), { recursive: true });
+  writeFileSync(join(project, "node_modules/.bin/holdfast"), "");
+  const { out } = await runInside(project, ["init", "--agent", "claude"]);
+  expect(out).toContain("npx holdfast init --check");
+  expect(page()).toContain("`npx holdfast brief`");
+  expect(page(), "the old block is gone").not.toContain("`holdfast brief`");
+  await runInside(project, ["init", "--remove"]);
+  expect(() => page()).toThrow("ENOENT");
+});
