@@ -21,14 +21,13 @@ const STEP_LIMIT_MS = 30 * 60_000;
 const FAILURE_LENGTH = 4_000;
 const OUTPUT_LINES = 200;
 const SECOND_NODE_MAJOR = 24;
-/**
- * What differs between the two Nodes is the SQLite driver. What stands on it directly runs on both.
- */
+/** What differs between the two Nodes is the SQLite driver. What stands on it directly runs on both. */
 const ON_BOTH = [
   "conformance/sqlite.",
   "conformance/model.",
   "sqlite/",
-  "crash/",
+  "crash/random-kills.",
+  "crash/system-call-kills.",
   "files/locks.",
   "files/leases.",
 ];
@@ -39,10 +38,13 @@ const ON_BOTH = [
 const ON_SECOND = [
   "conformance/",
   "copy/",
+  "files/",
   "goal/",
+  "integrations/langgraph/",
   "journal/",
   "ledger/",
   "projections/",
+  "scale/",
   "session/",
   "supervisor/",
 ];

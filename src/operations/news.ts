@@ -5,7 +5,7 @@
  * A store that somebody named is another matter: only a goal that is opened in it takes in what is its own.
  */
 
-import { existsSync } from "node:fs";
+import { lstatSync } from "node:fs";
 import { join } from "node:path";
 import { unseenEventFiles } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/index.ts";
@@ -32,7 +32,7 @@ export async function hasNews(place: StorePlace, store: Store): Promise<boolean>
  * too, for whoever reads answers and no warnings.
  */
 export async function takeInNews(place: StorePlace, { journal }: Holdfast): Promise<readonly string[]> {
-  if (!existsSync(join(folderOf(place), "events"))) return [];
+  if (!isThere(join(folderOf(place), "events"))) return [];
   const left: string[] = [];
   const tell = (error: unknown): void => {
     journal.warn(notTakenIn(error));
@@ -45,6 +45,17 @@ export async function takeInNews(place: StorePlace, { journal }: Holdfast): Prom
     tell(error);
   }
   return left;
+}
+
+/** Also what cannot be followed, as a link to itself: whoever takes it in says what is wrong with it. */
+function isThere(path: string): boolean {
+  try {
+    lstatSync(path);
+    return true;
+  } catch {
+    // Nothing, or no folder around it.
+    return false;
+  }
 }
 
 /** The same for whoever only looks: opens the store to write, this once. Throws when it cannot be opened. */

@@ -69,6 +69,8 @@ export async function gatherFrom(
   scenario: Scenario,
   ended: number | null,
 ): Promise<Evidence> {
+  // First: whatever was acknowledged by now has to be in the store that is read next, also while somebody still writes.
+  const acks = readAcks(dir);
   const problems = await store.check();
   const streams = await store.list<"streams">({ of: "streams", namespace: "default", limit: 1_000 });
   const sessions: SessionLog[] = [];
@@ -78,7 +80,7 @@ export async function gatherFrom(
     writes.push(...stored);
     sessions.push({ id: streamId(stream), events, ...(await fold(store, stream)) });
   }
-  return { scenario, sessions, writes, problems, world: readEntries(dir), acks: readAcks(dir), ended };
+  return { scenario, sessions, writes, problems, world: readEntries(dir), acks, ended };
 }
 
 async function readLog(store: Store, stream: string): Promise<{ events: Logged[]; stored: StoredWrite[] }> {

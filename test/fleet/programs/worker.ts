@@ -61,9 +61,12 @@ async function runSession(holdfast: Holdfast, id: string): Promise<object> {
     talk.say({ at: "taken", session: id });
     const sent = (): void => talk.say({ at: "sent", session: id });
     const think = (): Promise<void> => {
-      if (config.jumpMs !== 0) jump(config.jumpMs);
       return new Promise((resolve) => {
-        setTimeout(resolve, Math.random() * thinkMs);
+        setTimeout(() => {
+          // Right before something is written: whatever the others do meanwhile, each of its times is written down.
+          if (config.jumpMs !== 0) jump(config.jumpMs);
+          resolve();
+        }, Math.random() * thinkMs);
       });
     };
     const tools = plantInTools(plant, makeTools(agent, sent));
