@@ -50,11 +50,7 @@ async function takeInNow({ place, folder, warn, say }: StoreSide): Promise<void>
     const none = (session: string): void => say(`${session} is not taken in: ${whyNone(rows)}`);
     await takeIn({ choose, open, none }, folder, Date.now(), warn);
     if (process.env["HOLDFAST_STORE"]) return;
-    const current = choose({ root: null, goal: null });
-    if (current !== null) await followInFiles(await open(current, null), place.root);
-    for (const [id, { goal, root, seq }] of opened) {
-      if (id !== current && goal.seq > seq) await followInFiles(goal, root);
-    }
+    for (const { goal, root, seq } of opened.values()) if (goal.seq > seq) await followInFiles(goal, root);
   } finally {
     await store.close();
   }
