@@ -52,9 +52,17 @@ function onModel(model: StoreModel, act: Act): unknown {
   }
 }
 
-/** Whether a lease still runs matters; a store may renew it a little less often than it could. */
+/** More than any short lease has left, and less than a long one loses here. */
+const LONG_MS = 500_000;
+
+/**
+ * Whether a lease still runs matters, and whether it is a long one: of two that race to take it, that tells who came last. A
+ * store may renew it a little less often than it could.
+ */
 const plain = (value: unknown): unknown =>
-  JSON.parse(JSON.stringify(value ?? null), (name, each) => (name === "remainingMs" ? each > 0 : each));
+  JSON.parse(JSON.stringify(value ?? null), (name, each) => {
+    return name === "remainingMs" ? (each > LONG_MS ? "long" : each > 0 ? "short" : "none") : each;
+  });
 
 /** Everything that can be seen of the store. */
 async function seen(store: Store): Promise<unknown> {
