@@ -204,6 +204,10 @@ async function checkPackage(aside) {
     step("package manifest", aside("publint", "run", "--strict", tarball)),
     step("package types", aside("attw", "--no-definitely-typed", "--profile", "esm-only", tarball)),
     step("package in a program", aside("tsc", "-p", user)),
+    step("package cold start", {
+      command: process.execPath,
+      args: [join(user, "cold-start.mjs"), join(user, "node_modules", "holdfast")],
+    }),
   ]);
 }
 

@@ -4,6 +4,7 @@
  * needs the state of a goal (what is ready, which files drifted) has commands of its own, and the answer names them.
  */
 
+import { loadStream, Payloads } from "../journal/index.ts";
 import { type GoalState, goalFold, HoldfastError, isHoldfastError, MERGE_NEWS_MS } from "../model/index.ts";
 import type { ItemRow, LeaseRow, Store, StreamRow } from "../store.ts";
 import { didYouMean } from "./nearest.ts";
@@ -158,7 +159,6 @@ async function workingOn(
 
 /** Null: it is encrypted, or of a later release, and lists are all that can be shown of it. */
 async function foldedGoal(store: Store, namespace: string, stream: string): Promise<GoalState | null> {
-  const { loadStream, Payloads } = await import("../journal/index.ts");
   try {
     const reader = { store, namespace, payloads: new Payloads([]) };
     return (await loadStream(reader, goalFold, stream)).state;

@@ -1,11 +1,12 @@
 // The real command line as a process, run in a project of its own.
 
 import { execFile, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { programFolder } from "../program.ts";
+import { removeProject } from "../remove-project.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -95,7 +96,7 @@ export class CommandLine {
   }
 
   remove(): void {
-    for (const project of this.projects) rmSync(project, { recursive: true, force: true });
+    for (const project of this.projects) removeProject(project);
   }
 }
 

@@ -239,7 +239,8 @@ test("a project that is removed meanwhile stays removed", async () => {
   // It has something to write, and waits for the writer.
   const taking = line.run(["hook", "take-in"], { cwd: project });
   await pause(1_500);
-  rmSync(project, { recursive: true, force: true });
+  // Again, if what waits puts a file there meanwhile.
+  rmSync(project, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   writer.exec("ROLLBACK");
   await writer.close();
   expect((await taking).code).toBe(0);

@@ -1,14 +1,6 @@
 // The real command line behind the official MCP client, in a project of its own, and what the world saw of it.
 
-import {
-  appendFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
@@ -16,6 +8,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { open } from "../../src/open.ts";
 import type { SessionDetail } from "../../src/session/index.ts";
 import { commandFile, environment } from "../cli/command-line.ts";
+import { removeProject } from "../remove-project.ts";
 
 export class Programs {
   readonly cli = commandFile("cli");
@@ -106,7 +99,7 @@ export class Project {
   }
 
   remove(): void {
-    rmSync(this.folder, { recursive: true, force: true });
+    removeProject(this.folder);
   }
 }
 

@@ -1,0 +1,54 @@
+/**
+ * What a hook and `holdfast status` load before they do anything, in the package as it is published: an agent waits for it at
+ * every tool use. One import too many in the wrong module, and half of the program comes along without a test noticing.
+ *
+ *     node cold-start.mjs <folder of the package>
+ */
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const [, , home = "."] = process.argv;
+
+/** From the door by what is imported on the way, and how many bytes may have been loaded at its end. */
+const WAYS = [
+  { name: "hook touched", by: ["hooks"], most: 60_000 },
+  { name: "hook session-start", by: ["hooks", "briefing-side"], most: 300_000 },
+  { name: "status", by: ["status-command"], most: 320_000 },
+];
+
+const textOf = (file) => readFileSync(join(home, "dist", file), "utf8");
+const importedBy = (text) =>
+  [...text.matchAll(/^(?:import|export)\b[^"';]*["']([^"']+)["'];$/gm)].map(([, name]) => name);
+
+/** Adds the file, and what it imports at once. */
+function load(file, loaded) {
+  if (loaded.has(file)) return;
+  const text = textOf(file);
+  loaded.set(file, text);
+  for (const name of importedBy(text)) {
+    if (name.startsWith("./")) load(name.slice(2), loaded);
+    else if (!name.startsWith("node:")) loaded.set(name, "");
+  }
+}
+
+/** The file that something loaded imports when needed. */
+function lazily(stem, loaded) {
+  for (const text of loaded.values()) {
+    const found = new RegExp(`import\\("\\./(${stem}-[\\w-]{8}\\.js)"\\)`).exec(text);
+    if (found) return found[1];
+  }
+  throw new Error(`nothing imports ${stem} any more: ${[...loaded.keys()].join(", ")}`);
+}
+
+for (const { name, by, most } of WAYS) {
+  const loaded = new Map();
+  load("cli.js", loaded);
+  for (const stem of by) load(lazily(stem, loaded), loaded);
+  const files = [...loaded].map(([file, text]) => `${file} ${text.length}`).join(", ");
+  const bytes = [...loaded.values()].reduce((sum, text) => sum + text.length, 0);
+  console.log(`${name}: ${bytes} bytes in ${loaded.size} files`);
+  const packages = [...loaded].filter(([, text]) => text === "").map(([file]) => file);
+  if (packages.length > 0) throw new Error(`${name} loads ${packages.join(", ")} at its start (${files})`);
+  if (bytes > most) throw new Error(`${name} loads ${bytes} bytes at its start, at most ${most} (${files})`);
+}
