@@ -28,6 +28,8 @@ export default function setup(): () => void {
   copyFileSync(join(root, "package.json"), join(folder, "package.json"));
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "junction");
   process.env["HOLDFAST_TEST_PROGRAMS"] = folder;
+  // Programs that start more than once are compiled once, where Node can keep that (22 and later).
+  process.env["NODE_COMPILE_CACHE"] = join(folder, "compiled");
   return () => rmSync(folder, { recursive: true, force: true });
 }
 

@@ -13,10 +13,9 @@ import { readAcknowledgements } from "./acknowledgements.ts";
 import { type Program, Workshop } from "./programs.ts";
 import { verify } from "./verifier.ts";
 
-/** The suite runs on two Nodes; the second run is there for the other driver and needs fewer. */
-const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : process.env["HOLDFAST_SECOND_RUN"] ? 40 : 200;
+/** The suite runs on two Nodes; one of them needs fewer. */
+const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : process.env["HOLDFAST_SHORT"] ? 40 : 200;
 const KILLS_PER_STORE = 20;
-const LANES = 2;
 /** Of ten lives this many end while the store is being opened; the others some time after their first append. */
 const EARLY_DEATHS = 2;
 const OPENING_MS = 40;
@@ -104,11 +103,9 @@ test(`${KILLS} kills at random moments take nothing that was acknowledged`, {
   timeout: 900_000,
 }, async () => {
   const tolls: Toll[] = [];
-  let stores = KILLS / KILLS_PER_STORE;
-  const lane = async (): Promise<void> => {
-    while (stores > 0) tolls.push(await killOneStore(stores-- % 2 === 0));
-  };
-  await Promise.all(Array.from({ length: LANES }, lane));
+  // One after the other: while this process verifies one store, it could not end a life in another in time.
+  for (let store = 0; store < KILLS / KILLS_PER_STORE; store++)
+    tolls.push(await killOneStore(store % 2 === 0));
   const sum = (of: keyof Toll) => tolls.reduce((total, toll) => total + toll[of], 0);
   console.info(
     `${sum("kills")} kills, ${sum("fruitful")} of them after ${sum("acknowledgements")} acknowledgements`,

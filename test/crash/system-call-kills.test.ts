@@ -47,7 +47,7 @@ const LOCKING = ["close", "fcntl"];
 const STRACE = "strace";
 const isFull = Boolean(process.env["HOLDFAST_FULL"]);
 /** Of each call; only writing goes beyond it. HOLDFAST_FULL=1 takes all. */
-const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : process.env["HOLDFAST_SECOND_RUN"] ? 24 : 60;
+const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : process.env["HOLDFAST_SHORT"] ? 24 : 60;
 const LANES = 2;
 const TRIES = 3;
 
