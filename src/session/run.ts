@@ -210,6 +210,8 @@ class Run {
         hint: "Pass a prompt to run(), or append a user message first.",
       });
     }
+    // Whoever has taken over may have gone on while we looked for prompts: then where we stand is to be seen anew.
+    if (this.session.unfinished) return null;
     if (last.role === "assistant") return this.finished(last);
     const pause = this.mustPause();
     if (pause) return this.result("paused", pause);

@@ -3,25 +3,9 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Journal, Lease, OwnedLog } from "../../src/journal/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
+import { Gate } from "./gate.ts";
 import { altered } from "./places.ts";
 import { said, words } from "./words.ts";
-
-/** Lets calls pass until `close`, and then holds them back until `open`. */
-class Gate {
-  private opened = Promise.resolve();
-  open: () => void = () => undefined;
-
-  close(): void {
-    this.opened = new Promise((resolve) => {
-      this.open = resolve;
-    });
-  }
-
-  async pass<Result>(act: () => Promise<Result>): Promise<Result> {
-    await this.opened;
-    return act();
-  }
-}
 
 const appends = new Gate();
 const renewals = new Gate();
