@@ -5,14 +5,8 @@ import type { Connection } from "./driver.ts";
 import { loadStream, neverRow, streamRow } from "./streams.ts";
 import { fromPayload, fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
 
-/** Numbers come as one text: a column costs more to hand over than to take apart. */
-type WriteRow = readonly [
-  payload: StoredText,
-  firstLastAtSum: string,
-  batch: StoredText,
-  codec: StoredText | null,
-  utf16: number | null,
-];
+/** All but the payload and its codec comes as one text: a column costs more to hand over than to take apart. */
+type WriteRow = readonly [payload: StoredText, rest: string, codec: StoredText | null];
 
 interface SnapshotRow {
   readonly seq: number;
@@ -22,6 +16,10 @@ interface SnapshotRow {
   readonly utf16: number | null;
 }
 
+const SPACE = 0x20;
+const MINUS = 0x2d;
+const ZERO = 0x30;
+
 const MAX_SEQ = 2 ** 28 - 1;
 
 /**
@@ -29,7 +27,8 @@ const MAX_SEQ = 2 ** 28 - 1;
  *
  * The last write of the range is the one that covers `upTo`: the first whose end is not before it.
  */
-const SELECT_WRITES = `SELECT payload, first || ' ' || (id & 268435455) || ' ' || at || ' ' || sum, batch, codec, utf16 FROM writes
+const SELECT_WRITES = `SELECT payload, first || ' ' || (id & 268435455) || ' ' || at || ' ' || sum || ' ' || (utf16 IS NULL) || ' '
+    || CASE typeof(batch) WHEN 'text' THEN '"' || batch ELSE hex(batch) END, codec FROM writes
   WHERE id > (?1 << 28 | ?2) AND id <= coalesce(
     (SELECT id FROM writes WHERE id >= (?1 << 28 | ?3) AND id <= (?1 << 28 | 268435455) ORDER BY id LIMIT 1),
     ?1 << 28 | 268435455)
@@ -61,17 +60,32 @@ export function read(connection: Connection, request: ReadRequest): ReadPage {
   return { stream, writes: rows.map(storedWrite), more };
 }
 
-function storedWrite([payload, numbers, batch, codec, utf16]: WriteRow): StoredWrite {
-  const [first, last, at, sum] = numbers.split(" ");
-  return {
-    first: Number(first),
-    last: Number(last),
-    batch: fromText(batch),
-    payload: fromPayload(payload, utf16),
-    codec: fromTextOrNull(codec),
-    sum: Number(sum),
-    at: Number(at),
+/** Digit by digit: of a long stream this is done more often than anything else, and texts cut out would be garbage at once. */
+function storedWrite([payload, rest, codec]: WriteRow): StoredWrite {
+  let at = 0;
+  const next = (): number => {
+    const isNegative = rest.charCodeAt(at) === MINUS;
+    if (isNegative) at++;
+    let number = 0;
+    for (let code = rest.charCodeAt(at); code !== SPACE; code = rest.charCodeAt(++at))
+      number = number * 10 + (code - ZERO);
+    at++;
+    return isNegative ? -number : number;
   };
+  return {
+    first: next(),
+    last: next(),
+    at: next(),
+    sum: next(),
+    payload: next() === 1 ? payload : fromText(payload),
+    codec: fromTextOrNull(codec),
+    batch: batchOf(rest, at),
+  };
+}
+
+/** Text after a quote, or the bytes of one that SQLite cannot keep as text. */
+function batchOf(rest: string, from: number): string {
+  return rest[from] === '"' ? rest.slice(from + 1) : fromText(Buffer.from(rest.slice(from), "hex"));
 }
 
 const ARTIFACT = "SELECT bytes FROM artifacts WHERE namespace = ? AND hash = ?";
