@@ -3,6 +3,7 @@
 import { realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { type FileAct, HoldfastError } from "../model/index.ts";
+import type { Context } from "./context.ts";
 
 export interface NamedFile {
   readonly path: string;
@@ -12,12 +13,19 @@ export interface NamedFile {
 /** What is kept by git and by us changes by itself: a hash of it says nothing about the work. */
 const KEPT = [".git", ".holdfast", ".planning"];
 
-/** `from` is the folder that paths are relative to, unless they are absolute. */
-export function recordedFile(root: string, from: string, { path: typed, act }: NamedFile): NamedFile {
-  const path = belowRoot(root, resolve(from, typed));
-  if (path === null) {
-    throw refused(typed, "is not below the project's root", `Name a file below the project's root, ${root}.`);
-  }
+/** A person types paths as a shell has them; an agent knows the project by its root. */
+type Namer = Pick<Context, "place" | "caller" | "cwd">;
+
+/** As goals keep it; it need not be there. */
+export function namedPath({ place: { root }, caller, cwd }: Namer, typed: string): string {
+  const path = belowRoot(root, resolve(caller === "person" ? cwd : root, typed));
+  if (path !== null) return path;
+  throw refused(typed, "is not below the project's root", `Name a file below the project's root, ${root}.`);
+}
+
+export function recordedFile(namer: Namer, { path: typed, act }: NamedFile): NamedFile {
+  const path = namedPath(namer, typed);
+  const { root } = namer.place;
   const [first = ""] = path.split("/");
   if (KEPT.includes(first.toLowerCase())) {
     throw refused(path, "is not a file of the work", `Leave out what lies in ${KEPT.join("/, ")}/.`);

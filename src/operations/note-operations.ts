@@ -12,7 +12,7 @@ import {
 } from "../model/index.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
-import { recordedFile } from "./named-file.ts";
+import { namedPath, recordedFile } from "./named-file.ts";
 import { didYouMean } from "./nearest.ts";
 import { given, operation } from "./operation.ts";
 import { fullId } from "./task-operations.ts";
@@ -47,9 +47,10 @@ export const noteOperations = [
       supersedes: text.optional(),
     }),
     result: view.decision.extend({ goal: text }),
-    async run(context, { goal: id, supersedes, type = "architecture", ...input }) {
+    async run(context, { goal: id, supersedes, type = "architecture", files = [], ...input }) {
+      const named = files.map((each) => namedPath(context, each));
       const handle = await context.goal(id);
-      const decided = { ...given(input), type };
+      const decided = { ...given(input), type, files: named };
       const record =
         supersedes === undefined
           ? await handle.decide(decided)
@@ -70,9 +71,10 @@ export const noteOperations = [
       superseded: z.boolean().optional(),
     }),
     result: z.strictObject({ goal: text, decisions: z.array(view.decision) }),
-    async run(context, { goal: id, ...query }) {
+    async run(context, { goal: id, file, ...query }) {
+      const about = file === undefined ? {} : { file: namedPath(context, file) };
       const { state } = await context.readGoal(id);
-      const found = searchDecisions(state.decisions.values(), given(query));
+      const found = searchDecisions(state.decisions.values(), { ...given(query), ...about });
       return { goal: state.id, decisions: found.map(view.decisionView) };
     },
   }),
@@ -136,10 +138,7 @@ export const noteOperations = [
     result: z.strictObject({ goal: text, files: z.array(text) }),
     async run(context, { goal: id, files: named, task, session = null }) {
       const handle = await context.goal(id);
-      const { root } = context.place;
-      // A person types paths as a shell has them; an agent knows the project by its root.
-      const from = context.caller === "person" ? context.cwd : root;
-      const files = named.map((each) => recordedFile(root, from, each));
+      const files = named.map((each) => recordedFile(context, each));
       await handle.recordFiles({ files, task: task === undefined ? null : fullId("T", task), session });
       return { goal: handle.id, files: files.map(({ path }) => path) };
     },

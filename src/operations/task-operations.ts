@@ -9,6 +9,7 @@ import { findTask, HoldfastError, numbered } from "../model/index.ts";
 import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
+import { namedPath } from "./named-file.ts";
 import { didYouMean } from "./nearest.ts";
 import { given, operation } from "./operation.ts";
 
@@ -84,9 +85,10 @@ export const taskOperations = [
       reviews: z.array(text).optional(),
     }),
     result,
-    async run(context, { goal: id, wanted = [], reviews, dependsOn = [], ...input }) {
+    async run(context, { goal: id, wanted = [], reviews, dependsOn = [], files: typed = [], ...input }) {
+      const files = typed.map((each) => namedPath(context, each));
       const handle = await context.goal(id);
-      const place = { ...given(input), dependsOn: dependsOn.map((each) => fullId("T", each)) };
+      const place = { ...given(input), files, dependsOn: dependsOn.map((each) => fullId("T", each)) };
       const looked = reviews?.map((each) => fullId("T", each));
       const task: TaskInput = looked
         ? { ...place, kind: "review", reviews: looked, checklist: checklistOf(handle, looked, wanted) }
@@ -141,10 +143,11 @@ export const taskOperations = [
         .optional(),
     }),
     result,
-    run: (context, { goal: id, task, session, commands, ...evidence }) =>
-      onTask(context, { goal: id, task, session }, (handle, proof) =>
-        handle.submit({ ...proof, ...given({ ...evidence, commands: commands?.map(given) }) }),
-      ),
+    run: (context, { goal: id, task, session, commands, files: typed, summary }) =>
+      onTask(context, { goal: id, task, session }, (handle, proof) => {
+        const files = typed?.map((each) => namedPath(context, each));
+        return handle.submit({ ...proof, ...given({ summary, files, commands: commands?.map(given) }) });
+      }),
   }),
   operation({
     name: "task verify",

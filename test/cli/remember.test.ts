@@ -1,4 +1,4 @@
-// `remember` means the files that were typed, as a shell means them: from where one stands.
+// Commands mean the files that were typed, as a shell means them: from where one stands.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -59,4 +59,26 @@ test("what cannot be meant is refused, with a reason that is true", async () => 
     expect(err).toContain(hint);
   }
   expect(await remember(src, "gone.ts", "--deleted"), "one that is gone").toMatchObject({ code: 0 });
+});
+
+test("so do the files of tasks, of what shows them to be done, and of decisions", async () => {
+  const inSrc = (...words: string[]): Promise<Ran> => runInside(src, [...words, "--json"]);
+  const dataOf = ({ out }: Ran): unknown => JSON.parse(out).data;
+  const added = await inSrc("task", "add", "Build it", "--file", "new.ts", "../a.ts");
+  expect(dataOf(added)).toMatchObject({ files: ["src/new.ts", "a.ts"] });
+  expect(await inSrc("task", "claim", "T-001")).toMatchObject({ code: 0 });
+  const handedIn = await inSrc("task", "submit", "T-001", "--file", "b.ts");
+  expect(dataOf(handedIn)).toMatchObject({ submission: { files: [{ path: "src/b.ts" }] } });
+  const why = ["--for", "shape", "--because", "it is short"];
+  const decided = await inSrc("decide", "one file", ...why, "--file", "./b.ts");
+  expect(dataOf(decided)).toMatchObject({ files: ["src/b.ts"] });
+  for (const [cwd, file] of [
+    [src, "b.ts"],
+    [line.project, "src/b.ts"],
+  ] as const) {
+    const { out } = await runInside(cwd, ["decisions", "--file", file]);
+    expect(out).toContain("one file");
+  }
+  const outside = await runInside(src, ["task", "add", "No", "--file", "../../out.ts"]);
+  expect(outside).toMatchObject({ code: 2, err: expect.stringContaining("is not below the project's root") });
 });
