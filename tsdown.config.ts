@@ -8,7 +8,7 @@ import { defineConfig } from "tsdown";
 const COLD_START = [
   {
     name: "base",
-    test: /src\/(model\/(errors|digest|names|cursor)|hooks\/(?!briefing-side|foreseen|taking-in|store-side|background)[^/]*|operations\/(store-place|nearest)|wiring\/sample-input)(?<!\.d)\.ts$/,
+    test: /src\/(model\/(errors|digest|names|cursor)|hooks\/(?!briefing-side|foreseen|taking-in|store-side|background)[^/]*|operations\/(named-file|store-place|nearest)|wiring\/sample-input)(?<!\.d)\.ts$/,
     priority: 2,
   },
   {

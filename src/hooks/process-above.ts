@@ -4,6 +4,7 @@
  */
 
 import { readFileSync, readlinkSync } from "node:fs";
+import { hostname } from "node:os";
 import { basename } from "node:path";
 
 export interface ProcessAbove {
@@ -11,6 +12,8 @@ export interface ProcessAbove {
   readonly started: string;
   readonly boot: string;
   readonly pidNamespace: string;
+  /** Of the machine: another one that shares the folder has a boot of its own, which says nothing. */
+  readonly host: string;
 }
 
 /** What comes between an agent and its hook, and ends with the hook. A name that a process gave itself goes on after a blank. */
@@ -32,21 +35,18 @@ export function processAbove(): ProcessAbove | null {
       pid = Number(fieldsOf(pid)[1]);
     }
     if (pid <= 1 || isUnclear(pid)) return null;
-    return { pid, started: fieldsOf(pid)[19] ?? "", boot: bootId(), pidNamespace: pidNamespace() };
+    const started = fieldsOf(pid)[19] ?? "";
+    return { pid, started, boot: bootId(), pidNamespace: pidNamespace(), host: hostname() };
   } catch {
     // Gone already, or not ours to see: then the time since its last sign of life has to do.
     return null;
   }
 }
 
-/** Unknown: it lives, or lived, where we cannot look, as in another container. */
-export function lifeOf({
-  pid,
-  started,
-  boot,
-  pidNamespace: space,
-}: ProcessAbove): "alive" | "gone" | "unknown" {
-  if (process.platform !== "linux") return "unknown";
+/** Unknown: it lives, or lived, where we cannot look, as in another container or on another machine. */
+export function lifeOf(above: ProcessAbove): "alive" | "gone" | "unknown" {
+  if (process.platform !== "linux" || above.host !== hostname()) return "unknown";
+  const { pid, started, boot, pidNamespace: space } = above;
   try {
     if (boot !== bootId()) return "gone";
     if (space !== pidNamespace()) return "unknown";

@@ -18,14 +18,13 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
-  realpathSync,
   statSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import { isAbsolute, join, resolve } from "node:path";
 import { isHoldfastError, sha256 } from "../model/index.ts";
-import { findStore, PLANNING, type StorePlace } from "../operations/index.ts";
+import { belowRoot, findStore, isWork, type StorePlace } from "../operations/index.ts";
 import { REHEARSAL } from "../wiring/index.ts";
 import { type AgentEvent, HOOK_AGENTS, HOOK_EVENTS, readAgentEvent, TAKE_IN } from "./agent-event.ts";
 import { answer, MOST_CHARACTERS } from "./answers.ts";
@@ -157,26 +156,13 @@ function lineOf(about: AgentEvent, place: StorePlace): SpoolLine {
 function touchedFiles({ files, cwd }: AgentEvent, root: string): TouchedFile[] {
   return files.flatMap((file): TouchedFile[] => {
     const full = isAbsolute(file) ? file : resolve(cwd ?? root, file);
-    const path = below(root, full);
-    if (path === null) return [];
+    const path = belowRoot(root, full);
+    if (path === null || !isWork(path)) return [];
     const stats = statSync(full, { throwIfNoEntry: false });
     if (!stats) return [{ path, hash: null }];
     if (!stats.isFile() || stats.size > MOST_HASHED_BYTES) return [];
     return [{ path, hash: sha256(readFileSync(full)) }];
   });
-}
-
-/** Ours, which we write ourselves, and git's. */
-const NOT_WORK = [".git", ".holdfast", PLANNING];
-
-/** Relative to the root, through links too; null for what is not below it, or is nobody's work. */
-function below(root: string, full: string): string | null {
-  const direct = relative(root, full);
-  const path =
-    direct.startsWith("..") && existsSync(full) ? relative(realpathSync(root), realpathSync(full)) : direct;
-  if (path === "" || path.startsWith("..") || isAbsolute(path)) return null;
-  const names = path.split(sep);
-  return NOT_WORK.includes(names[0] ?? "") ? null : names.join("/");
 }
 
 /** All that the agent wrote, or what came in time: one that never closes its end must not keep us. */

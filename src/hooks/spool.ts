@@ -96,10 +96,6 @@ export class Spool {
     this.intent = join(folder, `${name}.taking`);
   }
 
-  static of(folder: string, agent: HookAgent, conversation: string): Spool {
-    return new Spool(folder, sessionName(agent, conversation));
-  }
-
   /** Every conversation that left something here. */
   static all(folder: string): Spool[] {
     if (!existsSync(folder)) return [];
@@ -233,8 +229,9 @@ function isLine(value: Odd | null): value is Odd & SpoolLine {
 }
 
 function isProcess(value: unknown): value is ProcessAbove {
-  const { pid, started, boot, pidNamespace } = (value ?? {}) as Odd;
-  return typeof pid === "number" && [started, boot, pidNamespace].every((each) => typeof each === "string");
+  const { pid, started, boot, pidNamespace, host } = (value ?? {}) as Odd;
+  const texts = [started, boot, pidNamespace, host];
+  return typeof pid === "number" && texts.every((each) => typeof each === "string");
 }
 
 function isTouched(value: unknown): value is TouchedFile {

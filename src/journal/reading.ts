@@ -6,7 +6,7 @@
  */
 
 import { applyEvent, type FoldKind, HoldfastError, type Json } from "../model/index.ts";
-import type { Head, ReadPage, Store, StoredWrite, StreamRow } from "../store.ts";
+import type { Blob, Head, ReadPage, Store, StoredWrite, StreamRow } from "../store.ts";
 import type { Payloads } from "./codec.ts";
 
 const PAGE_WRITES = 1_000;
@@ -69,6 +69,8 @@ export async function foldNews<State>(
 ): Promise<boolean> {
   const page = await readPage(reader, stream, fold.seq, Number.MAX_SAFE_INTEGER);
   if (page.stream.head.generation !== generation) return false;
+  // It has come to be since, as a fork: its past is another stream's.
+  if (fold.seq < page.stream.base) return false;
   return foldRest(reader, kind, stream, page, fold, Number.MAX_SAFE_INTEGER);
 }
 
@@ -166,7 +168,24 @@ async function readSnapshot<State>(
   const { namespace } = reader;
   const blob = await reader.store.get({ of: "snapshot", namespace, stream, fold: foldName(kind), upTo });
   if (!blob) return null;
-  const json = reader.payloads.parse(blob.payload, blob.codec, { namespace, stream, seq: blob.seq });
-  const fold = { state: kind.decode(json as Json), seq: blob.seq, bytes: blob.payload.length };
-  return { fold, generation: blob.generation };
+  const state = readState(reader, kind, stream, blob);
+  if (state === unreadable) return null;
+  return { fold: { state, seq: blob.seq, bytes: blob.payload.length }, generation: blob.generation };
+}
+
+export const unreadable = Symbol("unreadable");
+
+/** A snapshot is never truth: one that is damaged costs the time to fold all events, and `check` tells of it. */
+export function readState<State>(
+  { namespace, payloads }: Reader,
+  kind: FoldKind<State>,
+  stream: string,
+  { payload, codec, seq }: Blob,
+): State | typeof unreadable {
+  try {
+    return kind.decode(payloads.parse(payload, codec, { namespace, stream, seq }) as Json);
+  } catch {
+    // Also for want of a codec: then the events say so.
+    return unreadable;
+  }
 }

@@ -4,6 +4,7 @@ import { realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { type FileAct, HoldfastError } from "../model/index.ts";
 import type { Context } from "./context.ts";
+import { PLANNING } from "./store-place.ts";
 
 export interface NamedFile {
   readonly path: string;
@@ -11,7 +12,7 @@ export interface NamedFile {
 }
 
 /** What is kept by git and by us changes by itself: a hash of it says nothing about the work. */
-const KEPT = [".git", ".holdfast", ".planning"];
+const KEPT = [".git", ".holdfast", PLANNING];
 
 /** A person types paths as a shell has them; an agent knows the project by its root. */
 type Namer = Pick<Context, "place" | "caller" | "cwd">;
@@ -26,8 +27,7 @@ export function namedPath({ place: { root }, caller, cwd }: Namer, typed: string
 export function recordedFile(namer: Namer, { path: typed, act }: NamedFile): NamedFile {
   const path = namedPath(namer, typed);
   const { root } = namer.place;
-  const [first = ""] = path.split("/");
-  if (KEPT.includes(first.toLowerCase())) {
+  if (!isWork(path)) {
     throw refused(path, "is not a file of the work", `Leave out what lies in ${KEPT.join("/, ")}/.`);
   }
   const stats = statSync(join(root, path), { throwIfNoEntry: false });
@@ -43,17 +43,21 @@ export function recordedFile(namer: Namer, { path: typed, act }: NamedFile): Nam
   return { path, act };
 }
 
+/** By its path below the root. */
+export function isWork(path: string): boolean {
+  const [first = ""] = path.split("/");
+  return !KEPT.includes(first.toLowerCase());
+}
+
 /** Null for what is not below it. A root that was reached by a link may be named by where that leads. */
-function belowRoot(root: string, path: string): string | null {
-  for (const [base, file] of [
-    [root, path],
-    [realOf(root), join(realOf(dirname(path)), basename(path))],
-  ] as const) {
-    const names = relative(base, file).split(sep);
-    const isBelow = names[0] !== "" && names[0] !== ".." && resolve(base, ...names) === file;
-    if (isBelow) return names.join("/");
-  }
-  return null;
+export function belowRoot(root: string, path: string): string | null {
+  return below(root, path) ?? below(realOf(root), join(realOf(dirname(path)), basename(path)));
+}
+
+function below(base: string, file: string): string | null {
+  const names = relative(base, file).split(sep);
+  const isBelow = names[0] !== "" && names[0] !== ".." && resolve(base, ...names) === file;
+  return isBelow ? names.join("/") : null;
 }
 
 /** The nearest folder that is there, followed to where it really is; the rest as it was named. */

@@ -1,17 +1,11 @@
 /** Sessions and calls from outside: looked at, forked, cancelled, answered, without taking them. */
 
 import * as z from "zod";
-import {
-  HoldfastError,
-  isHoldfastError,
-  SESSION_STATUSES,
-  sessionKind,
-  streamId,
-  streamName,
-} from "../model/index.ts";
+import { HoldfastError, isHoldfastError, SESSION_STATUSES, sessionKind, streamName } from "../model/index.ts";
 import type { Holdfast } from "../open.ts";
 import { type Context, pick } from "./context.ts";
 import { time } from "./goal-views.ts";
+import { heldLeases } from "./held-leases.ts";
 import { given, operation } from "./operation.ts";
 import { blocksText, logLine } from "./session-log.ts";
 import * as view from "./session-views.ts";
@@ -26,19 +20,6 @@ async function sessionId(holdfast: Holdfast, typed: string): Promise<string> {
   const { sessions } = await holdfast.sessions.list({ limit: SESSIONS_LOOKED_AT });
   const ids = sessions.map(({ id }) => id);
   return pick("session", typed, ids, "STREAM_NOT_FOUND", "holdfast session list");
-}
-
-/** Those that a process holds right now. */
-async function runningSessions({ journal }: Holdfast): Promise<ReadonlySet<string>> {
-  const prefix = "session/";
-  const ids = new Set<string>();
-  let from: { cursor?: string } = {};
-  for (;;) {
-    const { rows, cursor } = await journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from });
-    for (const { name, remainingMs } of rows) if (remainingMs > 0) ids.add(streamId(name));
-    if (cursor === null) return ids;
-    from = { cursor };
-  }
 }
 
 /** Only a session of a sub-agent has a name of this kind, so no other has to be read for it. */
@@ -96,10 +77,12 @@ export const sessionOperations = [
     async run(context, input) {
       const holdfast = await context.holdfast();
       const { sessions, cursor } = await holdfast.sessions.list(given(input));
-      const running = await runningSessions(holdfast);
+      const nameOf = ({ id }: { id: string }): string => streamName("session", id);
+      const { store, namespace } = holdfast.journal;
+      const running = await heldLeases(store, namespace, "session/", sessions.map(nameOf));
       const rows = sessions.map(async (each) => {
         const parent = await parentOf(holdfast, each.id);
-        return view.sessionRowView(each, { running: running.has(each.id), parent });
+        return view.sessionRowView(each, { running: running.has(nameOf(each)), parent });
       });
       return { sessions: await Promise.all(rows), more: cursor !== null };
     },

@@ -5,8 +5,16 @@
  */
 
 import { loadStream, Payloads } from "../journal/index.ts";
-import { type GoalState, goalFold, HoldfastError, isHoldfastError, MERGE_NEWS_MS } from "../model/index.ts";
-import type { ItemRow, LeaseRow, Store, StreamRow } from "../store.ts";
+import {
+  type GoalState,
+  goalFold,
+  HoldfastError,
+  isHoldfastError,
+  MERGE_NEWS_MS,
+  type TaskClaim,
+} from "../model/index.ts";
+import type { ItemRow, Store, StreamRow } from "../store.ts";
+import { heldLeases } from "./held-leases.ts";
 import { didYouMean } from "./nearest.ts";
 
 /** What a person has to see to, the most urgent first, and the command that helps. */
@@ -34,7 +42,7 @@ export interface GoalStatus {
 export interface Working {
   readonly task: string;
   readonly title: string;
-  /** Null: whoever claimed it has let go of it, or is gone. */
+  /** Null: whoever claimed it has let go of it, or its time has run out. */
   readonly by: string | null;
   /** It was claimed in another clone of the repository, whose leases are not seen from here. */
   readonly elsewhere: boolean;
@@ -139,21 +147,27 @@ async function workingOn(
   stream: string,
   tasks: readonly ItemRow[],
 ): Promise<Working[]> {
-  if (tasks.length === 0) return [];
   const prefix = `${stream}/`;
-  const leases = new Map((await leasesOf(store, namespace, prefix)).map((row) => [row.name, row]));
-  const holder = (task: string): string | null => leases.get(prefix + task)?.holder?.label ?? null;
+  const holders = async (ids: readonly string[]): Promise<(id: string) => string | null> => {
+    const names = ids.map((id) => prefix + id);
+    const held = await heldLeases(store, namespace, prefix, names);
+    return (id) => held.get(prefix + id)?.holder?.label ?? null;
+  };
+  const holder = await holders(tasks.map(({ id }) => id));
   const found = tasks.map(({ id, name }) => {
     return { task: id, title: name ?? "", by: holder(id), elsewhere: false };
   });
   if (found.every(({ by }) => by !== null)) return found;
   const state = await foldedGoal(store, namespace, stream);
+  const claimOf = ({ task, by }: Working): TaskClaim | null =>
+    by === null ? (state?.tasks.get(task)?.claim ?? null) : null;
+  // A merge may have given the task another number since, but not its lease.
+  const earlier = await holders(found.flatMap((each) => claimOf(each)?.as ?? []));
   return found.map((each) => {
-    const claim = each.by === null ? state?.tasks.get(each.task)?.claim : null;
-    if (!state || !claim) return each;
-    if (state.origins.has(claim.uid ?? "")) return { ...each, by: claim.by.name, elsewhere: true };
-    // A merge may have given the task another number since, but not its lease.
-    return { ...each, by: holder(claim.as) };
+    const claim = claimOf(each);
+    if (!claim) return each;
+    if (state?.origins.has(claim.uid ?? "")) return { ...each, by: claim.by.name, elsewhere: true };
+    return { ...each, by: earlier(claim.as) };
   });
 }
 
@@ -185,10 +199,6 @@ async function mergedIn(
     .sort((a, b) => (b.at ?? 0) - (a.at ?? 0))
     .slice(0, MERGED_SHOWN)
     .map(({ name }) => name ?? "");
-}
-
-async function leasesOf(store: Store, namespace: string, prefix: string): Promise<readonly LeaseRow[]> {
-  return (await store.list<"leases">({ of: "leases", namespace, prefix, limit: 500 })).rows;
 }
 
 function callNeeds(open: readonly ItemRow[], now: number): Need[] {
@@ -238,10 +248,8 @@ async function sessionCounts(store: Store, namespace: string): Promise<Status["s
   const limit = SESSIONS_LOOKED_AT;
   const { rows } = await store.list<"streams">({ of: "streams", namespace, kind: "session", limit });
   const active = rows.filter(({ facets }) => (facets.status ?? "active") === "active");
-  const leases = active.length === 0 ? [] : await leasesOf(store, namespace, "session/");
-  const held = new Set(
-    leases.filter(({ holder, remainingMs }) => holder && remainingMs > 0).map(({ name }) => name),
-  );
+  const names = active.map(({ stream }) => stream);
+  const held = await heldLeases(store, namespace, "session/", names);
   const running = active.filter(({ stream }) => held.has(stream));
   const left = active.filter(({ stream }) => !held.has(stream));
   const waiting = left.filter(({ facets }) => facets.openCalls > 0).length;

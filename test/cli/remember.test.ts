@@ -14,7 +14,7 @@ beforeAll(async () => {
   src = join(line.project, "src");
   mkdirSync(src);
   mkdirSync(join(line.project, ".planning"));
-  for (const path of ["a.ts", "src/a.ts", "src/b.ts", ".git/config", ".planning/x"]) {
+  for (const path of ["a.ts", "src/a.ts", "src/b.ts", "src/..c.ts", "..c.ts", ".git/config", ".planning/x"]) {
     writeFileSync(join(line.project, path), path);
   }
   for (const words of [
@@ -32,6 +32,8 @@ test("a path is taken from the folder one stands in, and recorded from the root"
     [src, "a.ts", "src/a.ts"],
     [src, "./b.ts", "src/b.ts"],
     [src, "../a.ts", "a.ts"],
+    [src, "..c.ts", "src/..c.ts"],
+    [src, "../..c.ts", "..c.ts"],
     [line.project, "./src/a.ts", "src/a.ts"],
     [line.project, join(src, "b.ts"), "src/b.ts"],
   ];

@@ -9,10 +9,22 @@ import {
   readlinkSync,
   writeFileSync,
 } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach } from "vitest";
 import { type Goal, open } from "../../src/index.ts";
 import type { GoalState } from "../../src/model/index.ts";
-import type { CommandLine, Ran, RunOptions } from "../cli/command-line.ts";
+import { CommandLine, type Ran, type RunOptions } from "../cli/command-line.ts";
+
+/** One command line for the tests of a file, and a new project for each of them. */
+export function inHookedProjects(use: (project: HookedProject, line: CommandLine) => void): void {
+  let line: CommandLine;
+  beforeAll(async () => {
+    line = await CommandLine.build();
+  });
+  afterAll(() => line.remove());
+  beforeEach(async () => use(await HookedProject.make(line), line));
+}
 
 export class HookedProject {
   readonly root: string;
@@ -85,5 +97,11 @@ export function thisProcess(): object | null {
   const stat = readFileSync("/proc/self/stat", "utf8");
   const started = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
   const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-  return { pid: process.pid, started, boot, pidNamespace: readlinkSync("/proc/self/ns/pid") };
+  return {
+    pid: process.pid,
+    started,
+    boot,
+    pidNamespace: readlinkSync("/proc/self/ns/pid"),
+    host: hostname(),
+  };
 }

@@ -3,19 +3,15 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Connection } from "../../src/stores/sqlite/index.ts";
-import { CommandLine, environment, type Ran } from "../cli/command-line.ts";
-import { HookedProject, thisProcess } from "./hooked-project.ts";
+import { type CommandLine, environment, type Ran } from "../cli/command-line.ts";
+import { type HookedProject, inHookedProjects, thisProcess } from "./hooked-project.ts";
 
 let line: CommandLine;
 let project: HookedProject;
-beforeAll(async () => {
-  line = await CommandLine.build();
-});
-afterAll(() => line.remove());
-beforeEach(async () => {
-  project = await HookedProject.make(line);
+inHookedProjects((made, by) => {
+  [project, line] = [made, by];
 });
 
 function contextOf({ out }: Ran): string {

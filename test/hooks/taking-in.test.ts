@@ -3,18 +3,14 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { CommandLine, environment } from "../cli/command-line.ts";
-import { HookedProject, start } from "./hooked-project.ts";
+import { beforeEach, describe, expect, test } from "vitest";
+import { type CommandLine, environment } from "../cli/command-line.ts";
+import { type HookedProject, inHookedProjects, start } from "./hooked-project.ts";
 
 let line: CommandLine;
 let project: HookedProject;
-beforeAll(async () => {
-  line = await CommandLine.build();
-});
-afterAll(() => line.remove());
-beforeEach(async () => {
-  project = await HookedProject.make(line);
+inHookedProjects((made, by) => {
+  [project, line] = [made, by];
 });
 
 const at = Date.now();
@@ -131,22 +127,25 @@ test("a mark that belongs to an earlier file of the same name counts for nothing
   expect((await project.state()).history.get("claude-a")?.status).toBe("active");
 });
 
-test.runIf(process.platform === "linux")(
-  "of a session in another container only its silence tells",
-  async () => {
-    const { process: above } = start() as { process: object };
-    const elsewhere = { ...above, pidNamespace: "pid:[1]" };
-    project.leave("claude-silent", start({ at: at - 2 * HOUR, process: elsewhere }));
-    project.leave("claude-alive", start({ at: at - 2 * HOUR, process: elsewhere }), { at, type: "stop" });
-    project.leave("claude-here", start({ at: at - 2 * HOUR }));
-    await project.takeIn();
-    const { history } = await project.state();
-    const status = (name: string) => history.get(name)?.status;
-    expect([status("claude-silent"), status("claude-alive"), status("claude-here")]).toEqual([
-      "crashed",
-      "active",
-      "active",
-    ]);
+describe.runIf(process.platform === "linux")(
+  "of a session where one cannot look only its silence tells",
+  () => {
+    test.each([
+      ["in another container", { pidNamespace: "pid:[1]" }],
+      ["on another machine, whose boot is another one of course", { host: "next-door", boot: "another" }],
+    ])("%s", async (_, place) => {
+      const { process: above } = start() as { process: object };
+      const elsewhere = { ...above, ...place };
+      project.leave("claude-silent", start({ at: at - 2 * HOUR, process: elsewhere }));
+      project.leave("claude-alive", start({ at: at - 2 * HOUR, process: elsewhere }), { at, type: "stop" });
+      project.leave("claude-here", start({ at: at - 2 * HOUR }));
+      project.leave("claude-before", start({ at, process: { ...above, boot: "the one before" } }));
+      await project.takeIn();
+      const { history } = await project.state();
+      const status = (name: string) => history.get(name)?.status;
+      expect([status("claude-silent"), status("claude-alive")]).toEqual(["crashed", "active"]);
+      expect([status("claude-here"), status("claude-before")]).toEqual(["active", "crashed"]);
+    });
   },
 );
 

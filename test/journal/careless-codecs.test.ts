@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Journal, type PayloadCodec } from "../../src/journal/index.ts";
 import { open } from "../../src/open.ts";
+import type { Store } from "../../src/store.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { PLACES, type Place } from "./places.ts";
 import { said, words } from "./words.ts";
@@ -15,6 +16,18 @@ const listsOnly: PayloadCodec = {
   encode: (text) => JSON.stringify((JSON.parse(text) as unknown[]).map((each) => each)),
   decode: (payload) => payload as string,
 };
+
+/** Two logs of a journal whose codec hands out the same buffer every time. */
+async function twoLogs(store: Store) {
+  const scratch = Buffer.alloc(1 << 20);
+  const codec: PayloadCodec = {
+    name: "scratch",
+    encode: (text) => scratch.subarray(0, scratch.write(text)),
+    decode: (payload) => Buffer.from(payload as Uint8Array).toString(),
+  };
+  const journal = new Journal({ store, codecs: [codec] });
+  return { journal, first: await journal.open(words, "a"), second: await journal.open(words, "b") };
+}
 
 describe.each(Object.entries(PLACES))("on %s", (_name, makePlace) => {
   let place: Place;
@@ -43,14 +56,7 @@ describe.each(Object.entries(PLACES))("on %s", (_name, makePlace) => {
   });
 
   test("a codec may use its buffer again", async () => {
-    const scratch = Buffer.alloc(1 << 20);
-    const codec: PayloadCodec = {
-      name: "scratch",
-      encode: (text) => scratch.subarray(0, scratch.write(text)),
-      decode: (payload) => Buffer.from(payload as Uint8Array).toString(),
-    };
-    const journal = new Journal({ store: place.store, codecs: [codec] });
-    const [first, second] = [await journal.open(words, "a"), await journal.open(words, "b")];
+    const { journal, first, second } = await twoLogs(place.store);
     await Promise.all([first.commit(() => said("one")), second.commit(() => said("two"))]);
     expect((await journal.load(words, "a")).state.list).toEqual(["one"]);
     expect((await journal.load(words, "b")).state.list).toEqual(["two"]);
@@ -58,14 +64,7 @@ describe.each(Object.entries(PLACES))("on %s", (_name, makePlace) => {
   });
 
   test("a codec may use its buffer again for a snapshot", async () => {
-    const scratch = Buffer.alloc(1 << 20);
-    const codec: PayloadCodec = {
-      name: "scratch",
-      encode: (text) => scratch.subarray(0, scratch.write(text)),
-      decode: (payload) => Buffer.from(payload as Uint8Array).toString(),
-    };
-    const journal = new Journal({ store: place.store, codecs: [codec] });
-    const [first, second] = [await journal.open(words, "a"), await journal.open(words, "b")];
+    const { journal, first, second } = await twoLogs(place.store);
     for (let count = 0; count < 3; count++) await first.commit(() => said(LONG));
     await Promise.all([
       first.commit(() => ({ events: [{ type: "forgotten", data: {} }], result: null })),

@@ -217,6 +217,20 @@ function refused(): Error {
 describe("an answer in our hands survives a store that fails for a moment", () => {
   const large = "z".repeat(300_000);
 
+  /** A call c1 whose outcome is unknown, because its tool answers only when it is told to finish. */
+  async function givenUp(session: Session) {
+    let finish: (answer: string) => void = () => undefined;
+    const slow = counting(world, "pay", {
+      timeoutMs: 1,
+      execute: () =>
+        new Promise((resolve) => {
+          finish = resolve;
+        }),
+    });
+    await session.ledger([slow], { patienceMs: 0 }).runDirect({ id: "c1", name: "pay", args: {} });
+    return { slow, finish };
+  }
+
   test("a large result", async () => {
     const session = await holdfast.session("a");
     const pay = counting(world, "pay", {
@@ -231,38 +245,21 @@ describe("an answer in our hands survives a store that fails for a moment", () =
 
   test.each(["small", large])("a late answer", async (answer) => {
     const session = await holdfast.session("a");
-    let finish: () => void = () => undefined;
-    const slow = counting(world, "pay", {
-      timeoutMs: 1,
-      execute: () =>
-        new Promise((resolve) => {
-          finish = () => {
-            failing = { put: 1, append: 1 };
-            resolve(answer);
-          };
-        }),
-    });
-    const call = { tool: slow, args: {}, id: "c1" };
-    const given = session.ledger([slow], { patienceMs: 0 }).runDirect({ id: "c1", name: "pay", args: {} });
-    await given;
+    const { slow, finish } = await givenUp(session);
     expect(await callsOf("a")).toMatchObject([{ id: "c1", status: "unknown" }]);
-    finish();
-    expect(await session.call(call)).toMatchObject({ status: "completed", value: answer });
+    failing = { put: 1, append: 1 };
+    finish(answer);
+    expect(await session.call({ tool: slow, args: {}, id: "c1" })).toMatchObject({
+      status: "completed",
+      value: answer,
+    });
     expect(await callsOf("a")).toMatchObject([{ settledBy: "late" }]);
     expect(warnings).toEqual([]);
   });
 
   test("a late answer that could not be written at all is written by the next who asks", async () => {
     const session = await holdfast.session("a");
-    let finish: () => void = () => undefined;
-    const slow = counting(world, "pay", {
-      timeoutMs: 1,
-      execute: () =>
-        new Promise((resolve) => {
-          finish = () => resolve("paid");
-        }),
-    });
-    await session.ledger([slow], { patienceMs: 0 }).runDirect({ id: "c1", name: "pay", args: {} });
+    const { slow, finish } = await givenUp(session);
     const told = new Promise<void>((resolve) => {
       const { push } = warnings;
       warnings.push = (...more) => {
@@ -271,7 +268,7 @@ describe("an answer in our hands survives a store that fails for a moment", () =
       };
     });
     failing.append = Number.POSITIVE_INFINITY;
-    finish();
+    finish("paid");
     await told;
     failing.append = 0;
     expect(await session.call({ tool: slow, args: {}, id: "c1" })).toMatchObject({ value: "paid" });

@@ -19,6 +19,16 @@ beforeEach(async () => {
 
 afterEach(() => folder.dispose());
 
+const write: Write = {
+  stream: "words/w",
+  expect: { generation: 1, seq: 0 },
+  count: 1,
+  payload: "[]",
+  codec: null,
+  sum: 0,
+  at: 1,
+};
+
 const item = { kind: "call", id: "c" };
 const oversized: Readonly<Record<string, Partial<Write>>> = {
   at: { at: UNSAFE },
@@ -32,15 +42,6 @@ const oversized: Readonly<Record<string, Partial<Write>>> = {
 test.each(Object.entries(oversized))(
   "%s: a number that could not be read back is refused",
   async (_name, part) => {
-    const write = {
-      stream: "words/w",
-      expect: { generation: 1, seq: 0 },
-      count: 1,
-      payload: "[]",
-      codec: null,
-      sum: 0,
-      at: 1,
-    };
     const append = store.append({ id: "b", namespace: "default", writes: [{ ...write, ...part }] });
     await expect(append).rejects.toMatchObject({
       code: "BATCH_INVALID",
@@ -48,6 +49,21 @@ test.each(Object.entries(oversized))(
     });
     const { stream } = await store.read({ namespace: "default", stream: "words/w", after: 0 });
     expect(stream.state).toBe("gone");
+  },
+);
+
+test.each([0, -5, 1_700_000_000_000.5, 1e-7, Number.MAX_SAFE_INTEGER])(
+  "a time of %d is read back as it is",
+  async (at) => {
+    await store.append({
+      id: 'b "1" 2',
+      namespace: "default",
+      writes: [{ ...write, at, sum: 4_294_967_295 }],
+    });
+    const { writes } = await store.read({ namespace: "default", stream: "words/w", after: 0 });
+    expect(writes).toEqual([
+      { first: 1, last: 1, at, sum: 4_294_967_295, payload: "[]", codec: null, batch: 'b "1" 2' },
+    ]);
   },
 );
 

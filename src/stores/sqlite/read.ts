@@ -16,8 +16,6 @@ interface SnapshotRow {
   readonly utf16: number | null;
 }
 
-const SPACE = 0x20;
-const MINUS = 0x2d;
 const ZERO = 0x30;
 
 const MAX_SEQ = 2 ** 28 - 1;
@@ -60,27 +58,44 @@ export function read(connection: Connection, request: ReadRequest): ReadPage {
   return { stream, writes: rows.map(storedWrite), more };
 }
 
-/** Digit by digit: of a long stream this is done more often than anything else, and texts cut out would be garbage at once. */
 function storedWrite([payload, rest, codec]: WriteRow): StoredWrite {
-  let at = 0;
-  const next = (): number => {
-    const isNegative = rest.charCodeAt(at) === MINUS;
-    if (isNegative) at++;
-    let number = 0;
-    for (let code = rest.charCodeAt(at); code !== SPACE; code = rest.charCodeAt(++at))
-      number = number * 10 + (code - ZERO);
-    at++;
-    return isNegative ? -number : number;
-  };
+  const numbers = new Numbers(rest);
   return {
-    first: next(),
-    last: next(),
-    at: next(),
-    sum: next(),
-    payload: next() === 1 ? payload : fromText(payload),
+    first: numbers.next(),
+    last: numbers.next(),
+    at: numbers.next(),
+    sum: numbers.next(),
+    payload: numbers.next() === 1 ? payload : fromText(payload),
     codec: fromTextOrNull(codec),
-    batch: batchOf(rest, at),
+    batch: batchOf(rest, numbers.end),
   };
+}
+
+/** Digit by digit: of a long stream this is done more often than anything else, and texts cut out would be garbage at once. */
+class Numbers {
+  end = 0;
+  private readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  /** The number up to the next space. */
+  next(): number {
+    const { text, end: start } = this;
+    let number = 0;
+    for (let at = start; ; at++) {
+      const digit = text.charCodeAt(at) - ZERO;
+      if (digit >= 0 && digit <= 9) {
+        number = number * 10 + digit;
+        continue;
+      }
+      // Whatever else is in it, a sign, a fraction, is rare.
+      const end = text.indexOf(" ", at);
+      this.end = end + 1;
+      return end === at ? number : Number(text.slice(start, end));
+    }
+  }
 }
 
 /** Text after a quote, or the bytes of one that SQLite cannot keep as text. */

@@ -1,0 +1,43 @@
+/** A snapshot only saves time: what is wrong with it loses nothing. */
+
+import { expect, test } from "vitest";
+import { open } from "../../src/index.ts";
+import type { Blob } from "../../src/store.ts";
+import { openMemory } from "../../src/stores/memory/index.ts";
+import { altered } from "./places.ts";
+
+const DAMAGES: Readonly<Record<string, (blob: Blob) => Blob>> = {
+  "cut off": (blob) => ({ ...blob, payload: blob.payload.slice(0, 100) }),
+  "no state": (blob) => ({ ...blob, payload: "null" }),
+  "of a codec that nobody has": (blob) => ({ ...blob, codec: "lost" }),
+};
+
+test.each(Object.entries(DAMAGES))(
+  "%s: the session opens from its events, and check tells of it",
+  async (_, hurt) => {
+    let damaged = 0;
+    const store = altered(openMemory(), {
+      get: async (get, request) => {
+        const blob = await get(request);
+        if (!blob || request.of !== "snapshot") return blob;
+        damaged += 1;
+        return hurt(blob);
+      },
+    });
+    const holdfast = await open(undefined, { store });
+    const session = await holdfast.session("s");
+    for (let turn = 0; turn < 80; turn++)
+      await session.append({ role: "user", text: `${turn} `.repeat(500) }, { checkpoint: true });
+    // Now the state is much smaller than what led to it.
+    await session.compact(session.messages.slice(-5), "context is full");
+    await session.close();
+    const again = await holdfast.session("s");
+    expect(again.messages).toHaveLength(5);
+    await again.close();
+    expect((await holdfast.sessions.at("s", 70)).messages).toHaveLength(70);
+    expect(damaged, "there was one").toBeGreaterThan(0);
+    const problems = await holdfast.check();
+    expect(problems).toMatchObject([{ invariant: "I10", what: expect.stringContaining("cannot be read") }]);
+    await holdfast.close();
+  },
+);
