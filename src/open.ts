@@ -30,8 +30,8 @@ export interface OpenOptions {
   /** How long a crashed owner keeps others out, unless it is provably dead. 30 s unless set. */
   readonly leaseMs?: number;
   /**
-   * Encryption or redaction of what events say. The first one writes, all of them read. Titles, labels and the bytes of
-   * artifacts are not covered: they stay readable.
+   * Encryption or redaction of what events and snapshots say. The first one writes, all of them read. Titles, labels and
+   * the bytes of artifacts are not covered: they stay readable.
    */
   readonly codecs?: readonly PayloadCodec[];
   /** A store of one's own, instead of an address. */
@@ -184,7 +184,7 @@ export class Holdfast {
     } while (cursor !== null);
   }
 
-  /** Releases every session that this handle holds, then the store. */
+  /** Closes every session that this handle holds, which waits for their writes under way, then the store. */
   async close(): Promise<void> {
     await Promise.all([...this.held].map((session) => session.close()));
     await this.journal.store.close();

@@ -240,6 +240,33 @@ const tasks: readonly Command[] = [
     input: ([task], { why, force, session }) => ({ task, why, force, session }),
     page: page.taskLine,
   }),
+  command({
+    words: "task retry",
+    operation: "task retry",
+    about: "let a task that failed be tried again",
+    args: TASK,
+    options: [["--why <text>", "why that can help now", "required"]],
+    input: ([task], { why }) => ({ task, why }),
+    page: page.taskLine,
+  }),
+  command({
+    words: "task drop",
+    operation: "task drop",
+    about: "nobody is to do a task any more",
+    args: TASK,
+    options: [["--why <text>", "why", "required"]],
+    input: ([task], { why }) => ({ task, why }),
+    page: page.taskLine,
+  }),
+  command({
+    words: "task reopen",
+    operation: "task reopen",
+    about: "a task that was done or dropped has to be done again",
+    args: TASK,
+    options: [["--why <text>", "why", "required"]],
+    input: ([task], { why }) => ({ task, why }),
+    page: page.taskLine,
+  }),
 ];
 
 const notes: readonly Command[] = [

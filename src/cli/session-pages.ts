@@ -16,12 +16,16 @@ function unitOf(count: number | undefined, unit: string): string {
   return count === 1 ? unit.replace(/s$/, "") : unit;
 }
 
+function activeWord(isRunning: boolean, isCrashed: boolean): string {
+  return isRunning ? "running" : isCrashed ? "crashed" : "idle";
+}
+
 export function sessionListPage({ sessions, more }: ResultOf<"session list">, screen: Screen): string {
   if (sessions.length === 0) return "no sessions\n";
   const rows = sessions.map(
-    ({ session, status, running, stale, openCalls, updatedAt, goal, parent, title }) => [
+    ({ session, status, running, crashed, stale, openCalls, updatedAt, goal, parent, title }) => [
       session,
-      statusWord(status === "active" ? (running ? "running" : "idle") : status, screen.paint),
+      statusWord(status === "active" ? activeWord(running, crashed) : status, screen.paint),
       stale ? "stale" : "",
       openCalls === 0 ? "" : String(openCalls),
       ago(updatedAt),
@@ -36,7 +40,7 @@ export function sessionListPage({ sessions, more }: ResultOf<"session list">, sc
 
 export function sessionPage(session: ResultOf<"session show">, screen: Screen): string {
   const { paint } = screen;
-  const { heldBy, budget, plan } = session;
+  const { heldBy, goneHolder, budget, plan } = session;
   const spent = Object.entries(budget.spent).map(([unit, value]) => {
     const limit = budget.limit[unit as keyof typeof budget.limit];
     return `${value}${limit === undefined ? "" : ` of ${limit}`} ${unitOf(value, unit)}`;
@@ -45,6 +49,7 @@ export function sessionPage(session: ResultOf<"session show">, screen: Screen): 
     `${paint.bold(session.session)}  ${statusWord(session.status, paint)}${session.stale ? ", stale" : ""}  ${session.title ?? ""}`,
     `${counted(session.messages, "message")}, version ${session.version}, touched ${ago(session.updatedAt)}`,
     heldBy ? `held by ${heldBy.label} (${heldBy.host}, pid ${heldBy.pid})` : "held by nobody",
+    goneHolder ? `its process is gone (${goneHolder.label}, ${goneHolder.host}, pid ${goneHolder.pid})` : "",
     session.goal === null ? "" : `goal ${session.goal}`,
     session.parent === null ? "" : `started by ${session.parent}`,
     session.forkedFrom === null

@@ -9,6 +9,7 @@ import {
   bringNews,
   findStore,
   hasNews,
+  movedNote,
   readStatus,
   refuseMissing,
   restoreFromRepository,
@@ -59,6 +60,7 @@ export async function showStatus({ json, store, goal }: PlainOptions): Promise<v
   const screen = await openScreen();
   const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
   const status = await readStatus(opened, { goal: wanted, now: Date.now(), notTakenIn });
+  if (status.moved !== null) warn(movedNote(status.address, status.moved));
   process.stdout.write(json ? envelope("status", status) : statusPage(status, screen));
   // A process that ends lets go of what it only looked at; closing in good order takes longer than the look.
   if (!isRemote(place.address ?? place.home)) process.exit();

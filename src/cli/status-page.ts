@@ -1,6 +1,6 @@
 /** `status` for people: first what needs them, then how things stand, last what to type. */
 
-import type { GoalStatus, Need, Status } from "../operations/index.ts";
+import { type GoalStatus, movedLine, type Need, type Status } from "../operations/index.ts";
 import type { Paint, Screen } from "./screen.ts";
 
 const CELLS = 10;
@@ -8,6 +8,7 @@ const CELLS = 10;
 export function statusPage(status: Status, { paint, width }: Screen): string {
   const isSaid = status.needs.some(({ command }) => command === status.next.command);
   const lines = [
+    ...(status.moved === null ? [] : [`${paint.yellow(paint.bold("!"))} ${movedLine(status.moved)}`]),
     ...status.notTakenIn.map((each) => `${paint.yellow(paint.bold("!"))} not taken in: ${each}`),
     ...needLines(status.needs, paint, width),
     ...status.goals.flatMap((goal) => goalLines(goal, paint)),
@@ -50,10 +51,11 @@ function goalLines(goal: GoalStatus, paint: Paint): string[] {
 }
 
 function sessionLine(sessions: Status["sessions"]): string[] {
-  const { running, waiting, idle, ended, spentUsd, limitUsd } = sessions;
+  const { running, waiting, crashed, idle, ended, spentUsd, limitUsd } = sessions;
   const counts = [
     count(running, "running"),
     count(waiting, "with open calls"),
+    count(crashed, "crashed"),
     count(idle, "idle"),
     count(ended, "ended"),
   ].filter(Boolean);

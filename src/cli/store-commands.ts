@@ -14,6 +14,7 @@ export const storeCommands: readonly Command[] = [
     words: "status",
     operation: "status",
     about: "what needs you, how things stand, what to type next",
+    input: (_, { goal }) => ({ goal: goal ?? (process.env["HOLDFAST_GOAL"] || undefined) }),
     page: statusPage,
   }),
   command({
@@ -152,6 +153,7 @@ export const storeCommands: readonly Command[] = [
     words: "check",
     operation: "check",
     about: "verify the store and the recorded files",
+    input: (_, { goal }) => ({ goal }),
     page: page.checkPage,
     found: ({ ok }) => !ok,
   }),
@@ -201,10 +203,13 @@ export const storeCommands: readonly Command[] = [
       ["--parallel <n>", "workers at once: 2 unless set"],
       ["--retain <time>", "remove sessions that ended longer ago: 30d"],
     ],
-    input: (_, { staleAfter, retain }) => ({
-      staleAfterMs: duration("--stale-after", staleAfter),
-      retainMs: duration("--retain", retain),
-    }),
+    input: ([worker], { staleAfter, retain, notify, parallel }) => {
+      refuseWithOnce({ "-- command": worker, "--notify": notify, "--parallel": parallel });
+      return {
+        staleAfterMs: duration("--stale-after", staleAfter),
+        retainMs: duration("--retain", retain),
+      };
+    },
     loop: async (args, options) => {
       const { superviseUntilStopped } = await import("./supervise.ts");
       await superviseUntilStopped(options, args as readonly string[]);
@@ -233,8 +238,8 @@ export const storeCommands: readonly Command[] = [
       ["<to>", "where to"],
     ],
     input: ([from, to]) => ({ from, to }),
-    page: ({ from, to, rows }) =>
-      `${from} is now ${to} (${rows["stream"] ?? 0} goals and sessions); the old one takes no more writes\n`,
+    page: ({ from, to, rows, afterwards }) =>
+      `${from} is now ${to} (${rows["stream"] ?? 0} goals and sessions); the old one takes no more writes\n${afterwards}\n`,
   }),
   command({
     words: "export",
@@ -276,6 +281,16 @@ export const storeCommands: readonly Command[] = [
         .join(""),
   }),
 ];
+
+/** One look starts no workers and tells nobody but whoever asked for it. */
+function refuseWithOnce(said: Options): void {
+  const [name] = Object.keys(said).filter((each) => said[each] !== undefined);
+  if (name === undefined) return;
+  throw new Misuse(
+    `supervise --once looks once: it has no use for ${name}`,
+    `Nothing was done. Leave out --once to go on until Ctrl-C, or leave out ${name}.`,
+  );
+}
 
 /** On a terminal, for a call that landed: what the tool returned, which cannot be said later. */
 async function askResult(options: Options, [, outcome]: readonly (string | undefined)[]): Promise<Options> {

@@ -11,6 +11,7 @@ import {
   nextStatus,
   refuseRole,
   type Task,
+  type TaskAct,
   type TaskClaim,
   taskOf,
   whyNotStartable,
@@ -74,6 +75,7 @@ function held(
   state: GoalState,
   by: By,
   proof: ClaimProof,
+  act: TaskAct,
 ): { task: Task; claim: TaskClaim; guards: Guard[] } {
   const task = claimedAs(state, proof) ?? taskOf(state, proof.task);
   const { claim } = task;
@@ -83,7 +85,7 @@ function held(
   if (claim && isOurs) return { task, claim, guards: [{ lease, token: claim.token }] };
   if (proof.token !== undefined) throw leaseLost(lease, null);
   refuseOldName(state, by, proof.task);
-  if (!claim) nextStatus(task, "progress");
+  if (!claim) nextStatus(task, act);
   throw heldByAnother(state, by, task, claim);
 }
 
@@ -133,14 +135,14 @@ function under({ uid }: TaskClaim): { claim?: string } {
 }
 
 export function progress(state: GoalState, by: By, proof: ClaimProof, note: string | null): Act<Task> {
-  const { task, claim, guards } = held(state, by, proof);
+  const { task, claim, guards } = held(state, by, proof, "progress");
   const data = { by, task: task.id, token: claim.token, ...under(claim), note };
   return { events: [{ type: "task.progressed", data }], result: task, guards };
 }
 
 /** Where the goal does not ask for a verifier, handing in is finishing. */
 export function submit(state: GoalState, by: By, proof: ClaimProof, evidence: Evidence): Act<Task> {
-  const { task, claim, guards } = held(state, by, proof);
+  const { task, claim, guards } = held(state, by, proof, "submit");
   const submitted: GoalDraft = {
     type: "task.submitted",
     data: { by, task: task.id, token: claim.token, ...under(claim), evidence: evidence as never },
@@ -156,13 +158,13 @@ export function fail(
   proof: ClaimProof,
   failure: { error: string; retryable: boolean },
 ): Act<Task> {
-  const { task, claim, guards } = held(state, by, proof);
+  const { task, claim, guards } = held(state, by, proof, "fail");
   const data = { ...failure, by, task: task.id, token: claim.token, ...under(claim) };
   return { events: [{ type: "task.failed", data }], result: task, guards };
 }
 
 export function release(state: GoalState, by: By, proof: ClaimProof, why: string | null): Act<Task> {
-  const { task, claim, guards } = held(state, by, proof);
+  const { task, claim, guards } = held(state, by, proof, "release");
   const data = { by, task: task.id, token: claim.token, ...under(claim), why };
   return { events: [{ type: "task.released", data }], result: task, guards };
 }
@@ -171,6 +173,8 @@ export interface Verdict {
   readonly task: string;
   readonly accept: boolean;
   readonly why?: string | null;
+  /** Which attempt was looked at (`task.attempts`). Refused once another one has been handed in. */
+  readonly attempt?: number;
 }
 
 /** Nobody closes their own work, unless the goal says so or a person does. */
@@ -180,10 +184,20 @@ export function verify(state: GoalState, by: By, verdict: Verdict): Act<string> 
   if (isOwn && by.role !== "human" && state.verification === "separate") {
     throw refuseRole(by, "verify", `${task.id} is its own work`);
   }
+  if (verdict.attempt !== undefined && verdict.attempt !== task.attempts)
+    throw lookedAtAnother(task, verdict.attempt);
   const data = { by, task: task.id, why: verdict.why ?? null };
   if (!verdict.accept) return { events: [{ type: "task.rejected", data }], result: task.id };
   const accepted: GoalDraft = { type: "task.accepted", data };
   return { events: [accepted, ...closingPhase(state, task, by)], result: task.id };
+}
+
+function lookedAtAnother({ id, attempts }: Task, attempt: number): HoldfastError {
+  return new HoldfastError(
+    "TASK_TRANSITION",
+    `task ${id}: attempt ${attempt} was looked at, and ${attempts} is what it is at now`,
+    { hint: "Look at what was handed in since, and judge that.", data: { task: id, attempt, attempts } },
+  );
 }
 
 /** The task goes back, and the session that held it counts as crashed. With `seen`: only from the claim of that token. */

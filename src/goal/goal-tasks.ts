@@ -57,7 +57,8 @@ export class GoalTasks extends GoalView implements ClaimedWork {
     checkRole(by, "claim", this.state.verification);
     const task = claims.checkClaimable(this.state, by, id).id;
     const ours = this.claimed.get(task);
-    if (ours && !ours.lost.aborted && ours.token === this.task(task).claim?.token) return ours;
+    const isSame = ours?.by.name === by.name && ours.session === session;
+    if (isSame && !ours.lost.aborted && ours.token === this.task(task).claim?.token) return ours;
     await this.resetLost({ name: by.name, role: "supervisor" }, { staleAfterMs: null, except: task });
     const detachedMs = typeof detached === "object" ? detached.forMs : detached ? DEFAULT_DETACHED_MS : null;
     const lease = await this.leases.take(task, by, {
@@ -139,10 +140,17 @@ export class GoalTasks extends GoalView implements ClaimedWork {
       ({ id }) => !this.claimed.has(id) && id !== options.except,
     );
     if (others.length === 0) return [];
-    const found = suspects(this.state, await this.leases.list(), this.journal.now(), options);
+    const leases = await this.leases.list();
+    const found = suspects(this.state, leases, this.journal.now(), options);
     const lost: LostClaim[] = [];
     for (const { token, isAlive, ...claim } of found) {
       if (this.claimed.get(claim.task)?.token === token && !isAlive) continue;
+      if (isAlive) {
+        // It may have got further since we looked, and taking its lease cannot be undone.
+        await this.refresh();
+        const now = suspects(this.state, leases, this.journal.now(), options);
+        if (!now.some((each) => each.task === claim.task && each.token === token)) continue;
+      }
       if (await this.resetSuspect(by, { token, isAlive, ...claim })) lost.push(claim);
     }
     return lost;

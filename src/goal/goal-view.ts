@@ -3,7 +3,7 @@
  * when another writer was faster.
  */
 
-import { type Journal, type Log, leaseLost } from "../journal/index.ts";
+import { type CommitOutcome, type Journal, type Log, leaseLost } from "../journal/index.ts";
 import {
   type By,
   bySchema,
@@ -16,6 +16,7 @@ import {
   type GoalOperation,
   type GoalState,
   HoldfastError,
+  isHoldfastError,
   type Lineage,
   type Position,
   type Progress,
@@ -196,13 +197,30 @@ export class GoalView {
 
   /** For the projections layer: events of several acts as one commit, past the guard. */
   async commit<Result>(by: By, decide: (state: GoalState, by: By) => Act<Result>): Promise<Result> {
-    const committed = await this.log.commit((state) => {
+    const committed = await this.commitFresh((state) => {
       if (state.id === "") throw goalNotFound(this.id);
       return stamped(state, by, decide(state, by));
     });
     if (committed.outcome === "ok") return committed.result;
     if (committed.outcome === "fenced") throw leaseLost(committed.lease, committed.now);
     throw new Error(`goal ${this.id}: the commit answered ${committed.outcome}`);
+  }
+
+  /** What is refused is refused on the state as it is now: others may have written since this handle last looked. */
+  private async commitFresh<Result>(
+    decide: (state: GoalState) => Act<Result>,
+  ): Promise<CommitOutcome<Result>> {
+    const { generation, seq } = this.log.head;
+    try {
+      return await this.log.commit(decide);
+    } catch (error) {
+      // Nothing was written, unless it is the store that failed.
+      if (!isHoldfastError(error) || /^(STORE|STREAM)_/.test(error.code)) throw error;
+      await this.log.refresh();
+      const { head } = this.log;
+      if (head.generation === generation && head.seq === seq) throw error;
+      return this.log.commit(decide);
+    }
   }
 
   /** For the projections layer: every event up to now in the form in which copies of the goal exchange them. */

@@ -1,6 +1,7 @@
 /**
- * A goal as its users meet it. Many may write at once: no lease guards the whole. Every operation is one commit; what
- * touches a claimed task also carries the token of the task's lease.
+ * A goal as its users meet it. Many may write at once: no lease guards the whole. Every operation is one commit. What is
+ * done under a claim, and what takes a claim away by force, also carries the token of the task's lease. A session that ends
+ * gives back what it claimed without it (`history-acts.ts`); nor does planning, a blocker or a verdict ask for one.
  */
 
 import type { Blocker, By, DecisionRecord, FileAct, GoalState, HistoryEntry, Task } from "../model/index.ts";
@@ -220,8 +221,11 @@ export class Goal extends GoalTasks {
     return history.chainOf(this.state, historyOf(this.state, session).id);
   }
 
-  /** Says of a session that its process is gone, which a supervisor finds out; what it had can be taken over. */
-  crashSession(input: Attributed<{ session: string; notes?: string | null }>): Promise<void> {
+  /**
+   * Says of a session that its process is gone, which a supervisor finds out; what it had can be taken over. False when it
+   * had ended already.
+   */
+  crashSession(input: Attributed<{ session: string; notes?: string | null }>): Promise<boolean> {
     return this.do("crashSession", input, history.crashSession);
   }
   private async decided(

@@ -120,7 +120,7 @@ export function crashSession(
   state: GoalState,
   by: By,
   input: { session: string; notes?: string | null },
-): Act<void> {
-  if (historyOf(state, input.session).status !== "active") return { events: [], result: undefined };
-  return { events: [{ type: "session.crashed", data: { notes: null, ...input, by } }], result: undefined };
+): Act<boolean> {
+  if (historyOf(state, input.session).status !== "active") return { events: [], result: false };
+  return { events: [{ type: "session.crashed", data: { notes: null, ...input, by } }], result: true };
 }

@@ -10,6 +10,7 @@
 
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
 import {
+  aliasOf,
   type By,
   type Entry,
   foldEntries,
@@ -69,7 +70,8 @@ export async function takeInEntries(
       notApplied: newOnes(notApplied, before.notApplied, ({ uid }) => uid),
     };
     // A copy that begins with these events knew nothing that could have changed.
-    const notes = all.length === 0 ? [] : mergeNotes(report.renumbered, report.notApplied);
+    const moved = movedHere(log.state, all, before.state, report.renumbered);
+    const notes = all.length === 0 ? [] : mergeNotes(moved, report.notApplied);
     const outcome = await log.commit((now, head) => {
       if (head.seq !== seq) return { events: [], result: false };
       const data = { by, entries: fresh, delta: goalDelta(now, state), ...(notes.length > 0 && { notes }) };
@@ -86,6 +88,25 @@ export async function takeInEntries(
       data: { goal: id },
     },
   );
+}
+
+/**
+ * What this copy knew by another name: by the one that it was told at first, or else had here. For a copy that meets
+ * something only now, or by its number of now, nothing has moved.
+ */
+function movedHere(
+  { merges }: GoalState,
+  all: readonly Entry[],
+  before: GoalState,
+  renumbered: readonly Renumbered[],
+): Renumbered[] {
+  const known = new Set(all.map(({ uid, data }) => aliasOf(String(data["id"]), uid)));
+  const told = new Map<string, string>();
+  for (const note of merges.flatMap(({ notes = [] }) => notes))
+    if (note.kind === "renumbered" && !told.has(note.alias)) told.set(note.alias, note.was);
+  return renumbered
+    .filter(({ alias }) => known.has(alias))
+    .map((each) => ({ ...each, was: told.get(each.alias) ?? before.aliases.get(each.alias) ?? each.was }));
 }
 
 function newOnes<Row>(now: readonly Row[], before: readonly Row[], key: (row: Row) => string): Row[] {

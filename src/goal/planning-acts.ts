@@ -83,9 +83,23 @@ export function create(state: GoalState, by: By, id: string, input: NewGoal): Ac
       by,
     },
   });
-  for (const phase of phases) draftPhase(draft, by, typeof phase === "string" ? { name: phase } : phase);
+  const made = phases.map((phase) => (typeof phase === "string" ? { name: phase } : phase));
+  refuseTwice(id, made);
+  for (const phase of made) draftPhase(draft, by, phase);
   for (const task of tasks) draftTask(draft, by, task);
   return { events: draft.events, result: true };
+}
+
+/** By its name a phase is meant, whichever case it is typed in. */
+function refuseTwice(goal: string, phases: readonly PhaseInput[]): void {
+  const names = phases.map(({ name }) => name.toLowerCase());
+  const twice = phases.find((_, index) => names.indexOf(names[index] ?? "") < index);
+  if (!twice) return;
+  throw invalid(
+    `goal ${goal}: phase ${show(twice.name)} is there twice`,
+    "Give each phase a name of its own: tasks and moves ask for it by name.",
+    { goal, phase: twice.name },
+  );
 }
 
 export function describe(state: GoalState, by: By, change: Partial<GoalSettings>): Act<void> {

@@ -6,7 +6,7 @@
  */
 
 import { Lease } from "../journal/index.ts";
-import { type By, HoldfastError, show } from "../model/index.ts";
+import { type By, HoldfastError, isHoldfastError, show } from "../model/index.ts";
 import type { Goal } from "./goal.ts";
 import { leaseName } from "./lease-name.ts";
 
@@ -29,17 +29,27 @@ export class RunSession {
     const id = given ?? `${PREFIX}${goal.journal.newId()}`;
     const lease = await takeLease(goal, by, id);
     if (!lease) throw inUse(goal, id);
-    await goal.refresh();
-    const crashed = await markCrashed(goal, by, id);
-    // Whoever marked the last one as crashed, a supervisor for example, it is still the one to take up.
-    await goal.startSession({ session: id, by, ...(crashed !== null && { resumes: crashed }) });
+    try {
+      await goal.refresh();
+      const crashed = await markCrashed(goal, by, id);
+      // Whoever marked the last one as crashed, a supervisor for example, it is still the one to take up.
+      await goal.startSession({ session: id, by, ...(crashed !== null && { resumes: crashed }) });
+    } catch (error) {
+      await lease.release();
+      throw error;
+    }
     return new RunSession(goal, by, id, lease);
   }
 
   async end(notes: string): Promise<void> {
     await this.goal.refresh();
     if (this.goal.state.history.get(this.id)?.status !== "active") return;
-    await this.goal.endSession({ session: this.id, notes, by: this.by });
+    try {
+      await this.goal.endSession({ session: this.id, notes, by: this.by });
+    } catch (error) {
+      // Somebody has just marked it as crashed: what the run came to is told all the same.
+      if (!isHoldfastError(error, "SESSION_ENDED")) throw error;
+    }
   }
 
   async close(): Promise<void> {
@@ -60,7 +70,7 @@ async function takeLease(goal: Goal, by: By, id: string): Promise<Lease | null> 
   return lease instanceof Lease ? lease : null;
 }
 
-/** Returns the latest of the runs that turned out to be dead. */
+/** Returns the latest of the runs that turned out to be dead. One that ended meanwhile is none of them. */
 async function markCrashed(goal: Goal, by: By, own: string): Promise<string | null> {
   const supervisor: By = { name: by.name, role: "supervisor" };
   let latest: string | null = null;
@@ -68,9 +78,12 @@ async function markCrashed(goal: Goal, by: By, own: string): Promise<string | nu
     if (id === own || status !== "active" || !id.startsWith(PREFIX)) continue;
     const lease = await takeLease(goal, by, id);
     if (!lease) continue;
-    await goal.crashSession({ session: id, notes: "its run ended without a word", by: supervisor });
-    await lease.release();
-    latest = id;
+    const notes = "its run ended without a word";
+    try {
+      if (await goal.crashSession({ session: id, notes, by: supervisor })) latest = id;
+    } finally {
+      await lease.release();
+    }
   }
   return latest;
 }

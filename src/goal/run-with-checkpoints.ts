@@ -226,7 +226,7 @@ class Run {
     try {
       const verdict = await this.agent.verifyTask(waiting, waiting.submission.evidence);
       const { accept, why = null } = typeof verdict === "boolean" ? { accept: verdict } : verdict;
-      await this.goal.verify({ task: waiting.id, accept, why, by });
+      await this.goal.verify({ task: waiting.id, accept, why, attempt: waiting.attempts, by });
     } catch (error) {
       if (isHoldfastError(error, "TASK_TRANSITION")) return true;
       if (isHoldfastError(error) && /^(STORE|STREAM)_/.test(error.code)) throw error;

@@ -35,24 +35,22 @@ export interface TakeOptions {
 export class TaskLeases {
   private readonly journal: Journal;
   private readonly goal: string;
-  /** Two handles of one process are two owners. */
-  private readonly owner: string;
 
   constructor(journal: Journal, goal: string) {
     this.journal = journal;
     this.goal = goal;
-    this.owner = journal.newId();
   }
 
   async take(task: string, by: By, options: TakeOptions): Promise<TaskLease> {
     const name = leaseName(this.goal, task);
     const { detachedMs, waitMs = 0, signal } = options;
     if (detachedMs !== undefined) {
-      return this.takeDetached(name, `${by.name}#${options.session ?? ""}`, by.name, detachedMs);
+      return this.takeDetached(name, `${by.name}#${options.session ?? ""}`, by, detachedMs);
     }
     const wait = signal ? { label: by.name, waitMs, signal } : { label: by.name, waitMs };
-    const lease = await this.journal.leases.take(name, this.owner, wait);
-    if (!(lease instanceof Lease)) throw heldByOther(task, lease);
+    // Each claim is an owner of its own: two agents may share a process, and even a handle.
+    const lease = await this.journal.leases.take(name, this.journal.newId(), wait);
+    if (!(lease instanceof Lease)) throw heldByOther(task, lease, by);
     const { guard, lost } = lease;
     return {
       guard,
@@ -68,8 +66,8 @@ export class TaskLeases {
    */
   async seize(task: string, by: By, seen?: number): Promise<TaskLease> {
     const name = leaseName(this.goal, task);
-    const evict = seen ?? (await this.find(name))?.token;
-    return this.takeDetached(name, this.journal.newId(), by.name, this.journal.leases.ttlMs, evict);
+    const evict = seen ?? (await this.journal.leases.find(name))?.token;
+    return this.takeDetached(name, this.journal.newId(), by, this.journal.leases.ttlMs, evict);
   }
 
   /** All leases of the goal: its tasks and its runs. */
@@ -94,15 +92,16 @@ export class TaskLeases {
   private async takeDetached(
     name: string,
     owner: string,
-    label: string,
+    by: By,
     ttlMs: number,
     evict?: number,
   ): Promise<TaskLease> {
     const { store, namespace } = this.journal;
-    const holder = detachedHolder(owner, label);
+    const holder = detachedHolder(owner, by.name);
     const request = { act: "take", namespace, name, holder, ttlMs } as const;
     const outcome = await store.lease(evict === undefined ? request : { ...request, evict });
-    if (outcome.outcome === "held") throw heldByOther(name.slice(name.lastIndexOf("/") + 1), outcome.lease);
+    if (outcome.outcome === "held")
+      throw heldByOther(name.slice(name.lastIndexOf("/") + 1), outcome.lease, by);
     if (outcome.outcome !== "granted") throw new Error(`lease take answered ${outcome.outcome}`);
     const guard = { lease: name, token: outcome.lease.token };
     return {
@@ -118,12 +117,6 @@ export class TaskLeases {
     const outcome = await store.lease({ act: "renew", namespace, leases: [guard], ttlMs });
     return outcome.outcome === "renewed" && outcome.lost.length === 0;
   }
-
-  private async find(name: string): Promise<LeaseRow | null> {
-    // The prefix also matches longer names, but the exact one sorts before them.
-    const { rows } = await this.journal.list<"leases">({ of: "leases", prefix: name, limit: 1 });
-    return rows.find((row) => row.name === name) ?? null;
-  }
 }
 
 /** Without the facts by which a neighbour could prove its process dead: it is meant to outlive it. */
@@ -132,12 +125,20 @@ function detachedHolder(owner: string, label: string): Holder {
   return { owner, label, host: hostname(), pid: process.pid, ...unknown };
 }
 
-function heldByOther(task: string, row: LeaseRow): HoldfastError {
+/** A detached holder is the name and session that claimed; the process that spoke for it is long gone. */
+function heldByOther(task: string, row: LeaseRow, by: By): HoldfastError {
   const { holder, remainingMs } = row;
-  const who = holder ? `${holder.label} (${holder.host}, pid ${holder.pid})` : "somebody else";
+  const isDetached = holder?.boot === null;
+  const own = `${by.name}#`;
+  const session = isDetached && holder.owner.startsWith(own) ? holder.owner.slice(own.length) : "";
+  const where = `${holder?.host}${isDetached ? "" : `, pid ${holder?.pid}`}`;
+  const who = holder ? `${holder.label} (${where})${session && ` in session ${session}`}` : "somebody else";
   const seconds = Math.max(1, Math.ceil(remainingMs / 1000));
+  const later = isDetached
+    ? "it can be taken over when its holder puts it back or writes nothing more."
+    : "it can be taken over when the lease runs out or its process is gone.";
   return new HoldfastError("TASK_HELD", `task ${task} is held by ${who} for another ${seconds} s`, {
-    hint: "Take another task, or try again later: it can be taken over when the lease runs out or its process is gone.",
+    hint: `${session && "Say that session if it is yours. "}Take another task, or try again later: ${later}`,
     data: { task, holder: holder?.label, remainingMs },
   });
 }

@@ -8,7 +8,15 @@ import { checkFilesBriefly, type FileCheck, makeBriefing } from "../goal/index.t
 import { loadStream, Payloads } from "../journal/index.ts";
 import { type GoalState, goalFold, isHoldfastError, streamName } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
-import { bringNews, hasNews, knownGoals, type StorePlace, whatOf } from "../operations/index.ts";
+import {
+  bringNews,
+  hasNews,
+  knownGoals,
+  movedLine,
+  movedStore,
+  type StorePlace,
+  whatOf,
+} from "../operations/index.ts";
 import type { Store } from "../store.ts";
 import { Foreseen } from "./foreseen.ts";
 import { chosenGoal, type GoalChoice, goalChoice } from "./goal-choice.ts";
@@ -47,9 +55,10 @@ export async function briefed(side: BriefingSide): Promise<string> {
 async function brief(side: BriefingSide): Promise<string> {
   const { session, place } = side;
   const { store, left } = await withNews(side, await openForALook(side));
-  const found = await readCurrentGoal(store, place);
+  const [found, moved] = await Promise.all([readCurrentGoal(store, place), movedStore(store, NAMESPACE)]);
+  const gone = moved === null ? "" : `Holdfast: ${movedLine(moved)}. Ask a person before you work by it.\n`;
   const old = left === null ? "" : `What a pull brought is not in yet: ${left}\n`;
-  if (typeof found === "string") return old + found;
+  if (typeof found === "string") return gone + old + found;
   const { state, seq, choose } = found;
   if (session !== null) await picture(side, state, choose);
   const { files, notLookedAt } = checkFilesBriefly(place.root, state.files.values(), LOOK);
@@ -58,7 +67,7 @@ async function brief(side: BriefingSide): Promise<string> {
       ? ""
       : `You are session ${session} of goal ${state.id}: say --by ${session} --role worker --session ${session} to holdfast task claim.\n`;
   const more = notLookedAt === 0 ? "" : `${notLookedAt} recorded files were not looked at: holdfast check\n`;
-  const head = who + old + more;
+  const head = gone + who + old + more;
   return head + fitting(state, seq, files, side.characters - head.length);
 }
 

@@ -24,7 +24,7 @@ import {
 } from "node:fs";
 import { isAbsolute, join, resolve } from "node:path";
 import { isHoldfastError, sha256 } from "../model/index.ts";
-import { belowRoot, findStore, isWork, type StorePlace } from "../operations/index.ts";
+import { belowRoot, findStore, isWork, refuseMissing, type StorePlace } from "../operations/index.ts";
 import { REHEARSAL } from "../wiring/index.ts";
 import { type AgentEvent, HOOK_AGENTS, HOOK_EVENTS, readAgentEvent, TAKE_IN } from "./agent-event.ts";
 import { answer, MOST_CHARACTERS } from "./answers.ts";
@@ -72,21 +72,34 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
     const about = readAgentEvent(agent, event, input);
     const from = about.cwd ?? process.cwd();
     const place = findStore(process.env["HOLDFAST_STORE"], from);
-    // A project that has no store has no use for us.
-    if (place.exists && existsSync(place.home)) {
-      home = place.home;
+    const isProject = existsSync(place.home);
+    if (isProject) home = place.home;
+    // A project that has no store has no use for us; one whose store we cannot reach has, and nobody else would tell.
+    if (place.isKeptOut || process.env["HOLDFAST_STORE"]) refuseMissing(place);
+    if (place.exists && isProject) {
       const isNews = leftLine(about, place);
       if (isNews && about.conversation !== REHEARSAL) takeInFrom = from;
       if (isNews && event === "session-start") said = await readBriefing(about, place);
     }
   } catch (error) {
-    tell(home, `${agentWord ?? ""} ${eventWord ?? ""}`, error);
+    tell(home ?? homeAround(), `${agentWord ?? ""} ${eventWord ?? ""}`, error);
   }
   // As the agent asked: Cursor that runs a hook of Claude Code expects that one's answer.
   print(answer(agent ?? "claude", event ?? "stop", said));
   // Last, so that it takes no share of the machine from the answer.
   if (takeInFrom !== null) await takeInLater(home, takeInFrom);
   process.exit(0);
+}
+
+/** For what went wrong before the agent's own folder was known. */
+function homeAround(): string | null {
+  try {
+    const { home } = findStore(undefined, process.cwd());
+    return existsSync(home) ? home : null;
+  } catch {
+    // Then it is told on stderr alone; what it was about matters more than why there is no log.
+    return null;
+  }
 }
 
 /** A line that cannot be left, as in a folder that cannot be written, is no reason to say nothing of the goal. */

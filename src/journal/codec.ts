@@ -11,10 +11,11 @@ export interface PayloadPlace {
 
 /**
  * Sits between journal and store: encryption and redaction plug in here. It sees everything that is said: messages,
- * arguments, results, plans, snapshots. What lists and views show (titles, goals, labels, names of tools) and the bytes
- * of artifacts pass by it and stay readable. `decode(encode(text))` may differ from
- * `text` (a redaction does); memory then holds what was stored, so the two never diverge. The name is kept with
- * every payload: a store may hold payloads of several codecs, and one that is not configured is a clear error.
+ * arguments, results, plans. `text` is JSON: a list of events, or a snapshot of the whole state, which is an object; an
+ * `encode` that throws at a snapshot costs a warning and a longer way to load. What lists and views show (titles, goals,
+ * labels, names of tools) and the bytes of artifacts pass by it and stay readable. `decode(encode(text))` may differ from
+ * `text` (a redaction does); memory then holds what was stored, so the two never diverge. The name is kept with every
+ * payload: a store may hold payloads of several codecs, and one that is not configured is a clear error.
  */
 export interface PayloadCodec {
   readonly name: string;

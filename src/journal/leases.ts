@@ -117,6 +117,20 @@ export class LeaseKeeper {
     }
   }
 
+  /** The lease of that very name, whether somebody has it or not. */
+  async find(name: string): Promise<LeaseRow | null> {
+    // The prefix also matches longer names, but the exact one sorts before them.
+    const asked = { of: "leases", namespace: this.namespace, prefix: name, limit: 1 } as const;
+    const [row] = (await this.store.list<"leases">(asked)).rows;
+    return row?.name === name ? row : null;
+  }
+
+  /** Whether somebody has it, as far as can be told from here. */
+  async isHeld(name: string): Promise<boolean> {
+    const row = await this.find(name);
+    return row !== null && row.holder !== null && row.remainingMs > 0 && !provablyDead(row.holder);
+  }
+
   async release(lease: Lease): Promise<void> {
     if (!this.held.delete(lease)) return;
     if (this.held.size === 0) this.stop();

@@ -60,8 +60,8 @@ export function holderFor(owner: string, label: string): Holder {
 }
 
 export function provablyDead(holder: Holder): boolean {
-  const here = processFacts();
   if (!holder.boot || !holder.pidNamespace || !holder.started) return false;
+  const here = processFacts();
   if (holder.boot !== here.boot || holder.pidNamespace !== here.pidNamespace) return false;
   return startTime(holder.pid) !== holder.started;
 }

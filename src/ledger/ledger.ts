@@ -84,9 +84,13 @@ export class Ledger {
     return { done: waiting.length === 0, waiting, later: [...later].filter((id) => waiting.includes(id)) };
   }
 
-  /** One call outside any message. Its arguments are durable with its intent, so it needs no other slot. */
-  async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">): Promise<void> {
+  /**
+   * One call outside any message. Its arguments are durable with its intent, so it needs no other slot. True when it was
+   * issued here and now, not by somebody else at the same time.
+   */
+  async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">): Promise<boolean> {
     const { context } = this;
+    let isIssued = false;
     const closing: Closing = (state) => this.perCall(state);
     if (!context.own.state.calls.has(block.id)) {
       const prepared = await prepareCall(context, block, null);
@@ -94,10 +98,12 @@ export class Ledger {
       for (let elsewhere: Elsewhere = "retry", tries = 0; elsewhere === "retry" && tries < 2; tries++) {
         const { taken, started } = await issueWave(context, wave, refused, () => []);
         elsewhere = taken ? await settleElsewhere(context, taken.ready, taken.by, closing) : "settled";
+        isIssued ||= started.length > 0;
         for (const ready of started) await runIssued(context, ready, closing);
       }
     }
     if (context.own.state.openCalls.has(block.id)) await settleCall(context, block.id, closing);
+    return isIssued;
   }
 
   /** Returns the calls that could not be issued because an open call stands in their way. */
@@ -246,6 +252,8 @@ class Turn {
       (block) => !settledNow.has(block.id) && !this.hasAnswer(state, block.id),
     );
     if (missing || state.messageIds.has(this.resultsId)) return [];
+    // Compacted away meanwhile: no provider takes results whose calls are not there.
+    if (!state.messages.findLast(({ id }) => id === this.message.id)) return [];
     const blocks = this.blocks.map((block) => this.answers.get(block.id) ?? { call: block.id });
     const createdAt = new Date(this.context.journal.now()).toISOString();
     return [draftResults(this.resultsId, createdAt, blocks), ...this.finishing(state)];

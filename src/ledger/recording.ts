@@ -33,6 +33,8 @@ export interface Attempt {
   readonly id: string;
   readonly attempt: number;
   readonly tool: string;
+  /** The life of the session that it belongs to: another of the same name knows nothing of it. */
+  readonly generation: number;
 }
 
 const RECORD_TRIES = 6;
@@ -46,15 +48,14 @@ export async function recordOutcome(
   closing: Closing,
 ): Promise<void> {
   const known = context.attempts.remember(run, outcome);
-  const { generation } = context.own.log.head;
   try {
-    const wrote = await write({ context, run, outcome, generation, by: "execute", closing });
+    const wrote = await write({ context, run, outcome, by: "execute", closing });
     known.forget();
     failpoint("call.recorded");
     if (wrote) announce(context, run, outcome);
   } catch (error) {
     if (isHoldfastError(error, "LEASE_LOST")) {
-      if (outcome.kind !== "unknown") await write({ context, run, outcome, generation, ...LATE });
+      if (outcome.kind !== "unknown") await write({ context, run, outcome, ...LATE });
       known.forget();
     }
     throw error;
@@ -65,8 +66,6 @@ interface Writing {
   readonly context: LedgerContext;
   readonly run: Attempt;
   readonly outcome: Outcome;
-  /** The life of the session that the attempt belongs to: another of the same name knows nothing of it. */
-  readonly generation: number;
   readonly by: "execute" | "late";
   readonly closing: Closing;
 }
@@ -75,7 +74,7 @@ const LATE = { by: "late", closing: () => [] } as const;
 
 /** False when there was nothing left to say. */
 async function write(writing: Writing): Promise<boolean> {
-  const { context, run, outcome, generation, by } = writing;
+  const { context, run, outcome, by } = writing;
   const { own, journal } = context;
   // A late answer needs no lease, so losing it is no reason to give up.
   const stop = by === "late" ? NEVER : own.lease.lost;
@@ -84,7 +83,7 @@ async function write(writing: Writing): Promise<boolean> {
   const key = own.state.calls.get(run.id)?.key ?? "";
   const commit = (failures: number) => {
     const decide = (state: SessionState, head: { generation: number }): Decision<boolean> =>
-      head.generation === generation ? decideOutcome(writing, state, result, failures) : NOTHING;
+      head.generation === run.generation ? decideOutcome(writing, state, result, failures) : NOTHING;
     return by === "late" ? own.log.commit(decide) : own.commit(decide);
   };
   return stubbornly(stop, async () => commitResult(await withNextMark(journal, key, commit)));
@@ -107,12 +106,11 @@ async function stubbornly<Result>(stop: AbortSignal, write: () => Promise<Result
 
 /** Keeps an eye on an attempt that was given up: its answer, when it comes, is recorded without the lease. */
 export function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>): void {
-  const { generation } = context.own.log.head;
   const watching = late
     .then(async (outcome) => {
       if (outcome.kind === "unknown") return stillUnknown(context, run, outcome.why);
       const known = context.attempts.remember(run, outcome);
-      await write({ context, run, outcome, generation, ...LATE });
+      await write({ context, run, outcome, ...LATE });
       known.forget();
     })
     .catch((error: unknown) => {

@@ -101,15 +101,17 @@ async function recordKnown(
   known: Outcome,
   closing: Closing,
 ): Promise<Step> {
-  await recordOutcome(context, { id: call.id, attempt: call.attempt, tool: call.tool }, known, closing);
+  const { generation } = context.own.log.head;
+  const run = { id: call.id, attempt: call.attempt, tool: call.tool, generation };
+  await recordOutcome(context, run, known, closing);
   return "again";
 }
 
 async function lose(context: LedgerContext, call: Call, why: string): Promise<Step> {
-  await change(context, call, () => [
+  const wrote = await change(context, call, () => [
     { type: "call.lost", data: { callId: call.id, attempt: call.attempt, why } },
   ]);
-  context.on({ type: "call.unknown", callId: call.id, tool: call.tool, why });
+  if (wrote) context.on({ type: "call.unknown", callId: call.id, tool: call.tool, why });
   return "again";
 }
 
@@ -265,7 +267,8 @@ async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> 
     );
   }
   if (retries > 0) await sleep(BACK_OFF_MS * 4 ** (retries - 1), context.stop);
-  const run = { id: call.id, attempt: call.attempt + 1, tool: call.tool };
+  const { generation } = context.own.log.head;
+  const run = { id: call.id, attempt: call.attempt + 1, tool: call.tool, generation };
   const wrote = await change(context, call, (state) => {
     mustNotBeCancelled(context.session, state);
     return [...learnt, issueAgain(call, run.attempt, context.own.lease.token)];

@@ -168,7 +168,13 @@ export interface Tool<Result = unknown> extends Omit<ToolSpec<never, Result>, "i
  * what a crash in the middle of it comes to.
  */
 export function tool<Args, Result>(spec: ToolSpec<Args, Result>): ToolSpec<Args, Result> {
-  const { dedupe, effect, name } = spec;
+  const { dedupe, effect, name, input } = spec;
+  // Where there are no types to say so, the model would be told with every call that the schema threw.
+  if (typeof input !== "object" && typeof input !== "function") {
+    throw new HoldfastError("INPUT_INVALID", `tool ${name}: it has no input schema`, {
+      hint: "Pass a Standard Schema as `input`: z.object({}) for a tool that takes nothing.",
+    });
+  }
   const scope = typeof dedupe === "object" ? dedupe.scope : dedupe;
   if (effect === "write" && scope === "global") {
     throw new HoldfastError("INPUT_INVALID", `tool ${name}: a write cannot be once ever over all sessions`, {

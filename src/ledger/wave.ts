@@ -235,5 +235,6 @@ function refuseEffect(ready: Ready, state: SessionState): Refused {
 /** Runs one issued call and records what it came to. */
 export function runIssued(context: LedgerContext, ready: Ready, closing: Closing): Promise<Outcome> {
   const { id, attempt, vendorKey: key, tool } = callOf(context.own.state, ready.callId);
-  return startAndRecord(context, { id, attempt, tool }, key, ready.tool, ready.args, closing);
+  const { generation } = context.own.log.head;
+  return startAndRecord(context, { id, attempt, tool, generation }, key, ready.tool, ready.args, closing);
 }

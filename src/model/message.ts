@@ -29,7 +29,10 @@ export interface ReasoningBlock extends BlockBase {
   readonly text: string;
 }
 
-/** A call that an assistant message asks for. Its id means this call, for good; the result names it. */
+/**
+ * A call that an assistant message asks for. Its id means this call, for good; the result names it: 1 to 256 characters,
+ * none of them a control character.
+ */
 export interface ToolCallBlock extends BlockBase {
   readonly kind: "tool_call";
   readonly id: string;
@@ -60,8 +63,9 @@ export type Block = TextBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock
 export type MessageRole = "system" | "user" | "assistant" | "tool";
 
 /**
- * One message of a transcript, as it is stored and handed out: frozen. `MessageInput` is how people write one. Its id is
- * its identity: the same id is appended once. The results of an assistant message's calls follow it as role `tool`.
+ * One message of a transcript, as it is stored. A `Session` hands it out frozen; versions and `holdfast.sessions` give copies.
+ * `MessageInput` is how people write one. Its id is its identity: the same id is appended once. The results of an
+ * assistant message's calls follow it as role `tool`.
  */
 export interface Message {
   readonly id: string;

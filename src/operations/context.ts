@@ -8,6 +8,7 @@ import { type By, HoldfastError, isHoldfastError } from "../model/index.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, knownGoals } from "./current-goal.ts";
+import { movedNote, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
 import { takeInNews } from "./news.ts";
 import { followInFiles } from "./planning-folder.ts";
@@ -42,6 +43,7 @@ export class Context {
   private readonly openOptions: Pick<ContextOptions, "warn">;
   private opening: Promise<Holdfast> | undefined;
   private whyReadOnly: HoldfastError | null = null;
+  private isMovedTold = false;
 
   constructor(options: ContextOptions) {
     this.cwd = options.cwd ?? process.cwd();
@@ -68,7 +70,8 @@ export class Context {
 
   /** Where nothing can be written one can still look; whoever writes is refused then. */
   private async openOrLook(): Promise<Holdfast> {
-    const { address, exists } = this.place;
+    const { address, exists, isKeptOut } = this.place;
+    if (isKeptOut) refuseMissing(this.place);
     try {
       return await open(address, this.openOptions);
     } catch (error) {
@@ -76,6 +79,22 @@ export class Context {
       this.whyReadOnly = error;
       return open(undefined, { ...this.openOptions, store: await openStore(address, { readOnly: true }) });
     }
+  }
+
+  /** Told once, and only of a store that was opened: what was read there is how things stood before it moved. */
+  async tellMoved(): Promise<void> {
+    // What could not be opened was reported to whoever needed it.
+    const holdfast = await this.opening?.catch(() => null);
+    if (!holdfast || this.isMovedTold) return;
+    const { store, namespace, warn } = holdfast.journal;
+    const moved = await movedStore(store, namespace).catch((error: unknown) => {
+      // What was asked for is done, or failed for a reason of its own: this is only beside it.
+      warn(error);
+      return null;
+    });
+    if (moved === null) return;
+    this.isMovedTold = true;
+    warn(movedNote(store.address, moved));
   }
 
   /** Whether the store could only be opened to look at it. */

@@ -23,6 +23,7 @@ import {
 import type { Context } from "./context.ts";
 import { currentGoal, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
+import { movedLine, movedStore } from "./moved-store.ts";
 import { given, operation } from "./operation.ts";
 
 const text = z.string();
@@ -248,7 +249,12 @@ export const goalOperations = [
       const { files } = await checkFiles(context.place.root, state.files.values());
       const { notTakenIn } = context;
       const briefing = makeBriefing(state, seq, context.now(), { ...given(options), files, notTakenIn });
-      return { goal: state.id, ...briefing, stale: staleness(state, context.now()).stale };
+      const { journal } = await context.holdfast();
+      const moved = await movedStore(journal.store, journal.namespace);
+      // An agent sees the text alone, and no notes beside it.
+      const head = moved === null ? "" : `Holdfast: ${movedLine(moved)}.\n`;
+      const stale = staleness(state, context.now()).stale;
+      return { goal: state.id, ...briefing, text: head + briefing.text, stale };
     },
   }),
   operation({

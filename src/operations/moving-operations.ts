@@ -2,10 +2,13 @@
 
 import { resolve } from "node:path";
 import * as z from "zod";
+import { copyStore } from "../journal/index.ts";
 import { mergeNews, noteLine } from "../model/index.ts";
-import { copy } from "../open.ts";
+import { openStore } from "../open-store.ts";
 import type { SyncReport } from "../projections/index.ts";
+import type { Store } from "../store.ts";
 import { goal } from "./goal-operations.ts";
+import { whereNow } from "./moved-store.ts";
 import { operation } from "./operation.ts";
 import { inWords } from "./planning-folder.ts";
 import { exportTo, importFrom, type PortableReport } from "./portable-file.ts";
@@ -24,6 +27,12 @@ function shown(report: PortableReport): z.input<typeof portable> {
   return { ...report, left: [...report.left] };
 }
 
+/** Each store remembers the other by its address, and is asked from any folder. */
+function fromAnywhere({ address, moving }: Store, cwd: string): Parameters<typeof copyStore>[0] {
+  const whole = address.replace(/^(sqlite|files) (.*)$/, (_, kind, path) => `${kind} ${resolve(cwd, path)}`);
+  return { address: whole, ...(moving && { moving }) };
+}
+
 export const movingOperations = [
   operation({
     name: "copy",
@@ -31,13 +40,35 @@ export const movingOperations = [
     who: "person",
     writes: true,
     input: z.strictObject({ from: text, to: text }),
-    result: z.strictObject({ from: text, to: text, rows: z.record(text, z.int()) }),
-    async run(_context, { from, to }) {
-      const source = findStore(from, process.cwd());
-      refuseMissing(source);
-      const report = await copy(source.address ?? from, to);
-      const rows = Object.entries(report.rows).map(([kind, { count }]) => [kind, count] as const);
-      return { from: report.from, to: report.to, rows: Object.fromEntries(rows) };
+    result: z.strictObject({
+      from: text,
+      to: text,
+      rows: z.record(text, z.int()),
+      /** What has to be done so that the new store is found. */
+      afterwards: text,
+    }),
+    async run({ cwd }, { from, to }) {
+      const place = findStore(from, cwd);
+      refuseMissing(place);
+      const source = await openStore(place.address ?? from);
+      try {
+        const target = await openStore(findStore(to, cwd).address ?? to);
+        try {
+          const report = await copyStore(fromAnywhere(source, cwd), fromAnywhere(target, cwd));
+          const rows = Object.entries(report.rows).map(([kind, { count }]) => [kind, count] as const);
+          const { to: there } = report;
+          return {
+            from: report.from,
+            to: there,
+            rows: Object.fromEntries(rows),
+            afterwards: whereNow(there),
+          };
+        } finally {
+          await target.close();
+        }
+      } finally {
+        await source.close();
+      }
     },
   }),
   operation({

@@ -4,7 +4,7 @@
  */
 
 import type * as z from "zod";
-import { formatPath, HoldfastError } from "../model/index.ts";
+import { formatPath, HoldfastError, isHoldfastError } from "../model/index.ts";
 import type { Caller, Context } from "./context.ts";
 
 export interface Operation<Input extends z.ZodType = z.ZodType, Result extends z.ZodType = z.ZodType> {
@@ -36,6 +36,8 @@ export async function perform(each: Operation, context: Context, input: unknown)
       data: { operation: each.name },
     });
   }
+  const blank = each.writes ? blankField(each.input, input) : null;
+  if (blank !== null) throw saysNothing(each.name, blank);
   const parsed = each.input.safeParse(input);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
@@ -45,9 +47,42 @@ export async function perform(each: Operation, context: Context, input: unknown)
       data: { operation: each.name, path },
     });
   }
-  return each.run(context, parsed.data).catch((error: unknown) => {
-    throw context.reasonOf(error);
+  try {
+    const result = await each.run(context, parsed.data);
+    await context.tellMoved();
+    return result;
+  } catch (error) {
+    // What is not there may be in the store that this one moved to; whoever writes is told so by the store itself.
+    if (!isHoldfastError(error, "STORE_MOVED")) await context.tellMoved();
+    throw inWords(each.name, context.reasonOf(error));
+  }
+}
+
+/** The first text that has to say something and does not: one that is required, or one of a list. */
+function blankField(schema: z.ZodType, input: unknown): string | null {
+  const isBlank = (value: unknown): boolean => typeof value === "string" && value.trim() === "";
+  const fields = Object.entries((schema as Partial<z.ZodObject>).shape ?? {});
+  for (const [name, field] of fields) {
+    const value = (input as Readonly<Record<string, unknown>> | undefined)?.[name];
+    if (field._zod.def.type === "string" && isBlank(value)) return name;
+    const at = Array.isArray(value) ? value.findIndex(isBlank) : -1;
+    if (at >= 0) return `${name}[${at}]`;
+  }
+  return null;
+}
+
+function saysNothing(operation: string, path: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `${operation}: ${path} says nothing`, {
+    hint: "Nothing was done. Say something there, or leave it out where it may be left out.",
+    data: { operation, path },
   });
+}
+
+/** A text that may be left out, but not be empty, is refused where the event is made, in a schema's words. */
+function inWords(operation: string, error: unknown): unknown {
+  if (!isHoldfastError(error, "INPUT_INVALID")) return error;
+  const path = /^event \S+: \$\.(\S+): Too small: expected string/.exec(error.message)?.[1];
+  return path === undefined ? error : saysNothing(operation, path);
 }
 
 type Given<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };

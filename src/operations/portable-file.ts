@@ -11,6 +11,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { Journal } from "../journal/index.ts";
 import {
   applyEvent,
@@ -54,13 +55,15 @@ export interface PortableReport {
 
 export async function exportTo(journal: Journal, file: string, at: string): Promise<PortableReport> {
   if (existsSync(file)) {
-    throw new HoldfastError("INPUT_INVALID", `${file} is there already`, {
+    throw new HoldfastError("STREAM_EXISTS", `${file} is there already`, {
       hint: "Name a file that does not exist yet, or move that one away.",
       data: { file },
     });
   }
   const part = `${file}.part`;
-  const target = await open(part, "w", 0o600);
+  const target = await open(part, "w", 0o600).catch((error: unknown) => {
+    throw unwritable(file, error);
+  });
   try {
     const report = await writeLines(journal, new Lines((text) => target.write(text)), at);
     await target.sync();
@@ -72,6 +75,21 @@ export async function exportTo(journal: Journal, file: string, at: string): Prom
     await rm(part, { force: true });
     throw error;
   }
+}
+
+function unwritable(file: string, cause: unknown): HoldfastError {
+  const { code } = cause as NodeJS.ErrnoException;
+  const folder = dirname(file);
+  if (code === "ENOENT") {
+    const what = `${file} cannot be written: there is no folder ${folder}`;
+    const hint = "Make the folder first, or name a file in one that is there.";
+    return new HoldfastError("INPUT_INVALID", what, { hint, cause, data: { file } });
+  }
+  return new HoldfastError("STORE_IO", `${file} cannot be written (${code})`, {
+    hint: "Check that every part of the path but the last is a folder that you may write to, and the space on the disk.",
+    cause,
+    data: { file },
+  });
 }
 
 /** Counts and sums what it writes. */

@@ -5,7 +5,7 @@ import { HoldfastError, isHoldfastError, SESSION_STATUSES, sessionKind, streamNa
 import type { Holdfast } from "../open.ts";
 import { type Context, pick } from "./context.ts";
 import { time } from "./goal-views.ts";
-import { heldLeases } from "./held-leases.ts";
+import { leasesOf } from "./held-leases.ts";
 import { given, operation } from "./operation.ts";
 import { blocksText, logLine } from "./session-log.ts";
 import * as view from "./session-views.ts";
@@ -28,15 +28,27 @@ async function parentOf({ journal }: Holdfast, id: string): Promise<string | nul
   return (await journal.load(sessionKind, id)).state.parent?.session ?? null;
 }
 
+async function heldBy({ journal }: Holdfast, id: string): Promise<view.HeldBy> {
+  const { store, namespace } = journal;
+  const name = streamName("session", id);
+  const { held, gone } = await leasesOf(store, namespace, "session/", [name]);
+  return { held: held.get(name)?.holder ?? null, gone: gone.get(name)?.holder ?? null };
+}
+
+/** Every call of a session; a call is under way only while somebody may be at it. */
+async function callsOf(holdfast: Holdfast, id: string): Promise<z.input<typeof view.call>[]> {
+  const [{ calls }, { held }] = await Promise.all([holdfast.sessions.get(id), heldBy(holdfast, id)]);
+  return calls.map((each) => view.callView(id, each, held !== null));
+}
+
 async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[]> {
   const { calls } = await holdfast.calls.list({ limit: 500 });
-  const details = new Map<string, Awaited<ReturnType<Holdfast["sessions"]["get"]>>>();
+  const known = new Map<string, z.input<typeof view.call>[]>();
   const rows: z.input<typeof view.call>[] = [];
   for (const { session: id, callId } of calls) {
-    const detail = details.get(id) ?? (await holdfast.sessions.get(id));
-    details.set(id, detail);
-    const found = detail.calls.find((each) => each.id === callId);
-    if (found) rows.push(view.callView(id, found, detail.heldBy !== null));
+    const all = known.get(id) ?? (await callsOf(holdfast, id));
+    known.set(id, all);
+    rows.push(...all.filter((each) => each.call === callId).slice(0, 1));
   }
   return rows;
 }
@@ -79,10 +91,11 @@ export const sessionOperations = [
       const { sessions, cursor } = await holdfast.sessions.list(given(input));
       const nameOf = ({ id }: { id: string }): string => streamName("session", id);
       const { store, namespace } = holdfast.journal;
-      const running = await heldLeases(store, namespace, "session/", sessions.map(nameOf));
+      const { held, gone } = await leasesOf(store, namespace, "session/", sessions.map(nameOf));
       const rows = sessions.map(async (each) => {
         const parent = await parentOf(holdfast, each.id);
-        return view.sessionRowView(each, { running: running.has(nameOf(each)), parent });
+        const name = nameOf(each);
+        return view.sessionRowView(each, { running: held.has(name), crashed: gone.has(name), parent });
       });
       return { sessions: await Promise.all(rows), more: cursor !== null };
     },
@@ -96,7 +109,8 @@ export const sessionOperations = [
     result: view.session,
     async run(context, input) {
       const holdfast = await context.holdfast();
-      return view.sessionView(await holdfast.sessions.get(await sessionId(holdfast, input.session)));
+      const id = await sessionId(holdfast, input.session);
+      return view.sessionView(await holdfast.sessions.get(id), await heldBy(holdfast, id));
     },
   }),
   operation({
@@ -250,8 +264,7 @@ export const sessionOperations = [
     async run(context, { session: typed, open = false }) {
       const holdfast = await context.holdfast();
       const of = async (id: string) => {
-        const { calls: all, heldBy } = await holdfast.sessions.get(id);
-        const rows = all.map((each) => view.callView(id, each, heldBy !== null));
+        const rows = await callsOf(holdfast, id);
         return rows.filter((each) => !open || each.open);
       };
       const calls =

@@ -3,6 +3,7 @@
 import * as z from "zod";
 import { type Call, isOpen, SESSION_STATUSES } from "../model/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
+import type { Holder } from "../store.ts";
 import { iso, isoOrNull, time } from "./goal-views.ts";
 
 const text = z.string();
@@ -23,6 +24,8 @@ export const sessionRow = z.strictObject({
   stale: z.boolean(),
   /** Whether a process holds it right now. */
   running: z.boolean(),
+  /** Whether the process that held it last is gone, and never let go of it. */
+  crashed: z.boolean(),
   /** Of a sub-agent: whose call started it. */
   parent: text.nullable(),
 });
@@ -30,6 +33,7 @@ export const sessionRow = z.strictObject({
 /** What the summary of a session does not say. */
 export interface Around {
   readonly running: boolean;
+  readonly crashed: boolean;
   readonly parent: string | null;
 }
 
@@ -101,6 +105,8 @@ export const version = z.strictObject({
   label: text.nullable(),
 });
 
+const holder = z.strictObject({ label: text, host: text, pid: z.int() });
+
 export const session = sessionRow.extend({
   version: z.int(),
   messages: z.int(),
@@ -117,17 +123,29 @@ export const session = sessionRow.extend({
   forkedAtVersion: z.int().nullable(),
   /** Those of a fork are off until a person switches them on. */
   effects: z.enum(["on", "off"]),
-  heldBy: z.strictObject({ label: text, host: text, pid: z.int() }).nullable(),
+  heldBy: holder.nullable(),
+  /** Of a session that crashed: what held it last. */
+  goneHolder: holder.nullable(),
 });
 
-export function sessionView(from: SessionDetail): z.input<typeof session> {
-  const { version: latest, messages, calls, budget, plan, scratchpadRoot, heldBy, parent } = from;
+function holderView(from: Holder | null): z.input<typeof holder> | null {
+  return from && { label: from.label, host: from.host, pid: from.pid };
+}
+
+/** Who holds a session: `held` may be alive, `gone` provably is not. */
+export interface HeldBy {
+  readonly held: Holder | null;
+  readonly gone: Holder | null;
+}
+
+export function sessionView(from: SessionDetail, { held, gone }: HeldBy): z.input<typeof session> {
+  const { version: latest, messages, calls, budget, plan, scratchpadRoot, parent } = from;
   const { forkedFrom, forkedAtVersion, effects } = from;
   return {
-    ...sessionRowView(from, { running: heldBy !== null, parent }),
+    ...sessionRowView(from, { running: held !== null, crashed: gone !== null, parent }),
     version: latest,
     messages: messages.length,
-    calls: calls.map((each) => callView(from.id, each, heldBy !== null)),
+    calls: calls.map((each) => callView(from.id, each, held !== null)),
     budget: { spent: budget.spent, limit: budget.limit },
     plan: plan && {
       title: plan.title ?? null,
@@ -137,6 +155,7 @@ export function sessionView(from: SessionDetail): z.input<typeof session> {
     forkedFrom,
     forkedAtVersion,
     effects: effects === "live" ? "on" : "off",
-    heldBy: heldBy && { label: heldBy.label, host: heldBy.host, pid: heldBy.pid },
+    heldBy: holderView(held),
+    goneHolder: holderView(gone),
   };
 }

@@ -14,7 +14,9 @@ import {
   type TaskClaim,
 } from "../model/index.ts";
 import type { ItemRow, Store, StreamRow } from "../store.ts";
-import { heldLeases } from "./held-leases.ts";
+import { knownGoals } from "./current-goal.ts";
+import { heldLeases, leasesOf } from "./held-leases.ts";
+import { type MovedStore, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
 
 /** What a person has to see to, the most urgent first, and the command that helps. */
@@ -50,6 +52,8 @@ export interface Working {
 
 export interface Status {
   readonly address: string;
+  /** Where everything is now, if this store has moved: the rest is as it was then. */
+  readonly moved: MovedStore | null;
   /** What git brought and could not be taken in. */
   readonly notTakenIn: readonly string[];
   readonly needs: readonly Need[];
@@ -59,6 +63,8 @@ export interface Status {
   readonly sessions: {
     readonly running: number;
     readonly waiting: number;
+    /** Whose process is gone, and never let go of them. */
+    readonly crashed: number;
     readonly idle: number;
     readonly ended: number;
     readonly spentUsd: number;
@@ -88,21 +94,25 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
     options.goal === undefined ? facets.status !== "done" : idOf(stream).startsWith(options.goal);
   const wanted = all.rows.filter(isWanted).slice(0, GOALS_SHOWN);
   if (options.goal !== undefined && wanted.length === 0) throw noGoal(options.goal, all.rows);
+  const { current: only } = knownGoals(all.rows, null);
+  /** Whoever types it means that goal, whichever others there are. */
+  const naming = (goal: string): string => (goal === only ? "" : ` --goal ${goal}`);
   const goals: GoalStatus[] = [];
   const needs: Need[] = [];
   for (const row of wanted) {
     const goal = await goalStatus(store, namespace, row, now);
     goals.push(goal);
-    const at = wanted.length > 1 ? ` --goal ${goal.goal}` : "";
+    const at = naming(goal.goal);
     needs.push(...goalNeeds(goal, at), ...(await blockerNeeds(store, namespace, row.stream, at, now)));
   }
   const calls = await store.list<"items">({ of: "items", namespace, kind: "call", open: true, limit: 500 });
   const sessions = await sessionCounts(store, namespace);
-  const urgent = callNeeds(calls.rows, now);
+  const urgent = [...callNeeds(calls.rows, now), ...crashNeeds(sessions.crashed)];
   const otherGoals = all.rows.length - wanted.length;
   const every = [...urgent, ...needs];
-  const whole = { address: store.address, notTakenIn, needs: every, goals, otherGoals, sessions };
-  return { ...whole, next: nextCommand(every, goals) };
+  const moved = await movedStore(store, namespace);
+  const whole = { address: store.address, moved, notTakenIn, needs: every, goals, otherGoals, sessions };
+  return { ...whole, next: nextCommand(every, goals, naming) };
 }
 
 async function goalStatus(store: Store, namespace: string, row: StreamRow, now: number): Promise<GoalStatus> {
@@ -210,6 +220,12 @@ function callNeeds(open: readonly ItemRow[], now: number): Need[] {
   return [{ what: `${who} for you${since}`, command: "holdfast calls" }];
 }
 
+function crashNeeds(crashed: number): Need[] {
+  if (crashed === 0) return [];
+  const what = crashed === 1 ? "1 session crashed" : `${crashed} sessions crashed`;
+  return [{ what: `${what}, run the agent again or clear up`, command: "holdfast supervise --once" }];
+}
+
 function goalNeeds(goal: GoalStatus, at: string): Need[] {
   const needs: Need[] = [];
   if (goal.stale) needs.push({ what: `${goal.goal} is stale`, command: `holdfast resume --force${at}` });
@@ -249,15 +265,16 @@ async function sessionCounts(store: Store, namespace: string): Promise<Status["s
   const { rows } = await store.list<"streams">({ of: "streams", namespace, kind: "session", limit });
   const active = rows.filter(({ facets }) => (facets.status ?? "active") === "active");
   const names = active.map(({ stream }) => stream);
-  const held = await heldLeases(store, namespace, "session/", names);
+  const { held, gone } = await leasesOf(store, namespace, "session/", names);
   const running = active.filter(({ stream }) => held.has(stream));
-  const left = active.filter(({ stream }) => !held.has(stream));
+  const left = active.filter(({ stream }) => !held.has(stream) && !gone.has(stream));
   const waiting = left.filter(({ facets }) => facets.openCalls > 0).length;
   const budgets = active.map(({ facets }) => usdOf(facets.budget));
   const limits = budgets.flatMap((each) => (each?.limit == null ? [] : [each.limit]));
   return {
     running: running.length,
     waiting,
+    crashed: gone.size,
     idle: left.length - waiting,
     ended: rows.length - active.length,
     spentUsd: sum(budgets.map((each) => each?.spent ?? 0)),
@@ -282,7 +299,11 @@ function noGoal(typed: string, rows: readonly StreamRow[]): HoldfastError {
   });
 }
 
-function nextCommand(needs: readonly Need[], goals: readonly GoalStatus[]): Need {
+function nextCommand(
+  needs: readonly Need[],
+  goals: readonly GoalStatus[],
+  naming: (goal: string) => string,
+): Need {
   const [first] = needs;
   const goal = goals.find(({ ready, stale }) => ready > 0 && !stale) ?? goals[0];
   if (first && (!goal || goal.ready === 0 || goal.stale)) return first;
@@ -291,7 +312,7 @@ function nextCommand(needs: readonly Need[], goals: readonly GoalStatus[]): Need
       what: "begin a goal",
       command: 'holdfast goal new <name> "what is to be reached"',
     };
-  const at = goals.length > 1 ? ` --goal ${goal.goal}` : "";
+  const at = naming(goal.goal);
   if (goal.ready > 0) return { what: "see what to claim", command: `holdfast next${at}` };
   if (goal.tasks === 0)
     return { what: "plan the work", command: `holdfast task add "what is to be done"${at}` };

@@ -7,7 +7,9 @@ import { checkFiles } from "../goal/index.ts";
 import { isHoldfastError, SESSION_STATUSES, streamId } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
 import type { Context } from "./context.ts";
+import { goal } from "./goal-operations.ts";
 import { fileCheck } from "./handing-over.ts";
+import { movedLine, movedStore, whereNow } from "./moved-store.ts";
 import { given, operation } from "./operation.ts";
 import { readStatus } from "./status-reading.ts";
 import { PLANNING, refuseMissing } from "./store-place.ts";
@@ -17,6 +19,8 @@ const need = z.strictObject({ what: text, command: text });
 
 const status = z.strictObject({
   address: text,
+  /** Where everything is now, if this store has moved. */
+  moved: z.strictObject({ to: text, asOf: text.nullable() }).nullable(),
   /** What git brought and could not be taken in. */
   notTakenIn: z.array(text),
   needs: z.array(need),
@@ -43,6 +47,7 @@ const status = z.strictObject({
   sessions: z.strictObject({
     running: z.int(),
     waiting: z.int(),
+    crashed: z.int(),
     idle: z.int(),
     ended: z.int(),
     spentUsd: z.number(),
@@ -59,14 +64,18 @@ const bad = (name: string, what: string, hint: string): Finding => ({ name, ok: 
 
 async function examineStore(context: Context): Promise<Finding[]> {
   const { place } = context;
-  if (!place.exists) return [bad("store", `there is none at ${place.shown}`, "Make one: holdfast init")];
+  if (!place.exists && !place.isKeptOut)
+    return [bad("store", `there is none at ${place.shown}`, "Make one: holdfast init")];
   try {
     const { address, journal } = await context.holdfast();
     const goals = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 200 });
     const open = await journal.list<"items">({ of: "items", kind: "call", open: true, limit: 500 });
     const waiting = open.rows.filter((row) => row.status === "waiting").length;
+    const moved = await movedStore(journal.store, journal.namespace);
     return [
-      good("store", address),
+      moved === null
+        ? good("store", address)
+        : bad("store", `${address}: ${movedLine(moved)}`, whereNow(moved.to)),
       good("goals", `${goals.rows.length}`),
       waiting === 0
         ? good("calls", "none waits for a person")
@@ -183,22 +192,25 @@ export const storeOperations = [
     about: "Verify the store, the log's invariants, and the recorded files of the goals",
     who: "both",
     writes: false,
-    input: z.strictObject({}),
+    /** Of a goal: the store as a whole, and the files of that goal alone. */
+    input: z.strictObject({ goal }),
     result: z.strictObject({
       ok: z.boolean(),
       problems: z.array(z.strictObject({ invariant: text, where: text, what: text })),
       files: z.array(fileCheck.extend({ goal: text })),
     }),
-    async run(context) {
+    async run(context, { goal: said }) {
       const holdfast = await context.holdfast();
+      const only = said === undefined ? null : await context.goalId(said);
       const problems = (await holdfast.check()).map((each) => ({ ...each }));
       const files: (z.input<typeof fileCheck> & { goal: string })[] = [];
       const { rows } = await holdfast.journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
       for (const { stream } of rows) {
-        const goal = streamId(stream);
-        const { state } = await holdfast.goal(goal, { stale: "use" });
+        const id = streamId(stream);
+        if (only !== null && id !== only) continue;
+        const { state } = await holdfast.goal(id, { stale: "use" });
         const report = await checkFiles(context.place.root, state.files.values());
-        files.push(...report.files.map(({ path, verdict, why }) => ({ goal, path, verdict, why })));
+        files.push(...report.files.map(({ path, verdict, why }) => ({ goal: id, path, verdict, why })));
       }
       const ok = problems.length === 0 && files.every(({ verdict }) => verdict === "OK");
       return { ok, problems, files };

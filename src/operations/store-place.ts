@@ -6,7 +6,7 @@
  * command does.
  */
 
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { HoldfastError } from "../model/index.ts";
 
@@ -20,6 +20,8 @@ export interface StorePlace {
   readonly shown: string;
   /** Whether something is there; true for what cannot be looked at from here, as a database server. */
   readonly exists: boolean;
+  /** Whether something may be there that belongs to somebody else, who keeps us out. */
+  readonly isKeptOut: boolean;
   /** The folder that recorded paths are relative to: the worktree, else where the store's folder lies. */
   readonly root: string;
   /** The folder beside the repository's git directory where everything of ours but the files of goals lies. */
@@ -32,8 +34,8 @@ export function findStore(address: string | undefined, from: string): StorePlace
   const repository = worktree === null ? null : sharedBy(join(worktree, ".git"));
   const home = join(repository ?? nearest(from, ".holdfast") ?? from, ".holdfast");
   if (address !== undefined && address !== "") return { ...said(address, from), root, home };
-  const isThere = holdsStore(home);
-  return { address: isThere ? home : undefined, shown: home, exists: isThere, root, home };
+  const { exists, isKeptOut } = storeIn(home);
+  return { address: exists ? home : undefined, shown: home, exists, isKeptOut, root, home };
 }
 
 /**
@@ -45,7 +47,8 @@ export async function restoreFromRepository(
   options: { readonly warn?: (error: unknown) => void } = {},
 ): Promise<boolean> {
   const folder = join(place.root, PLANNING);
-  if (place.exists || place.address !== undefined || !existsSync(join(folder, "events"))) return false;
+  if (place.exists || place.isKeptOut || place.address !== undefined) return false;
+  if (!existsSync(join(folder, "events"))) return false;
   const { open } = await import("../open.ts");
   const { takeInFolder } = await import("../projections/index.ts");
   const holdfast = await open(place.home, options);
@@ -59,25 +62,51 @@ export async function restoreFromRepository(
 }
 
 /** Looking at a store does not make one. */
-export function refuseMissing({ exists, shown }: StorePlace): void {
+export function refuseMissing({ exists, isKeptOut, shown }: StorePlace): void {
   if (exists) return;
+  if (isKeptOut) {
+    const what = existsSync(shown) ? "there is a store at" : "there may be a store at";
+    throw new HoldfastError("STORE_READONLY", `${what} ${shown}, but you may not read it`, {
+      hint: "Work as its owner, or let the owner give you access to it, or name another: --store, or HOLDFAST_STORE.",
+      data: { path: shown },
+    });
+  }
   throw new HoldfastError("STORE_NOT_FOUND", `there is no store at ${shown}`, {
     hint: "Make one here: holdfast init. Or say where it is: --store, or HOLDFAST_STORE.",
     data: { path: shown },
   });
 }
 
-function said(address: string, from: string): Pick<StorePlace, "address" | "shown" | "exists"> {
+type Found = Pick<StorePlace, "exists" | "isKeptOut">;
+
+function said(address: string, from: string): Found & Pick<StorePlace, "address" | "shown"> {
   const isRemote = /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:");
-  if (isRemote) return { address, shown: address.replace(/\/\/[^@/]*@/, "//"), exists: true };
+  if (isRemote) {
+    return { address, shown: address.replace(/\/\/[^@/]*@/, "//"), exists: true, isKeptOut: false };
+  }
   const path = resolve(from, address.replace(/^file:(\/\/)?/, ""));
   const isFile = /\.(db|sqlite3?)$/.test(path);
   const slash = address.endsWith("/") ? "/" : "";
-  return { address: path + slash, shown: path, exists: isFile ? existsSync(path) : holdsStore(path) };
+  return { address: path + slash, shown: path, ...(isFile ? lookAt(path) : storeIn(path)) };
 }
 
-function holdsStore(folder: string): boolean {
-  return existsSync(join(folder, "store.db")) || existsSync(join(folder, "journal.jsonl"));
+function storeIn(folder: string): Found {
+  const [database, journal] = [lookAt(join(folder, "store.db")), lookAt(join(folder, "journal.jsonl"))];
+  const exists = database.exists || journal.exists;
+  return { exists, isKeptOut: !exists && (database.isKeptOut || journal.isKeptOut) };
+}
+
+function lookAt(path: string): Found {
+  try {
+    accessSync(path, constants.R_OK);
+    return { exists: true, isKeptOut: false };
+  } catch (error) {
+    // Anything else is as good as nothing: no such file, or no folder around it.
+    return {
+      exists: false,
+      isKeptOut: ["EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? ""),
+    };
+  }
 }
 
 function nearest(from: string, name: string): string | null {

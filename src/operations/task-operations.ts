@@ -1,6 +1,9 @@
 /**
  * Working on tasks. A caller here comes and goes with every command, so a claim is detached from its process: it lasts
  * half an hour after each write of whoever claimed it, and the name (and session) of the caller is the proof.
+ *
+ * A claim belongs to the session that is said, else to the only active one under the caller's name, so that it goes back
+ * when that session ends. Of two sessions under one name none is guessed: the claim is then of no session.
  */
 
 import * as z from "zod";
@@ -16,6 +19,7 @@ import { given, operation } from "./operation.ts";
 const text = z.string();
 const said = z.strictObject({ goal, task: text });
 const worked = said.extend({ session: text.optional() });
+const decided = said.extend({ why: text });
 const result = view.task.extend({ goal: text });
 type Result = z.input<typeof result>;
 
@@ -61,7 +65,16 @@ async function onTask(
 }
 
 async function claim(handle: Goal, { task, session }: ClaimProof): Promise<void> {
-  await handle.claim(task, { session: session ?? null, detached: true });
+  await handle.claim(task, { session: session ?? sessionFor(await handle.refresh(), task), detached: true });
+}
+
+function sessionFor({ state, by: { name } }: Goal, task: string): string | null {
+  const held = findTask(state, task)?.claim;
+  // Claimed before the session began: the same claim again, not one that the first keeps off.
+  if (held?.by.name === name && held.session === null) return null;
+  const sessions = [...state.history.values()];
+  const [only, other] = sessions.filter(({ status, agent }) => status === "active" && agent === name);
+  return only && !other ? only.id : null;
 }
 
 export const taskOperations = [
@@ -203,5 +216,35 @@ export const taskOperations = [
           await handle.reset({ task: proof.task, why: reason, force: true });
         } else await handle.release({ ...proof, why });
       }),
+  }),
+  operation({
+    name: "task retry",
+    about: "Let a task that failed be tried again, and say why that can help now",
+    who: "both",
+    writes: true,
+    input: decided,
+    result,
+    run: (context, { why, ...input }) =>
+      onTask(context, input, (handle, { task }) => handle.retry({ task, why })),
+  }),
+  operation({
+    name: "task drop",
+    about: "Say that nobody is to do a task any more, and why; it counts as finished",
+    who: "both",
+    writes: true,
+    input: decided,
+    result,
+    run: (context, { why, ...input }) =>
+      onTask(context, input, (handle, { task }) => handle.drop({ task, why })),
+  }),
+  operation({
+    name: "task reopen",
+    about: "Say that a task that was done or dropped has to be done again, and why",
+    who: "both",
+    writes: true,
+    input: decided,
+    result,
+    run: (context, { why, ...input }) =>
+      onTask(context, input, (handle, { task }) => handle.reopen({ task, why })),
   }),
 ];

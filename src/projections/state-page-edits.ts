@@ -24,7 +24,10 @@ export function pageChanges(from: StatePage, to: StatePage, since: number): Chan
 
 /** Of the goal's own changes since the base, those that the page shows. What only left the page did not happen. */
 export function shownChanges(from: StatePage, now: StatePage): Change[] {
-  return pageChanges(from, now, 0).filter(({ key }) => !/^(?:drop|blocker|decision|question):/.test(key));
+  // What is computed changes with everything else, and is nobody's word.
+  return pageChanges({ ...from, ready: "" }, { ...now, ready: "" }, 0).filter(
+    ({ key }) => !/^(?:drop|blocker|decision|question):/.test(key),
+  );
 }
 
 function described(from: StatePage, to: StatePage): Change[] {
@@ -51,16 +54,18 @@ function described(from: StatePage, to: StatePage): Change[] {
 }
 
 function nextChanges(from: StatePage, to: StatePage): Change[] {
-  if (from.next === to.next) return [];
-  if (isShortened(to.next))
-    return [change("next", to.next, "the next action was edited where it is shortened", null)];
+  const isComputedEdited = from.next === to.next && to.ready !== "" && to.ready !== from.ready;
+  const next = isComputedEdited ? to.ready : to.next;
+  if (from.next === next) return [];
+  if (isShortened(next))
+    return [change("next", next, "the next action was edited where it is shortened", null)];
   const act = (state: GoalState, by: By): Act<unknown> => {
-    if (to.next === "") return noteActs.setNext(state, by, null);
-    const named = /^(T-\d{3,})\b(?:: .*?)?(?: — (.*))?$/.exec(to.next);
-    if (!named?.[1]) return noteActs.setNext(state, by, { text: to.next });
+    if (next === "") return noteActs.setNext(state, by, null);
+    const named = /^(T-\d{3,})\b(?:: .*?)?(?: — (.*))?$/.exec(next);
+    if (!named?.[1]) return noteActs.setNext(state, by, { text: next });
     return noteActs.setNext(state, by, { task: taskOf(state, named[1]).id, text: named[2] ?? null });
   };
-  return [change("next", to.next, `next action: ${to.next || "none"}`, act)];
+  return [change("next", next, `next action: ${next || "none"}`, act)];
 }
 
 function byId<Item extends PageItem>(items: readonly Item[]): Map<string, Item> {

@@ -44,7 +44,7 @@ export function renderStatePage(summary: StateSummary, seq: number): SealedText 
     `> ${summary.statement}`,
     section("Current Position", [positionLine(summary)]),
     section("Progress", [progress.bar, "", ...listed(summary.phases, where)]),
-    section("Next Action", [summary.next ?? ""]),
+    section("Next Action", nextLines(summary)),
     section("Tasks", listed({ ...summary.tasks, items: summary.tasks.items.map(taskLine) }, where)),
     section("Decisions", listed(lines(summary.decisions), "decisions/")),
     section("Blockers", listed(lines(summary.blockers), "blockers/")),
@@ -57,6 +57,14 @@ export function renderStatePage(summary: StateSummary, seq: number): SealedText 
 
 function section(name: string, lines: readonly string[]): string {
   return `## ${name}\n\n${lines.join("\n")}`.trimEnd();
+}
+
+const READY = "Ready: ";
+const COMPUTED_NEXT = /^Ready: T-\d{3,}: /;
+
+/** What somebody said, which can be edited, and what is computed. */
+function nextLines({ next, ready }: StateSummary): string[] {
+  return [next, ready && `${READY}${ready}`].filter((line) => line !== null).flatMap((line) => [line, ""]);
 }
 
 function listed({ items, more }: Shown<string>, where: string): string[] {
@@ -93,6 +101,8 @@ export interface StatePage {
   readonly title: string | null;
   readonly statement: string | null;
   readonly next: string;
+  /** The computed line below it; it counts as said where a person has changed it. */
+  readonly ready: string;
   readonly tasks: readonly PageTask[];
   readonly decisions: readonly PageItem[];
   readonly blockers: readonly PageItem[];
@@ -161,7 +171,7 @@ export function readStatePage(page: Page): StatePage {
   return {
     title: /^# +(.*)$/m.exec(page.top)?.[1]?.trim() || null,
     statement: statement || null,
-    next: (sections.get("Next Action") ?? "").replace(/\s+/gu, " ").trim(),
+    ...readNext(sections.get("Next Action") ?? ""),
     tasks: items("Tasks").map(readTask),
     decisions: items("Decisions").map((item) => withId(/^(D-\d{3,})(?: +(.*))?$/, item)),
     blockers: items("Blockers").map((item) => withId(/^(B-\d{3,})(?: +(.*))?$/, item)),
@@ -172,6 +182,14 @@ export function readStatePage(page: Page): StatePage {
       ),
     ),
   };
+}
+
+/** The computed line stands apart: whoever writes above or below it, or in its place, says what comes next. */
+function readNext(content: string): Pick<StatePage, "next" | "ready"> {
+  const lines = content.split("\n");
+  const computed = lines.find((line) => COMPUTED_NEXT.test(line)) ?? "";
+  const said = lines.filter((line) => !COMPUTED_NEXT.test(line));
+  return { next: said.join(" ").replace(/\s+/gu, " ").trim(), ready: computed.slice(READY.length).trim() };
 }
 
 function readTask(item: string): PageTask {

@@ -10,9 +10,11 @@ import {
   type Affects,
   type Blocker,
   compareTasks,
+  findTask,
   type GoalState,
   type GoalStatus,
   goalStatus,
+  nextTaskOf,
   type Position,
   type Progress,
   positionOf,
@@ -52,7 +54,10 @@ export interface StateSummary {
   readonly updatedAt: number;
   readonly position: Position;
   readonly progress: Progress;
+  /** What somebody said that comes next, as long as that is to be done. */
   readonly next: string | null;
+  /** The task that comes next, where nobody said so or what was said is past. */
+  readonly ready: string | null;
   readonly phases: Shown<string>;
   readonly tasks: Shown<SummaryTask>;
   readonly decisions: Shown<SummaryLine>;
@@ -74,7 +79,7 @@ export function summaryOf(state: GoalState, survey: Survey): StateSummary {
     updatedAt: state.updatedAt,
     position,
     progress: progressOf(state, survey),
-    next: nextLine(state),
+    ...nextLines(state, survey),
     phases: phaseLines(survey, position),
     tasks: taskLines(state, survey, position),
     decisions: last(
@@ -108,11 +113,18 @@ export function summaryOf(state: GoalState, survey: Survey): StateSummary {
   };
 }
 
-function nextLine({ next, tasks }: GoalState): string | null {
-  if (!next) return null;
-  const title = next.task === null ? null : (tasks.get(next.task)?.title ?? "");
-  const parts = [title === null ? null : `${next.task}: ${title}`, next.text].filter((part) => part !== null);
-  return oneLine(parts.join(" — "), PROSE_CHARACTERS);
+/** The same task as in a briefing and in `next`. */
+function nextLines(state: GoalState, survey: Survey): Pick<StateSummary, "next" | "ready"> {
+  const { next } = state;
+  const id = nextTaskOf(state, survey);
+  const task = id === null ? undefined : findTask(state, id);
+  const isSaid = task !== undefined && task === findTask(state, next?.task ?? "");
+  const named = task && `${task.id}: ${task.title}`;
+  const said = [isSaid ? named : null, next?.text].filter((part) => part != null).join(" — ");
+  return {
+    next: said === "" ? null : oneLine(said, PROSE_CHARACTERS),
+    ready: named === undefined || isSaid ? null : oneLine(named, ITEM_CHARACTERS),
+  };
 }
 
 /** The phases around the current one. */

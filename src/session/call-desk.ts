@@ -13,6 +13,7 @@ import {
   sessionKind,
   streamId,
 } from "../model/index.ts";
+import { putBeforePerson } from "./abandoned-calls.ts";
 import type { Spoken } from "./sessions.ts";
 import { noSession } from "./versions.ts";
 
@@ -67,11 +68,16 @@ export class CallDesk {
     if (!log.exists) throw noSession(session, this.journal.store.address);
     const given = answer.outcome === "landed" ? answer.result : undefined;
     const result = await storeResult(this.journal, given === undefined ? null : copyJson(given, "result"));
-    const { key } = waitingCall(log.state, session, callId);
+    const held = await this.journal.leases.isHeld(log.stream);
+    const { key } = waitingCall(log.state, session, callId, held).call;
+    const { generation, seq } = log.head;
     const commit = (failures: number) =>
-      log.commit((state) => {
-        const current = waitingCall(state, session, callId);
-        return { events: [answerDraft(current, answer, result, failures)], result: undefined };
+      log.commit((state, head) => {
+        // Removed meanwhile: what was answered is not the call of another session that has its name.
+        if (head.generation !== generation) throw noSession(session, this.journal.store.address);
+        // Whoever has written since may have taken the session over: then its calls are that one's.
+        const { call: current, before } = waitingCall(state, session, callId, held || head.seq !== seq);
+        return { events: [...before, answerDraft(current, answer, result, failures)], result: undefined };
       });
     commitResult(await withNextMark(this.journal, key, commit));
   }
@@ -95,9 +101,17 @@ export class CallDesk {
   }
 }
 
-function waitingCall(state: SessionState, session: string, callId: string): Call {
+/** Also one that would wait, if its session had not been ended before anybody could say so. */
+function waitingCall(
+  state: SessionState,
+  session: string,
+  callId: string,
+  held: boolean,
+): { call: Call; before: Draft[] } {
   const call = state.calls.get(callId);
-  if (call?.status === "waiting") return call;
+  if (call?.status === "waiting") return { call, before: [] };
+  const isAbandoned = state.status !== "active" && !held;
+  if (call && isOpen(call.status) && isAbandoned) return { call, before: putBeforePerson([call]) };
   const known = call ? `is ${call.status}` : "is not in its log";
   const hint =
     call && isOpen(call.status)

@@ -40,21 +40,28 @@ export async function runDirectCall<Result>(
 ): Promise<DirectOutcome<Result>> {
   const { name } = direct.tool;
   const args = copyArgs(direct.args, `args of ${name}`);
-  const { calls } = session.internals.own.state;
+  const { own } = session.internals;
   const id = direct.id ?? derivedId(session, direct.tool, args);
+  const known = own.state.calls.get(id);
   // One that is on record was issued by a release that took it: it must come to its end under that name.
-  if (!calls.has(id)) checkCallId(id);
+  if (!known) checkCallId(id);
   if (direct.tool.effect === "read") return runRead(session, direct, id, args);
-  const replayed = calls.get(id)?.status === "completed";
-  mustBeTheSame(id, calls.get(id), name, args);
+  mustBeTheSame(id, known, name, args);
+  const isDone = known?.status === "completed";
   const options = direct.signal ? { signal: direct.signal } : {};
-  await session.ledger([direct.tool], options).runDirect({ id, name, args });
-  const call = calls.get(id);
+  const issued = await session.ledger([direct.tool], options).runDirect({ id, name, args });
+  const call = own.state.calls.get(id);
+  // Another call may have come to be on record under this id meanwhile.
+  mustBeTheSame(id, call, name, args);
   if (call?.error) return { status: "failed", error: call.error, callId: id };
   if (call?.result) {
+    const replayed = isDone || !(known || issued) || call.repeats !== null;
+    // What was written is only so until somebody who has taken over writes something else.
+    if (replayed && direct.tool.effect === "write") await session.mustHold();
     const value = (await resultValue(session, call.result)) as Result;
-    return { status: "completed", value, replayed: replayed || call.repeats !== null, callId: id };
+    return { status: "completed", value, replayed, callId: id };
   }
+  await session.mustHold();
   return { status: "waiting", why: call?.why ?? "its outcome is not known yet", callId: id };
 }
 

@@ -1,4 +1,13 @@
-import type { Amounts, Block, Json, JsonObject, Message } from "../model/index.ts";
+import type { Tool } from "../ledger/index.ts";
+import {
+  type Amounts,
+  type Block,
+  HoldfastError,
+  type Json,
+  type JsonObject,
+  type Message,
+} from "../model/index.ts";
+import type { MessageInput } from "./message-input.ts";
 
 /** A tool as a model needs to see it. */
 export interface ToolDescription {
@@ -20,10 +29,10 @@ export interface ModelRequest {
 
 /** What it answered, and what that cost. Without `usage` only turns are counted. */
 export interface ModelResponse {
-  /** The answer: blocks, or just text. */
+  /** The answer: blocks, or just text; of both, the text comes first. */
   readonly message:
-    | { readonly blocks: readonly Block[]; readonly meta?: JsonObject }
-    | { readonly text: string };
+    | { readonly blocks: readonly Block[]; readonly text?: string; readonly meta?: JsonObject }
+    | { readonly text: string; readonly meta?: JsonObject };
   readonly usage?: Amounts;
 }
 
@@ -48,4 +57,32 @@ export function isRetryable(error: unknown): boolean {
   if (typeof flag === "boolean") return flag;
   if (RETRYABLE_STATUS.has(Number(status ?? statusCode))) return true;
   return RETRYABLE_CODES.has(String(code)) || (cause !== undefined && isRetryable(cause));
+}
+
+export function describeTools(tools: readonly Tool[]): ToolDescription[] {
+  return tools.map(({ name, description, inputJsonSchema }) => {
+    return { name, description, inputJsonSchema: inputJsonSchema ?? null };
+  });
+}
+
+export function mustAnswer(response: ModelResponse | null): ModelResponse {
+  const { message } = (response ?? {}) as { message?: unknown };
+  if (
+    response &&
+    typeof message === "object" &&
+    message !== null &&
+    ("text" in message || "blocks" in message)
+  )
+    return response;
+  const what = response ? "something that has no message with text or blocks" : "nothing";
+  throw new HoldfastError("INPUT_INVALID", `the model returned ${what}`, {
+    hint: "A model function resolves to { message: { text } or { blocks }, usage }.",
+  });
+}
+
+/** What of an answer is kept. Beside text a model may return fields of its provider, which are nobody's. */
+export function saidIn({ message }: ModelResponse): Omit<MessageInput, "role"> {
+  if (message.text === undefined) return message;
+  const { text, meta } = message;
+  return { text, blocks: "blocks" in message ? message.blocks : [], ...(meta && { meta }) };
 }

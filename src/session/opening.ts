@@ -10,12 +10,13 @@
 
 import { failpoint } from "../failpoint.ts";
 import { type Journal, Lease, OwnedLog } from "../journal/index.ts";
-import type { ChildSession } from "../ledger/index.ts";
+import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
 import {
   type Amounts,
   type Draft,
   HoldfastError,
   isChildReservation,
+  isHoldfastError,
   type JsonObject,
   openCallsOf,
   type SessionState,
@@ -68,12 +69,11 @@ export async function openSession(
   try {
     const log = await journal.open(sessionKind, id);
     const own = new OwnedLog(log, taken);
-    const existed = log.exists;
-    if (existed) refuseStale(id, log.state, journal.now(), options);
-    const resumed = existed ? resumedFrom(log.state, taken.from) : null;
-    await own.write((state, head) => ({
+    if (log.exists) refuseStale(id, log.state, journal.now(), options);
+    const resumed = await own.write((state, head) => ({
       events: openingEvents(state, head.seq > 0, taken, options),
-      result: undefined,
+      // Somebody may have forked it into being since it was looked for.
+      result: head.seq > 0 ? resumedFrom(state, taken.from) : null,
     }));
     failpoint("session.opened");
     return new Session({ id, own, journal, resumed, onClose, openChild });
@@ -127,11 +127,19 @@ async function openChild(
   budget: Amounts | undefined,
 ): Promise<ChildSession> {
   const { journal } = parent.internals;
-  const limit = await reserveForChild(parent, callId, budget);
+  const limit = await reserveForChild(parent, callId, budget).catch(async (error: unknown) => {
+    if (!isHoldfastError(error, "BUDGET_EXCEEDED")) throw error;
+    // Somebody may have raised it since this process last looked.
+    await parent.refresh();
+    return reserveForChild(parent, callId, budget);
+  });
   const options = { parent: { session: parent.id, callId }, ttlMs: null };
   const child = await openSession(journal, childId(parent.life, callId), options, () => undefined);
   try {
     if (limit) await child.limit(limit);
+    // Whoever cancelled the parent before the child was there has not cancelled the child.
+    await parent.refresh();
+    mustNotBeCancelled(parent.id, parent.internals.own.state);
   } catch (error) {
     await child.close();
     throw error;

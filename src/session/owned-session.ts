@@ -198,7 +198,7 @@ export class OwnedSession {
     await this.internals.own.log.refresh();
   }
 
-  /** Lets go of the session, so that another process may take it at once. */
+  /** Stops a run, waits for writes under way, and lets go of the session: another process may take it at once. */
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
@@ -270,6 +270,12 @@ export class OwnedSession {
     };
     running.then(done, done);
     return running;
+  }
+
+  /** For the session layer: that something is still open is only true for as long as nobody else has taken over. */
+  mustHold(): Promise<void> {
+    const { own, journal } = this.internals;
+    return journal.leases.mustHold(own.lease);
   }
 
   /** For the session layer: which of the interrupted calls have an outcome by now. */

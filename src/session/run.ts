@@ -13,7 +13,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { mustNotBeCancelled, sleep, type Tool, within } from "../ledger/index.ts";
+import { mustNotBeCancelled, sleep, within } from "../ledger/index.ts";
 import {
   type Amounts,
   addAmounts,
@@ -30,9 +30,10 @@ import {
 } from "../model/index.ts";
 import { Cadence } from "./cadence.ts";
 import { withOwnCallIds } from "./call-ids.ts";
+import { mustBeAmounts } from "./limits.ts";
 import { repeatedCalls } from "./loop-detection.ts";
 import { readMessage } from "./message-input.ts";
-import { isRetryable, type ModelResponse, type ToolDescription } from "./model.ts";
+import { describeTools, isRetryable, type ModelResponse, mustAnswer, saidIn } from "./model.ts";
 import type { OwnedSession } from "./owned-session.ts";
 import { answerTo, promptId, promptText, unansweredPrompts } from "./prompt.ts";
 import type { RunOptions, RunProgress, RunResult } from "./run-options.ts";
@@ -41,6 +42,9 @@ const LOOP = { warnAt: 5, stopAt: 10 };
 const WATCH_MS = 100;
 
 export async function runLoop(session: OwnedSession, options: RunOptions): Promise<RunResult> {
+  const { perCall = {}, ...limits } = options.budget ?? {};
+  mustBeAmounts("budget", limits);
+  mustBeAmounts("budget.perCall", perCall);
   const run = new Run(session, options);
   try {
     return await run.toTheEnd();
@@ -62,6 +66,8 @@ class Run {
   private readonly replayed: string[] = [];
   private readonly startedAt = performance.now();
   private turns = 0;
+  /** Id of the last message that this run appended for the model. */
+  private lastWord: string | null = null;
   private readonly unwatch: () => void;
 
   constructor(session: OwnedSession, options: RunOptions) {
@@ -80,8 +86,7 @@ class Run {
   /** What is done stays done. That something is still open is only true for as long as nobody else has taken over. */
   async toTheEnd(): Promise<RunResult> {
     const result = await this.untilResult();
-    const { own, journal } = this.session.internals;
-    if (result.status !== "done") await journal.leases.mustHold(own.lease);
+    if (result.status !== "done") await this.session.mustHold();
     return result;
   }
 
@@ -91,7 +96,8 @@ class Run {
     const known = this.recordedAnswer();
     if (known) return known;
     await this.ledger().settle(this.session.unfinished);
-    await this.takePrompt();
+    const held = await this.takePrompt();
+    if (held) return held;
     for (;;) {
       this.stop.throwIfAborted();
       const message = this.session.unfinished;
@@ -162,20 +168,25 @@ class Run {
     return this.result("done", "answered", messageText(answer));
   }
 
-  /** An unfinished prompt with the same words is resumed, not appended twice. */
-  private async takePrompt(): Promise<void> {
+  /**
+   * An unfinished prompt with the same words is resumed, not appended twice. One that calls stand in the way of is not
+   * taken in, and the run ends there: an answer without it would be none.
+   */
+  private async takePrompt(): Promise<RunResult | null> {
     const { prompt } = this.options;
-    if (prompt === undefined) return;
+    if (prompt === undefined) return null;
     const id = promptId(prompt);
-    if (id !== null && this.state.messageIds.has(id)) return;
+    if (id !== null && this.state.messageIds.has(id)) return null;
     const text = promptText(prompt);
     if (id === null && unansweredPrompts(this.state.messages).some((each) => messageText(each) === text))
-      return;
+      return null;
     // A new word from outside breaks a loop: the calls that are due are run, and then it is heard.
     const unfinished = this.session.unfinished;
-    if (unfinished && (await this.runCalls(unfinished, false))) return;
+    const waiting = unfinished && (await this.runCalls(unfinished, false));
+    if (waiting) return waiting;
     await this.session.append({ ...(id !== null && { id }), role: "user", text });
     failpoint("prompt.appended");
+    return null;
   }
 
   private async runCalls(
@@ -225,7 +236,9 @@ class Run {
     return null;
   }
 
-  private finished(last: Message): RunResult {
+  /** The last word of somebody who has taken over may answer another prompt than ours. */
+  private async finished(last: Message): Promise<RunResult> {
+    if (last.id !== this.lastWord) await this.session.mustHold();
     failpoint("run.done");
     return this.result("done", "answered", messageText(last));
   }
@@ -247,8 +260,11 @@ class Run {
     });
   }
 
-  /** Only a session with limits pays for this commit. `exceeded` when the next call might overspend. */
-  private async reserve(): Promise<string | null | "exceeded"> {
+  /**
+   * Only a session with limits pays for this commit. `exceeded` when the next call might overspend; looked at again
+   * before that is said, because somebody may have raised the limit.
+   */
+  private async reserve(isFresh = false): Promise<string | null | "exceeded"> {
     if (Object.keys(this.state.budget.limit).length === 0) return null;
     const id = this.session.internals.journal.newId();
     const verdict = await this.session.write((state) => {
@@ -258,7 +274,9 @@ class Run {
       return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: id };
     });
     failpoint("budget.reserved");
-    return verdict;
+    if (verdict !== "exceeded" || isFresh) return verdict;
+    await this.session.refresh();
+    return this.reserve(true);
   }
 
   private async askModel(): Promise<ModelResponse> {
@@ -286,9 +304,9 @@ class Run {
   /** The message, what it cost and the turn's checkpoint, in one commit. */
   private async appendAnswer(response: ModelResponse, reservation: string | null): Promise<void> {
     const { journal } = this.session.internals;
-    const answer = response.message;
-    const said = "text" in answer ? { text: answer.text } : answer;
-    const drafted = readMessage({ role: "assistant", ...said }, journal.now(), () => journal.newId());
+    const drafted = readMessage({ role: "assistant", ...saidIn(response) }, journal.now(), () =>
+      journal.newId(),
+    );
     const spent = addAmounts(this.usageOf(response), { turns: 1 });
     const final = toolCalls(drafted.data.message).length === 0;
     await this.session.write((state) => {
@@ -298,8 +316,9 @@ class Run {
       if (final) events.push(...this.cadence.afterTurn(state, 1));
       return { events, result: undefined };
     });
+    this.lastWord = drafted.data.message.id;
     failpoint("message.appended");
-    const stored = this.session.messages.at(-1);
+    const stored = this.session.messages.findLast(({ id }) => id === this.lastWord);
     if (stored) this.emit({ type: "message", message: stored });
   }
 
@@ -361,19 +380,6 @@ function spentUp(state: SessionState): { unit: string } | null {
     (each) => limit[each] !== undefined && (spent[each] ?? 0) >= (limit[each] ?? 0),
   );
   return unit ? { unit } : null;
-}
-
-function describeTools(tools: readonly Tool[]): ToolDescription[] {
-  return tools.map(({ name, description, inputJsonSchema }) => {
-    return { name, description, inputJsonSchema: inputJsonSchema ?? null };
-  });
-}
-
-function mustAnswer(response: ModelResponse | null): ModelResponse {
-  if (response) return response;
-  throw new HoldfastError("INPUT_INVALID", "the model returned nothing", {
-    hint: "A model function resolves to { message, usage }.",
-  });
 }
 
 function badUsage(id: string, units: readonly string[]): HoldfastError {

@@ -158,14 +158,16 @@ export class Session extends OwnedSession {
 
   /**
    * Runs the agent loop until the prompt is answered, a person is needed, or something says stop. Run it again after a
-   * crash, a pause or an answer: it finds its place from the log. One run at a time; a second one waits for the first.
+   * crash, a pause or an answer: it finds its place from the log. One run at a time; a second one waits for the first,
+   * and is refused where the first waits for it, as in one of its tools.
    */
   run(options: RunOptions): Promise<RunResult> {
     if (isWithinRunOf(this)) return Promise.reject(nestedRun(this.id));
     // One loop at a time: a second one would ask the model about a conversation that the first is changing.
     const before = this.loop;
-    const run = this.during(async () => {
+    const run = this.watched(async () => {
       await before.catch(() => undefined);
+      await this.refresh();
       return asRunOf(this, () => runLoop(this, options));
     });
     this.loop = run;
@@ -187,6 +189,7 @@ export class Session extends OwnedSession {
       const outcome = await this.ledger(tools, options).run(stored, (state) => [
         checkpointDraft(state, true),
       ]);
+      if (!outcome.done) await this.mustHold();
       return { ...outcome, count: toolCalls(stored).length };
     });
   }
@@ -200,6 +203,7 @@ export class Session extends OwnedSession {
   settle(tools: readonly Tool[]): Promise<{ settled: string[]; open: string[] }> {
     return this.during(async () => {
       const report = await this.ledger(tools, {}).settle();
+      if (report.open.length > 0) await this.mustHold();
       this.noteSettled();
       return report;
     });
@@ -235,7 +239,7 @@ export class Session extends OwnedSession {
 
   private async end(status: Exclude<SessionStatus, "active">, why?: string): Promise<void> {
     const data = { status, why: why ?? null, by: this.internals.own.lease.holder.label };
-    await this.watched(() =>
+    await this.duringCommit(() =>
       this.internals.own.write((state) => {
         if (status !== "cancelled" && state.openCalls.size > 0)
           throw hasOpenCalls(this.id, state.openCalls.size);

@@ -15,6 +15,7 @@ import {
   HoldfastError,
   type JsonObject,
   type Message,
+  openCallsOf,
   type Plan,
   type SessionDiff,
   type SessionState,
@@ -24,7 +25,9 @@ import {
   streamName,
 } from "../model/index.ts";
 import type { Holder } from "../store.ts";
+import { putBeforePerson } from "./abandoned-calls.ts";
 import { cancelChildren, cancellation } from "./children.ts";
+import { mustBeAmounts } from "./limits.ts";
 import {
   diffVersions,
   type ForkReport,
@@ -58,7 +61,7 @@ export interface SessionDetail extends SessionSummary {
   readonly metadata: JsonObject;
   readonly scratchpadRoot: string | null;
   readonly forkedFrom: string | null;
-  /** The version of that session which it shares the past of. */
+  /** The latest version of that session which it shares; 0 where there was none. */
   readonly forkedAtVersion: number | null;
   /** A fork refuses to start effects until somebody has said `live`. */
   readonly effects: "live" | "refused";
@@ -108,8 +111,7 @@ export class Sessions {
   /** One session with all that is in it, as it is now, and who holds it. */
   async get(id: string): Promise<SessionDetail> {
     const { state, row } = await this.load(id);
-    const leases = await this.journal.list<"leases">({ of: "leases", prefix: row.stream, limit: 10 });
-    const lease = leases.rows.find((each) => each.name === row.stream);
+    const lease = await this.journal.leases.find(row.stream);
     return {
       id,
       status: state.status,
@@ -153,9 +155,22 @@ export class Sessions {
     return forkSession(this.journal, from, id, options);
   }
 
-  /** Takes effect at once: a process that holds the session stops at its next look, well within a second. */
+  /**
+   * Takes effect at once: a process that holds the session stops at its next look, well within a second. Where none does,
+   * calls whose outcome is not known wait for a person from now on: nobody else would find out.
+   */
   async cancel(id: string, spoken: Spoken): Promise<void> {
-    const log = await this.speak(id, (state) => cancellation(state, spoken));
+    let held = true;
+    const look = async (): Promise<void> => {
+      held = await this.journal.leases.isHeld(streamName("session", id));
+    };
+    const say = (state: SessionState, isAsSeen: boolean): Draft[] => {
+      const isCancelled = state.status === "active" || state.status === "cancelled";
+      // Whoever has written since may have taken it over: then its calls are that one's.
+      const isAbandoned = !held && isAsSeen && isCancelled;
+      return [...cancellation(state, spoken), ...(isAbandoned ? putBeforePerson(openCallsOf(state)) : [])];
+    };
+    const log = await this.speak(id, say, look);
     const { generation } = log.head;
     await cancelChildren(this.journal, generation === 1 ? id : `${id}#${generation}`, log.state, spoken);
   }
@@ -186,6 +201,7 @@ export class Sessions {
 
   /** Raises (never lowers) the limits of a session, so that one that is paused can go on. */
   async raiseBudget(id: string, limits: Amounts, spoken: Spoken): Promise<void> {
+    mustBeAmounts("limits", limits);
     await this.speak(id, ({ budget }) => {
       const raised = BUDGET_UNITS.filter(
         (unit) => (limits[unit] ?? 0) > (budget.limit[unit] ?? Number.POSITIVE_INFINITY),
@@ -228,15 +244,20 @@ export class Sessions {
     return loaded;
   }
 
-  /** Appends without the lease, on the expected position; decided again on conflict. */
-  private async speak(id: string, say: (state: SessionState) => Draft[]): Promise<Log<SessionState>> {
+  /** Appends without the lease, on the expected position; decided again on conflict. `look` comes after the first look. */
+  private async speak(
+    id: string,
+    say: (state: SessionState, isAsSeen: boolean) => Draft[],
+    look?: () => Promise<void>,
+  ): Promise<Log<SessionState>> {
     const log = await this.journal.open(sessionKind, id);
     if (!log.exists) throw noSession(id, this.journal.store.address);
-    const { generation } = log.head;
+    const { generation, seq } = log.head;
+    await look?.();
     const outcome = await log.commit((state, head) => {
       // Removed meanwhile: whatever is said would bring it back, or be said to another that has its name.
       if (head.generation !== generation) throw noSession(id, this.journal.store.address);
-      return { events: say(state), result: undefined };
+      return { events: say(state, head.seq === seq), result: undefined };
     });
     commitResult(outcome);
     return log;

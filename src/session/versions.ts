@@ -68,6 +68,8 @@ export async function forkSession(
   const version = options.version ?? now.state.version;
   const seq = options.version === undefined ? now.head.seq : await positionOf(journal, from, version);
   const { log, fork } = await journal.fork(sessionKind, from, seq, id);
+  // Removed and made again meanwhile: version and position are those of its namesake.
+  if (fork.generation !== now.head.generation) throw noSession(from, journal.store.address);
   const openThen = new Set(log.state.openCalls);
   const data = { session: from, version, seq, live: options.effects === "live" };
   const forked = { type: "session.forked", data };
@@ -84,7 +86,11 @@ export async function forkSession(
 }
 
 async function stateAt(journal: Journal, id: string, version: number): Promise<SessionState> {
-  return (await journal.load(sessionKind, id, await positionOf(journal, id, version))).state;
+  const seq = await positionOf(journal, id, version);
+  const { state } = await journal.load(sessionKind, id, seq);
+  // Elsewhere than where it was found: it was removed meanwhile, and this is its namesake.
+  if (state.checkpoints.get(version)?.seq !== seq) throw noVersion(id, version);
+  return state;
 }
 
 /** Where a version stands in the log. What a fork inherited it knows from its past as it was when it left. */

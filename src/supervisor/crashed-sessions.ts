@@ -42,10 +42,11 @@ export async function markCrashedSessions(
 
 async function markCrashed(place: CrashPlace, stream: string): Promise<boolean> {
   const { journal, by } = place;
-  const row = await journal.row(stream);
   const lease = await journal.leases.take(stream, journal.newId(), { label: by.name, waitMs: 0 });
   if (!(lease instanceof Lease)) return false;
   try {
+    // Only now: somebody may have ended or cancelled it before the lease was ours.
+    const row = await journal.row(stream);
     if (lease.from === null || row.state !== "live" || row.facets.status !== "active") return false;
     const session = streamId(stream);
     const why = `${holderText(lease.from)} is gone`;

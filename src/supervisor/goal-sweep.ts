@@ -57,10 +57,19 @@ async function livingSessions(
   const living = new Map<string, number>();
   for (const { claim } of goal.state.tasks.values()) {
     const stream = claim?.session ? sessionStream(claim.session) : null;
-    if (!claim?.session || !stream || !isLive(sessions.get(stream))) continue;
+    if (!claim?.session || !stream || !(await isLiveNow(journal, sessions, stream))) continue;
     living.set(claim.session, (await journal.row(stream)).updatedAt);
   }
   return living;
+}
+
+/** The leases were listed when the sweep began: who is not among the living by then may have come since. */
+async function isLiveNow(
+  journal: Journal,
+  listed: ReadonlyMap<string, LeaseRow>,
+  stream: string,
+): Promise<boolean> {
+  return isLive(listed.get(stream)) || isLive((await leasesUnder(journal, stream)).get(stream));
 }
 
 /** The name that an agent gave itself need not be one that a session can have. */
@@ -87,7 +96,8 @@ async function markSilent(
   const own = await leasesUnder(place.journal, `goal/${goal.id}/`);
   for (const entry of active) {
     const run = own.get(`goal/${goal.id}/${entry.id}`);
-    if (isLive(sessions.get(sessionStream(entry.id) ?? ""))) continue;
+    const stream = sessionStream(entry.id);
+    if (stream !== null && (await isLiveNow(place.journal, sessions, stream))) continue;
     if (run) await markDeadRun(place, goal, entry, run);
     else await markStale(place, goal, entry);
   }

@@ -112,7 +112,11 @@ export class Sweeper {
   /** A handle that is kept: looking again costs what has changed. Null when there is no such goal. */
   async goal(id: string): Promise<Goal | null> {
     const known = this.#goals.get(id);
-    if (known) return known.refresh();
+    if (known) {
+      await known.refresh();
+      if (known.state.id !== "") return known;
+      this.#goals.delete(id);
+    }
     try {
       const goal = await openGoal(this.journal, id, { by: this.by, stale: "use" });
       this.#goals.set(id, goal);

@@ -34,7 +34,7 @@ const TABLE: readonly (readonly [typed: string, code: number, says: string, hint
   ["task claim", 2, "task claim: missing required argument 'task'", "holdfast task claim --help"],
   ["task claim 1 --sesion x", 2, "unknown option '--sesion'", "Did you mean --session?"],
   ["task claim 9", 3, "goal checkout has no task 9", "Did you mean T-001?"],
-  ["task submit 1", 4, "task T-001 is open: it cannot progress", "Claim it first."],
+  ["task submit 1", 4, "task T-001 is open: it cannot submit", "Claim it first."],
   ["task list --goal chekout", 3, 'there is no goal "chekout"', "Did you mean checkout?"],
   ["status --goal chekout", 3, 'there is no goal "chekout"', "Did you mean checkout?"],
   ["goal new checkout again", 4, "goal checkout exists already", "holdfast goal show checkout"],

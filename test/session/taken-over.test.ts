@@ -9,15 +9,14 @@ import { callBlock, counting, fatal, script } from "../ledger/bench.ts";
 
 const LEASE_MS = 150;
 
-test("it does not say done when the last word of the other one asks for calls", async () => {
-  const world = { effects: [] };
+/** It has finished its first turn, looks for news from outside, and stands still before it has read them. */
+async function standingStill(world: { readonly effects: string[] }) {
   const memory = openMemory();
   const reads = new Gate();
   const store = altered(memory, { read: (read, request) => reads.pass(() => read(request)) });
   const journal = new Journal({ store, leaseMs: LEASE_MS });
   const zombie = await new Holdfast(journal).session("alpha");
-
-  // It has finished its first turn, looks for news from outside, and stands still before it has read them.
+  journal.leases.stop();
   let stop = (): void => undefined;
   const stopped = new Promise<void>((resolve) => {
     stop = resolve;
@@ -29,16 +28,88 @@ test("it does not say done when the last word of the other one asks for calls", 
     on: ({ type }) => {
       if (type !== "call.completed") return;
       reads.close();
-      journal.leases.stop();
       void zombie.refresh();
       stop();
     },
   });
   await stopped;
   const next = await new Holdfast(new Journal({ store: memory, leaseMs: LEASE_MS })).session("alpha");
+  return { ended, next, goOn: () => reads.open() };
+}
+
+test("it does not say done when the last word of the other one asks for calls", async () => {
+  const world = { effects: [] };
+  const { ended, next, goOn } = await standingStill(world);
   const refund = fatal(world, "refund");
   void next.run({ model: script([callBlock("c2", "refund")]), tools: [refund.tool] });
   await refund.reached;
-  reads.open();
+  goOn();
   await expect(ended).rejects.toMatchObject({ code: "LEASE_LOST" });
+});
+
+test("it does not give the answer to what somebody asked the other one", async () => {
+  const { ended, next, goOn } = await standingStill({ effects: [] });
+  await next.run({ model: script("to you") });
+  await next.run({ model: script("to somebody else"), prompt: "hello" });
+  goOn();
+  await expect(ended).rejects.toMatchObject({ code: "LEASE_LOST" });
+});
+
+/** A handle whose process does not renew its lease any more, and how another one goes on instead. */
+async function takenOver() {
+  const store = openMemory();
+  const journal = new Journal({ store, leaseMs: LEASE_MS });
+  const zombie = await new Holdfast(journal).session("alpha");
+  journal.leases.stop();
+  const next = () => new Holdfast(new Journal({ store, leaseMs: LEASE_MS })).session("alpha");
+  return { zombie, next };
+}
+
+test("it does not say that calls wait which are the other one's to settle", async () => {
+  const { zombie, next } = await takenOver();
+  const asked = await zombie.append({ role: "assistant", blocks: [callBlock("c1", "pay")] });
+  const broken = counting({ effects: [] }, "pay", { execute: () => Promise.reject(new Error("no answer")) });
+  expect(await zombie.calls(asked, [broken])).toMatchObject({ done: false });
+  await next();
+  await expect(zombie.calls(asked, [broken])).rejects.toMatchObject({ code: "LEASE_LOST" });
+});
+
+test("nor that they are open", async () => {
+  const world = { effects: [] };
+  const { zombie, next } = await takenOver();
+  const direct = counting(world, "send", { execute: () => Promise.reject(new Error("no answer")) });
+  await zombie.call({ tool: direct, args: {}, id: "d1" });
+  await next();
+  await expect(zombie.settle([direct])).rejects.toMatchObject({ code: "LEASE_LOST" });
+});
+
+test("nor that a call of its own waits", async () => {
+  const world = { effects: [] };
+  const { zombie, next } = await takenOver();
+  const direct = counting(world, "send", { execute: () => Promise.reject(new Error("no answer")) });
+  await zombie.call({ tool: direct, args: {}, id: "d1" });
+  await next();
+  await expect(zombie.call({ tool: direct, args: {}, id: "d1" })).rejects.toMatchObject({
+    code: "LEASE_LOST",
+  });
+});
+
+test("nor that what it once wrote is still so", async () => {
+  const world = { effects: [] };
+  const { zombie, next } = await takenOver();
+  const flag = counting(world, "flag", { effect: "write" });
+  await zombie.call({ tool: flag, args: { on: true } });
+  const other = await next();
+  await other.call({ tool: flag, args: { on: false } });
+  await expect(zombie.call({ tool: flag, args: { on: true } })).rejects.toMatchObject({ code: "LEASE_LOST" });
+});
+
+test("nor that it did what the other one did under the same id", async () => {
+  const world = { effects: [] };
+  const { zombie, next } = await takenOver();
+  const pay = counting(world, "pay");
+  const other = await next();
+  await other.call({ tool: pay, args: { usd: 1 }, id: "x" });
+  const told = zombie.call({ tool: pay, args: { usd: 2 }, id: "x" });
+  await expect(told).rejects.toMatchObject({ code: "LEASE_LOST" });
 });

@@ -63,7 +63,7 @@ export async function removeExpired(journal: Journal): Promise<string[]> {
   const removed: string[] = [];
   for (const { stream, head, facets } of expired) {
     const thread = facets.title ?? "";
-    if (await hasOpenEffects(journal, thread)) continue;
+    if ((await hasOpenEffects(journal, thread)) || (await journal.leases.isHeld(effectsOf(thread)))) continue;
     const { store, namespace } = journal;
     const outcome = await store.remove({ of: "stream", namespace, stream, expect: head });
     if (outcome.outcome !== "removed") continue;
@@ -76,6 +76,7 @@ export async function removeExpired(journal: Journal): Promise<string[]> {
 /** The thread goes before the record of its effects: a crash in between must not leave a thread that repeats them. */
 export async function removeThread(journal: Journal, thread: string): Promise<void> {
   if (await hasOpenEffects(journal, thread)) throw stillAtWork(thread, "has effects without an outcome");
+  if (await journal.leases.isHeld(effectsOf(thread))) throw stillAtWork(thread, "is being run");
   const { store, namespace } = journal;
   const stream = streamName(threadKind.kind, streamIdOf(thread));
   for (;;) {

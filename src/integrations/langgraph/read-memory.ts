@@ -11,6 +11,8 @@ export class ReadMemory {
   private readonly asked = new Set<string>();
   /** Threads and namespaces that somebody has seen without any checkpoint. */
   private readonly empty = new Set<string>();
+  /** Threads that were removed, as far as this process knows, and that nobody has begun again. */
+  private readonly removed = new Set<string>();
 
   askedFor(thread: string, ns: string, id: string): void {
     remember(this.asked, key(thread, ns, id));
@@ -30,6 +32,18 @@ export class ReadMemory {
       wantsBranch: parent !== null && this.asked.size > 0 && this.asked.has(key(thread, ns, parent)),
       sawNothing: this.empty.size > 0 && this.empty.has(key(thread, ns)),
     };
+  }
+
+  wasRemoved(thread: string): void {
+    remember(this.removed, thread);
+  }
+
+  isRemoved(thread: string): boolean {
+    return this.removed.size > 0 && this.removed.has(thread);
+  }
+
+  beginsAnew(thread: string): void {
+    this.removed.delete(thread);
   }
 
   forget(thread: string): void {

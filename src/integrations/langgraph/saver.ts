@@ -45,7 +45,14 @@ import { dropOld, removeExpired, removeThread, threadStreams } from "./pruning.t
 import { ReadMemory } from "./read-memory.ts";
 import { PatientPromise, Runs } from "./run-progress.ts";
 import { SaveSignals } from "./save-signals.ts";
-import { draftCheckpoint, draftWrites, mustFollow, putRequest, type WritesPlace } from "./saving.ts";
+import {
+  draftCheckpoint,
+  draftWrites,
+  mustFollow,
+  noCheckpoint,
+  putRequest,
+  type WritesPlace,
+} from "./saving.ts";
 import type { Part } from "./stored-part.ts";
 import { threadKind } from "./thread-kind.ts";
 import { checkThread } from "./thread-name.ts";
@@ -160,6 +167,7 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     await removeThread(this.holdfast.journal, thread);
     this.threads.forget(thread);
     this.reads.forget(thread);
+    this.reads.wasRemoved(thread);
   }
 
   override async getDeltaChannelHistory(options: {
@@ -223,6 +231,7 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     const ns = namespaceOf(config);
     const parent = getCheckpointId(config) || null;
     const run = this.runs.of(config);
+    if (parent === null) this.reads.beginsAnew(thread);
     run?.saves(checkpoint.id, metadata.source, checkpoint.channel_values);
     try {
       const taken = putRequest(this.parts, { thread, ns, parent }, checkpoint, metadata, newVersions);
@@ -249,7 +258,11 @@ export class HoldfastSaver extends BaseCheckpointSaver {
   ): Promise<void> {
     const parts = await Promise.all(taken);
     const said = writes.map(([channel], index) => [channel, parts[index] as Part] as const);
-    await this.commit(thread, (state) => {
+    await this.commit(thread, (state, isSameLife) => {
+      if (!isSameLife) this.reads.wasRemoved(thread);
+      // Writes wait for their checkpoint, but not for one that went with its thread: they would bring that back.
+      if (this.reads.isRemoved(thread) && !findCheckpoint(state, place.ns, place.checkpoint))
+        throw noCheckpoint(thread, place.ns, place.checkpoint);
       const draft = draftWrites(state, place, said);
       return draft ? [draft] : [];
     });
@@ -259,10 +272,15 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     return loadTuple(this.parts, state, place, () => this.getNextVersion(undefined));
   }
 
-  private async commit(thread: string, decide: (state: ThreadState) => readonly Draft[]): Promise<void> {
+  /** `isSameLife`: the thread was not removed since it was last seen here. */
+  private async commit(
+    thread: string,
+    decide: (state: ThreadState, isSameLife: boolean) => readonly Draft[],
+  ): Promise<void> {
     const log = await this.threads.get(thread);
-    await log.commit((state) => {
-      const events = decide(state);
+    const { generation } = log.head;
+    await log.commit((state, head) => {
+      const events = decide(state, head.generation === generation);
       const isDescribed = state.thread === thread && state.ttlMs === this.ttlMs;
       const described = { type: "thread.described", data: { thread, ttlMs: this.ttlMs } };
       return {

@@ -194,16 +194,18 @@ export function mustFollow(
     if (latest !== undefined && reads.sawNothing) throw movedOn(thread, "an empty thread", latest);
     return;
   }
-  if (!findCheckpoint(state, ns, parent)) {
-    throw new HoldfastError("VERSION_NOT_FOUND", `thread ${thread} has no checkpoint ${parent} to continue`, {
-      hint: "It was deleted, pruned, or never saved here. Begin a new thread, or continue with one that getStateHistory() lists.",
-      data: { thread, ns, parent },
-    });
-  }
+  if (!findCheckpoint(state, ns, parent)) throw noCheckpoint(thread, ns, parent);
   const copiesLatest =
     reads.isCopy && latest !== undefined && findCheckpoint(state, ns, latest)?.parent === parent;
   if (parent !== latest && !reads.wantsBranch && !copiesLatest)
     throw movedOn(thread, `checkpoint ${parent}`, latest);
+}
+
+export function noCheckpoint(thread: string, ns: string, parent: string): HoldfastError {
+  return new HoldfastError("VERSION_NOT_FOUND", `thread ${thread} has no checkpoint ${parent} to continue`, {
+    hint: "It was deleted, pruned, or never saved here. Begin a new thread, or continue with one that getStateHistory() lists.",
+    data: { thread, ns, parent },
+  });
 }
 
 function movedOn(thread: string, from: string, latest: string | undefined): HoldfastError {

@@ -10,7 +10,15 @@ import type {
   SessionHistoryTransactionAwareSession,
 } from "@openai/agents";
 import type { Journal, Log } from "../../journal/index.ts";
-import { canonicalText, copyJson, HoldfastError, type Json, sameJson, sha256 } from "../../model/index.ts";
+import {
+  canonicalText,
+  copyJson,
+  HoldfastError,
+  isHoldfastError,
+  type Json,
+  sameJson,
+  sha256,
+} from "../../model/index.ts";
 import type { Holdfast } from "../../open.ts";
 import { type ItemState, type ItemsChanged, itemKind, type StoredItem } from "./item-log.ts";
 
@@ -119,9 +127,25 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
     return items.filter((each) => each.run === name).length > more;
   }
 
+  /** What is refused, or is nothing to do, is so by what is stored now and not by what this handle last saw. */
   private async change(decide: (state: ItemState) => Change | null): Promise<void> {
+    const log = await this.open();
+    const { seq } = log.head;
+    try {
+      if (await this.changed(log, decide)) return;
+    } catch (error) {
+      if (!isHoldfastError(error, "STATE_STALE")) throw error;
+      await log.refresh();
+      if (log.head.seq === seq) throw error;
+    }
+    await log.refresh();
+    if (log.head.seq !== seq) await this.changed(log, decide);
+  }
+
+  /** Whether anything was written. */
+  private async changed(log: Log<ItemState>, decide: (state: ItemState) => Change | null): Promise<boolean> {
     const run = this.run?.name ?? null;
-    await (await this.open()).commit((state) => {
+    const outcome = await log.commit((state) => {
       const change = decide(state);
       const changesNothing =
         change === null ||
@@ -129,6 +153,7 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
       if (changesNothing) return { events: [], result: undefined };
       return { events: [{ type: "items.changed", data: { ...change, run } }], result: undefined };
     });
+    return outcome.outcome === "ok" && outcome.appended;
   }
 
   private open(): Promise<Log<ItemState>> {

@@ -148,9 +148,9 @@ export class RecordedCalls {
   }
 
   private async direct({ tool, args, callId, signal, approval }: RecordedCall): Promise<RecordedOutcome> {
-    const known = this.state.calls.get(callId);
-    const asks = typeof approval === "string" && (known?.attempt ?? 0) < 2 && known?.granted !== true;
-    const acting = asks ? askingFor(tool, approval) : tool;
+    const isAllowed = (): boolean => this.state.calls.get(callId)?.by != null;
+    const asks = typeof approval === "string" && !isAllowed();
+    const acting = asks ? askingFor(tool, approval, isAllowed) : tool;
     const outcome = await this.session.call({ tool: acting, args, id: callId, ...(signal && { signal }) });
     if (outcome.status !== "completed") return outcome;
     return { status: "completed", value: outcome.value as Json, replayed: outcome.replayed };
@@ -240,15 +240,17 @@ function resultOf(callId: string, { content, isError, meta }: Presented): ToolRe
 
 /**
  * The first attempt of a call that needs approval: it asks, and does nothing. Input that the tool refuses is refused
- * before anybody is asked, and the tool's own key is found from what its schema made of the input.
+ * before anybody is asked, and the tool's own key is found from what its schema made of the input. A person may have
+ * allowed it since this program last looked: then this is the second attempt.
  */
-function askingFor(tool: Tool, why: string): Tool {
+function askingFor(tool: Tool, why: string, isAllowed: () => boolean): Tool {
   const { verify: _verify, idempotent: _idempotent, settleMs: _settleMs, ...rest } = tool;
   return {
     ...rest,
     interrupted: "ask",
     definite: () => false,
-    execute: () => {
+    execute: (args, context) => {
+      if (isAllowed()) return tool.execute(args, context);
       throw new Error(why);
     },
   };

@@ -359,6 +359,8 @@ export class RecordedTurns {
     for (const id of state.unfinished) {
       const message = state.messages.findLast((each) => each.id === id);
       if (!message) continue;
+      // Begun since the question was asked: nobody can say yet what came of it.
+      if (toolCalls(message).some((call) => state.openCalls.has(call.id))) throw waitsForCalls(this.session);
       const blocks = toolCalls(message).map(
         ({ id: callId }) =>
           this.calls.known(state, callId) ??

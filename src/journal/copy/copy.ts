@@ -40,7 +40,11 @@ export interface CopyReport {
   readonly rows: Tallies;
 }
 
-export async function copyStore(from: Store, to: Store, options: CopyOptions = {}): Promise<CopyReport> {
+export async function copyStore(
+  from: Pick<Store, "address" | "moving">,
+  to: Pick<Store, "address" | "moving">,
+  options: CopyOptions = {},
+): Promise<CopyReport> {
   const [source, target] = [endOf(from), endOf(to)];
   const [before, there] = [await source.moving.seal(), await target.moving.seal()];
   if (before?.phase === "left" && there?.move === before.move) return finish(source, target, there);

@@ -24,7 +24,7 @@ export interface End {
 }
 
 /** A store as one end of a copy; not every kind of store can be one. */
-export function endOf({ address, moving }: Store): End {
+export function endOf({ address, moving }: Pick<Store, "address" | "moving">): End {
   if (moving) return { address, moving };
   throw new HoldfastError("INPUT_INVALID", `${address}: this kind of store cannot be copied`, {
     hint: "Use stores that have `moving`: all that come with Holdfast do.",

@@ -11,6 +11,7 @@ export * from "./goal-state.ts";
 export * from "./history.ts";
 export { compareEntries, type Entry, type EventIds, Lineage, MERGED } from "./lineage.ts";
 export {
+  aliasOf,
   type FoldedEntries,
   foldEntries,
   type GoalDelta,

@@ -2,7 +2,8 @@
  * What a merge did to work that somebody had done: another number, or no effect at all. The merge keeps it in the log, so
  * that whoever comes next hears of it too, and not only whoever happened to take the events in.
  *
- * It is of one copy alone: a copy is told what became of what it knew.
+ * It is of one copy alone: a copy is told what became of what it knew, by the name it knew, and which events came too late
+ * for it. A copy that begins with the events is told nothing.
  */
 
 /** Something that got another number because two copies had given the same one. */

@@ -73,6 +73,11 @@ export function foldEntries(kind: StreamKind<GoalState>, entries: Iterable<Entry
 const ALIAS_CHARACTERS = 6;
 const TITLE_CHARACTERS = 80;
 
+/** By this something can still be asked for that a merge gave another number. */
+export function aliasOf(was: string, uid: string): string {
+  return `${was}~${uid.slice(0, ALIAS_CHARACTERS)}`;
+}
+
 function titleOf(data: Entry["data"]): string | null {
   const said = data["title"] ?? data["decision"] ?? data["description"] ?? data["text"];
   return typeof said === "string" ? short(said) : null;
@@ -144,7 +149,7 @@ class Naming {
     this.names.set(uid, now);
     const was = String(data["id"]);
     if (!seriesOf(type) || now === was) return;
-    const alias = `${was}~${uid.slice(0, ALIAS_CHARACTERS)}`;
+    const alias = aliasOf(was, uid);
     state.aliases.set(alias, now);
     this.renumbered.push({ was, now, alias, title: titleOf(data) ?? "" });
   }

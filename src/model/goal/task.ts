@@ -155,16 +155,24 @@ export function nextStatus(task: Task, act: TaskAct): TaskStatus {
   const next = TASK_TRANSITIONS[task.status][act];
   if (next) return next;
   throw new HoldfastError("TASK_TRANSITION", `task ${task.id} is ${task.status}: it cannot ${act}`, {
-    hint: HINTS[task.status],
+    hint: hintFor(task, act),
     data: { task: task.id, status: task.status, act },
   });
 }
 
+function hintFor({ id, status }: Task, act: TaskAct): string {
+  if (status === "open" && (act === "release" || act === "reset"))
+    return "Nobody holds it: there is nothing to put back.";
+  return HINTS[status].replaceAll("<task>", id);
+}
+
 const HINTS: Readonly<Record<TaskStatus, string>> = {
   open: "Claim it first.",
-  in_progress: "Whoever claimed it submits, fails or releases it; a supervisor can reset it.",
+  in_progress:
+    "Whoever claimed it submits, fails or releases it. To take it from them: holdfast task release <task> --force",
   submitted: "It waits for a verifier to accept or reject it.",
-  done: "It is finished: do not do it again. If the work has to be redone, reopen it and say why.",
-  failed: "Claim it again if it can be retried, or have an orchestrator retry or drop it.",
-  dropped: "It was dropped; reopen it if it is wanted after all.",
+  done: "It is finished: do not do it again. If the work has to be redone: holdfast task reopen <task> --why …",
+  failed:
+    "Claim it again if it can be retried. Else: holdfast task retry <task> --why …, or holdfast task drop <task> --why …",
+  dropped: "It was dropped. If it is wanted after all: holdfast task reopen <task> --why …",
 };

@@ -1,0 +1,19 @@
+import { type Amounts, BUDGET_UNITS, HoldfastError } from "../model/index.ts";
+
+/** What is no amount would be no limit, and nobody would notice before the bill: `Number(process.env.MAX_USD)`, unset, is NaN. */
+export function mustBeAmounts(what: string, given: Amounts): void {
+  for (const [unit, value] of Object.entries(given) as [string, unknown][]) {
+    if (value === undefined) continue;
+    const isUnit = (BUDGET_UNITS as readonly string[]).includes(unit);
+    if (isUnit && typeof value === "number" && Number.isFinite(value) && value >= 0) continue;
+    const problem = isUnit ? `${what}.${unit} is ${shown(value)}` : `${what} has no ${JSON.stringify(unit)}`;
+    throw new HoldfastError("INPUT_INVALID", `${problem}: nothing was asked or changed`, {
+      hint: `Amounts are finite numbers of 0 or more, in ${BUDGET_UNITS.join(", ")}. Leave out what has no limit.`,
+      data: { unit },
+    });
+  }
+}
+
+function shown(value: unknown): string {
+  return typeof value === "number" || value === null ? String(value) : `a ${typeof value}`;
+}

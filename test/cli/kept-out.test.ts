@@ -1,0 +1,63 @@
+// A store that somebody else keeps to himself is there, and may not be read: both have to be said.
+
+import { spawnSync } from "node:child_process";
+import { chmodSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CommandLine, type RunOptions } from "./command-line.ts";
+
+/** Root may look everywhere, so somebody else does; if that user may read the program at all. */
+const isRoot = process.getuid?.() === 0;
+const SOMEBODY = isRoot ? { uid: 65_534, gid: 65_534 } : {};
+const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
+const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
+
+describe.skipIf(!isAble)("a store that may not be looked at", () => {
+  let line: CommandLine;
+  let home: string;
+  const run = (words: string, options: RunOptions = {}) =>
+    line.run(words.split(" "), { as: SOMEBODY, ...options });
+
+  beforeAll(async () => {
+    line = await CommandLine.build();
+    home = join(line.project, ".holdfast");
+    await line.say("init", "--agent", "none");
+    await line.say("goal", "new", "g", "Ship it");
+    chmodSync(line.project, 0o755);
+    chmodSync(home, isRoot ? 0o700 : 0o000);
+  });
+  afterAll(() => {
+    chmodSync(home, 0o700);
+    line.remove();
+  });
+
+  test.each(["status", "next", "status --by me"])("%s says that it is there", async (words) => {
+    const { code, err } = await run(words);
+    expect(code).toBe(1);
+    expect(err).toContain(`there is a store at ${home}, but you may not read it`);
+    expect(err).toContain("--store");
+    expect(err).not.toMatch(/created|init/);
+  });
+
+  test("so does doctor, which does not say to make one", async () => {
+    const { code, out } = await run("doctor");
+    expect(code).toBe(5);
+    expect(out).toContain("but you may not read it");
+    expect(out).not.toContain("init");
+  });
+
+  test("one that is named is no other", async () => {
+    const { code, err } = await run("next", { env: { HOLDFAST_STORE: join(home, "store.db") } });
+    expect(code).toBe(1);
+    expect(err).toContain("but you may not read it");
+  });
+
+  test("a hook says so on stderr, and answers what its agent understands", async () => {
+    const input = JSON.stringify({ cwd: line.project, session_id: "7f2a" });
+    const { code, out, err } = await run("hook gemini session-start", { input });
+    expect({ code, out }).toEqual({ code: 0, out: "{}\n" });
+    expect(err).toContain("but you may not read it");
+  });
+});

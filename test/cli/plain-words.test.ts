@@ -1,0 +1,100 @@
+// What cannot be done is said in words, with what to do about it, and what is suggested can be pasted.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Context, OPERATIONS, perform } from "../../src/operations/index.ts";
+import { CommandLine } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+let line: CommandLine;
+const run = (...words: string[]) => runInside(line.project, words);
+
+beforeAll(async () => {
+  line = await CommandLine.build();
+  await run("init", "--agent", "none");
+  await run("goal", "new", "n1", "One");
+  await run("goal", "new", "n2", "Two");
+});
+afterAll(() => line.remove());
+
+describe("export", () => {
+  test("into a folder that is not there is no fault of ours", async () => {
+    const { code, err } = await run("export", "./no/such/dir/x.hf");
+    expect(code).toBe(2);
+    expect(err).toContain(`${line.project}/no/such/dir/x.hf cannot be written: there is no folder`);
+    expect(err).toContain("Make the folder first");
+    expect(err).not.toMatch(/fault in Holdfast|\n {4}at /);
+  });
+
+  test("to a place that cannot be a file is neither", async () => {
+    writeFileSync(join(line.project, "plain"), "");
+    const { code, err } = await run("export", "plain/x.hf");
+    expect(code).toBe(1);
+    expect(err).toContain("plain/x.hf cannot be written (ENOTDIR)");
+    expect(err).not.toContain("fault in Holdfast");
+  });
+
+  test("onto what is there already is refused", async () => {
+    mkdirSync(join(line.project, "there.hf"));
+    const { code, err } = await run("export", "there.hf");
+    expect(code).toBe(4);
+    expect(err).toContain("there already");
+  });
+});
+
+test("what status suggests for one goal of several names that goal, also on its short way", async () => {
+  const short = await line.say("status", "--goal", "n1");
+  const { out } = await run("status", "--goal", "n1");
+  expect(out).toBe(short);
+  const [, typed = ""] = /next .* {2}holdfast (.+)\n/.exec(out) ?? [];
+  expect(typed).toContain("--goal n1");
+  const words = typed.match(/"[^"]*"|\S+/g)?.map((each) => each.replaceAll('"', "")) ?? [];
+  expect(await run(...words)).toMatchObject({ code: 0 });
+});
+
+describe("check", () => {
+  test("of a goal that is not there is an error", async () => {
+    const { code, out, err } = await run("check", "--goal", "zzz");
+    expect({ code, out }).toEqual({ code: 3, out: "" });
+    expect(err).toContain('there is no goal "zzz"');
+  });
+
+  test("of a goal looks at the files of that goal", async () => {
+    writeFileSync(join(line.project, "a.txt"), "a");
+    await run("remember", "a.txt", "--goal", "n2");
+    writeFileSync(join(line.project, "a.txt"), "b");
+    expect(await run("check", "--goal", "n1")).toMatchObject({ code: 0 });
+    expect(await run("check", "--goal", "n2")).toMatchObject({ code: 5 });
+    expect(await run("check")).toMatchObject({ code: 5 });
+  });
+});
+
+describe("text that says nothing", () => {
+  test.each([
+    ["task add", { title: "   ", goal: "n1" }, "title"],
+    ["task add", { title: "", goal: "n1" }, "title"],
+    ["task add", { title: "t", goal: "n1", wanted: ["works", "\t\n"] }, "wanted[1]"],
+    ["goal new", { id: "n3", statement: " " }, "statement"],
+    ["goal new", { id: "n3", statement: "s", title: "" }, "title"],
+    ["decide", { goal: "n1", decision: " ", context: "c", reason: "r" }, "decision"],
+    ["block add", { goal: "n1", description: "\n" }, "description"],
+    ["fact", { goal: "n1", key: "k", value: " ", source: " " }, "source"],
+  ] as const)("%s refuses %j", async (name, input, field) => {
+    const by = { name: "me", role: "human" } as const;
+    const context = new Context({ cwd: line.project, by, caller: "person" });
+    const operation = OPERATIONS.get(name);
+    if (!operation) throw new Error(name);
+    const refused = await perform(operation, context, input).catch((error: unknown) => error);
+    await context.close();
+    expect(refused).toMatchObject({ code: "INPUT_INVALID", message: `${name}: ${field} says nothing` });
+  });
+
+  test("so it is on the command line; what a fact is worth may be blank", async () => {
+    const { code, err } = await run("task", "add", "   ", "--goal", "n1");
+    expect(code).toBe(2);
+    expect(err).toContain("task add: title says nothing");
+    expect(err).not.toContain("Too small");
+    expect(await run("fact", "k", '" "', "--source", "s", "--goal", "n1")).toMatchObject({ code: 0 });
+  });
+});

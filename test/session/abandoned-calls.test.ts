@@ -1,0 +1,71 @@
+/** A session is cancelled with a call in doubt: somebody can still say what became of it. */
+
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Session } from "../../src/index.ts";
+import { type Bench, callBlock, counting, fatal, openBench, type Program, script } from "../ledger/bench.ts";
+import { storeSubjects } from "../subjects.ts";
+
+describe.each(storeSubjects())("on $name", (subject) => {
+  const ann = { by: "ann", why: "seen it" };
+  let bench: Bench;
+  let session: Session;
+  const world = { effects: [] };
+
+  beforeEach(async () => {
+    bench = await openBench(subject);
+    session = await bench.first.session();
+  });
+  afterEach(() => bench.dispose());
+  afterAll(() => subject.dispose());
+
+  async function inDoubt(): Promise<{ ended: Promise<unknown> }> {
+    const { tool, reached } = fatal(world, "pay");
+    const ended = session.run({ model: script([callBlock("c1", "pay")]), tools: [tool], prompt: "go" });
+    ended.catch(() => undefined);
+    await reached;
+    return { ended };
+  }
+
+  const statusOf = async ({ holdfast }: Program): Promise<string | undefined> =>
+    (await holdfast.calls.list()).calls[0]?.status;
+
+  test("after a crash: it waits for a person, and takes the answer", async () => {
+    await inDoubt();
+    const next = await bench.afterCrash();
+    const { calls, sessions } = next.holdfast;
+    await expect(calls.resolve("c1", { outcome: "landed", ...ann })).rejects.toMatchObject({
+      code: "CALL_NOT_WAITING",
+    });
+    await sessions.cancel("alpha", ann);
+    expect(await statusOf(next)).toBe("waiting");
+    await calls.resolve("c1", { outcome: "landed", result: 1, ...ann });
+    expect((await sessions.get("alpha")).calls).toMatchObject([{ status: "completed", settledBy: "person" }]);
+  });
+
+  test("of a process that lives: it is left to it, and answered once that has let go", async () => {
+    const { ended } = await inDoubt();
+    const other = await bench.another();
+    await other.holdfast.sessions.cancel("alpha", ann);
+    expect(await ended).toMatchObject({ status: "paused", reason: "cancelled" });
+    expect(await statusOf(other)).toBe("unknown");
+    await session.close();
+    await other.holdfast.calls.resolve("c1", { outcome: "failed", ...ann });
+    expect((await other.holdfast.sessions.get("alpha")).calls).toMatchObject([{ status: "failed" }]);
+  });
+
+  test("nothing is put before a person twice, nor what was settled", async () => {
+    await session.run({
+      model: script([callBlock("c0", "note")], "done"),
+      tools: [counting(world, "note")],
+      prompt: "first",
+    });
+    await inDoubt();
+    const next = await bench.afterCrash();
+    const { sessions, journal } = next.holdfast;
+    for (let times = 0; times < 2; times++) await sessions.cancel("alpha", ann);
+    const types: string[] = [];
+    for await (const [, { type }] of journal.events("session/alpha", 0)) types.push(type);
+    expect(types.filter((type) => type === "call.waiting")).toHaveLength(1);
+    expect(types.filter((type) => type === "session.status")).toHaveLength(1);
+  });
+});
