@@ -32,20 +32,21 @@ const ON_BOTH = [
   "files/leases.",
 ];
 /**
- * What people and agents start as processes, and the tests of durability, run on the Node that runs this. All else runs on
- * the second: it starts in a third of the time, and the driver of Node 20 collects all garbage whenever a connection closes,
- * which takes longer than most tests. HOLDFAST_FULL=1 runs everything on both.
+ * What a user meets first, and the tests of durability, run on the Node that runs this. All else runs on the second: it
+ * starts in a third of the time, and the driver of Node 20 collects all garbage whenever a connection closes, which takes
+ * longer than most tests. HOLDFAST_FULL=1 runs everything on both.
  */
 const ON_FIRST = [
-  "cli/",
+  "cli/walk.",
+  "cli/bad-input.",
   "crash/",
   "demo/",
   "examples/",
-  "hooks/",
+  "hooks/hooks.",
   "mcp/server.",
   "tidy.",
   "torture/",
-  "wiring/",
+  "wiring/init.",
 ];
 
 const root = fileURLToPath(new URL("..", import.meta.url));
