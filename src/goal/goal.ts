@@ -228,6 +228,7 @@ export class Goal extends GoalTasks {
   crashSession(input: Attributed<{ session: string; notes?: string | null }>): Promise<boolean> {
     return this.do("crashSession", input, history.crashSession);
   }
+
   private async decided(
     operation: "decide" | "supersede",
     input: Attributed<notes.DecisionInput>,

@@ -24,6 +24,7 @@ export interface Reader {
   readonly store: Store;
   readonly namespace: string;
   readonly payloads: Payloads;
+  readonly warn?: (error: unknown) => void;
 }
 
 /** A state on its way to a later position. */
@@ -168,24 +169,29 @@ async function readSnapshot<State>(
   const { namespace } = reader;
   const blob = await reader.store.get({ of: "snapshot", namespace, stream, fold: foldName(kind), upTo });
   if (!blob) return null;
-  const state = readState(reader, kind, stream, blob);
-  if (state === unreadable) return null;
-  return { fold: { state, seq: blob.seq, bytes: blob.payload.length }, generation: blob.generation };
+  try {
+    const fold = { state: readState(reader, kind, stream, blob), seq: blob.seq, bytes: blob.payload.length };
+    return { fold, generation: blob.generation };
+  } catch (error) {
+    reader.warn?.(unreadable(stream, blob.seq, error));
+    return null;
+  }
 }
 
-export const unreadable = Symbol("unreadable");
-
-/** A snapshot is never truth: one that is damaged costs the time to fold all events, and `check` tells of it. */
 export function readState<State>(
   { namespace, payloads }: Reader,
   kind: FoldKind<State>,
   stream: string,
   { payload, codec, seq }: Blob,
-): State | typeof unreadable {
-  try {
-    return kind.decode(payloads.parse(payload, codec, { namespace, stream, seq }) as Json);
-  } catch {
-    // Also for want of a codec: then the events say so.
-    return unreadable;
-  }
+): State {
+  return kind.decode(payloads.parse(payload, codec, { namespace, stream, seq }) as Json);
+}
+
+/** A snapshot is never truth: a damaged one costs the time to fold all events. For want of a codec, those say so too. */
+function unreadable(stream: string, seq: number, cause: unknown): HoldfastError {
+  return new HoldfastError("EVENT_CORRUPT", `${stream}: its snapshot at ${seq} cannot be read`, {
+    hint: "Nothing is lost, its events are read instead. Run `check` on the store: other records may be damaged.",
+    cause,
+    data: { stream, seq },
+  });
 }

@@ -49,7 +49,8 @@ export async function perform(each: Operation, context: Context, input: unknown)
   }
   try {
     const result = await each.run(context, parsed.data);
-    await context.tellMoved();
+    // What was written was written to a store that is where it always was.
+    if (!each.writes) await context.tellMoved();
     return result;
   } catch (error) {
     // What is not there may be in the store that this one moved to; whoever writes is told so by the store itself.

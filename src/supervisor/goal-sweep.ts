@@ -69,7 +69,7 @@ async function isLiveNow(
   listed: ReadonlyMap<string, LeaseRow>,
   stream: string,
 ): Promise<boolean> {
-  return isLive(listed.get(stream)) || isLive((await leasesUnder(journal, stream)).get(stream));
+  return isLive(listed.get(stream)) || isLive((await journal.leases.find(stream)) ?? undefined);
 }
 
 /** The name that an agent gave itself need not be one that a session can have. */

@@ -24,7 +24,8 @@ test.each(Object.entries(DAMAGES))(
         return hurt(blob);
       },
     });
-    const holdfast = await open(undefined, { store });
+    const told: unknown[] = [];
+    const holdfast = await open(undefined, { store, warn: (error) => told.push(error) });
     const session = await holdfast.session("s");
     for (let turn = 0; turn < 80; turn++)
       await session.append({ role: "user", text: `${turn} `.repeat(500) }, { checkpoint: true });
@@ -36,6 +37,7 @@ test.each(Object.entries(DAMAGES))(
     await again.close();
     expect((await holdfast.sessions.at("s", 70)).messages).toHaveLength(70);
     expect(damaged, "there was one").toBeGreaterThan(0);
+    expect(told[0]).toMatchObject({ code: "EVENT_CORRUPT", message: /snapshot .* cannot be read/ });
     const problems = await holdfast.check();
     expect(problems).toMatchObject([{ invariant: "I10", what: expect.stringContaining("cannot be read") }]);
     await holdfast.close();
