@@ -32,22 +32,11 @@ const ON_BOTH = [
   "files/leases.",
 ];
 /**
- * What a user meets first, and the tests of durability, run on the Node that runs this. All else runs on the second: it
- * starts in a third of the time, and the driver of Node 20 collects all garbage whenever a connection closes, which takes
- * longer than most tests. HOLDFAST_FULL=1 runs everything on both.
+ * What a user meets first runs on the Node that runs this. All else runs on the second: it starts in a third of the time, and
+ * the driver of Node 20 collects all garbage whenever a connection closes, which takes longer than most tests.
+ * HOLDFAST_FULL=1 runs everything on both.
  */
-const ON_FIRST = [
-  "cli/walk.",
-  "cli/bad-input.",
-  "crash/",
-  "demo/",
-  "examples/",
-  "hooks/hooks.",
-  "mcp/server.",
-  "tidy.",
-  "torture/",
-  "wiring/init.",
-];
+const ON_FIRST = ["cli/walk.", "demo/", "examples/", "wiring/init."];
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), "holdfast-check-"));

@@ -17,14 +17,10 @@ export function whoActs({ by, role }: Options): By {
 }
 
 /** The name and the reason that an answer needs. */
-export async function answerer(
-  words: string,
-  { by, why, dryRun }: Options,
-): Promise<{ by: string; why: string }> {
+export async function answerer(words: string, { by, why }: Options): Promise<{ by: string; why: string }> {
   const isAsked = process.stdin.isTTY === true && process.stdout.isTTY === true;
-  const name = by ?? (isAsked || dryRun ? userName() : undefined);
-  const reason = why ?? (dryRun ? "dry run" : undefined);
-  if (name !== undefined && reason !== undefined) return { by: String(name), why: String(reason) };
+  const name = by ?? (isAsked ? userName() : undefined);
+  if (name !== undefined && why !== undefined) return { by: String(name), why: String(why) };
   if (!isAsked) {
     throw new Misuse(
       `${words} is for people: without a terminal it needs --by and --why`,

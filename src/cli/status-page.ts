@@ -51,7 +51,7 @@ function goalLines(goal: GoalStatus, paint: Paint): string[] {
 }
 
 function sessionLine(sessions: Status["sessions"]): string[] {
-  const { running, waiting, crashed, idle, ended, spentUsd, limitUsd } = sessions;
+  const { running, waiting, crashed, idle, ended, spentUsd, limitUsd, ofLatest } = sessions;
   const counts = [
     count(running, "running"),
     count(waiting, "with open calls"),
@@ -62,7 +62,8 @@ function sessionLine(sessions: Status["sessions"]): string[] {
   if (counts.length === 0) return [];
   const money = spentUsd === 0 && limitUsd === null ? "" : `   $${spentUsd.toFixed(2)}`;
   const limit = limitUsd === null ? "" : ` of $${limitUsd.toFixed(2)}`;
-  return [`sessions  ${counts.join(" · ")}${money}${limit}`];
+  const part = ofLatest === null ? "" : `   of the latest ${ofLatest}`;
+  return [`sessions  ${counts.join(" · ")}${money}${limit}${part}`];
 }
 
 function count(number: number, what: string): string {

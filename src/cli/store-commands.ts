@@ -181,14 +181,23 @@ export const storeCommands: readonly Command[] = [
       ["--status <status>", "only these: completed, failed, cancelled, active"],
       ["--keep <n>", "keep so many of the latest"],
       ["--dry-run", "only say what would go"],
+      ["--yes", "do not ask"],
     ],
-    answersFor: true,
-    input: (_, options) => ({
-      olderThanMs: duration("--older-than", options["olderThan"]),
-      status: options["status"],
-      keep: whole("--keep", options["keep"]),
-      dryRun: options["dryRun"],
-    }),
+    ask: askBeforePruning,
+    input: (_, options) => {
+      const { dryRun, status } = options;
+      const what = {
+        olderThanMs: duration("--older-than", options["olderThan"]),
+        status,
+        keep: whole("--keep", options["keep"]),
+        dryRun,
+      };
+      if (options["yes"] || dryRun) return what;
+      throw new Misuse(
+        "prune removes for good: without a terminal it needs --yes",
+        "Look first, with the same options and --dry-run; then say --yes.",
+      );
+    },
     page: page.prunePage,
   }),
   command({
@@ -309,4 +318,12 @@ async function askResult(options: Options, [, outcome]: readonly (string | undef
   });
   if (isCancel(asked)) throw new Misuse("resolve was not done", "Nothing was changed.", EXIT.interrupted);
   return String(asked ?? "").trim() === "" ? options : { ...options, result: String(asked) };
+}
+
+async function askBeforePruning(options: Options): Promise<Options> {
+  if (options["yes"] || options["dryRun"]) return options;
+  const { confirm } = await import("@clack/prompts");
+  const message = "What matches is removed for good (--dry-run shows what that is). Go on?";
+  if ((await confirm({ message, initialValue: false })) === true) return { ...options, yes: true };
+  throw new Misuse("prune was not done", "Nothing was changed.", EXIT.interrupted);
 }

@@ -14,6 +14,7 @@
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { everyRow } from "../journal/index.ts";
 import { HoldfastError, show, streamName } from "../model/index.ts";
 import type { Store } from "../store.ts";
 
@@ -24,7 +25,7 @@ const FOLD = "event-files@1";
 const SEQ = 0;
 /** Names beyond this are forgotten, the oldest first, and read again if they are still there. */
 const MOST_NAMES = 2_000;
-const GOALS = 500;
+const PAGE = 500;
 
 interface Place {
   readonly store: Store;
@@ -70,8 +71,8 @@ export async function unseenEventFiles(place: Place, folder: string, goal?: stri
   }
   if (names.length === 0) return [];
   const { store, namespace } = place;
-  const { rows } = await store.list<"streams">({ of: "streams", namespace, kind: "goal", limit: GOALS });
-  for (const { stream } of rows) {
+  const asked = { of: "streams", namespace, kind: "goal", limit: PAGE } as const;
+  for await (const { stream } of everyRow((from) => store.list<"streams">({ ...asked, ...from }))) {
     if (names.length === 0) break;
     names = without(names, (await seenIn(place, stream)).own);
   }

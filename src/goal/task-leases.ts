@@ -7,7 +7,7 @@
  */
 
 import { hostname } from "node:os";
-import { type Journal, Lease } from "../journal/index.ts";
+import { allRows, type Journal, Lease } from "../journal/index.ts";
 import { type By, HoldfastError } from "../model/index.ts";
 import type { Guard, Holder, LeaseRow } from "../store.ts";
 import { leaseName } from "./lease-name.ts";
@@ -71,17 +71,9 @@ export class TaskLeases {
   }
 
   /** All leases of the goal: its tasks and its runs. */
-  async list(): Promise<LeaseRow[]> {
-    const rows: LeaseRow[] = [];
-    let cursor: string | null = null;
-    do {
-      const from: { cursor?: string } = cursor === null ? {} : { cursor };
-      const prefix = leaseName(this.goal, "");
-      const page = await this.journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from });
-      rows.push(...page.rows);
-      cursor = page.cursor;
-    } while (cursor !== null);
-    return rows;
+  list(): Promise<LeaseRow[]> {
+    const prefix = leaseName(this.goal, "");
+    return allRows((from) => this.journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from }));
   }
 
   /** Lets go of a lease that another process, or an earlier life of this one, took. */

@@ -10,6 +10,7 @@ import { type GoalState, goalFold, isHoldfastError, streamName } from "../model/
 import { openStore } from "../open-store.ts";
 import {
   bringNews,
+  goalRows,
   hasNews,
   knownGoals,
   movedLine,
@@ -112,12 +113,7 @@ async function readCurrentGoal(
   store: Store,
   place: StorePlace,
 ): Promise<{ state: GoalState; seq: number; choose: GoalChoice } | string> {
-  const { rows } = await store.list<"streams">({
-    of: "streams",
-    namespace: NAMESPACE,
-    kind: "goal",
-    limit: 500,
-  });
+  const rows = await goalRows(store, NAMESPACE);
   const { open, current } = knownGoals(rows, chosenGoal(place));
   if (current !== null) {
     const reader = { store, namespace: NAMESPACE, payloads: new Payloads([]) };

@@ -6,7 +6,7 @@ import { type Goal, openGoal } from "../goal/index.ts";
 import { Journal } from "../journal/index.ts";
 import type { By } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
-import { followInFiles, knownGoals, type StorePlace } from "../operations/index.ts";
+import { followInFiles, goalRows, knownGoals, type StorePlace } from "../operations/index.ts";
 import { withFileLock } from "../projections/index.ts";
 import type { StreamRow } from "../store.ts";
 import { goalChoice } from "./goal-choice.ts";
@@ -36,7 +36,7 @@ async function takeInNow({ place, folder, warn, say }: StoreSide): Promise<void>
   const store = await openStore(place.address, { busyMs: BUSY_MS });
   try {
     const journal = new Journal({ store, warn });
-    const { rows } = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
+    const rows = await goalRows(store, journal.namespace);
     const choose = goalChoice(place, rows);
     const opened = new Map<string, { goal: Goal; root: string; seq: number }>();
     const open = async (id: string, root: string | null): Promise<Goal> => {

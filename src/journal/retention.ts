@@ -7,6 +7,7 @@ import { v7 as uuid } from "uuid";
 import { HoldfastError, streamId, streamKind } from "../model/index.ts";
 import type { Guard, Store, StreamRow } from "../store.ts";
 import { Lease, type LeaseKeeper } from "./leases.ts";
+import { allRows } from "./pages.ts";
 
 export type Removal = "removed" | "hidden" | "gone" | "open" | "held";
 
@@ -68,9 +69,9 @@ async function rowOf({ store, namespace }: Ground, stream: string): Promise<Stre
 }
 
 /** What `removeStream` would come to right now. */
-async function foresee({ store, namespace }: Ground, row: StreamRow): Promise<Removal> {
+async function foresee({ store, namespace, leases }: Ground, row: StreamRow): Promise<Removal> {
   if (row.facets.openCalls > 0) return "open";
-  if (await isHeld(store, namespace, row.stream)) return "held";
+  if (await leases.isHeld(row.stream)) return "held";
   const parent = row.stream;
   const forks = await store.list<"streams">({ of: "streams", namespace, parent, hidden: true, limit: 1 });
   return forks.rows.length > 0 ? "hidden" : "removed";
@@ -100,11 +101,6 @@ function cannotErase(parent: string, fork: string, why: "open" | "held"): Holdfa
     hint: "Settle those calls or stop that process, then erase again.",
     data: { parent, fork, why },
   });
-}
-
-async function isHeld(store: Store, namespace: string, name: string): Promise<boolean> {
-  const leases = await store.list<"leases">({ of: "leases", namespace, prefix: name, limit: PAGE });
-  return leases.rows.some((lease) => lease.name === name && lease.holder !== null && lease.remainingMs > 0);
 }
 
 export interface PruneOptions {
@@ -150,20 +146,11 @@ export async function prune(ground: Ground, options: PruneOptions): Promise<Prun
 
 async function matching({ store, namespace }: Ground, options: PruneOptions): Promise<StreamRow[]> {
   const { kind, updatedBefore, status } = options;
-  const rows: StreamRow[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await store.list<"streams">({
-      of: "streams",
-      namespace,
-      kind,
-      ...(status !== undefined && { status }),
-      ...(updatedBefore !== undefined && { updatedBefore }),
-      ...(cursor !== undefined && { cursor }),
-      limit: PAGE,
-    });
-    rows.push(...page.rows.filter((row) => streamKind(row.stream) === kind));
-    cursor = page.cursor ?? undefined;
-  } while (cursor !== undefined);
-  return rows.slice(options.keep ?? 0);
+  const only = {
+    ...(status !== undefined && { status }),
+    ...(updatedBefore !== undefined && { updatedBefore }),
+  };
+  const request = { of: "streams", namespace, kind, limit: PAGE, ...only } as const;
+  const rows = await allRows((from) => store.list<"streams">({ ...request, ...from }));
+  return rows.filter((row) => streamKind(row.stream) === kind).slice(options.keep ?? 0);
 }

@@ -6,7 +6,7 @@ import { HoldfastError } from "./errors.ts";
  */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
-function isId(value: unknown): value is string {
+export function isId(value: unknown): value is string {
   return typeof value === "string" && ID.test(value);
 }
 

@@ -7,7 +7,7 @@ import { type Goal, openGoal } from "../goal/index.ts";
 import { type By, HoldfastError, isHoldfastError } from "../model/index.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
-import { currentGoal, knownGoals } from "./current-goal.ts";
+import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 import { movedNote, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
 import { takeInNews } from "./news.ts";
@@ -156,7 +156,7 @@ export class Context {
   /** Which goal is meant: the one that was said, by a prefix too, else this worktree's, else the only one not done. */
   async goalId(id: string | undefined): Promise<string> {
     const { journal } = await this.current();
-    const { rows } = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
+    const rows = await goalRows(journal.store, journal.namespace);
     const { all, open: goals, current } = knownGoals(rows, currentGoal(this.place));
     const said = id ?? this.saidGoal;
     if (said !== undefined) return pick("goal", said, all, "GOAL_NOT_FOUND", "holdfast goal list");

@@ -6,8 +6,9 @@
 
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { allRows } from "../journal/index.ts";
 import { streamId } from "../model/index.ts";
-import type { StreamRow } from "../store.ts";
+import type { Store, StreamRow } from "../store.ts";
 import type { StorePlace } from "./store-place.ts";
 
 type Chosen = Record<string, string>;
@@ -25,6 +26,12 @@ export function setCurrentGoal({ home, root }: StorePlace, goal: string | null):
   const temporary = `${file}.${process.pid}.tmp`;
   writeFileSync(temporary, `${JSON.stringify(chosen, null, 2)}\n`, { mode: 0o600 });
   renameSync(temporary, file);
+}
+
+/** Every goal of the store, the latest change first. */
+export function goalRows(store: Pick<Store, "list">, namespace: string): Promise<StreamRow[]> {
+  const asked = { of: "streams", namespace, kind: "goal", limit: 500 } as const;
+  return allRows((from) => store.list<"streams">({ ...asked, ...from }));
 }
 
 export interface KnownGoals {

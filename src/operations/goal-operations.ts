@@ -21,7 +21,7 @@ import {
   VERIFICATIONS,
 } from "../model/index.ts";
 import type { Context } from "./context.ts";
-import { currentGoal, setCurrentGoal } from "./current-goal.ts";
+import { currentGoal, goalRows, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
 import { movedLine, movedStore } from "./moved-store.ts";
 import { given, operation } from "./operation.ts";
@@ -205,7 +205,7 @@ export const goalOperations = [
     }),
     async run(context) {
       const { journal } = await context.current();
-      const { rows } = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
+      const rows = await goalRows(journal.store, journal.namespace);
       const goals = rows.map(({ stream, facets, createdAt, updatedAt }) => ({
         goal: streamId(stream),
         title: facets.title,

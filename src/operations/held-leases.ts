@@ -1,6 +1,6 @@
 /** Who holds what right now. Leases that were let go of, or ran out, stay in the store, so there may be many more than live. */
 
-import { provablyDead } from "../journal/index.ts";
+import { allRows, provablyDead } from "../journal/index.ts";
 import type { LeaseRow, Page, Store } from "../store.ts";
 
 /** Above this, going through all leases is quicker than asking for each. */
@@ -55,10 +55,6 @@ async function taken(
     for (const { rows } of await Promise.all([...wanted].map((name) => list(name, 1)))) look(rows);
     return found;
   }
-  for (let from: { cursor?: string } = {}; ; ) {
-    const { rows, cursor } = await list(prefix, PAGE, from);
-    look(rows);
-    if (cursor === null) return found;
-    from = { cursor };
-  }
+  look(await allRows((from) => list(prefix, PAGE, from)));
+  return found;
 }

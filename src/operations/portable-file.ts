@@ -12,7 +12,7 @@ import { createHash, type Hash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Journal } from "../journal/index.ts";
+import { allRows, type Journal } from "../journal/index.ts";
 import {
   applyEvent,
   type FacetChange,
@@ -118,7 +118,9 @@ class Lines {
 
 async function writeLines(journal: Journal, lines: Lines, at: string): Promise<Omit<PortableReport, "file">> {
   await lines.add({ holdfast: "export", version: VERSION, at });
-  const rows = await allStreams(journal);
+  const rows = await allRows((from) =>
+    journal.list<"streams">({ of: "streams", hidden: true, limit: PAGE, ...from }),
+  );
   const written = new Set<string>();
   const artifacts = new Set<string>();
   const left: string[] = [];
@@ -137,18 +139,6 @@ async function writeLines(journal: Journal, lines: Lines, at: string): Promise<O
   for (const row of rows) await add(row);
   await lines.end();
   return { streams: lines.streams, writes: lines.writes, artifacts: artifacts.size, left };
-}
-
-async function allStreams(journal: Journal): Promise<StreamRow[]> {
-  const rows: StreamRow[] = [];
-  let cursor: string | null = null;
-  do {
-    const from: { cursor?: string } = cursor === null ? {} : { cursor };
-    const page = await journal.list<"streams">({ of: "streams", hidden: true, limit: PAGE, ...from });
-    rows.push(...page.rows);
-    cursor = page.cursor;
-  } while (cursor !== null);
-  return rows;
 }
 
 async function addStream(
@@ -223,8 +213,7 @@ export async function importFrom(journal: Journal, file: string): Promise<Portab
       artifacts += 1;
       await journal.putArtifact(Buffer.from(line.bytes, "base64"));
     } else if ("stream" in line) {
-      const kind = KINDS[streamKind(line.stream)];
-      if (!kind) throw unusable(file, `it holds ${line.stream}, of a kind that this release does not know`);
+      const kind = kindIn(file, line.stream);
       current = { row: line, fold: await Fold.at(journal, kind, line.parent, line.base), isFirst: true };
       if (line.hidden) hidden.push(line.stream);
     } else if ("write" in line && current) {
@@ -282,12 +271,19 @@ async function checkFile(file: string): Promise<{ streams: number; writes: numbe
       throw unusable(file, `it has version ${line.version}; this release reads version ${VERSION}`);
     }
     isFirst = false;
+    if ("stream" in line) kindIn(file, line.stream);
     if ("end" in line) end = line.end;
     else sum.update(`${text}\n`);
   }
   if (!end) throw unusable(file, "it ends too early");
   if (end.sha256 !== sum.digest("hex")) throw unusable(file, "it was changed: its checksum is another");
   return end;
+}
+
+function kindIn(file: string, stream: string): StreamKind<unknown> {
+  const kind = KINDS[streamKind(stream)];
+  if (!kind) throw unusable(file, `it holds ${stream}, of a kind that this release does not know`);
+  return kind;
 }
 
 async function* linesOf(file: string): AsyncGenerator<Line> {

@@ -1,7 +1,16 @@
 /** Sessions and calls from outside: looked at, forked, cancelled, answered, without taking them. */
 
 import * as z from "zod";
-import { HoldfastError, isHoldfastError, SESSION_STATUSES, sessionKind, streamName } from "../model/index.ts";
+import { allRows } from "../journal/index.ts";
+import {
+  HoldfastError,
+  isHoldfastError,
+  isId,
+  SESSION_STATUSES,
+  sessionKind,
+  streamId,
+  streamName,
+} from "../model/index.ts";
 import type { Holdfast } from "../open.ts";
 import { type Context, pick } from "./context.ts";
 import { time } from "./goal-views.ts";
@@ -9,16 +18,18 @@ import { leasesOf } from "./held-leases.ts";
 import { given, operation } from "./operation.ts";
 import { blocksText, logLine } from "./session-log.ts";
 import * as view from "./session-views.ts";
+import { openCallRows } from "./status-reading.ts";
 
 const text = z.string();
 const session = text;
-const SESSIONS_LOOKED_AT = 1_000;
+const ROWS_AT_ONCE = 1_000;
 
 async function sessionId(holdfast: Holdfast, typed: string): Promise<string> {
-  const isName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(typed);
-  if (isName && (await holdfast.journal.row(streamName("session", typed))).state === "live") return typed;
-  const { sessions } = await holdfast.sessions.list({ limit: SESSIONS_LOOKED_AT });
-  const ids = sessions.map(({ id }) => id);
+  const { journal } = holdfast;
+  if (isId(typed) && (await journal.row(streamName("session", typed))).state === "live") return typed;
+  const asked = { of: "streams", kind: "session", limit: ROWS_AT_ONCE } as const;
+  const rows = await allRows((from) => journal.list<"streams">({ ...asked, ...from }));
+  const ids = rows.map(({ stream }) => streamId(stream));
   return pick("session", typed, ids, "STREAM_NOT_FOUND", "holdfast session list");
 }
 
@@ -42,10 +53,11 @@ async function callsOf(holdfast: Holdfast, id: string): Promise<z.input<typeof v
 }
 
 async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[]> {
-  const { calls } = await holdfast.calls.list({ limit: 500 });
+  const { journal } = holdfast;
   const known = new Map<string, z.input<typeof view.call>[]>();
   const rows: z.input<typeof view.call>[] = [];
-  for (const { session: id, callId } of calls) {
+  for (const { stream, id: callId } of await openCallRows(journal.store, journal.namespace)) {
+    const id = streamId(stream);
     const all = known.get(id) ?? (await callsOf(holdfast, id));
     known.set(id, all);
     rows.push(...all.filter((each) => each.call === callId).slice(0, 1));
@@ -54,8 +66,9 @@ async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[
 }
 
 async function callId(context: Context, typed: string): Promise<string> {
-  const { calls } = await (await context.holdfast()).calls.list({ limit: 500 });
-  const ids = calls.map((each) => each.callId);
+  const { journal } = await context.holdfast();
+  const rows = await openCallRows(journal.store, journal.namespace);
+  const ids = rows.map((each) => each.id);
   return pick("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
 }
 

@@ -4,7 +4,7 @@
  * needs the state of a goal (what is ready, which files drifted) has commands of its own, and the answer names them.
  */
 
-import { loadStream, Payloads } from "../journal/index.ts";
+import { allRows, loadStream, Payloads } from "../journal/index.ts";
 import {
   type GoalState,
   goalFold,
@@ -14,7 +14,7 @@ import {
   type TaskClaim,
 } from "../model/index.ts";
 import type { ItemRow, Store, StreamRow } from "../store.ts";
-import { knownGoals } from "./current-goal.ts";
+import { goalRows, knownGoals } from "./current-goal.ts";
 import { heldLeases, leasesOf } from "./held-leases.ts";
 import { type MovedStore, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
@@ -69,6 +69,8 @@ export interface Status {
     readonly ended: number;
     readonly spentUsd: number;
     readonly limitUsd: number | null;
+    /** Where there are more than were looked at: all of this is said of so many of the latest. */
+    readonly ofLatest: number | null;
   };
   /** What to type next. */
   readonly next: Need;
@@ -89,12 +91,12 @@ const MERGED_SHOWN = 10;
 
 export async function readStatus(store: Store, options: StatusOptions): Promise<Status> {
   const { namespace = "default", now, notTakenIn = [] } = options;
-  const all = await store.list<"streams">({ of: "streams", namespace, kind: "goal", limit: 200 });
+  const all = await goalRows(store, namespace);
   const isWanted = ({ stream, facets }: StreamRow): boolean =>
     options.goal === undefined ? facets.status !== "done" : idOf(stream).startsWith(options.goal);
-  const wanted = all.rows.filter(isWanted).slice(0, GOALS_SHOWN);
-  if (options.goal !== undefined && wanted.length === 0) throw noGoal(options.goal, all.rows);
-  const { current: only } = knownGoals(all.rows, null);
+  const wanted = all.filter(isWanted).slice(0, GOALS_SHOWN);
+  if (options.goal !== undefined && wanted.length === 0) throw noGoal(options.goal, all);
+  const { current: only } = knownGoals(all, null);
   /** Whoever types it means that goal, whichever others there are. */
   const naming = (goal: string): string => (goal === only ? "" : ` --goal ${goal}`);
   const goals: GoalStatus[] = [];
@@ -105,10 +107,10 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
     const at = naming(goal.goal);
     needs.push(...goalNeeds(goal, at), ...(await blockerNeeds(store, namespace, row.stream, at, now)));
   }
-  const calls = await store.list<"items">({ of: "items", namespace, kind: "call", open: true, limit: 500 });
+  const calls = await openCallRows(store, namespace);
   const sessions = await sessionCounts(store, namespace);
-  const urgent = [...callNeeds(calls.rows, now), ...crashNeeds(sessions.crashed)];
-  const otherGoals = all.rows.length - wanted.length;
+  const urgent = [...callNeeds(calls, now), ...crashNeeds(sessions.crashed)];
+  const otherGoals = all.length - wanted.length;
   const every = [...urgent, ...needs];
   const moved = await movedStore(store, namespace);
   const whole = { address: store.address, moved, notTakenIn, needs: every, goals, otherGoals, sessions };
@@ -137,17 +139,15 @@ async function goalStatus(store: Store, namespace: string, row: StreamRow, now: 
   };
 }
 
-async function itemsOf(store: Store, namespace: string, stream: string, kind: string): Promise<ItemRow[]> {
-  const all: ItemRow[] = [];
-  let cursor: string | null = null;
-  do {
-    const from: { cursor?: string } = cursor === null ? {} : { cursor };
-    const request = { of: "items", namespace, kind, stream, limit: ROWS_AT_ONCE, ...from } as const;
-    const page = await store.list<"items">(request);
-    all.push(...page.rows);
-    cursor = page.cursor;
-  } while (cursor !== null);
-  return all;
+/** Every call without an outcome, over all sessions. */
+export function openCallRows(store: Pick<Store, "list">, namespace: string): Promise<ItemRow[]> {
+  const request = { of: "items", namespace, kind: "call", open: true, limit: ROWS_AT_ONCE } as const;
+  return allRows((from) => store.list<"items">({ ...request, ...from }));
+}
+
+function itemsOf(store: Store, namespace: string, stream: string, kind: string): Promise<ItemRow[]> {
+  const request = { of: "items", namespace, kind, stream, limit: ROWS_AT_ONCE } as const;
+  return allRows((from) => store.list<"items">({ ...request, ...from }));
 }
 
 /** Who has what: by the lease of the task, else by what the goal says of the claim. */
@@ -262,7 +262,8 @@ async function blockerNeeds(
 
 async function sessionCounts(store: Store, namespace: string): Promise<Status["sessions"]> {
   const limit = SESSIONS_LOOKED_AT;
-  const { rows } = await store.list<"streams">({ of: "streams", namespace, kind: "session", limit });
+  const asked = { of: "streams", namespace, kind: "session", limit } as const;
+  const { rows, cursor } = await store.list<"streams">(asked);
   const active = rows.filter(({ facets }) => (facets.status ?? "active") === "active");
   const names = active.map(({ stream }) => stream);
   const { held, gone } = await leasesOf(store, namespace, "session/", names);
@@ -279,6 +280,7 @@ async function sessionCounts(store: Store, namespace: string): Promise<Status["s
     ended: rows.length - active.length,
     spentUsd: sum(budgets.map((each) => each?.spent ?? 0)),
     limitUsd: limits.length === 0 ? null : sum(limits),
+    ofLatest: cursor === null ? null : rows.length,
   };
 }
 

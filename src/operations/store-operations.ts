@@ -4,14 +4,15 @@ import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
-import { isHoldfastError, SESSION_STATUSES, streamId } from "../model/index.ts";
+import { HoldfastError, isHoldfastError, SESSION_STATUSES, streamId } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
 import type { Context } from "./context.ts";
+import { goalRows } from "./current-goal.ts";
 import { goal } from "./goal-operations.ts";
 import { fileCheck } from "./handing-over.ts";
 import { movedLine, movedStore, whereNow } from "./moved-store.ts";
 import { given, operation } from "./operation.ts";
-import { readStatus } from "./status-reading.ts";
+import { openCallRows, readStatus } from "./status-reading.ts";
 import { PLANNING, refuseMissing } from "./store-place.ts";
 
 const text = z.string();
@@ -52,6 +53,8 @@ const status = z.strictObject({
     ended: z.int(),
     spentUsd: z.number(),
     limitUsd: z.number().nullable(),
+    /** Where there are more than were looked at: all of this is said of so many of the latest. */
+    ofLatest: z.int().nullable(),
   }),
   next: need,
 });
@@ -68,15 +71,16 @@ async function examineStore(context: Context): Promise<Finding[]> {
     return [bad("store", `there is none at ${place.shown}`, "Make one: holdfast init")];
   try {
     const { address, journal } = await context.holdfast();
-    const goals = await journal.list<"streams">({ of: "streams", kind: "goal", limit: 200 });
-    const open = await journal.list<"items">({ of: "items", kind: "call", open: true, limit: 500 });
-    const waiting = open.rows.filter((row) => row.status === "waiting").length;
-    const moved = await movedStore(journal.store, journal.namespace);
+    const { store, namespace } = journal;
+    const goals = await goalRows(store, namespace);
+    const open = await openCallRows(store, namespace);
+    const waiting = open.filter((row) => row.status === "waiting").length;
+    const moved = await movedStore(store, namespace);
     return [
       moved === null
         ? good("store", address)
         : bad("store", `${address}: ${movedLine(moved)}`, whereNow(moved.to)),
-      good("goals", `${goals.rows.length}`),
+      good("goals", `${goals.length}`),
       waiting === 0
         ? good("calls", "none waits for a person")
         : bad("calls", `${waiting} wait for a person`, "Answer them: holdfast calls"),
@@ -204,8 +208,8 @@ export const storeOperations = [
       const only = said === undefined ? null : await context.goalId(said);
       const problems = (await holdfast.check()).map((each) => ({ ...each }));
       const files: (z.input<typeof fileCheck> & { goal: string })[] = [];
-      const { rows } = await holdfast.journal.list<"streams">({ of: "streams", kind: "goal", limit: 500 });
-      for (const { stream } of rows) {
+      const { store, namespace } = holdfast.journal;
+      for (const { stream } of await goalRows(store, namespace)) {
         const id = streamId(stream);
         if (only !== null && id !== only) continue;
         const { state } = await holdfast.goal(id, { stale: "use" });
@@ -238,8 +242,6 @@ export const storeOperations = [
       status: z.enum(SESSION_STATUSES).optional(),
       keep: z.int().nonnegative().optional(),
       dryRun: z.boolean().optional(),
-      by: text.min(1),
-      why: text.min(1),
     }),
     result: z.strictObject({
       dryRun: z.boolean(),
@@ -248,7 +250,12 @@ export const storeOperations = [
       spared: z.array(z.strictObject({ id: text, why: z.enum(["open", "held"]) })),
       artifacts: z.int(),
     }),
-    async run(context, { by: _by, why: _why, dryRun = false, ...what }) {
+    async run(context, { dryRun = false, ...what }) {
+      if (Object.values(what).every((each) => each === undefined)) {
+        throw new HoldfastError("INPUT_INVALID", "it was not said which sessions are to go", {
+          hint: "Say how old, which status or how many to keep: holdfast prune --older-than 30d --dry-run",
+        });
+      }
       const holdfast = await context.holdfast();
       const { removed, hidden, spared } = await holdfast.sessions.prune({ ...given(what), dryRun });
       const artifacts = dryRun ? 0 : await holdfast.collectArtifacts();

@@ -1,10 +1,10 @@
 /**
  * One writer at a time for a file that has no store beside it.
  *
- * The lock is a file of its own, made exclusively, that says who has it. One whose process is gone is moved away by
- * whoever meets it; a rename moves what is there, so two who do that at once cannot both get it. Before a file is put
- * into its place the holder looks whether the lock is still its own: a process that was stopped for long, and whose lock
- * was taken for dead, finds that out and writes nothing.
+ * The lock is a file of its own, made exclusively, that says who has it from its first moment on. One whose process is
+ * gone is moved away by whoever meets it; a rename moves what is there, so two who do that at once cannot both get it.
+ * Before a file is put into its place the holder looks whether the lock is still its own: a process that was stopped for
+ * long, and whose lock was taken for dead, finds that out and writes nothing.
  *
  * Gone means: of this boot and this pid namespace, and no process with that pid began when it did. A pid alone says
  * little, for somebody else may have it now. Where that cannot be known, the age of the lock decides.
@@ -13,7 +13,8 @@
  */
 
 import { randomBytes } from "node:crypto";
-import { open, readFile, rename, rm, stat } from "node:fs/promises";
+import { linkSync, rmSync, writeFileSync } from "node:fs";
+import { readFile, rename, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { holderFor, provablyDead } from "../journal/index.ts";
@@ -24,6 +25,7 @@ const WAIT_MS = 10_000;
 const PAUSE_MS = { least: 2, most: 15 };
 /** A holder that cannot be asked, as on another machine: nobody needs longer than this for one file. */
 const FOREIGN_MS = 60_000;
+const NO_LINKS = ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"];
 
 export interface FileLock {
   /** Whether nobody took it from us. */
@@ -40,7 +42,7 @@ export async function withFileLock<Result>(
   const { owner: _owner, label: _label, ...facts } = holderFor(token, "");
   const mine = JSON.stringify({ ...facts, token });
   const until = performance.now() + waitMs;
-  while (!(await make(file, mine))) {
+  while ((await content(file)) !== null || !make(file, mine, token)) {
     await removeIfDead(file, token);
     if (performance.now() > until) throw stillHeld(path, file, await content(file));
     await pause(PAUSE_MS.least + Math.random() * (PAUSE_MS.most - PAUSE_MS.least));
@@ -53,14 +55,31 @@ export async function withFileLock<Result>(
   }
 }
 
-async function make(file: string, mine: string): Promise<boolean> {
+/**
+ * The lock gets its name when it says whose it is: one that said nothing yet would keep everybody out for a minute after
+ * its maker was killed. At once and not awaited, so that hardly anybody dies in between; a file under the other name,
+ * which is what that leaves, is in nobody's way.
+ */
+function make(file: string, mine: string, token: string): boolean {
+  const named = `${file}.${token}`;
+  writeFileSync(named, mine, { flag: "wx" });
   try {
-    const handle = await open(file, "wx");
-    try {
-      await handle.writeFile(mine);
-    } finally {
-      await handle.close();
-    }
+    linkSync(named, file);
+    return true;
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? "";
+    if (code === "EEXIST") return false;
+    if (!NO_LINKS.includes(code)) throw error;
+    return makeInPlace(file, mine);
+  } finally {
+    rmSync(named, { force: true });
+  }
+}
+
+/** Where a disk has no links: empty for a moment. */
+function makeInPlace(file: string, mine: string): boolean {
+  try {
+    writeFileSync(file, mine, { flag: "wx" });
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
@@ -84,7 +103,7 @@ async function removeIfDead(file: string, token: string): Promise<void> {
 async function isDead(file: string, seen: string): Promise<boolean> {
   const holder = holderIn(seen);
   const isOld = async (): Promise<boolean> => (await ageOf(file)) > FOREIGN_MS;
-  // Made, but not yet filled in: its maker is at it, or died there long ago.
+  // Made in place, but not yet filled in: its maker is at it, or died there long ago.
   if (holder === null || holder.host !== hostname()) return isOld();
   const here = holderFor("", "");
   const isKnown = holder.started && holder.boot && holder.pidNamespace && here.started;

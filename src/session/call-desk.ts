@@ -1,6 +1,6 @@
 /** Calls from outside: the queue of those that wait for a person, and that person's answers. */
 
-import { commitResult, type Journal } from "../journal/index.ts";
+import { allRows, commitResult, type Journal } from "../journal/index.ts";
 import { storeResult, withNextMark } from "../ledger/index.ts";
 import {
   type Call,
@@ -83,13 +83,11 @@ export class CallDesk {
   }
 
   private async find(callId: string): Promise<{ session: string; callId: string }> {
-    let cursor: string | undefined;
-    const found: OpenCall[] = [];
-    do {
-      const page = await this.list({ limit: 500, ...(cursor !== undefined && { cursor }) });
-      found.push(...page.calls.filter((each) => each.callId === callId));
-      cursor = page.cursor ?? undefined;
-    } while (cursor !== undefined);
+    const open = await allRows(async (from) => {
+      const { calls, cursor } = await this.list({ limit: 500, ...from });
+      return { rows: calls, cursor };
+    });
+    const found = open.filter((each) => each.callId === callId);
     const [first, second] = found;
     if (first && !second) return first;
     const problem = second

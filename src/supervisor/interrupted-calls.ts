@@ -11,7 +11,7 @@
  * A call that must be asked again later is left alone until then: every take-over begins its `settleMs` anew.
  */
 
-import type { Journal } from "../journal/index.ts";
+import { allRows, type Journal } from "../journal/index.ts";
 import type { Tool } from "../ledger/index.ts";
 import { type Call, isHoldfastError, openCallsOf, sessionKind, streamId } from "../model/index.ts";
 import { openSession, type Session } from "../session/index.ts";
@@ -53,7 +53,7 @@ export async function settleInterrupted(
   leases: ReadonlyMap<string, LeaseRow>,
 ): Promise<SettleReport> {
   const report = { settled: [] as SettleReport["settled"][number][], open: [] as OpenCallNote[] };
-  for await (const stream of sessionsWithOpenCalls(place.journal)) {
+  for (const stream of await sessionsWithOpenCalls(place.journal)) {
     if (place.stop.aborted) break;
     if (isLive(leases.get(stream))) continue;
     const session = streamId(stream);
@@ -64,18 +64,11 @@ export async function settleInterrupted(
   return report;
 }
 
-async function* sessionsWithOpenCalls(journal: Journal): AsyncGenerator<string> {
-  const found: string[] = [];
-  let cursor: string | null = null;
-  do {
-    const from: { cursor?: string } = cursor === null ? {} : { cursor };
-    const asked = { of: "streams", kind: "session", openCalls: true, limit: PAGE, ...from } as const;
-    const page = await journal.list<"streams">(asked);
-    found.push(...page.rows.map(({ stream }) => stream));
-    cursor = page.cursor;
-  } while (cursor !== null);
-  // Settling changes what is listed, so the list is read to its end first.
-  yield* found;
+/** Settling changes what is listed, so the list is read to its end first. */
+async function sessionsWithOpenCalls(journal: Journal): Promise<string[]> {
+  const asked = { of: "streams", kind: "session", openCalls: true, limit: PAGE } as const;
+  const rows = await allRows((from) => journal.list<"streams">({ ...asked, ...from }));
+  return rows.map(({ stream }) => stream);
 }
 
 async function settleSession(place: SettlePlace, id: string): Promise<{ session: string; callId: string }[]> {

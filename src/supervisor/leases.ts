@@ -1,18 +1,11 @@
 import { seemsGone } from "../goal/index.ts";
-import type { Journal } from "../journal/index.ts";
+import { allRows, type Journal } from "../journal/index.ts";
 import type { LeaseRow } from "../store.ts";
 
 /** All leases whose name begins so, by name. */
 export async function leasesUnder(journal: Journal, prefix: string): Promise<Map<string, LeaseRow>> {
-  const rows = new Map<string, LeaseRow>();
-  let cursor: string | null = null;
-  do {
-    const from: { cursor?: string } = cursor === null ? {} : { cursor };
-    const page = await journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from });
-    for (const row of page.rows) rows.set(row.name, row);
-    cursor = page.cursor;
-  } while (cursor !== null);
-  return rows;
+  const rows = await allRows((from) => journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from }));
+  return new Map(rows.map((row) => [row.name, row]));
 }
 
 /** Held by somebody of whom nothing says that they are gone. */

@@ -8,7 +8,7 @@
 
 import { hostname } from "node:os";
 import { type Goal, openGoal } from "../goal/index.ts";
-import type { Journal } from "../journal/index.ts";
+import { allRows, type Journal } from "../journal/index.ts";
 import { type By, isHoldfastError, streamId } from "../model/index.ts";
 import { type CrashPlace, markCrashedSessions } from "./crashed-sessions.ts";
 import { type GoalReport, sweepGoal } from "./goal-sweep.ts";
@@ -132,16 +132,11 @@ export class Sweeper {
   }
 
   async #goalIds(): Promise<string[]> {
-    const ids: string[] = [];
-    let cursor: string | null = null;
-    do {
-      const from: { cursor?: string } = cursor === null ? {} : { cursor };
-      const page = await this.journal.list<"streams">({ of: "streams", kind: "goal", limit: 200, ...from });
-      const unfinished = page.rows.filter(({ facets }) => facets.status !== "done");
-      ids.push(...unfinished.map(({ stream }) => streamId(stream)));
-      cursor = page.cursor;
-    } while (cursor !== null);
-    return ids;
+    const goals = await allRows((from) =>
+      this.journal.list<"streams">({ of: "streams", kind: "goal", limit: 200, ...from }),
+    );
+    const unfinished = goals.filter(({ facets }) => facets.status !== "done");
+    return unfinished.map(({ stream }) => streamId(stream));
   }
 
   async #sweepGoal(id: string, leases: Parameters<typeof sweepGoal>[2]): Promise<GoalReport | null> {

@@ -15,7 +15,7 @@
  */
 
 import { type Goal, noteActs } from "../goal/index.ts";
-import { type Journal, Lease, OwnedLog } from "../journal/index.ts";
+import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { sessionKind, streamName } from "../model/index.ts";
 import type { SuperviseOptions } from "./options.ts";
 import { DEFAULTS } from "./options.ts";
@@ -67,8 +67,9 @@ export class Workers {
   async wanted(): Promise<Work[]> {
     const works: Work[] = [];
     for (const status of ["wanted", "running", "looping"] as const) {
-      const page = await this.#journal.list<"streams">({ of: "streams", kind: "worker", status, limit: 500 });
-      for (const { stream } of page.rows) {
+      const asked = { of: "streams", kind: "worker", status, limit: 500 } as const;
+      const rows = await allRows((from) => this.#journal.list<"streams">({ ...asked, ...from }));
+      for (const { stream } of rows) {
         const { state } = await this.#journal.load(workerKind, stream.slice("worker/".length));
         if (state.work?.kind === "session") works.push(state.work);
       }

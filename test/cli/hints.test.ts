@@ -22,7 +22,7 @@ afterAll(() => line.remove());
 const TABLE: readonly (readonly [words: string, says: string, not?: string])[] = [
   ["task claim 99", "holdfast task list", "Did you mean"],
   ["task claim 4", "Did you mean T-001"],
-  ["prune --older-than 1d", "--why", "bank"],
+  ["prune --older-than 1d", "--dry-run"],
   ["session diff s 1 2", "holdfast session versions s"],
   ["session fork s t --at 7", "holdfast session versions s"],
   ["task add more --by bob --role worker", "--role"],

@@ -80,7 +80,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["session", "effects", "second", "on", ...person],
   ["session", "cancel", "second", ...person],
   ["prune", "--status", "cancelled", "--dry-run"],
-  ["prune", "--status", "cancelled", ...person],
+  ["prune", "--status", "cancelled", "--yes"],
   ["supervise", "--once", "--retain", "30d"],
   ["rebuild"],
   ["check"],

@@ -3,12 +3,14 @@
 import {
   existsSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
   rmSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -63,6 +65,27 @@ test("one at a time, and nothing is left", async () => {
   );
   expect(counts).toEqual([1, 1, 1, 1, 1]);
   expect(existsSync(file())).toBe(false);
+});
+
+test("whoever meets it sees whose it is, also in the moment in which it is made", async () => {
+  const taking = { isDone: false };
+  const seen: string[] = [];
+  const look = async (): Promise<void> => {
+    while (!taking.isDone) {
+      const text = await readFile(file(), "utf8").catch((error: NodeJS.ErrnoException) => {
+        if (error.code === "ENOENT") return null;
+        throw error;
+      });
+      if (text !== null) seen.push(text);
+    }
+  };
+  const looking = [look(), look(), look()];
+  for (let times = 0; times < 300; times++) await withFileLock(path, async () => undefined);
+  taking.isDone = true;
+  await Promise.all(looking);
+  expect(seen.length).toBeGreaterThan(0);
+  expect(seen.filter((text) => !text.startsWith("{"))).toEqual([]);
+  expect(readdirSync(folder)).toEqual([]);
 });
 
 test("a refusal says in words who has it, and what to do when nobody has", async () => {

@@ -1,6 +1,6 @@
 /** Taking away: old checkpoints of a thread, threads that nobody used for long, a thread as a whole. */
 
-import type { Decision, Journal } from "../../journal/index.ts";
+import { type Decision, everyRow, type Journal } from "../../journal/index.ts";
 import { HoldfastError, streamName } from "../../model/index.ts";
 import type { StreamRow } from "../../store.ts";
 import { threadKind } from "./thread-kind.ts";
@@ -42,18 +42,12 @@ function* neededFor({ slots }: Space, id: string): Generator<string> {
   }
 }
 
-export async function* threadStreams(
+export function threadStreams(
   journal: Journal,
   only: { readonly expiredAt?: number } = {},
 ): AsyncGenerator<StreamRow> {
-  let cursor: string | null = null;
-  do {
-    const from: { cursor?: string } = cursor === null ? {} : { cursor };
-    const request = { of: "streams", kind: threadKind.kind, limit: PAGE, ...only, ...from } as const;
-    const page = await journal.list<"streams">(request);
-    yield* page.rows;
-    cursor = page.cursor;
-  } while (cursor !== null);
+  const request = { of: "streams", kind: threadKind.kind, limit: PAGE, ...only } as const;
+  return everyRow((from) => journal.list<"streams">({ ...request, ...from }));
 }
 
 /** What was written to since it was found is not removed: the removal is conditional on where the thread ended. */

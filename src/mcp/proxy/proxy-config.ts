@@ -6,7 +6,7 @@
 import { readFileSync } from "node:fs";
 import { parse, YAMLParseError } from "yaml";
 import * as z from "zod";
-import { formatPath, HoldfastError, type Json } from "../../model/index.ts";
+import { formatPath, HoldfastError, isId, type Json } from "../../model/index.ts";
 import { type Condition, conditionSchema, templateSchema } from "./condition.ts";
 import { badPlaceholder } from "./template.ts";
 
@@ -103,10 +103,7 @@ const described = z
 const bare = z.enum(["read", "write", "mutate"]).transform((effect): ToolRule => ({ ...UNDECLARED, effect }));
 
 const config = z.strictObject({
-  session: z
-    .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/, "is no name for a session")
-    .optional(),
+  session: z.string().refine(isId, "is no name for a session").optional(),
   tools: z.record(z.string().min(1), z.union([bare, described])).default({}),
 });
 
