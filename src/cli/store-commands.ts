@@ -22,7 +22,7 @@ export const storeCommands: readonly Command[] = [
     operation: "session list",
     about: "sessions, the latest change first",
     options: [
-      ["--status <status>", "only these: active, completed, failed, cancelled"],
+      ["--status <status>", "only these: running, crashed, idle, active, completed, failed, cancelled"],
       ["--limit <n>", "how many: 50 unless set"],
     ],
     input: (_, { status, goal, limit }) => ({ status, goal, limit: whole("--limit", limit) }),

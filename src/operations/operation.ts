@@ -82,8 +82,10 @@ function saysNothing(operation: string, path: string): HoldfastError {
 /** A text that may be left out, but not be empty, is refused where the event is made, in a schema's words. */
 function inWords(operation: string, error: unknown): unknown {
   if (!isHoldfastError(error, "INPUT_INVALID")) return error;
-  const path = /^event \S+: \$\.(\S+): Too small: expected string/.exec(error.message)?.[1];
-  return path === undefined ? error : saysNothing(operation, path);
+  const { path, issues } = error.data as { path?: string; issues?: readonly z.core.$ZodIssue[] };
+  const issue = issues?.[0];
+  const isBlank = issue?.code === "too_small" && issue.origin === "string";
+  return isBlank && path ? saysNothing(operation, path.replace("$.", "")) : error;
 }
 
 type Given<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };

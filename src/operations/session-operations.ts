@@ -12,6 +12,7 @@ import {
   streamName,
 } from "../model/index.ts";
 import type { Holdfast } from "../open.ts";
+import type { SessionSummary } from "../session/index.ts";
 import { type Context, pick } from "./context.ts";
 import { time } from "./goal-views.ts";
 import { leasesOf } from "./held-leases.ts";
@@ -44,6 +45,57 @@ async function heldBy({ journal }: Holdfast, id: string): Promise<view.HeldBy> {
   const name = streamName("session", id);
   const { held, gone } = await leasesOf(store, namespace, "session/", [name]);
   return { held: held.get(name)?.holder ?? null, gone: gone.get(name)?.holder ?? null };
+}
+
+/** What a person sees of an active session: whether a process is at it. No facet says that, the leases do. */
+const ACTIVE_WORDS = ["running", "crashed", "idle"] as const;
+type ActiveWord = (typeof ACTIVE_WORDS)[number];
+
+function isActiveWord(status: string | undefined): status is ActiveWord {
+  return ACTIVE_WORDS.some((word) => word === status);
+}
+
+interface Found {
+  readonly summary: SessionSummary;
+  readonly running: boolean;
+  readonly crashed: boolean;
+}
+
+async function withHolders({ journal }: Holdfast, sessions: readonly SessionSummary[]): Promise<Found[]> {
+  const { store, namespace } = journal;
+  const names = sessions.map(({ id }) => streamName("session", id));
+  const { held, gone } = await leasesOf(store, namespace, "session/", names);
+  return sessions.map((summary, index) => {
+    const name = names[index] ?? "";
+    return { summary, running: held.has(name), crashed: gone.has(name) };
+  });
+}
+
+type Filter = Parameters<Holdfast["sessions"]["list"]>[0];
+
+async function latestSessions(
+  holdfast: Holdfast,
+  filter: Filter,
+): Promise<{ sessions: Found[]; more: boolean }> {
+  const { sessions, cursor } = await holdfast.sessions.list(filter);
+  return { sessions: await withHolders(holdfast, sessions), more: cursor !== null };
+}
+
+async function activeSessions(
+  holdfast: Holdfast,
+  word: ActiveWord,
+  filter: Filter,
+  limit: number,
+): Promise<{ sessions: Found[]; more: boolean }> {
+  const active = await allRows(async (from) => {
+    const asked = { ...filter, ...from, status: "active", limit: ROWS_AT_ONCE } as const;
+    const { sessions, cursor } = await holdfast.sessions.list(asked);
+    return { rows: sessions, cursor };
+  });
+  const found = (await withHolders(holdfast, active)).filter(({ running, crashed }) => {
+    return word === (running ? "running" : crashed ? "crashed" : "idle");
+  });
+  return { sessions: found.slice(0, limit), more: found.length > limit };
 }
 
 /** Every call of a session; a call is under way only while somebody may be at it. */
@@ -94,23 +146,20 @@ export const sessionOperations = [
     who: "both",
     writes: false,
     input: z.strictObject({
-      status: z.enum(SESSION_STATUSES).optional(),
+      status: z.enum([...SESSION_STATUSES, ...ACTIVE_WORDS]).optional(),
       goal: text.optional(),
       limit: z.int().positive().max(1_000).optional(),
     }),
     result: z.strictObject({ sessions: z.array(view.sessionRow), more: z.boolean() }),
-    async run(context, input) {
+    async run(context, { status, goal, limit = 50 }) {
       const holdfast = await context.holdfast();
-      const { sessions, cursor } = await holdfast.sessions.list(given(input));
-      const nameOf = ({ id }: { id: string }): string => streamName("session", id);
-      const { store, namespace } = holdfast.journal;
-      const { held, gone } = await leasesOf(store, namespace, "session/", sessions.map(nameOf));
-      const rows = sessions.map(async (each) => {
-        const parent = await parentOf(holdfast, each.id);
-        const name = nameOf(each);
-        return view.sessionRowView(each, { running: held.has(name), crashed: gone.has(name), parent });
-      });
-      return { sessions: await Promise.all(rows), more: cursor !== null };
+      const found = isActiveWord(status)
+        ? await activeSessions(holdfast, status, given({ goal }), limit)
+        : await latestSessions(holdfast, given({ status, goal, limit }));
+      const rows = found.sessions.map(async ({ summary, ...held }) =>
+        view.sessionRowView(summary, { ...held, parent: await parentOf(holdfast, summary.id) }),
+      );
+      return { sessions: await Promise.all(rows), more: found.more };
     },
   }),
   operation({

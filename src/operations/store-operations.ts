@@ -4,7 +4,7 @@ import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
-import { HoldfastError, isHoldfastError, SESSION_STATUSES, streamId } from "../model/index.ts";
+import { isHoldfastError, SESSION_STATUSES, streamId } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
 import type { Context } from "./context.ts";
 import { goalRows } from "./current-goal.ts";
@@ -251,11 +251,6 @@ export const storeOperations = [
       artifacts: z.int(),
     }),
     async run(context, { dryRun = false, ...what }) {
-      if (Object.values(what).every((each) => each === undefined)) {
-        throw new HoldfastError("INPUT_INVALID", "it was not said which sessions are to go", {
-          hint: "Say how old, which status or how many to keep: holdfast prune --older-than 30d --dry-run",
-        });
-      }
       const holdfast = await context.holdfast();
       const { removed, hidden, spared } = await holdfast.sessions.prune({ ...given(what), dryRun });
       const artifacts = dryRun ? 0 : await holdfast.collectArtifacts();

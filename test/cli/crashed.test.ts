@@ -24,6 +24,13 @@ onLinux("session list says that it crashed", async () => {
   expect(data.sessions).toMatchObject([{ session: "order-4711", running: false, crashed: true }]);
 });
 
+onLinux("crashed sessions can be asked for by that word, and are none of the others", async () => {
+  expect((await look("session", "list", "--status", "crashed")).out).toContain("order-4711");
+  for (const word of ["running", "idle", "completed"]) {
+    expect((await look("session", "list", "--status", word)).out).not.toContain("order-4711");
+  }
+});
+
 onLinux("session show says that its process is gone", async () => {
   const { out } = await look("session", "show", "order-4711");
   expect(out).toMatch(/its process is gone \(web-3.*, pid \d+\)/);
