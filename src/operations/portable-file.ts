@@ -118,9 +118,7 @@ class Lines {
 
 async function writeLines(journal: Journal, lines: Lines, at: string): Promise<Omit<PortableReport, "file">> {
   await lines.add({ holdfast: "export", version: VERSION, at });
-  const rows = await allRows((from) =>
-    journal.list<"streams">({ of: "streams", hidden: true, limit: PAGE, ...from }),
-  );
+  const begun = journal.now();
   const written = new Set<string>();
   const artifacts = new Set<string>();
   const left: string[] = [];
@@ -132,13 +130,23 @@ async function writeLines(journal: Journal, lines: Lines, at: string): Promise<O
       left.push(row.stream);
       return;
     }
-    const parent = rows.find(({ stream }) => stream === row.parent?.stream);
-    if (parent) await add(parent);
+    if (row.parent) await add(await journal.row(row.parent.stream));
     await addStream(journal, lines, row, kind, artifacts);
   };
-  for (const row of rows) await add(row);
+  // What is written to meanwhile moves to the head of the list, past the page that is read next: so once more, until
+  // nothing is left of what was there at the beginning.
+  for (let rows = await allStreams(journal); rows.length > 0; ) {
+    for (const row of rows) await add(row);
+    const now = await allStreams(journal);
+    rows = now.filter(({ stream, createdAt }) => createdAt <= begun && !written.has(stream));
+  }
   await lines.end();
   return { streams: lines.streams, writes: lines.writes, artifacts: artifacts.size, left };
+}
+
+function allStreams(journal: Journal): Promise<StreamRow[]> {
+  const asked = { of: "streams", hidden: true, limit: PAGE } as const;
+  return allRows((from) => journal.list<"streams">({ ...asked, ...from }));
 }
 
 async function addStream(
