@@ -7,7 +7,7 @@ import {
   type CopyOptions,
   type CopyReport,
   copyStore,
-  everyRow,
+  everyStream,
   Journal,
   type PayloadCodec,
   stayHere,
@@ -15,7 +15,7 @@ import {
 import { goalKind, isHoldfastError, sessionKind } from "./model/index.ts";
 import { openStore } from "./open-store.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
-import type { Problem, Store, StreamRow } from "./store.ts";
+import type { Problem, Store } from "./store.ts";
 import {
   type SuperviseOptions,
   type SweepOptions,
@@ -167,16 +167,12 @@ export class Holdfast {
   /** Verifies the medium, the log's invariants, and that every snapshot is the fold of its events. */
   async check(): Promise<readonly Problem[]> {
     const problems = [...(await this.journal.store.check())];
-    for await (const { stream } of this.streams("session")) {
+    for await (const { stream } of everyStream(this.journal, { kind: "session" })) {
       problems.push(...(await this.journal.check(sessionKind, stream)));
     }
-    for await (const { stream } of this.streams("goal"))
+    for await (const { stream } of everyStream(this.journal, { kind: "goal" }))
       problems.push(...(await this.journal.check(goalKind, stream)));
     return problems;
-  }
-
-  private streams(kind: string): AsyncGenerator<StreamRow> {
-    return everyRow((from) => this.journal.list<"streams">({ of: "streams", kind, limit: 200, ...from }));
   }
 
   /** Closes every session that this handle holds, which waits for their writes under way, then the store. */

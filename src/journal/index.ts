@@ -5,7 +5,7 @@ export { type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
 export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";
 export { OwnedLog, type OwnedOutcome } from "./owned-log.ts";
-export { allRows, everyRow } from "./pages.ts";
+export { allRows, everyRow, everyStream } from "./pages.ts";
 export { holderFor, provablyDead } from "./process.ts";
 export { type Loaded, loadStream } from "./reading.ts";
 export type { PruneOptions, PruneReport, Removal } from "./retention.ts";

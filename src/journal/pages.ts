@@ -1,4 +1,5 @@
-import type { Page } from "../store.ts";
+import type { Page, StreamRow } from "../store.ts";
+import type { Journal } from "./journal.ts";
 
 /** Reads a list to its end, page by page. Whoever takes the first page for all of it is wrong on the day there is a second. */
 export async function* everyRow<Row>(
@@ -20,4 +21,29 @@ export async function allRows<Row>(
   const rows: Row[] = [];
   for await (const row of everyRow(read)) rows.push(row);
   return rows;
+}
+
+const STREAMS_AT_ONCE = 200;
+
+/**
+ * Each stream that is there at the beginning, once. What is written to meanwhile moves to the head of the list, past the
+ * page that is read next: so the list is read again until nothing new of that age is in it.
+ */
+export async function* everyStream(
+  journal: Pick<Journal, "list" | "now">,
+  only: { readonly kind?: string; readonly hidden?: true },
+): AsyncGenerator<StreamRow> {
+  const begun = journal.now();
+  const asked = { of: "streams", limit: STREAMS_AT_ONCE, ...only } as const;
+  const seen = new Set<string>();
+  for (let found = Number.POSITIVE_INFINITY; found > 0; ) {
+    const isFirst = seen.size === 0;
+    found = 0;
+    for await (const row of everyRow((from) => journal.list<"streams">({ ...asked, ...from }))) {
+      if (seen.has(row.stream) || (!isFirst && row.createdAt > begun)) continue;
+      seen.add(row.stream);
+      found += 1;
+      yield row;
+    }
+  }
 }

@@ -12,7 +12,7 @@ import { createHash, type Hash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { allRows, type Journal } from "../journal/index.ts";
+import { everyStream, type Journal } from "../journal/index.ts";
 import {
   applyEvent,
   type FacetChange,
@@ -118,7 +118,6 @@ class Lines {
 
 async function writeLines(journal: Journal, lines: Lines, at: string): Promise<Omit<PortableReport, "file">> {
   await lines.add({ holdfast: "export", version: VERSION, at });
-  const begun = journal.now();
   const written = new Set<string>();
   const artifacts = new Set<string>();
   const left: string[] = [];
@@ -133,20 +132,9 @@ async function writeLines(journal: Journal, lines: Lines, at: string): Promise<O
     if (row.parent) await add(await journal.row(row.parent.stream));
     await addStream(journal, lines, row, kind, artifacts);
   };
-  // What is written to meanwhile moves to the head of the list, past the page that is read next: so once more, until
-  // nothing is left of what was there at the beginning.
-  for (let rows = await allStreams(journal); rows.length > 0; ) {
-    for (const row of rows) await add(row);
-    const now = await allStreams(journal);
-    rows = now.filter(({ stream, createdAt }) => createdAt <= begun && !written.has(stream));
-  }
+  for await (const row of everyStream(journal, { hidden: true })) await add(row);
   await lines.end();
   return { streams: lines.streams, writes: lines.writes, artifacts: artifacts.size, left };
-}
-
-function allStreams(journal: Journal): Promise<StreamRow[]> {
-  const asked = { of: "streams", hidden: true, limit: PAGE } as const;
-  return allRows((from) => journal.list<"streams">({ ...asked, ...from }));
 }
 
 async function addStream(
