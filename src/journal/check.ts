@@ -26,7 +26,11 @@ export async function checkStream<State>(
     const blob = await reader.store.get({ of: "snapshot", namespace, stream, fold, upTo: seq });
     if (!blob || blob.seq !== seq) continue;
     const folded = await loadStream(bare, kind, stream, seq);
-    const what = difference(kind, () => readState(reader, kind, stream, blob), folded.state);
+    const what = difference(
+      kind,
+      () => readState({ ...reader, verifies: true }, kind, stream, blob),
+      folded.state,
+    );
     if (what !== null) problems.push({ invariant: "I10", where: `${stream} at ${seq}`, what });
   }
   return problems;

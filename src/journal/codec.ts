@@ -1,5 +1,5 @@
 import { type Event, HoldfastError } from "../model/index.ts";
-import type { Payload } from "../store.ts";
+import type { Payload, StoredWrite } from "../store.ts";
 
 /** Where a payload belongs: encryption binds to it, so that a row moved elsewhere does not decrypt. */
 export interface PayloadPlace {
@@ -52,14 +52,24 @@ export class Payloads {
     return this.parse(payload, codec, place) as Event[];
   }
 
-  encodeText(text: string, place: PayloadPlace): { payload: Payload; codec: string | null } {
+  /** A snapshot. Plain, its checksum stands before it; a codec that must not be fooled brings its own. */
+  encodeSnapshot(text: string, place: PayloadPlace): { payload: Payload; codec: string | null } {
     const codec = this.codecs[0];
-    if (!codec) return { payload: text, codec: null };
+    if (!codec) return { payload: `${payloadSum(text)} ${text}`, codec: null };
     return { payload: ownBytes(codec.encode(text, place)), codec: codec.name };
   }
 
+  decodeSnapshot(payload: Payload, codec: string | null, place: PayloadPlace, verifies: boolean): unknown {
+    if (codec !== null) return this.parse(payload, codec, place);
+    const whole = payload as string;
+    const end = whole.indexOf(" ");
+    const text = whole.slice(end + 1);
+    if (verifies && payloadSum(text) !== Number(whole.slice(0, end))) throw changed(place);
+    return this.parse(text, null, place);
+  }
+
   /** JSON of a payload, whatever codec it was written with. */
-  parse(payload: Payload, codec: string | null, place: PayloadPlace): unknown {
+  private parse(payload: Payload, codec: string | null, place: PayloadPlace): unknown {
     const text = codec === null ? (payload as string) : this.find(codec, place).decode(payload, place);
     try {
       return JSON.parse(text);
@@ -84,6 +94,22 @@ export class Payloads {
       },
     );
   }
+}
+
+/** For whoever acts on what is read: one changed byte of an amount is an amount, too. */
+export function mustMatchSum(
+  { payload, sum }: Pick<StoredWrite, "payload" | "sum">,
+  place: PayloadPlace,
+): void {
+  if (payloadSum(payload) !== sum) throw changed(place);
+}
+
+function changed(place: PayloadPlace): HoldfastError {
+  const what = `${place.stream} at ${place.seq}: the record does not match its checksum, it was changed or damaged`;
+  return new HoldfastError("EVENT_CORRUPT", what, {
+    hint: "Run `check` on the store, which names every such record. Restore it from a backup, or go on with a fork of a version from before.",
+    data: { ...place },
+  });
 }
 
 /** A store writes them later than this, and a codec may use its buffer again. */

@@ -92,7 +92,7 @@ export class Log<State> {
     kind: StreamKind<State>,
     stream: string,
   ): Promise<Log<State>> {
-    const log = new Log(context, kind, stream, await loadStream(context, kind, stream));
+    const log = new Log(context, kind, stream, await loadStream(verifying(context), kind, stream));
     if (log.exists) await log.snapshotIfItPays(false);
     return log;
   }
@@ -261,7 +261,7 @@ export class Log<State> {
 
   private async reread(): Promise<State> {
     if (this.trust === "broken" || !(await this.takeNews())) {
-      const loaded = await loadStream(this.context, this.kind, this.stream);
+      const loaded = await loadStream(verifying(this.context), this.kind, this.stream);
       this.current = loaded.state;
       this.at = loaded.head;
       this.streamRow = loaded.row;
@@ -276,7 +276,7 @@ export class Log<State> {
     const { generation, seq } = this.at;
     const fold: Fold<State> = { state: this.current, seq, bytes: this.replayedBytes };
     try {
-      return await foldNews(this.context, this.kind, this.stream, generation, fold);
+      return await foldNews(verifying(this.context), this.kind, this.stream, generation, fold);
     } finally {
       // The state has changed as far as it came, also before an error: none of it may be folded again.
       this.at = { generation, seq: fold.seq };
@@ -310,7 +310,7 @@ export class Log<State> {
     if (this.replayedBytes <= 2 * text.length) return;
     const { namespace } = this.context;
     const place = { namespace, stream: this.stream, seq: this.at.seq };
-    const encoded = this.context.payloads.encodeText(text, place);
+    const encoded = this.context.payloads.encodeSnapshot(text, place);
     const { generation, seq } = this.at;
     const fold = foldName(this.kind);
     await this.context.store.put({
@@ -325,6 +325,11 @@ export class Log<State> {
     this.replayedBytes = text.length;
     this.measureAt = 2 * text.length + SNAPSHOT_MIN_BYTES;
   }
+}
+
+/** Whoever opens a stream decides by what it says. */
+function verifying({ store, namespace, payloads, warn }: LogContext): Reader {
+  return { store, namespace, payloads, warn, verifies: true };
 }
 
 function cannotFork(stream: string, met: string): HoldfastError {

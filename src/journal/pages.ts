@@ -1,5 +1,4 @@
-import type { Page, StreamRow } from "../store.ts";
-import type { Journal } from "./journal.ts";
+import type { Page, Store, StreamRow } from "../store.ts";
 
 /** Reads a list to its end, page by page. Whoever takes the first page for all of it is wrong on the day there is a second. */
 export async function* everyRow<Row>(
@@ -30,16 +29,16 @@ const STREAMS_AT_ONCE = 200;
  * page that is read next: so the list is read again until nothing new of that age is in it.
  */
 export async function* everyStream(
-  journal: Pick<Journal, "list" | "now">,
+  { store, namespace, now }: { readonly store: Store; readonly namespace: string; now(): number },
   only: { readonly kind?: string; readonly hidden?: true },
 ): AsyncGenerator<StreamRow> {
-  const begun = journal.now();
-  const asked = { of: "streams", limit: STREAMS_AT_ONCE, ...only } as const;
+  const begun = now();
+  const asked = { of: "streams", namespace, limit: STREAMS_AT_ONCE, ...only } as const;
   const seen = new Set<string>();
   for (let found = Number.POSITIVE_INFINITY; found > 0; ) {
     const isFirst = seen.size === 0;
     found = 0;
-    for await (const row of everyRow((from) => journal.list<"streams">({ ...asked, ...from }))) {
+    for await (const row of everyRow((from) => store.list<"streams">({ ...asked, ...from }))) {
       if (seen.has(row.stream) || (!isFirst && row.createdAt > begun)) continue;
       seen.add(row.stream);
       found += 1;

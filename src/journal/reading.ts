@@ -7,7 +7,7 @@
 
 import { applyEvent, type FoldKind, HoldfastError, type Json } from "../model/index.ts";
 import type { Blob, Head, ReadPage, Store, StoredWrite, StreamRow } from "../store.ts";
-import type { Payloads } from "./codec.ts";
+import { mustMatchSum, type Payloads } from "./codec.ts";
 
 const PAGE_WRITES = 1_000;
 
@@ -25,6 +25,8 @@ export interface Reader {
   readonly namespace: string;
   readonly payloads: Payloads;
   readonly warn?: (error: unknown) => void;
+  /** Whether somebody acts on what is read: then every record has to match its checksum. Who only looks does not pay for it. */
+  readonly verifies?: boolean;
 }
 
 /** A state on its way to a later position. */
@@ -120,6 +122,7 @@ function foldWrite<State>(
   upTo: number,
 ): void {
   const place = { namespace: reader.namespace, stream, seq: write.first };
+  if (reader.verifies) mustMatchSum(write, place);
   const events = reader.payloads.decodeEvents(write.payload, write.codec, place);
   if (events.length !== write.last - write.first + 1 || write.first > fold.seq + 1) {
     throw new HoldfastError("EVENT_CORRUPT", `${stream}: the log has a gap before seq ${write.first}`, {
@@ -179,12 +182,13 @@ async function readSnapshot<State>(
 }
 
 export function readState<State>(
-  { namespace, payloads }: Reader,
+  { namespace, payloads, verifies = false }: Reader,
   kind: FoldKind<State>,
   stream: string,
   { payload, codec, seq }: Blob,
 ): State {
-  return kind.decode(payloads.parse(payload, codec, { namespace, stream, seq }) as Json);
+  const place = { namespace, stream, seq };
+  return kind.decode(payloads.decodeSnapshot(payload, codec, place, verifies) as Json);
 }
 
 /** A snapshot is never truth: a damaged one costs the time to fold all events. For want of a codec, those say so too. */

@@ -8,6 +8,7 @@ import { altered } from "./places.ts";
 
 const DAMAGES: Readonly<Record<string, (blob: Blob) => Blob>> = {
   "cut off": (blob) => ({ ...blob, payload: blob.payload.slice(0, 100) }),
+  "of other words": (blob) => ({ ...blob, payload: String(blob.payload).replace("79 79", "78 78") }),
   "no state": (blob) => ({ ...blob, payload: "null" }),
   "of a codec that nobody has": (blob) => ({ ...blob, codec: "lost" }),
 };
