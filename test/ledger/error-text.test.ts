@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+import { describeError } from "../../src/ledger/index.ts";
+
+const cyclic: Record<string, unknown> = {};
+cyclic["self"] = cyclic;
+
+test.each([
+  [{ code: "declined" }, '{"code":"declined"}'],
+  [{ toString: () => "declined" }, "declined"],
+  ["declined", "declined"],
+  [undefined, "undefined"],
+  [cyclic, "something that has no words"],
+])("what was thrown is told in its own words: %o", (thrown, message) => {
+  expect(describeError(thrown)).toEqual({ message });
+});
