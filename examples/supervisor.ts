@@ -42,7 +42,8 @@ async function work(): Promise<void> {
   await goal.startSession({ session: id });
   const claim = await goal.claim(HOLDFAST_TASK, { session: id });
   await claim.progress("charging the card");
-  const session = await holdfast.session("order-4711");
+  // Of the goal, so that it goes on with its task: a session without one would get a worker of its own.
+  const session = await holdfast.session("order-4711", { goal: goal.id });
   await session.call({ id: "charge-4711", tool: charge, args: { order: "4711" } });
   await claim.submit({ summary: "paid" });
   await goal.endSession({ session: id });
@@ -61,10 +62,7 @@ async function lookAfterAgents(): Promise<void> {
   const done = new AbortController();
   await holdfast.supervise({
     tools: [charge],
-    start: (work) =>
-      work.kind === "task"
-        ? { command: [process.execPath, ...process.execArgv, script, "agent", folder], output: "ignore" }
-        : null,
+    start: { command: [process.execPath, ...process.execArgv, script, "agent", folder], output: "ignore" },
     backoffMs: 10,
     everyMs: 200,
     signal: done.signal,

@@ -8,13 +8,13 @@
 
 import { existsSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { HoldfastError } from "./model/index.ts";
+import { HoldfastError, isHoldfastError } from "./model/index.ts";
 import type { Store } from "./store.ts";
 import type { PostgresOptions } from "./stores/postgres/index.ts";
 import { openSqlite } from "./stores/sqlite/index.ts";
 
 export interface OpenStoreOptions {
-  /** SQLite only: look, and change nothing, which opens faster. */
+  /** Look, and change nothing, which opens SQLite faster. Folders of files are opened so only where they cannot be written. */
   readonly readOnly?: boolean;
   /** SQLite only: how long to wait for a lock of another process. */
   readonly busyMs?: number;
@@ -46,7 +46,12 @@ export async function openStore(address: string | undefined, options: OpenStoreO
   if (holds("journal.jsonl") || (path.endsWith("/") && !holds("store.db"))) {
     // Most programs never need it, so it is not loaded with the rest.
     const { openFiles } = await import("./stores/files/index.ts");
-    return keptOutOfGit(folder, "journal.jsonl", () => openFiles({ path: folder }));
+    return keptOutOfGit(folder, "journal.jsonl", () =>
+      openFiles({ path: folder }).catch((error: unknown) => {
+        if (!options.readOnly || !isHoldfastError(error, "STORE_READONLY")) throw error;
+        return openFiles({ path: folder, readOnly: true });
+      }),
+    );
   }
   return openInFolder(folder, options);
 }

@@ -115,24 +115,32 @@ function specifierOf(node: ts.Node): ts.Node | undefined {
   return isUrl && node.arguments?.[1]?.getText() === "import.meta.url" ? node.arguments[0] : undefined;
 }
 
-function importsOf(files: Files, prefix: string): Import[] {
-  return typescriptIn(files, prefix).flatMap(([from, text]) => {
-    const found: Import[] = [];
-    visit(parse(from, text), (node) => {
-      const specifier = specifierOf(node);
-      if (specifier === undefined || !ts.isStringLiteralLike(specifier)) return;
-      const target = join(dirname(from), specifier.text);
-      const file = specifier.text.startsWith(".") && files.has(target) ? target : undefined;
-      const isStatic = ts.isImportDeclaration(node) || ts.isExportDeclaration(node);
-      found.push({
-        from,
-        specifier: specifier.text,
-        file,
-        names: isStatic ? importedNames(node) : undefined,
-      });
-    });
-    return found;
+type Named = Pick<Import, "specifier" | "names">;
+const named = new WeakMap<ts.SourceFile, readonly Named[]>();
+
+/** What one file names, whichever of it there is. Several rules ask, and nothing of it changes between them. */
+function namedIn(source: ts.SourceFile): readonly Named[] {
+  const known = named.get(source);
+  if (known) return known;
+  const found: Named[] = [];
+  visit(source, (node) => {
+    const specifier = specifierOf(node);
+    if (specifier === undefined || !ts.isStringLiteralLike(specifier)) return;
+    const isStatic = ts.isImportDeclaration(node) || ts.isExportDeclaration(node);
+    found.push({ specifier: specifier.text, names: isStatic ? importedNames(node) : undefined });
   });
+  named.set(source, found);
+  return found;
+}
+
+function importsOf(files: Files, prefix: string): Import[] {
+  return typescriptIn(files, prefix).flatMap(([from, text]) =>
+    namedIn(parse(from, text)).map(({ specifier, names }) => {
+      const target = join(dirname(from), specifier);
+      const file = specifier.startsWith(".") && files.has(target) ? target : undefined;
+      return { from, specifier, file, names };
+    }),
+  );
 }
 
 /** The imports between files of src, and the part of the architecture that each end belongs to. */
@@ -365,8 +373,15 @@ const INNOCENT: Readonly<Record<string, string>> = {
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
+let filesRead: Files | undefined;
+
 /** Everything that git tracks or would track, without binaries. */
 function filesOfTheProject(): Files {
+  filesRead ??= readProject();
+  return filesRead;
+}
+
+function readProject(): Files {
   const listing = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
     cwd: root,
   });

@@ -2,6 +2,7 @@
 
 import { type Command, command } from "./command.ts";
 import * as page from "./pages.ts";
+import { typed } from "./screen.ts";
 import { duration, list, phase, share, whole } from "./values.ts";
 
 const TASK = [["<task>", "its id: T-014, or just 14"]] as const;
@@ -32,8 +33,8 @@ const goals: readonly Command[] = [
       verification: options["verification"],
       maxAttempts: whole("--max-attempts", options["maxAttempts"]),
     }),
-    page: (goal, { paint }) =>
-      `goal ${goal.goal} begun\nplan the work: ${paint.cyan(`holdfast task add "what is to be done" --goal ${goal.goal}`)}\n`,
+    page: (goal, screen) =>
+      `goal ${goal.goal} begun\nplan the work: ${typed(screen, `holdfast task add "what is to be done" --goal ${goal.goal}`)}\n`,
   }),
   command({
     words: "goal show",
@@ -110,8 +111,8 @@ const goals: readonly Command[] = [
       issues: list(options["issue"]),
       contextUsage: share("--context", options["context"]),
     }),
-    page: ({ session, goal }, { paint }) =>
-      `session ${session} of ${goal} handed off\nthe next one begins with: ${paint.cyan(`holdfast resume --goal ${goal}`)}\n`,
+    page: ({ session, goal }, screen) =>
+      `session ${session} of ${goal} handed off\nthe next one begins with: ${typed(screen, `holdfast resume --goal ${goal}`)}\n`,
   }),
 ];
 

@@ -1,7 +1,7 @@
 /** What the answers about goals, tasks and notes look like to a person. */
 
 import { age, type ResultOf } from "../operations/index.ts";
-import type { Paint, Screen } from "./screen.ts";
+import { type Paint, type Screen, typed } from "./screen.ts";
 import { table } from "./table.ts";
 
 type Task = ResultOf<"task show">;
@@ -39,7 +39,10 @@ function taskTable(tasks: readonly TaskRow[], screen: Screen): string {
 }
 
 export function taskListPage({ goal, tasks, hidden }: ResultOf<"task list">, screen: Screen): string {
-  const rest = hidden > 0 ? screen.paint.dim(`${hidden} not shown: holdfast task list --all\n`) : "";
+  const rest =
+    hidden > 0
+      ? screen.paint.dim(`${hidden} not shown: holdfast task list --all${screen.store ?? ""}\n`)
+      : "";
   if (tasks.length === 0) return `${goal} has no such tasks\n${rest}`;
   return taskTable(tasks, screen) + rest;
 }
@@ -96,7 +99,9 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
       [goal.goal, paint.bold(goal.statement)],
       [
         "stale",
-        goal.stale ? `last touched ${ago(goal.updatedAt)}; take it up: holdfast resume --force` : null,
+        goal.stale
+          ? `last touched ${ago(goal.updatedAt)}; take it up: ${typed(screen, "holdfast resume --force")}`
+          : null,
       ],
       ["at", `${place}${position.task === null ? "" : `, ${position.task}`}`],
       ["done", `${progress.tasksCompleted}/${progress.tasks} tasks, ${progress.percent}%`],
@@ -134,7 +139,8 @@ function historyTable(history: ResultOf<"goal show">["history"], screen: Screen)
 }
 
 export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): string {
-  if (goals.length === 0) return 'no goals yet: holdfast goal new <name> "what is to be reached"\n';
+  const first = 'holdfast goal new <name> "what is to be reached"';
+  if (goals.length === 0) return `no goals yet: ${typed(screen, first)}\n`;
   const rows = goals.map(({ goal, status, stale, updatedAt, title }) => [
     goal,
     statusWord(status ?? "active", screen.paint),
@@ -163,7 +169,7 @@ export function nextPage(next: ResultOf<"next">, screen: Screen): string {
   const note = `${newsLines(next)}${noted === null ? "" : `noted: ${noted}\n`}`;
   const [first] = tasks;
   if (!first) return `${note}nothing to claim (${outlook}): ${why}\n`;
-  return `${note}${taskTable(tasks, screen)}${screen.paint.cyan(`holdfast task claim ${first.id}`)}\n`;
+  return `${note}${taskTable(tasks, screen)}${typed(screen, `holdfast task claim ${first.id}`)}\n`;
 }
 
 export function blockerTable(blockers: readonly Blocker[], screen: Screen): string {
@@ -202,7 +208,8 @@ export function decisionTable(decisions: readonly Decision[], screen: Screen): s
 }
 
 export function factTable(facts: ResultOf<"facts">["facts"], screen: Screen): string {
-  if (facts.length === 0) return "no facts yet: holdfast fact <key> <value> --source <where from>\n";
+  const first = "holdfast fact <key> <value> --source <where from>";
+  if (facts.length === 0) return `no facts yet: ${typed(screen, first)}\n`;
   const rows = facts.map(({ key, value, source, by, at }) => [
     key,
     valueText(value),
@@ -217,13 +224,14 @@ export function valueText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-export function resumePage(resumed: ResultOf<"resume">, { paint }: Screen): string {
+export function resumePage(resumed: ResultOf<"resume">, screen: Screen): string {
+  const { paint } = screen;
   const changed = resumed.files.filter(({ verdict }) => verdict !== "OK");
   const files = changed.map(({ path, verdict, why }) => {
     return `${paint.yellow("!")} ${path} ${statusWord(verdict, paint)}${why ? ` (${why})` : ""}\n`;
   });
   if (!resumed.begun) {
-    return `${files.join("")}${paint.bold("not begun")}: ${resumed.why}\nlook first, then: ${paint.cyan(`holdfast resume --force --goal ${resumed.goal}`)}\n`;
+    return `${files.join("")}${paint.bold("not begun")}: ${resumed.why}\nlook first, then: ${typed(screen, `holdfast resume --force --goal ${resumed.goal}`)}\n`;
   }
-  return `${files.join("")}session ${resumed.session} begun; end it with: ${paint.cyan(`holdfast handoff --session ${resumed.session} --reason …`)}\n\n${resumed.briefing}\n`;
+  return `${files.join("")}session ${resumed.session} begun; end it with: ${typed(screen, `holdfast handoff --session ${resumed.session} --reason …`)}\n\n${resumed.briefing}\n`;
 }

@@ -14,7 +14,7 @@ export async function runCommand(
 ): Promise<void> {
   const operation = OPERATIONS.get(command.operation);
   if (!operation) throw new Error(`${command.words} names no operation`);
-  const screen = await openScreen();
+  const screen = await openScreen(typed["store"]);
   const isAsked = process.stdin.isTTY === true && screen.isTerminal && !typed["json"];
   const options = command.ask && isAsked ? await command.ask(typed, args) : typed;
   const said = command.input?.(args, options) ?? {};

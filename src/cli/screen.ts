@@ -21,9 +21,12 @@ export interface Screen {
   /** Columns; without end where the output is no terminal, so that programs read whole lines. */
   readonly width: number;
   readonly isTerminal: boolean;
+  /** ` --store …` where a store was named: what a page says to type is meant for that one. */
+  readonly store?: string;
 }
 
-export async function openScreen(): Promise<Screen> {
+/** `named` is the store as it was typed. One with a password in it is not repeated. */
+export async function openScreen(named?: unknown): Promise<Screen> {
   const { stdout } = process;
   // `| head` closes the pipe: that is no failure of ours, and nothing is left to say.
   stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -32,9 +35,21 @@ export async function openScreen(): Promise<Screen> {
   });
   const isTerminal = stdout.isTTY === true;
   const width = isTerminal ? Math.max(40, stdout.columns || 80) : Number.POSITIVE_INFINITY;
-  if (!hasColours(isTerminal)) return { paint: PLAIN, width, isTerminal };
+  const isSecret = /\/\/[^/]*@/.test(String(named));
+  const store = typeof named === "string" ? ` --store ${isSecret ? "…" : word(named)}` : "";
+  if (!hasColours(isTerminal)) return { paint: PLAIN, width, isTerminal, store };
   const { default: colours } = await import("picocolors");
-  return { paint: colours.createColors(true), width, isTerminal };
+  return { paint: colours.createColors(true), width, isTerminal, store };
+}
+
+/** What a page says to type. */
+export function typed({ paint, store = "" }: Screen, command: string): string {
+  return paint.cyan(command + store);
+}
+
+/** As a shell reads it as one. */
+export function word(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function hasColours(isTerminal: boolean): boolean {

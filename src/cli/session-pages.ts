@@ -2,10 +2,14 @@
 
 import type { ResultOf } from "../operations/index.ts";
 import { ago, statusWord, valueText } from "./pages.ts";
-import type { Screen } from "./screen.ts";
+import { type Screen, typed, word } from "./screen.ts";
 import { cut, table } from "./table.ts";
 
 type Call = ResultOf<"calls">["calls"][number];
+
+/** What somebody's tool or vendor said may be megabytes; `--json` has all of it. */
+const LONGEST = 400;
+const NAMED = 20;
 
 function counted(count: number, word: string): string {
   return `${count} ${word}${count === 1 ? "" : "s"}`;
@@ -75,8 +79,8 @@ export function forkPage(fork: ResultOf<"session fork">, screen: Screen): string
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
-function effectsOff(session: string, { paint }: Screen): string {
-  return `its effects are off: tools that change the world are refused; switch them on: ${paint.cyan(`holdfast session effects ${session} on`)}`;
+function effectsOff(session: string, screen: Screen): string {
+  return `its effects are off: tools that change the world are refused; switch them on: ${typed(screen, `holdfast session effects ${session} on`)}`;
 }
 
 export function logPage({ lines }: ResultOf<"session log">, { paint, width }: Screen): string {
@@ -127,20 +131,22 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
-function callTable(calls: readonly Call[], screen: Screen): string {
+function callTable(calls: readonly Omit<Call, "shared">[], screen: Screen): string {
   const rows = calls.map(({ call, tool, status, issuedAt, args, why, error }) => [
     call,
     tool,
     statusWord(status, screen.paint),
     ago(issuedAt),
-    valueText(args),
-    why ?? error ?? "",
+    cut(valueText(args), LONGEST),
+    cut(why ?? error ?? "", LONGEST),
   ]);
   return table(screen, ["call", "tool", "status", "issued", "args", "why"], rows, ["args", "why"]);
 }
 
-function whatComes({ open, running, effect }: Call): string {
+function whatComes({ open, running, effect, grantedBy }: Call): string {
   if (!open) return "";
+  if (grantedBy !== null)
+    return `${grantedBy} allowed another attempt: the next run of its session tries it again`;
   if (running) return "its session is at it right now";
   if (effect !== "mutate") return "its session finds out when it runs again";
   return "its session looks into it when it runs again; where the tool cannot tell, it waits for you";
@@ -148,20 +154,21 @@ function whatComes({ open, running, effect }: Call): string {
 
 /** Each call with what is known of it and the ways to answer: this is what a person reads before deciding. */
 export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string {
-  const { paint, width } = screen;
+  const { paint, width, store = "" } = screen;
   if (calls.length === 0) return "no open calls\n";
   if (!calls.some(({ open }) => open)) return callTable(calls, screen);
   const rows = calls.map((each) => {
-    const { call, session, tool, status, issuedAt, args, key, why, verify } = each;
+    const { call, session, tool, status, issuedAt, args, key, why, verify, unbegun, shared } = each;
     const isWaiting = status === "waiting";
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
     const known = [why, verify && `verify: ${verify}`].filter(Boolean).join("; ");
+    const named = `${word(call)}${shared ? ` --session ${word(session)}` : ""}${store}`;
     const answer = isWaiting
-      ? paint.cyan(`holdfast resolve ${call} landed --result … | retry | failed`)
+      ? paint.cyan(`holdfast resolve ${named} ${unbegun ? "" : "landed --result … | "}retry | failed`)
       : whatComes(each);
     const lines = [
       `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${state} ${ago(issuedAt)}`,
-      known === "" ? "" : cut(`  ${known}`, width),
+      known === "" ? "" : cut(`  ${known}`, Math.min(width, LONGEST)),
       `  session ${session}, key ${key}`,
       answer === "" ? "" : `  ${answer}`,
     ];
@@ -195,12 +202,17 @@ export function doctorPage({ findings }: ResultOf<"doctor">, { paint }: Screen):
     .join("");
 }
 
+function someOf(ids: readonly string[]): string {
+  const more = ids.length - NAMED;
+  return ids.slice(0, NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
 export function prunePage(report: ResultOf<"prune">, { paint }: Screen): string {
   const { dryRun, removed, hidden, spared, artifacts } = report;
   const verb = dryRun ? "would remove" : "removed";
   const gone = [...removed, ...hidden];
   const lines = [
-    `${verb} ${counted(gone.length, "session")}${gone.length === 0 ? "" : `: ${gone.join(", ")}`}`,
+    `${verb} ${counted(gone.length, "session")}${gone.length === 0 ? "" : `: ${someOf(gone)}`}`,
     ...spared.map(({ id, why }) => `spared ${id}: ${why === "open" ? "it has open calls" : "it is in use"}`),
     artifacts === 0 ? "" : `removed ${counted(artifacts, "artifact")} that nothing refers to`,
     dryRun ? paint.dim("nothing was removed") : "",

@@ -3,7 +3,7 @@
 import type { ResultOf } from "../operations/index.ts";
 import { type Command, command, type Options } from "./command.ts";
 import { Misuse } from "./failure.ts";
-import type { Screen } from "./screen.ts";
+import { type Screen, typed } from "./screen.ts";
 import { list } from "./values.ts";
 
 export const setupCommands: readonly Command[] = [
@@ -96,11 +96,11 @@ function initPage(result: ResultOf<"init">, screen: Screen): string {
     ...result.files.filter(({ change }) => change !== "same").map(({ path, change }) => `${change} ${path}`),
   ].filter(Boolean);
   const next = result.created
-    ? `begin a goal: ${paint.cyan(`${result.command} goal new <name> "what is to be reached"`)}\n`
+    ? `begin a goal: ${typed(screen, `${result.command} goal new <name> "what is to be reached"`)}\n`
     : "";
   const proof =
     result.mode === "made" && result.agents.length > 0
-      ? `prove the wiring: ${paint.cyan(`${result.command} init --check`)}\n`
+      ? `prove the wiring: ${typed(screen, `${result.command} init --check`)}\n`
       : "";
   return `${lines.map((line) => `${line}\n`).join("")}${notes(result)}${proof}${next}`;
 }

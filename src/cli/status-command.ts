@@ -9,6 +9,7 @@ import {
   bringNews,
   findStore,
   hasNews,
+  isRemote,
   movedNote,
   readStatus,
   refuseMissing,
@@ -57,7 +58,7 @@ export async function showStatus({ json, store, goal }: PlainOptions): Promise<v
     });
     opened = await openForALook(place.address ?? place.home);
   }
-  const screen = await openScreen();
+  const screen = await openScreen(store);
   const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
   const status = await readStatus(opened, { goal: wanted, now: Date.now(), notTakenIn });
   if (status.moved !== null) warn(movedNote(status.address, status.moved));
@@ -75,8 +76,4 @@ async function openForALook(address: string | undefined): Promise<Store> {
     if (!isHoldfastError(error, "STORE_READONLY")) throw error;
     return openStore(address);
   }
-}
-
-function isRemote(address: string): boolean {
-  return /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:");
 }

@@ -1,30 +1,32 @@
 /** `status` for people: first what needs them, then how things stand, last what to type. */
 
 import { type GoalStatus, movedLine, type Need, type Status } from "../operations/index.ts";
-import type { Paint, Screen } from "./screen.ts";
+import { type Paint, type Screen, typed } from "./screen.ts";
 
 const CELLS = 10;
 
-export function statusPage(status: Status, { paint, width }: Screen): string {
+export function statusPage(status: Status, screen: Screen): string {
+  const { paint, store = "" } = screen;
   const isSaid = status.needs.some(({ command }) => command === status.next.command);
   const lines = [
     ...(status.moved === null ? [] : [`${paint.yellow(paint.bold("!"))} ${movedLine(status.moved)}`]),
     ...status.notTakenIn.map((each) => `${paint.yellow(paint.bold("!"))} not taken in: ${each}`),
-    ...needLines(status.needs, paint, width),
+    ...needLines(status.needs, screen),
     ...status.goals.flatMap((goal) => goalLines(goal, paint)),
-    ...(status.otherGoals > 0 ? [paint.dim(`${status.otherGoals} more: holdfast goal list`)] : []),
+    ...(status.otherGoals > 0 ? [paint.dim(`${status.otherGoals} more: holdfast goal list${store}`)] : []),
     ...sessionLine(status.sessions),
-    ...(isSaid ? [] : [`next  ${status.next.what}  ${paint.cyan(status.next.command)}`]),
+    ...(isSaid ? [] : [`next  ${status.next.what}  ${typed(screen, status.next.command)}`]),
   ];
   return lines.map((line) => `${line}\n`).join("");
 }
 
-function needLines(needs: readonly Need[], paint: Paint, width: number): string[] {
+function needLines(needs: readonly Need[], screen: Screen): string[] {
+  const { paint, width } = screen;
   const longest = Math.max(0, ...needs.map(({ what }) => what.length));
   const room = Number.isFinite(width) ? Math.min(longest, Math.max(20, width - 44)) : longest;
   return needs.map(({ what, command }) => {
     const text = what.length > room ? `${what.slice(0, room - 1)}…` : what.padEnd(room);
-    return `${paint.yellow(paint.bold("!"))} ${text}  ${paint.cyan(command)}`;
+    return `${paint.yellow(paint.bold("!"))} ${text}  ${typed(screen, command)}`;
   });
 }
 

@@ -267,8 +267,11 @@ export const storeCommands: readonly Command[] = [
     about: "take in an exported file",
     args: [["<file>", "what export wrote"]],
     input: ([file]) => ({ file }),
-    page: ({ file, streams, writes }) =>
-      `${file}: ${streams} goals and sessions, ${writes} writes taken in\n`,
+    page: ({ file, streams, writes, added }) => {
+      const all = `${file}: ${streams} goals and sessions, ${writes} writes`;
+      if (added === 0 && writes > 0) return `${all}, nothing new: all of it was taken in before\n`;
+      return `${all}${added < writes ? `, ${added} of them new and` : ""} taken in\n`;
+    },
   }),
   command({
     words: "rebuild",

@@ -5,6 +5,7 @@ import { retain } from "../operations/index.ts";
 import { type SupervisorEvent, supervise } from "../supervisor/index.ts";
 import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
+import { Misuse } from "./failure.ts";
 import { contextOf } from "./run-command.ts";
 import { envelope } from "./screen.ts";
 import { duration, whole } from "./values.ts";
@@ -24,6 +25,9 @@ export async function superviseUntilStopped(options: Options, command: readonly 
   };
   const staleAfterMs = duration("--stale-after", options["staleAfter"]);
   const parallel = whole("--parallel", options["parallel"]);
+  if (parallel === 0) {
+    throw new Misuse("supervise: --parallel 0 would never start the command", "Say at least --parallel 1");
+  }
   const notify = options["notify"] as string | undefined;
   const retaining = retainOften(holdfast, duration("--retain", options["retain"]), say);
   try {

@@ -54,6 +54,7 @@ function padded(text: string, width: number): string {
 
 /** Cells that may shrink hold no colours, so cutting cannot cut a colour in two. */
 export function cut(text: string, width: number): string {
-  if (lengthOf(text) <= width || text.includes("\u001b")) return text;
-  return `${[...text].slice(0, Math.max(0, width - 1)).join("")}…`;
+  if (text.includes("\u001b") || lengthOf(text) <= width) return text;
+  // A character takes two units at most: of a text of megabytes the rest need not be looked at.
+  return `${[...text.slice(0, 2 * width)].slice(0, Math.max(0, width - 1)).join("")}…`;
 }

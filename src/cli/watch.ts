@@ -1,6 +1,6 @@
 /** `status`, printed again whenever something changes. On a terminal in place, elsewhere one answer after another. */
 
-import { unwatchFile, watchFile } from "node:fs";
+import { type Stats, unwatchFile, watchFile } from "node:fs";
 import { join } from "node:path";
 import { PLANNING, readStatus } from "../operations/index.ts";
 import type { Options } from "./command.ts";
@@ -18,20 +18,27 @@ const CLEAR = "\u001b[H\u001b[J";
 export async function watch(options: Options): Promise<void> {
   const context = contextOf(options);
   const { journal } = await context.holdfast();
-  const screen = await openScreen();
+  const screen = await openScreen(options["store"]);
   const goal = options["goal"] as string | undefined;
+  let last = "";
   const show = async (): Promise<void> => {
     await context.current();
     const { namespace, store } = journal;
     const { notTakenIn } = context;
     const status = await readStatus(store, { namespace, goal, now: context.now(), notTakenIn });
-    process.stdout.write(options["json"] ? envelope("status", status) : livePage(status, screen));
+    const text = options["json"] ? envelope("status", status) : livePage(status, screen);
+    // A hint that something changed may be spurious: whoever reads line by line takes an answer for news.
+    if (text !== last || screen.isTerminal) process.stdout.write(text);
+    last = text;
   };
   const change = new Change();
   const unwatch = journal.watch(null, () => change.happened());
   // A pull changes files and not the store. Asked for by time: a folder that is not there yet cannot be listened to.
   const events = join(context.place.root, PLANNING, "events");
-  const pulled = (): void => change.happened();
+  const pulled = (now: Stats, before: Stats): void => {
+    // That it is not there is told too, once.
+    if (now.ctimeMs !== 0 || before.ctimeMs !== 0) change.happened();
+  };
   watchFile(events, { interval: LOOK_EVERY_MS }, pulled);
   const stop = (): void => change.stop();
   process.once("SIGINT", stop);

@@ -75,7 +75,7 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
     const isProject = existsSync(place.home);
     if (isProject) home = place.home;
     // A project that has no store has no use for us; one whose store we cannot reach has, and nobody else would tell.
-    if (place.isKeptOut || process.env["HOLDFAST_STORE"]) refuseMissing(place);
+    if (place.isKeptOut || place.emptied !== null || process.env["HOLDFAST_STORE"]) refuseMissing(place);
     if (place.exists && isProject) {
       const isNews = leftLine(about, place);
       if (isNews && about.conversation !== REHEARSAL) takeInFrom = from;

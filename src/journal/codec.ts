@@ -39,6 +39,11 @@ export class Payloads {
     this.codecs = codecs;
   }
 
+  /** True when what is read is what was said, word for word: no codec can have changed it. */
+  get isPlain(): boolean {
+    return this.codecs.length === 0;
+  }
+
   encodeEvents(events: readonly Event[], place: PayloadPlace): Encoded {
     const text = JSON.stringify(events);
     const codec = this.codecs[0];

@@ -70,6 +70,11 @@ export class Lease {
   release(): Promise<void> {
     return this.keeper.release(this);
   }
+
+  /** Neither renewed nor released from now on: whoever comes after it ran out finds it as after a crash. */
+  letRunOut(): void {
+    this.keeper.forget(this);
+  }
 }
 
 export class LeaseKeeper {
@@ -132,9 +137,15 @@ export class LeaseKeeper {
   }
 
   async release(lease: Lease): Promise<void> {
-    if (!this.held.delete(lease)) return;
-    if (this.held.size === 0) this.stop();
+    if (!this.forget(lease)) return;
     await this.store.lease({ act: "release", namespace: this.namespace, lease: lease.guard });
+  }
+
+  /** Renews it no more. False when it was not being renewed. */
+  forget(lease: Lease): boolean {
+    const isKnown = this.held.delete(lease);
+    if (this.held.size === 0) this.stop();
+    return isKnown;
   }
 
   /** Stops renewing without a word to the store: what a crashed process does. */
@@ -201,8 +212,7 @@ export class LeaseKeeper {
   }
 
   private drop(lease: Lease): void {
-    this.held.delete(lease);
-    if (this.held.size === 0) this.stop();
+    this.forget(lease);
     lease.markLost();
   }
 }

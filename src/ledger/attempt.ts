@@ -11,7 +11,7 @@
 
 import { copyJson, type Json } from "../model/index.ts";
 import { describeError } from "./error-text.ts";
-import { isDefinite, isNotFinished } from "./failure.ts";
+import { isDefinite, isNeedsApproval, isNotFinished } from "./failure.ts";
 import { validate } from "./standard-schema.ts";
 import type { ExecuteContext, Tool } from "./tool.ts";
 
@@ -27,6 +27,8 @@ export type Outcome =
       readonly later?: true;
       /** False when the attempt certainly never began. */
       readonly started?: false;
+      /** Not to be tried again before a person has said so. */
+      readonly asks?: true;
     };
 
 /** Timers beyond this fire at once. */
@@ -82,6 +84,8 @@ async function execute(tool: Tool, args: unknown, context: ExecuteContext): Prom
   } catch (error) {
     const described = describeError(error);
     if (isNotFinished(error)) return { kind: "unknown", why: described.message, late: null, later: true };
+    if (isNeedsApproval(error))
+      return { kind: "unknown", why: described.message, late: null, started: false, asks: true };
     if (isDefinite(error, tool)) return { kind: "failed", error: described };
     return { kind: "unknown", why: `it threw: ${described.message}`, late: null };
   }

@@ -52,11 +52,11 @@ export class Attempts {
 
 const byStore = new WeakMap<Store, Map<string, Attempts>>();
 
-/** Those of one session on one store handle. */
-export function attemptsOf(store: Store, stream: string): Attempts {
+/** Those of one session, in one of its lives, on one store handle. */
+export function attemptsOf(store: Store, life: string): Attempts {
   const sessions = byStore.get(store) ?? new Map<string, Attempts>();
   byStore.set(store, sessions);
-  const attempts = sessions.get(stream) ?? new Attempts();
-  sessions.set(stream, attempts);
+  const attempts = sessions.get(life) ?? new Attempts();
+  sessions.set(life, attempts);
   return attempts;
 }

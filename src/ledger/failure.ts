@@ -1,4 +1,4 @@
-import { NotFinished, type Tool } from "./tool.ts";
+import { NeedsApproval, NotFinished, type Tool } from "./tool.ts";
 
 /**
  * A throw is not a failure. Once `execute` has started, an error means that the outcome is unknown, unless nothing
@@ -17,6 +17,10 @@ export function isDefinite(error: unknown, tool: Tool): boolean {
 
 export function isNotFinished(error: unknown): boolean {
   return surely(() => error instanceof NotFinished);
+}
+
+export function isNeedsApproval(error: unknown): boolean {
+  return surely(() => error instanceof NeedsApproval);
 }
 
 /** Looking at what was thrown may throw, too: then it has said nothing, and the outcome stays unknown. */

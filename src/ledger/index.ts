@@ -4,12 +4,14 @@ export { describeError } from "./error-text.ts";
 export { withNextMark } from "./failure-marks.ts";
 export { type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
 export { type StandardSchema, validate } from "./standard-schema.ts";
+export { tellSafely } from "./telling.ts";
 export {
   type ChildSession,
   type Dedupe,
   DefiniteFailure,
   type ExecuteContext,
   landed,
+  NeedsApproval,
   NotFinished,
   never,
   notYet,

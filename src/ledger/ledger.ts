@@ -22,6 +22,7 @@ import { type CallProgress, executeFacts, type LedgerContext, storeResult } from
 import { type Elsewhere, settleElsewhere } from "./elsewhere.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
+import { tellSafely } from "./telling.ts";
 import { issueWave, prepareCall, type Ready, type Refused, runIssued } from "./wave.ts";
 
 export interface CallsOutcome {
@@ -43,7 +44,9 @@ export class Ledger {
 
   /** `perCall` rides on every commit that settles a call and does not finish its message. */
   constructor(context: LedgerContext, parallel: number, perCall: Finishing = () => []) {
-    this.context = { ...context, on: (progress) => tell(context, progress) };
+    // Between an intent and its effect nothing else may fail.
+    const on = (progress: CallProgress) => tellSafely(() => context.on(progress), context.journal.warn);
+    this.context = { ...context, on };
     this.parallel = parallel;
     this.perCall = perCall;
   }
@@ -166,15 +169,6 @@ export class Ledger {
   }
 }
 
-/** Whoever watches must not stop what is watched: between an intent and its effect nothing else may fail. */
-function tell(context: LedgerContext, progress: CallProgress): void {
-  try {
-    context.on(progress);
-  } catch (error) {
-    context.journal.warn(error);
-  }
-}
-
 type Pending =
   | { readonly kind: "read"; readonly ready: Ready }
   | { readonly kind: "effect"; readonly ready: Ready }
@@ -189,8 +183,7 @@ class Turn {
   private readonly perCall: Finishing;
   /** Answers of reads: they live here until the results are appended, and are simply read again after a crash. */
   private readonly answers = new Map<string, Block>();
-  private readonly resultsId: string;
-  private finished = false;
+  private readonly finished: boolean;
 
   constructor(context: LedgerContext, message: Message, finishing: Finishing, perCall: Finishing) {
     this.context = context;
@@ -198,8 +191,7 @@ class Turn {
     this.message = message;
     this.blocks = toolCalls(message);
     this.finishing = finishing;
-    this.resultsId = `${message.id}.results`;
-    this.finished = context.own.state.messageIds.has(this.resultsId);
+    this.finished = !context.own.state.unfinished.has(message.id);
   }
 
   openCalls(): string[] {
@@ -251,18 +243,17 @@ class Turn {
     const missing = this.blocks.some(
       (block) => !settledNow.has(block.id) && !this.hasAnswer(state, block.id),
     );
-    if (missing || state.messageIds.has(this.resultsId)) return [];
-    // Compacted away meanwhile: no provider takes results whose calls are not there.
-    if (!state.messages.findLast(({ id }) => id === this.message.id)) return [];
+    // Also when it was compacted away meanwhile: no provider takes results whose calls are not there.
+    if (missing || !state.unfinished.has(this.message.id)) return [];
     const blocks = this.blocks.map((block) => this.answers.get(block.id) ?? { call: block.id });
     const createdAt = new Date(this.context.journal.now()).toISOString();
-    return [draftResults(this.resultsId, createdAt, blocks), ...this.finishing(state)];
+    return [draftResults(resultsId(this.message, state), createdAt, blocks), ...this.finishing(state)];
   };
 
   /** When reads came last, the results were not part of any call's commit. */
   async finish(): Promise<void> {
     if (this.finished || this.blocks.length === 0) return;
-    if (!this.context.own.state.messageIds.has(this.resultsId)) {
+    if (this.context.own.state.unfinished.has(this.message.id)) {
       await this.context.own.write((state) => ({
         events: this.closingWave(state, new Set()),
         result: undefined,
@@ -285,6 +276,13 @@ class Turn {
   private call(id: string): Call | undefined {
     return this.context.own.state.calls.get(id);
   }
+}
+
+/** A message that was taken out of the transcript and put back without its results gets them once more. */
+function resultsId({ id }: Message, { messageIds }: SessionState): string {
+  let free = `${id}.results`;
+  for (let tries = 2; messageIds.has(free); tries++) free = `${id}.results.${tries}`;
+  return free;
 }
 
 function isOpenCall(call: Call | undefined): boolean {

@@ -146,7 +146,7 @@ function decideOutcome(
   const outcome = inDoubt(call, run, given);
   if (outcome.kind !== "completed" && call.attempt !== run.attempt) return NOTHING;
   if (outcome.kind === "unknown") {
-    return call.status === "issued" ? { events: [lost(run, outcome)], result: true } : NOTHING;
+    return call.status === "issued" ? { events: lost(run, outcome), result: true } : NOTHING;
   }
   const draft =
     outcome.kind === "completed"
@@ -185,9 +185,10 @@ function failed(
   return { type: "call.failed", data: failures > 0 ? { ...data, failures } : data };
 }
 
-function lost(run: Attempt, outcome: Extract<Outcome, { kind: "unknown" }>): Draft {
-  const started = outcome.started === false ? { started: false } : {};
-  return { type: "call.lost", data: { callId: run.id, attempt: run.attempt, why: outcome.why, ...started } };
+function lost(run: Attempt, { why, started, asks }: Extract<Outcome, { kind: "unknown" }>): Draft[] {
+  const begun = started === false ? { started } : {};
+  const draft = { type: "call.lost", data: { callId: run.id, attempt: run.attempt, why, ...begun } };
+  return asks ? [draft, { type: "call.waiting", data: { callId: run.id, why } }] : [draft];
 }
 
 function announce(context: LedgerContext, run: Attempt, outcome: Outcome): void {
@@ -195,5 +196,5 @@ function announce(context: LedgerContext, run: Attempt, outcome: Outcome): void 
   if (outcome.kind === "completed") context.on({ type: "call.completed", callId, tool, by: "execute" });
   else if (outcome.kind === "failed")
     context.on({ type: "call.failed", callId, tool, error: outcome.error.message });
-  else context.on({ type: "call.unknown", callId, tool, why: outcome.why });
+  else context.on({ type: outcome.asks ? "call.waiting" : "call.unknown", callId, tool, why: outcome.why });
 }

@@ -88,6 +88,11 @@ export class NotFinished extends Error {
   override readonly name = "NotFinished";
 }
 
+/** Thrown by an attempt that did nothing but ask: the call has not begun, and waits for a person who lets it run or refuses it. */
+export class NeedsApproval extends Error {
+  override readonly name = "NeedsApproval";
+}
+
 /**
  * What counts as the same call. A call that is the same as a finished one is not run: it gets the recorded result.
  *

@@ -124,6 +124,11 @@ export interface Call {
   repeats: { readonly session: string; readonly callId: string } | null;
 }
 
+/** True for one that waits and has certainly never been run: it can be allowed or refused, and cannot have landed. */
+export function isUnbegun({ status, doubt, by, verify }: Call): boolean {
+  return status === "waiting" && doubt === null && by === null && verify === null;
+}
+
 const text = z.string();
 /** Ids are checked where they come in. Here the call is on record, and whatever its id is, it can be settled. */
 const knownCallId = text;

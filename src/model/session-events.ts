@@ -167,8 +167,7 @@ export const sessionEvents = {
       state.messages = applySegments(state.messages, segments);
       for (const message of segments.flatMap((segment) => ("add" in segment ? segment.add : [])))
         index(state, message);
-      const left = new Set(state.messages.map((message) => message.id));
-      for (const id of state.unfinished) if (!left.has(id)) state.unfinished.delete(id);
+      forgetFinished(state);
     },
   ),
   "plan.set": on(1, z.strictObject({ plan: planSchema.nullable() }), (state, { plan }) => {
@@ -251,6 +250,20 @@ function finish(state: SessionState, results: Message): void {
     for (const block of results.blocks) if (block.kind === "tool_result") missing.delete(block.callId);
     if (missing.size === 0) state.unfinished.delete(id);
   }
+}
+
+/** Messages that are gone, and those that were edited and have kept the results of their calls. */
+function forgetFinished(state: SessionState): void {
+  if (state.unfinished.size === 0) return;
+  const given = new Set<string>();
+  const left = new Set<string>();
+  for (let at = state.messages.length - 1; at >= 0; at--) {
+    const message = state.messages[at] as Message;
+    for (const block of message.blocks) if (block.kind === "tool_result") given.add(block.callId);
+    if (state.unfinished.has(message.id) && toolCalls(message).some((call) => !given.has(call.id)))
+      left.add(message.id);
+  }
+  for (const id of state.unfinished) if (!left.has(id)) state.unfinished.delete(id);
 }
 
 /** As nearly all answers come: one result for each call, in their order. */

@@ -12,6 +12,13 @@ export { bringNews, hasNews, whatOf } from "./news.ts";
 export { type Operation, perform } from "./operation.ts";
 export { followInFiles } from "./planning-folder.ts";
 export { age, type GoalStatus, type Need, readStatus, type Status } from "./status-reading.ts";
-export { findStore, PLANNING, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
+export {
+  findStore,
+  isRemote,
+  PLANNING,
+  refuseMissing,
+  restoreFromRepository,
+  type StorePlace,
+} from "./store-place.ts";
 export { retain } from "./supervising.ts";
 export { OPERATIONS, type OperationName, type ResultOf } from "./table.ts";

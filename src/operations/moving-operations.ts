@@ -1,6 +1,7 @@
 /** What carries a store's content elsewhere: into one portable file and back, and into the files of the repository. */
 
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import * as z from "zod";
 import { copyStore } from "../journal/index.ts";
 import { mergeNews, noteLine } from "../model/index.ts";
@@ -12,7 +13,7 @@ import { whereNow } from "./moved-store.ts";
 import { operation } from "./operation.ts";
 import { inWords } from "./planning-folder.ts";
 import { exportTo, importFrom, type PortableReport } from "./portable-file.ts";
-import { findStore, refuseMissing } from "./store-place.ts";
+import { findStore, PLANNING, refuseMissing, type StorePlace } from "./store-place.ts";
 
 const text = z.string();
 const portable = z.strictObject({
@@ -23,8 +24,15 @@ const portable = z.strictObject({
   left: z.array(text),
 });
 
-function shown(report: PortableReport): z.input<typeof portable> {
+function shown<Report extends PortableReport>(report: Report): Report & { left: string[] } {
   return { ...report, left: [...report.left] };
+}
+
+/** Files follow only the store that is found without being named, which the one that moved was. */
+function planningAfter({ root, home, shown: path }: StorePlace): string {
+  const isOwn = path === home || dirname(path) === home;
+  if (!isOwn || !existsSync(join(root, PLANNING))) return "";
+  return ` ${PLANNING}/ does not follow a store that is named: bring it up to date with holdfast rebuild.`;
 }
 
 /** Each store remembers the other by its address, and is asked from any folder. */
@@ -61,7 +69,7 @@ export const movingOperations = [
             from: report.from,
             to: there,
             rows: Object.fromEntries(rows),
-            afterwards: whereNow(there),
+            afterwards: whereNow(there) + planningAfter(place),
           };
         } finally {
           await target.close();
@@ -89,10 +97,11 @@ export const movingOperations = [
     who: "both",
     writes: true,
     input: z.strictObject({ file: text }),
-    result: portable,
+    /** `added`: how many of its writes were not there before. */
+    result: portable.extend({ added: z.int() }),
     async run(context, { file }) {
-      const { journal } = await context.create();
-      return shown(await importFrom(journal, resolve(file)));
+      const into = async () => (await context.create()).journal;
+      return shown(await importFrom(into, resolve(file)));
     },
   }),
   operation({

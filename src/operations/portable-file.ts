@@ -199,9 +199,17 @@ class Fold {
   }
 }
 
-export async function importFrom(journal: Journal, file: string): Promise<PortableReport> {
+export interface ImportReport extends PortableReport {
+  /** How many of its writes were not there before. */
+  readonly added: number;
+}
+
+/** What takes it in is opened, and made if need be, only once the file has proven good. */
+export async function importFrom(into: () => Promise<Journal>, file: string): Promise<ImportReport> {
   const { streams, writes } = await checkFile(file);
+  const journal = await into();
   let artifacts = 0;
+  let added = 0;
   const hidden: string[] = [];
   let current: { row: Extract<Line, { stream: string }>; fold: Fold; isFirst: boolean } | null = null;
   for await (const line of linesOf(file)) {
@@ -216,14 +224,16 @@ export async function importFrom(journal: Journal, file: string): Promise<Portab
       const payload = line.text ?? Buffer.from(line.bytes ?? "", "base64");
       const stored = { ...line.write, payload };
       const change = current.fold.add(journal, current.row.stream, stored);
-      await take(journal, file, current.row, stored, change, current.isFirst);
+      const isNew = await take(journal, file, current.row, stored, change, current.isFirst);
+      if (isNew) added += 1;
       current.isFirst = false;
     }
   }
   for (const stream of hidden.reverse()) await journal.remove(stream);
-  return { file, streams, writes, artifacts, left: [] };
+  return { file, streams, writes, added, artifacts, left: [] };
 }
 
+/** False where that very write was there already. */
 async function take(
   journal: Journal,
   file: string,
@@ -231,7 +241,7 @@ async function take(
   stored: StoredWrite,
   change: FacetChange,
   isFirst: boolean,
-): Promise<void> {
+): Promise<boolean> {
   const { stream, parent, base } = row;
   const { head } = await journal.row(stream);
   const from = isFirst && parent !== null ? (await journal.row(parent)).head : null;
@@ -248,7 +258,7 @@ async function take(
   };
   const { namespace } = journal;
   const outcome = await journal.store.append({ id: stored.batch, namespace, writes: [write] });
-  if (outcome.outcome === "ok") return;
+  if (outcome.outcome === "ok") return !outcome.resent;
   throw new HoldfastError("STREAM_EXISTS", `${stream} of ${file} cannot be taken in: ${outcome.outcome}`, {
     hint: "This store has something else under that name. Import into a store of its own: --store ./other.db",
     data: { stream, outcome: outcome.outcome },

@@ -106,8 +106,7 @@ export function blocksText(blocks: readonly Block[]): string {
 }
 
 function settled(by: string, person: string | undefined, why: string | undefined): string {
-  if (by === "execute") return "";
-  return ` by ${person ?? by}${why ? ` (${why})` : ""}`;
+  return `${by === "execute" ? "" : ` by ${person ?? by}`}${why ? ` (${why})` : ""}`;
 }
 
 function resultText(result: { value?: unknown; artifact?: string; bytes?: number }): string {
@@ -126,6 +125,10 @@ function amountsText(amounts: { readonly [unit: string]: number | null | undefin
 }
 
 function short(text: string): string {
-  const line = text.replace(/\s+/g, " ").trim();
+  // Of megabytes only the beginning is looked at.
+  const line = text
+    .slice(0, 10 * TEXT_LIMIT)
+    .replace(/\s+/g, " ")
+    .trim();
   return line.length > TEXT_LIMIT ? `${line.slice(0, TEXT_LIMIT - 1)}…` : line;
 }

@@ -76,9 +76,18 @@ type Filter = Parameters<Holdfast["sessions"]["list"]>[0];
 async function latestSessions(
   holdfast: Holdfast,
   filter: Filter,
+  limit: number,
 ): Promise<{ sessions: Found[]; more: boolean }> {
-  const { sessions, cursor } = await holdfast.sessions.list(filter);
-  return { sessions: await withHolders(holdfast, sessions), more: cursor !== null };
+  const sessions: SessionSummary[] = [];
+  let from = {};
+  for (;;) {
+    const atOnce = Math.min(ROWS_AT_ONCE, limit - sessions.length);
+    const page = await holdfast.sessions.list({ ...filter, ...from, limit: atOnce });
+    sessions.push(...page.sessions);
+    const more = page.cursor !== null;
+    if (!more || sessions.length >= limit) return { sessions: await withHolders(holdfast, sessions), more };
+    from = { cursor: page.cursor };
+  }
 }
 
 async function activeSessions(
@@ -117,6 +126,13 @@ async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[
   return rows;
 }
 
+/** Ids that open calls of several sessions have. */
+async function sharedIds({ journal }: Holdfast): Promise<Set<string>> {
+  const rows = await openCallRows(journal.store, journal.namespace);
+  const seen = new Set<string>();
+  return new Set(rows.map(({ id }) => id).filter((id) => seen.size === seen.add(id).size));
+}
+
 async function callId(context: Context, typed: string): Promise<string> {
   const { journal } = await context.holdfast();
   const rows = await openCallRows(journal.store, journal.namespace);
@@ -148,14 +164,14 @@ export const sessionOperations = [
     input: z.strictObject({
       status: z.enum([...SESSION_STATUSES, ...ACTIVE_WORDS]).optional(),
       goal: text.optional(),
-      limit: z.int().positive().max(1_000).optional(),
+      limit: z.int().positive().optional(),
     }),
     result: z.strictObject({ sessions: z.array(view.sessionRow), more: z.boolean() }),
     async run(context, { status, goal, limit = 50 }) {
       const holdfast = await context.holdfast();
       const found = isActiveWord(status)
         ? await activeSessions(holdfast, status, given({ goal }), limit)
-        : await latestSessions(holdfast, given({ status, goal, limit }));
+        : await latestSessions(holdfast, given({ status, goal }), limit);
       const rows = found.sessions.map(async ({ summary, ...held }) =>
         view.sessionRowView(summary, { ...held, parent: await parentOf(holdfast, summary.id) }),
       );
@@ -322,7 +338,15 @@ export const sessionOperations = [
       /** Of one session: only those without an outcome. */
       open: z.boolean().optional(),
     }),
-    result: z.strictObject({ waiting: z.int(), calls: z.array(view.call) }),
+    result: z.strictObject({
+      waiting: z.int(),
+      calls: z.array(
+        view.call.extend({
+          /** Open calls of several sessions have its id: whoever answers for it has to say its session. */
+          shared: z.boolean(),
+        }),
+      ),
+    }),
     async run(context, { session: typed, open = false }) {
       const holdfast = await context.holdfast();
       const of = async (id: string) => {
@@ -331,7 +355,9 @@ export const sessionOperations = [
       };
       const calls =
         typed === undefined ? await openCalls(holdfast) : await of(await sessionId(holdfast, typed));
-      return { waiting: calls.filter(({ status }) => status === "waiting").length, calls };
+      const waiting = calls.filter(({ status }) => status === "waiting").length;
+      const shared = await sharedIds(holdfast);
+      return { waiting, calls: calls.map((each) => ({ ...each, shared: shared.has(each.call) })) };
     },
   }),
   operation({

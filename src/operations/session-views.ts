@@ -1,7 +1,7 @@
 /** Sessions and their calls, as operations answer. */
 
 import * as z from "zod";
-import { type Call, isOpen, SESSION_STATUSES } from "../model/index.ts";
+import { type Call, isOpen, isUnbegun, SESSION_STATUSES } from "../model/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
 import type { Holder } from "../store.ts";
 import { iso, isoOrNull, time } from "./goal-views.ts";
@@ -69,9 +69,13 @@ export const call = z.strictObject({
   /** What the tool's own look came to, the last time. */
   verify: text.nullable(),
   error: text.nullable(),
+  /** The person who allowed another attempt, until it is made. */
+  grantedBy: text.nullable(),
   open: z.boolean(),
   /** Whether the process that holds its session is at it right now. */
   running: z.boolean(),
+  /** It waits for approval and has not been run: retry lets it run, failed refuses it. */
+  unbegun: z.boolean(),
 });
 
 export function callView(session: string, from: Call, isHeld: boolean): z.input<typeof call> {
@@ -93,8 +97,10 @@ export function callView(session: string, from: Call, isHeld: boolean): z.input<
     why,
     verify: looked,
     error: from.error?.message ?? null,
+    grantedBy: status === "unknown" && from.granted ? from.by : null,
     open: isOpen(status),
     running: status === "issued" && isHeld,
+    unbegun: isUnbegun(from),
   };
 }
 

@@ -1,6 +1,6 @@
 /** The store as a whole: made, checked, examined, thinned out. */
 
-import { accessSync, constants, existsSync, readdirSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
@@ -13,7 +13,7 @@ import { fileCheck } from "./handing-over.ts";
 import { movedLine, movedStore, whereNow } from "./moved-store.ts";
 import { given, operation } from "./operation.ts";
 import { openCallRows, readStatus } from "./status-reading.ts";
-import { PLANNING, refuseMissing } from "./store-place.ts";
+import { isRemote, PLANNING, refuseMissing, type StorePlace } from "./store-place.ts";
 
 const text = z.string();
 const need = z.strictObject({ what: text, command: text });
@@ -67,9 +67,8 @@ const bad = (name: string, what: string, hint: string): Finding => ({ name, ok: 
 
 async function examineStore(context: Context): Promise<Finding[]> {
   const { place } = context;
-  if (!place.exists && !place.isKeptOut)
-    return [bad("store", `there is none at ${place.shown}`, "Make one: holdfast init")];
   try {
+    refuseMissing(place);
     const { address, journal } = await context.holdfast();
     const { store, namespace } = journal;
     const goals = await goalRows(store, namespace);
@@ -91,15 +90,28 @@ async function examineStore(context: Context): Promise<Finding[]> {
   }
 }
 
-function examineFolder(context: Context): Finding {
-  const { shown } = context.place;
+/** Only what lies on a disk of ours has a folder. */
+function examineFolder({ address, shown }: StorePlace): Finding[] {
+  if (address !== undefined && isRemote(address)) return [];
+  const folder = dirname(shown);
   try {
-    accessSync(dirname(shown), constants.W_OK);
-    return good("folder", `${dirname(shown)} can be written`);
+    accessSync(folder, constants.W_OK);
+    return [good("folder", `${folder} can be written`), ...examineDisk(existsSync(shown) ? shown : folder)];
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    return bad("folder", `${dirname(shown)} cannot be written (${code})`, "Check its owner and permissions.");
+    return [bad("folder", `${folder} cannot be written (${code})`, "Check its owner and permissions.")];
   }
+}
+
+/** Below that, a store that can be opened soon takes no writes: SQLite's log beside the file takes some megabytes. */
+const LITTLE_SPACE = 16_000_000;
+
+function examineDisk(path: string): Finding[] {
+  const { bavail, bsize } = statfsSync(path);
+  const free = bavail * bsize;
+  const said = `${(free / 1_000_000).toFixed(1)} MB are left on the disk of ${path}`;
+  if (free >= LITTLE_SPACE) return [];
+  return [bad("disk", said, "Free some space: on a full disk nothing can be written, and agents stop.")];
 }
 
 /** Opening is what migrates; a look cannot, and says so. */
@@ -228,7 +240,7 @@ export const storeOperations = [
     input: z.strictObject({}),
     result: z.strictObject({ ok: z.boolean(), findings: z.array(finding) }),
     async run(context) {
-      const findings = [examineNode(), examineFolder(context), ...(await examineStore(context))];
+      const findings = [examineNode(), ...examineFolder(context.place), ...(await examineStore(context))];
       return { ok: findings.every(({ ok }) => ok), findings };
     },
   }),

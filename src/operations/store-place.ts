@@ -22,6 +22,8 @@ export interface StorePlace {
   readonly exists: boolean;
   /** Whether something may be there that belongs to somebody else, who keeps us out. */
   readonly isKeptOut: boolean;
+  /** The file of a store in which nothing is any more, or nothing yet; else null. */
+  readonly emptied: string | null;
   /** The folder that recorded paths are relative to: the worktree, else where the store's folder lies. */
   readonly root: string;
   /** The folder beside the repository's git directory where everything of ours but the files of goals lies. */
@@ -34,8 +36,8 @@ export function findStore(address: string | undefined, from: string): StorePlace
   const repository = worktree === null ? null : sharedBy(join(worktree, ".git"));
   const home = join(repository ?? nearest(from, ".holdfast") ?? from, ".holdfast");
   if (address !== undefined && address !== "") return { ...said(address, from), root, home };
-  const { exists, isKeptOut } = storeIn(home);
-  return { address: exists ? home : undefined, shown: home, exists, isKeptOut, root, home };
+  const found = storeIn(home);
+  return { address: found.exists ? home : undefined, shown: home, ...found, root, home };
 }
 
 /**
@@ -47,7 +49,8 @@ export async function restoreFromRepository(
   options: { readonly warn?: (error: unknown) => void } = {},
 ): Promise<boolean> {
   const folder = join(place.root, PLANNING);
-  if (place.exists || place.isKeptOut || place.address !== undefined) return false;
+  const { exists, isKeptOut, emptied, address } = place;
+  if (exists || isKeptOut || emptied !== null || address !== undefined) return false;
   if (!existsSync(join(folder, "events"))) return false;
   const { open } = await import("../open.ts");
   const { takeInFolder } = await import("../projections/index.ts");
@@ -62,12 +65,24 @@ export async function restoreFromRepository(
 }
 
 /** Looking at a store does not make one. */
-export function refuseMissing({ exists, isKeptOut, shown }: StorePlace): void {
+export function refuseMissing({ exists, isKeptOut, emptied, shown }: StorePlace): void {
   if (exists) return;
+  if (emptied !== null) {
+    throw new HoldfastError("STORE_CORRUPT", `${emptied} is empty: what was in it, if anything, is gone`, {
+      hint: "Put a backup in its place. To begin anew, remove that file, then: holdfast init",
+      data: { path: emptied },
+    });
+  }
   if (isKeptOut) {
     const what = existsSync(shown) ? "there is a store at" : "there may be a store at";
     throw new HoldfastError("STORE_READONLY", `${what} ${shown}, but you may not read it`, {
       hint: "Work as its owner, or let the owner give you access to it, or name another: --store, or HOLDFAST_STORE.",
+      data: { path: shown },
+    });
+  }
+  if (statSync(shown, { throwIfNoEntry: false })?.isFile()) {
+    throw new HoldfastError("STORE_FOREIGN", `${shown} is a file that is no store`, {
+      hint: "Name a folder, or a file that ends in .db, .sqlite or .sqlite3: --store, or HOLDFAST_STORE.",
       data: { path: shown },
     });
   }
@@ -77,13 +92,17 @@ export function refuseMissing({ exists, isKeptOut, shown }: StorePlace): void {
   });
 }
 
-type Found = Pick<StorePlace, "exists" | "isKeptOut">;
+/** Whether an address leads to a server, or nowhere at all, instead of to the disk. */
+export function isRemote(address: string): boolean {
+  return /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:");
+}
+
+type Found = Pick<StorePlace, "exists" | "isKeptOut" | "emptied">;
+
+const THERE: Found = { exists: true, isKeptOut: false, emptied: null };
 
 function said(address: string, from: string): Found & Pick<StorePlace, "address" | "shown"> {
-  const isRemote = /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:");
-  if (isRemote) {
-    return { address, shown: address.replace(/\/\/[^@/]*@/, "//"), exists: true, isKeptOut: false };
-  }
+  if (isRemote(address)) return { address, shown: address.replace(/\/\/[^@/]*@/, "//"), ...THERE };
   const path = resolve(from, address.replace(/^file:(\/\/)?/, ""));
   const isFile = /\.(db|sqlite3?)$/.test(path);
   const slash = address.endsWith("/") ? "/" : "";
@@ -92,20 +111,21 @@ function said(address: string, from: string): Found & Pick<StorePlace, "address"
 
 function storeIn(folder: string): Found {
   const [database, journal] = [lookAt(join(folder, "store.db")), lookAt(join(folder, "journal.jsonl"))];
-  const exists = database.exists || journal.exists;
-  return { exists, isKeptOut: !exists && (database.isKeptOut || journal.isKeptOut) };
+  // A journal is never empty, not even at first: whoever opens it says what is wrong with it.
+  if (database.exists || journal.exists || journal.emptied !== null) return THERE;
+  return { ...database, isKeptOut: database.isKeptOut || journal.isKeptOut };
 }
 
 function lookAt(path: string): Found {
   try {
     accessSync(path, constants.R_OK);
-    return { exists: true, isKeptOut: false };
+    // While a store is made, its file is empty too, but not alone.
+    const isEmptied = statSync(path).size === 0 && !existsSync(`${path}-journal`);
+    return isEmptied ? { exists: false, isKeptOut: false, emptied: path } : THERE;
   } catch (error) {
     // Anything else is as good as nothing: no such file, or no folder around it.
-    return {
-      exists: false,
-      isKeptOut: ["EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? ""),
-    };
+    const isKeptOut = ["EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "");
+    return { exists: false, isKeptOut, emptied: null };
   }
 }
 

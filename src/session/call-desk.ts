@@ -9,6 +9,7 @@ import {
   type Draft,
   HoldfastError,
   isOpen,
+  isUnbegun,
   type SessionState,
   sessionKind,
   streamId,
@@ -27,9 +28,9 @@ export interface OpenCall {
 }
 
 export type Answer =
-  /** It happened; `result` is what the tool would have returned. */
+  /** It happened; `result` is what the tool would have returned. Not for a call that needs approval: it has not been run. */
   | { readonly outcome: "landed"; readonly result?: unknown }
-  /** It did not happen and cannot any more: the next run tries once more. */
+  /** It did not happen and cannot any more, or it is approved: the next run tries once more. */
   | { readonly outcome: "retry" }
   /** It did not happen: the agent is told and decides. */
   | { readonly outcome: "failed" };
@@ -69,7 +70,9 @@ export class CallDesk {
     const given = answer.outcome === "landed" ? answer.result : undefined;
     const result = await storeResult(this.journal, given === undefined ? null : copyJson(given, "result"));
     const held = await this.journal.leases.isHeld(log.stream);
-    const { key } = waitingCall(log.state, session, callId, held).call;
+    const { call: waiting } = waitingCall(log.state, session, callId, held);
+    const { key } = waiting;
+    if (answer.outcome === "landed" && isUnbegun(waiting)) throw notRun(session, callId);
     const { generation, seq } = log.head;
     const commit = (failures: number) =>
       log.commit((state, head) => {
@@ -119,6 +122,17 @@ function waitingCall(
     "CALL_NOT_WAITING",
     `call ${callId} of session ${session} ${known}: it waits for nobody`,
     { hint },
+  );
+}
+
+function notRun(session: string, callId: string): HoldfastError {
+  return new HoldfastError(
+    "CALL_TRANSITION",
+    `call ${callId} of session ${session} has not been run: it cannot have landed`,
+    {
+      hint: "Say retry to let it run, or failed to refuse it.",
+      data: { session, callId },
+    },
   );
 }
 

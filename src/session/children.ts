@@ -14,6 +14,8 @@ import {
   sessionKind,
   sha256,
 } from "../model/index.ts";
+import { putBeforePerson } from "./abandoned-calls.ts";
+import { lifeOf } from "./life.ts";
 import type { OwnedSession } from "./owned-session.ts";
 
 /** A sub-agent's session is named by the call that started it, so that a resumed call finds it again. */
@@ -29,24 +31,32 @@ export async function cancelChildren(
   spoken: { readonly by: string; readonly why?: string },
 ): Promise<void> {
   for (const call of openCallsOf(state)) {
-    const log = await journal.open(sessionKind, childId(life, call.id));
+    const id = childId(life, call.id);
+    const log = await journal.open(sessionKind, id);
     if (!log.exists) continue;
-    const { generation } = log.head;
+    const { generation, seq } = log.head;
+    const held = await journal.leases.isHeld(log.stream);
     const outcome = await log.commit((child, head) => {
       const isThere = head.generation === generation;
-      return { events: isThere ? cancellation(child, spoken) : [], result: undefined };
+      const events = isThere ? cancellation(child, spoken, !held && head.seq === seq) : [];
+      return { events, result: undefined };
     });
     commitResult(outcome);
-    await cancelChildren(journal, childId(life, call.id), log.state, spoken);
+    await cancelChildren(journal, lifeOf(id, generation), log.state, spoken);
   }
 }
 
+/** `isAbandoned`: nobody held it when it was looked at, and nobody has written since, who may have taken it over. */
 export function cancellation(
   state: SessionState,
   spoken: { readonly by: string; readonly why?: string },
+  isAbandoned: boolean,
 ): Draft[] {
   const data = { status: "cancelled", why: spoken.why ?? null, by: spoken.by };
-  return state.status === "active" ? [{ type: "session.status", data }] : [];
+  const isActive = state.status === "active";
+  const ended = isActive ? [{ type: "session.status", data }] : [];
+  const isOver = isActive || state.status === "cancelled";
+  return [...ended, ...(isAbandoned && isOver ? putBeforePerson(openCallsOf(state)) : [])];
 }
 
 /** Sets aside what a sub-agent may spend: what it was given, else all that is left. Null without limits. */

@@ -1,4 +1,4 @@
-import { type Tool, validate } from "../ledger/index.ts";
+import { type Tool, validate, within } from "../ledger/index.ts";
 import {
   type Call,
   type CallError,
@@ -100,16 +100,14 @@ async function runRead<Result>(
       callId,
     };
   }
-  const signal = direct.signal ? AbortSignal.any([session.lost, direct.signal]) : session.lost;
+  const signal = direct.signal ? AbortSignal.any([session.stop, direct.signal]) : session.stop;
   const { token } = session.internals.own.lease;
   const child = () => Promise.reject(new Error("a read has no sub-agent"));
   const context = { key: callId, callId, session: session.id, token, attempt: 1, signal, child };
-  return {
-    status: "completed",
-    value: await direct.tool.execute(input.value as never, context),
-    replayed: false,
-    callId,
-  };
+  const answer = Promise.resolve(direct.tool.execute(input.value as never, context));
+  // Whoever closes the session waits for what is under way, and may be called by the very tool.
+  const value = (await within(answer, Number.POSITIVE_INFINITY, signal, null)) as Result;
+  return { status: "completed", value, replayed: false, callId };
 }
 
 async function resultValue(

@@ -7,7 +7,7 @@ export { type MessageInput, readMessage } from "./message-input.ts";
 export type { Model, ModelRequest, ModelResponse, ToolDescription } from "./model.ts";
 export { openSession, type SessionOptions } from "./opening.ts";
 export type { Resumed } from "./owned-session.ts";
-export type { PromptInput } from "./prompt.ts";
+export { otherWords, type PromptInput } from "./prompt.ts";
 export type { RunOptions, RunProgress, RunResult, WaitingCall } from "./run-options.ts";
 export { Session } from "./session.ts";
 export { type SessionDetail, type SessionSummary, Sessions, type Spoken } from "./sessions.ts";

@@ -1,4 +1,4 @@
-import { type Amounts, BUDGET_UNITS, HoldfastError } from "../model/index.ts";
+import { type Amounts, BUDGET_UNITS, type Budget, HoldfastError } from "../model/index.ts";
 
 /** What is no amount would be no limit, and nobody would notice before the bill: `Number(process.env.MAX_USD)`, unset, is NaN. */
 export function mustBeAmounts(what: string, given: Amounts): void {
@@ -16,4 +16,12 @@ export function mustBeAmounts(what: string, given: Amounts): void {
 
 function shown(value: unknown): string {
   return typeof value === "number" || value === null ? String(value) : `a ${typeof value}`;
+}
+
+/** A limit that is reached stops the next call even when nobody said what a call costs at most. */
+export function spentUp({ spent, limit }: Budget): { unit: string } | null {
+  const unit = BUDGET_UNITS.find(
+    (each) => limit[each] !== undefined && (spent[each] ?? 0) >= (limit[each] ?? 0),
+  );
+  return unit ? { unit } : null;
 }

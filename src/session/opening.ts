@@ -13,6 +13,7 @@ import { type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
 import {
   type Amounts,
+  committed,
   type Draft,
   HoldfastError,
   isChildReservation,
@@ -135,16 +136,23 @@ async function openChild(
   });
   const options = { parent: { session: parent.id, callId }, ttlMs: null };
   const child = await openSession(journal, childId(parent.life, callId), options, () => undefined);
+  // What it has begun and not heard back of counts, as it would for the next process.
+  const finished = () => settleForChild(parent, callId, committed(child.budget));
   try {
     if (limit) await child.limit(limit);
     // Whoever cancelled the parent before the child was there has not cancelled the child.
     await parent.refresh();
-    mustNotBeCancelled(parent.id, parent.internals.own.state);
+    const { state } = parent.internals.own;
+    const why = `session ${parent.id}, which it works for, was cancelled`;
+    if (state.status === "cancelled" && child.status === "active") await child.cancel(why);
+    mustNotBeCancelled(parent.id, state);
   } catch (error) {
+    // The call ends here, with what the sub-agent had spent before.
+    if (isHoldfastError(error, "SESSION_ENDED")) finished();
     await child.close();
     throw error;
   }
-  return { session: child, finished: () => settleForChild(parent, callId, child.budget.spent) };
+  return { session: child, finished };
 }
 
 function resumedFrom(state: SessionState, from: Holder | null): Resumed {

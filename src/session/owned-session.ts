@@ -19,6 +19,7 @@ import {
   type Draft,
   freezeJson,
   HoldfastError,
+  isHoldfastError,
   type JsonObject,
   type Message,
   openCallsOf,
@@ -27,8 +28,10 @@ import {
   type SessionState,
   type SessionStatus,
 } from "../model/index.ts";
+import { putBeforePerson } from "./abandoned-calls.ts";
 import { withOwnCallIds } from "./call-ids.ts";
 import { checkpointDraft, mustBeFinished, reactivate } from "./drafts.ts";
+import { lifeOf } from "./life.ts";
 import { type MessageInput, readMessage } from "./message-input.ts";
 
 type MessageDraft = ReturnType<typeof readMessage>;
@@ -204,8 +207,26 @@ export class OwnedSession {
     this.closed = true;
     this.stopping.abort(closedError(this.id));
     await Promise.allSettled(this.busy);
+    await this.leaveCallsToPerson();
     this.parts.onClose(this);
     await this.internals.own.lease.release();
+  }
+
+  /** A session that was cancelled is not run again: nobody else would find out what became of its calls. */
+  private async leaveCallsToPerson(): Promise<void> {
+    const { own, journal } = this.internals;
+    if (own.state.openCalls.size === 0 || own.lease.lost.aborted) return;
+    try {
+      await own.log.refresh();
+      await own.write((state) => {
+        const events = state.status === "cancelled" ? putBeforePerson(openCallsOf(state)) : [];
+        return { events, result: undefined };
+      });
+    } catch (error) {
+      // Who closes the store first, or was taken over, leaves that to the next one who looks.
+      if (!isHoldfastError(error, "LEASE_LOST") && !isHoldfastError(error, "STORE_CLOSED"))
+        journal.warn(error);
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -231,7 +252,7 @@ export class OwnedSession {
       life: this.life,
       tools: toolTable(tools),
       stop: options.signal ? AbortSignal.any([this.stop, options.signal]) : this.stop,
-      attempts: attemptsOf(journal.store, `${journal.namespace}/${own.log.stream}`),
+      attempts: attemptsOf(journal.store, `${journal.namespace}/${this.life}`),
       lostSince: (call) => this.lostSince(call),
       patienceMs: options.patienceMs ?? 10_000,
       riders: this.riders,
@@ -243,8 +264,7 @@ export class OwnedSession {
 
   /** For the session layer: the id, told apart from that of a session which was removed and made again. */
   get life(): string {
-    const { generation } = this.internals.own.log.head;
-    return generation === 1 ? this.id : `${this.id}#${generation}`;
+    return lifeOf(this.id, this.internals.own.log.head.generation);
   }
 
   /** For the session layer: work that `close` stops and waits for. It begins with what others have said meanwhile. */

@@ -1,4 +1,4 @@
-import { type Message, toolCalls } from "../model/index.ts";
+import { HoldfastError, type Message, messageText, toolCalls } from "../model/index.ts";
 
 /** Plain text, or text with an identity: a finished prompt with the same id is answered from the record. */
 export type PromptInput = string | { readonly id: string; readonly text: string };
@@ -27,4 +27,22 @@ export function answerTo(messages: readonly Message[], id: string): Message | nu
     if (message.role === "assistant" && toolCalls(message).length === 0) return message;
   }
   return null;
+}
+
+/**
+ * For a prompt whose id is on record: with other words it is another prompt, and the old answer is none to it. Not where a
+ * codec may have changed what was stored, as a redaction does: then the id alone decides.
+ */
+export function mustSayTheSame(session: string, messages: readonly Message[], prompt: PromptInput): void {
+  const id = promptId(prompt);
+  const known = id === null ? undefined : messages.find((message) => message.id === id);
+  if (known && messageText(known) !== promptText(prompt)) throw otherWords(session, known.id);
+}
+
+export function otherWords(session: string, prompt: string): HoldfastError {
+  const what = `session ${session}: prompt ${JSON.stringify(prompt)} is on record with other words`;
+  return new HoldfastError("PROMPT_DIVERGED", `${what}. The model was not asked`, {
+    hint: "To resume, say the same words. For something new, use another id.",
+    data: { session, prompt },
+  });
 }

@@ -13,7 +13,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { mustNotBeCancelled, sleep, within } from "../ledger/index.ts";
+import { mustNotBeCancelled, sleep, tellSafely, within } from "../ledger/index.ts";
 import {
   type Amounts,
   addAmounts,
@@ -30,13 +30,16 @@ import {
 } from "../model/index.ts";
 import { Cadence } from "./cadence.ts";
 import { withOwnCallIds } from "./call-ids.ts";
-import { mustBeAmounts } from "./limits.ts";
+import { compactedAnswer } from "./compacted-answer.ts";
+import { reactivate } from "./drafts.ts";
+import { mustBeAmounts, spentUp } from "./limits.ts";
 import { repeatedCalls } from "./loop-detection.ts";
 import { readMessage } from "./message-input.ts";
 import { describeTools, isRetryable, type ModelResponse, mustAnswer, saidIn } from "./model.ts";
 import type { OwnedSession } from "./owned-session.ts";
-import { answerTo, promptId, promptText, unansweredPrompts } from "./prompt.ts";
+import { answerTo, mustSayTheSame, promptId, promptText, unansweredPrompts } from "./prompt.ts";
 import type { RunOptions, RunProgress, RunResult } from "./run-options.ts";
+import { putBehindAnswer } from "./said-meanwhile.ts";
 
 const LOOP = { warnAt: 5, stopAt: 10 };
 const WATCH_MS = 100;
@@ -68,6 +71,8 @@ class Run {
   private turns = 0;
   /** Id of the last message that this run appended for the model. */
   private lastWord: string | null = null;
+  /** Id of the last message that the model was shown. */
+  private heard: string | undefined;
   private readonly unwatch: () => void;
 
   constructor(session: OwnedSession, options: RunOptions) {
@@ -93,7 +98,7 @@ class Run {
   private async untilResult(): Promise<RunResult> {
     mustNotBeCancelled(this.session.id, this.state);
     await this.limitBudget();
-    const known = this.recordedAnswer();
+    const known = await this.recordedAnswer();
     if (known) return known;
     await this.ledger().settle(this.session.unfinished);
     const held = await this.takePrompt();
@@ -159,10 +164,13 @@ class Run {
     });
   }
 
-  private recordedAnswer(): RunResult | null {
+  private async recordedAnswer(): Promise<RunResult | null> {
     const { prompt } = this.options;
     if (typeof prompt !== "object") return null;
-    const answer = answerTo(this.state.messages, prompt.id);
+    const { own, journal } = this.session.internals;
+    if (journal.payloads.isPlain) mustSayTheSame(this.session.id, this.state.messages, prompt);
+    const answer =
+      answerTo(this.state.messages, prompt.id) ?? (await compactedAnswer(journal, own.log, prompt.id));
     if (!answer) return null;
     this.replayed.push(prompt.id);
     return this.result("done", "answered", messageText(answer));
@@ -256,7 +264,7 @@ class Run {
         const createdAt = new Date(at).toISOString();
         return { type: "message", data: { message: { id, role: "user", createdAt, blocks, meta: { by } } } };
       });
-      return { events, result: undefined };
+      return { events: reactivate(state, events), result: undefined };
     });
   }
 
@@ -269,7 +277,7 @@ class Run {
     const id = this.session.internals.journal.newId();
     const verdict = await this.session.write((state) => {
       const amounts = { ...this.options.budget?.perCall, turns: 1 };
-      const over = exceeded(state.budget, amounts) ?? spentUp(state);
+      const over = exceeded(state.budget, amounts) ?? spentUp(state.budget);
       if (over) return { events: [], result: "exceeded" as const };
       return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: id };
     });
@@ -283,9 +291,11 @@ class Run {
     const retries = this.options.modelRetries ?? 4;
     for (let tries = 0; ; tries++) {
       try {
+        const messages = [...this.session.messages];
+        this.heard = messages.at(-1)?.id;
         const answer = this.options.model({
           system: this.options.system ?? null,
-          messages: [...this.session.messages],
+          messages,
           tools: describeTools(this.options.tools ?? []),
           signal: this.stop,
           partial: (part) => this.emit({ type: "model.partial", ...part }),
@@ -311,6 +321,7 @@ class Run {
     const final = toolCalls(drafted.data.message).length === 0;
     await this.session.write((state) => {
       const events: Draft[] = [withOwnCallIds(drafted, state)];
+      if (final) events.push(...putBehindAnswer(state, this.heard));
       if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
       else events.push({ type: "budget.spent", data: { amounts: spent } });
       if (final) events.push(...this.cadence.afterTurn(state, 1));
@@ -342,13 +353,8 @@ class Run {
     });
   }
 
-  /** Whoever watches must not stop what is watched. */
   private emit(progress: RunProgress): void {
-    try {
-      this.options.on?.(progress);
-    } catch (error) {
-      this.session.internals.journal.warn(error);
-    }
+    tellSafely(() => this.options.on?.(progress), this.session.internals.journal.warn);
   }
 
   private result(status: RunResult["status"], reason: string, text = ""): RunResult {
@@ -371,15 +377,6 @@ class Run {
       version: this.state.version,
     };
   }
-}
-
-/** A limit that is reached stops the next call even when nobody said what a call costs at most. */
-function spentUp(state: SessionState): { unit: string } | null {
-  const { spent, limit } = state.budget;
-  const unit = BUDGET_UNITS.find(
-    (each) => limit[each] !== undefined && (spent[each] ?? 0) >= (limit[each] ?? 0),
-  );
-  return unit ? { unit } : null;
 }
 
 function badUsage(id: string, units: readonly string[]): HoldfastError {

@@ -15,7 +15,6 @@ import {
   HoldfastError,
   type JsonObject,
   type Message,
-  openCallsOf,
   type Plan,
   type SessionDiff,
   type SessionState,
@@ -25,8 +24,8 @@ import {
   streamName,
 } from "../model/index.ts";
 import type { Holder } from "../store.ts";
-import { putBeforePerson } from "./abandoned-calls.ts";
 import { cancelChildren, cancellation } from "./children.ts";
+import { lifeOf } from "./life.ts";
 import { mustBeAmounts } from "./limits.ts";
 import {
   diffVersions,
@@ -164,15 +163,10 @@ export class Sessions {
     const look = async (): Promise<void> => {
       held = await this.journal.leases.isHeld(streamName("session", id));
     };
-    const say = (state: SessionState, isAsSeen: boolean): Draft[] => {
-      const isCancelled = state.status === "active" || state.status === "cancelled";
-      // Whoever has written since may have taken it over: then its calls are that one's.
-      const isAbandoned = !held && isAsSeen && isCancelled;
-      return [...cancellation(state, spoken), ...(isAbandoned ? putBeforePerson(openCallsOf(state)) : [])];
-    };
+    const say = (state: SessionState, isAsSeen: boolean): Draft[] =>
+      cancellation(state, spoken, !held && isAsSeen);
     const log = await this.speak(id, say, look);
-    const { generation } = log.head;
-    await cancelChildren(this.journal, generation === 1 ? id : `${id}#${generation}`, log.state, spoken);
+    await cancelChildren(this.journal, lifeOf(id, log.head.generation), log.state, spoken);
   }
 
   /** Lets a fork start effects of its own, or not any more. Who runs it right now minds it from its next call on. */

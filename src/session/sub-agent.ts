@@ -54,6 +54,10 @@ export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, Agent
         if (child.status !== "completed") await child.complete();
         finished();
         return { text, session: child.id };
+      } catch (error) {
+        // The call ends here: what it has spent until now is all that it costs.
+        if (error instanceof DefiniteFailure) finished();
+        throw error;
       } finally {
         await child.close();
       }

@@ -6,17 +6,19 @@
  *
  * The lease is what makes a crash count once: only one supervisor is granted it, the mark is guarded by its token, and
  * after the release it is no longer the dead one's. A supervisor that dies before the release leaves a lease of its
- * own that runs out: the next one comes by the same way, and finds the session marked already.
+ * own that runs out: the next one comes by the same way, and finds the session marked already. So does one that could
+ * not mark it for a reason that may pass: its lease is left to run out.
  *
  * A session that goes on by itself in between is held again, and nothing is written.
  */
 
 import { type Goal, historyActs } from "../goal/index.ts";
 import { type Journal, Lease } from "../journal/index.ts";
-import { type By, type GoalDraft, type GoalState, streamId } from "../model/index.ts";
+import { type By, type GoalDraft, type GoalState, isHoldfastError, streamId } from "../model/index.ts";
 import type { Holder, LeaseRow, StreamRow } from "../store.ts";
 import { isAbandoned } from "./leases.ts";
 import type { SupervisorEvent } from "./notices.ts";
+import type { Try } from "./work.ts";
 
 export interface CrashPlace {
   readonly journal: Journal;
@@ -26,6 +28,9 @@ export interface CrashPlace {
   /** A worker is to be started for this session, if anybody starts workers. */
   want(session: string): Promise<void>;
   tell(event: SupervisorEvent): void;
+  readonly attempt: Try;
+  /** Whom we took a lease from that we left to run out, by the stream, with the name that we left it under. Kept over sweeps. */
+  readonly unmarked: Map<string, { readonly from: Holder; readonly owner: string }>;
 }
 
 /** Returns the ids of those that this sweep found dead. */
@@ -35,7 +40,10 @@ export async function markCrashedSessions(
 ): Promise<string[]> {
   const crashed: string[] = [];
   for (const lease of leases.values()) {
-    if (isAbandoned(lease) && (await markCrashed(place, lease.name))) crashed.push(streamId(lease.name));
+    if (!isAbandoned(lease)) continue;
+    const session = streamId(lease.name);
+    const mark = () => markCrashed(place, lease.name);
+    if (await place.attempt(`marking session ${session} as crashed`, mark, false)) crashed.push(session);
   }
   return crashed;
 }
@@ -44,20 +52,34 @@ async function markCrashed(place: CrashPlace, stream: string): Promise<boolean> 
   const { journal, by } = place;
   const lease = await journal.leases.take(stream, journal.newId(), { label: by.name, waitMs: 0 });
   if (!(lease instanceof Lease)) return false;
+  const from = deadOf(place, lease);
   try {
     // Only now: somebody may have ended or cancelled it before the lease was ours.
     const row = await journal.row(stream);
-    if (lease.from === null || row.state !== "live" || row.facets.status !== "active") return false;
+    if (from === null || row.state !== "live" || row.facets.status !== "active") return false;
     const session = streamId(stream);
-    const why = `${holderText(lease.from)} is gone`;
+    const why = `${holderText(from)} is gone`;
     const goal = row.facets.goal === null ? null : await place.goal(row.facets.goal);
-    if (goal) await noteCrash(goal, by, { row, lease, from: lease.from, why });
+    if (goal) await noteCrash(goal, by, { row, lease, from, why });
     await place.want(session);
     place.tell({ type: "session.crashed", session, goal: goal?.id ?? null, why });
     return true;
+  } catch (error) {
+    if (from && isHoldfastError(error) && error.retryable) {
+      place.unmarked.set(stream, { from, owner: lease.holder.owner });
+      lease.letRunOut();
+    }
+    throw error;
   } finally {
     await lease.release();
   }
+}
+
+/** Who had it before us; where that was ourselves, who had it before that. */
+function deadOf({ unmarked }: CrashPlace, { name, from }: Lease): Holder | null {
+  const left = unmarked.get(name);
+  unmarked.delete(name);
+  return left && left.owner === from?.owner ? left.from : from;
 }
 
 interface Death {

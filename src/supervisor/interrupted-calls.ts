@@ -18,6 +18,7 @@ import { openSession, type Session } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
 import { isLive } from "./leases.ts";
 import type { SupervisorEvent } from "./notices.ts";
+import type { Try } from "./work.ts";
 
 /** A call without an outcome in a session that nobody holds. */
 export interface OpenCallNote {
@@ -38,6 +39,7 @@ export interface SettlePlace {
   /** Wall clock before which a session is not asked again. Kept over sweeps. */
   readonly notBefore: Map<string, number>;
   tell(event: SupervisorEvent): void;
+  readonly attempt: Try;
 }
 
 export interface SettleReport {
@@ -57,9 +59,12 @@ export async function settleInterrupted(
     if (place.stop.aborted) break;
     if (isLive(leases.get(stream))) continue;
     const session = streamId(stream);
-    report.settled.push(...(await settleSession(place, session)));
-    const { state } = await place.journal.load(sessionKind, session);
-    report.open.push(...openCallsOf(state).map((call) => noteOf(place, session, call)));
+    const doing = `settling calls of session ${session}`;
+    report.settled.push(...(await place.attempt(doing, () => settleSession(place, session), [])));
+    const look = () => place.journal.load(sessionKind, session);
+    const seen = await place.attempt(`looking at session ${session}`, look, null);
+    const open = seen ? openCallsOf(seen.state) : [];
+    report.open.push(...open.map((call) => noteOf(place, session, call)));
   }
   return report;
 }
@@ -76,6 +81,7 @@ async function settleSession(place: SettlePlace, id: string): Promise<{ session:
   const { state } = await journal.load(sessionKind, id);
   const unsettled = openCallsOf(state).filter(({ status }) => status !== "waiting");
   const isOurs = unsettled.every(({ tool }) => place.unknownTools === "ask" || isKnown(place, tool));
+  if (unsettled.length > 0 && state.status === "cancelled") await (await take(place, id))?.close();
   if (unsettled.length === 0 || !isOurs || state.status === "cancelled") return [];
   if ((notBefore.get(id) ?? 0) > journal.now()) return [];
   const session = await take(place, id);

@@ -46,7 +46,8 @@ export type SupervisorEvent =
   | {
       readonly type: "worker.ended";
       readonly work: Work;
-      readonly how: "done" | "died" | "stopped";
+      /** `waiting`: it ended well and left calls open; it is started again when a person has answered. */
+      readonly how: "done" | "waiting" | "died" | "stopped";
       readonly why: string | null;
     }
   /** It died too often in a row; `blocker` is what a person resolves for it to be tried again. */

@@ -9,9 +9,10 @@
  */
 
 import type { Journal } from "../journal/index.ts";
-import { isHoldfastError } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/index.ts";
 import { DEFAULTS, type SuperviseOptions, type SweepOptions } from "./options.ts";
 import { Sweeper, type SweepReport } from "./sweep.ts";
+import { wantWorker } from "./wanted-sessions.ts";
 import { Workers } from "./workers.ts";
 
 /** However many changes there are, rounds keep this distance, or `everyMs` if that is less. */
@@ -19,7 +20,7 @@ const LEAST_PAUSE_MS = 1_000;
 
 /** One look, without starting anything. */
 export async function superviseOnce(journal: Journal, options: SweepOptions = {}): Promise<SweepReport> {
-  const sweeper = new Sweeper(journal, options);
+  const sweeper = new Sweeper(journal, options, (session) => wantWorker(journal, session));
   const report = await sweeper.sweep();
   await sweeper.notices.settled(DEFAULTS.graceMs);
   return report;
@@ -27,8 +28,9 @@ export async function superviseOnce(journal: Journal, options: SweepOptions = {}
 
 /** Resolves after `signal` aborts and everything is in order. */
 export async function supervise(journal: Journal, options: SuperviseOptions): Promise<void> {
-  const sweeper: Sweeper = new Sweeper(journal, options, (session) => workers.want(session));
-  const workers: Workers = new Workers(sweeper, options);
+  mustBeParallel(options.parallel ?? DEFAULTS.parallel);
+  const sweeper = new Sweeper(journal, options, (session) => wantWorker(journal, session));
+  const workers = new Workers(sweeper, options);
   const { everyMs = DEFAULTS.everyMs } = options;
   const leastMs = Math.min(LEAST_PAUSE_MS, everyMs);
   const signs = new Signs(options.signal, leastMs);
@@ -46,6 +48,14 @@ export async function supervise(journal: Journal, options: SuperviseOptions): Pr
     await workers.stop();
     await sweeper.notices.settled(options.graceMs ?? DEFAULTS.graceMs);
   }
+}
+
+function mustBeParallel(parallel: number): void {
+  if (Number.isSafeInteger(parallel) && parallel > 0) return;
+  throw new HoldfastError("INPUT_INVALID", `supervise: ${parallel} is no number of workers at once`, {
+    hint: "Say how many, at least 1. To start none, say no command.",
+    data: { parallel },
+  });
 }
 
 /** Returns when something that has to wait may be started, if anything has to. */

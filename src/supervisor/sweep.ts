@@ -16,7 +16,7 @@ import { type OpenCallNote, type SettleReport, settleInterrupted } from "./inter
 import { leasesUnder } from "./leases.ts";
 import { Notices, type SupervisorEvent } from "./notices.ts";
 import { DEFAULTS, type SweepOptions } from "./options.ts";
-import type { Work } from "./work.ts";
+import type { Try, Work } from "./work.ts";
 
 /** What one look at everything came to. */
 export interface SweepReport {
@@ -43,6 +43,7 @@ export class Sweeper {
   readonly #options: SweepOptions;
   readonly #goals = new Map<string, Goal>();
   readonly #notBefore = new Map<string, number>();
+  readonly #unmarked: CrashPlace["unmarked"] = new Map();
   readonly #told = new Set<string>();
   readonly #blocked = new Map<string, ReadonlySet<string>>();
   readonly #want: CrashPlace["want"];
@@ -60,11 +61,7 @@ export class Sweeper {
 
   async sweep(): Promise<SweepReport> {
     const errors: SweepReport["errors"][number][] = [];
-    const attempt = async <Result>(
-      doing: string,
-      act: () => Promise<Result>,
-      none: Result,
-    ): Promise<Result> => {
+    const attempt: Try = async (doing, act, none) => {
       if (this.#stop.aborted) return none;
       try {
         const result = await act();
@@ -77,7 +74,13 @@ export class Sweeper {
         return none;
       }
     };
-    const place = { journal: this.journal, by: this.by, tell: (event: SupervisorEvent) => this.tell(event) };
+    const place = {
+      journal: this.journal,
+      by: this.by,
+      tell: (event: SupervisorEvent) => this.tell(event),
+      attempt,
+      unmarked: this.#unmarked,
+    };
     const leases = await leasesUnder(this.journal, "session/");
     const crashed = await attempt(
       "marking crashed sessions",
@@ -91,7 +94,10 @@ export class Sweeper {
       reset.push(...(report?.reset ?? []));
       ready.push(...(report?.ready ?? []));
     }
-    const calls = await attempt("settling calls", () => this.#settle(leases), { settled: [], open: [] });
+    const calls = await attempt("settling calls", () => this.#settle(leases, attempt), {
+      settled: [],
+      open: [],
+    });
     this.#tellOpen(calls.open);
     return { crashed, reset, ready, errors, ...calls };
   }
@@ -153,7 +159,7 @@ export class Sweeper {
     return report;
   }
 
-  #settle(leases: Parameters<typeof settleInterrupted>[1]): Promise<SettleReport> {
+  #settle(leases: Parameters<typeof settleInterrupted>[1], attempt: Try): Promise<SettleReport> {
     const place = {
       journal: this.journal,
       label: this.by.name,
@@ -162,6 +168,7 @@ export class Sweeper {
       stop: this.#stop,
       notBefore: this.#notBefore,
       tell: (event: SupervisorEvent) => this.tell(event),
+      attempt,
     } as const;
     return settleInterrupted(place, leases);
   }

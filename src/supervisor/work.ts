@@ -14,3 +14,6 @@ export function workerId(work: Work): string {
   const parts = work.kind === "task" ? [work.kind, work.goal, work.task] : [work.kind, work.session];
   return sha256(JSON.stringify(parts)).slice(0, 32);
 }
+
+/** Does one thing of several. What goes wrong with it is told, and `none` is what it came to. */
+export type Try = <Result>(doing: string, act: () => Promise<Result>, none: Result) => Promise<Result>;

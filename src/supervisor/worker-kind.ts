@@ -2,12 +2,17 @@
  * What supervisors remember of the workers for one piece of work, in a stream of its own, so that back-off and counts
  * outlive a supervisor and are shared by several.
  *
- *     idle, wanted ──start──▶ running ──ended: done──▶ idle, no deaths
+ *     idle, wanted, waiting ──start──▶ running ──ended: done──▶ idle, no deaths
+ *                                │──ended: waiting──▶ waiting, no deaths, not before a while
  *                                │──ended: stopped──▶ as before it was started
  *                                └──ended: died──▶ as before it was started, deaths + 1, not before a while
  *     deaths reach the limit ──loop──▶ looping ──pardon: a person has looked──▶ as before, no deaths
+ *     there is nothing left to do ──unwanted──▶ idle, no deaths
  *
- * `wanted`: a session whose process died; a task is wanted by being ready, so its goal says so.
+ * `wanted`: a session whose process died; a task is wanted by being ready, so its goal says so. One that dies while a
+ * worker runs is wanted again as soon as that has ended. `waiting`: the worker of a session ended well and left calls
+ * without an outcome; when no person has to answer any more, it is as good as wanted. Of a session, all this is about one
+ * life of its name.
  */
 
 import * as z from "zod";
@@ -22,11 +27,15 @@ import {
 } from "../model/index.ts";
 import { titleOf, type Work } from "./work.ts";
 
-export type WorkerStatus = "idle" | "wanted" | "running" | "looping";
+export type WorkerStatus = "idle" | "wanted" | "running" | "waiting" | "looping";
 
 export interface WorkerState {
   work: Work | null;
   status: WorkerStatus;
+  /** Generation of the session; null for tasks, and where that was not recorded. */
+  life: number | null;
+  /** Wanted since it was started. */
+  isWantedAgain: boolean;
   /** In a row. */
   deaths: number;
   lastDeath: string | null;
@@ -40,47 +49,62 @@ const work = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("session"), session: name }),
 ]);
 const why = z.string().max(1_000);
-const wanted = z.strictObject({ work });
+const wanted = z.strictObject({ work, life: z.number().nullable() });
 const started = z.strictObject({ work, by: name });
 const ended = z.strictObject({
-  how: z.enum(["done", "died", "stopped"]),
+  how: z.enum(["done", "waiting", "died", "stopped"]),
   why: why.nullable(),
   notBefore: z.number(),
 });
 const looping = z.strictObject({ why, blocker: name.nullable() });
 const pardoned = z.strictObject({ why });
+const unwanted = z.strictObject({ why });
 
 /** Where a piece of work stands while nobody works on it. */
 function atRest({ work: about }: WorkerState): WorkerStatus {
   return about?.kind === "session" ? "wanted" : "idle";
 }
 
+const AFRESH = { deaths: 0, notBefore: 0, loopedAt: null, isWantedAgain: false } as const;
+
 const workerEvents = {
-  "worker.wanted": event(1, wanted, (state: WorkerState, data) => {
-    state.work = data.work;
-    if (state.status === "idle") state.status = "wanted";
+  "worker.wanted": event(
+    2,
+    wanted,
+    (state: WorkerState, data) => {
+      if (state.status === "running") state.isWantedAgain = true;
+      else Object.assign(state, AFRESH, { status: "wanted" });
+      state.work = data.work;
+      state.life = data.life;
+    },
+    { 1: (data) => ({ ...(data as { work: Json }), life: null }) },
+  ),
+  "worker.unwanted": event(1, unwanted, (state: WorkerState) => {
+    Object.assign(state, AFRESH, { status: "idle" });
   }),
   "worker.started": event(1, started, (state: WorkerState, data) => {
     state.work = data.work;
     state.status = "running";
+    state.isWantedAgain = false;
   }),
   "worker.ended": event(1, ended, (state: WorkerState, data) => {
-    state.status = data.how === "done" ? "idle" : atRest(state);
-    if (data.how === "done") state.deaths = 0;
-    if (data.how !== "died") return;
+    const isWell = data.how === "done" || data.how === "waiting";
+    if (data.how === "waiting") state.status = "waiting";
+    else state.status = data.how === "done" && !state.isWantedAgain ? "idle" : atRest(state);
+    state.isWantedAgain = false;
+    if (isWell) state.deaths = 0;
+    if (data.how === "done" || data.how === "stopped") return;
+    state.notBefore = data.notBefore;
+    if (data.how === "waiting") return;
     state.deaths += 1;
     state.lastDeath = data.why;
-    state.notBefore = data.notBefore;
   }),
   "worker.looping": event(1, looping, (state: WorkerState, _data, place) => {
     state.status = "looping";
     state.loopedAt = place.at;
   }),
   "worker.pardoned": event(1, pardoned, (state: WorkerState) => {
-    state.status = atRest(state);
-    state.deaths = 0;
-    state.notBefore = 0;
-    state.loopedAt = null;
+    Object.assign(state, AFRESH, { status: atRest(state) });
   }),
 } as const;
 
@@ -89,11 +113,13 @@ export type WorkerDraft = DraftOf<WorkerEvents>;
 
 export const workerKind: StreamKind<WorkerState, WorkerEvents> = {
   kind: "worker",
-  foldVersion: 1,
+  foldVersion: 2,
   events: workerEvents,
   initial: () => ({
     work: null,
     status: "idle",
+    life: null,
+    isWantedAgain: false,
     deaths: 0,
     lastDeath: null,
     notBefore: 0,

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import type { WorkerCommand } from "./options.ts";
 import type { Work } from "./work.ts";
 
@@ -15,19 +15,27 @@ export class WorkerProcess {
 
   constructor(work: Work, { command, cwd, env, output = "inherit" }: WorkerCommand) {
     const [program = "", ...args] = command;
-    const child = spawn(program, args, {
-      stdio: ["ignore", output, output],
-      detached: process.platform !== "win32",
-      env: { ...process.env, ...environment(work), ...env },
-      ...(cwd !== undefined && { cwd }),
-    });
+    let child: ChildProcess;
+    try {
+      child = spawn(program, args, {
+        stdio: ["ignore", output, output],
+        detached: process.platform !== "win32",
+        env: { ...process.env, ...environment(work), ...env },
+        ...(cwd !== undefined && { cwd }),
+      });
+    } catch (error) {
+      // No program, or a text that no system takes: Node says that at once, and everything else later.
+      this.pid = null;
+      this.ended = Promise.resolve({ failure: notStarted(error as Error) });
+      return;
+    }
     this.pid = child.pid ?? null;
     this.ended = new Promise((resolve) => {
       const end = (failure: string | null): void => {
         this.#isOver = true;
         resolve({ failure });
       };
-      child.on("error", (error) => end(`it could not be started: ${error.message}`));
+      child.on("error", (error) => end(notStarted(error)));
       child.on("exit", (code, signal) =>
         end(code === 0 ? null : `it ended with ${signal ?? `exit code ${code}`}`),
       );
@@ -43,6 +51,10 @@ export class WorkerProcess {
       if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
     }
   }
+}
+
+function notStarted(error: Error): string {
+  return `it could not be started: ${error.message}`;
 }
 
 function environment(work: Work): Record<string, string> {

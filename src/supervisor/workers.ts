@@ -11,20 +11,32 @@
  * next supervisor counts that as a death, because whatever kills supervisors together with their workers must also
  * come to an end. Between the end of the process and `ended`, the same.
  *
- * A worker that ends well without having changed its task counts as dead, too: it would be started for ever.
+ * A worker that ends well without having changed its task counts as dead, too: it would be started for ever. So does one
+ * that leaves its session as a crash does, or with calls that it could have settled. One that leaves calls to a person has
+ * done well, and the session gets the next worker when they are answered.
  */
 
 import { type Goal, noteActs } from "../goal/index.ts";
 import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
-import { sessionKind, streamName } from "../model/index.ts";
-import type { SuperviseOptions } from "./options.ts";
-import { DEFAULTS } from "./options.ts";
+import { isHoldfastError, streamId, streamName } from "../model/index.ts";
+import { isAbandoned } from "./leases.ts";
+import { DEFAULTS, type SuperviseOptions, type WorkerCommand } from "./options.ts";
 import type { Sweeper } from "./sweep.ts";
+import { outlookOf, waitsForAPerson, whatIsLeft } from "./wanted-sessions.ts";
 import { titleOf, type Work, workerId } from "./work.ts";
 import { type WorkerDraft, type WorkerState, workerKind } from "./worker-kind.ts";
 import { type Ended, WorkerProcess } from "./worker-process.ts";
 
 type Own = OwnedLog<WorkerState>;
+
+interface End {
+  readonly how: "done" | "waiting" | "died" | "stopped";
+  readonly why: string | null;
+  /** Of one that waits: when to see whether calls can be settled that no person is asked about. */
+  readonly notBefore?: number;
+}
+
+const AGAIN_MS = 30_000;
 
 export class Workers {
   readonly #sweeper: Sweeper;
@@ -43,12 +55,26 @@ export class Workers {
   async start(ready: readonly Work[]): Promise<number | null> {
     let earliest: number | null = null;
     for (const work of ready) {
-      if (this.#isStopping || this.#running.size >= (this.#options.parallel ?? DEFAULTS.parallel)) break;
-      if (this.#running.has(workerId(work)) || this.#commandFor(work) === null) continue;
-      const at = await this.#tryStart(work);
+      if (this.#isStopping || this.#isFull) break;
+      if (this.#running.has(workerId(work))) continue;
+      const start = async () => (this.#commandFor(work) === null ? null : this.#tryStart(work));
+      const at = await this.#orTell(`starting ${titleOf(work)}`, start);
       if (at !== null) earliest = Math.min(earliest ?? at, at);
     }
     return earliest;
+  }
+
+  /** What goes wrong with one does not keep the others from being started. */
+  async #orTell<Result>(doing: string, act: () => Promise<Result>): Promise<Result | null> {
+    try {
+      const result = await act();
+      this.#sweeper.worksAgain(doing);
+      return result;
+    } catch (error) {
+      if (isHoldfastError(error, "STORE_CLOSED")) throw error;
+      this.#sweeper.tellError(doing, error);
+      return null;
+    }
   }
 
   /** Asks all to stop, kills those that do not, and records what became of them. */
@@ -63,31 +89,45 @@ export class Workers {
     clearTimeout(kill);
   }
 
-  /** Sessions whose process died and for which nobody has come yet. */
+  /** Sessions whose process died, for which nobody has come yet, and in which something can be done now. */
   async wanted(): Promise<Work[]> {
     const works: Work[] = [];
-    for (const status of ["wanted", "running", "looping"] as const) {
+    if (this.#isFull) return works;
+    for (const status of ["wanted", "running", "waiting", "looping"] as const) {
       const asked = { of: "streams", kind: "worker", status, limit: 500 } as const;
       const rows = await allRows((from) => this.#journal.list<"streams">({ ...asked, ...from }));
-      for (const { stream } of rows) {
-        const { state } = await this.#journal.load(workerKind, stream.slice("worker/".length));
-        if (state.work?.kind === "session") works.push(state.work);
+      for (const { stream, facets } of rows) {
+        const look = () => this.#wantedIn(streamId(stream));
+        const work = await this.#orTell(`looking for work in ${facets.title}`, look);
+        if (work) works.push(work);
       }
     }
     return works;
   }
 
-  /** A session of a goal goes on with its task, and a sub-agent with its parent: those are wanted for themselves. */
-  async want(session: string): Promise<void> {
-    const work: Work = { kind: "session", session };
-    if (this.#commandFor(work) === null) return;
-    const { state: found } = await this.#journal.load(sessionKind, session);
-    if (found.goal !== null || found.parent !== null) return;
-    const log = await this.#journal.open(workerKind, workerId(work));
-    await log.commit((state) => {
-      if (state.status !== "idle") return { events: [], result: undefined };
-      return { events: [{ type: "worker.wanted", data: { work } }], result: undefined };
-    });
+  /** Looks without the lease: whatever has to wait would be written to at every look. */
+  async #wantedIn(id: string): Promise<Work | null> {
+    if (this.#running.has(id)) return null;
+    const { state } = await this.#journal.load(workerKind, id);
+    const { work } = state;
+    if (work?.kind !== "session") return null;
+    const outlook = await outlookOf(this.#journal, work.session, state);
+    if (typeof outlook === "object") await this.#forget(work);
+    return outlook === "start" ? work : null;
+  }
+
+  async #forget(work: Work): Promise<void> {
+    const own = await this.#own(work);
+    if (!own) return;
+    try {
+      await this.#isStillWanted(own, work);
+    } finally {
+      await own.lease.release();
+    }
+  }
+
+  get #isFull(): boolean {
+    return this.#running.size >= (this.#options.parallel ?? DEFAULTS.parallel);
   }
 
   get #journal(): Journal {
@@ -99,40 +139,56 @@ export class Workers {
     return typeof start === "function" ? start(work) : (start ?? null);
   }
 
+  /** Null when another supervisor is at it. */
+  async #own(work: Work): Promise<Own | null> {
+    const stream = streamName("worker", workerId(work));
+    const options = { label: this.#sweeper.by.name, waitMs: 0 };
+    const lease = await this.#journal.leases.take(stream, this.#journal.newId(), options);
+    if (!(lease instanceof Lease)) return null;
+    try {
+      return new OwnedLog(await this.#journal.open(workerKind, workerId(work)), lease);
+    } catch (error) {
+      await lease.release();
+      throw error;
+    }
+  }
+
   /** Null when it runs now, or is nothing to wait for; else when to come back. */
   async #tryStart(work: Work): Promise<number | null> {
-    const stream = streamName("worker", workerId(work));
-    const { by } = this.#sweeper;
-    const lease = await this.#journal.leases.take(stream, this.#journal.newId(), {
-      label: by.name,
-      waitMs: 0,
-    });
-    if (!(lease instanceof Lease)) return null;
+    const own = await this.#own(work);
+    if (!own) return null;
     let isStarted = false;
     try {
-      const own = new OwnedLog(await this.#journal.open(workerKind, workerId(work)), lease);
       if (!(await this.#isStillWanted(own, work))) return null;
       const at = await this.#clearance(own, work);
-      if (at !== "now" || this.#isStopping) return at === "now" ? null : at;
-      await write(own, { type: "worker.started", data: { work, by: by.name } });
-      await this.#launch(own, work);
+      const command = at === "now" ? this.#commandFor(work) : null;
+      if (command === null || this.#isStopping) return at === "now" ? null : at;
+      await write(own, { type: "worker.started", data: { work, by: this.#sweeper.by.name } });
+      await this.#launch(own, work, command);
       isStarted = true;
       return null;
     } finally {
-      if (!isStarted) await lease.release();
+      if (!isStarted) await own.lease.release();
     }
   }
 
   /** Its last worker may have ended between the look that found it and our lease: then it is done, or blocked. */
-  async #isStillWanted({ state }: Own, work: Work): Promise<boolean> {
-    if (work.kind === "session") return state.status !== "idle";
-    const next = await (await this.#sweeper.goal(work.goal))?.next();
-    return next?.tasks.some(({ id }) => id === work.task) ?? false;
+  async #isStillWanted(own: Own, work: Work): Promise<boolean> {
+    if (work.kind === "task") {
+      const next = await (await this.#sweeper.goal(work.goal))?.next();
+      return next?.tasks.some(({ id }) => id === work.task) ?? false;
+    }
+    if (own.state.status === "idle") return false;
+    const outlook = await outlookOf(this.#journal, work.session, own.state);
+    if (typeof outlook === "object") {
+      await write(own, { type: "worker.unwanted", data: { why: outlook.over } });
+    }
+    return outlook === "start";
   }
 
   /** Whether it may be started: now, at a later time, or (null) not before something changes. */
   async #clearance(own: Own, work: Work): Promise<"now" | number | null> {
-    if (own.state.status === "running") await this.#recordEnd(own, "died", "its supervisor is gone");
+    if (own.state.status === "running") await this.#recordEnd(own, died("its supervisor is gone"));
     if (own.state.status === "looping" && (await this.#isPardoned(own, work))) {
       await write(own, { type: "worker.pardoned", data: { why: "it was looked at" } });
     }
@@ -151,8 +207,7 @@ export class Workers {
     return row.updatedAt > (state.loopedAt ?? 0);
   }
 
-  async #launch(own: Own, work: Work): Promise<void> {
-    const command = this.#commandFor(work) ?? { command: [] };
+  async #launch(own: Own, work: Work, command: WorkerCommand): Promise<void> {
     const revision = await this.#revisionOf(work);
     const process = new WorkerProcess(work, command);
     this.#sweeper.tell({ type: "worker.started", work, pid: process.pid });
@@ -170,19 +225,48 @@ export class Workers {
   }
 
   async #afterEnd(own: Own, work: Work, { failure }: Ended, revision: number | null): Promise<void> {
-    const isIdle = failure === null && revision !== null && (await this.#revisionOf(work)) === revision;
-    const why = failure ?? (isIdle ? "it ended without having touched the task" : null);
-    const how = this.#isStopping ? "stopped" : why === null ? "done" : "died";
-    await this.#recordEnd(own, how, why);
+    await own.log.refresh();
+    const isUntouched = revision !== null && (await this.#revisionOf(work)) === revision;
+    const end =
+      work.kind === "task"
+        ? taskEnd(failure, isUntouched)
+        : await this.#sessionEnd(own, work, failure, isUntouched);
+    const { how, why } = this.#isStopping ? ({ ...end, how: "stopped" } as const) : end;
+    await this.#recordEnd(own, { ...end, how });
     this.#sweeper.tell({ type: "worker.ended", work, how, why });
+    if (work.kind === "session" && how === "died") await this.#isStillWanted(own, work);
     if (own.state.deaths >= (this.#options.maxDeaths ?? DEFAULTS.maxDeaths)) await this.#stopLoop(own, work);
   }
 
-  async #recordEnd(own: Own, how: "done" | "died" | "stopped", why: string | null): Promise<void> {
+  async #sessionEnd(
+    own: Own,
+    { session }: Extract<Work, { kind: "session" }>,
+    failure: string | null,
+    isUntouched: boolean,
+  ): Promise<End> {
+    if (failure !== null) return died(failure);
+    const left = await whatIsLeft(this.#journal, session, own.state);
+    if ("over" in left) return DONE;
+    if (left.open.some(waitsForAPerson)) return { how: "waiting", why: null };
+    const lease = await this.#journal.leases.find(streamName("session", session));
+    if (own.state.isWantedAgain || isAbandoned(lease ?? undefined)) {
+      return died("it ended without having closed the session");
+    }
+    if (left.open.length === 0) return DONE;
+    if (isUntouched) return died("it ended without having touched the session, which has open calls");
+    const later = this.#journal.now() + AGAIN_MS;
+    return {
+      how: "waiting",
+      why: null,
+      notBefore: Math.max(...left.open.map(({ verify }) => verify?.againAt ?? later)),
+    };
+  }
+
+  async #recordEnd(own: Own, { how, why, notBefore = 0 }: End): Promise<void> {
     const { backoffMs = DEFAULTS.backoffMs, maxBackoffMs = DEFAULTS.maxBackoffMs } = this.#options;
     const waitMs = Math.min(maxBackoffMs, backoffMs * 2 ** Math.min(own.state.deaths, 30));
-    const notBefore = how === "died" ? this.#journal.now() + waitMs : 0;
-    await write(own, { type: "worker.ended", data: { how, why, notBefore } });
+    const from = how === "died" ? this.#journal.now() + waitMs : notBefore;
+    await write(own, { type: "worker.ended", data: { how, why, notBefore: from } });
   }
 
   /** Blocks the task with the reason, then notes that it loops. A crash in between costs the person one more look. */
@@ -196,10 +280,23 @@ export class Workers {
   }
 
   async #revisionOf(work: Work): Promise<number | null> {
-    if (work.kind === "session") return null;
+    if (work.kind === "session") {
+      return (await this.#journal.row(streamName("session", work.session))).head.seq;
+    }
     const goal = await this.#sweeper.goal(work.goal);
     return goal?.state.tasks.get(work.task)?.revision ?? null;
   }
+}
+
+const DONE: End = { how: "done", why: null };
+
+function died(why: string): End {
+  return { how: "died", why };
+}
+
+function taskEnd(failure: string | null, isUntouched: boolean): End {
+  if (failure !== null) return died(failure);
+  return isUntouched ? died("it ended without having touched the task") : DONE;
 }
 
 const CRASH_LOOP = "Crash loop:";

@@ -18,11 +18,16 @@ const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() })
 let line: CommandLine;
 beforeAll(async () => {
   line = await CommandLine.build();
-  await line.say("init");
-  await line.say("goal", "new", "checkout", "Ship the checkout");
-  await line.say("task", "add", "users table");
+  await well("init");
+  await well("goal", "new", "checkout", "Ship the checkout");
+  await well("task", "add", "users table");
 });
 afterAll(() => line.remove());
+
+/** Inside this process, as most of the table. */
+async function well(...args: string[]): Promise<void> {
+  expect(await runInside(line.project, args)).toMatchObject({ code: 0 });
+}
 
 /** What is typed, how it ends, and what it says. */
 const TABLE: readonly (readonly [typed: string, code: number, says: string, hint: string])[] = [
@@ -97,24 +102,25 @@ test("an error is JSON too where JSON was asked for", async () => {
 });
 
 test("of two goals one has to be said, by flag or environment", async () => {
-  await line.say("goal", "new", "search", "Search that finds");
+  await well("goal", "new", "search", "Search that finds");
   const { code, err } = await line.run(["next"]);
   expect(code).toBe(3);
   expect(err).toContain("which goal? There are 2");
   expect(err).toContain(
     "Say --goal, or set HOLDFAST_GOAL, or choose with holdfast goal use, one of: search, checkout",
   );
-  const { out } = await line.run(["next", "--json"], { env: { HOLDFAST_GOAL: "check" } });
+  const { out } = await runInside(line.project, ["next", "--json"], { HOLDFAST_GOAL: "check" });
   expect(JSON.parse(out)).toMatchObject({ data: { goal: "checkout" } });
-  await line.say("goal", "use", "sea");
-  expect(await line.json("next"), "or chosen for this worktree").toMatchObject({ goal: "search" });
-  await line.say("goal", "use", "--none");
-  expect((await line.run(["next"])).code).toBe(3);
+  await well("goal", "use", "sea");
+  const chosen = await runInside(line.project, ["next", "--json"]);
+  expect(JSON.parse(chosen.out), "or chosen for this worktree").toMatchObject({ data: { goal: "search" } });
+  await well("goal", "use", "--none");
+  expect((await runInside(line.project, ["next"])).code).toBe(3);
 });
 
 describe("stores that cannot be used", () => {
   test("a newer store is refused and not touched", async () => {
-    await line.say("init", "--store", "newer.db");
+    await well("init", "--store", "newer.db");
     const connection = await Connection.open(join(line.project, "newer.db"), false);
     connection.exec("PRAGMA user_version = 99");
     await connection.close();

@@ -2,10 +2,10 @@
 
 import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { programFolder } from "../program.ts";
+import { quickFolder } from "../quick-folder.ts";
 import { removeProject } from "../remove-project.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -41,7 +41,7 @@ export class CommandLine {
 
   /** An empty repository, which goes with the others at the end. */
   newProject(): string {
-    const project = mkdtempSync(join(tmpdir(), "holdfast-cli-"));
+    const project = mkdtempSync(join(quickFolder(), "holdfast-cli-"));
     // A folder of that name is all that makes it a repository for us.
     mkdirSync(join(project, ".git"));
     this.projects.push(project);

@@ -5,7 +5,11 @@ import { reportFailure } from "../../src/cli/failure.ts";
 import { runProgram } from "../../src/cli/program.ts";
 import { environment, type Ran } from "./command-line.ts";
 
-export async function runInside(cwd: string, args: readonly string[]): Promise<Ran> {
+export async function runInside(
+  cwd: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ran> {
   const before = { cwd: process.cwd(), env: process.env, exitCode: process.exitCode };
   const { stdout, stderr } = process;
   const listeners = stdout.listeners("error");
@@ -16,7 +20,7 @@ export async function runInside(cwd: string, args: readonly string[]): Promise<R
     return true;
   };
   process.chdir(cwd);
-  process.env = environment();
+  process.env = environment(env);
   process.exitCode = 0;
   stdout.write = heard("out");
   stderr.write = heard("err");

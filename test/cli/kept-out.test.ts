@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CommandLine, type RunOptions } from "./command-line.ts";
+import { runInside } from "./inside.ts";
 
 /** Root may look everywhere, so somebody else does; if that user may read the program at all. */
 const isRoot = process.getuid?.() === 0;
@@ -23,8 +24,8 @@ describe.skipIf(!isAble)("a store that may not be looked at", () => {
   beforeAll(async () => {
     line = await CommandLine.build();
     home = join(line.project, ".holdfast");
-    await line.say("init", "--agent", "none");
-    await line.say("goal", "new", "g", "Ship it");
+    await runInside(line.project, ["init", "--agent", "none"]);
+    expect(await runInside(line.project, ["goal", "new", "g", "Ship it"])).toMatchObject({ code: 0 });
     chmodSync(line.project, 0o755);
     chmodSync(home, isRoot ? 0o700 : 0o000);
   });

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { Project } from "../mcp/setting.ts";
 import { CommandLine } from "./command-line.ts";
+import { runInside } from "./inside.ts";
 
 let line: CommandLine;
 let project: string;
@@ -13,15 +14,20 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-const here = (...args: string[]) => line.run(args, { cwd: project });
+/** As a process, whose end is what a person waits for. */
+const over = (...args: string[]) => line.run(args, { cwd: project });
+const here = (...args: string[]) => runInside(project, args);
 const planning = (file: string) => join(project, ".planning", file);
 const page = () => readFileSync(planning("STATE.md"), "utf8");
 
 beforeEach(async () => {
   project = line.newProject();
   await here("init", "--agent", "none");
-  expect(await here("goal", "new", "checkout", "Ship the checkout")).toMatchObject({ code: 0, err: "" });
 });
+
+async function begun(): Promise<void> {
+  expect(await here("goal", "new", "checkout", "Ship the checkout")).toMatchObject({ code: 0, err: "" });
+}
 
 /** As a person saves it, so long ago, or by a clock a little ahead: a busy machine needs seconds to start an agent. */
 function edit(from: string, to: string, agoMs: number): void {
@@ -33,15 +39,17 @@ function edit(from: string, to: string, agoMs: number): void {
 }
 
 test("a goal, a task and a fact are in the files when the command is over", async () => {
+  expect(await over("goal", "new", "checkout", "Ship the checkout")).toMatchObject({ code: 0, err: "" });
   expect(page()).toContain("Ship the checkout");
-  await here("task", "add", "Build the cart");
+  await over("task", "add", "Build the cart");
   expect(page()).toContain("Build the cart");
-  await here("fact", "currency", "EUR", "--source", "the contract");
+  await over("fact", "currency", "EUR", "--source", "the contract");
   expect(readFileSync(planning("agent_state.json"), "utf8")).toContain("EUR");
   expect(await here("rebuild")).toMatchObject({ code: 0, err: "" });
 });
 
 test("what a person wrote into a file is taken in before an agent writes, and a moment later the agent has to wait", async () => {
+  await begun();
   await here("task", "add", "Build the cart");
   edit("[open] Build the cart", "[open] Build the basket", 60_000);
   const agent = ["--role", "worker", "--by", "agent-1"];
@@ -56,6 +64,7 @@ test("what a person wrote into a file is taken in before an agent writes, and a 
 });
 
 test("the folder shows its own goal; another one is written all the same, and another store leaves it alone", async () => {
+  await begun();
   const before = page();
   expect(await here("goal", "new", "search", "Find things")).toMatchObject({ code: 0, err: "" });
   expect(await here("fact", "a", "1", "--source", "x", "--goal", "search")).toMatchObject({
@@ -64,13 +73,14 @@ test("the folder shows its own goal; another one is written all the same, and an
   });
   expect(page()).toBe(before);
   const env = { HOLDFAST_STORE: join(project, "elsewhere.db") };
-  const there = (...args: string[]) => line.run(args, { cwd: project, env });
+  const there = (...args: string[]) => runInside(project, args, env);
   expect(await there("init", "--agent", "none")).toMatchObject({ code: 0 });
   expect(await there("goal", "new", "checkout", "Another of that name")).toMatchObject({ code: 0, err: "" });
   expect(page()).toBe(before);
 });
 
 test("one that cannot be written is told, and stops nobody; where there is none, none is made", async () => {
+  await begun();
   rmSync(planning(""), { recursive: true });
   expect(await here("fact", "a", "1", "--source", "x")).toMatchObject({ code: 0, err: "" });
   expect(existsSync(planning(""))).toBe(false);
@@ -85,8 +95,8 @@ test("one that cannot be written is told, and stops nobody; where there is none,
 test("what an agent says over MCP, and what its hooks saw, is in the files", async () => {
   const served = new Project();
   const at = (args: string[], input = "") => line.run(args, { cwd: served.folder, input });
-  await at(["init", "--agent", "none"]);
-  await at(["goal", "new", "checkout", "Ship the checkout"]);
+  await runInside(served.folder, ["init", "--agent", "none"]);
+  await runInside(served.folder, ["goal", "new", "checkout", "Ship the checkout"]);
   const there = (file: string) => readFileSync(join(served.folder, ".planning", file), "utf8");
   const { client, close } = await served.connect([line.cli, "mcp", "--by", "alice"]);
   try {

@@ -6,14 +6,20 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CommandLine, environment } from "./command-line.ts";
+import { runInside } from "./inside.ts";
 
 let line: CommandLine;
 beforeAll(async () => {
   line = await CommandLine.build();
-  await line.say("init");
-  await line.say("goal", "new", "checkout", "Ship the checkout");
+  await inside("init");
+  await inside("goal", "new", "checkout", "Ship the checkout");
 });
 afterAll(() => line.remove());
+
+/** What only has to be done needs no process of its own. */
+async function inside(...args: string[]): Promise<void> {
+  expect(await runInside(line.project, args)).toMatchObject({ code: 0 });
+}
 
 test("a reader that has seen enough ends it quietly", async () => {
   const script = `"${process.execPath}" "${line.cli}" completion bash | head -c 1 >/dev/null; echo "\${PIPESTATUS[0]}"`;
@@ -63,7 +69,7 @@ test("watch shows what another process does, and ends with Ctrl-C", async () => 
     for (const each of lines) answers.push(JSON.parse(each));
   });
   await told(0);
-  await line.say("task", "add", "users table");
+  await inside("task", "add", "users table");
   await told(1);
   const ended = new Promise<number | null>((resolve) => child.on("exit", resolve));
   child.kill("SIGINT");
@@ -74,7 +80,7 @@ test("the store of a repository is found from a folder below, and another one wh
   mkdirSync(join(line.project, "src/deep"), { recursive: true });
   const below = await line.run(["status", "--json"], { cwd: join(line.project, "src/deep") });
   expect(JSON.parse(below.out)).toMatchObject({ data: { goals: [{ goal: "checkout" }] } });
-  await line.say("init", "--store", "other.db");
+  await inside("init", "--store", "other.db");
   const said = await line.run(["status", "--json"], { env: { HOLDFAST_STORE: "other.db" } });
   expect(JSON.parse(said.out)).toMatchObject({ data: { goals: [] } });
   const flag = await line.run(["status", "--json", "--store=.holdfast"], {

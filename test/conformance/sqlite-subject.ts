@@ -1,9 +1,9 @@
 import { copyFile, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Store } from "../../src/store.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import type { Opened, StoreSubject } from "../../src/testing/index.ts";
+import { quickFolder } from "../quick-folder.ts";
 
 /**
  * SQLite files whose leases run by a clock that only the test moves. Making an empty file takes longer than most
@@ -24,7 +24,7 @@ export function sqliteForTest(): StoreSubject & { dispose(): Promise<void> } {
 }
 
 async function makeEmptyFile(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "holdfast-conformance-"));
+  const folder = await mkdtemp(join(quickFolder(), "holdfast-conformance-"));
   const store = await openSqlite({ path: join(folder, "empty.db") });
   await store.close();
   return folder;

@@ -3,5 +3,5 @@ import { runStoreSuite } from "./run.ts";
 import { sqliteForTest } from "./sqlite-subject.ts";
 
 const subject = sqliteForTest();
-runStoreSuite(subject);
+runStoreSuite(subject, ["watch"]);
 afterAll(() => subject.dispose());

@@ -2,7 +2,6 @@
 
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
@@ -13,6 +12,7 @@ import type { Moving, Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/testing/index.ts";
 import { TestSchema } from "../postgres/schema.ts";
 import { programFile } from "../program.ts";
+import { quickFolder } from "../quick-folder.ts";
 import { contentsOf, fill } from "./filled-store.ts";
 
 class Death extends Error {}
@@ -167,15 +167,15 @@ describe("a copy that dies at any step", () => {
   });
 });
 
-describe("a copying process that is killed", () => {
+describe.concurrent("a copying process that is killed", () => {
   let folder: string;
   const schemas: TestSchema[] = [];
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "holdfast-copy-"));
+    folder = await mkdtemp(join(quickFolder(), "holdfast-copy-"));
   });
   afterAll(async () => {
     await rm(folder, { recursive: true });
-    for (const schema of schemas) await schema.dispose();
+    await Promise.all(schemas.map((schema) => schema.dispose()));
   });
 
   const program = programFile(new URL("./programs/copier.ts", import.meta.url));

@@ -65,6 +65,11 @@ export class Program {
     this.#child.stdin?.write(`${line}\n`);
   }
 
+  /** Nothing more will be said to it. */
+  leave(): void {
+    this.#child.stdin?.end();
+  }
+
   signal(signal: NodeJS.Signals): void {
     if (!this.#isOver) this.#child.kill(signal);
   }
@@ -73,6 +78,17 @@ export class Program {
     for (const resolve of this.#waiting) resolve();
     this.#waiting.clear();
   }
+}
+
+/** One that is killed leaves nothing to Node's cache of compiled code, so one ends by itself before the others start. */
+export async function warmUp(
+  workshop: { start(name: "writer", ...args: string[]): Program },
+  path: string,
+): Promise<void> {
+  const writer = workshop.start("writer", path, `${path}-acknowledgements`, "none");
+  await writer.line("ready");
+  writer.leave();
+  await writer.ended;
 }
 
 /** A folder for everything the tests leave, and the processes they started; all of it goes at the end. */
@@ -85,8 +101,8 @@ export class Workshop {
     this.folder = folder;
   }
 
-  static async make(): Promise<Workshop> {
-    const folder = await realpath(await mkdtemp(join(tmpdir(), "holdfast-crash-")));
+  static async make(home = tmpdir()): Promise<Workshop> {
+    const folder = await realpath(await mkdtemp(join(home, "holdfast-crash-")));
     return new Workshop(folder);
   }
 

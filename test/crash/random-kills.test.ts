@@ -9,8 +9,8 @@ import { copyFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
-import { readAcknowledgements } from "./acknowledgements.ts";
-import { type Program, Workshop } from "./programs.ts";
+import { type Acknowledgement, readAcknowledgements } from "./acknowledgements.ts";
+import { type Program, Workshop, warmUp } from "./programs.ts";
 import { verify } from "./verifier.ts";
 
 /** The suite runs on two Nodes; one of them needs fewer. */
@@ -25,6 +25,7 @@ let workshop: Workshop;
 
 beforeAll(async () => {
   workshop = await Workshop.make();
+  await warmUp(workshop, join(workshop.folder, "nothing"));
 });
 
 afterAll(() => workshop.dispose());
@@ -44,7 +45,7 @@ async function liveAndDie(writer: Program, life: number): Promise<void> {
 }
 
 /** The file and its WAL, without the shared memory: what a machine finds after it was switched on again. */
-async function verifyCopy(place: string, acknowledgements: string): Promise<string[]> {
+async function verifyCopy(place: string, said: readonly Acknowledgement[]): Promise<string[]> {
   const copy = join(place, "copy.db");
   for (const end of ["", "-wal"]) {
     await rm(copy + end, { force: true });
@@ -52,13 +53,13 @@ async function verifyCopy(place: string, acknowledgements: string): Promise<stri
       if (error.code !== "ENOENT") throw error;
     });
   }
-  return verifyFile(copy, acknowledgements);
+  return verifyFile(copy, said);
 }
 
-async function verifyFile(path: string, acknowledgements: string): Promise<string[]> {
+async function verifyFile(path: string, said: readonly Acknowledgement[]): Promise<string[]> {
   const store = await openSqlite({ path });
   try {
-    return await verify(store, readAcknowledgements(acknowledgements));
+    return await verify(store, said);
   } finally {
     await store.close();
   }
@@ -75,26 +76,24 @@ async function killOneStore(hasNeighbour: boolean): Promise<Toll> {
   const place = await workshop.place();
   const path = join(place, "store.db");
   const acknowledgements = join(place, "acknowledgements");
-  const start = (life: number) => workshop.start("writer", path, acknowledgements, String(life));
+  const start = (life: number): Program => workshop.start("writer", path, acknowledgements, String(life));
   const toll = { kills: 0, fruitful: 0, acknowledgements: 0 };
   const neighbour = hasNeighbour ? await openSqlite({ path }) : null;
-  let next = start(0);
-  while (toll.kills < KILLS_PER_STORE) {
-    const writer = next;
+  let next: Program | null = start(0);
+  while (next) {
+    const writer: Program = next;
     await writer.line("ready");
-    next = start(toll.kills + 1);
+    next = toll.kills + 1 < KILLS_PER_STORE ? start(toll.kills + 1) : null;
     await liveAndDie(writer, toll.kills);
     toll.kills += 1;
     const said = readAcknowledgements(acknowledgements);
-    const problems = neighbour ? await verify(neighbour, said) : await verifyCopy(place, acknowledgements);
+    const problems = neighbour ? await verify(neighbour, said) : await verifyCopy(place, said);
     expect(problems, `after kill ${toll.kills} of ${place}`).toEqual([]);
     if (said.length > toll.acknowledgements) toll.fruitful += 1;
     toll.acknowledgements = said.length;
   }
-  next.signal("SIGKILL");
-  await next.ended;
   await neighbour?.close();
-  expect(await verifyFile(path, acknowledgements)).toEqual([]);
+  expect(await verifyFile(path, readAcknowledgements(acknowledgements))).toEqual([]);
   await rm(place, { recursive: true });
   return toll;
 }

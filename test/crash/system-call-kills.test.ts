@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Journal } from "../../src/journal/index.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { quickFolder } from "../quick-folder.ts";
 import { readAcknowledgements } from "./acknowledgements.ts";
 import { Workshop } from "./programs.ts";
 import { tallyKind } from "./tally.ts";
@@ -72,7 +73,8 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
   let workshop: Workshop;
 
   beforeAll(async () => {
-    workshop = await Workshop.make();
+    // A kill takes nothing from the kernel, and what the power may take is tested elsewhere.
+    workshop = await Workshop.make(quickFolder());
   });
 
   afterAll(() => workshop.dispose());

@@ -81,9 +81,17 @@ const PLANTED: Readonly<Record<string, { plant(database: Database): void; found:
     plant: (database) => database.exec("DELETE FROM leases"),
     found: /^I7: tally\/alone: its token is 0, but 1 was granted$/,
   },
-  "a snapshot is not the fold": {
+  "a snapshot was changed": {
     plant: (database) =>
       database.exec(`UPDATE snapshots SET payload = replace(payload, '"count":4', '"count":5')`),
+    found: /^I10: tally\/alone at 4: the snapshot cannot be read.* does not match its checksum/,
+  },
+  "a snapshot is not the fold": {
+    plant: (database) => {
+      const { payload } = database.prepare("SELECT payload FROM snapshots").get() as { payload: string };
+      const text = payload.slice(payload.indexOf(" ") + 1).replace('"count":4', '"count":5');
+      database.prepare("UPDATE snapshots SET payload = ?").run(`${crc32(text)} ${text}`);
+    },
     found: /^I10: tally\/alone at 4: the snapshot is not the fold of its events$/,
   },
   "a removed stream is back": {

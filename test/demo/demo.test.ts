@@ -2,7 +2,7 @@
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,11 +14,20 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), "holdfast-demo-test-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-function start(args: readonly string[] = [], env: Record<string, string> = {}): ChildProcess {
+/** Where one demo may leave something. What the loader keeps of the sources is for all of them. */
+function place(): string {
+  const own = mkdtempSync(join(scratch, "own-"));
+  for (const name of readdirSync(scratch).filter((each) => each.startsWith("tsx-"))) {
+    symlinkSync(join(scratch, name), join(own, name), "junction");
+  }
+  return own;
+}
+
+function start(at: string, args: readonly string[] = [], env: Record<string, string> = {}): ChildProcess {
   const { HOLDFAST_FAILPOINT: _, ...inherited } = process.env;
   return spawn(process.execPath, ["--import", "tsx", "demo/main.ts", ...args], {
     cwd: root,
-    env: { ...inherited, TMPDIR: scratch, ...env },
+    env: { ...inherited, TMPDIR: at, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
 }
@@ -44,18 +53,18 @@ function limitSeconds(): number {
   return Math.max(30, 0.15 * (performance.now() - startedAt));
 }
 
-function foldersLeft(): string[] {
-  return readdirSync(scratch).filter((name) => name.startsWith("holdfast-demo-"));
+function foldersLeft(at: string): string[] {
+  return readdirSync(at).filter((name) => name.startsWith("holdfast-demo-"));
 }
 
-function processesLeft(): string[] {
+function processesLeft(at: string): string[] {
   const running = execFileSync("ps", ["-eo", "args"], { encoding: "utf8" }).split("\n");
-  return running.filter((line) => line.includes(join(scratch, "holdfast-demo-")));
+  return running.filter((line) => line.includes(join(at, "holdfast-demo-")));
 }
 
 describe("the demo", { timeout: 180_000 }, () => {
   test("kills the agent at every worst moment, and nothing is lost or doubled", async () => {
-    const { code, output, errors, seconds } = await end(start());
+    const { code, output, errors, seconds } = await end(start(scratch));
     expect(errors).toBe("");
     expect(code).toBe(0);
     expect(seconds).toBeLessThan(limitSeconds());
@@ -69,25 +78,32 @@ describe("the demo", { timeout: 180_000 }, () => {
     expect(output).toMatch(/^ {2}look inside +npm run demo -- --keep$/m);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are control characters, and a pipe gets none.
     expect(output).not.toMatch(/\x1b/);
-    expect(foldersLeft()).toEqual([]);
-    expect(processesLeft()).toEqual([]);
+    expect(foldersLeft(scratch)).toEqual([]);
+    expect(processesLeft(scratch)).toEqual([]);
   });
+});
 
-  test("ends with exit code 1 and says so when effects pass the ledger by", async () => {
-    const { code, output } = await end(start([], { HOLDFAST_DEMO_PLANT: "issue-after-effect" }));
+// At once, because each waits for processes that start one after another.
+describe.concurrent("the demo that does not go well", { timeout: 180_000 }, () => {
+  test("ends with exit code 1 and says so when effects pass the ledger by", async ({ expect }) => {
+    const own = place();
+    const { code, output } = await end(start(own, [], { HOLDFAST_DEMO_PLANT: "issue-after-effect" }));
     expect(code).toBe(1);
     expect(output).toContain("\n  world 9 · ledger 4 · doubled 2 · lost 0\n");
     expect(output).toContain("! mail bob@example.com happened 2 times");
     expect(output).toContain("! mail cat@example.com happened, and the ledger has no call of it");
-    expect(foldersLeft()).toEqual([]);
+    expect(foldersLeft(own)).toEqual([]);
   });
 
-  test("ends with exit code 1 when a turn is asked for again, and keeps its store when asked", async () => {
-    const { code, output } = await end(start(["--keep"], { HOLDFAST_DEMO_PLANT: "turn-asked-again" }));
+  test("ends with exit code 1 when a turn is asked for again, and keeps its store when asked", async ({
+    expect,
+  }) => {
+    const own = place();
+    const { code, output } = await end(start(own, ["--keep"], { HOLDFAST_DEMO_PLANT: "turn-asked-again" }));
     expect(code).toBe(1);
     expect(output).toContain("a turn was asked for again");
-    const [name = ""] = foldersLeft();
-    const kept = join(scratch, name);
+    const [name = ""] = foldersLeft(own);
+    const kept = join(own, name);
     expect(output).toContain(`sqlite3 ${join(kept, "store.db")} "select`);
     expect(readdirSync(kept).sort()).toEqual(
       expect.arrayContaining(["report.md", "store.db", "world.jsonl"]),
@@ -96,8 +112,9 @@ describe("the demo", { timeout: 180_000 }, () => {
     rmSync(kept, { recursive: true });
   });
 
-  test("leaves no process and no file when it is interrupted", async () => {
-    const demo = start();
+  test("leaves no process and no file when it is interrupted", async ({ expect }) => {
+    const own = place();
+    const demo = start(own);
     const ended = end(demo);
     await new Promise<void>((resolve) => {
       demo.stdout?.on("data", (chunk: string) => {
@@ -106,8 +123,8 @@ describe("the demo", { timeout: 180_000 }, () => {
     });
     demo.kill("SIGINT");
     expect((await ended).code).toBe(130);
-    expect(foldersLeft()).toEqual([]);
-    expect(processesLeft()).toEqual([]);
+    expect(foldersLeft(own)).toEqual([]);
+    expect(processesLeft(own)).toEqual([]);
   });
 });
 

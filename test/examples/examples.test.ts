@@ -1,18 +1,18 @@
-// Every example shows what it claims and leaves nothing behind. The first one runs as a user would run it; the others, and
-// what writes down their calls, are bundled, because each start through a TypeScript loader costs a second.
+// Every example shows what it claims and leaves nothing behind. The first one also runs as a user would run it; else they,
+// and what writes down their calls, are bundled, because each start through a TypeScript loader costs a second.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { programFolder } from "../program.ts";
+import { quickFolder } from "../quick-folder.ts";
 import { SHOWN_BY } from "./shown-by.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const scratch = mkdtempSync(join(tmpdir(), "holdfast-examples-test-"));
+const scratch = mkdtempSync(join(quickFolder(), "holdfast-examples-test-"));
 const temporary = mkdtempSync(join(scratch, "tmp-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
@@ -27,14 +27,20 @@ const examples = readdirSync(join(root, "examples"))
   .filter((file) => file !== "temporary-folder.ts")
   .map((file) => basename(file, ".ts"));
 
-/** With the arguments of Node. The calls are recorded in the module that both import, so the two are bundled together. */
-function bundled(name: string): string[] {
-  const folder = programFolder({
+/** The calls are recorded in the module that both import, so the two are bundled together. */
+const bundles = (): string =>
+  programFolder({
     recorder: new URL("./recorder.ts", import.meta.url),
     ...Object.fromEntries(examples.map((each) => [each, join(root, "examples", `${each}.ts`)])),
   });
-  return ["--import", pathToFileURL(join(folder, "recorder.mjs")).href, join(folder, `${name}.mjs`)];
-}
+
+/** With the arguments of Node. */
+const bundled = (name: string): string[] => [join(bundles(), `${name}.mjs`)];
+const recorded = (name: string): string[] => [
+  "--import",
+  pathToFileURL(join(bundles(), "recorder.mjs")).href,
+  ...bundled(name),
+];
 
 const asUsersDo = (name: string): string[] => ["--import", "tsx", join("examples", `${name}.ts`)];
 
@@ -236,8 +242,8 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
 
 describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
   test("shows what it claims, calls what it is named for, and leaves nothing behind", async () => {
-    const recorded = join(scratch, `${name}.calls`);
-    const { errors, code, output } = await run(bundled(name), { HOLDFAST_TEST_RECORD: recorded });
+    const record = join(scratch, `${name}.calls`);
+    const { errors, code, output } = await run(recorded(name), { HOLDFAST_TEST_RECORD: record });
     expect(errors).toBe("");
     expect(code).toBe(0);
     const lines = output.split("\n");
@@ -247,7 +253,7 @@ describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
     }
     expect(readdirSync(temporary).filter((left) => left.startsWith("holdfast"))).toEqual([]);
 
-    const calls = existsSync(recorded) ? readFileSync(recorded, "utf8").split("\n") : [];
+    const calls = existsSync(record) ? readFileSync(record, "utf8").split("\n") : [];
     const text = readFileSync(join(root, "examples", `${name}.ts`), "utf8");
     const shown = Object.keys(SHOWN_BY).filter((each) => SHOWN_BY[each] === name);
     for (const each of shown.filter((one) => one.includes("."))) expect(calls).toContain(each);
@@ -263,7 +269,7 @@ test("every example has its claims tested", () => {
 test("the quickstart that was killed goes on where it stopped when it is run again", async () => {
   const store = join(mkdtempSync(join(scratch, "quickstart-")), "store.db");
   for (const point of ["message.appended", "call.executed", "call.recorded"]) {
-    const killed = await run(asUsersDo("quickstart"), { HOLDFAST_STORE: store, HOLDFAST_FAILPOINT: point });
+    const killed = await run(bundled("quickstart"), { HOLDFAST_STORE: store, HOLDFAST_FAILPOINT: point });
     expect({ point, signal: killed.signal }).toEqual({ point, signal: "SIGKILL" });
   }
   const { output } = await run(asUsersDo("quickstart"), { HOLDFAST_STORE: store });

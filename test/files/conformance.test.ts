@@ -3,5 +3,5 @@ import { runStoreSuite } from "../conformance/run.ts";
 import { filesForTest } from "./subject.ts";
 
 const subject = filesForTest();
-runStoreSuite(subject);
+runStoreSuite(subject, ["watch"]);
 afterAll(() => subject.dispose());

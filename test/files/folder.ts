@@ -1,9 +1,10 @@
-import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Store } from "../../src/store.ts";
 import { type FilesOptions, openFiles } from "../../src/stores/files/index.ts";
+import { quickFolder } from "../quick-folder.ts";
 
 /** A place on the disk with every store that was opened through it; all of it goes at the end. */
 export class TestFolder {
@@ -21,8 +22,7 @@ export class TestFolder {
 
   /** In memory where that can be had: for tests of what is read, not of what lasts. */
   static async makeQuick(): Promise<TestFolder> {
-    const home = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
-    return new TestFolder(await mkdtemp(join(home, "holdfast-files-")));
+    return new TestFolder(await mkdtemp(join(quickFolder(), "holdfast-files-")));
   }
 
   /** The store's folder, or something in it. */

@@ -5,12 +5,13 @@
  * handle that stays open meanwhile, as a neighbouring process would have it.
  */
 
-import { cp, rm } from "node:fs/promises";
+import { cpSync, rmSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openFiles } from "../../src/stores/files/index.ts";
-import { readAcknowledgements } from "../crash/acknowledgements.ts";
-import type { Program } from "../crash/programs.ts";
+import { type Acknowledgement, readAcknowledgements } from "../crash/acknowledgements.ts";
+import { type Program, warmUp } from "../crash/programs.ts";
 import { verify } from "../crash/verifier.ts";
 import { FilesWorkshop } from "./workshop.ts";
 
@@ -25,6 +26,7 @@ let workshop: FilesWorkshop;
 
 beforeAll(async () => {
   workshop = await FilesWorkshop.make();
+  await warmUp(workshop, join(workshop.folder, "nothing"));
 });
 
 afterAll(() => workshop.dispose());
@@ -43,18 +45,22 @@ async function liveAndDie(writer: Program, life: number): Promise<void> {
   expect(signal).toBe("SIGKILL");
 }
 
-async function verifyCopy(place: string, acknowledgements: string, hasLive: boolean): Promise<string[]> {
+async function verifyCopy(
+  place: string,
+  said: readonly Acknowledgement[],
+  hasLive: boolean,
+): Promise<string[]> {
   const copy = join(place, "copy");
-  await rm(copy, { recursive: true, force: true });
-  const wanted = (path: string) => hasLive || !path.endsWith("live.jsonl");
-  await cp(join(place, "store"), copy, { recursive: true, filter: wanted });
-  return verifyFolder(copy, acknowledgements);
+  rmSync(copy, { recursive: true, force: true });
+  cpSync(join(place, "store"), copy, { recursive: true });
+  if (!hasLive) rmSync(join(copy, "live.jsonl"), { force: true });
+  return verifyFolder(copy, said);
 }
 
-async function verifyFolder(path: string, acknowledgements: string): Promise<string[]> {
+async function verifyFolder(path: string, said: readonly Acknowledgement[]): Promise<string[]> {
   const store = await openFiles({ path });
   try {
-    return await verify(store, readAcknowledgements(acknowledgements));
+    return await verify(store, said);
   } finally {
     await store.close();
   }
@@ -71,29 +77,27 @@ async function killOneStore(hasNeighbour: boolean): Promise<Toll> {
   const place = await workshop.place();
   const path = join(place, "store");
   const acknowledgements = join(place, "acknowledgements");
-  const start = (life: number) => workshop.start("writer", path, acknowledgements, String(life));
+  const start = (life: number): Program => workshop.start("writer", path, acknowledgements, String(life));
   const toll = { kills: 0, fruitful: 0, acknowledgements: 0 };
   const neighbour = await openFiles({ path });
   if (!hasNeighbour) await neighbour.close();
-  let next = start(0);
-  while (toll.kills < KILLS_PER_STORE) {
-    const writer = next;
+  let next: Program | null = start(0);
+  while (next) {
+    const writer: Program = next;
     await writer.line("ready");
-    next = start(toll.kills + 1);
+    next = toll.kills + 1 < KILLS_PER_STORE ? start(toll.kills + 1) : null;
     await liveAndDie(writer, toll.kills);
     toll.kills += 1;
     const said = readAcknowledgements(acknowledgements);
     const problems = hasNeighbour
       ? await verify(neighbour, said)
-      : await verifyCopy(place, acknowledgements, toll.kills % 2 === 0);
+      : await verifyCopy(place, said, toll.kills % 2 === 0);
     expect(problems, `after kill ${toll.kills} of ${place}`).toEqual([]);
     if (said.length > toll.acknowledgements) toll.fruitful += 1;
     toll.acknowledgements = said.length;
   }
-  next.signal("SIGKILL");
-  await next.ended;
   await neighbour.close();
-  expect(await verifyFolder(path, acknowledgements)).toEqual([]);
+  expect(await verifyFolder(path, readAcknowledgements(acknowledgements))).toEqual([]);
   await rm(place, { recursive: true });
   return toll;
 }

@@ -1,9 +1,9 @@
 import { cp, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Store } from "../../src/store.ts";
 import { openFiles } from "../../src/stores/files/index.ts";
 import type { Opened, StoreSubject } from "../../src/testing/index.ts";
+import { quickFolder } from "../quick-folder.ts";
 
 /**
  * Folders whose leases run by a clock that only the test moves. Making an empty store takes longer than most cases, so
@@ -24,7 +24,7 @@ export function filesForTest(): StoreSubject & { dispose(): Promise<void> } {
 }
 
 async function makeEmptyStore(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "holdfast-files-"));
+  const folder = await mkdtemp(join(quickFolder(), "holdfast-files-"));
   const store = await openFiles({ path: join(folder, "empty") });
   await store.close();
   return folder;

@@ -12,6 +12,7 @@ import { openFiles } from "../../src/stores/files/index.ts";
 import { readAcknowledgements } from "../crash/acknowledgements.ts";
 import { tallyKind } from "../crash/tally.ts";
 import { verify } from "../crash/verifier.ts";
+import { quickFolder } from "../quick-folder.ts";
 import { hasStrace, needs } from "../sqlite/processes.ts";
 import { FilesWorkshop } from "./workshop.ts";
 
@@ -54,7 +55,8 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
   let touched: string[];
 
   beforeAll(async () => {
-    workshop = await FilesWorkshop.make();
+    // A kill takes nothing from the kernel, and what the power may take is tested elsewhere.
+    workshop = await FilesWorkshop.make(quickFolder());
     touched = await everyPath();
   });
 

@@ -43,8 +43,8 @@ export class FilesWorkshop {
     this.folder = folder;
   }
 
-  static async make(): Promise<FilesWorkshop> {
-    const folder = await realpath(await mkdtemp(join(tmpdir(), "holdfast-files-crash-")));
+  static async make(home = tmpdir()): Promise<FilesWorkshop> {
+    const folder = await realpath(await mkdtemp(join(home, "holdfast-files-crash-")));
     await build({
       entryPoints: Object.fromEntries(
         Object.entries(PROGRAMS).map(([name, file]) => [name, join(ROOT, file)]),

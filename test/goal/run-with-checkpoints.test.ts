@@ -9,6 +9,7 @@ import { Journal } from "../../src/journal/index.ts";
 import type { GoalCheckpoint, GoalState, Task } from "../../src/model/index.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { programFile } from "../program.ts";
+import { skipWaits } from "../skip-waits.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, by, worker } from "./bench.ts";
 
@@ -120,9 +121,9 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
         if (at.length < 3) throw new Error("again");
       },
     };
-    const passing = setInterval(() => bench.passMs(250), 5);
+    // It looks again after this long at the latest.
+    skipWaits([250], (ms) => bench.passMs(ms));
     const report = await runWithCheckpoints(agent, goal, { retry: { backoffMs: 1_000 } });
-    clearInterval(passing);
     expect(report.status).toBe("done");
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThanOrEqual(1_000);
     expect((at[2] ?? 0) - (at[1] ?? 0)).toBeGreaterThanOrEqual(2_000);
@@ -247,16 +248,10 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
   });
 });
 
-describe("a run that is killed", () => {
-  let folder: string;
-
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), "holdfast-run-"));
-  });
-  afterEach(() => rm(folder, { recursive: true }));
-
+describe.concurrent("a run that is killed", () => {
   /** Runs the child until it has said `lines` lines, waits a moment, and kills it. Null lines: lets it end. */
   async function runOnce(
+    folder: string,
     verification: string,
     killAfter: { lines: number; delayMs: number } | null,
   ): Promise<string> {
@@ -275,7 +270,7 @@ describe("a run that is killed", () => {
     return last;
   }
 
-  async function look(): Promise<{ state: GoalState; accepted: Map<string, number[]> }> {
+  async function look(folder: string): Promise<{ state: GoalState; accepted: Map<string, number[]> }> {
     const journal = new Journal({ store: await openSqlite({ path: join(folder, "store.db") }) });
     const { state } = await loadGoal(journal, "checkout");
     const accepted = new Map<string, number[]>();
@@ -288,35 +283,44 @@ describe("a run that is killed", () => {
     return { state, accepted };
   }
 
+  async function killAgainAndAgain(folder: string, verification: string): Promise<void> {
+    let kills = 0;
+    for (; kills < 8; kills++) {
+      const killAfter = { lines: 1 + Math.floor(Math.random() * 4), delayMs: Math.random() * 12 };
+      if ((await runOnce(folder, verification, killAfter)).startsWith("report")) break;
+    }
+    expect(await runOnce(folder, verification, null)).toBe("report done");
+    const { state, accepted } = await look(folder);
+    const all: Task[] = [...state.tasks.values()];
+    expect(all.map(({ status }) => status)).toEqual(all.map(() => "done"));
+    for (const { id } of all) expect(accepted.get(id)).toHaveLength(1);
+
+    const lines = (await readFile(join(folder, "world"), "utf8")).trim().split("\n");
+    const world = lines.map((line) => JSON.parse(line) as { task: string; attempt: number; at: number });
+    for (const { id } of all) {
+      const executions = world.filter(({ task }) => task === id);
+      const [doneAt = 0] = accepted.get(id) ?? [];
+      expect(executions.length).toBeGreaterThanOrEqual(1);
+      for (const { at } of executions) expect(at).toBeLessThanOrEqual(doneAt);
+      const attempts = executions.map(({ attempt }) => attempt);
+      expect(new Set(attempts).size).toBe(attempts.length);
+    }
+    const history = [...state.history.values()].map(({ status }) => status);
+    expect(history.at(-1)).toBe("ended");
+    expect(history).not.toContain("active");
+    expect(history.filter((status) => status === "crashed").length).toBeLessThanOrEqual(kills);
+  }
+
   test.each(["self", "separate"])(
     "at random points, again and again, ends with every task done exactly once (%s)",
     { timeout: 180_000 },
     async (verification) => {
-      let kills = 0;
-      for (; kills < 8; kills++) {
-        const killAfter = { lines: 1 + Math.floor(Math.random() * 4), delayMs: Math.random() * 12 };
-        if ((await runOnce(verification, killAfter)).startsWith("report")) break;
+      const folder = await mkdtemp(join(tmpdir(), "holdfast-run-"));
+      try {
+        await killAgainAndAgain(folder, verification);
+      } finally {
+        await rm(folder, { recursive: true });
       }
-      expect(await runOnce(verification, null)).toBe("report done");
-      const { state, accepted } = await look();
-      const all: Task[] = [...state.tasks.values()];
-      expect(all.map(({ status }) => status)).toEqual(all.map(() => "done"));
-      for (const { id } of all) expect(accepted.get(id)).toHaveLength(1);
-
-      const lines = (await readFile(join(folder, "world"), "utf8")).trim().split("\n");
-      const world = lines.map((line) => JSON.parse(line) as { task: string; attempt: number; at: number });
-      for (const { id } of all) {
-        const executions = world.filter(({ task }) => task === id);
-        const [doneAt = 0] = accepted.get(id) ?? [];
-        expect(executions.length).toBeGreaterThanOrEqual(1);
-        for (const { at } of executions) expect(at).toBeLessThanOrEqual(doneAt);
-        const attempts = executions.map(({ attempt }) => attempt);
-        expect(new Set(attempts).size).toBe(attempts.length);
-      }
-      const history = [...state.history.values()].map(({ status }) => status);
-      expect(history.at(-1)).toBe("ended");
-      expect(history).not.toContain("active");
-      expect(history.filter((status) => status === "crashed").length).toBeLessThanOrEqual(kills);
     },
   );
 });

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { type Goal, open } from "../../src/index.ts";
 import { Connection } from "../../src/stores/sqlite/index.ts";
 import { CommandLine, environment, type RunOptions } from "../cli/command-line.ts";
+import { runInside } from "../cli/inside.ts";
 
 let line: CommandLine;
 let project: string;
@@ -287,14 +288,12 @@ describe("whatever is wrong, the agent goes on", () => {
     const { env = {}, end, silent } = await trouble();
     try {
       const input = { session_id: "x", conversation_id: "x", source: "startup" };
-      const claude = await hook("claude", "session-start", input, { env });
-      const stop = await hook("cursor", "stop", input, { env });
-      const tool = await hook(
-        "gemini",
-        "touched",
-        { ...input, tool_name: "replace", tool_input: {} },
-        { env },
-      );
+      const used = { ...input, tool_name: "replace", tool_input: {} };
+      const [claude, stop, tool] = await Promise.all([
+        hook("claude", "session-start", input, { env }),
+        hook("cursor", "stop", input, { env }),
+        hook("gemini", "touched", used, { env }),
+      ]);
       expect([claude.code, stop.code, tool.code], claude.err + stop.err).toEqual([0, 0, 0]);
       expect([stop.out, tool.out]).toEqual(["{}\n", "{}\n"]);
       if (silent) expect(claude).toEqual({ code: 0, out: "", err: "" });
@@ -385,6 +384,6 @@ test("without a goal, or with several, the agent hears what to do", async () => 
   expect(await start("b")).toMatch(
     /several goals are open \((search, checkout|checkout, search)\).*holdfast goal use/,
   );
-  await line.run(["goal", "use", "search"], { cwd: project });
+  expect(await runInside(project, ["goal", "use", "search"])).toMatchObject({ code: 0 });
   expect(await start("c")).toContain('goal="search"');
 });

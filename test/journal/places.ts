@@ -1,9 +1,9 @@
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
+import { quickFolder } from "../quick-folder.ts";
 
 /** A place where a store lives, with clocks that only the test moves. */
 export interface Place {
@@ -33,7 +33,7 @@ async function memoryPlace(): Promise<Place> {
 }
 
 async function sqlitePlace(): Promise<Place> {
-  const folder = await mkdtemp(join(tmpdir(), "holdfast-journal-"));
+  const folder = await mkdtemp(join(quickFolder(), "holdfast-journal-"));
   let nowMs = 1_000;
   const clock = { boot: "test", nowMs: () => nowMs };
   const handles: Store[] = [];

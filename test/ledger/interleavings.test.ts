@@ -11,6 +11,7 @@ import {
   type Tool,
   tool,
 } from "../../src/index.ts";
+import { skipWaits } from "../skip-waits.ts";
 import { storeSubjects } from "../subjects.ts";
 import { type Bench, callBlock, counting, fatal, openBench, script, type World } from "./bench.ts";
 
@@ -49,9 +50,11 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
         throw Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
       },
     );
+    const waited = skipWaits([400]);
     const result = await session.run({ model: script([callBlock("c1", "pay")]), tools: [pay], prompt: "go" });
     expect(result).toMatchObject({ status: "waiting", waiting: [{ callId: "c1", person: true }] });
     expect(result.waiting[0]?.why).toContain("attempt 1 may have landed");
+    expect(waited).toEqual([400]);
     expect(world.effects).toEqual(["charged"]);
   });
 

@@ -1,6 +1,7 @@
-import { afterAll, afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { DefiniteFailure, landed, never, notYet, type Tool, tool, unsure } from "../../src/index.ts";
+import { skipWaits } from "../skip-waits.ts";
 import { storeSubjects } from "../subjects.ts";
 import {
   type Bench,
@@ -313,11 +314,11 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       const next = await killInside(fatal(world, "pay", { verify }));
       const session = await next.session();
       const tools = [counting(world, "pay", { verify })];
-      const passing = setInterval(() => bench.passMs(10_000), 5);
-      onTestFinished(() => clearInterval(passing));
+      const waited = skipWaits([400, 1_600], bench.passMs);
       const result = await session.run({ model: script(), tools, prompt: "go" });
       expect(result.waiting[0]).toMatchObject({ person: true, why: "verify failed: vendor down" });
       expect(asked).toBe(3);
+      expect(waited).toEqual([400, 1_600]);
     });
 
     test("an idempotent tool is repeated with the same key, but only as long as the vendor remembers it", async () => {

@@ -14,6 +14,7 @@ import {
 import { draftIssued } from "../../src/model/index.ts";
 import type { Store } from "../../src/store.ts";
 import { openMemory } from "../../src/testing/index.ts";
+import { skipWaits } from "../skip-waits.ts";
 import { callBlock, counting, script, type World } from "./bench.ts";
 
 let world: World;
@@ -268,8 +269,11 @@ describe("an answer in our hands survives a store that fails for a moment", () =
       };
     });
     failing.append = Number.POSITIVE_INFINITY;
+    const pauses = [50, 100, 200, 400, 800];
+    const waited = skipWaits(pauses);
     finish("paid");
     await told;
+    expect(waited).toEqual(pauses);
     failing.append = 0;
     expect(await session.call({ tool: slow, args: {}, id: "c1" })).toMatchObject({ value: "paid" });
   });

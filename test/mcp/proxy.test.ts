@@ -1,12 +1,11 @@
 // The proxy in ordinary life: what it passes on, what it records, what it says, and what it refuses.
 
-import { execFileSync } from "node:child_process";
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { readProxyConfig } from "../../src/mcp/index.ts";
-import { environment } from "../cli/command-line.ts";
+import { runInside } from "../cli/inside.ts";
 import { type Connected, Programs, Project, textOf } from "./setting.ts";
 
 const CONFIG = `
@@ -25,6 +24,8 @@ tools:
 let programs: Programs;
 let project: Project;
 let proxy: Connected;
+/** Comes while the session is held, and waits for it as long as it does: the other tests go on meanwhile. */
+let second: Promise<Connected>;
 let progress = 0;
 let listChanges = 0;
 
@@ -53,12 +54,10 @@ function command(...more: string[]): string[] {
   ];
 }
 
-function holdfast(...args: string[]): string {
-  return execFileSync(process.execPath, [programs.cli, ...args], {
-    cwd: project.folder,
-    env: environment(),
-    encoding: "utf8",
-  });
+async function holdfast(...args: string[]): Promise<string> {
+  const { code, out, err } = await runInside(project.folder, args);
+  expect(code, err).toBe(0);
+  return out;
 }
 
 const call = (name: string, id: string, options?: object) =>
@@ -74,6 +73,8 @@ beforeAll(async () => {
   project = new Project();
   project.write("tools.yaml", CONFIG);
   proxy = await project.connect(command(), { client: client() });
+  second = project.connect(command());
+  second.catch(() => undefined);
 });
 afterAll(async () => {
   await proxy.close();
@@ -177,8 +178,8 @@ describe("what cannot be known", () => {
     expect(textOf(await send())).toMatch(/waits for a person/);
     expect(count("send w")).toBe(1);
     const callId = /resolve (mcp_\S+)/.exec(textOf(answer))?.[1] ?? "";
-    expect(holdfast("calls")).toContain(callId);
-    holdfast(
+    expect(await holdfast("calls")).toContain(callId);
+    await holdfast(
       "resolve",
       callId,
       "landed",
@@ -235,7 +236,7 @@ test("a client of the protocol without a handshake: calls run, repeats are known
 });
 
 test("the session is held: a second proxy says by whom, to its client and on stderr", async () => {
-  await expect(project.connect(command())).rejects.toThrow(/session behind is held by mcp proxy of node/);
+  await expect(second).rejects.toThrow(/session behind is held by mcp proxy of node/);
   await soon(() => expect(project.said()).toMatch(/held by mcp proxy/));
 });
 

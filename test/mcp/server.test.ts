@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { estimateTokens } from "../../src/goal/index.ts";
 import { OPERATIONS } from "../../src/operations/index.ts";
 import { environment } from "../cli/command-line.ts";
+import { runInside } from "../cli/inside.ts";
 import { type Connected, Programs, Project, textOf } from "./setting.ts";
 
 let programs: Programs;
@@ -19,8 +20,9 @@ let alice: Connected;
 beforeAll(async () => {
   programs = await Programs.build();
   project = new Project();
-  holdfast("init");
-  holdfast("goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API");
+  await runInside(project.folder, ["init"]);
+  const begin = ["goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API"];
+  expect(await runInside(project.folder, begin)).toMatchObject({ code: 0 });
   alice = await project.connect([programs.cli, "mcp", "--by", "alice", "--role", "orchestrator"]);
   await alice.client.listTools();
 });
@@ -248,7 +250,7 @@ test("a server whose store is missing or broken starts, says so with every call,
   const lost = await other.connect([programs.cli, "mcp"]);
   expect((await lost.client.listTools()).tools.length).toBeGreaterThan(20);
   expect(await refusal(lost.client, "brief", {})).toMatchObject({ code: "STORE_NOT_FOUND" });
-  execFileSync(process.execPath, [programs.cli, "init"], { cwd: other.folder, env: environment() });
+  await runInside(other.folder, ["init"]);
   expect(await call(lost.client, "goal_list")).toEqual({ goals: [] });
   // Nobody said a name: it follows from the client. Nor a role: it is the one that may least.
   expect(await refusal(lost.client, "goal_new", { id: "x", statement: "y" })).toMatchObject({
@@ -258,7 +260,7 @@ test("a server whose store is missing or broken starts, says so with every call,
   await lost.close();
 
   rmSync(join(other.folder, ".holdfast"), { recursive: true });
-  execFileSync(process.execPath, [programs.cli, "init"], { cwd: other.folder, env: environment() });
+  await runInside(other.folder, ["init"]);
   rmSync(join(other.folder, ".holdfast", "store.db-wal"), { force: true });
   other.write(
     ".holdfast/store.db",

@@ -1,13 +1,13 @@
 // The real command line behind the official MCP client, in a project of its own, and what the world saw of it.
 
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { open } from "../../src/open.ts";
 import type { SessionDetail } from "../../src/session/index.ts";
 import { commandFile, environment } from "../cli/command-line.ts";
+import { quickFolder } from "../quick-folder.ts";
 import { removeProject } from "../remove-project.ts";
 
 export class Programs {
@@ -35,7 +35,7 @@ export interface Connected {
 
 /** A project with a store, and the places where tests look. */
 export class Project {
-  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-mcp-"));
+  readonly folder = mkdtempSync(join(quickFolder(), "holdfast-mcp-"));
   readonly effectsLog = join(this.folder, "effects.log");
   readonly points = join(this.folder, "points.log");
   readonly stderr = join(this.folder, "stderr.log");

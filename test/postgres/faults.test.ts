@@ -75,7 +75,7 @@ describe("a connection that is cut", () => {
   test.each(ways)(
     "after COMMIT of %s and for good: the outcome is unknown, and a later resend finds it",
     async (_, sql, seq) => {
-      const store = await throughProxy(1_000);
+      const store = await throughProxy(300);
       const before = await begun(store, seq);
       const batch = batchOf(write("session/a", seq, ["charged"]));
       proxy.setTrap(sql, "reply", async () => proxy.goDown());
@@ -91,7 +91,7 @@ describe("a connection that is cut", () => {
   );
 
   test("before anything was sent: it certainly did not happen", async () => {
-    const store = await throughProxy(1_000);
+    const store = await throughProxy(300);
     proxy.goDown();
     try {
       // The first may go out on a connection that is dead already, and nobody can tell; then the pool is empty.

@@ -1,7 +1,6 @@
 // Copies of one goal: each a store of its own and a folder, with events carried between them as git would.
 
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Goal } from "../../src/goal/index.ts";
 import { openGoal } from "../../src/goal/index.ts";
@@ -11,6 +10,7 @@ import { type GoalFolder, projectGoal, takeInFolder } from "../../src/projection
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { human } from "../goal/bench.ts";
 import { BEGINNING } from "../goal/random-operations.ts";
+import { quickFolder } from "../quick-folder.ts";
 
 /** No two writes of all copies are at the same time. */
 export class WallClock {
@@ -41,7 +41,7 @@ export class Copy {
     from?: { readonly root: string },
     warn: (error: unknown) => void = (error) => process.emitWarning(error as Error),
   ): Promise<Copy> {
-    const root = mkdtempSync(join(tmpdir(), "holdfast-copy-"));
+    const root = mkdtempSync(join(quickFolder(), "holdfast-copy-"));
     const planning = join(root, ".planning");
     const journal = new Journal({ store: await openMemory(), now: clock.now, warn });
     if (from) {

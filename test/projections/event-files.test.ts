@@ -12,7 +12,6 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { Journal } from "../../src/journal/index.ts";
@@ -21,6 +20,7 @@ import { open } from "../../src/open.ts";
 import { projectGoal, takeInFolder } from "../../src/projections/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { programFile } from "../program.ts";
+import { quickFolder } from "../quick-folder.ts";
 import { Copy, WallClock } from "./copies.ts";
 
 const copies: Copy[] = [];
@@ -186,7 +186,7 @@ describe("a process that is killed while it takes in and writes", () => {
       await b.folder.sync();
     }
     await a.folder.sync();
-    const root = mkdtempSync(join(tmpdir(), "holdfast-killed-"));
+    const root = mkdtempSync(join(quickFolder(), "holdfast-killed-"));
     roots.push(root);
     // A store that has a's events, and a folder in which git has put b's: all steps are due, tidying too.
     cpSync(join(a.root, ".planning"), join(root, "start/.planning"), { recursive: true });

@@ -8,7 +8,6 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Goal, OpenGoalOptions } from "../../src/goal/index.ts";
 import {
@@ -19,6 +18,7 @@ import {
 } from "../../src/projections/index.ts";
 import type { StoreSubject } from "../../src/testing/index.ts";
 import { Bench } from "../goal/bench.ts";
+import { quickFolder } from "../quick-folder.ts";
 
 export const PLAN: OpenGoalOptions = {
   title: "Checkout",
@@ -51,7 +51,7 @@ export class FolderBench {
     options: ProjectOptions = {},
   ): Promise<FolderBench> {
     const bench = await Bench.open(subject);
-    const root = mkdtempSync(join(tmpdir(), "holdfast-folder-"));
+    const root = mkdtempSync(join(quickFolder(), "holdfast-folder-"));
     const goal = await bench.goal({ root, ...plan });
     const made: FolderBench[] = [];
     const onEdit = (report: SyncReport): unknown => made[0]?.reports.push(report);

@@ -2,7 +2,6 @@
 
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, describe, expect, test } from "vitest";
@@ -10,6 +9,7 @@ import type { Goal } from "../../src/goal/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
 import { type GoalFolder, projectGoal } from "../../src/projections/index.ts";
 import { programFile } from "../program.ts";
+import { quickFolder } from "../quick-folder.ts";
 
 const NOBODY = { GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" };
 const WHO = {
@@ -84,7 +84,7 @@ class Tree {
 }
 
 function folderFor(): string {
-  const root = mkdtempSync(join(tmpdir(), "holdfast-git-"));
+  const root = mkdtempSync(join(quickFolder(), "holdfast-git-"));
   roots.push(root);
   return root;
 }

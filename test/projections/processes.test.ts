@@ -3,7 +3,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
@@ -17,6 +16,7 @@ import {
 } from "../../src/projections/index.ts";
 import { TestSchema } from "../postgres/schema.ts";
 import { programFile } from "../program.ts";
+import { quickFolder } from "../quick-folder.ts";
 
 const WRITER = programFile(new URL("./programs/writer.ts", import.meta.url));
 const children: ChildProcess[] = [];
@@ -68,7 +68,7 @@ function addressOf(kind: Kind, root: string): string {
 }
 
 async function begin(kind: Kind): Promise<{ store: string; root: string; holdfast: Holdfast }> {
-  const root = mkdtempSync(join(tmpdir(), "holdfast-processes-"));
+  const root = mkdtempSync(join(quickFolder(), "holdfast-processes-"));
   roots.push(root);
   const store = addressOf(kind, root);
   const holdfast = await open(store);

@@ -49,8 +49,20 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(await ended).toMatchObject({ status: "paused", reason: "cancelled" });
     expect(await statusOf(other)).toBe("unknown");
     await session.close();
+    expect(await statusOf(other)).toBe("waiting");
     await other.holdfast.calls.resolve("c1", { outcome: "failed", ...ann });
     expect((await other.holdfast.sessions.get("alpha")).calls).toMatchObject([{ status: "failed" }]);
+  });
+
+  test("of a process that ended without a word: whoever looks after crashed agents puts it before a person", async () => {
+    const { ended } = await inDoubt();
+    const other = await bench.another();
+    await other.holdfast.sessions.cancel("alpha", ann);
+    await ended;
+    const next = await bench.afterCrash();
+    expect(await statusOf(next)).toBe("unknown");
+    await next.holdfast.superviseOnce();
+    expect(await statusOf(next)).toBe("waiting");
   });
 
   test("nothing is put before a person twice, nor what was settled", async () => {

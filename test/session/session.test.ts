@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest"
 import { z } from "zod";
 import { agentTool, type Model, type Tool } from "../../src/index.ts";
 import { type Bench, callBlock, counting, fatal, openBench, script, type World } from "../ledger/bench.ts";
+import { skipWaits } from "../skip-waits.ts";
 import { storeSubjects } from "../subjects.ts";
 
 describe.each(storeSubjects())("a session on $name", (subject) => {
@@ -235,7 +236,9 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
         if (asked++ < 1) throw Object.assign(new Error("overloaded"), { status: 529 });
         return { message: { text: "ok" } };
       };
+      const waited = skipWaits([250]);
       expect((await session.run({ model: flaky, prompt: "go" })).text).toBe("ok");
+      expect(waited).toEqual([250]);
       const broken: Model = () => Promise.reject(Object.assign(new Error("bad key"), { status: 401 }));
       await expect(session.run({ model: broken, prompt: "more" })).rejects.toThrow("bad key");
       expect((await session.run({ model: script("fine"), prompt: "more" })).text).toBe("fine");

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import * as z from "zod";
 import type { Goal } from "../../src/goal/index.ts";
 import {
@@ -16,10 +16,12 @@ import {
   type Verdict,
 } from "../../src/index.ts";
 import { Journal } from "../../src/journal/index.ts";
+import { Sweeper } from "../../src/supervisor/index.ts";
 import { Bench, by, codeOf, worker } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
 
 const MINUTE = 60_000;
+const WAIT = { timeout: 20_000, interval: 5 };
 const other = by("worker", "w-2");
 
 describe.each(storeSubjects())("a sweep on $name", (subject) => {
@@ -183,6 +185,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
 
   describe("calls", () => {
     let charged: string[];
+    let isUnderWay: () => void;
     let verdict: () => Verdict<unknown>;
     const charge = () =>
       tool({
@@ -192,6 +195,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
         effect: "mutate",
         execute: ({ order }, { signal }) => {
           charged.push(order);
+          isUnderWay();
           // Charged, but the answer never comes.
           return new Promise<never>((_, reject) =>
             signal.addEventListener("abort", () => reject(signal.reason)),
@@ -204,9 +208,12 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       charged = [];
       verdict = () => landed("paid");
       const session = await new Holdfast(bench.journal).session("order", { goal: "checkout" });
+      const underWay = new Promise<void>((resolve) => {
+        isUnderWay = resolve;
+      });
       const never = session.call({ id: "c1", tool: charge(), args: { order: "4711" } });
       never.catch(() => undefined);
-      await expect.poll(() => charged.length).toBe(1);
+      await underWay;
       await bench.crash(bench.journal);
     });
 
@@ -235,11 +242,13 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       const input = z.object({ order: z.string() });
       const base = { name: "refund", description: "Pay back", input, effect: "mutate" } as const;
       const paidBack: string[] = [];
-      let isUnderWay = false;
+      const underWay = new Promise<void>((resolve) => {
+        isUnderWay = resolve;
+      });
       const hanging = tool({
         ...base,
         execute: (_args, { signal }) => {
-          isUnderWay = true;
+          isUnderWay();
           return new Promise<never>((_, reject) =>
             signal.addEventListener("abort", () => reject(signal.reason)),
           );
@@ -256,7 +265,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       const dying = await bench.another();
       const session = await new Holdfast(dying).session("back");
       session.call({ id: "c2", tool: hanging, args: { order: "4711" } }).catch(() => undefined);
-      await expect.poll(() => isUnderWay).toBe(true);
+      await underWay;
       await bench.crash(dying);
       const second = new Holdfast(await bench.another());
       const tools = [refund, charge()];
@@ -304,15 +313,17 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
         return notYet({ againInMs: 40_000 });
       };
       const controller = new AbortController();
-      const options = { tools: [charge()], everyMs: 150, signal: controller.signal };
+      const looks = vi.spyOn(Sweeper.prototype, "sweep");
+      const options = { tools: [charge()], everyMs: 20, signal: controller.signal };
       const supervising = holdfast.supervise(options);
-      await expect.poll(() => asked, { timeout: 5_000 }).toBe(1);
-      await new Promise((resolve) => setTimeout(resolve, 600));
+      await expect.poll(() => asked, WAIT).toBe(1);
+      const before = looks.mock.calls.length;
+      await expect.poll(() => looks.mock.calls.length, WAIT).toBeGreaterThan(before + 4);
       expect(asked).toBe(1);
       verdict = () => landed("paid");
       bench.passMs(41_000);
       await expect
-        .poll(async () => (await holdfast.sessions.get("order")).calls[0]?.status, { timeout: 5_000 })
+        .poll(async () => (await holdfast.sessions.get("order")).calls[0]?.status, WAIT)
         .toBe("completed");
       controller.abort();
       await supervising;
@@ -369,11 +380,11 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       heard.push(event);
     };
     const blocker = await goal.block({ description: "no keys", affects: { goal: true } });
-    const supervising = holdfast.supervise({ everyMs: 100, signal: controller.signal, notify });
-    await expect.poll(() => heard.map(({ type }) => type)).toContain("goal.blocked");
+    const supervising = holdfast.supervise({ everyMs: 20, signal: controller.signal, notify });
+    await expect.poll(() => heard.map(({ type }) => type), WAIT).toContain("goal.blocked");
     await goal.resolve({ blocker: blocker.id, resolution: "they came" });
     await expect
-      .poll(() => heard.find(({ type }) => type === "task.unblocked"), { timeout: 5_000 })
+      .poll(() => heard.find(({ type }) => type === "task.unblocked"), WAIT)
       .toMatchObject({ goal: "checkout", tasks: ["T-001", "T-002", "T-003"] });
     controller.abort();
     await supervising;

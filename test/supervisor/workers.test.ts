@@ -4,10 +4,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Goal } from "../../src/goal/index.ts";
 import { Holdfast, open, type SuperviseOptions, type SupervisorEvent } from "../../src/index.ts";
 import { Journal } from "../../src/journal/index.ts";
@@ -15,15 +14,16 @@ import { Sweeper, type Work, Workers } from "../../src/supervisor/index.ts";
 import type { Opened } from "../../src/testing/index.ts";
 import { human } from "../goal/bench.ts";
 import { programFile } from "../program.ts";
+import { quickFolder } from "../quick-folder.ts";
 import { storeSubjects } from "../subjects.ts";
 import { chargeIn } from "./programs/charge.ts";
 
-const WAIT = { timeout: 20_000, interval: 20 };
+const WAIT = { timeout: 20_000, interval: 5 };
 let folder: string;
 let running: { controller: AbortController; done: Promise<void> }[];
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "holdfast-supervisor-"));
+  folder = await mkdtemp(join(quickFolder(), "holdfast-supervisor-"));
   running = [];
 });
 afterEach(async () => {
@@ -39,7 +39,7 @@ function supervise(holdfast: Holdfast, options: Omit<SuperviseOptions, "signal">
   const onEvent = (event: SupervisorEvent): void => {
     events.push(event);
   };
-  const base = { everyMs: 100, backoffMs: 20, graceMs: 500, onEvent, signal: controller.signal };
+  const base = { everyMs: 20, backoffMs: 20, graceMs: 500, onEvent, signal: controller.signal };
   const done = holdfast.supervise({ ...base, ...options });
   running.push({ controller, done });
   const stop = async (): Promise<void> => {
@@ -125,7 +125,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
   });
 
   test("are as many as allowed, and never two for one task, also with two supervisors", async () => {
-    const start = script('say("begin"); setTimeout(() => { say("end"); process.exit(0) }, 300)');
+    const start = script('say("begin"); setTimeout(() => { say("end"); process.exit(0) }, 150)');
     const second = new Holdfast(new Journal({ store: await opened.another() }));
     const options = { start, parallel: 1, maxDeaths: 1 };
     const supervisors = [supervise(holdfast, options), supervise(second, options)];
@@ -158,7 +158,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
 
   test("that do not stop are killed", async () => {
     const start = script('process.on("SIGTERM", () => {}); say("begin"); setInterval(() => {}, 1000)');
-    const { stop, of } = supervise(holdfast, { start, parallel: 1, graceMs: 200 });
+    const { stop, of } = supervise(holdfast, { start, parallel: 1, graceMs: 50 });
     await expect.poll(said, WAIT).toContain("begin T-001");
     const pid = of("worker.started")[0]?.pid ?? 0;
     expect(isThere(pid)).toBe(true);
@@ -209,9 +209,11 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
       work.kind === "session"
         ? script("say(process.env.HOLDFAST_SESSION); process.exit(process.argv.length > 2 ? 1 : 0)")
         : null;
+    const looks = vi.spyOn(Sweeper.prototype, "sweep");
     const { of } = supervise(holdfast, { start });
     await expect.poll(() => of("worker.ended"), WAIT).toEqual([expect.objectContaining({ how: "done" })]);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    const before = looks.mock.calls.length;
+    await expect.poll(() => looks.mock.calls.length, WAIT).toBeGreaterThan(before + 4);
     expect(of("worker.started")).toHaveLength(1);
     expect(said()[0]).toMatch(/^order-1/);
   });
@@ -233,7 +235,7 @@ describe("processes on one SQLite file", () => {
     const command = [process.execPath, program("worker"), store, world];
     const { of, stop } = supervise(holdfast, { start: { command }, tools: [chargeIn(world)], maxDeaths: 5 });
     await expect
-      .poll(async () => (await goal.refresh()).progress().tasksCompleted, { timeout: 50_000 })
+      .poll(async () => (await goal.refresh()).progress().tasksCompleted, { timeout: 50_000, interval: 20 })
       .toBe(2);
     await expect.poll(() => of("worker.ended").filter(({ how }) => how === "done").length, WAIT).toBe(2);
     await stop();

@@ -1,15 +1,15 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { crashEverywhere } from "../../src/testing/index.ts";
 import { bundleProgram, linkModules } from "../../torture/bundle.ts";
+import { quickFolder } from "../quick-folder.ts";
 
 const LIMIT_MS = 180_000;
 
 let folder: string;
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "holdfast-crash-test-"));
+  folder = mkdtempSync(join(quickFolder(), "holdfast-crash-test-"));
   linkModules(folder);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -62,14 +62,14 @@ test(
     chmodSync(join(project, ".claude/settings.json"), 0o600);
     const before = everything();
     const command = ["--command", `${process.execPath} ${line.cli}`];
-    const planned = await line.run(["init", "--dry-run", ...command], { cwd: project });
+    const planned = await runInside(project, ["init", "--dry-run", ...command]);
     expect(planned.out).toContain("+++ .claude/settings.json");
     expect(planned.out).toContain('+\t"hooks": {"Stop": [');
     expect(everything(), "a dry run changes nothing").toEqual(before);
     expect(existsSync(join(project, ".holdfast"))).toBe(false);
 
     expect((await line.run(["init", ...command], { cwd: project })).code).toBe(0);
-    await line.run(["goal", "new", "checkout", "Ship the checkout"], { cwd: project });
+    await runInside(project, ["goal", "new", "checkout", "Ship the checkout"]);
     const after = everything();
     expect(Object.keys(after)).toEqual(
       expect.arrayContaining([".gemini/settings.json", ".mcp.json", ".codex/hooks.json"]),
@@ -91,7 +91,7 @@ test(
     const agents = data.proofs.map(({ agent }: { agent: string }) => agent);
     expect([...new Set(agents)]).toEqual(["claude", "codex", "cursor", "gemini"]);
     expect(data.proofs.filter(({ what }: { what: string }) => what.endsWith(" mcp"))).toHaveLength(4);
-    const history = await line.run(["goal", "show", "--json"], { cwd: project });
+    const history = await runInside(project, ["goal", "show", "--json"]);
     expect(JSON.parse(history.out).data.history, "a rehearsal is not recorded").toEqual([]);
 
     await runInside(project, ["init", "--remove", ...command]);

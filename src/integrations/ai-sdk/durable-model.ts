@@ -5,6 +5,7 @@
  *  - Identity of a prompt: the messages that the SDK hands to the provider, system text included. Settings, headers, the
  *    list of tools and the model's name do not count: an answer that is on record stays the answer after a deploy that
  *    changes a temperature or a description.
+ *  - Tools that did not come through the handle are refused: see `tool-marks.ts`.
  *  - Several steps: each is a turn, and its prompt holds the answers and results before it, all of them from the record.
  *  - The SDK's own retries (`maxRetries`): a call that throws writes nothing and leaves the cursor, so the next one takes its
  *    place. Errors of ours are no provider errors; the SDK does not retry them.
@@ -29,6 +30,7 @@ import type {
 import { fromModelMessage } from "./messages.ts";
 import { type Part, resultBlock } from "./parts.ts";
 import { answerOf, responseOf, streamOf } from "./response.ts";
+import { mustBeInLedger, unmarked } from "./tool-marks.ts";
 
 export interface ModelContext {
   readonly turns: RecordedTurns;
@@ -49,11 +51,12 @@ export function durableModel(inner: LanguageModel, context: ModelContext): Langu
     get supportedUrls() {
       return inner.supportedUrls;
     },
-    doGenerate: async (options): Promise<GenerateResult> => {
+    doGenerate: async (given): Promise<GenerateResult> => {
+      const options = unmarked(given);
       const turn = await turns.next(questionOf(options, context));
-      if (turn.recorded) return responseOf(turn.recorded, artifacts);
       try {
-        const result = await inner.doGenerate(withStop(options, turns));
+        if (turn.recorded) return checked(await responseOf(turn.recorded, artifacts), given);
+        const result = checked(await inner.doGenerate(withStop(options, turns)), given);
         if (result.finishReason.unified === "error") {
           turn.failed();
           return result;
@@ -68,13 +71,15 @@ export function durableModel(inner: LanguageModel, context: ModelContext): Langu
         throw error;
       }
     },
-    doStream: async (options): Promise<StreamResult> => {
+    doStream: async (given): Promise<StreamResult> => {
+      const options = unmarked(given);
       const turn = await turns.next(questionOf(options, context));
-      if (turn.recorded) return { stream: replay(await responseOf(turn.recorded, artifacts)) };
       try {
+        if (turn.recorded)
+          return { stream: replay(checked(await responseOf(turn.recorded, artifacts), given)) };
         const result = await inner.doStream(withStop(options, turns));
         const record = async (whole: GenerateResult): Promise<GenerateResult> =>
-          responseOf(await turn.record(await answerOf(whole, artifacts, pricing)), artifacts);
+          responseOf(await turn.record(await answerOf(checked(whole, given), artifacts, pricing)), artifacts);
         const isTaken = (id: string): boolean => stateOf(turns).callSlots.has(id);
         return { ...result, stream: heldStream(result.stream, { record, failed: turn.failed, isTaken }) };
       } catch (error) {
@@ -83,6 +88,12 @@ export function durableModel(inner: LanguageModel, context: ModelContext): Langu
       }
     },
   };
+}
+
+/** An answer on its way to the record, or from it to the SDK. */
+function checked(result: GenerateResult, given: CallOptions): GenerateResult {
+  mustBeInLedger(result, given);
+  return result;
 }
 
 function stateOf(turns: RecordedTurns): SessionState {

@@ -20,6 +20,7 @@ import type { Presented, RecordedTurns } from "../recorded-turns/index.ts";
 import { type Artifacts, sdkExtra } from "./file-data.ts";
 import type { InferToolInput, InferToolOutput, ModelMessage, SdkTool, ToolSet } from "./language-model.ts";
 import { resultBlock } from "./parts.ts";
+import { marked } from "./tool-marks.ts";
 
 /**
  * What a tool does to the world, and how to find out whether it did: as in holdfast's own `tool`. A tool without a
@@ -110,7 +111,7 @@ export function durableTools<Tools extends ToolSet>(
   return Object.fromEntries(made) as Tools;
 }
 
-/** Tools that somebody else runs, the client or the provider, are none of our business. */
+/** Calls of tools that somebody else runs, the client or the provider, are none of our business. */
 function durableTool(
   name: string,
   tool: AnyTool,
@@ -118,11 +119,11 @@ function durableTool(
   context: ToolContext,
 ): AnyTool {
   const { execute, needsApproval, ...rest } = tool;
-  if (!execute) return tool;
+  if (!execute) return marked(tool);
   const toModelOutput = (options: { toolCallId: string; output: unknown }) =>
     modelOutput(tool, options, context);
   return {
-    ...rest,
+    ...marked(rest),
     ...(context.approvals === "sdk" && needsApproval !== undefined && { needsApproval }),
     toModelOutput: toModelOutput as AnyTool["toModelOutput"] & {},
     execute: (input, options) =>

@@ -4,12 +4,21 @@
  * model again, which asks for the same charge with other words and another id.
  */
 
-import { HoldfastError, type Message, messageText, toolCalls } from "../../model/index.ts";
+import {
+  type Block,
+  canonicalText,
+  HoldfastError,
+  type JsonObject,
+  type Message,
+  messageText,
+  toolCalls,
+} from "../../model/index.ts";
 import type { MessageInput, Session } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
-import { RecordedTurns, resultValue } from "../recorded-turns/index.ts";
+import { mustSayTheSame, RecordedTurns, resultValue } from "../recorded-turns/index.ts";
 import { durableModel, type ModelContext } from "./durable-model.ts";
 import { durableTools, type ToolContext, type ToolDeclarations } from "./durable-tools.ts";
+import { sdkExtra } from "./file-data.ts";
 import type { LanguageModel, ModelMessage, ToolSet, UserModelMessage } from "./language-model.ts";
 import { fromModelMessage, toModelMessages } from "./messages.ts";
 
@@ -31,7 +40,7 @@ export interface DurableOptions {
   readonly approvals?: "queue" | "sdk";
 }
 
-/** Text, or a message with files. With an `id` a finished prompt is answered from the record. */
+/** Text, or a message with files. With an `id` a finished prompt is answered from the record; the id is for these words only. */
 export type DurablePrompt =
   | string
   | { readonly id?: string; readonly text: string }
@@ -95,8 +104,11 @@ async function takePrompt(
   if (prompt === undefined) return lastPrompt(session);
   const id = typeof prompt === "string" ? undefined : prompt.id;
   const known = id === undefined ? undefined : session.messages.findLast((message) => message.id === id);
-  if (known) return known;
   const said = await promptMessage(session, prompt);
+  if (known) {
+    mustSayTheSame(session, known.id, wordsOf(said.blocks), wordsOf(known.blocks));
+    return known;
+  }
   const unanswered = id === undefined ? unansweredLike(session, said) : undefined;
   if (unanswered) return unanswered;
   await turns.finish();
@@ -109,6 +121,16 @@ function promptMessage(session: Session, prompt: DurablePrompt): Promise<Message
   if ("text" in prompt) return fromModelMessage({ role: "user", content: prompt.text }, artifacts);
   const { content, providerOptions } = prompt;
   return fromModelMessage({ role: "user", content, ...(providerOptions && { providerOptions }) }, artifacts);
+}
+
+/** What was said, whatever form and provider's options it was said with. */
+function wordsOf(blocks: readonly Block[] = []): string {
+  const words = blocks.map((block) => {
+    if (block.kind === "file") return block.artifact;
+    const { providerOptions: _options, ...part } = (sdkExtra(block.meta)["part"] ?? {}) as JsonObject;
+    return block.kind === "text" ? [block.text, part] : block.kind;
+  });
+  return canonicalText(words);
 }
 
 /** The same words since the last answer that asked for nothing more: a program that was started again. */

@@ -9,10 +9,11 @@
  */
 
 import { type AgentInputItem, type Model, type ModelRequest, OpenAIProvider, Usage } from "@openai/agents";
-import type { Message, ToolResultBlock } from "../../model/index.ts";
+import { HoldfastError, type Message, type ToolResultBlock } from "../../model/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
+import { plainToolsIn } from "./durable-tool.ts";
 import { eventsOf, heldEvents } from "./held-events.ts";
 import { contentOf, messageOf } from "./items.ts";
 import { answerOf, responseOf } from "./response.ts";
@@ -20,6 +21,7 @@ import { answerOf, responseOf } from "./response.ts";
 export interface ModelContext {
   readonly turns: RecordedTurns;
   readonly prices: PriceTable | undefined;
+  readonly plainTools: readonly string[] | "all";
   /** True when the transcript already has what the user said before this turn. */
   isHeard(position: number): boolean;
 }
@@ -32,7 +34,10 @@ export function durableModel(given: Model | string, context: ModelContext): Mode
     resolved ??= (async () => (typeof given === "string" ? new OpenAIProvider().getModel(given) : given))();
     return resolved;
   };
-  const next = (request: ModelRequest): Promise<Turn> => turns.next(questionOf(request, context));
+  const next = async (request: ModelRequest): Promise<Turn> => {
+    mustBeInLedger(request, context);
+    return turns.next(questionOf(request, context));
+  };
   return {
     getResponse: async (request) => {
       const turn = await next(request);
@@ -67,6 +72,21 @@ export function durableModel(given: Model | string, context: ModelContext): Mode
     },
     getRetryAdvice: async (args) => (await inner()).getRetryAdvice?.(args),
   };
+}
+
+/** Before anything is asked: an answer that calls a plain tool would have its effect again after a crash. */
+function mustBeInLedger(request: ModelRequest, { plainTools }: ModelContext): void {
+  const names = plainToolsIn(request).filter((name) => plainTools !== "all" && !plainTools.includes(name));
+  if (names.length === 0) return;
+  const who = names.length === 1 ? `tool ${names[0]} was` : `tools ${names.join(", ")} were`;
+  throw new HoldfastError(
+    "INPUT_INVALID",
+    `${who} not made with d.tool: a crash could run the same call twice. The model was not asked`,
+    {
+      hint: `Write d.tool({ ... }) instead of tool({ ... }). Of an MCP server, or agent.asTool(): durable(session, { plainTools: ${JSON.stringify(names)} }).`,
+      data: { tools: names },
+    },
+  );
 }
 
 interface RecordedEnd {

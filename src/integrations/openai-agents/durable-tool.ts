@@ -7,6 +7,7 @@
 
 import {
   type FunctionTool,
+  type ModelRequest,
   type RunContext,
   type ToolExecuteArgument,
   type ToolInputParameters,
@@ -61,6 +62,16 @@ export interface ToolContext {
 
 const CONTEXT = Symbol.for("holdfast.openai-agents.context");
 
+/** Of what the SDK shows its model of a tool, the parameters have a place for a mark that is never sent: JSON has no symbols. */
+const DURABLE = Symbol.for("holdfast.openai-agents.durable");
+
+/** Function tools by name that the SDK would run outside the ledger. */
+export function plainToolsIn({ tools }: ModelRequest): string[] {
+  return tools.flatMap((each) =>
+    each.type === "function" && !(DURABLE in each.parameters) ? [each.name] : [],
+  );
+}
+
 /**
  * The ledger's side of a durable tool's call: the idempotency key for the vendor, the attempt, the fencing token. Call it
  * with the third argument of `execute`.
@@ -99,7 +110,8 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
     execute: (input: unknown, runContext: RunContext<unknown>, details?: ToolCallDetails) =>
       runTool({ options: given, declared, input, runContext, details }, context),
   } as never);
-  return made as unknown as FunctionTool<Context, Parameters, unknown>;
+  const known = made as unknown as FunctionTool<Context, Parameters, unknown>;
+  return Object.assign(known, { parameters: { ...known.parameters, [DURABLE]: true } });
 }
 
 interface ToolRun {

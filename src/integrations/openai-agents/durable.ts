@@ -5,10 +5,10 @@
  */
 
 import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@openai/agents";
-import type { Message } from "../../model/index.ts";
+import { type Message, messageText } from "../../model/index.ts";
 import type { Session } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
-import { RecordedTurns } from "../recorded-turns/index.ts";
+import { mustSayTheSame, RecordedTurns } from "../recorded-turns/index.ts";
 import { durableModel, type ModelContext } from "./durable-model.ts";
 import { type DurableToolOptions, durableTool, type ToolContext } from "./durable-tool.ts";
 import { HoldfastSession } from "./holdfast-session.ts";
@@ -23,6 +23,11 @@ export interface DurableOptions {
    * leaves them to the SDK's interruptions.
    */
   readonly approvals?: "queue" | "sdk";
+  /**
+   * Function tools by name, or `all`, that may be others than those of `durable(session).tool()`: of an MCP server, or
+   * `agent.asTool()`. They run outside the ledger, and again after a crash. Unless named here, such tools are refused.
+   */
+  readonly plainTools?: readonly string[] | "all";
 }
 
 /** Text, or items of the SDK. With an `id` a finished input is answered from the record. */
@@ -59,6 +64,7 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
   const forModel: ModelContext = {
     turns,
     prices: options.prices,
+    plainTools: options.plainTools ?? [],
     isHeard: (position) => inputIsStored && position === 0,
   };
   const forTools: ToolContext = { turns, approvals: options.approvals ?? "queue" };
@@ -85,8 +91,11 @@ async function takeInput(
   await session.refresh();
   const id = typeof input === "string" ? undefined : input.id;
   const known = id === undefined ? undefined : session.messages.findLast((message) => message.id === id);
-  if (known) return known;
   const said = messageOf(given(input));
+  if (known) {
+    mustSayTheSame(session, known.id, said.text ?? "", messageText(known));
+    return known;
+  }
   const last = session.messages.findLast(isInput);
   if (id === undefined && last && saysTheSame(last, said.text ?? "")) {
     if (!(await items.hasAdded(last.id, itemsOf(last).length))) return last;

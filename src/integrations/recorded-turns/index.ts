@@ -19,3 +19,4 @@ export {
   writtenResult,
 } from "./recorded-calls.ts";
 export { type Answer, type Question, RecordedTurns, type Turn } from "./recorded-turns.ts";
+export { mustSayTheSame } from "./refusals.ts";

@@ -15,15 +15,16 @@
  * A call that waits for a person is not an answer for the model. Frameworks turn what a tool throws into one, so the next
  * question is refused (`recorded-turns.ts`) for as long as a call is open.
  *
- * Approval. A call that needs it is issued, and its first attempt does nothing but ask: it waits for a person like a call
- * whose outcome nobody knows. `retry` lets it run, as the second attempt; `failed` refuses it; `landed` says that it was done
- * by other means. From the second attempt on the tool's own `verify` and `idempotent` hold: the first never began anything.
+ * Approval. A call that needs it is issued, and its first attempt does nothing but ask: it waits for a person, and it is on
+ * record that it never began. `retry` lets it run, as the second attempt; `failed` refuses it; `landed` is no answer. From the
+ * second attempt on the tool's own `verify` and `idempotent` hold. Killed between asking and the record of that, it is a call
+ * whose outcome nobody knows: an earlier program may have run it without asking.
  *
  * Identical calls side by side hold one key. The later ones wait for the first and repeat it.
  */
 
 import { failpoint } from "../../failpoint.ts";
-import { describeError, storeResult, type Tool } from "../../ledger/index.ts";
+import { describeError, NeedsApproval, storeResult, type Tool } from "../../ledger/index.ts";
 import {
   type Block,
   type CallError,
@@ -251,7 +252,7 @@ function askingFor(tool: Tool, why: string, isAllowed: () => boolean): Tool {
     definite: () => false,
     execute: (args, context) => {
       if (isAllowed()) return tool.execute(args, context);
-      throw new Error(why);
+      throw new NeedsApproval(why);
     },
   };
 }

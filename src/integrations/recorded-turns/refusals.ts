@@ -1,7 +1,7 @@
 /** Why a question is not asked, or an answer not kept: what happened, and what to do about it. */
 
 import { HoldfastError } from "../../model/index.ts";
-import type { Session } from "../../session/index.ts";
+import { otherWords, type Session } from "../../session/index.ts";
 import type { PromptIdentity, PromptMark, TurnMark } from "./prompt-identity.ts";
 
 export function waitsForCalls({ id, openCalls }: Session): HoldfastError {
@@ -16,10 +16,21 @@ export function waitsForCalls({ id, openCalls }: Session): HoldfastError {
     "SESSION_HAS_OPEN_CALLS",
     `session ${id}: the model is not asked while calls have no outcome: ${named}`,
     {
-      hint: "Answer them (holdfast.calls.resolve, or `holdfast resolve`), then run the same program again: it goes on from here.",
+      hint: whatSettles(waiting.map(({ person }) => person)),
       data: { session: id, waiting },
     },
   );
+}
+
+/** A person is asked only about what the tools themselves could not find out. */
+function whatSettles(isForPerson: readonly boolean[]): string {
+  const ways = "holdfast.calls.resolve, or `holdfast resolve`";
+  if (!isForPerson.includes(true))
+    return "Run the same program again: it finds out about them, and goes on from here.";
+  if (isForPerson.includes(false)) {
+    return `Answer those that wait for a person (${ways}), then run the same program again: it finds out about the others.`;
+  }
+  return `Answer them (${ways}), then run the same program again: it goes on from here.`;
 }
 
 export function diverged(
@@ -53,6 +64,19 @@ export function askedAgain(session: string, run: string, position: number, earli
       data: { session, run, position, earlier },
     },
   );
+}
+
+/**
+ * For a prompt whose id is on record. A codec may have changed what was stored (a redaction does), and then nobody can
+ * tell whether the words are others: the id alone decides.
+ */
+export function mustSayTheSame(
+  { id, internals }: Session,
+  prompt: string,
+  said: string,
+  stored: string,
+): void {
+  if (said !== stored && internals.journal.payloads.isPlain) throw otherWords(id, prompt);
 }
 
 export function abandoned(session: string): HoldfastError {

@@ -62,15 +62,13 @@ await appendPair("pair", [none, none]);
 const hash = await journal.putArtifact(new Uint8Array(9_000).fill(7));
 say({ of: "artifact", hash });
 await append(alone, "with artifact", notes("with artifact", 1, 1, { artifact: hash }));
+const place = { namespace: journal.namespace, stream: "tally/alone", seq: 4 };
 await store.put({
   of: "snapshot",
-  namespace: journal.namespace,
-  stream: "tally/alone",
+  ...place,
   generation: 1,
-  seq: 4,
   fold: "tally@1",
-  payload: JSON.stringify(alone.state),
-  codec: null,
+  ...journal.payloads.encodeSnapshot(JSON.stringify(alone.state), place),
 });
 
 // Erasing copies the WAL into the file and cuts it: a checkpoint in the middle of the work.

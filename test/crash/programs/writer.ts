@@ -15,6 +15,7 @@ const acknowledge = acknowledgeTo(file);
 let hasSaid = false;
 
 process.stdout.write("ready\n");
+process.stdin.once("end", () => process.exit(0));
 await once(process.stdin, "data");
 process.stdin.unref();
 process.stdout.write("opening\n");

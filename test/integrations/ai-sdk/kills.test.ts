@@ -1,19 +1,20 @@
 // An AI SDK program in a process of its own, killed with SIGKILL at the worst places and started again. What happened in
 // the world is read from the world's own log.
 
-import { type SpawnSyncReturns, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { programFile } from "../../program.ts";
+import { quickFolder } from "../../quick-folder.ts";
 
 // Each start of Node is a second, and ten on a busy machine.
 vi.setConfig({ testTimeout: 300_000 });
 
 const PROGRAM = programFile(new URL("programs/agent.ts", import.meta.url));
 const folders: string[] = [];
-afterEach(() => {
+afterAll(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
 });
 
@@ -24,16 +25,30 @@ interface Kill {
   readonly tool?: "inside" | "between";
 }
 
+interface Ended {
+  readonly status: number | null;
+  readonly signal: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
 function place(how: "durable" | "bare", call: "generate" | "stream") {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-ai-sdk-"));
+  const folder = mkdtempSync(join(quickFolder(), "holdfast-ai-sdk-"));
   folders.push(folder);
   const world = join(folder, "world.log");
-  const start = ({ at, tool }: Kill = {}): SpawnSyncReturns<string> =>
-    spawnSync(
-      process.execPath,
-      [PROGRAM, join(folder, "store.db"), world, how, call, ...(tool ? [tool] : [])],
-      { encoding: "utf8", env: { ...process.env, ...(at !== undefined && { HOLDFAST_FAILPOINT: at }) } },
-    );
+  const start = async ({ at, tool }: Kill = {}): Promise<Ended> => {
+    const args = [PROGRAM, join(folder, "store.db"), world, how, call, ...(tool ? [tool] : [])];
+    const env = { ...process.env, ...(at !== undefined && { HOLDFAST_FAILPOINT: at }) };
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
+    const said = { stdout: "", stderr: "" };
+    for (const name of ["stdout", "stderr"] as const) {
+      child[name].setEncoding("utf8").on("data", (text: string) => {
+        said[name] += text;
+      });
+    }
+    const [status, signal] = (await once(child, "close")) as [number | null, string | null];
+    return { status, signal, ...said };
+  };
   const seen = (): string[] => {
     const text = existsSync(world) ? readFileSync(world, "utf8") : "";
     return text
@@ -61,20 +76,26 @@ const FULL = process.env["HOLDFAST_FULL"] === "1";
 const GENERATE_KILLS = KILLS.filter(({ always }) => FULL || always);
 const STREAM_KILLS = KILLS.filter(({ tool }) => FULL || tool === "inside");
 
-test.each([
-  { call: "generate", kills: GENERATE_KILLS },
-  { call: "stream", kills: STREAM_KILLS },
-] as const)("$call: one charge and one mail, wherever the program is killed", ({ call, kills }) => {
-  const { start, seen } = place("durable", call);
-  for (const kill of kills) expect({ kill, signal: start(kill).signal }).toEqual({ kill, signal: "SIGKILL" });
-  const { stdout, stderr, status } = start();
-  expect({ status, stderr, stdout }).toEqual({ status: 0, stderr: "", stdout: "paid 3\n" });
-  expect(seen()).toEqual(["charge 4711", "mail ann"]);
-});
+// Each in a place of its own, so all at once.
+describe.concurrent("an AI SDK program that is killed", () => {
+  test.each([
+    { call: "generate", kills: GENERATE_KILLS },
+    { call: "stream", kills: STREAM_KILLS },
+  ] as const)("$call: one charge and one mail, wherever the program is killed", async ({ call, kills }) => {
+    const { start, seen } = place("durable", call);
+    for (const kill of kills) {
+      const { signal } = await start(kill);
+      expect({ kill, signal }).toEqual({ kill, signal: "SIGKILL" });
+    }
+    const { stdout, stderr, status } = await start();
+    expect({ status, stderr, stdout }).toEqual({ status: 0, stderr: "", stdout: "paid 3\n" });
+    expect(seen()).toEqual(["charge 4711", "mail ann"]);
+  });
 
-test("and without it the same kill charges twice, so this test can fail", () => {
-  const { start, seen } = place("bare", "generate");
-  expect(start({ tool: "inside" }).signal).toBe("SIGKILL");
-  expect(start().stdout).toBe("paid 3\n");
-  expect(seen()).toEqual(["charge 4711", "charge 4711", "mail ann"]);
+  test("and without it the same kill charges twice, so this test can fail", async () => {
+    const { start, seen } = place("bare", "generate");
+    expect((await start({ tool: "inside" })).signal).toBe("SIGKILL");
+    expect((await start()).stdout).toBe("paid 3\n");
+    expect(seen()).toEqual(["charge 4711", "charge 4711", "mail ann"]);
+  });
 });

@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { fromModelMessages, toModelMessages } from "../../../src/integrations/ai-sdk/index.ts";
+import { anyUrl as url } from "../any-url.ts";
 
 const holdfast = await open("memory:");
 afterAll(() => holdfast.close());
@@ -17,7 +18,6 @@ const options = fc.option(fc.dictionary(id, fc.dictionary(id, json, { maxKeys: 2
 });
 const bytes = fc.uint8Array({ maxLength: 30 });
 const base64 = bytes.map((each) => Buffer.from(each).toString("base64"));
-const url = fc.webUrl();
 const data = fc.oneof(
   bytes,
   bytes.map((each) => new Uint8Array(each).buffer),

@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { type Holdfast, open, tool } from "../../../src/index.ts";
 import { durable, fromAiSdk } from "../../../src/integrations/ai-sdk/index.ts";
+import { skipWaits } from "../../skip-waits.ts";
 import * as anthropicWire from "../wire/anthropic-exchange.ts";
 import * as openaiWire from "../wire/openai-exchange.ts";
 import { type WireAnswer, type WireRequest, wireServer } from "../wire/server.ts";
@@ -158,7 +159,9 @@ test("fromAiSdk: what the provider calls retryable is tried again, and nothing e
   ]);
   const model = fromAiSdk(createAnthropic({ baseURL: url, apiKey: "none" })("claude-sonnet-5-5"));
   const session = await holdfast.session("retry");
+  const waited = skipWaits([250]);
   expect(await session.run({ model, prompt: "Pay" })).toMatchObject({ status: "done", text: "Paid." });
   await expect(session.run({ model, prompt: "And now?" })).rejects.toThrow("invalid_request_error");
   expect(requests).toHaveLength(3);
+  expect(waited).toEqual([250]);
 });

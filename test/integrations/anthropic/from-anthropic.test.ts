@@ -10,6 +10,8 @@ import {
   fromAnthropicMessages,
   toAnthropicMessages,
 } from "../../../src/integrations/anthropic/index.ts";
+import { skipWaits } from "../../skip-waits.ts";
+import { anyUrl } from "../any-url.ts";
 import {
   JSON_EXCHANGE,
   overloaded,
@@ -110,10 +112,12 @@ test.each(FAILURES)("errors: $what, tried again: $retried", async ({ answer, ret
     ...(answer.events ? STREAM_EXCHANGE : JSON_EXCHANGE).slice(1),
   ]);
   const model = fromAnthropic(client, "claude-sonnet-5-5", { stream: answer.events !== undefined });
+  const waited = skipWaits([250]);
   const paid = pay(holdfast, model);
   if (retried) await expect(paid).resolves.toMatchObject({ result: { text: "Paid." } });
   else await expect(paid).rejects.toMatchObject({ retryable: false, status: answer.status });
   expect(requests).toHaveLength(retried ? 2 : 1);
+  expect(waited).toHaveLength(requests.length - 1);
 });
 
 test("a call that max_tokens cut off is not run", async () => {
@@ -190,7 +194,7 @@ test("Anthropic's messages come back as they were", async () => {
     type: "image",
     source: { type: "base64", media_type: "image/png", data: each },
   }));
-  const linked = fc.webUrl().map((url) => ({ type: "image", source: { type: "url", url } }));
+  const linked = anyUrl.map((url) => ({ type: "image", source: { type: "url", url } }));
   const plain = fc.tuple(word, word).map(([said, title]) => {
     return {
       type: "document",

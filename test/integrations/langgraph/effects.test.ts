@@ -3,7 +3,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
@@ -12,8 +11,9 @@ import { z } from "zod";
 import { type Holdfast, open, tool } from "../../../src/index.ts";
 import { durableNode, type Effects, HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
 import { programFile } from "../../program.ts";
+import { quickFolder } from "../../quick-folder.ts";
 
-const scratch = mkdtempSync(join(tmpdir(), "holdfast-langgraph-"));
+const scratch = mkdtempSync(join(quickFolder(), "holdfast-langgraph-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const opened: Holdfast[] = [];
@@ -49,7 +49,7 @@ function worldOf(folder: string): string[] {
   return readFileSync(join(folder, "world.log"), "utf8").trim().split("\n");
 }
 
-describe("a graph killed with SIGKILL inside a tool, and resumed by another process", () => {
+describe.concurrent("a graph killed with SIGKILL inside a tool, and resumed by another process", () => {
   test.each(["between", "inside"])("does 1, 2, 3 with the helpers, killed %s its effects", async (kill) => {
     const folder = mkdtempSync(join(scratch, "killed-"));
     expect((await runAgent(folder, "durable", kill)).signal).toBe("SIGKILL");

@@ -1,12 +1,12 @@
 // A run that is refused hears of it where it waits, and nothing of it is ever left unhandled: Node would end the process.
 
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
 import { HoldfastError } from "../../../src/model/index.ts";
 import type { Store } from "../../../src/store.ts";
-import { type Opened, openMemory } from "../../../src/testing/index.ts";
+import { openMemory } from "../../../src/testing/index.ts";
 import { storeSubjects } from "../../subjects.ts";
 
 const Log = Annotation.Root({
@@ -46,14 +46,14 @@ function graphOf(saver: HoldfastSaver, steps: readonly (Node | readonly Node[])[
 const slow: Node = () => new Promise((resolve) => setTimeout(resolve, 300));
 const quick: Node = () => undefined;
 
-let unhandled: unknown[];
+// Of all of them together: they mostly wait, so they do it at once.
+const unhandled: unknown[] = [];
 const listener = (reason: unknown) => unhandled.push(reason);
 
-beforeEach(() => {
-  unhandled = [];
+beforeAll(() => {
   process.on("unhandledRejection", listener);
 });
-afterEach(() => {
+afterAll(() => {
   process.off("unhandledRejection", listener);
 });
 
@@ -67,16 +67,12 @@ const runs = [
   ["sync", "its nodes are quick", [quick, quick]],
 ] as const;
 
-describe.each(storeSubjects())("on $name", (subject) => {
-  let made: Opened;
-
-  beforeEach(async () => {
-    made = await subject.open();
-  });
-  afterEach(() => made.dispose());
+describe.concurrent.each(storeSubjects())("on $name", (subject) => {
   afterAll(() => subject.dispose());
 
-  test("the second of two runs is refused, whatever its nodes are doing then", async () => {
+  test("the second of two runs is refused, whatever its nodes are doing then", async ({ onTestFinished }) => {
+    const made = await subject.open();
+    onTestFinished(() => made.dispose());
     const saver = new HoldfastSaver(await open(undefined, { store: made.store }));
     const found = runs.map(async ([durability, what, steps]) => {
       const config = { configurable: { thread_id: `${durability}, ${what}` } };
@@ -94,7 +90,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
   });
 });
 
-test.each([
+test.concurrent.each([
   ["async", "a node after it is slow", [slow]],
   ["sync", "a node after it would be slow", [slow]],
   ["async", "it was at its end", []],
@@ -123,7 +119,7 @@ test.each([
   },
 );
 
-test("writes that could not be saved fail their run, also when another node goes on for a while", async () => {
+test.concurrent("writes that could not be saved fail their run, also when another node goes on for a while", async () => {
   const store = openMemory();
   const full = new HoldfastError("STORE_IO", "the disk is full", { hint: "Make room." });
   let isFull = false;

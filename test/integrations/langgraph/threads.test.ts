@@ -302,7 +302,7 @@ test("payloads pass through the store's codec", async () => {
   expect(texts).toEqual(["one", "two"]);
 });
 
-describe("a run that is refused while its nodes are at work", () => {
+describe.concurrent("a run that is refused while its nodes are at work", () => {
   test.each(["async", "sync"] as const)(
     "with durability %s: its caller is told, and nothing is left unhandled",
     async (durability) => {

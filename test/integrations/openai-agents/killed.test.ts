@@ -3,22 +3,26 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { programFile } from "../../program.ts";
+import { quickFolder } from "../../quick-folder.ts";
 import type { Job } from "./programs/agent.ts";
 import { startWireServer, type WireServer } from "./wire-server.ts";
 
-const scratch = mkdtempSync(join(tmpdir(), "holdfast-openai-"));
-let server: WireServer;
-beforeAll(async () => {
-  server = await startWireServer();
-});
+const scratch = mkdtempSync(join(quickFolder(), "holdfast-openai-"));
+const servers: WireServer[] = [];
 afterAll(async () => {
-  await server.close();
+  await Promise.all(servers.map((server) => server.close()));
   rmSync(scratch, { recursive: true, force: true });
 });
+
+/** One for each of those who run at once: it counts what it was asked. */
+async function wireServer(): Promise<WireServer> {
+  const server = await startWireServer();
+  servers.push(server);
+  return server;
+}
 
 interface Ended {
   readonly code: number | null;
@@ -26,7 +30,7 @@ interface Ended {
   readonly lines: string[];
 }
 
-async function runAgent(jobs: readonly Job[], failpoint?: string): Promise<Ended> {
+async function runAgent(server: WireServer, jobs: readonly Job[], failpoint?: string): Promise<Ended> {
   const program = programFile(new URL("./programs/agent.ts", import.meta.url));
   const args = [program, server.url, JSON.stringify(jobs)];
   const env = { ...process.env, ...(failpoint !== undefined && { HOLDFAST_FAILPOINT: failpoint }) };
@@ -74,36 +78,37 @@ const CASES = KILLS.flatMap((kill, index) =>
   })),
 );
 
-test("killed at any of these points, and resumed: one charge, and no response is sampled twice", async () => {
-  const jobs: Job[] = [];
-  for (const { at, api, stream, charged, asked } of CASES) {
+test.concurrent("killed at any of these points, and resumed: one charge, and no response is sampled twice", async () => {
+  const killed = CASES.map(async ({ at, api, stream, charged, asked }) => {
     const made = job(`${at}-${api}-${stream}`, { how: "durable", api, stream });
     const mine = api === "responses" && stream ? { ...made, id: "pay" } : made;
-    const before = server.asked.length;
-    expect(await runAgent([mine], at)).toMatchObject({ signal: "SIGKILL" });
-    expect([charges(mine), server.asked.length - before], `killed at ${at}`).toEqual([charged, asked]);
+    const server = await wireServer();
+    expect(await runAgent(server, [mine], at)).toMatchObject({ signal: "SIGKILL" });
+    expect([charges(mine), server.asked.length], `killed at ${at}`).toEqual([charged, asked]);
     expect(server.asked.at(-1)).toMatchObject({ stream });
-    jobs.push(mine);
-  }
-  const before = server.asked.length;
-  const resumed = await runAgent(jobs);
+    return mine;
+  });
+  const jobs = await Promise.all(killed);
+  const server = await wireServer();
+  const resumed = await runAgent(server, jobs);
   expect(resumed.code).toBe(0);
   // The user's words, the call, its result, the answer: each once.
   for (const line of resumed.lines) expect(line).toMatch(/^4 items: Paid, in the words /);
   expect(jobs.map(charges)).toEqual(jobs.map(() => 1));
   const left = CASES.reduce((sum, { asked }) => sum + 2 - asked, 0);
-  expect(server.asked.length - before).toBe(left);
+  expect(server.asked).toHaveLength(left);
   // And once more, now that all is done: what has an id comes from the record.
   const named = jobs.filter(({ id }) => id !== undefined);
   expect(named.length).toBeGreaterThan(0);
-  const again = await runAgent(named);
+  const again = await runAgent(server, named);
   expect(again.lines).toEqual(resumed.lines.filter((_line, index) => jobs[index]?.id !== undefined));
-  expect(server.asked.length - before).toBe(left);
+  expect(server.asked).toHaveLength(left);
 }, 240_000);
 
-test("without us the same program charges twice", async () => {
+test.concurrent("without us the same program charges twice", async () => {
   const bare = job("bare", { how: "bare", api: "responses", stream: false });
-  expect(await runAgent([{ ...bare, kill: "inside the tool" }])).toMatchObject({ signal: "SIGKILL" });
-  expect(await runAgent([bare])).toMatchObject({ code: 0 });
+  const server = await wireServer();
+  expect(await runAgent(server, [{ ...bare, kill: "inside the tool" }])).toMatchObject({ signal: "SIGKILL" });
+  expect(await runAgent(server, [bare])).toMatchObject({ code: 0 });
   expect(charges(bare)).toBe(2);
 }, 120_000);

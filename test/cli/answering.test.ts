@@ -1,0 +1,145 @@
+// The pages from which people act: what they print can be typed as it stands, says what was decided, and stays readable.
+
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Paint } from "../../src/cli/screen.ts";
+import { prunePage } from "../../src/cli/session-pages.ts";
+import { tool } from "../../src/ledger/index.ts";
+import { open } from "../../src/open.ts";
+import { CommandLine, type Ran } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+const anything = {
+  "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) },
+} as const;
+const LONG = "dead ".repeat(1_000_000);
+const charge = tool({
+  name: "charge",
+  description: "Charge a card",
+  effect: "mutate",
+  input: anything,
+  execute: async (args: unknown) => {
+    throw new Error((args as { id: string }).id === "long" ? LONG : "the line went dead");
+  },
+});
+const count = tool({
+  name: "count",
+  description: "Count",
+  effect: "mutate",
+  input: anything,
+  execute: async () => ({ sum: 1n }) as never,
+});
+const STORE = "my store.db";
+const ann = ["--by", "ann", "--why", "not in the bank"];
+let line: CommandLine;
+
+const run = (...words: string[]): Promise<Ran> => runInside(line.project, words);
+const say = async (...words: string[]): Promise<string> => {
+  const { code, out, err } = await run(...words, "--store", STORE);
+  expect(code, err).toBe(0);
+  return out;
+};
+
+beforeAll(async () => {
+  line = await CommandLine.build();
+  const holdfast = await open(join(line.project, STORE));
+  for (const name of ["one", "two"]) {
+    const session = await holdfast.session(name);
+    await session.call({ tool: charge, args: { id: "m1" }, id: "m1" });
+    await session.call({ tool: charge, args: { id: name }, id: `only-${name}` });
+    await session.close();
+  }
+  const third = await holdfast.session("three");
+  await third.call({ tool: charge, args: { id: "long" }, id: "long" });
+  await third.call({ tool: count, args: {}, id: "n1" });
+  await third.close();
+  await holdfast.close();
+});
+afterAll(() => line.remove());
+
+/** The commands that a page offers for a call, as a shell would read them. */
+function offered(page: string, call: string): string[] {
+  const typed = page.split("\n").filter((each) => each.includes(`holdfast resolve ${call} `));
+  return typed.map((each) =>
+    each
+      .trim()
+      .replace(/^holdfast /, "")
+      .replace(/ landed .*$/, ""),
+  );
+}
+
+function words(typed: string): string[] {
+  return (typed.match(/'[^']*'|\S+/g) ?? []).map((each) => each.replaceAll("'", ""));
+}
+
+test("the command that calls prints answers for that call, also where two sessions use its id", async () => {
+  const page = await say("calls");
+  const [first = "", second = ""] = offered(page, "m1");
+  expect([first, second].sort()).toEqual([
+    `resolve m1 --session one --store '${STORE}'`,
+    `resolve m1 --session two --store '${STORE}'`,
+  ]);
+  expect(offered(page, "only-one"), "no more than is needed").toEqual([
+    `resolve only-one --store '${STORE}'`,
+  ]);
+  expect(offered(await say("calls", "--session", "two"), "m1"), "of one session alone too").toEqual([
+    `resolve m1 --session two --store '${STORE}'`,
+  ]);
+  const ran = await run(...words(first), "retry", ...ann);
+  expect(ran.code, ran.err).toBe(0);
+});
+
+test("a call that may be tried again says who allowed it, and what happens next", async () => {
+  const page = await say("calls", "--session", "one");
+  expect(page).toContain("ann allowed another attempt");
+  expect(page).toContain("not in the bank");
+  expect(page).toContain("the next run");
+  expect(page).not.toContain("it waits for you");
+  const { data } = JSON.parse(await say("calls", "--session", "one", "--json"));
+  expect(data.calls.map((each: { call: string; grantedBy: unknown }) => [each.call, each.grantedBy])).toEqual(
+    [
+      ["m1", "ann"],
+      ["only-one", null],
+    ],
+  );
+});
+
+test.each([
+  ["status", "--by", "me"],
+  ["goal", "list"],
+  ["session", "fork", "two", "two-b"],
+])("what the page of %s %s says to type names the store that was named", async (...typed) => {
+  const page = await say(...typed);
+  const commands = page.split("\n").filter((each) => /holdfast [a-z]/.test(each));
+  expect(commands.length).toBeGreaterThan(0);
+  for (const each of commands) expect(each).toContain(` --store '${STORE}'`);
+});
+
+test("a long error is cut in pages, and whole in JSON", async () => {
+  for (const typed of [["calls"], ["session", "show", "three"]]) {
+    const page = await say(...typed);
+    expect(page).toContain("dead dead");
+    expect(page.length).toBeLessThan(5_000);
+  }
+  expect((await say("calls", "--json")).length).toBeGreaterThan(LONG.length);
+});
+
+test("a list of sessions may be as long as somebody wants", async () => {
+  const { data } = JSON.parse(await say("session", "list", "--limit", "5000", "--json"));
+  expect(data).toMatchObject({ more: false });
+  expect(data.sessions.length).toBeGreaterThan(2);
+});
+
+test("of many removed sessions some are named, and the rest is counted", () => {
+  const removed = Array.from({ length: 1_000 }, (_, index) => `s${index}`);
+  const report = { dryRun: false, removed, hidden: [], spared: [], artifacts: 0 };
+  const page = prunePage(report, { paint: {} as Paint, width: 80, isTerminal: false });
+  expect(page).toMatch(/^removed 1000 sessions: s0, s1, .* and 980 more\n$/);
+});
+
+test("the log of a session has the note about a result that JSON could not hold", async () => {
+  const { data } = JSON.parse(await say("session", "show", "three", "--json"));
+  const note = data.calls.find(({ call }: { call: string }) => call === "n1").why;
+  expect(note).toBeTruthy();
+  expect(await say("session", "log", "three")).toContain(note.slice(0, 60));
+});

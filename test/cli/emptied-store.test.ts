@@ -1,0 +1,65 @@
+// A store whose file was emptied is not a new one: whoever looks is told, and looking does not make it one.
+
+import { statSync, truncateSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { CommandLine } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+let line: CommandLine;
+let store: string;
+const run = (...words: string[]) => runInside(line.project, words);
+
+beforeAll(async () => {
+  line = await CommandLine.build();
+  store = join(line.project, ".holdfast", "store.db");
+  // With the files of a goal beside it: what could be made anew from them is not what was there.
+  for (const words of [
+    ["init", "--agent", "none"],
+    ["goal", "new", "g", "Ship it"],
+  ]) {
+    expect(await run(...words)).toMatchObject({ code: 0 });
+  }
+});
+afterAll(() => line.remove());
+beforeEach(() => truncateSync(store));
+
+test.each([
+  ["check"],
+  ["status", "--by", "me"],
+  ["session", "list"],
+  ["goal", "new", "h", "Another"],
+  ["migrate"],
+  ["copy", ".holdfast", "elsewhere.db"],
+  ["status", "--by", "me", "--store", ".holdfast/store.db"],
+])("%s %s says that it is empty, and leaves it so", async (...words) => {
+  const { code, err } = await run(...words);
+  expect(code).toBe(1);
+  expect(err).toContain(`${store} is empty`);
+  expect(err).toContain("backup");
+  expect(err).toContain("remove");
+  expect(statSync(store).size).toBe(0);
+});
+
+test("so does status on its short way, and doctor", async () => {
+  const { code, err } = await line.run(["status"]);
+  expect(code).toBe(1);
+  expect(err).toContain(`${store} is empty`);
+  const examined = await run("doctor");
+  expect(examined.code).toBe(5);
+  expect(examined.out).toContain(`${store} is empty`);
+  expect(statSync(store).size).toBe(0);
+});
+
+test("a hook says so too, and nothing is begun behind its back", async () => {
+  const input = JSON.stringify({ cwd: line.project, session_id: "7f2a" });
+  const { code, out, err } = await line.run(["hook", "gemini", "session-start"], { input });
+  expect({ code, out }).toEqual({ code: 0, out: "{}\n" });
+  expect(err).toContain(`${store} is empty`);
+  expect(statSync(store).size).toBe(0);
+});
+
+test("init fills it, as after a crash between making the file and filling it", async () => {
+  expect(await run("init", "--agent", "none")).toMatchObject({ code: 0 });
+  expect(await run("check")).toMatchObject({ code: 0 });
+});

@@ -1,0 +1,84 @@
+// A call that needs approval has not been run: what it waits for, and what a person can say to it.
+
+import { join } from "node:path";
+import { generateText, stepCountIs, tool } from "ai";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { z } from "zod";
+import { open } from "../../../src/index.ts";
+import { durable } from "../../../src/integrations/ai-sdk/index.ts";
+import { CommandLine, type Ran } from "../../cli/command-line.ts";
+import { runInside } from "../../cli/inside.ts";
+import { answer } from "./paying-model.ts";
+import { says, scripted, toolCall } from "./scripted-world.ts";
+
+let line: CommandLine;
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => line.remove());
+
+const refunded: string[] = [];
+const refund = tool({
+  inputSchema: z.object({ order: z.string() }),
+  needsApproval: true,
+  execute: ({ order }): string => {
+    refunded.push(order);
+    throw new Error("the line went dead");
+  },
+});
+
+/** One start of the program that refunds two orders. */
+async function start(): Promise<string> {
+  const holdfast = await open(join(line.project, ".holdfast"));
+  try {
+    const session = await holdfast.session("refunds");
+    const d = durable(session);
+    const calls = ["a1", "b2"].map((id) => toolCall(id, "refund", { order: id }));
+    const model = scripted(...(session.messages.length === 0 ? [answer(calls)] : []), says("done"));
+    const { response } = await generateText({
+      model: d.model(model),
+      tools: d.tools({ refund }),
+      messages: await d.messages({ id: "p", text: "Refund" }),
+      stopWhen: stepCountIs(4),
+    });
+    return JSON.stringify(response.messages);
+  } finally {
+    await holdfast.close();
+  }
+}
+
+const ann = ["--by", "ann", "--why", "I know them"];
+const run = (...words: string[]): Promise<Ran> => runInside(line.project, words);
+
+test("it waits for approval, cannot have landed, runs after retry, and is told as refused after failed", async () => {
+  const openCalls = { code: "SESSION_HAS_OPEN_CALLS" };
+  await expect(start()).rejects.toMatchObject(openCalls);
+  const page = (await run("calls")).out;
+  expect(page).toMatch(/^ {2}refund needs approval/m);
+  expect(page).not.toContain("it threw");
+  expect(page).toContain("holdfast resolve a1 retry | failed");
+  const before = (await run("session", "show", "refunds", "--json")).out;
+
+  const landed = await run("resolve", "a1", "landed", "--result", '"done"', ...ann);
+  expect(landed.code).not.toBe(0);
+  expect(landed.err).toContain("call a1 of session refunds has not been run");
+  expect(landed.err).toMatch(/retry.*failed/);
+  const holdfast = await open(join(line.project, ".holdfast"));
+  const said = { outcome: "landed", by: "ann", why: "no" } as const;
+  await expect(holdfast.calls.resolve("a1", said)).rejects.toMatchObject({ code: "CALL_TRANSITION" });
+  await holdfast.close();
+  expect((await run("session", "show", "refunds", "--json")).out).toBe(before);
+
+  expect((await run("resolve", "a1", "retry", ...ann)).code).toBe(0);
+  expect((await run("resolve", "b2", "failed", ...ann)).code).toBe(0);
+  await expect(start()).rejects.toMatchObject(openCalls);
+  expect(refunded).toEqual(["a1"]);
+
+  // Now it has begun, and nobody knows what came of it: it may have landed.
+  expect((await run("calls")).out).toContain("holdfast resolve a1 landed --result … | retry | failed");
+  expect((await run("resolve", "a1", "landed", "--result", '"receipt"', ...ann)).code).toBe(0);
+  const told = await start();
+  expect(told).toContain("receipt");
+  expect(told).toContain("I know them");
+  expect(refunded).toEqual(["a1"]);
+});

@@ -1,0 +1,13 @@
+import fc from "fast-check";
+
+const escaped = fc.string({ unit: "binary", maxLength: 10 }).map((text) => encodeURIComponent(text));
+const plain = fc.string({ unit: fc.constantFrom(..."-._~!$&'()*+,;=:@azAZ09"), maxLength: 10 });
+const path = fc.array(
+  fc.oneof(escaped, plain).map((part) => `/${part}`),
+  { maxLength: 5 },
+);
+
+/** What `fc.webUrl` gives. That one makes a table of all of Unicode before its first address, for a second. */
+export const anyUrl: fc.Arbitrary<string> = fc
+  .tuple(fc.constantFrom("http", "https"), fc.domain(), path)
+  .map(([scheme, domain, parts]) => `${scheme}://${domain}${parts.join("")}`);

@@ -1,0 +1,40 @@
+// What a refusal says to do about open calls is what can be done: only some of them wait for a person.
+
+import { expect, test } from "vitest";
+import { Holdfast, Journal } from "../../src/index.ts";
+import { RecordedTurns } from "../../src/integrations/recorded-turns/index.ts";
+import { openMemory } from "../../src/stores/memory/index.ts";
+import { callBlock, counting } from "../ledger/bench.ts";
+
+/** The hint, while these calls are open: `waits` for a person, `runs` right now. */
+async function hintFor(...ids: ("waits" | "runs")[]): Promise<string> {
+  const holdfast = new Holdfast(new Journal({ store: openMemory() }));
+  const turns = new RecordedTurns(await holdfast.session("alpha"));
+  const prompt = [{ role: "user", content: "go" }] as never;
+  await turns.ask({ prompt }, async () => ({ blocks: ids.map((id) => callBlock(id, "pay")) }));
+  let answer = (): void => undefined;
+  const execute = () =>
+    new Promise((resolve) => {
+      answer = () => resolve("paid");
+    });
+  const tool = counting({ effects: [] }, "pay", { execute });
+  const calls = ids.map((callId) =>
+    turns.call({ tool, callId, args: { callId }, ...(callId === "waits" && { approval: "may it?" }) }),
+  );
+  await Promise.all(calls.filter((_, index) => ids[index] === "waits"));
+  while (turns.session.openCalls.length < ids.length) await turns.session.refresh();
+  const error = await turns.finish().catch((refused: unknown) => refused);
+  expect(error).toMatchObject({ code: "SESSION_HAS_OPEN_CALLS" });
+  answer();
+  await Promise.all(calls);
+  await holdfast.close();
+  return (error as { hint: string }).hint;
+}
+
+test("a person is asked only about calls that wait for one", async () => {
+  expect(await hintFor("waits")).toContain("holdfast resolve");
+  const own = await hintFor("runs");
+  expect(own, "resolve would refuse it").not.toContain("resolve");
+  expect(own).toMatch(/^Run the same program again/);
+  expect(await hintFor("runs", "waits")).toMatch(/wait for a person.*holdfast resolve.*the others/);
+});
