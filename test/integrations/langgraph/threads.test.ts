@@ -16,16 +16,32 @@ const Log = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
 });
 
-/** A graph of one node that says its name, and waits before that until it may. */
-function speaking(saver: HoldfastSaver, name: string, until: Promise<unknown> = Promise.resolve()) {
+/** A graph of one node that says its name. */
+function speaking(saver: HoldfastSaver, name: string) {
   return new StateGraph(Log)
-    .addNode("speak", async () => {
-      await until;
-      return { log: [name] };
-    })
+    .addNode("speak", () => ({ log: [name] }))
     .addEdge(START, "speak")
     .addEdge("speak", END)
     .compile({ checkpointer: saver });
+}
+
+/** From here on nobody's read of the thread ends before as many of them have the thread as it was. */
+function readTogether(readers: number, savers: Iterable<HoldfastSaver>): void {
+  let missing = readers;
+  let allRead: () => void = () => undefined;
+  const together = new Promise<void>((resolve) => {
+    allRead = resolve;
+  });
+  for (const saver of savers) {
+    const getTuple = saver.getTuple.bind(saver);
+    saver.getTuple = async (asked) => {
+      const tuple = await getTuple(asked);
+      missing -= 1;
+      if (missing === 0) allRead();
+      await together;
+      return tuple;
+    };
+  }
 }
 
 let number = 0;
@@ -68,17 +84,12 @@ describe.each(storeSubjects())("on $name", (subject) => {
       async (how) => {
         const other = how === "one saver" ? saver : await elsewhere();
         await speaking(saver, "before").invoke({ log: ["start"] }, config());
-        let go: () => void = () => undefined;
-        const gate = new Promise<void>((resolve) => {
-          go = resolve;
-        });
-        const graphs = [speaking(saver, "one", gate), speaking(other, "two", gate)];
-        const runs = graphs.map((graph) =>
-          graph.invoke({ log: ["input"] }, { ...config(), durability: "sync" }),
+        readTogether(2, new Set([saver, other]));
+        const [one, two] = await Promise.allSettled(
+          [speaking(saver, "one"), speaking(other, "two")].map((graph) =>
+            graph.invoke({ log: ["input"] }, { ...config(), durability: "sync" }),
+          ),
         );
-        const ends = Promise.allSettled(runs);
-        go();
-        const [one, two] = await ends;
         const refused = [one, two].filter((each) => each?.status === "rejected");
         expect(refused).toHaveLength(1);
         expect(refused[0]).toMatchObject({ reason: { code: "STREAM_BUSY", retryable: true } });
