@@ -16,7 +16,7 @@ export default defineConfig({
     // Much of the time goes into waiting for child processes and disks, so two files at once pay on any machine. Many tests
     // start processes of their own, so no worker has less than two processors where there are that many.
     maxWorkers: Math.max(2, Math.floor(availableParallelism() / 2)),
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
   },
 });

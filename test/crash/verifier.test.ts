@@ -138,8 +138,9 @@ test("the verifier catches a writer that acknowledges before it is durable", asy
   path = join(place, "store.db");
   const file = join(place, "acknowledgements");
   const found: string[] = [];
-  // Whatever the moment of the kill, something is nearly always under way; one life in ten is enough.
-  for (let life = 0; life < 10 && found.length === 0; life++) {
+  const isLost = (problem: string): boolean => /^lost: .* up to \d+$/.test(problem);
+  // Whatever the moment of the kill, something is nearly always under way; one life of many is enough.
+  for (let life = 0; life < 50 && !found.some(isLost); life++) {
     const writer = workshop.start("writer", path, file, String(life), "eager");
     await writer.line("ready");
     writer.say("go");
@@ -149,5 +150,5 @@ test("the verifier catches a writer that acknowledges before it is durable", asy
     said = readAcknowledgements(file);
     found.push(...(await problems()));
   }
-  expect(found).toContainEqual(expect.stringMatching(/^lost: .* up to \d+$/));
+  expect(found.filter(isLost)).not.toEqual([]);
 });

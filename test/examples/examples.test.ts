@@ -240,10 +240,30 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   ],
 };
 
+/**
+ * They show what depends on real time: an agent that stands still for longer than its short lease loses it, and a moment
+ * after somebody's edit does not last for ever. So on a machine that stood still they are run again.
+ */
+const TIMED = ["trial-crash-and-resume", "repo-memory"];
+
+async function runTimed(name: string, env: Record<string, string>): Promise<Run> {
+  const shows = ({ output }: Run): boolean =>
+    (CLAIMS[name] ?? []).every((claim) =>
+      typeof claim === "string" ? output.split("\n").includes(claim) : claim.test(output),
+    );
+  let ran = await run(recorded(name), env);
+  for (let turn = 0; turn < 3 && TIMED.includes(name) && !shows(ran); turn++) {
+    for (const left of readdirSync(temporary))
+      rmSync(join(temporary, left), { recursive: true, force: true });
+    ran = await run(recorded(name), env);
+  }
+  return ran;
+}
+
 describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
   test("shows what it claims, calls what it is named for, and leaves nothing behind", async () => {
     const record = join(scratch, `${name}.calls`);
-    const { errors, code, output } = await run(recorded(name), { HOLDFAST_TEST_RECORD: record });
+    const { errors, code, output } = await runTimed(name, { HOLDFAST_TEST_RECORD: record });
     expect(errors).toBe("");
     expect(code).toBe(0);
     const lines = output.split("\n");

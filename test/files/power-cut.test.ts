@@ -25,6 +25,8 @@ describe.skipIf(!hasStrace)(needs("a power cut", "strace", hasStrace), () => {
   });
   afterAll(() => {
     killAll();
+    // Other files in this process have the usual one.
+    chooseStore("sqlite");
     rmSync(folder, { recursive: true, force: true });
   });
 

@@ -157,10 +157,23 @@ test("a big journal is opened in a reasonable time", async () => {
   }
   await store.close();
   const { size } = statSync(folder.journal);
-  const begun = performance.now();
-  const again = await folder.open();
-  const tookMs = performance.now() - begun;
-  console.info(`${(size / 2 ** 20).toFixed(0)} MB, 5,000 writes: opened in ${tookMs.toFixed(0)} ms`);
-  expect(await headSeq(again, "session/s99")).toBe(50);
-  expect(tookMs).toBeLessThan(3_000);
+  const openMs: number[] = [];
+  const readMs: number[] = [];
+  // A machine that stands still once does not count.
+  for (let round = 0; round < 3; round++) {
+    const begun = performance.now();
+    for (const line of folder.lines()) JSON.parse(line);
+    const between = performance.now();
+    const again = await folder.open();
+    openMs.push(performance.now() - between);
+    readMs.push(between - begun);
+    expect(await headSeq(again, "session/s99")).toBe(50);
+    await again.close();
+  }
+  const [opened, read] = [Math.min(...openMs), Math.min(...readMs)];
+  console.info(
+    `${(size / 2 ** 20).toFixed(0)} MB, 5,000 writes: opened in ${opened.toFixed(0)} ms, lines parsed in ${read.toFixed(0)} ms`,
+  );
+  // As many times what reading it takes on this machine at all, rounded up generously.
+  expect(opened).toBeLessThan(25 * read);
 });

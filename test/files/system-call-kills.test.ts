@@ -43,6 +43,7 @@ const isFull = Boolean(process.env["HOLDFAST_FULL"]);
 /** Of each call. HOLDFAST_FULL=1 takes all. */
 const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : 16;
 const LANES = 2;
+const TRIES = 3;
 
 interface Point {
   readonly call: string;
@@ -112,14 +113,22 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
     );
   }
 
-  /** Returns how much the writer had been told by then. */
-  async function killAt({ call, count }: Point): Promise<number> {
+  /**
+   * Returns how much the writer had been told by then. What meets shares a flush, so one run may make a few calls fewer than
+   * another; where it ended before the point, the last call that it made is the point of the next try.
+   */
+  async function killAt({ call, count }: Point, tries = 1): Promise<number> {
     const { place, folder, acknowledgements, ended, lines } = await runTraced((path) => {
       return [...only(path), "-e", `trace=${call}`, "-e", `inject=${call}:signal=SIGKILL:when=${count}`];
     });
     const name = `${call} ${count}`;
+    const made = countCalls(lines).get(call) ?? 0;
+    if (ended.signal === null && made < count && tries < TRIES) {
+      await rm(place, { recursive: true });
+      return killAt({ call, count: made }, tries + 1);
+    }
     expect(ended.signal, `${name} did not kill: ${ended.errors}`).toBe("SIGKILL");
-    expect(countCalls(lines).get(call), `${name} fired elsewhere`).toBe(count);
+    expect(made, `${name} fired elsewhere`).toBe(count);
     expect(
       lines.some((line) => line.endsWith("+++ killed by SIGKILL +++")),
       name,

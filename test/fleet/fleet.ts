@@ -92,34 +92,53 @@ export interface Tally {
   stops: number;
   /** Sessions that another worker took while the one that had them was stopped. */
   takenOver: number;
+  /** Sessions that another worker went on with after the one that had them was killed. */
+  resumed: number;
   /** How often a worker was told that a session is somebody else's. */
   refused: number;
   sent: number;
 }
 
 export class Fleet {
-  readonly tally: Tally = { kills: 0, stops: 0, takenOver: 0, refused: 0, sent: 0 };
+  readonly tally: Tally = { kills: 0, stops: 0, takenOver: 0, resumed: 0, refused: 0, sent: 0 };
   /** How each session ended. */
   readonly endings = new Map<string, Extract<Ending, { at: "result" }>>();
   readonly #options: FleetOptions;
+  readonly #sessions: Set<string>;
+  /** How many requests have left for each session. */
+  readonly #sent = new Map<string, number>();
   readonly #script: string;
   readonly #workers: Worker[] = [];
   readonly #waiting: string[];
   /** In whose hands each session was when that worker was stopped. */
   readonly #orphans = new Map<string, Worker>();
+  /** What killed workers had begun and not ended. */
+  readonly #left = new Set<string>();
   readonly #listeners = new Set<() => void>();
   readonly #problems: string[] = [];
   #hasBegun = false;
 
   constructor(plant: Plant, options: FleetOptions) {
     this.#options = options;
+    this.#sessions = new Set(options.sessions);
     this.#script = join(plant.folder, "worker.mjs");
     this.#waiting = [...options.sessions];
     for (let count = 0; count < options.workers; count++) this.#hire();
   }
 
   get isDone(): boolean {
-    return this.endings.size === this.#options.sessions.length;
+    return this.endings.size === this.#sessions.size;
+  }
+
+  /** More to do, for a fleet that is through with what it had before everything has happened to it that should. */
+  add(session: string): void {
+    this.#sessions.add(session);
+    this.#waiting.push(session);
+    this.#handOut();
+  }
+
+  get sessions(): number {
+    return this.#sessions.size;
   }
 
   /** Resolves when something has changed for which `fits` is true. A worker that ends by itself ends the waiting. */
@@ -132,20 +151,26 @@ export class Fleet {
     }
   }
 
-  /** Kills a worker in the middle of its work, and starts another in its place. False where none has any. */
-  kill(random: () => number): boolean {
-    const victim = this.#pick(random);
+  /**
+   * Kills a worker in the middle of its work, and starts another in its place. False where none has any, or none that has
+   * sent so many requests for one of its sessions.
+   */
+  kill(random: () => number, sent = 0): boolean {
+    const victim = this.#pick(random, sent);
     if (!victim) return false;
     this.tally.kills += 1;
     victim.isDead = true;
     victim.child.kill("SIGKILL");
+    for (const session of victim.taken) {
+      if ((this.#sent.get(session) ?? 0) >= sent) this.#left.add(session);
+    }
     this.#returnAll(victim);
     this.#hire();
     return true;
   }
 
   /** Stops a worker in the middle of its work. What it had goes to others; `wake` lets it go on. */
-  stop(random: () => number): { wake(): void; isTakenOver(): boolean } | null {
+  stop(random: () => number): { wake(): void; isTakenOver(): boolean; isInVain(): boolean } | null {
     // One must be left to work.
     if (this.#workers.filter(({ isStopped, isDead }) => !isStopped && !isDead).length < 2) return null;
     const victim = this.#pick(random);
@@ -158,6 +183,8 @@ export class Fleet {
     const before = this.tally.takenOver;
     return {
       isTakenOver: () => this.tally.takenOver > before,
+      // It had ended all that it had, and we did not know yet.
+      isInVain: () => this.tally.takenOver === before && ![...this.#orphans.values()].includes(victim),
       wake: () => {
         if (!victim.isStopped || victim.isDead) return;
         victim.isStopped = false;
@@ -175,9 +202,10 @@ export class Fleet {
     await Promise.all(this.#workers.map(({ child }) => child.ended));
   }
 
-  #pick(random: () => number): Worker | undefined {
+  #pick(random: () => number, sent = 0): Worker | undefined {
     const able = this.#workers.filter((each) => {
-      return each.isReady && !each.isDead && !each.isStopped && each.taken.size > 0;
+      const isAtWork = [...each.taken].some((session) => (this.#sent.get(session) ?? 0) >= sent);
+      return each.isReady && !each.isDead && !each.isStopped && isAtWork;
     });
     return able[Math.floor(random() * able.length)];
   }
@@ -215,14 +243,18 @@ export class Fleet {
         break;
       case "sent":
         this.tally.sent += 1;
+        this.#sent.set(session, (this.#sent.get(session) ?? 0) + 1);
         break;
       case "taken":
         if ((this.#orphans.get(session) ?? worker) !== worker) this.tally.takenOver += 1;
         this.#orphans.delete(session);
+        if (this.#left.delete(session)) this.tally.resumed += 1;
         worker.taken.add(session);
         break;
       case "result":
         this.endings.set(session, said as unknown as Extract<Ending, { at: "result" }>);
+        this.#orphans.delete(session);
+        this.#left.delete(session);
         drop(worker, session);
         break;
       case "gone":

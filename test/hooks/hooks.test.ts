@@ -1,15 +1,24 @@
 // Hooks as agents run them: real processes, real stores, real deaths. Whatever happens, the agent goes on.
 
 import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { type Goal, open } from "../../src/index.ts";
 import { Connection } from "../../src/stores/sqlite/index.ts";
 import { CommandLine, environment, type RunOptions } from "../cli/command-line.ts";
 import { runInside } from "../cli/inside.ts";
+import { start as beginning } from "./hooked-project.ts";
 
 let line: CommandLine;
 let project: string;
@@ -61,7 +70,10 @@ function later(): void {
   }
 }
 
-test("a session is briefed, leaves what it touched, and ends in the goal's history", async () => {
+// A dozen processes one after another, each of which takes seconds on a busy machine.
+const LONG = { timeout: 300_000 };
+
+test("a session is briefed, leaves what it touched, and ends in the goal's history", LONG, async () => {
   await inGoal((goal) => goal.addTask({ title: "users table" }));
   const id = { session_id: "7f2a91bc-0001" };
   const begun = await hook("claude", "session-start", { ...id, source: "startup" });
@@ -203,7 +215,7 @@ test("no hook writes to the store, and the briefing speaks of what will be writt
   const start = { session_id: "first", source: "startup" };
   const { out, err } = await hook("claude", "session-start", start);
   expect(err).toBe("");
-  expect(JSON.parse(out).hookSpecificOutput.additionalContext).toMatch(/^LAST claude active 0 s ago/m);
+  expect(JSON.parse(out).hookSpecificOutput.additionalContext).toMatch(/^LAST claude active \d+ s ago/m);
   await hook("claude", "session-end", { session_id: "first", reason: "other" });
   const next = await hook("codex", "session-start", { session_id: "second", source: "startup" });
   const context = JSON.parse(next.out).hookSpecificOutput.additionalContext as string;
@@ -236,10 +248,12 @@ test("a project that is removed meanwhile stays removed", async () => {
   await inGoal(() => undefined);
   const writer = await Connection.open(join(project, ".holdfast/store.db"), false);
   writer.exec("BEGIN IMMEDIATE");
-  await hook("claude", "session-start", { session_id: "last", source: "startup" });
-  // It has something to write, and waits for the writer.
+  const hooks = join(project, ".holdfast/hooks");
+  mkdirSync(hooks);
+  writeFileSync(join(hooks, "claude-last.jsonl"), `${JSON.stringify(beginning())}\n`);
   const taking = line.run(["hook", "take-in"], { cwd: project });
-  await pause(1_500);
+  // It has noted what it is about to write, and waits for the writer.
+  await vi.waitFor(() => expect(existsSync(join(hooks, "claude-last.taking"))).toBe(true), 30_000);
   // Again, if what waits puts a file there meanwhile.
   rmSync(project, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   writer.exec("ROLLBACK");
@@ -315,17 +329,21 @@ describe("whatever is wrong, the agent goes on", () => {
 
   test("it does not wait for a store that stays locked", async () => {
     await inGoal(() => undefined);
-    const sound = performance.now();
-    await hook("claude", "session-start", { session_id: "a" });
-    const soundMs = performance.now() - sound;
+    const timed = async (id: string) => {
+      const begun = performance.now();
+      const { err } = await hook("claude", "session-start", { session_id: id });
+      return { err, tookMs: performance.now() - begun };
+    };
+    const sound = await timed("a");
     const { end } = await (TROUBLES["a store that another process keeps locked"] as Trouble)();
-    const locked = performance.now();
-    const { err } = await hook("claude", "session-start", { session_id: "b" });
-    const lockedMs = performance.now() - locked;
+    // A store waits for half a minute; a hook for a fraction of what it takes to start. A machine that stands still meanwhile
+    // does so once.
+    const limitMs = 5 * sound.tookMs + 5_000;
+    let locked = await timed("b");
+    if (locked.tookMs > limitMs) locked = await timed("c");
     await end?.();
-    expect(err, "the fault fired").not.toBe("");
-    // A store waits for half a minute; a hook for a fraction of what it takes to start.
-    expect(lockedMs).toBeLessThan(5 * soundMs + 5_000);
+    expect(locked.err, "the fault fired").not.toBe("");
+    expect(locked.tookMs).toBeLessThan(limitMs);
   });
 
   test("what it is told, or not told", async () => {

@@ -64,7 +64,7 @@ const call = (name: string, id: string, options?: object) =>
   proxy.client.callTool({ name, arguments: { id } }, options as never);
 const count = (effect: string): number => project.effects().filter((each) => each === effect).length;
 /** Awaited, however slow the machine is. */
-const soon = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 30_000, interval: 20 });
+const soon = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 50_000, interval: 20 });
 /** Ends a call of the tool that waits for the test. */
 const finish = (id: string): void => appendFileSync(`${project.effectsLog}.${id}`, "");
 

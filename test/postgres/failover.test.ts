@@ -11,7 +11,7 @@ import { TestSchema } from "./schema.ts";
 import { Pair } from "./standby.ts";
 
 /** Two servers are made, one of them as a copy of the other. */
-const HOOK_MS = 180_000;
+const LIMIT_MS = 180_000;
 
 let pair: Pair;
 let proxy: CuttingProxy;
@@ -47,12 +47,12 @@ async function eventsOf(store: Store, stream: string): Promise<unknown[]> {
   return writes.flatMap(({ payload }) => JSON.parse(payload as string) as unknown[]);
 }
 
-describe("a synchronous standby", () => {
+describe("a synchronous standby", { timeout: LIMIT_MS }, () => {
   beforeAll(async () => {
     await start();
     await pair.makeSynchronous();
-  }, HOOK_MS);
-  afterAll(stop, HOOK_MS);
+  }, LIMIT_MS);
+  afterAll(stop, LIMIT_MS);
 
   test("that is away holds acknowledgements back, also that of a write which is found after a lost connection", async () => {
     const store = await schema.open({ busyMs: 60_000 });
@@ -153,9 +153,9 @@ describe("a synchronous standby", () => {
   });
 });
 
-describe("an asynchronous standby may lose what was acknowledged last", () => {
-  beforeAll(start, HOOK_MS);
-  afterAll(stop, HOOK_MS);
+describe("an asynchronous standby may lose what was acknowledged last", { timeout: LIMIT_MS }, () => {
+  beforeAll(start, LIMIT_MS);
+  afterAll(stop, LIMIT_MS);
 
   /** Acknowledges the last events while the standby is away; then that takes over. */
   async function loseTheLast(work: () => Promise<void>): Promise<void> {

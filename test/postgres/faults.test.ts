@@ -32,8 +32,15 @@ async function eventsOf(store: Store, stream: string): Promise<unknown[]> {
   return writes.flatMap(({ payload }) => JSON.parse(payload as string) as unknown[]);
 }
 
-const throughProxy = (busyMs = 5_000): Promise<Store> =>
+const throughProxy = (busyMs = 30_000): Promise<Store> =>
   schema.open({ url: server.tcpUrl(proxy.port), busyMs });
+
+const PATIENCE_MS = 30_000;
+
+/** For a store that waits for a moment only, which a busy machine may need to make a connection. */
+function patiently<Result>(act: () => Promise<Result>): Promise<Result> {
+  return vi.waitFor(act, PATIENCE_MS);
+}
 
 describe("a connection that is cut", () => {
   /** What goes over the wire for the first event of a stream, and for a later one. */
@@ -75,7 +82,7 @@ describe("a connection that is cut", () => {
   test.each(ways)(
     "after COMMIT of %s and for good: the outcome is unknown, and a later resend finds it",
     async (_, sql, seq) => {
-      const store = await throughProxy(300);
+      const store = await patiently(() => throughProxy(300));
       const before = await begun(store, seq);
       const batch = batchOf(write("session/a", seq, ["charged"]));
       proxy.setTrap(sql, "reply", async () => proxy.goDown());
@@ -85,13 +92,13 @@ describe("a connection that is cut", () => {
         retryable: true,
       });
       proxy.comeBack();
-      expect(await store.append(batch)).toMatchObject({ outcome: "ok", resent: true });
-      expect(await eventsOf(store, "session/a")).toEqual([...before, "charged"]);
+      expect(await patiently(() => store.append(batch))).toMatchObject({ outcome: "ok", resent: true });
+      expect(await patiently(() => eventsOf(store, "session/a"))).toEqual([...before, "charged"]);
     },
   );
 
   test("before anything was sent: it certainly did not happen", async () => {
-    const store = await throughProxy(300);
+    const store = await patiently(() => throughProxy(300));
     proxy.goDown();
     try {
       // The first may go out on a connection that is dead already, and nobody can tell; then the pool is empty.
@@ -101,7 +108,7 @@ describe("a connection that is cut", () => {
     } finally {
       proxy.comeBack();
     }
-    expect(await headSeq(store, "session/a")).toBe(0);
+    expect(await patiently(() => headSeq(store, "session/a"))).toBe(0);
   });
 
   test.each(ways)(
@@ -137,7 +144,11 @@ describe("a connection that is cut", () => {
   });
 
   test("silently: a server that does not answer is given up after a while, and asked again", async () => {
-    const store = await schema.open({ url: server.tcpUrl(proxy.port), statementMs: 1_500 });
+    // Made by a store that has time for it.
+    await (await schema.open()).close();
+    const store = await patiently(() =>
+      schema.open({ url: server.tcpUrl(proxy.port), statementMs: 1_500, busyMs: 30_000 }),
+    );
     let release = (): void => undefined;
     const silence = new Promise<void>((resolve) => {
       release = resolve;
@@ -145,7 +156,7 @@ describe("a connection that is cut", () => {
     proxy.setTrap("append_batches", "reply", () => silence);
     expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok", resent: true });
     release();
-    expect(await eventsOf(store, "session/a")).toEqual([1]);
+    expect(await patiently(() => eventsOf(store, "session/a"))).toEqual([1]);
   });
 });
 
@@ -180,7 +191,7 @@ test("backends that are killed while many append cost no event and double none",
 });
 
 test("a server that is killed and started again has lost nothing that was acknowledged", async () => {
-  const store = await schema.open({ busyMs: 20_000 });
+  const store = await schema.open({ busyMs: 60_000 });
   const streams = Array.from({ length: 4 }, (_, index) => `session/s${index}`);
   let acknowledged = 0;
   let isDone = false;
@@ -215,7 +226,7 @@ test("a server that is killed and started again has lost nothing that was acknow
     );
   }
   expect(await store.check()).toEqual([]);
-});
+}, 180_000);
 
 test("a schema that is dropped or replaced under the store is noticed, not written to", async () => {
   const store = await schema.open();
@@ -253,8 +264,11 @@ describe("a lock that somebody left behind", () => {
   }
 
   test("holds up its own stream only, and that one is told in time", async () => {
-    const store = await schema.open({ busyMs: 500 });
-    for (const name of ["a", "b"]) await append(store, write(`session/${name}`, 0, [1]));
+    const patient = await schema.open();
+    for (const name of ["a", "b"]) await append(patient, write(`session/${name}`, 0, [1]));
+    const store = await patiently(() => schema.open({ busyMs: 500 }));
+    // All of its connections are there, so that none has to be made within half a second.
+    await patiently(() => Promise.all([1, 2, 3, 4].map(() => headSeq(store, "session/a"))));
     const letGo = await hold("session/a");
     const blocked = append(store, write("session/a", 1, [2]));
     const beside = append(store, write("session/b", 1, [2]));
@@ -270,14 +284,14 @@ describe("a lock that somebody left behind", () => {
   });
 
   test("is waited for", async () => {
-    const store = await schema.open();
+    const store = await schema.open({ busyMs: 60_000 });
     await append(store, write("session/a", 0, [1]));
     const letGo = await hold("session/a");
     const waiting = append(store, write("session/a", 1, [2]));
     await vi.waitFor(async () => {
       const waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
       expect(await schema.query(waits)).toHaveLength(1);
-    });
+    }, PATIENCE_MS);
     await letGo();
     expect(await waiting).toMatchObject({ outcome: "ok" });
   });

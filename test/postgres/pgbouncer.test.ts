@@ -37,10 +37,13 @@ describe.skipIf(!hasPgbouncer)(needs("through pgbouncer", "pgbouncer", hasPgboun
     await server?.stop();
   });
 
-  test.each(TOPICS)("the contract holds: %s", async (topic) => {
-    const cases = storeSuite({ name: "through pgbouncer", open: () => subject.open() });
-    for (const each of cases) if (each.topic === topic) await each.run();
-  });
+  for (const topic of TOPICS) {
+    // What is not noticed within two seconds counts as never; a machine may stand still for as long, but not every time.
+    test(`the contract holds: ${topic}`, { retry: topic === "watch" ? 3 : 0 }, async () => {
+      const cases = storeSuite({ name: "through pgbouncer", open: () => subject.open() });
+      for (const each of cases) if (each.topic === topic) await each.run();
+    });
+  }
 
   test("many handles share the few connections", async () => {
     const schema = new TestSchema(pooler.url);

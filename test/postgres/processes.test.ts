@@ -81,7 +81,7 @@ test("a lease runs out by the server's clock", async () => {
   await vi.waitFor(async () => {
     const outcome = await store.lease({ ...ask, holder: holder("two") });
     expect(outcome).toMatchObject({ outcome: "granted", lease: { token: 2 }, from: holder("one") });
-  });
+  }, 30_000);
 });
 
 test("of many handles that claim one key at once exactly one gets it", async () => {

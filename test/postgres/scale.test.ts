@@ -27,6 +27,14 @@ interface Counts {
 
 /** Rows that indexes and whole scans have read in the schema so far. Connections that ended have said all of theirs. */
 async function counts(schema: TestSchema): Promise<Counts> {
+  // The server lets go of a connection a moment after the client has.
+  for (;;) {
+    const [open] = await schema.query<{ count: string }>(
+      "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast' AND query LIKE $1",
+      [`%${schema.name}%`],
+    );
+    if (Number(open?.count) === 0) break;
+  }
   await schema.query("SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()");
   const [row] = await schema.query<Record<keyof Counts, string>>(
     `SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) AS rows,
@@ -43,14 +51,6 @@ async function cost(schema: TestSchema, acts: (holdfast: Holdfast) => Promise<un
   const holdfast = await open(undefined, { store: await schema.open({ notify: false }) });
   await acts(holdfast);
   await holdfast.close();
-  // The server lets go of a connection a moment after the client has.
-  for (;;) {
-    const [open] = await schema.query<{ count: string }>(
-      "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast' AND query LIKE $1",
-      [`%${schema.name}%`],
-    );
-    if (Number(open?.count) === 0) break;
-  }
   const after = await counts(schema);
   return { rows: after.rows - before.rows, scans: after.scans - before.scans };
 }

@@ -48,6 +48,8 @@ export const EMPTY = "HOLDFAST_TEST_POSTGRES_EMPTY";
 /** How long the processes of a server that was killed may take to notice it. */
 const GONE_MS = 30_000;
 
+const PORTS_TRIED = 5;
+
 interface Making {
   /** Where its write-ahead log goes, a folder that is not there yet. Beside the data unless given. */
   readonly log?: string | undefined;
@@ -62,7 +64,7 @@ interface Account {
 
 export class PostgresServer {
   readonly folder: string;
-  readonly port: number;
+  #port = 0;
   readonly #postgres: string;
   readonly #account: Account;
   readonly #log: string;
@@ -70,10 +72,9 @@ export class PostgresServer {
   #child: ChildProcess | null = null;
   #wasKilled = false;
 
-  private constructor(folder: string, port: number, postgres: string, account: Account, log = folder) {
+  private constructor(folder: string, postgres: string, account: Account, log = folder) {
     this.folder = folder;
     this.#log = log;
-    this.port = port;
     this.#postgres = postgres;
     this.#account = account;
     const clean =
@@ -106,8 +107,8 @@ export class PostgresServer {
       ([name, value]) => `${name} = '${value}'\n`,
     );
     writeFileSync(join(data, "postgresql.auto.conf"), lines.join(""));
-    const server = new PostgresServer(folder, await freePort(), join(bin, "postgres"), account, log);
-    await server.resume();
+    const server = new PostgresServer(folder, join(bin, "postgres"), account, log);
+    await server.#begin();
     return server;
   }
 
@@ -140,14 +141,18 @@ export class PostgresServer {
     writeFileSync(join(data, "postgresql.auto.conf"), settings, { flag: "a" });
     const { uid, gid } = primary.#account;
     if (uid !== undefined && gid !== undefined) execFileSync("chown", ["-R", `${uid}:${gid}`, folder]);
-    const server = new PostgresServer(folder, await freePort(), primary.#postgres, primary.#account);
-    await server.resume();
+    const server = new PostgresServer(folder, primary.#postgres, primary.#account);
+    await server.#begin();
     return server;
   }
 
   /** Its folder as `initdb` left it, where it was asked to keep that. */
   get empty(): string {
     return join(this.folder, "empty");
+  }
+
+  get port(): number {
+    return this.#port;
   }
 
   /** Over the socket in the folder, where no password is asked for. */
@@ -158,6 +163,15 @@ export class PostgresServer {
   /** Over the network, with a password. */
   tcpUrl(port = this.port): string {
     return `postgres://${USER}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}/postgres`;
+  }
+
+  /** A port that was free may be somebody else's a moment later. */
+  async #begin(): Promise<void> {
+    for (let tries = 1; tries <= PORTS_TRIED; tries++) {
+      this.#port = await freePort();
+      if (await this.#tryToStart()) return;
+    }
+    throw new Error(`the test server did not start on any of ${PORTS_TRIED} ports`);
   }
 
   /** Starts the server on the folder as it is. One that was killed is followed only when its last process is gone. */

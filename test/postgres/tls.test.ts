@@ -40,7 +40,7 @@ describe.skipIf(!hasOpenssl)(needs("a server with TLS", "openssl", hasOpenssl), 
     await schema.query(`ALTER SYSTEM SET ssl_key_file = '${key}'`);
     await schema.query("ALTER SYSTEM SET ssl = on");
     await schema.query("SELECT pg_reload_conf()");
-    await vi.waitFor(async () => expect(await schema.query("SHOW ssl")).toEqual([{ ssl: "on" }]), 10_000);
+    await vi.waitFor(async () => expect(await schema.query("SHOW ssl")).toEqual([{ ssl: "on" }]), 30_000);
   });
 
   afterAll(async () => {

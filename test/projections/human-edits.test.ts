@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { projectGoal, readSeal } from "../../src/projections/index.ts";
 import { orchestrator, verifier, worker } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
@@ -15,7 +15,10 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
   beforeEach(async () => {
     bench = await FolderBench.open(subject);
   });
-  afterEach(() => bench.dispose());
+  afterEach(async () => {
+    vi.useRealTimers();
+    await bench.dispose();
+  });
 
   const taken = async (): Promise<string[]> => {
     const { edits } = await bench.folder.sync();
@@ -239,6 +242,8 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
   });
 
   test("an agent is refused for five seconds after an edit, then decides on what the person wrote", async () => {
+    // How long ago that was is told by the file and the wall clock, which stands still: a busy machine has its time.
+    vi.useFakeTimers({ toFake: ["Date"] });
     bench.edit("STATE.md", "## Next Action\n", "## Next Action\n\nstop\n", 1_000);
     const write = () => bench.goal.fact({ key: "k", value: 1, source: "x", by: worker });
     await expect(write()).rejects.toMatchObject({
@@ -246,7 +251,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
       retryable: true,
       message: "goal checkout: a person edited STATE.md a moment ago",
       data: { file: "STATE.md" },
-      hint: expect.stringMatching(/^Wait [34] s, read the goal again/),
+      hint: expect.stringMatching(/^Wait 4 s, read the goal again/),
     });
     await expect(bench.goal.claim("T-001", { by: worker })).rejects.toMatchObject({ code: "HUMAN_EDITING" });
     expect(bench.goal.state.facts.has("k")).toBe(false);

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { type Holdfast, open } from "../../src/open.ts";
 import {
   projectGoal,
@@ -18,6 +18,7 @@ import { TestSchema } from "../postgres/schema.ts";
 import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
 
+const WAIT = { timeout: 50_000, interval: 1 };
 const WRITER = programFile(new URL("./programs/writer.ts", import.meta.url));
 const children: ChildProcess[] = [];
 const roots: string[] = [];
@@ -36,10 +37,19 @@ interface Writer {
   readonly ended: Promise<unknown>;
 }
 
-function startWriter(store: string, root: string, name: string, count: number, everyMs: number): Writer {
-  const args = [WRITER, store, root, name, String(count), String(everyMs)];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+function startWriter(
+  store: string,
+  root: string,
+  name: string,
+  count: number,
+  everyMs: number,
+  when: "told" | "at once",
+): Writer {
+  const args = [WRITER, store, root, name, String(count), String(everyMs), when];
+  const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "pipe"] });
   children.push(child);
+  // Whoever has written everything does not listen any more.
+  child.stdin?.on("error", () => undefined);
   const acknowledged: string[] = [];
   const errors: string[] = [];
   let rest = "";
@@ -91,13 +101,15 @@ function expectWhole(folder: string): number {
 }
 
 const WRITES = process.env["HOLDFAST_FULL"] === "1" ? 200 : 25;
+/** So many reads go with each write, however slow the machine is. */
+const READS_PER_WRITE = 3;
 
 test.each(["sqlite", "files", "postgres"] as const)(
   "two processes write 50 ms apart on %s while a third reads: nothing is lost, every read is whole, none goes back",
   async (kind) => {
     const { store, root, holdfast } = await begin(kind);
     const folder = join(root, ".planning");
-    const writers = [startWriter(store, root, "a", WRITES, 50), startWriter(store, root, "b", WRITES, 50)];
+    const writers = ["a", "b"].map((name) => startWriter(store, root, name, WRITES, 50, "told"));
     await Promise.all(writers.map(({ ready }) => ready));
     let isRunning = true;
     const over = Promise.all(writers.map(({ ended }) => ended)).then(() => {
@@ -115,6 +127,7 @@ test.each(["sqlite", "files", "postgres"] as const)(
         await readAgentState(readFileSync(join(folder, "agent_state.json"), "utf8"));
       }
       reads++;
+      if (reads % READS_PER_WRITE === 0) for (const { child } of writers) child.stdin?.write("go on\n");
       await pause(3);
     }
     await over;
@@ -141,9 +154,10 @@ describe("a writer that is killed while it renders", () => {
     const folder = join(root, ".planning");
     const acknowledged: string[] = [];
     for (let round = 0; round < 4; round++) {
-      const writer = startWriter(store, root, `r${round}`, 1_000, 0);
+      const writer = startWriter(store, root, `r${round}`, 1_000, 0, "at once");
       await writer.ready;
-      await pause(5 + 40 * round);
+      await vi.waitFor(() => expect(writer.acknowledged.length).toBeGreaterThanOrEqual(round), WAIT);
+      await pause(5 + 20 * round);
       writer.child.kill("SIGKILL");
       await writer.ended;
       acknowledged.push(...writer.acknowledged);

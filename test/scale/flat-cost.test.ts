@@ -36,7 +36,7 @@ beforeAll(async () => {
   holdfast = await open(undefined, { store: counted.store });
   session = await holdfast.session("flat");
   for (let turn = 0; turn < 2_000; turn += WINDOW) costs.set(turn, await appendWindow(turn));
-});
+}, 300_000);
 
 afterAll(async () => {
   await holdfast.close();

@@ -56,28 +56,24 @@ describe("commits of one log run one after another", () => {
   });
 });
 
-test.each(["mutate", "read"] as const)(
-  "a %s tool that throws what has no words ends",
-  async (effect) => {
-    const holdfast = await open("memory:");
-    const session = await holdfast.session("s");
-    const odd = tool({
-      name: "odd",
-      description: "odd",
-      input: z.any(),
-      effect,
-      execute: async () => {
-        throw Object.create(null);
-      },
-    });
-    await session.append({ role: "user", text: "go" });
-    const blocks = [{ kind: "tool_call", id: "c", name: "odd", args: {} }] as const;
-    const message = await session.append({ role: "assistant", blocks });
-    expect(await session.calls(message, [odd])).toMatchObject({ done: effect === "read" });
-    await holdfast.close();
-  },
-  2_000,
-);
+test.each(["mutate", "read"] as const)("a %s tool that throws what has no words ends", async (effect) => {
+  const holdfast = await open("memory:");
+  const session = await holdfast.session("s");
+  const odd = tool({
+    name: "odd",
+    description: "odd",
+    input: z.any(),
+    effect,
+    execute: async () => {
+      throw Object.create(null);
+    },
+  });
+  await session.append({ role: "user", text: "go" });
+  const blocks = [{ kind: "tool_call", id: "c", name: "odd", args: {} }] as const;
+  const message = await session.append({ role: "assistant", blocks });
+  expect(await session.calls(message, [odd])).toMatchObject({ done: effect === "read" });
+  await holdfast.close();
+});
 
 test("a whole message may be an instance of a class, as one without an id may", async () => {
   class Said {

@@ -3,6 +3,10 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { append, headSeq, holder, NAMESPACE, write } from "./acts.ts";
 import { TestFolder } from "./folder.ts";
 import { Companion } from "./processes.ts";
+import { TurningLoop } from "./turning-loop.ts";
+
+const STAND_MS = 150;
+const ROUNDS = 10;
 
 let folder: TestFolder;
 
@@ -14,24 +18,27 @@ afterEach(() => folder.dispose());
 
 test("while another process holds the lock, the event loop goes on, and then the append succeeds", async () => {
   const store = await folder.open();
-  const other = new Companion("./programs/lock-holder.ts", [folder.file(), "500"]);
-  await other.hear();
-  let longestMs = 0;
-  let last = performance.now();
-  const timer = setInterval(() => {
-    longestMs = Math.max(longestMs, performance.now() - last);
-    last = performance.now();
-  }, 1);
-  const [appended, beat] = await Promise.all([
-    append(store, write("session/a", 0, [1])),
-    store.lease({ act: "take", namespace: NAMESPACE, name: "session/a", holder: holder("o"), ttlMs: 1_000 }),
-  ]);
-  clearInterval(timer);
-  expect(appended).toMatchObject({ outcome: "ok" });
-  expect(beat).toMatchObject({ outcome: "granted" });
-  // SQLite waits a few milliseconds at a time; the rest is for a busy machine. Waiting in SQLite would take 500.
-  expect(longestMs).toBeLessThan(150);
-  await other.ended();
+  const ask = { act: "take", namespace: NAMESPACE, name: "session/a", ttlMs: 1_000 } as const;
+  // SQLite waits a few milliseconds at a time; the rest is for a busy machine. Waiting in SQLite would show every time, a
+  // machine that stands still does not.
+  let longestMs = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < ROUNDS && longestMs > STAND_MS; round++) {
+    const other = new Companion("./programs/lock-holder.ts", [folder.file()]);
+    await other.hear();
+    const loop = new TurningLoop();
+    const waiting = Promise.all([
+      append(store, write("session/a", round, [1])),
+      store.lease({ ...ask, holder: holder("o") }),
+    ]);
+    await loop.turns(200);
+    other.nudge();
+    const [appended, beat] = await waiting;
+    longestMs = loop.longestStandMs();
+    expect(appended).toMatchObject({ outcome: "ok" });
+    expect(beat).toMatchObject({ outcome: "granted" });
+    await other.ended();
+  }
+  expect(longestMs).toBeLessThan(STAND_MS);
 });
 
 test("a lock that is never released becomes an error that says so, and nothing has happened", async () => {
@@ -58,10 +65,11 @@ test.skipIf(!isLinux)(
     const first = await folder.open();
     await append(first, write("session/a", 0, [1]));
     const { ino } = statSync(folder.file());
+    // Ours only: on another disk another process may have a file of the same number.
     const locks = () =>
       readFileSync("/proc/locks", "utf8")
         .split("\n")
-        .filter((line) => line.includes(`:${ino} `));
+        .filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${ino} `));
     expect(locks()).toHaveLength(1);
     const second = await folder.open();
     await append(second, write("session/a", 1, [2]));
@@ -74,7 +82,10 @@ test.skipIf(!isLinux)(
   },
 );
 
-test.skipIf(!isLinux)("opening and closing many times leaves no descriptor behind", async () => {
+// Every opening waits for the disk.
+const SLOW = { timeout: 300_000 };
+
+test.skipIf(!isLinux)("opening and closing many times leaves no descriptor behind", SLOW, async () => {
   const open = () =>
     readdirSync("/proc/self/fd").filter((name) => {
       try {

@@ -1,6 +1,6 @@
 /** What lands late: while an answer is on its way, and after the lease is gone. */
 
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
   type Block,
   type Holdfast,
@@ -27,11 +27,25 @@ const model: Model = async ({ messages }) => {
 
 let data: ReturnType<typeof memoryData>;
 let holdfast: Holdfast;
+let nowMs: number;
+/** What the process does for its leases now and then, for a test that cannot wait for it. */
+let heartbeats: (() => void)[];
 beforeEach(async () => {
   data = memoryData();
-  holdfast = await open(undefined, { store: openMemory({ data }), leaseMs: 200 });
+  nowMs = Date.UTC(2026, 0, 1);
+  heartbeats = [];
+  const every = globalThis.setInterval;
+  const noted = (act: () => void, ms?: number) => {
+    heartbeats.push(act);
+    return every(act, ms);
+  };
+  vi.spyOn(globalThis, "setInterval").mockImplementation(noted as typeof setInterval);
+  holdfast = await open(undefined, { store: openMemory({ data }), now: () => nowMs });
 });
-afterEach(() => holdfast.close());
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await holdfast.close();
+});
 
 test("an effect that lands while verify's answer is on its way is not taken for missing", async () => {
   const effects: string[] = [];
@@ -53,7 +67,7 @@ test("an effect that lands while verify's answer is on its way is not taken for 
       if (found) return landed("paid");
       // It was looked up before the effect arrived, in time; the answer takes longer than the settling.
       effects.push("paid");
-      await new Promise((resolve) => setTimeout(resolve, settleMs + 50));
+      nowMs += settleMs + 50;
       return notYet({ againInMs: 1 });
     },
   });
@@ -102,6 +116,7 @@ test("an attempt that outlives its lease still records its own answer", async ()
     ttlMs: leases.ttlMs,
   } as const;
   await holdfast.journal.store.lease({ ...request, evict: 1 });
+  for (const beat of heartbeats) beat();
   expect(isHoldfastError(await running, "LEASE_LOST")).toBe(true);
   const settled = new Promise<void>((resolve) => {
     const unwatch = holdfast.journal.watch("session/s", () => {

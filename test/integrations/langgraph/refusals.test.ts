@@ -8,6 +8,7 @@ import { HoldfastError } from "../../../src/model/index.ts";
 import type { Store } from "../../../src/store.ts";
 import { openMemory } from "../../../src/testing/index.ts";
 import { storeSubjects } from "../../subjects.ts";
+import { readTogether } from "./read-together.ts";
 
 const Log = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
@@ -77,6 +78,7 @@ describe.concurrent.each(storeSubjects())("on $name", (subject) => {
     const found = runs.map(async ([durability, what, steps]) => {
       const config = { configurable: { thread_id: `${durability}, ${what}` } };
       await graphOf(saver, [quick]).invoke({ log: ["start"] }, config);
+      readTogether(config.configurable.thread_id, saver);
       const both = [0, 1].map(() =>
         graphOf(saver, steps).invoke({ log: ["input"] }, { ...config, durability }),
       );

@@ -9,6 +9,7 @@ import { HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
 import { sha256 } from "../../../src/model/index.ts";
 import type { Opened } from "../../../src/testing/index.ts";
 import { storeSubjects } from "../../subjects.ts";
+import { readTogether } from "./read-together.ts";
 
 const config = (thread = "t") => ({ configurable: { thread_id: thread } });
 
@@ -16,32 +17,16 @@ const Log = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
 });
 
-/** A graph of one node that says its name. */
-function speaking(saver: HoldfastSaver, name: string) {
+/** A graph of one node that says its name, and waits before that until it may. */
+function speaking(saver: HoldfastSaver, name: string, until: Promise<unknown> = Promise.resolve()) {
   return new StateGraph(Log)
-    .addNode("speak", () => ({ log: [name] }))
+    .addNode("speak", async () => {
+      await until;
+      return { log: [name] };
+    })
     .addEdge(START, "speak")
     .addEdge("speak", END)
     .compile({ checkpointer: saver });
-}
-
-/** From here on nobody's read of the thread ends before as many of them have the thread as it was. */
-function readTogether(readers: number, savers: Iterable<HoldfastSaver>): void {
-  let missing = readers;
-  let allRead: () => void = () => undefined;
-  const together = new Promise<void>((resolve) => {
-    allRead = resolve;
-  });
-  for (const saver of savers) {
-    const getTuple = saver.getTuple.bind(saver);
-    saver.getTuple = async (asked) => {
-      const tuple = await getTuple(asked);
-      missing -= 1;
-      if (missing === 0) allRead();
-      await together;
-      return tuple;
-    };
-  }
 }
 
 let number = 0;
@@ -84,7 +69,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
       async (how) => {
         const other = how === "one saver" ? saver : await elsewhere();
         await speaking(saver, "before").invoke({ log: ["start"] }, config());
-        readTogether(2, new Set([saver, other]));
+        readTogether("t", saver, other);
         const [one, two] = await Promise.allSettled(
           [speaking(saver, "one"), speaking(other, "two")].map((graph) =>
             graph.invoke({ log: ["input"] }, { ...config(), durability: "sync" }),
@@ -324,6 +309,7 @@ describe.concurrent("a run that is refused while its nodes are at work", () => {
       process.on("unhandledRejection", listener);
       try {
         await speaking(saver, "before").invoke({ log: ["start"] }, config());
+        readTogether("t", saver);
         // Longer than a rejection takes to be called unhandled, by far.
         const slow = new Promise((resolve) => setTimeout(resolve, 400));
         const graphs = [speaking(saver, "one", slow), speaking(saver, "two", slow)];
@@ -345,6 +331,7 @@ describe.concurrent("a run that is refused while its nodes are at work", () => {
     const holdfast = await open("memory:");
     const saver = new HoldfastSaver(holdfast);
     await speaking(saver, "before").invoke({ log: ["start"] }, config());
+    readTogether("t", saver);
     const never = new Promise(() => undefined);
     const running = speaking(saver, "one", new Promise((resolve) => setTimeout(resolve, 200)));
     const aborting = new AbortController();

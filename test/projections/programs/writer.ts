@@ -1,11 +1,14 @@
 // Writes to a goal with a folder, every few milliseconds, until it is killed or has written `count` times. Says on stdout
-// what the store has acknowledged.
+// what the store has acknowledged. With `told`, each write also waits for a line on stdin, so that who reads meanwhile
+// keeps up.
 
+import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { open } from "../../../src/open.ts";
 import { projectGoal } from "../../../src/projections/index.ts";
 
-const [store = "", root = "", name = "", count = "0", everyMs = "50"] = process.argv.slice(2);
+const [store = "", root = "", name = "", count = "0", everyMs = "50", told] = process.argv.slice(2);
+const words = told === "told" ? createInterface({ input: process.stdin })[Symbol.asyncIterator]() : null;
 
 const holdfast = await open(store);
 const by = { name, role: "orchestrator" } as const;
@@ -13,6 +16,7 @@ const goal = await holdfast.goal("checkout", { root, by });
 const folder = await projectGoal(goal);
 process.stdout.write("ready\n");
 for (let index = 0; index < Number(count); index++) {
+  await words?.next();
   const key = `${name}-${index}`;
   await goal.fact({ key, value: index, source: "x".repeat(100) });
   process.stdout.write(`${key}\n`);
@@ -22,3 +26,4 @@ for (let index = 0; index < Number(count); index++) {
 }
 await folder.close();
 await holdfast.close();
+process.stdin.destroy();

@@ -1,13 +1,12 @@
-// Holds the write lock of an SQLite file, until it is told to let go or for the time given.
+// Holds the write lock of an SQLite file until it is told to let go.
 
 import { Connection } from "../../../src/stores/sqlite/index.ts";
 
-const [path = "", holdMs] = process.argv.slice(2);
+const [path = ""] = process.argv.slice(2);
 const connection = await Connection.open(path, false);
 connection.exec("BEGIN IMMEDIATE");
 process.stdout.write(`${JSON.stringify({ held: true })}\n`);
-if (holdMs) await new Promise((resolve) => setTimeout(resolve, Number(holdMs)));
-else await new Promise((resolve) => process.stdin.once("data", resolve));
+await new Promise((resolve) => process.stdin.once("data", resolve));
 connection.exec("COMMIT");
 await connection.close();
 process.exit(0);
