@@ -69,6 +69,10 @@ await log.commit(() => ({
 for await (const [seq, { type, data }] of journal.events("stock/shelf-b")) {
   console.log(`shelf-b ${seq} ${type} ${JSON.stringify(data)}`);
 }
+// Whoever acts on what was written reads it verified: a record that was changed on disk is an error, not a fact.
+let recorded = 0;
+for await (const events of journal.recorded("stock/shelf-b")) recorded += events.length;
+console.log(`recorded and sound: ${recorded}`);
 const { rows } = await journal.list<"streams">({ of: "streams", kind: "stock", limit: 10 });
 console.log(
   `streams: ${rows

@@ -25,6 +25,7 @@ export type {
 } from "./journal/index.ts";
 export { Journal, Log } from "./journal/index.ts";
 export type {
+  BlockedCall,
   CallProgress,
   CallsOutcome,
   ChildSession,

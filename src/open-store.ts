@@ -16,6 +16,8 @@ import { openSqlite } from "./stores/sqlite/index.ts";
 export interface OpenStoreOptions {
   /** Look, and change nothing, which opens SQLite faster. Folders of files are opened so only where they cannot be written. */
   readonly readOnly?: boolean;
+  /** Do not make what is not there. Whoever only looks makes nothing in any case. */
+  readonly mustExist?: boolean;
   /** SQLite only: how long to wait for a lock of another process. */
   readonly busyMs?: number;
 }
@@ -27,7 +29,8 @@ export async function openStore(address: string | undefined, options: OpenStoreO
   }
   if (address !== undefined && /^postgres(ql)?:/i.test(address)) {
     // Loaded there, so that whoever keeps to SQLite does not load the driver.
-    return openPostgres({ url: address });
+    const { readOnly = false, mustExist = readOnly } = options;
+    return openPostgres({ url: address, mustExist });
   }
   if (address !== undefined && /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:")) {
     throw new HoldfastError(
@@ -43,11 +46,13 @@ export async function openStore(address: string | undefined, options: OpenStoreO
   if (/\.(db|sqlite3?)$/.test(path)) return openSqlite({ ...options, path: resolve(path) });
   const folder = resolve(path);
   const holds = (name: string): boolean => existsSync(join(folder, name));
-  if (holds("journal.jsonl") || (path.endsWith("/") && !holds("store.db"))) {
+  // What the journal of a folder of files has left is not to become another store's place.
+  const isOfFiles = path.endsWith("/") || holds("live.jsonl");
+  if (holds("journal.jsonl") || (isOfFiles && !holds("store.db"))) {
     // Most programs never need it, so it is not loaded with the rest.
     const { openFiles } = await import("./stores/files/index.ts");
     return keptOutOfGit(folder, "journal.jsonl", () =>
-      openFiles({ path: folder }).catch((error: unknown) => {
+      openFiles({ path: folder, mustExist: options.mustExist ?? false }).catch((error: unknown) => {
         if (!options.readOnly || !isHoldfastError(error, "STORE_READONLY")) throw error;
         return openFiles({ path: folder, readOnly: true });
       }),

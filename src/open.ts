@@ -9,6 +9,7 @@ import {
   copyStore,
   everyStream,
   Journal,
+  openTarget,
   type PayloadCodec,
   stayHere,
 } from "./journal/index.ts";
@@ -66,7 +67,13 @@ export function copy(
   to: string | Holdfast,
   options: CopyOptions = {},
 ): Promise<CopyReport> {
-  return withStore(from, (source) => withStore(to, (target) => copyStore(source, target, options)));
+  return withStore(from, (source) =>
+    withStore(
+      to,
+      (target) => copyStore(source, target, options),
+      (address) => openTarget(source, (how) => openStore(address, how)),
+    ),
+  );
 }
 
 /** Gives up a copy that was killed before it ended: its source takes writes again. */
@@ -78,9 +85,10 @@ export function abandonCopy(from: string | Holdfast): Promise<void> {
 async function withStore<Result>(
   place: string | Holdfast,
   act: (store: Store) => Promise<Result>,
+  opener: (address: string) => Promise<Store> = openStore,
 ): Promise<Result> {
   if (typeof place !== "string") return act(place.journal.store);
-  const store = await openStore(place);
+  const store = await opener(place);
   try {
     return await act(store);
   } finally {

@@ -365,8 +365,8 @@ export interface Moving {
   seal(): Promise<Seal | null>;
   /** False, and nothing done, unless the seal is `expect`. */
   reseal(expect: Seal | null, next: Seal | null): Promise<boolean>;
-  /** Leases first. `restore` puts rows over those that are there, while `move` is entering. */
-  dump(cursor: string | null): Promise<Page<Moved>>;
+  /** Leases first; `only` these kinds of rows, or more. `restore` puts rows over those that are there, while `move` is entering. */
+  dump(cursor: string | null, only?: readonly Moved["of"][]): Promise<Page<Moved>>;
   restore(move: string, rows: readonly Moved[]): Promise<void>;
 }
 

@@ -1,8 +1,10 @@
 /** What a command says on stderr when it does not work: what happened, what to do about it, and the exit code. */
 
+import { existsSync, statfsSync } from "node:fs";
+import { dirname } from "node:path";
 import { isHoldfastError } from "../model/index.ts";
 import { EXIT, exitCodeOf } from "./exit-codes.ts";
-import { envelope } from "./screen.ts";
+import { envelope, withStore } from "./screen.ts";
 
 /** A command that was typed in a way that cannot be meant. */
 export class Misuse extends Error {
@@ -30,6 +32,29 @@ export function reportWarning(error: unknown, asJson: boolean): void {
   else process.stderr.write(`holdfast: note: ${message}\n${hint === null ? "" : `  ${hint}\n`}`);
 }
 
+/** Below that, SQLite cannot make the files that it needs even to read, and calls it an I/O error. */
+const NO_SPACE = 1_000_000;
+
+/** What is the most likely reason for what a disk refused, if it is so. */
+export function fullDisk(path: unknown, look: (path: string) => Space = (disk) => statfsSync(disk)): string {
+  if (typeof path !== "string") return "";
+  try {
+    const { bavail, bsize } = look(existsSync(path) ? path : dirname(path));
+    const free = (bavail * bsize) / 1_000_000;
+    return bavail * bsize < NO_SPACE
+      ? `The disk is full: ${free.toFixed(1)} MB are left. Free some space. `
+      : "";
+  } catch {
+    // Nothing can be said of that disk; what happened is told all the same.
+    return "";
+  }
+}
+
+interface Space {
+  readonly bavail: number;
+  readonly bsize: number;
+}
+
 function described(error: unknown): {
   code: string;
   message: string;
@@ -43,7 +68,8 @@ function described(error: unknown): {
   }
   if (isHoldfastError(error)) {
     const { code, message, hint, retryable } = error;
-    return { code, message, hint, retryable, exit: exitCodeOf(code) };
+    const full = code === "STORE_IO" ? fullDisk(error.data["path"]) : "";
+    return { code, message, hint: full + withStore(hint), retryable, exit: exitCodeOf(code) };
   }
   const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
   const hint = "This is a fault in Holdfast. Please report it with the lines above.";

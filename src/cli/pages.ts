@@ -157,11 +157,15 @@ function newsLines({ merged, notTakenIn }: Omit<ResultOf<"next">, "goal">): stri
   return lines.map((each) => `! ${each}\n`).join("");
 }
 
-export function movePage({ goal, position, left }: ResultOf<"move">, { paint }: Screen): string {
+export function movePage({ goal, position, left, closed }: ResultOf<"move">, screen: Screen): string {
   const rest = left.map(
-    (task) => `! stays behind: ${task.id} ${statusWord(task.status, paint)}  ${task.title}\n`,
+    (task) => `! stays behind: ${task.id} ${statusWord(task.status, screen.paint)}  ${task.title}\n`,
   );
-  return `${goal} is in phase ${position.phase} ${position.phaseName}\n${rest.join("")}`;
+  const back = closed && typed(screen, `holdfast move ${closed.number}`);
+  const empty = closed
+    ? `! phase ${closed.number} ${closed.name} had no task and counts as complete; to go back: ${back}\n`
+    : "";
+  return `${goal} is in phase ${position.phase} ${position.phaseName}\n${rest.join("")}${empty}`;
 }
 
 export function nextPage(next: ResultOf<"next">, screen: Screen): string {

@@ -37,6 +37,7 @@ export async function openScreen(named?: unknown): Promise<Screen> {
   const width = isTerminal ? Math.max(40, stdout.columns || 80) : Number.POSITIVE_INFINITY;
   const isSecret = /\/\/[^/]*@/.test(String(named));
   const store = typeof named === "string" ? ` --store ${isSecret ? "…" : word(named)}` : "";
+  hintedStore = store;
   if (!hasColours(isTerminal)) return { paint: PLAIN, width, isTerminal, store };
   const { default: colours } = await import("picocolors");
   return { paint: colours.createColors(true), width, isTerminal, store };
@@ -45,6 +46,19 @@ export async function openScreen(named?: unknown): Promise<Screen> {
 /** What a page says to type. */
 export function typed({ paint, store = "" }: Screen, command: string): string {
   return paint.cyan(command + store);
+}
+
+/** Of the screen that was opened last: a failure is told where no screen is at hand. */
+let hintedStore = "";
+
+/** A command as a hint names it, up to where an option may stand. Prose may speak of holdfast as well. */
+const HINTED =
+  /\bholdfast (?:(?:goal|task|block|session) [a-z]+|status|watch|brief|next|doctor|decide|decisions|facts?|forget|remember|blockers|move|resume|handoff|calls|resolve|init|check|rebuild|migrate|prune|supervise|copy|export|import)(?![\w-])/g;
+
+/** A hint is worded where nobody knows what was typed: its commands have to reach the same store. */
+export function withStore(hint: string): string {
+  if (hintedStore === "" || hint.includes("--store")) return hint;
+  return hint.replace(HINTED, (command) => command + hintedStore);
 }
 
 /** As a shell reads it as one. */

@@ -152,6 +152,17 @@ function whatComes({ open, running, effect, grantedBy }: Call): string {
   return "its session looks into it when it runs again; where the tool cannot tell, it waits for you";
 }
 
+/** A command on each line, whole, so that it can be pasted. */
+function waysToAnswer(named: string, unbegun: boolean, { cyan }: Screen["paint"]): string[] {
+  const ways = unbegun
+    ? { "let it run": "retry", "refuse it": "failed" }
+    : { "it happened": "landed", "try once more": "retry", "it did not happen": "failed" };
+  const width = Math.max(...Object.keys(ways).map((each) => each.length));
+  return Object.entries(ways).map(([meaning, outcome]) => {
+    return `${`${meaning}:`.padEnd(width + 1)}  ${cyan(`holdfast resolve ${named} ${outcome}`)}`;
+  });
+}
+
 /** Each call with what is known of it and the ways to answer: this is what a person reads before deciding. */
 export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string {
   const { paint, width, store = "" } = screen;
@@ -163,14 +174,12 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
     const known = [why, verify && `verify: ${verify}`].filter(Boolean).join("; ");
     const named = `${word(call)}${shared ? ` --session ${word(session)}` : ""}${store}`;
-    const answer = isWaiting
-      ? paint.cyan(`holdfast resolve ${named} ${unbegun ? "" : "landed --result … | "}retry | failed`)
-      : whatComes(each);
+    const answers = isWaiting ? waysToAnswer(named, unbegun, paint) : [whatComes(each)];
     const lines = [
       `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${state} ${ago(issuedAt)}`,
       known === "" ? "" : cut(`  ${known}`, Math.min(width, LONGEST)),
       `  session ${session}, key ${key}`,
-      answer === "" ? "" : `  ${answer}`,
+      ...answers.map((answer) => (answer === "" ? "" : `  ${answer}`)),
     ];
     return lines.filter(Boolean).join("\n");
   });
@@ -207,13 +216,20 @@ function someOf(ids: readonly string[]): string {
   return ids.slice(0, NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
+const WHY_SPARED = {
+  open: "it has open calls",
+  held: "it is in use",
+  needed: "what it works for is not finished",
+  changed: "it was written to meanwhile",
+} as const;
+
 export function prunePage(report: ResultOf<"prune">, { paint }: Screen): string {
   const { dryRun, removed, hidden, spared, artifacts } = report;
   const verb = dryRun ? "would remove" : "removed";
   const gone = [...removed, ...hidden];
   const lines = [
     `${verb} ${counted(gone.length, "session")}${gone.length === 0 ? "" : `: ${someOf(gone)}`}`,
-    ...spared.map(({ id, why }) => `spared ${id}: ${why === "open" ? "it has open calls" : "it is in use"}`),
+    ...spared.map(({ id, why }) => `spared ${id}: ${WHY_SPARED[why]}`),
     artifacts === 0 ? "" : `removed ${counted(artifacts, "artifact")} that nothing refers to`,
     dryRun ? paint.dim("nothing was removed") : "",
   ];

@@ -12,7 +12,8 @@ import { duration, whole } from "./values.ts";
 
 export async function superviseUntilStopped(options: Options, command: readonly string[]): Promise<void> {
   const context = contextOf(options);
-  const holdfast = await context.holdfast();
+  // Its workers may be the first in that schema.
+  const holdfast = await context.holdfast({ orSchema: true });
   const { journal } = holdfast;
   const stop = new AbortController();
   process.once("SIGTERM", () => stop.abort());
@@ -38,7 +39,8 @@ export async function superviseUntilStopped(options: Options, command: readonly 
       ...(staleAfterMs !== undefined && { staleAfterMs }),
       ...(parallel !== undefined && { parallel }),
       ...(notify !== undefined && { notifyCommand: { command: ["sh", "-c", notify] } }),
-      ...(command.length > 0 && { start: { command } }),
+      // Whoever reads JSON line by line can make nothing of what workers say in between.
+      ...(command.length > 0 && { start: { command, output: options["json"] ? "stderr" : "inherit" } }),
     });
   } finally {
     clearInterval(retaining);

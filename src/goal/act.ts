@@ -11,6 +11,7 @@ import {
   applyEvent,
   type By,
   branchGoal,
+  findTask,
   type GoalDraft,
   type GoalState,
   goalKind,
@@ -43,19 +44,33 @@ export class Drafting {
 const UID_BYTES = 10;
 
 /**
- * Gives every event the id by which all copies of the goal will know it. The first write after a merge also says which
- * numbers the merge gave: from then on they are final.
+ * Gives every event the id by which all copies of the goal will know it, and every verdict the id of what it is on. The
+ * first write after a merge also says which numbers the merge gave: from then on they are final.
  */
 export function stamped<Result>(state: GoalState, by: By, act: Act<Result>): Act<Result> {
   if (act.events.length === 0) return act;
   const settled: GoalDraft[] = state.unsettled.map(({ uid, name }) => {
     return { type: "item.renumbered", data: { by, item: uid, name } };
   });
-  const events = [...settled, ...act.events].map(
-    (draft) =>
-      ({ ...draft, data: { ...draft.data, uid: randomBytes(UID_BYTES).toString("hex") } }) as GoalDraft,
-  );
+  const submitted = new Map<string, string>();
+  const events = [...settled, ...act.events].map((draft) => {
+    const uid = randomBytes(UID_BYTES).toString("hex");
+    if (draft.type === "task.submitted") submitted.set(draft.data.task, uid);
+    const isVerdict = draft.type === "task.accepted" || draft.type === "task.rejected";
+    const about = isVerdict ? judged(state, draft.data.task, submitted) : {};
+    return { ...draft, data: { ...draft.data, ...about, uid } } as GoalDraft;
+  });
   return { ...act, events };
+}
+
+/** What a verdict is on: handed in by the same act, or there already. */
+function judged(
+  state: GoalState,
+  task: string,
+  submitted: ReadonlyMap<string, string>,
+): { submission?: string } {
+  const submission = submitted.get(task) ?? findTask(state, task)?.submission?.uid;
+  return submission ? { submission } : {};
 }
 
 /** The events that also complete the task's phase, if the task is the last unfinished one of it. */

@@ -97,7 +97,7 @@ function unreadable(path: string, cause: unknown): HoldfastError {
 
 function unusable(path: string, why: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `file ${show(path)} cannot be recorded: ${why}`, {
-    hint: "Name a file below the root of the goal, relative to it, with / between names.",
+    hint: "Name a file that is there, below the root of the goal: to a command as your shell would, in code relative to that root.",
     data: { path },
   });
 }

@@ -40,6 +40,16 @@ export function checkClaimable(state: GoalState, by: By, id: string): Task {
   throw new HoldfastError("TASK_NOT_READY", `task ${task.id} ${why}`, { hint, data: { task: task.id } });
 }
 
+/** A claim of another clone has a token of that clone's store, which says nothing about the leases of this one. */
+export function isForeign(state: GoalState, claim: TaskClaim | null): boolean {
+  return state.origins.has(claim?.uid ?? "");
+}
+
+/** Whether the claim was made under this store's lease of that token. */
+export function isUnder(state: GoalState, claim: TaskClaim | null, token: number): boolean {
+  return claim?.token === token && !isForeign(state, claim);
+}
+
 export interface ClaimData {
   readonly task: string;
   readonly session: string | null;
@@ -49,7 +59,7 @@ export interface ClaimData {
 /** `result` is the task as it was before: its claim, if it had one, is what was taken over. */
 export function claim(state: GoalState, by: By, { task: id, session, guard }: ClaimData): Act<Task> {
   const task = checkClaimable(state, by, id);
-  if (task.claim?.token === guard.token) return { events: [], result: task };
+  if (isUnder(state, task.claim, guard.token)) return { events: [], result: task };
   const data = {
     by,
     task: task.id,
@@ -80,8 +90,11 @@ function held(
   const task = claimedAs(state, proof) ?? taskOf(state, proof.task);
   const { claim } = task;
   const lease = leaseName(state.id, claim?.as ?? task.id);
-  const isSameAgent = claim?.by.name === by.name && (proof.session ?? claim.session) === claim.session;
-  const isOurs = proof.token === undefined ? isSameAgent : claim?.token === proof.token;
+  const isSameAgent =
+    claim?.by.name === by.name &&
+    (proof.session ?? claim.session) === claim.session &&
+    !isForeign(state, claim);
+  const isOurs = proof.token === undefined ? isSameAgent : isUnder(state, claim, proof.token);
   if (claim && isOurs) return { task, claim, guards: [{ lease, token: claim.token }] };
   if (proof.token !== undefined) throw leaseLost(lease, null);
   refuseOldName(state, by, proof.task);
@@ -94,7 +107,7 @@ function refuseOldName(state: GoalState, by: By, name: string): void {
   if (state.merges.length === 0) return;
   const renumbered = [...state.tasks.values()].find(
     ({ id, claim }) =>
-      claim?.as === name && id !== name && claim.by.name === by.name && !state.origins.has(claim.uid ?? ""),
+      claim?.as === name && id !== name && claim.by.name === by.name && !isForeign(state, claim),
   );
   if (!renumbered) return;
   throw new HoldfastError(
@@ -108,10 +121,20 @@ function refuseOldName(state: GoalState, by: By, name: string): void {
 }
 
 function heldByAnother(state: GoalState, by: By, { id }: Task, claim: TaskClaim | null): HoldfastError {
-  const where = state.origins.has(claim?.uid ?? "") ? ", in another clone" : "";
+  if (isForeign(state, claim)) {
+    const not = claim?.by.name === by.name ? "" : `, not by ${by.name}`;
+    return new HoldfastError(
+      "LEASE_LOST",
+      `task ${id} is held by ${claim?.by.name}, in another clone${not}`,
+      {
+        hint: `To go on with it here, claim it here: holdfast task claim ${id}`,
+        data: { task: id, holder: claim?.by.name, session: claim?.session },
+      },
+    );
+  }
   const session = claim?.session == null ? "" : ` in session ${claim.session}`;
   const isSession = claim?.by.name === by.name;
-  const who = isSession ? `${by.name}${session}` : `${claim?.by.name}${where}`;
+  const who = isSession ? `${by.name}${session}` : `${claim?.by.name}`;
   const whom = isSession ? "in this one" : `by ${by.name}`;
   return new HoldfastError("LEASE_LOST", `task ${id} is held by ${who}, not ${whom}`, {
     hint: isSession
@@ -124,9 +147,7 @@ function heldByAnother(state: GoalState, by: By, { id }: Task, claim: TaskClaim 
 /** The task that the caller claimed by that name, although a merge has given it another one since. */
 function claimedAs(state: GoalState, { task: name, token }: ClaimProof): Task | undefined {
   if (token === undefined || state.merges.length === 0) return undefined;
-  return [...state.tasks.values()].find(
-    ({ claim }) => claim?.as === name && claim.token === token && !state.origins.has(claim.uid ?? ""),
-  );
+  return [...state.tasks.values()].find(({ claim }) => claim?.as === name && isUnder(state, claim, token));
 }
 
 /** How an event says under which claim it was done. */

@@ -58,7 +58,7 @@ export class GoalTasks extends GoalView implements ClaimedWork {
     const task = claims.checkClaimable(this.state, by, id).id;
     const ours = this.claimed.get(task);
     const isSame = ours?.by.name === by.name && ours.session === session;
-    if (isSame && !ours.lost.aborted && ours.token === this.task(task).claim?.token) return ours;
+    if (isSame && !ours.lost.aborted && this.isUnder(task, ours.token)) return ours;
     await this.resetLost({ name: by.name, role: "supervisor" }, { staleAfterMs: null, except: task });
     const detachedMs = typeof detached === "object" ? detached.forMs : detached ? DEFAULT_DETACHED_MS : null;
     const lease = await this.leases.take(task, by, {
@@ -73,12 +73,16 @@ export class GoalTasks extends GoalView implements ClaimedWork {
       );
     } catch (error) {
       // A detached lease may be an earlier claim of the same agent, which stays good.
-      if (this.task(task).claim?.token !== lease.guard.token) await lease.release();
+      if (!this.isUnder(task, lease.guard.token)) await lease.release();
       throw error;
     }
     const claim = new Claim(this, lease, this.task(task), by, session);
     this.claimed.set(task, claim);
     return claim;
+  }
+
+  private isUnder(task: string, token: number): boolean {
+    return claims.isUnder(this.state, this.task(task).claim, token);
   }
 
   /** A sign of life that the log keeps: what was done, for whoever comes next. */
@@ -207,7 +211,9 @@ export class GoalTasks extends GoalView implements ClaimedWork {
     for (const { id, claim } of tasks) {
       const name = claim?.as ?? id;
       if (this.claimed.has(name)) await this.letGo(name);
-      else if (claim) await this.leases.release({ lease: leaseName(this.id, name), token: claim.token });
+      else if (claim && !claims.isForeign(this.state, claim)) {
+        await this.leases.release({ lease: leaseName(this.id, name), token: claim.token });
+      }
     }
   }
 

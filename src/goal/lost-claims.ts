@@ -16,6 +16,7 @@ import { hostname } from "node:os";
 import type { GoalState, Task, TaskClaim } from "../model/index.ts";
 import type { Holder, LeaseRow } from "../store.ts";
 import { formatAge } from "./age.ts";
+import { isForeign } from "./claim-acts.ts";
 import { leaseName } from "./lease-name.ts";
 
 export interface LostOptions {
@@ -60,13 +61,13 @@ export function suspects(
     if (task.id === options.except) return [];
     const { claim } = task;
     // A lease of another copy's store is not seen from here: nobody can tell from here that its holder is gone.
-    const isForeign = state.origins.has(claim.uid ?? "");
+    const isElsewhere = isForeign(state, claim);
     const livesElsewhere = claim.session !== null && options.living?.has(claim.session) === true;
-    const isAlive = livesElsewhere || holds(rows.get(leaseName(state.id, claim.as)), claim);
+    const isAlive = livesElsewhere || (!isElsewhere && holds(rows.get(leaseName(state.id, claim.as)), claim));
     const idleMs = now - lastProgress(claimed, claim, options);
     const isStale = options.staleAfterMs !== null && idleMs >= options.staleAfterMs;
-    if ((isAlive || isForeign) && !isStale) return [];
-    const reason = isAlive || isForeign ? `no progress for ${formatAge(idleMs)}` : "its process is gone";
+    if ((isAlive || isElsewhere) && !isStale) return [];
+    const reason = isAlive || isElsewhere ? `no progress for ${formatAge(idleMs)}` : "its process is gone";
     const doing = claim.note === null ? "" : `; last note: ${claim.note}`;
     const why = `Agent unresponsive, task reset: ${reason} in ${task.id}${doing}`.slice(0, 1_000);
     const { token, note, session, by } = claim;

@@ -36,14 +36,18 @@ export interface MergeReport {
 
 const ATTEMPTS = 100;
 
-/** Every event of the goal up to a position, whichever copy wrote it, as other copies take it in. */
+/**
+ * Every event of the goal up to a position, whichever copy wrote it, as other copies take it in. Each has to match its
+ * checksum: what was changed on the disk is not carried to others, not even from before a snapshot that is whole.
+ */
 export async function* entriesOf(
   journal: Journal,
   stream: string,
   upTo: number,
   from: { readonly seq: number; readonly lineage: Lineage } = { seq: 0, lineage: new Lineage() },
 ): AsyncGenerator<Entry> {
-  for await (const [, stored] of journal.events(stream, from.seq, upTo)) yield* from.lineage.next(stored);
+  for await (const written of journal.recorded(stream, from.seq, upTo))
+    for (const [, stored] of written) yield* from.lineage.next(stored);
 }
 
 /** Null: all of them are here already. */

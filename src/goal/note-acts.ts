@@ -20,6 +20,7 @@ import {
 import { type Act, Drafting, invalid, phaseNumber } from "./act.ts";
 import { type ClaimProof, release } from "./claim-acts.ts";
 import { draftTask, type TaskInput } from "./planning-acts.ts";
+import { TaskDrafting } from "./task-drafting.ts";
 
 export interface DecisionInput {
   readonly type: DecisionType;
@@ -145,7 +146,7 @@ export interface BypassInput {
 
 export function bypass(state: GoalState, by: By, input: BypassInput): Act<string> {
   const { id } = blockerOf(state, input.blocker);
-  const draft = new Drafting(state);
+  const draft = new TaskDrafting(state);
   const followUps = (input.followUps ?? []).map((task) => draftTask(draft, by, task));
   draft.add({ type: "blocker.bypassed", data: { ...input, by, blocker: id, followUps } });
   return { events: draft.events, result: id };

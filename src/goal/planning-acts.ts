@@ -19,6 +19,7 @@ import {
   waitsForItself,
 } from "../model/index.ts";
 import { type Act, closingPhase, Drafting, invalid, phaseNumber } from "./act.ts";
+import { TaskDrafting } from "./task-drafting.ts";
 
 /** What the first phase is called when a task is added before any phase. */
 const FIRST_PHASE = "implementation";
@@ -69,7 +70,7 @@ export interface NewGoal extends GoalSettings {
 /** Everything a goal begins with is one commit; a goal that is there already is left as it is. */
 export function create(state: GoalState, by: By, id: string, input: NewGoal): Act<boolean> {
   if (state.id !== "") return { events: [], result: false };
-  const draft = new Drafting(state);
+  const draft = new TaskDrafting(state);
   const { phases = [], tasks = [], ...settings } = input;
   draft.add({
     type: "goal.created",
@@ -110,6 +111,15 @@ export function describe(state: GoalState, by: By, change: Partial<GoalSettings>
 }
 
 export function addPhase(state: GoalState, by: By, input: PhaseInput): Act<number> {
+  const name = String(input.name).toLowerCase();
+  const there = state.phases.find((each) => each.name.toLowerCase() === name);
+  if (there) {
+    throw invalid(
+      `goal ${state.id} has a phase ${show(there.name)} already, its number ${there.number}`,
+      "Add to that one, or give the new phase a name of its own: tasks and moves ask for it by name.",
+      { goal: state.id, phase: there.name, number: there.number },
+    );
+  }
   const draft = new Drafting(state);
   draftPhase(draft, by, input);
   return { events: draft.events, result: draft.state.phases.length };
@@ -135,29 +145,30 @@ export function addPlan(state: GoalState, by: By, input: PlanInput): Act<number>
 }
 
 export function addTasks(state: GoalState, by: By, inputs: readonly TaskInput[]): Act<string[]> {
-  const draft = new Drafting(state);
+  const draft = new TaskDrafting(state);
   const ids = inputs.map((input) => draftTask(draft, by, input));
   return { events: draft.events, result: ids };
 }
 
 /** Drafts one task, and the first phase if there is none to put it into. Returns its id. */
-export function draftTask(draft: Drafting, by: By, input: TaskInput): string {
+export function draftTask(draft: TaskDrafting, by: By, input: TaskInput): string {
   if (draft.state.phases.length === 0 && input.phase === undefined) {
     draft.add({ type: "phase.added", data: { by, number: 1, name: FIRST_PHASE } });
   }
   const { state } = draft;
   const id = numbered("T", state.given.T + 1);
-  const phase =
-    input.phase === undefined ? (surveyGoal(state).current?.number ?? 1) : phaseNumber(state, input.phase);
+  const phase = input.phase === undefined ? draft.currentPhase() : phaseNumber(state, input.phase);
   const { dependsOn = [], ...rest } = input;
   const place = { plan: null, wave: 1, description: null, files: [], ...rest, phase };
-  const named = { by, id, dependsOn: dependsOn.map((each) => knownTask(state, each, id)) };
+  // Its number is nobody's yet, and would be taken for a task that is there.
+  const itself = `the new task ${show(input.title)}`;
+  const named = { by, id, dependsOn: dependsOn.map((each) => knownTask(state, each, itself)) };
   const data =
     input.kind === "review"
-      ? { ...place, ...named, reviews: input.reviews?.map((each) => knownTask(state, each, id)) }
+      ? { ...place, ...named, reviews: input.reviews?.map((each) => knownTask(state, each, itself)) }
       : { kind: "build", acceptance: [], ...place, ...named };
-  draft.add({ type: "task.added", data } as GoalDraft);
-  refuseCircle(draft.state, id);
+  const { isBetween } = draft.addTask({ type: "task.added", data } as GoalDraft, id);
+  if (isBetween) refuseCircle(draft.state, id);
   return id;
 }
 
@@ -184,8 +195,8 @@ export function editTask(state: GoalState, by: By, input: EditInput): Act<string
     ...((phase !== undefined || typeof rest.plan === "number") && {
       phase: phase === undefined ? task.phase : phaseNumber(state, phase),
     }),
-    ...(dependsOn && { dependsOn: dependsOn.map((each) => knownTask(state, each, task.id)) }),
-    ...(reviews && { reviews: reviews.map((each) => knownTask(state, each, task.id)) }),
+    ...(dependsOn && { dependsOn: dependsOn.map((each) => knownTask(state, each, `task ${task.id}`)) }),
+    ...(reviews && { reviews: reviews.map((each) => knownTask(state, each, `task ${task.id}`)) }),
   };
   const draft = new Drafting(state);
   draft.add({ type: "task.edited", data: { by, task: task.id, change } } as GoalDraft);
@@ -196,7 +207,7 @@ export function editTask(state: GoalState, by: By, input: EditInput): Act<string
 function knownTask(state: GoalState, id: string, from: string): string {
   const task = findTask(state, id);
   if (task) return task.id;
-  throw invalid(`task ${from} names ${show(id)}, which this goal does not have`, "Add that task first.", {
+  throw invalid(`${from} names ${show(id)}, which this goal does not have`, "Add that task first.", {
     goal: state.id,
     task: id,
   });
@@ -243,18 +254,22 @@ export function aliasTask(state: GoalState, by: By, input: AliasInput): Act<void
   return { events: [{ type: "task.aliased", data: { ...input, by, task } }], result: undefined };
 }
 
-/** To another phase. The one that is left counts as complete if nothing in it is unfinished. */
+/**
+ * To another phase. The one that is left counts as complete if nothing in it is unfinished; one that never had a task can
+ * be gone back to, and is open again then.
+ */
 export function move(state: GoalState, by: By, to: number | string): Act<number> {
   const survey = surveyGoal(state);
   const phase = phaseNumber(state, to);
-  if (survey.phases.find(({ number }) => number === phase)?.status === "completed") {
+  const isCompleted = survey.phases.find(({ number }) => number === phase)?.status === "completed";
+  if (isCompleted && [...state.tasks.values()].some((task) => task.phase === phase)) {
     throw invalid(
       `phase ${phase} of goal ${state.id} is completed`,
       "Move to a phase that has work left, or reopen or add a task there first.",
     );
   }
   const from = survey.current;
-  if (from?.number === phase && state.focus === phase) return { events: [], result: phase };
+  if (from?.number === phase && state.focus === phase && !isCompleted) return { events: [], result: phase };
   const isLeftEmpty = from && from.number < phase && from.status === "unplanned";
   const leaving: GoalDraft[] = isLeftEmpty
     ? [{ type: "phase.completed", data: { by, phase: from.number } }]

@@ -110,7 +110,17 @@ export async function noteSeen(place: Place, goal: string, seen: SeenFiles): Pro
 
 async function seenIn({ store, namespace }: Place, stream: string): Promise<SeenFiles> {
   const blob = await store.get({ of: "snapshot", namespace, stream, fold: FOLD, upTo: SEQ });
-  return blob ? (JSON.parse(String(blob.payload)) as SeenFiles) : NONE;
+  return blob ? parsed(String(blob.payload)) : NONE;
+}
+
+/** What cannot be read counts as none: the files are looked at once more, and then it is written anew. */
+function parsed(text: string): SeenFiles {
+  try {
+    const { own, others } = JSON.parse(text) as Partial<SeenFiles>;
+    return Array.isArray(own) && Array.isArray(others) ? { own, others } : NONE;
+  } catch {
+    return NONE;
+  }
 }
 
 function without(names: readonly string[], known: readonly string[]): string[] {

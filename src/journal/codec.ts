@@ -67,6 +67,7 @@ export class Payloads {
   decodeSnapshot(payload: Payload, codec: string | null, place: PayloadPlace, verifies: boolean): unknown {
     if (codec !== null) return this.parse(payload, codec, place);
     const whole = payload as string;
+    if (lacksSum({ payload, codec })) return this.parse(whole, null, place);
     const end = whole.indexOf(" ");
     const text = whole.slice(end + 1);
     if (verifies && payloadSum(text) !== Number(whole.slice(0, end))) throw changed(place);
@@ -99,6 +100,11 @@ export class Payloads {
       },
     );
   }
+}
+
+/** A plain snapshot of the first form, which began at once with its text. */
+export function lacksSum({ payload, codec }: Pick<StoredWrite, "payload" | "codec">): boolean {
+  return codec === null && typeof payload === "string" && payload.startsWith("{");
 }
 
 /** For whoever acts on what is read: one changed byte of an amount is an amount, too. */

@@ -14,8 +14,16 @@ import { checkStream } from "./check.ts";
 import { type PayloadCodec, Payloads } from "./codec.ts";
 import { DEFAULT_LEASE_MS, LeaseKeeper } from "./leases.ts";
 import { Log, type LogContext } from "./log.ts";
-import { type Loaded, loadStream, readRow } from "./reading.ts";
-import { type PruneOptions, type PruneReport, prune, type Removal, removeStream } from "./retention.ts";
+import { type Loaded, loadStream, readRow, readWrites, verifying } from "./reading.ts";
+import {
+  type PruneOptions,
+  type PruneReport,
+  prune,
+  type Removal,
+  type RemoveOptions,
+  removeStream,
+} from "./retention.ts";
+import { tellSafely } from "./telling.ts";
 
 /** For integrations that bring a store of their own; `open()` makes a journal from an address. */
 export interface JournalOptions {
@@ -51,7 +59,7 @@ export class Journal implements LogContext {
     this.leases = new LeaseKeeper(this.store, this.namespace, options.leaseMs ?? DEFAULT_LEASE_MS);
     this.now = options.now ?? Date.now;
     this.steady = options.steady ?? options.now ?? (() => performance.now());
-    this.warn = options.warn ?? emitWarning;
+    this.warn = safely(options.warn ?? emitWarning);
   }
 
   /** A new id, in order of time. */
@@ -107,25 +115,16 @@ export class Journal implements LogContext {
     after = 0,
     upTo = Number.MAX_SAFE_INTEGER,
   ): AsyncGenerator<[seq: number, Event]> {
-    let seq = after;
-    for (;;) {
-      const page = await this.store.read({ namespace: this.namespace, stream, after: seq, upTo, limit: 500 });
-      const { parent, base } = page.stream;
-      if (seq < base && parent) {
-        yield* this.events(parent.stream, seq, Math.min(base, upTo));
-        seq = base;
-      }
-      for (const write of page.writes) {
-        const place = { namespace: this.namespace, stream, seq: write.first };
-        const events = this.payloads.decodeEvents(write.payload, write.codec, place);
-        for (const [index, each] of events.entries()) {
-          const at = write.first + index;
-          if (at > seq && at <= upTo) yield [at, each];
-        }
-        seq = write.last;
-      }
-      if (!page.more) return;
-    }
+    for await (const events of readWrites(this, stream, after, upTo)) yield* events;
+  }
+
+  /** The same for whoever acts on it: what was written at once comes at once, and has to match its checksum. */
+  recorded(
+    stream: string,
+    after = 0,
+    upTo = Number.MAX_SAFE_INTEGER,
+  ): AsyncGenerator<[seq: number, Event][]> {
+    return readWrites(verifying(this), stream, after, upTo);
   }
 
   list<Of extends keyof ListRows>(
@@ -135,10 +134,7 @@ export class Journal implements LogContext {
     return this.store.list<Of>(whole);
   }
 
-  remove(
-    stream: string,
-    options: { guards?: readonly { lease: string; token: number }[]; erase?: true } = {},
-  ): Promise<Removal> {
+  remove(stream: string, options: RemoveOptions = {}): Promise<Removal> {
     return removeStream(this, stream, options);
   }
 
@@ -168,6 +164,18 @@ export class Journal implements LogContext {
   watch(stream: string | null, changed: () => void): () => void {
     return this.store.watch({ namespace: this.namespace, ...(stream === null ? {} : { stream }) }, changed);
   }
+}
+
+/** Much is told from where nobody waits for it: one who cannot be told leaves it to Node, with what kept him from it. */
+function safely(warn: (error: unknown) => void): (error: unknown) => void {
+  return (error) =>
+    tellSafely(
+      () => warn(error),
+      (complaint) => {
+        emitWarning(error);
+        emitWarning(complaint);
+      },
+    );
 }
 
 /** Node takes texts and errors, and throws at anything else, which is what others may have thrown. */

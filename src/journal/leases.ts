@@ -15,6 +15,8 @@ import { holderFor, provablyDead } from "./process.ts";
 
 export const DEFAULT_LEASE_MS = 30_000;
 const POLL_MS = 200;
+/** A store that answers too late is asked so often, and for so long at least: a moment's load is no reason to give up. */
+const SLOW = { answers: 4, ms: 10_000 };
 /** Timers beyond this fire at once, and a heartbeat that never rests starves everything else. */
 const TIMER_LIMIT_MS = 2 ** 31 - 1;
 
@@ -162,10 +164,28 @@ export class LeaseKeeper {
 
   /**
    * Throws LEASE_LOST unless the lease is surely ours. If a quarter of it has passed since the store last confirmed it
-   * (the process was stopped, the machine slept), the store is asked again.
+   * (the process was stopped, the machine slept), the store is asked again; one that always answers too late is given up.
    */
   async mustHold(lease: Lease): Promise<void> {
-    while (!this.surelyHolds(lease)) await this.confirm(lease);
+    const ask = this.asking(lease);
+    while (!this.surelyHolds(lease)) await ask();
+  }
+
+  /**
+   * What asks the store between two looks. Throws STORE_BUSY once several answers in a row have come too late to be sure,
+   * for longer than a lease: several, because a process that was stopped while it waited has learnt nothing of the store.
+   */
+  asking(lease: Lease): () => Promise<void> {
+    const since = performance.now();
+    let answers = 0;
+    return async () => {
+      const tookMs = performance.now() - since;
+      if (answers >= SLOW.answers && tookMs > Math.max(this.ttlMs, SLOW.ms)) {
+        throw tooSlow(lease.name, this.ttlMs, answers, tookMs);
+      }
+      await this.confirm(lease);
+      answers += 1;
+    };
   }
 
   /** The same as a look that takes no time: false when the store has to be asked first. Throws once the lease is lost. */
@@ -225,6 +245,17 @@ export function leaseLost(name: string, now: LeaseRow | null): HoldfastError {
     {
       hint: "Another process continues this work. Stop here; open it again if you want to take it back.",
       data: { lease: name, token: now?.token },
+    },
+  );
+}
+
+function tooSlow(name: string, ttlMs: number, answers: number, tookMs: number): HoldfastError {
+  return new HoldfastError(
+    "STORE_BUSY",
+    `${name}: the store took ${Math.round(tookMs)} ms to confirm a lease of ${ttlMs} ms ${answers} times, each too late to be sure of it`,
+    {
+      hint: "Nothing was started. Try again when the store answers faster, or open it with a longer lease (leaseMs).",
+      data: { lease: name, leaseMs: ttlMs, answers, tookMs },
     },
   );
 }

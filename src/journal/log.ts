@@ -30,7 +30,7 @@ import {
   type StreamKind,
 } from "../model/index.ts";
 import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
-import { type Fold, foldName, foldNews, type Loaded, loadStream, type Reader } from "./reading.ts";
+import { type Fold, foldName, foldNews, type Loaded, loadStream, type Reader, verifying } from "./reading.ts";
 
 const DECIDE_LIMIT = 1_000;
 const RESENDS = 2;
@@ -325,11 +325,6 @@ export class Log<State> {
     this.replayedBytes = text.length;
     this.measureAt = 2 * text.length + SNAPSHOT_MIN_BYTES;
   }
-}
-
-/** Whoever opens a stream decides by what it says. */
-function verifying({ store, namespace, payloads, warn }: LogContext): Reader {
-  return { store, namespace, payloads, warn, verifies: true };
 }
 
 function cannotFork(stream: string, met: string): HoldfastError {

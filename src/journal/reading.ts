@@ -5,9 +5,9 @@
  * prefix; if the stream was removed and made again in between, its generation differs and reading starts over.
  */
 
-import { applyEvent, type FoldKind, HoldfastError, type Json } from "../model/index.ts";
+import { applyEvent, type Event, type FoldKind, HoldfastError, type Json } from "../model/index.ts";
 import type { Blob, Head, ReadPage, Store, StoredWrite, StreamRow } from "../store.ts";
-import { mustMatchSum, type Payloads } from "./codec.ts";
+import { lacksSum, mustMatchSum, type Payloads } from "./codec.ts";
 
 const PAGE_WRITES = 1_000;
 
@@ -151,6 +151,42 @@ function readPage(reader: Reader, stream: string, after: number, upTo: number): 
   return reader.store.read({ namespace: reader.namespace, stream, after, ...range, limit: PAGE_WRITES });
 }
 
+/**
+ * Every event of a stream after `after`, write by write and in order, through the pasts that forks share. Of a write that
+ * begins or ends elsewhere, the events between.
+ */
+export async function* readWrites(
+  reader: Reader,
+  stream: string,
+  after: number,
+  upTo: number,
+): AsyncGenerator<[seq: number, Event][]> {
+  const { namespace, payloads } = reader;
+  let seq = after;
+  for (;;) {
+    const page = await reader.store.read({ namespace, stream, after: seq, upTo, limit: 500 });
+    const { parent, base } = page.stream;
+    if (seq < base && parent) {
+      yield* readWrites(reader, parent.stream, seq, Math.min(base, upTo));
+      seq = base;
+    }
+    for (const write of page.writes) {
+      const place = { namespace, stream, seq: write.first };
+      if (reader.verifies) mustMatchSum(write, place);
+      const events = payloads.decodeEvents(write.payload, write.codec, place);
+      const placed = events.map((each, index): [number, Event] => [write.first + index, each]);
+      yield placed.filter(([at]) => at > seq && at <= upTo);
+      seq = write.last;
+    }
+    if (!page.more) return;
+  }
+}
+
+/** For whoever decides by what is read. */
+export function verifying({ store, namespace, payloads, warn }: Reader): Reader {
+  return { store, namespace, payloads, ...(warn && { warn }), verifies: true };
+}
+
 /** The row of a stream, without its events. */
 export async function readRow(
   { store, namespace }: Pick<Reader, "store" | "namespace">,
@@ -171,7 +207,8 @@ async function readSnapshot<State>(
 ): Promise<{ readonly fold: Fold<State>; readonly generation: number } | null> {
   const { namespace } = reader;
   const blob = await reader.store.get({ of: "snapshot", namespace, stream, fold: foldName(kind), upTo });
-  if (!blob) return null;
+  // Whether one of the first form is sound cannot be told: the events say the same.
+  if (!blob || lacksSum(blob)) return null;
   try {
     const fold = { state: readState(reader, kind, stream, blob), seq: blob.seq, bytes: blob.payload.length };
     return { fold, generation: blob.generation };

@@ -1,15 +1,33 @@
 /**
  * Removing is always an act that somebody asked for; nothing expires by itself. A stream with open calls is not
- * removed: the answer to them would be lost. A stream that forks share is hidden and goes with the last of them.
+ * removed: the answer to them would be lost. Nor is one that another stream will look into again, or that was written to
+ * since it was chosen. A stream that forks share is hidden and goes with the last of them.
+ *
+ * All of that is asked again under the stream's lease, right before it goes.
  */
 
 import { v7 as uuid } from "uuid";
 import { HoldfastError, streamId, streamKind } from "../model/index.ts";
-import type { Guard, Store, StreamRow } from "../store.ts";
+import type { Guard, Head, Store, StreamRow } from "../store.ts";
 import { Lease, type LeaseKeeper } from "./leases.ts";
 import { allRows } from "./pages.ts";
 
-export type Removal = "removed" | "hidden" | "gone" | "open" | "held";
+/** Why a stream was left alone. */
+type Spared = "open" | "held" | "needed" | "changed";
+
+export type Removal = "removed" | "hidden" | "gone" | Spared;
+
+/** Whether something else rests on what the stream holds. */
+type IsNeeded = (id: string) => Promise<boolean>;
+
+export interface RemoveOptions {
+  /** Of a caller that holds the stream. */
+  readonly guards?: readonly Guard[];
+  readonly erase?: true;
+  /** Only if it is still there. */
+  readonly head?: Head;
+  readonly isNeeded?: IsNeeded;
+}
 
 const PAGE = 200;
 
@@ -27,16 +45,16 @@ export interface Ground {
 export async function removeStream(
   ground: Ground,
   stream: string,
-  options: { guards?: readonly Guard[]; erase?: true } = {},
+  options: RemoveOptions = {},
 ): Promise<Removal> {
-  if (options.guards) return removeHeld(ground, stream, options.guards, options.erase);
+  if (options.guards) return removeHeld(ground, stream, options.guards, options);
   const row = await rowOf(ground, stream);
   if (row.state === "gone") return "gone";
   if (row.facets.openCalls > 0) return "open";
   const lease = await ground.leases.take(stream, uuid(), { label: "removal", waitMs: 0 });
   if (!(lease instanceof Lease)) return "held";
   try {
-    return await removeHeld(ground, stream, [lease.guard], options.erase);
+    return await removeHeld(ground, stream, [lease.guard], options);
   } finally {
     await lease.release();
   }
@@ -46,13 +64,15 @@ async function removeHeld(
   ground: Ground,
   stream: string,
   guards: readonly Guard[],
-  erase: true | undefined,
+  { erase, head, isNeeded }: RemoveOptions,
 ): Promise<Removal> {
   const { store, namespace } = ground;
   for (;;) {
     const row = await rowOf(ground, stream);
     if (row.state === "gone") return "gone";
     if (row.facets.openCalls > 0) return "open";
+    if (head && (head.generation !== row.head.generation || head.seq !== row.head.seq)) return "changed";
+    if (await isNeeded?.(streamId(stream))) return "needed";
     if (erase) await eraseForks(ground, stream);
     const how = erase ? { erase } : {};
     const outcome = await store.remove({ of: "stream", namespace, stream, expect: row.head, guards, ...how });
@@ -69,9 +89,14 @@ async function rowOf({ store, namespace }: Ground, stream: string): Promise<Stre
 }
 
 /** What `removeStream` would come to right now. */
-async function foresee({ store, namespace, leases }: Ground, row: StreamRow): Promise<Removal> {
+async function foresee(
+  { store, namespace, leases }: Ground,
+  row: StreamRow,
+  isNeeded?: IsNeeded,
+): Promise<Removal> {
   if (row.facets.openCalls > 0) return "open";
   if (await leases.isHeld(row.stream)) return "held";
+  if (await isNeeded?.(streamId(row.stream))) return "needed";
   const parent = row.stream;
   const forks = await store.list<"streams">({ of: "streams", namespace, parent, hidden: true, limit: 1 });
   return forks.rows.length > 0 ? "hidden" : "removed";
@@ -112,6 +137,7 @@ export interface PruneOptions {
   /** Keep this many of the latest that match. */
   readonly keep?: number;
   readonly dryRun?: boolean;
+  readonly isNeeded?: IsNeeded;
 }
 
 /** What became of the streams that matched, by id. With `dryRun`, what would. */
@@ -120,7 +146,7 @@ export interface PruneReport {
   /** Forks share their past: they no longer show, and go with the last fork. */
   readonly hidden: readonly string[];
   /** Left alone, and why. */
-  readonly spared: readonly { readonly id: string; readonly why: "open" | "held" }[];
+  readonly spared: readonly { readonly id: string; readonly why: Spared }[];
 }
 
 /** By age, count or status. At least one of them must be said: "everything" is not a default. */
@@ -137,7 +163,10 @@ export async function prune(ground: Ground, options: PruneOptions): Promise<Prun
   };
   for (const row of await matching(ground, options)) {
     const id = streamId(row.stream);
-    const result = options.dryRun ? await foresee(ground, row) : await removeStream(ground, row.stream);
+    const { isNeeded } = options;
+    const result = options.dryRun
+      ? await foresee(ground, row, isNeeded)
+      : await removeStream(ground, row.stream, { head: row.head, ...(isNeeded && { isNeeded }) });
     if (result === "removed" || result === "hidden") report[result].push(id);
     else if (result !== "gone") report.spared.push({ id, why: result });
   }

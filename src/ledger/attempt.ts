@@ -25,6 +25,8 @@ export type Outcome =
       readonly late: Promise<Outcome> | null;
       /** Nothing to settle now: the tool says that its work goes on elsewhere. */
       readonly later?: true;
+      /** It goes on when a person has answered. */
+      readonly person?: true;
       /** False when the attempt certainly never began. */
       readonly started?: false;
       /** Not to be tried again before a person has said so. */
@@ -83,7 +85,10 @@ async function execute(tool: Tool, args: unknown, context: ExecuteContext): Prom
     result = await tool.execute(args as never, context);
   } catch (error) {
     const described = describeError(error);
-    if (isNotFinished(error)) return { kind: "unknown", why: described.message, late: null, later: true };
+    if (isNotFinished(error)) {
+      const person = error.person === true ? ({ person: true } as const) : {};
+      return { kind: "unknown", why: described.message, late: null, later: true, ...person };
+    }
     if (isNeedsApproval(error))
       return { kind: "unknown", why: described.message, late: null, started: false, asks: true };
     if (isDefinite(error, tool)) return { kind: "failed", error: described };

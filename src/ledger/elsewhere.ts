@@ -11,7 +11,15 @@ import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
 import type { Closing } from "./recording.ts";
 import type { Ready } from "./wave.ts";
 
-export type Elsewhere = "settled" | "retry" | "later";
+/** The call of another session that has the key and no outcome yet. */
+export interface Blocker {
+  readonly session: string;
+  readonly callId: string;
+  /** Whether it waits for a person. */
+  readonly person: boolean;
+}
+
+export type Elsewhere = "settled" | "retry" | Blocker;
 
 export async function settleElsewhere(
   context: LedgerContext,
@@ -20,10 +28,10 @@ export async function settleElsewhere(
   closing: Closing,
 ): Promise<Elsewhere> {
   const first = await findCall(context.journal, by, ready.key.key);
-  if (first && isOpen(first.status)) return "later";
+  const session = streamId(by.stream);
+  if (first && isOpen(first.status)) return { session, callId: first.id, person: first.status === "waiting" };
   if (first?.status === "failed") return "retry";
   const { callId, messageId, tool, raw: args, key } = ready;
-  const session = streamId(by.stream);
   const draft: Draft = first
     ? {
         type: "call.repeated",
@@ -67,9 +75,10 @@ async function findCall(
   by: { stream: string; seq: number },
   key: string,
 ): Promise<Call | null> {
-  const loaded = await journal.load(sessionKind, streamId(by.stream));
-  if (loaded.row.state === "gone") return null;
-  for (const call of loaded.state.calls.values()) {
+  // Opened and not just read, although nothing is written to it: who acts on a record verifies it.
+  const log = await journal.open(sessionKind, streamId(by.stream));
+  if (!log.exists) return null;
+  for (const call of log.state.calls.values()) {
     // A session of the same name that came later may have another call at that place.
     if (call.seq === by.seq && call.key === key) return call;
   }

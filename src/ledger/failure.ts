@@ -15,7 +15,7 @@ export function isDefinite(error: unknown, tool: Tool): boolean {
   );
 }
 
-export function isNotFinished(error: unknown): boolean {
+export function isNotFinished(error: unknown): error is NotFinished {
   return surely(() => error instanceof NotFinished);
 }
 

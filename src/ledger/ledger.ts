@@ -4,6 +4,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
+import { tellSafely } from "../journal/index.ts";
 import {
   type Block,
   type Call,
@@ -19,10 +20,9 @@ import {
 } from "../model/index.ts";
 import { attempt } from "./attempt.ts";
 import { type CallProgress, executeFacts, type LedgerContext, storeResult } from "./context.ts";
-import { type Elsewhere, settleElsewhere } from "./elsewhere.ts";
+import { type Blocker, type Elsewhere, settleElsewhere } from "./elsewhere.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
-import { tellSafely } from "./telling.ts";
 import { issueWave, prepareCall, type Ready, type Refused, runIssued } from "./wave.ts";
 
 export interface CallsOutcome {
@@ -32,6 +32,15 @@ export interface CallsOutcome {
   readonly waiting: readonly string[];
   /** Why something is not settled yet, when no person has to act. */
   readonly later: readonly string[];
+  /** Which of them could not be issued because a call of another session does the same and has no outcome yet. */
+  readonly blocked: readonly BlockedCall[];
+}
+
+/** A call that another session's stands in the way of. */
+export interface BlockedCall {
+  readonly callId: string;
+  readonly tool: string;
+  readonly by: Blocker;
 }
 
 /** Rides on the commit that finishes the message: a checkpoint, for example. */
@@ -84,7 +93,13 @@ export class Ledger {
     }
     await turn.finish();
     const waiting = turn.unsettled();
-    return { done: waiting.length === 0, waiting, later: [...later].filter((id) => waiting.includes(id)) };
+    const isWaiting = new Set(waiting);
+    return {
+      done: waiting.length === 0,
+      waiting,
+      later: [...later].filter((id) => isWaiting.has(id)),
+      blocked: [...turn.blocked.values()].filter(({ callId }) => isWaiting.has(callId)),
+    };
   }
 
   /**
@@ -155,6 +170,7 @@ export class Ledger {
       effects = effects.filter((each) => each !== ready);
       if (elsewhere === "settled") continue;
       later.add(ready.callId);
+      if (elsewhere !== "retry") turn.block(ready, elsewhere);
       held.push({ kind: "effect", ready });
       if (effects.length === 0 && refused.length === 0) break;
     }
@@ -184,6 +200,8 @@ class Turn {
   /** Answers of reads: they live here until the results are appended, and are simply read again after a crash. */
   private readonly answers = new Map<string, Block>();
   private readonly finished: boolean;
+  /** By the id of the call. */
+  readonly blocked = new Map<string, BlockedCall>();
 
   constructor(context: LedgerContext, message: Message, finishing: Finishing, perCall: Finishing) {
     this.context = context;
@@ -207,6 +225,10 @@ class Turn {
       else pending.push({ kind: prepared.tool.effect === "read" ? "read" : "effect", ready: prepared });
     }
     return pending;
+  }
+
+  block({ callId, tool }: Ready, by: Blocker): void {
+    this.blocked.set(callId, { callId, tool: tool.name, by });
   }
 
   async read(ready: Ready): Promise<void> {

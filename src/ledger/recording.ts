@@ -185,9 +185,10 @@ function failed(
   return { type: "call.failed", data: failures > 0 ? { ...data, failures } : data };
 }
 
-function lost(run: Attempt, { why, started, asks }: Extract<Outcome, { kind: "unknown" }>): Draft[] {
-  const begun = started === false ? { started } : {};
-  const draft = { type: "call.lost", data: { callId: run.id, attempt: run.attempt, why, ...begun } };
+function lost(run: Attempt, outcome: Extract<Outcome, { kind: "unknown" }>): Draft[] {
+  const { why, started, asks, person } = outcome;
+  const more = { ...(started === false && { started }), ...(person && { person }) };
+  const draft = { type: "call.lost", data: { callId: run.id, attempt: run.attempt, why, ...more } };
   return asks ? [draft, { type: "call.waiting", data: { callId: run.id, why } }] : [draft];
 }
 

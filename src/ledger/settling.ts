@@ -1,9 +1,10 @@
 /**
  * What becomes of a call whose outcome is unknown. Verify-before-retry:
  *
- *     tool gone from this program, input no longer accepted ──▶ a person
+ *     tool gone from this program, input no longer accepted ──▶ a person, or a program that has the tool again
  *     still running in this process ──▶ its own answer is awaited
  *     certainly never begun, or a person granted another attempt ──▶ issued, attempt + 1
+ *     attempt + 1 in a fork whose effects are switched off ──▶ a person
  *     verify: landed ──▶ completed        never ──▶ issued, attempt + 1
  *             notYet ──▶ asked again; after `settleMs`, if declared, attempt + 1; else a person
  *             unsure, or errors that do not stop ──▶ same-key retry if the tool allows it, else a person
@@ -52,7 +53,7 @@ export async function settleCall(context: LedgerContext, callId: string, closing
     context.stop.throwIfAborted();
     const now = callOf(context.own.state, callId);
     if (!isOpen(now.status)) return "settled";
-    if (now.status === "waiting") return "waiting";
+    if (now.status === "waiting" && !(await hasToolAgain(context, { ...now }))) return "waiting";
     // A copy: the state moves on while a verify is under way, and every step must rest on what it saw.
     const call = { ...now };
     const step = await nextStep(context, call, closing, call.attempt - firstAttempt);
@@ -72,11 +73,13 @@ async function nextStep(
   const known = context.attempts.recall(call.id, call.attempt);
   if (known) return recordKnown(context, call, known, closing);
   if (call.status === "issued") return lose(context, call, "the process that ran it is gone");
+  if (call.status === "waiting") return lose(context, call, "its outcome is unknown");
   const tool = context.tools.get(call.tool);
-  if (!tool) return askPerson(context, call, `this program has no tool ${call.tool}`);
+  if (!tool) return lackTool(context, call, `this program has no tool ${call.tool}`);
   const input = await validate(tool.input, withoutReason(tool, call.args));
-  if ("problem" in input)
-    return askPerson(context, call, `its input is no longer accepted: ${input.problem}`);
+  if ("problem" in input) {
+    return lackTool(context, call, `its input is no longer accepted: ${input.problem}`);
+  }
   const step = { context, call, tool, args: input.value, closing, retries };
   // Nothing that was started is in doubt: it never began, or a person says that it did not happen.
   if (call.doubt === null) return reissue(step, []);
@@ -108,11 +111,25 @@ async function recordKnown(
 }
 
 async function lose(context: LedgerContext, call: Call, why: string): Promise<Step> {
+  const unbegun = call.status === "waiting" && call.doubt === null ? { started: false } : {};
   const wrote = await change(context, call, () => [
-    { type: "call.lost", data: { callId: call.id, attempt: call.attempt, why } },
+    { type: "call.lost", data: { callId: call.id, attempt: call.attempt, why, ...unbegun } },
   ]);
   if (wrote) context.on({ type: "call.unknown", callId: call.id, tool: call.tool, why });
   return "again";
+}
+
+/** Who could tell is another program. A person may answer before that one comes, and must know what is in doubt. */
+function lackTool(context: LedgerContext, call: Call, lack: string): Promise<Step> {
+  const doubt =
+    call.doubt === null ? "" : `${call.why ?? "its outcome is unknown"}, so it may have happened; `;
+  return askPerson(context, call, doubt + lack, [], { lacks: "tool" });
+}
+
+/** Whether a call waits only because another program did not have what this one has. */
+async function hasToolAgain(context: LedgerContext, call: Call): Promise<boolean> {
+  const tool = call.lacksTool ? context.tools.get(call.tool) : undefined;
+  return tool !== undefined && !("problem" in (await validate(tool.input, withoutReason(tool, call.args))));
 }
 
 async function askPerson(
@@ -120,10 +137,11 @@ async function askPerson(
   call: Call,
   why: string,
   before: readonly Draft[] = [],
+  more: { lacks?: "tool" } = {},
 ): Promise<Step> {
   const wrote = await change(context, call, () => [
     ...before,
-    { type: "call.waiting", data: { callId: call.id, why } },
+    { type: "call.waiting", data: { callId: call.id, why, ...more } },
   ]);
   if (!wrote) return "again";
   context.on({ type: "call.waiting", callId: call.id, tool: call.tool, why });
@@ -269,10 +287,20 @@ async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> 
   if (retries > 0) await sleep(BACK_OFF_MS * 4 ** (retries - 1), context.stop);
   const { generation } = context.own.log.head;
   const run = { id: call.id, attempt: call.attempt + 1, tool: call.tool, generation };
+  let isOff = false;
   const wrote = await change(context, call, (state) => {
     mustNotBeCancelled(context.session, state);
-    return [...learnt, issueAgain(call, run.attempt, context.own.lease.token)];
+    isOff = state.effects === "refused";
+    return isOff ? [] : [...learnt, issueAgain(call, run.attempt, context.own.lease.token)];
   });
+  if (isOff) {
+    return askPerson(
+      context,
+      call,
+      "it may have to be done again, and this fork may not start effects",
+      learnt,
+    );
+  }
   if (!wrote) return "again";
   failpoint("wave.issued");
   context.on({ type: "call.issued", callId: call.id, tool: call.tool, attempt: run.attempt });

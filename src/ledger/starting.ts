@@ -32,7 +32,8 @@ async function start(
 ): Promise<Outcome> {
   const { lease } = context.own;
   try {
-    while (!mayStart(context)) await context.journal.leases.confirm(lease);
+    const ask = context.journal.leases.asking(lease);
+    while (!mayStart(context)) await ask();
   } catch (error) {
     const never: Outcome = { kind: "unknown", why: "stopped before it began", late: null, started: false };
     if (!lease.lost.aborted) await recordOutcome(context, run, never, closing);

@@ -86,6 +86,13 @@ export class DefiniteFailure extends Error {
  */
 export class NotFinished extends Error {
   override readonly name = "NotFinished";
+  /** Whether it goes on only when a person has answered something. */
+  readonly person: boolean;
+
+  constructor(message: string, options: ErrorOptions & { readonly person?: boolean } = {}) {
+    super(message, options);
+    this.person = options.person ?? false;
+  }
 }
 
 /** Thrown by an attempt that did nothing but ask: the call has not begun, and waits for a person who lets it run or refuses it. */

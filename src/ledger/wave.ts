@@ -21,6 +21,7 @@ import {
   draftIssued,
   isOpen,
   type Json,
+  reactivation,
   type SessionState,
   type ToolCallBlock,
 } from "../model/index.ts";
@@ -172,6 +173,8 @@ function decideWave(
     }
   }
   if (started.length === 0 && held.length === 0) events.push(...closing(state, settled));
+  // With the intent, and not after it: a process that dies in between is to be missed.
+  if (started.length > 0) events.unshift(...reactivation(state));
   return { events, result: { started, repeated, held, refusedNow } };
 }
 

@@ -10,6 +10,7 @@ import { callIdSchema } from "./message.ts";
  *        └────crash, throw, timeout──▶ unknown ──landed──▶ completed
  *                                        │──never, or same-key retry──▶ issued, attempt + 1
  *                                        │──nobody can tell──▶ waiting ──person──▶ completed · failed · unknown (retry)
+ *                                        │                        └──its tool is there again──▶ unknown
  *                                        └──its own late answer──▶ completed
  *     (nothing) ──same key as an earlier call──▶ repeated
  *
@@ -35,7 +36,7 @@ export const CALL_TRANSITIONS: Readonly<Record<CallStatus | "none", Partial<Reco
     wait: "waiting",
     lose: "unknown",
   },
-  waiting: { complete: "completed", fail: "failed", grant: "unknown" },
+  waiting: { complete: "completed", fail: "failed", grant: "unknown", lose: "unknown" },
   completed: {},
   failed: {},
   repeated: {},
@@ -121,6 +122,10 @@ export interface Call {
   doubt: number | null;
   /** A person allowed one more attempt. */
   granted: boolean;
+  /** It is not finished because a person has not answered its sub-agent yet. */
+  needsPerson: boolean;
+  /** It waits for a person only because a program without its tool settled it. */
+  lacksTool: boolean;
   repeats: { readonly session: string; readonly callId: string } | null;
 }
 
@@ -189,6 +194,8 @@ export const lostSchema = z.strictObject({
   attempt: z.int().positive(),
   why: text,
   started: z.literal(false).optional(),
+  /** What it waits for is a person's answer to somebody else, such as its sub-agent. */
+  person: z.literal(true).optional(),
 });
 export type LostData = z.infer<typeof lostSchema>;
 
@@ -203,7 +210,12 @@ export const verifiedSchema = z.strictObject({
 });
 export type VerifiedData = z.infer<typeof verifiedSchema>;
 
-export const waitingSchema = z.strictObject({ callId: knownCallId, why: text });
+export const waitingSchema = z.strictObject({
+  callId: knownCallId,
+  why: text,
+  /** It waits only because the program that settled it could not tell: one that has its tool may. */
+  lacks: z.literal("tool").optional(),
+});
 export type WaitingData = z.infer<typeof waitingSchema>;
 
 export const grantedSchema = z.strictObject({ callId: knownCallId, person: text, why: text });

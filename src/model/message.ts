@@ -176,8 +176,8 @@ export function toolCalls(message: Message): readonly ToolCallBlock[] {
 }
 
 /** All text of a message, without reasoning. */
-export function messageText(message: Message): string {
-  return message.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
+export function messageText({ blocks }: Pick<Message, "blocks">): string {
+  return blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
 }
 
 /** A lower bound of the length of a message as JSON: its texts, which are nearly all of it. */

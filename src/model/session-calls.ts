@@ -30,6 +30,8 @@ export function issueCall(state: SessionState, data: IssuedData, place: Place): 
     earlier.token = data.token;
     earlier.verify = null;
     earlier.granted = false;
+    earlier.lacksTool = false;
+    earlier.needsPerson = false;
     earlier.lostAt = null;
   } else {
     add(state, newCall(data, place), "issue");
@@ -66,6 +68,8 @@ export function countsAsFailure(by: SettledBy): boolean {
 export function loseCall(state: SessionState, data: LostData, place: Place): void {
   const call = known(state, data.callId);
   move(state, call, "lose");
+  call.lacksTool = false;
+  call.needsPerson = data.person === true;
   call.why = data.why;
   call.lostAt = place.at;
   if (data.started !== false) call.doubt ??= data.attempt;
@@ -87,6 +91,7 @@ export function verifyCall(state: SessionState, data: VerifiedData, place: Place
 export function waitCall(state: SessionState, data: WaitingData): void {
   const call = known(state, data.callId);
   move(state, call, "wait");
+  call.lacksTool = data.lacks === "tool";
   call.why = data.why;
 }
 
@@ -94,6 +99,7 @@ export function grantCall(state: SessionState, data: GrantedData): void {
   const call = known(state, data.callId);
   move(state, call, "grant");
   call.granted = true;
+  call.lacksTool = false;
   call.doubt = null;
   call.by = data.person;
   call.why = data.why;
@@ -143,6 +149,8 @@ function newCall(data: IssuedData, place: Place): Call {
     lostAt: null,
     doubt: null,
     granted: false,
+    lacksTool: false,
+    needsPerson: false,
     repeats: null,
   };
 }

@@ -38,7 +38,7 @@ import {
   waitCall,
 } from "./session-calls.ts";
 import { openCallsOf, SESSION_STATUSES, type SessionState } from "./session-state.ts";
-import { applySegments, segmentSchema } from "./transcript.ts";
+import { applySegments, isReordered, segmentSchema } from "./transcript.ts";
 
 const text = z.string();
 const metadata = z.record(text, z.json()) as unknown as z.ZodType<JsonObject>;
@@ -71,6 +71,17 @@ const results = z.strictObject({
 });
 
 const messageAppended = z.strictObject({ message: messageSchema });
+
+/** Whoever goes on with an ended session makes it active again; a cancelled one has to be reopened first. */
+export function reactivation({ status }: SessionState): readonly Draft[] {
+  if (status === "active") return [];
+  return [{ type: "session.status", data: { status: "active", why: null, by: null } }];
+}
+
+/** The same before events that go on with it. */
+export function reactivate(state: SessionState, events: readonly Draft[]): readonly Draft[] {
+  return events.length === 0 ? events : [...reactivation(state), ...events];
+}
 
 /** The event that appends a message, copied and checked once for both. */
 export function draftMessage(value: unknown): Draft<"message", { readonly message: Message }> {
@@ -164,7 +175,9 @@ export const sessionEvents = {
     1,
     z.strictObject({ segments: z.array(segmentSchema), why: text.optional() }),
     (state, { segments }) => {
-      state.messages = applySegments(state.messages, segments);
+      const before = state.messages;
+      state.messages = applySegments(before, segments);
+      if (!isReordered(before, state.messages, segments)) state.edited = true;
       for (const message of segments.flatMap((segment) => ("add" in segment ? segment.add : [])))
         index(state, message);
       forgetFinished(state);
@@ -298,6 +311,8 @@ function fork(state: SessionState, data: z.infer<typeof forked>, place: Place): 
   state.ended = null;
   state.createdAt = place.at;
   state.prompts = [];
+  // Of a sub-agent: the call that it serves is the other's.
+  state.parent = null;
 }
 
 /** How a settled call reads to the model. A replay says so, and since when. */

@@ -47,6 +47,8 @@ export interface SessionState {
   /** A fork starts no effects before somebody has said `live`. */
   effects: "live" | "refused";
   messages: Message[];
+  /** Whether messages were ever put in, changed or left out afterwards: what was said is then only in the log. */
+  edited: boolean;
   /** Ids of all messages there ever were: the same id is appended once, also after a compaction. */
   messageIds: Set<string>;
   /** Ids of all calls that messages ever asked for, issued or not: an id means one call, for good. */
@@ -85,6 +87,7 @@ export function emptySession(): SessionState {
     forked: null,
     effects: "live",
     messages: [],
+    edited: false,
     messageIds: new Set(),
     callSlots: new Set(),
     unfinished: new Set(),

@@ -27,6 +27,16 @@ export function applySegments(old: readonly Message[], segments: readonly Segmen
   return result;
 }
 
+/** Whether all messages are still there and no other: only their order may be another. */
+export function isReordered(
+  old: readonly Message[],
+  next: readonly Message[],
+  segments: readonly Segment[],
+): boolean {
+  if (next.length !== old.length || segments.some((segment) => "add" in segment)) return false;
+  return new Set(next).size === old.length;
+}
+
 function at(messages: readonly Message[], index: number): Message {
   const message = messages[index];
   if (!message) throw new RangeError(`segment keeps message ${index} of ${messages.length}`);

@@ -1,6 +1,7 @@
 /**
  * What an operation stands on: who acts, for whom, and the store, opened when it is first needed. A store that is not
- * there is not made by looking at it; only `init` and `import` make one.
+ * there is not made by looking at it, nor by acting on what would have to be in it; only `init` and `import` make one, and
+ * on a database server whatever can be the first to be done there.
  */
 
 import { type Goal, openGoal } from "../goal/index.ts";
@@ -12,7 +13,7 @@ import { movedNote, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
 import { takeInNews } from "./news.ts";
 import { followInFiles } from "./planning-folder.ts";
-import { findStore, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
+import { findStore, isRemote, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
 
 /** On whose side the surface is that calls. */
 export type Caller = "person" | "agent";
@@ -55,25 +56,29 @@ export class Context {
     this.openOptions = options.warn ? { warn: options.warn } : {};
   }
 
-  /** The store, which has to be there. */
-  async holdfast(): Promise<Holdfast> {
+  /** The store, which has to be there. `orSchema`: where it is a schema on a server, it is made if need be. */
+  async holdfast({ orSchema = false } = {}): Promise<Holdfast> {
     if (!this.opening && !(await restoreFromRepository(this.place, this.openOptions)))
       refuseMissing(this.place);
-    return this.create();
+    this.opening ??= this.openOrLook(!orSchema);
+    return this.opening;
   }
 
   /** The store, made if it is not there. */
   create(): Promise<Holdfast> {
-    this.opening ??= this.openOrLook();
+    this.opening ??= this.openOrLook(false);
     return this.opening;
   }
 
   /** Where nothing can be written one can still look; whoever writes is refused then. */
-  private async openOrLook(): Promise<Holdfast> {
+  private async openOrLook(mustExist: boolean): Promise<Holdfast> {
     const { address, exists, isKeptOut } = this.place;
     if (isKeptOut) refuseMissing(this.place);
     try {
-      return await open(address, this.openOptions);
+      // What is on a disk was looked for before; only a server has to be asked.
+      const there = mustExist && address !== undefined && isRemote(address);
+      const store = there ? { store: await openStore(address, { mustExist }) } : {};
+      return await open(address, { ...this.openOptions, ...store });
     } catch (error) {
       if (!exists || !isHoldfastError(error, "STORE_READONLY")) throw error;
       this.whyReadOnly = error;

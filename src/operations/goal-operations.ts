@@ -167,8 +167,8 @@ export const goalOperations = [
     }),
     result: goalShown,
     async run(context, { id, ...settings }) {
+      const holdfast = await context.holdfast({ orSchema: true });
       await refuseExisting(context, id);
-      const holdfast = await context.holdfast();
       const made = await holdfast.goal(id, { ...given(settings), by: context.by, root: context.place.root });
       await context.follow(made);
       return goalView(made, context);
@@ -281,13 +281,19 @@ export const goalOperations = [
       progress,
       /** Unfinished tasks of the phase that was left. They stay there. */
       left: z.array(view.taskRow),
+      /** The phase that was left, if it counts as complete by that: it had no task. */
+      closed: z.strictObject({ number: z.int(), name: text }).nullable(),
     }),
     async run(context, input) {
       const handle = await context.goal(input.goal);
       const { phase: from } = positionOf(handle.state);
+      const closedBefore = handle.state.phases.find(({ number }) => number === from)?.closedAt ?? null;
       const to = await handle.move({ to: input.to });
       const { state } = handle;
       const survey = surveyGoal(state);
+      const closed = state.phases.find(
+        ({ number, closedAt }) => number === from && closedAt !== closedBefore,
+      );
       const left = [...state.tasks.values()].filter(
         (task) => task.phase === from && task.phase !== to && !isFinished(task),
       );
@@ -296,6 +302,7 @@ export const goalOperations = [
         position: positionView(state),
         progress: progressView(state),
         left: left.sort(compareTasks).map((task) => view.taskRowView(task, survey)),
+        closed: closed && from !== to ? { number: closed.number, name: closed.name } : null,
       };
     },
   }),

@@ -3,9 +3,10 @@
  * be told: nothing else would tell a person, or an agent, that the work went on in another place. One look at the seal.
  */
 
-import { isAbsolute } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { HoldfastError } from "../model/index.ts";
 import type { Store } from "../store.ts";
+import { findStore } from "./store-place.ts";
 
 export interface MovedStore {
   /** As that store names itself: `sqlite /srv/new.db`. */
@@ -38,8 +39,18 @@ export function movedNote(address: string, moved: MovedStore): HoldfastError {
   });
 }
 
-/** How everything finds the new store: nothing looks for it by itself. */
+/** Whether that store is in the usual place, which is looked at where none is named. */
+export function isFoundByItself(to: string): boolean {
+  const { home } = findStore(undefined, process.cwd());
+  return to === `files ${home}` || to === `sqlite ${join(home, "store.db")}`;
+}
+
+/** How everything finds the new store. Unless it is in the usual place, nothing looks for it by itself. */
 export function whereNow(to: string): string {
+  if (isFoundByItself(to)) {
+    const first = process.env["HOLDFAST_STORE"] ? "Unset HOLDFAST_STORE. " : "";
+    return `${first}open() and holdfast find it by themselves: it is where they look first.`;
+  }
   const path = /^(?:sqlite|files) (.+)$/.exec(to)?.[1];
   const address = path !== undefined && isAbsolute(path) ? `HOLDFAST_STORE=${path}` : "HOLDFAST_STORE";
   return `Set ${address} for agents and commands, or say --store: until then open() and holdfast find the old one.`;

@@ -3,16 +3,16 @@
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import * as z from "zod";
-import { copyStore } from "../journal/index.ts";
-import { mergeNews, noteLine } from "../model/index.ts";
+import { copyStore, openTarget } from "../journal/index.ts";
+import { HoldfastError, isHoldfastError, mergeNews, noteLine } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
 import type { SyncReport } from "../projections/index.ts";
 import type { Store } from "../store.ts";
 import { goal } from "./goal-operations.ts";
-import { whereNow } from "./moved-store.ts";
+import { isFoundByItself, whereNow } from "./moved-store.ts";
 import { operation } from "./operation.ts";
 import { inWords } from "./planning-folder.ts";
-import { exportTo, importFrom, type PortableReport } from "./portable-file.ts";
+import { exportTo, importFrom, type PortableReport } from "./portable-file/index.ts";
 import { findStore, PLANNING, refuseMissing, type StorePlace } from "./store-place.ts";
 
 const text = z.string();
@@ -28,10 +28,13 @@ function shown<Report extends PortableReport>(report: Report): Report & { left: 
   return { ...report, left: [...report.left] };
 }
 
+function isOwn({ home, shown: path }: StorePlace): boolean {
+  return path === home || dirname(path) === home;
+}
+
 /** Files follow only the store that is found without being named, which the one that moved was. */
-function planningAfter({ root, home, shown: path }: StorePlace): string {
-  const isOwn = path === home || dirname(path) === home;
-  if (!isOwn || !existsSync(join(root, PLANNING))) return "";
+function planningAfter(place: StorePlace, to: string): string {
+  if (!isOwn(place) || isFoundByItself(to) || !existsSync(join(place.root, PLANNING))) return "";
   return ` ${PLANNING}/ does not follow a store that is named: bring it up to date with holdfast rebuild.`;
 }
 
@@ -39,6 +42,25 @@ function planningAfter({ root, home, shown: path }: StorePlace): string {
 function fromAnywhere({ address, moving }: Store, cwd: string): Parameters<typeof copyStore>[0] {
   const whole = address.replace(/^(sqlite|files) (.*)$/, (_, kind, path) => `${kind} ${resolve(cwd, path)}`);
   return { address: whole, ...(moving && { moving }) };
+}
+
+const TASKS_NAMED = 3;
+
+/** A claim on the command line outlives its process: there is no worker to stop, and its lease may run for long. */
+function withReleases(error: unknown, from: string, place: StorePlace): unknown {
+  const names = isHoldfastError(error, "STREAM_BUSY") ? (error.data["names"] as string[] | undefined) : [];
+  const tasks = (names ?? []).flatMap((name) => {
+    const [, goalId, task] = /^goal\/(.+)\/([^/]+)$/.exec(name) ?? [];
+    return goalId === undefined ? [] : [`holdfast task release ${task} --force --goal ${goalId}`];
+  });
+  if (!isHoldfastError(error) || tasks.length === 0) return error;
+  const store = isOwn(place) ? "" : ` --store ${/\/\/[^/]*@/.test(from) ? "…" : JSON.stringify(from)}`;
+  const commands = tasks.slice(0, TASKS_NAMED).map((each) => each + store);
+  return new HoldfastError(error.code, error.message, {
+    hint: `${error.hint} A task whose agent is gone is let go of by: ${commands.join("; ")}`,
+    cause: error,
+    data: error.data,
+  });
 }
 
 export const movingOperations = [
@@ -58,22 +80,24 @@ export const movingOperations = [
     async run({ cwd }, { from, to }) {
       const place = findStore(from, cwd);
       refuseMissing(place);
-      const source = await openStore(place.address ?? from);
+      const source = await openStore(place.address ?? from, { mustExist: true });
       try {
-        const target = await openStore(findStore(to, cwd).address ?? to);
+        const there = findStore(to, cwd).address ?? to;
+        const target = await openTarget(source, (how) => openStore(there, how));
         try {
           const report = await copyStore(fromAnywhere(source, cwd), fromAnywhere(target, cwd));
           const rows = Object.entries(report.rows).map(([kind, { count }]) => [kind, count] as const);
-          const { to: there } = report;
           return {
             from: report.from,
-            to: there,
+            to: report.to,
             rows: Object.fromEntries(rows),
-            afterwards: whereNow(there) + planningAfter(place),
+            afterwards: whereNow(report.to) + planningAfter(place, report.to),
           };
         } finally {
           await target.close();
         }
+      } catch (error) {
+        throw withReleases(error, from, place);
       } finally {
         await source.close();
       }

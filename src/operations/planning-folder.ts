@@ -19,7 +19,9 @@ export async function followInFiles(goal: Goal, root: string): Promise<void> {
     const { projectGoal } = await import("../projections/index.ts");
     await projectGoal(goal, { folder: join(root, PLANNING) });
   } catch (error) {
-    if (!isHoldfastError(error, "FOLDER_TAKEN")) goal.journal.warn(notWritten(error));
+    // Whoever writes to a store that has moved is refused by the store itself, and nothing of it is to be in the files.
+    const isToldElsewhere = isHoldfastError(error, "FOLDER_TAKEN") || isHoldfastError(error, "STORE_MOVED");
+    if (!isToldElsewhere) goal.journal.warn(notWritten(error));
   }
 }
 

@@ -19,7 +19,7 @@ import { leasesOf } from "./held-leases.ts";
 import { given, operation } from "./operation.ts";
 import { blocksText, logLine } from "./session-log.ts";
 import * as view from "./session-views.ts";
-import { openCallRows } from "./status-reading.ts";
+import { isSubAgent, openCallRows } from "./status-reading.ts";
 
 const text = z.string();
 const session = text;
@@ -34,9 +34,8 @@ async function sessionId(holdfast: Holdfast, typed: string): Promise<string> {
   return pick("session", typed, ids, "STREAM_NOT_FOUND", "holdfast session list");
 }
 
-/** Only a session of a sub-agent has a name of this kind, so no other has to be read for it. */
 async function parentOf({ journal }: Holdfast, id: string): Promise<string | null> {
-  if (!/^sub-[0-9a-f]{32}$/.test(id)) return null;
+  if (!isSubAgent(id)) return null;
   return (await journal.load(sessionKind, id)).state.parent?.session ?? null;
 }
 

@@ -270,7 +270,9 @@ async function sessionCounts(store: Store, namespace: string): Promise<Status["s
   const running = active.filter(({ stream }) => held.has(stream));
   const left = active.filter(({ stream }) => !held.has(stream) && !gone.has(stream));
   const waiting = left.filter(({ facets }) => facets.openCalls > 0).length;
-  const budgets = active.map(({ facets }) => usdOf(facets.budget));
+  // What a sub-agent may spend is set aside in its parent's budget, and what it spent stands there when its call ends.
+  const payers = active.filter(({ stream }) => !isSubAgent(idOf(stream)));
+  const budgets = payers.map(({ facets }) => usdOf(facets.budget));
   const limits = budgets.flatMap((each) => (each?.limit == null ? [] : [each.limit]));
   return {
     running: running.length,
@@ -282,6 +284,11 @@ async function sessionCounts(store: Store, namespace: string): Promise<Status["s
     limitUsd: limits.length === 0 ? null : sum(limits),
     ofLatest: cursor === null ? null : rows.length,
   };
+}
+
+/** By its name, which no other session has: nothing has to be read for it. */
+export function isSubAgent(session: string): boolean {
+  return /^sub-[0-9a-f]{32}$/.test(session);
 }
 
 function usdOf(budget: string | null): { spent: number; limit: number | null } | undefined {

@@ -259,7 +259,7 @@ export const storeOperations = [
       dryRun: z.boolean(),
       removed: z.array(text),
       hidden: z.array(text),
-      spared: z.array(z.strictObject({ id: text, why: z.enum(["open", "held"]) })),
+      spared: z.array(z.strictObject({ id: text, why: z.enum(["open", "held", "needed", "changed"]) })),
       artifacts: z.int(),
     }),
     async run(context, { dryRun = false, ...what }) {

@@ -3,7 +3,7 @@
  * everything.
  *
  *     look    files that were not seen before are read; what they hold and the goal does not know is taken in
- *     save    what the goal knows and no file holds becomes one new file
+ *     save    what the goal knows and no file holds becomes a new file, or several if it is much
  *     tidy    many small files become one that holds the same; then the small ones are removed
  *
  * Invariants
@@ -37,7 +37,11 @@ import { eventFileRefused } from "./refusals.ts";
 import { prepareFile, type Signature, sameSignature, signatureAt, syncFolder } from "./whole-file.ts";
 
 export const EVENTS = "events";
+/** Larger ones are not read, and none is made that comes near: git and whoever takes it in read a file at once. */
 const FILE_BYTES = 64 * 1024 * 1024;
+const MADE_BYTES = 8 * 1024 * 1024;
+/** More than the first line of a file takes. */
+const HEAD_BYTES = 512;
 /** More files than this are made fewer; files above this size are left alone. */
 const TIDY = { above: 24, least: 6, sealedBytes: 1024 * 1024, growth: 2.2 };
 
@@ -92,7 +96,7 @@ export class EventFiles {
     return { fresh: this.pending, refused };
   }
 
-  /** One new file for whatever no file holds yet. `isOurs` is asked right before it gets its name. */
+  /** New files for whatever no file holds yet. `isOurs` is asked right before each gets its name. */
   async save(goal: Goal, isOurs: () => Promise<boolean>): Promise<boolean> {
     const { seq, state } = goal;
     const { clock, revision, known } = state;
@@ -103,12 +107,14 @@ export class EventFiles {
       for await (const entry of goal.entries(this.walkFrom(goal))) {
         if (!this.lines.has(entry.uid)) missing.push(lineOf(entry));
       }
-      if (missing.length > 0) {
-        const file = makeEventFile(this.goal, missing);
-        if (!(await this.place(file, missing, isOurs))) return false;
-        // Whoever asks what git brought need not read what was written from here.
-        await noteSeen(goal.journal, this.goal, { own: [file.name], others: [] });
+      const own: string[] = [];
+      for (const lines of parts(missing)) {
+        const file = makeEventFile(this.goal, lines);
+        if (!(await this.place(file, lines, isOurs))) return false;
+        own.push(file.name);
       }
+      // Whoever asks what git brought need not read what was written from here.
+      if (own.length > 0) await noteSeen(goal.journal, this.goal, { own, others: [] });
     }
     this.mark = here;
     return true;
@@ -132,7 +138,7 @@ export class EventFiles {
     await syncFolder(this.folder);
   }
 
-  /** As many of the smallest files as make one that is more than twice as large as any of them. */
+  /** As many of the smallest files as make one that is more than twice as large as any of them, and not too large. */
   private tidiable(): string[] {
     const small = [...this.held]
       .filter(([, { bytes }]) => bytes < TIDY.sealedBytes)
@@ -140,7 +146,8 @@ export class EventFiles {
     for (let count = small.length; count >= TIDY.least; count--) {
       const some = small.slice(0, count);
       const total = some.reduce((sum, [, { bytes }]) => sum + bytes, 0);
-      if (total > TIDY.growth * (some.at(-1)?.[1].bytes ?? 0)) return some.map(([name]) => name);
+      const isLarger = total > TIDY.growth * (some.at(-1)?.[1].bytes ?? 0);
+      if (isLarger && total <= MADE_BYTES) return some.map(([name]) => name);
     }
     return [];
   }
@@ -199,6 +206,23 @@ export class EventFiles {
     for (const uid of this.lines.keys()) if (!left.has(uid)) this.lines.delete(uid);
     this.mark = null;
   }
+}
+
+/** What goes into one file each. An event that is larger than a file should be has one of its own. */
+function* parts(lines: readonly EntryLine[]): Generator<EntryLine[]> {
+  let part: EntryLine[] = [];
+  let bytes = HEAD_BYTES;
+  for (const each of lines) {
+    const more = Buffer.byteLength(each.line) + 1;
+    if (part.length > 0 && bytes + more > MADE_BYTES) {
+      yield part;
+      part = [];
+      bytes = HEAD_BYTES;
+    }
+    part.push(each);
+    bytes += more;
+  }
+  if (part.length > 0) yield part;
 }
 
 function shortHash(line: string): string {

@@ -25,6 +25,7 @@ const WAIT_MS = 10_000;
 const PAUSE_MS = { least: 2, most: 15 };
 /** A holder that cannot be asked, as on another machine: nobody needs longer than this for one file. */
 const FOREIGN_MS = 60_000;
+const NO_ROOM = ["ENOSPC", "EDQUOT", "EFBIG"];
 const NO_LINKS = ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"];
 
 export interface FileLock {
@@ -32,7 +33,20 @@ export interface FileLock {
   isHeld(): Promise<boolean>;
 }
 
+/** `act` writes the file at `path`. A disk that has no room for the lock or for what it writes is told as such. */
 export async function withFileLock<Result>(
+  path: string,
+  act: (lock: FileLock) => Promise<Result>,
+  options: { readonly waitMs?: number } = {},
+): Promise<Result> {
+  try {
+    return await lockAndAct(path, act, options);
+  } catch (error) {
+    throw NO_ROOM.includes((error as NodeJS.ErrnoException | null)?.code ?? "") ? noRoom(path, error) : error;
+  }
+}
+
+async function lockAndAct<Result>(
   path: string,
   act: (lock: FileLock) => Promise<Result>,
   { waitMs = WAIT_MS }: { readonly waitMs?: number } = {},
@@ -62,17 +76,24 @@ export async function withFileLock<Result>(
  */
 function make(file: string, mine: string, token: string): boolean {
   const named = `${file}.${token}`;
-  writeFileSync(named, mine, { flag: "wx" });
+  try {
+    writeFileSync(named, mine, { flag: "wx" });
+    return link(named, file) ?? makeInPlace(file, mine);
+  } finally {
+    rmSync(named, { force: true });
+  }
+}
+
+/** False when somebody has the lock; null where a disk has no links. */
+function link(named: string, file: string): boolean | null {
   try {
     linkSync(named, file);
     return true;
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "";
     if (code === "EEXIST") return false;
-    if (!NO_LINKS.includes(code)) throw error;
-    return makeInPlace(file, mine);
-  } finally {
-    rmSync(named, { force: true });
+    if (NO_LINKS.includes(code)) return null;
+    throw error;
   }
 }
 
@@ -83,6 +104,8 @@ function makeInPlace(file: string, mine: string): boolean {
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    // An empty one would keep everybody out for a minute.
+    rmSync(file, { force: true });
     throw error;
   }
 }
@@ -157,4 +180,16 @@ function stillHeld(path: string, file: string, seen: string | null): HoldfastErr
     hint: `Try again. If that process is not there any more, remove ${file}.`,
     data: { path, holder: seen },
   });
+}
+
+function noRoom(path: string, cause: unknown): HoldfastError {
+  return new HoldfastError(
+    "STORE_FULL",
+    `${path} could not be written: there is no room for it (${(cause as Error).message})`,
+    {
+      hint: "Free some space on this disk, or raise the limit on files, then try again. The file is as it was.",
+      cause,
+      data: { path },
+    },
+  );
 }

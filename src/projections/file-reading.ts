@@ -2,7 +2,7 @@
 
 import { parseJson, parseYaml, UnreadableText } from "./foreign-text.ts";
 import { migrateAgentState } from "./migrations.ts";
-import { checkOf, type SchemaCheck } from "./schema-check.ts";
+import { problemIn, type SchemaProblem } from "./schema-check.ts";
 import { AGENT_STATE_SCHEMA, RECORDS_SCHEMA, TASK_BOARD_SCHEMA } from "./schema-rows.ts";
 import { normalText } from "./seal.ts";
 import { readStatePage, type StatePage, splitPage } from "./state-page.ts";
@@ -20,7 +20,7 @@ export async function readRecordPage(kind: RecordKind, raw: string): Promise<Rec
   const page = splitPage(normalText(raw));
   if (!page || page.frontmatter === "") throw new UnreadableText("its frontmatter does not end");
   const fields = await parseYaml(page.frontmatter);
-  refuse(await checkOf(RECORDS_SCHEMA, `#/$defs/${kind}`), fields);
+  refuse(await problemIn(fields, RECORDS_SCHEMA, `#/$defs/${kind}`));
   const sections = new Map<string, string>([["top", page.top]]);
   for (const [name, block] of page.sections) {
     try {
@@ -35,13 +35,13 @@ export async function readRecordPage(kind: RecordKind, raw: string): Promise<Rec
 /** Older versions are brought up to date while they are read. */
 export async function readAgentState(raw: string): Promise<Record<string, unknown>> {
   const value = migrateAgentState(parseJson(normalText(raw)));
-  refuse(await checkOf(AGENT_STATE_SCHEMA), value);
+  refuse(await problemIn(value, AGENT_STATE_SCHEMA));
   return value;
 }
 
 export async function readTaskBoard(raw: string): Promise<Record<string, unknown>> {
   const value = parseJson(normalText(raw));
-  refuse(await checkOf(TASK_BOARD_SCHEMA), value);
+  refuse(await problemIn(value, TASK_BOARD_SCHEMA));
   return value;
 }
 
@@ -51,7 +51,6 @@ export function readState(raw: string): StatePage {
   return readStatePage(page);
 }
 
-function refuse(check: SchemaCheck, value: unknown): void {
-  const problem = check(value);
+function refuse(problem: SchemaProblem | null): void {
   if (problem) throw new UnreadableText(`${problem.path} ${problem.rule}`);
 }

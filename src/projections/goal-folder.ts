@@ -37,7 +37,7 @@ import { writtenByGit } from "./git-activity.ts";
 import { type EditReport, keepBeside, letGo, takeInEdit } from "./human-edit.ts";
 import { eventFileRefused, keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
 import { type RenderedFile, Renderer, type Rendering, STATE_PAGE } from "./render.ts";
-import { checkOf, schemaRefused } from "./schema-check.ts";
+import { problemIn, schemaRefused } from "./schema-check.ts";
 import { AGENT_STATE_SCHEMA, TASK_BOARD_SCHEMA } from "./schema-rows.ts";
 import { readSeal } from "./seal.ts";
 import {
@@ -369,9 +369,8 @@ function nothingTaken(file: RenderedFile, from: EditReport["from"]): Omit<EditRe
 
 /** A bad write is a refused write: what we render is held to the schemas that we publish. */
 async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {
-  const task = await checkOf(TASK_BOARD_SCHEMA, "#/$defs/task");
   for (const row of fresh.tasks) {
-    const problem = task(row);
+    const problem = await problemIn(row, TASK_BOARD_SCHEMA, "#/$defs/task");
     if (problem) throw schemaRefused(`task_board.json, ${String(row["id"])}`, problem);
   }
   fresh.tasks.splice(0);
@@ -383,6 +382,6 @@ async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {
     digest: `sha256:${seal?.digest}`,
     ...fresh.agentState,
   };
-  const problem = (await checkOf(AGENT_STATE_SCHEMA))(state);
+  const problem = await problemIn(state, AGENT_STATE_SCHEMA);
   if (problem) throw schemaRefused("agent_state.json", problem);
 }

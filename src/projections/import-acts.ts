@@ -93,9 +93,11 @@ class Importing {
     const completed = whole(progress["phases_completed"]) ?? Math.max(0, current - 1);
     for (let number = 1; number <= total; number++) {
       if (!names.has(number)) this.assumed.push(`phase ${number} has no name in the file`);
-      this.run((each) =>
-        planningActs.addPhase(each, this.by, { name: names.get(number) ?? `Phase ${number}` }),
-      );
+      const said = names.get(number) ?? `Phase ${number}`;
+      const isTaken = this.draft.state.phases.some((each) => each.name.toLowerCase() === said.toLowerCase());
+      if (isTaken) this.assumed.push(`phase ${number} has the name of another, so it got its number too`);
+      const name = isTaken ? `${said} (${number})` : said;
+      this.run((each) => planningActs.addPhase(each, this.by, { name }));
     }
     for (let number = 1; number <= Math.min(completed, total); number++) {
       if (number !== current) this.add({ type: "phase.completed", data: { by: this.by, phase: number } });

@@ -11,6 +11,8 @@ export { type MigrationReport, type Migrations, migrateFile } from "./migrations
 export { GoalFolder, type ProjectOptions, projectGoal } from "./project-goal.ts";
 export { type RenderedFile, Renderer, type Rendering, renderGoal } from "./render.ts";
 export { type ContextFile, type ResumeOptions, type Resumption, resumeGoal } from "./resume-goal.ts";
+export { problemIn } from "./schema-check.ts";
+export { fitOf } from "./schema-fit.ts";
 export { type JsonSchema, SCHEMAS } from "./schema-rows.ts";
 export { readSeal } from "./seal.ts";
 export { StateManager, type StateSpec } from "./state-manager.ts";

@@ -6,6 +6,7 @@
 
 import type { Ajv2020, ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
 import { HoldfastError, show } from "../model/index.ts";
+import { fitOf } from "./schema-fit.ts";
 import type { JsonSchema } from "./schema-rows.ts";
 
 export interface SchemaProblem {
@@ -24,6 +25,15 @@ function load(): Promise<Ajv2020> {
     ({ Ajv2020: Validator }) => new Validator({ strict: true, strictRequired: false, allowUnionTypes: true }),
   );
   return loaded;
+}
+
+/** What is wrong with a value by a schema of ours. The compiler is asked only where something is: it words the error. */
+export async function problemIn(
+  value: unknown,
+  schema: JsonSchema,
+  part?: string,
+): Promise<SchemaProblem | null> {
+  return fitOf(schema, part)(value) ? null : (await checkOf(schema, part))(value);
 }
 
 /** `part`: a pointer to a part of the schema, such as `#/$defs/task`. */

@@ -4,6 +4,9 @@
  * An update is a function, and it is run twice: at once, to refuse what the schema refuses, and at the commit, on
  * whatever is there then. Two agents that commit at the same time therefore both get their changes in; none overwrites
  * the other with what it read before. Nothing is visible to others before the commit, and then all of it.
+ *
+ * One manager may be used by many at once, as by the requests of a server: loads, updates and commits have their turn in
+ * the order in which they were called, so that every update is committed once, by the first commit after it.
  */
 
 import { dirname } from "node:path";
@@ -46,6 +49,7 @@ export class StateManager<State extends object = JsonObject> {
   private readonly spec: StateSpec<State>;
   private updates: Update<State>[] = [];
   private current: State | null = null;
+  private turns: Promise<unknown> = Promise.resolve();
 
   private constructor(place: Place, spec: StateSpec<State>) {
     this.place = place;
@@ -70,7 +74,11 @@ export class StateManager<State extends object = JsonObject> {
   }
 
   /** What is there now, brought up to the current version and checked. Updates that were not committed are dropped. */
-  async load(): Promise<State> {
+  load(): Promise<State> {
+    return this.inTurn(() => this.loadNow());
+  }
+
+  private async loadNow(): Promise<State> {
     const check = await checkOf(this.spec.schema);
     const stored = await this.place.read();
     this.updates = [];
@@ -82,27 +90,37 @@ export class StateManager<State extends object = JsonObject> {
    * Changes the state in memory: in place, or by returning another one. What the schema refuses is refused here, with the
    * path and the rule, and leaves the state as it was. Call `commit` to keep it.
    */
-  async update(change: Update<State>): Promise<State> {
-    const check = await checkOf(this.spec.schema);
-    if (this.current === null) await this.load();
-    this.current = this.made(this.current as JsonObject, [change], check);
-    this.updates.push(change);
-    return this.current;
+  update(change: Update<State>): Promise<State> {
+    return this.inTurn(async () => {
+      const check = await checkOf(this.spec.schema);
+      const current = this.current ?? (await this.loadNow());
+      this.current = this.made(current as JsonObject, [change], check);
+      this.updates.push(change);
+      return this.current;
+    });
   }
 
   /** Makes the updates durable, on top of what others have committed since the load. */
-  async commit(): Promise<State> {
-    const check = await checkOf(this.spec.schema);
-    const { updates } = this;
-    if (updates.length === 0) return this.current ?? this.load();
-    let made: State | null = null;
-    await this.place.change((stored) => {
-      made = this.made(stored, updates, check);
-      return made as JsonObject;
+  commit(): Promise<State> {
+    return this.inTurn(async () => {
+      const check = await checkOf(this.spec.schema);
+      if (this.updates.length === 0) return this.current ?? this.loadNow();
+      let made: State | null = null;
+      await this.place.change((stored) => {
+        made = this.made(stored, this.updates, check);
+        return made as JsonObject;
+      });
+      this.updates = [];
+      this.current = made as unknown as State;
+      return this.current;
     });
-    this.updates = this.updates.slice(updates.length);
-    this.current = made as unknown as State;
-    return this.current;
+  }
+
+  /** After all that was called before, whatever became of it. */
+  private inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
+    const turn = this.turns.then(act, act);
+    this.turns = turn;
+    return turn;
   }
 
   private made(stored: JsonObject | null, updates: readonly Update<State>[], check: SchemaCheck): State {

@@ -8,12 +8,15 @@ import {
   copyJson,
   type Draft,
   HoldfastError,
+  isHoldfastError,
   isOpen,
   isUnbegun,
+  type Json,
   type SessionState,
   sessionKind,
   streamId,
 } from "../model/index.ts";
+import type { ItemRow, Page } from "../store.ts";
 import { putBeforePerson } from "./abandoned-calls.ts";
 import type { Spoken } from "./sessions.ts";
 import { noSession } from "./versions.ts";
@@ -25,6 +28,10 @@ export interface OpenCall {
   readonly status: string;
   readonly key: string | null;
   readonly issuedAt: Date;
+  /** What it was asked to do. Null where its session cannot be read, as without the codec that wrote it. */
+  readonly args: Json;
+  /** Why nobody knows its outcome, or why it waits. */
+  readonly why: string | null;
 }
 
 export type Answer =
@@ -35,6 +42,8 @@ export type Answer =
   /** It did not happen: the agent is told and decides. */
   | { readonly outcome: "failed" };
 
+const READ_AT_ONCE = 8;
+
 export class CallDesk {
   private readonly journal: Journal;
 
@@ -42,21 +51,60 @@ export class CallDesk {
     this.journal = journal;
   }
 
-  /** Calls without an outcome over all sessions, oldest first. */
+  /**
+   * Calls without an outcome over all sessions, oldest first, `limit` at once (50). What a call was asked to do stands only in its
+   * session, so each session on the page is read, once: where there are many, take them page by page.
+   */
   async list(
     options: { limit?: number; cursor?: string } = {},
   ): Promise<{ calls: OpenCall[]; cursor: string | null }> {
-    const { limit = 50, ...rest } = options;
-    const page = await this.journal.list<"items">({ of: "items", kind: "call", open: true, limit, ...rest });
-    const calls = page.rows.map((row) => ({
-      session: streamId(row.stream),
-      callId: row.id,
-      tool: row.name ?? "unknown",
-      status: row.status ?? "unknown",
-      key: row.key,
-      issuedAt: new Date(row.at ?? 0),
-    }));
-    return { calls, cursor: page.cursor };
+    const { rows, cursor } = await this.rows(options);
+    const said = await this.saidOf(rows);
+    const calls = rows.map((row) => {
+      const { args = null, why = null } = said.get(row) ?? {};
+      return {
+        session: streamId(row.stream),
+        callId: row.id,
+        tool: row.name ?? "unknown",
+        status: row.status ?? "unknown",
+        key: row.key,
+        issuedAt: new Date(row.at ?? 0),
+        args,
+        why,
+      };
+    });
+    return { calls, cursor };
+  }
+
+  private rows({ limit = 50, ...rest }: { limit?: number; cursor?: string }): Promise<Page<ItemRow>> {
+    return this.journal.list<"items">({ of: "items", kind: "call", open: true, limit, ...rest });
+  }
+
+  /** What only the sessions know of these calls. A few sessions at a time are read, because some are large. */
+  private async saidOf(rows: readonly ItemRow[]): Promise<Map<ItemRow, Pick<Call, "args" | "why">>> {
+    const said = new Map<ItemRow, Pick<Call, "args" | "why">>();
+    const sessions = [...new Set(rows.map(({ stream }) => stream))];
+    const look = async (stream: string): Promise<void> => {
+      const state = await this.read(streamId(stream));
+      for (const row of rows.filter((each) => each.stream === stream)) {
+        const call = state?.calls.get(row.id);
+        if (call) said.set(row, { args: call.args, why: call.why });
+      }
+    };
+    for (let from = 0; from < sessions.length; from += READ_AT_ONCE) {
+      await Promise.all(sessions.slice(from, from + READ_AT_ONCE).map(look));
+    }
+    return said;
+  }
+
+  /** Null: it is encrypted, or of a later release; what lists say of its calls is there all the same. */
+  private async read(id: string): Promise<SessionState | null> {
+    try {
+      return (await this.journal.load(sessionKind, id)).state;
+    } catch (error) {
+      if (!isHoldfastError(error) || error.code.startsWith("STORE_")) throw error;
+      return null;
+    }
   }
 
   /** Settles a waiting call. Who said it and why is recorded with it. The call's session goes on at its next run. */
@@ -86,11 +134,10 @@ export class CallDesk {
   }
 
   private async find(callId: string): Promise<{ session: string; callId: string }> {
-    const open = await allRows(async (from) => {
-      const { calls, cursor } = await this.list({ limit: 500, ...from });
-      return { rows: calls, cursor };
-    });
-    const found = open.filter((each) => each.callId === callId);
+    const open = await allRows((from) => this.rows({ limit: 500, ...from }));
+    const found = open
+      .filter(({ id }) => id === callId)
+      .map(({ stream }) => ({ session: streamId(stream), callId }));
     const [first, second] = found;
     if (first && !second) return first;
     const problem = second

@@ -6,12 +6,6 @@ export function checkpointDraft(state: SessionState, label: boolean | string): D
   return draftCheckpoint(state.version + 1, typeof label === "string" ? label : null);
 }
 
-/** Whoever continues a finished session makes it active again; a cancelled one has to be reopened. */
-export function reactivate(state: SessionState, events: readonly Draft[]): readonly Draft[] {
-  if (events.length === 0 || state.status === "active") return events;
-  return [{ type: "session.status", data: { status: "active", why: null, by: null } }, ...events];
-}
-
 export function noVersion(id: string, version: number): HoldfastError {
   return new HoldfastError("VERSION_NOT_FOUND", `session ${id} has no version ${version}`, {
     hint: "List its versions; deleted ones are not kept.",

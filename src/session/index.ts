@@ -1,8 +1,12 @@
+export { reactivate } from "../model/index.ts";
+export { putBeforePerson, undecided } from "./abandoned-calls.ts";
 export type { CadenceOption } from "./cadence.ts";
 export { type Answer, CallDesk, type OpenCall } from "./call-desk.ts";
 export { withOwnCallIds } from "./call-ids.ts";
+export { childId } from "./children.ts";
 export type { DirectCall, DirectOutcome } from "./direct-call.ts";
-export { reactivate } from "./drafts.ts";
+export { goesOnWith, goingOnWith } from "./goes-on-with.ts";
+export { lifeOf } from "./life.ts";
 export { type MessageInput, readMessage } from "./message-input.ts";
 export type { Model, ModelRequest, ModelResponse, ToolDescription } from "./model.ts";
 export { openSession, type SessionOptions } from "./opening.ts";

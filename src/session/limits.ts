@@ -1,4 +1,5 @@
 import { type Amounts, BUDGET_UNITS, type Budget, HoldfastError } from "../model/index.ts";
+import type { OwnedSession } from "./owned-session.ts";
 
 /** What is no amount would be no limit, and nobody would notice before the bill: `Number(process.env.MAX_USD)`, unset, is NaN. */
 export function mustBeAmounts(what: string, given: Amounts): void {
@@ -24,4 +25,16 @@ export function spentUp({ spent, limit }: Budget): { unit: string } | null {
     (each) => limit[each] !== undefined && (spent[each] ?? 0) >= (limit[each] ?? 0),
   );
   return unit ? { unit } : null;
+}
+
+/** For a run: a limit that somebody raised from outside is not lowered again by the program's own. */
+export async function limitBudget(session: OwnedSession, budget: Amounts): Promise<void> {
+  await session.write((state) => {
+    const changed = BUDGET_UNITS.filter((unit) => (budget[unit] ?? -1) > (state.budget.limit[unit] ?? -1));
+    const limits = Object.fromEntries(changed.map((unit) => [unit, budget[unit]]));
+    return {
+      events: changed.length === 0 ? [] : [{ type: "budget.limited", data: { limits } }],
+      result: undefined,
+    };
+  });
 }

@@ -109,7 +109,8 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
     // Also for those that were unknown already: what must have settled counts from this take-over.
     if (call.status === "waiting" || (call.status === "unknown" && call.doubt === null)) continue;
     const why = call.status === "issued" ? "the process that ran it is gone" : (call.why ?? "unknown");
-    events.push({ type: "call.lost", data: { callId: call.id, attempt: call.attempt, why } });
+    const person = call.needsPerson ? { person: true } : {};
+    events.push({ type: "call.lost", data: { callId: call.id, attempt: call.attempt, why, ...person } });
   }
   for (const [id, amounts] of Object.entries(state.budget.reserved)) {
     if (isChildReservation(id)) continue;

@@ -25,13 +25,15 @@ import {
   openCallsOf,
   type Plan,
   type QueuedPrompt,
+  reactivate,
   type SessionState,
   type SessionStatus,
 } from "../model/index.ts";
-import { putBeforePerson } from "./abandoned-calls.ts";
+import { putBeforePerson, undecided } from "./abandoned-calls.ts";
 import { withOwnCallIds } from "./call-ids.ts";
-import { checkpointDraft, mustBeFinished, reactivate } from "./drafts.ts";
+import { checkpointDraft, mustBeFinished } from "./drafts.ts";
 import { lifeOf } from "./life.ts";
+import { LostCalls } from "./lost-calls.ts";
 import { type MessageInput, readMessage } from "./message-input.ts";
 
 type MessageDraft = ReturnType<typeof readMessage>;
@@ -74,7 +76,7 @@ export class OwnedSession {
   private readonly stopping = new AbortController();
   private readonly busy = new Set<Promise<unknown>>();
   private readonly riders = new Map<string, readonly Draft[]>();
-  private readonly lostCalls = new Map<string, number>();
+  private readonly lostCalls: LostCalls;
   /** How many messages of which transcript are known to be frozen: what was read from the store is not by itself. */
   private frozen: { readonly of: readonly Message[]; count: number } = { of: [], count: 0 };
   private closed = false;
@@ -85,7 +87,7 @@ export class OwnedSession {
     this.resumed = parts.resumed;
     this.parts = parts;
     this.stop = AbortSignal.any([parts.own.lease.lost, this.stopping.signal]);
-    for (const call of this.openCalls) this.lostSince(call);
+    this.lostCalls = new LostCalls(parts.journal, this.life, parts.own.lease.token, this.openCalls);
   }
 
   protected get state(): SessionState {
@@ -208,6 +210,7 @@ export class OwnedSession {
     this.stopping.abort(closedError(this.id));
     await Promise.allSettled(this.busy);
     await this.leaveCallsToPerson();
+    this.lostCalls.leave(this.openCalls);
     this.parts.onClose(this);
     await this.internals.own.lease.release();
   }
@@ -219,7 +222,7 @@ export class OwnedSession {
     try {
       await own.log.refresh();
       await own.write((state) => {
-        const events = state.status === "cancelled" ? putBeforePerson(openCallsOf(state)) : [];
+        const events = state.status === "cancelled" ? putBeforePerson(undecided(state)) : [];
         return { events, result: undefined };
       });
     } catch (error) {
@@ -253,7 +256,7 @@ export class OwnedSession {
       tools: toolTable(tools),
       stop: options.signal ? AbortSignal.any([this.stop, options.signal]) : this.stop,
       attempts: attemptsOf(journal.store, `${journal.namespace}/${this.life}`),
-      lostSince: (call) => this.lostSince(call),
+      lostSince: (call) => this.lostCalls.since(call),
       patienceMs: options.patienceMs ?? 10_000,
       riders: this.riders,
       child: (callId, budget) => this.parts.openChild(this, callId, budget),
@@ -324,15 +327,6 @@ export class OwnedSession {
         return decide(state);
       }),
     );
-  }
-
-  private lostSince({ id, lostAt }: Call): number {
-    const key = `${lostAt} ${id}`;
-    const known = this.lostCalls.get(key);
-    if (known !== undefined) return known;
-    const now = this.internals.journal.steady();
-    this.lostCalls.set(key, now);
-    return now;
   }
 
   private findMessage(id: string): Message | undefined {

@@ -21,7 +21,10 @@ export interface RunOptions {
   /** All that the model may call. Calls that an earlier process left open are settled with them, by name. */
   readonly tools?: readonly Tool[];
   readonly system?: string;
-  /** Without a prompt the run continues what is there. With `{ id, text }` a finished prompt returns its answer. */
+  /**
+   * Without a prompt the run continues what is there. With `{ id, text }` what it comes to is the answer to that prompt, also
+   * when others were answered after it; a finished one returns its answer from the record.
+   */
   readonly prompt?: PromptInput;
   /**
    * Limits over the whole life of the session. `run` raises a limit and never lowers one: `session.limit` does.
@@ -55,9 +58,14 @@ export interface RunOptions {
 export interface WaitingCall {
   readonly callId: string;
   readonly tool: string;
-  /** True when a person has to answer; false when a later run will find out by itself. */
+  /**
+   * True when a person has to answer: this call, or, of a sub-agent, the one that `why` names. False when a later run will
+   * find out by itself.
+   */
   readonly person: boolean;
   readonly why: string;
+  /** The call of another session that does the same, once for all of them: this one goes on when that has an outcome. */
+  readonly blockedBy?: { readonly session: string; readonly callId: string };
 }
 
 /** What a run came to. Whatever it is, everything up to here is durable, and another run goes on from it. */
@@ -66,7 +74,7 @@ export interface RunResult {
   readonly status: "done" | "waiting" | "paused";
   /** Why it stopped: `answered`, `calls`, `budget`, `deadline`, `turns`, `loop`, `cancelled`, `stopped`. */
   readonly reason: string;
-  /** The answer; empty unless `done`. */
+  /** The answer to the prompt if that has an id, else the last word; empty unless `done`. */
   readonly text: string;
   /** Calls without an outcome. Where a person is needed, `holdfast.calls.resolve` answers. */
   readonly waiting: readonly WaitingCall[];

@@ -10,39 +10,50 @@
  * Every arrow is a commit or a pure look at the fold, so the loop can be entered again anywhere: a process that was
  * killed finds its place from the log alone. The assistant message is durable before any of its calls, and a
  * resumed turn never asks the model again for a message that it has.
+ *
+ * What comes of a prompt with a name is its own answer, the first final one after it: at first, and from the record ever
+ * after. What else is said to its run is answered too before it ends, also by a run that finds the prompt answered.
  */
 
 import { failpoint } from "../failpoint.ts";
-import { mustNotBeCancelled, sleep, tellSafely, within } from "../ledger/index.ts";
+import { tellSafely } from "../journal/index.ts";
+import { type BlockedCall, mustNotBeCancelled, sleep, within } from "../ledger/index.ts";
 import {
   type Amounts,
   addAmounts,
-  BUDGET_UNITS,
   countable,
   type Draft,
   exceeded,
-  HoldfastError,
-  isHoldfastError,
   type Message,
   messageText,
+  reactivate,
+  reactivation,
   type SessionState,
-  toolCalls,
 } from "../model/index.ts";
 import { Cadence } from "./cadence.ts";
 import { withOwnCallIds } from "./call-ids.ts";
-import { compactedAnswer } from "./compacted-answer.ts";
-import { reactivate } from "./drafts.ts";
-import { mustBeAmounts, spentUp } from "./limits.ts";
+import { limitBudget, mustBeAmounts, spentUp } from "./limits.ts";
 import { repeatedCalls } from "./loop-detection.ts";
 import { readMessage } from "./message-input.ts";
 import { describeTools, isRetryable, type ModelResponse, mustAnswer, saidIn } from "./model.ts";
 import type { OwnedSession } from "./owned-session.ts";
-import { answerTo, mustSayTheSame, promptId, promptText, unansweredPrompts } from "./prompt.ts";
+import {
+  answerTo,
+  isFinal,
+  mustSayTheSame,
+  promptId,
+  promptText,
+  putAgain,
+  unansweredPrompts,
+} from "./prompt.ts";
+import { type PromptRecord, promptRecord } from "./prompt-record.ts";
 import type { RunOptions, RunProgress, RunResult } from "./run-options.ts";
+import { badUsage, nothingToAnswer } from "./run-refusals.ts";
 import { putBehindAnswer } from "./said-meanwhile.ts";
+import { waitingCalls } from "./waiting-calls.ts";
+import { watchForCancel } from "./watching.ts";
 
 const LOOP = { warnAt: 5, stopAt: 10 };
-const WATCH_MS = 100;
 
 export async function runLoop(session: OwnedSession, options: RunOptions): Promise<RunResult> {
   const { perCall = {}, ...limits } = options.budget ?? {};
@@ -73,6 +84,10 @@ class Run {
   private lastWord: string | null = null;
   /** Id of the last message that the model was shown. */
   private heard: string | undefined;
+  /** The answer to this run's prompt, if that has a name: as far as it is known. */
+  private answer: Message | null = null;
+  /** The prompt is on record and has to be put again all the same. */
+  private isGone = false;
   private readonly unwatch: () => void;
 
   constructor(session: OwnedSession, options: RunOptions) {
@@ -81,7 +96,7 @@ class Run {
     const signals = [session.stop, this.cancelled.signal, ...(options.signal ? [options.signal] : [])];
     this.stop = AbortSignal.any(signals);
     this.cadence = new Cadence(options.cadence ?? "turn", session.internals.journal.now);
-    this.unwatch = this.watchForOthers();
+    this.unwatch = watchForCancel(session, this.cancelled);
   }
 
   private get state(): SessionState {
@@ -97,7 +112,7 @@ class Run {
 
   private async untilResult(): Promise<RunResult> {
     mustNotBeCancelled(this.session.id, this.state);
-    await this.limitBudget();
+    if (this.options.budget) await limitBudget(this.session, this.options.budget);
     const known = await this.recordedAnswer();
     if (known) return known;
     await this.ledger().settle(this.session.unfinished);
@@ -125,55 +140,25 @@ class Run {
     this.unwatch();
   }
 
-  /** Others may cancel, answer and prompt while we work: their events are taken in soon, not only at a conflict. */
-  private watchForOthers(): () => void {
-    const { own, journal } = this.session.internals;
-    let timer: NodeJS.Timeout | null = null;
-    const look = (): void => {
-      timer = null;
-      own.log.refresh().then(
-        (state) => {
-          if (state.status === "cancelled") this.cancelled.abort(cancelledError(this.session.id));
-        },
-        (error: unknown) => {
-          // A store that was closed under a run that was given up has nothing more to say.
-          if (!isHoldfastError(error, "STORE_CLOSED")) journal.warn(error);
-        },
-      );
-    };
-    const unwatch = journal.watch(own.log.stream, () => {
-      timer ??= setTimeout(look, WATCH_MS).unref();
-    });
-    return () => {
-      unwatch();
-      if (timer) clearTimeout(timer);
-    };
-  }
-
-  private async limitBudget(): Promise<void> {
-    const { budget } = this.options;
-    if (!budget) return;
-    await this.session.write((state) => {
-      // A limit that somebody raised from outside is not lowered again by the program's own.
-      const changed = BUDGET_UNITS.filter((unit) => (budget[unit] ?? -1) > (state.budget.limit[unit] ?? -1));
-      const limits = Object.fromEntries(changed.map((unit) => [unit, budget[unit]]));
-      return {
-        events: changed.length === 0 ? [] : [{ type: "budget.limited", data: { limits } }],
-        result: undefined,
-      };
-    });
-  }
-
+  /** Null where there is something to do: no answer yet, or something else that was said to the prompt's run. */
   private async recordedAnswer(): Promise<RunResult | null> {
     const { prompt } = this.options;
     if (typeof prompt !== "object") return null;
     const { own, journal } = this.session.internals;
-    if (journal.payloads.isPlain) mustSayTheSame(this.session.id, this.state.messages, prompt);
-    const answer =
-      answerTo(this.state.messages, prompt.id) ?? (await compactedAnswer(journal, own.log, prompt.id));
-    if (!answer) return null;
+    const record = await promptRecord(journal, own.log, prompt.id);
+    if (!record) return null;
+    mustSayTheSame(this.session.id, journal, prompt, record.words);
+    this.isGone = record.isGone;
+    if (!record.answer) return null;
+    this.answer = record.answer;
     this.replayed.push(prompt.id);
-    return this.result("done", "answered", messageText(answer));
+    return this.isOwed(record) ? null : this.result("done", "answered", messageText(record.answer));
+  }
+
+  /** What is queued waits for nobody in particular: whoever finds nothing else under way takes it up. */
+  private isOwed({ unanswered }: PromptRecord): boolean {
+    const { prompts, openCalls } = this.state;
+    return unanswered === "own" || (unanswered === null && prompts.length > 0 && openCalls.size === 0);
   }
 
   /**
@@ -184,7 +169,7 @@ class Run {
     const { prompt } = this.options;
     if (prompt === undefined) return null;
     const id = promptId(prompt);
-    if (id !== null && this.state.messageIds.has(id)) return null;
+    if (id !== null && this.state.messageIds.has(id) && !this.isGone) return null;
     const text = promptText(prompt);
     if (id === null && unansweredPrompts(this.state.messages).some((each) => messageText(each) === text))
       return null;
@@ -192,7 +177,8 @@ class Run {
     const unfinished = this.session.unfinished;
     const waiting = unfinished && (await this.runCalls(unfinished, false));
     if (waiting) return waiting;
-    await this.session.append({ ...(id !== null && { id }), role: "user", text });
+    if (id !== null && this.isGone) await this.putAgain(id, text);
+    else await this.session.append({ ...(id !== null && { id }), role: "user", text });
     failpoint("prompt.appended");
     return null;
   }
@@ -208,7 +194,7 @@ class Run {
       return this.result("paused", "loop");
     }
     const outcome = await this.ledger().run(message, (state) => this.cadence.afterTurn(state));
-    if (!outcome.done) return this.result("waiting", "calls");
+    if (!outcome.done) return this.result("waiting", "calls", "", outcome.blocked);
     if (stopLoops && repeated.count >= loop.warnAt) await this.noteLoop(message, repeated);
     return null;
   }
@@ -223,17 +209,13 @@ class Run {
   /** One model call, unless the conversation is complete or something says stop. */
   private async nextTurn(): Promise<RunResult | null> {
     await this.takeQueuedPrompts();
-    const last = this.state.messages.at(-1);
-    if (!last) {
-      throw new HoldfastError("INPUT_INVALID", `session ${this.session.id} has no message to answer`, {
-        hint: "Pass a prompt to run(), or append a user message first.",
-      });
-    }
     // Whoever has taken over may have gone on while we looked for prompts: then where we stand is to be seen anew.
     if (this.session.unfinished) return null;
-    if (last.role === "assistant") return this.finished(last);
+    const last = this.state.messages.at(-1);
+    if (!last || last.role === "assistant") return this.finished(last);
     const pause = this.mustPause();
     if (pause) return this.result("paused", pause);
+    await this.reactivate();
     const reservation = await this.reserve();
     if (reservation === "exceeded") return this.result("paused", "budget");
     this.turns++;
@@ -245,10 +227,40 @@ class Run {
   }
 
   /** The last word of somebody who has taken over may answer another prompt than ours. */
-  private async finished(last: Message): Promise<RunResult> {
-    if (last.id !== this.lastWord) await this.session.mustHold();
+  private async finished(last: Message | undefined): Promise<RunResult | null> {
+    const answer = await this.ownAnswer(last);
+    if (!answer) return null;
+    if (last?.id !== this.lastWord) await this.session.mustHold();
     failpoint("run.done");
-    return this.result("done", "answered", messageText(last));
+    return this.result("done", "answered", messageText(answer));
+  }
+
+  /** Null when the prompt had to be put again: it was compacted away, and what is left does not ask for its answer. */
+  private async ownAnswer(last: Message | undefined): Promise<Message | null> {
+    const { prompt } = this.options;
+    const { own, journal } = this.session.internals;
+    if (typeof prompt !== "object") {
+      if (last) return last;
+      throw nothingToAnswer(this.session.id);
+    }
+    this.answer ??= (await promptRecord(journal, own.log, prompt.id))?.answer ?? null;
+    if (!this.answer) await this.putAgain(prompt.id, prompt.text);
+    return this.answer;
+  }
+
+  private async putAgain(id: string, text: string): Promise<void> {
+    const { journal } = this.session.internals;
+    const drafted = readMessage({ id, role: "user", text }, journal.now(), () => journal.newId());
+    await this.session.write((state) => ({
+      events: reactivate(state, [putAgain(state, drafted.data.message)]),
+      result: undefined,
+    }));
+  }
+
+  /** What is worked on counts as active: when its process dies, that is noticed, and it is not pruned as an ended one. */
+  private async reactivate(): Promise<void> {
+    if (this.state.status === "active") return;
+    await this.session.write((state) => ({ events: reactivation(state), result: undefined }));
   }
 
   private mustPause(): string | null {
@@ -318,7 +330,8 @@ class Run {
       journal.newId(),
     );
     const spent = addAmounts(this.usageOf(response), { turns: 1 });
-    const final = toolCalls(drafted.data.message).length === 0;
+    const final = isFinal(drafted.data.message);
+    const { prompt } = this.options;
     await this.session.write((state) => {
       const events: Draft[] = [withOwnCallIds(drafted, state)];
       if (final) events.push(...putBehindAnswer(state, this.heard));
@@ -328,6 +341,7 @@ class Run {
       return { events, result: undefined };
     });
     this.lastWord = drafted.data.message.id;
+    if (final && typeof prompt === "object") this.answer ??= answerTo(this.state.messages, prompt.id);
     failpoint("message.appended");
     const stored = this.session.messages.findLast(({ id }) => id === this.lastWord);
     if (stored) this.emit({ type: "message", message: stored });
@@ -357,15 +371,15 @@ class Run {
     tellSafely(() => this.options.on?.(progress), this.session.internals.journal.warn);
   }
 
-  private result(status: RunResult["status"], reason: string, text = ""): RunResult {
+  private result(
+    status: RunResult["status"],
+    reason: string,
+    text = "",
+    blocked: readonly BlockedCall[] = [],
+  ): RunResult {
     this.session.resumed?.replayed.push(...this.replayed);
     this.session.noteSettled();
-    const waiting = this.session.openCalls.map((call) => ({
-      callId: call.id,
-      tool: call.tool,
-      person: call.status === "waiting",
-      why: call.why ?? "its outcome is not known yet",
-    }));
+    const waiting = waitingCalls(this.session.openCalls, blocked);
     const { spent } = this.state.budget;
     return {
       status,
@@ -377,16 +391,4 @@ class Run {
       version: this.state.version,
     };
   }
-}
-
-function badUsage(id: string, units: readonly string[]): HoldfastError {
-  const named = units.join(", ");
-  return new HoldfastError("INPUT_INVALID", `session ${id}: the model's usage of ${named} is not an amount`, {
-    hint: "The answer is kept, and counted as `budget.perCall` or as nothing. Return finite numbers as usage.",
-    data: { session: id, units },
-  });
-}
-
-function cancelledError(id: string): HoldfastError {
-  return new HoldfastError("SESSION_ENDED", `session ${id} was cancelled`, { hint: "Reopen it to go on." });
 }

@@ -16,13 +16,14 @@ import {
   type JsonObject,
   type Message,
   type Plan,
+  reactivate,
   type SessionDiff,
   type SessionStatus,
   toolCalls,
 } from "../model/index.ts";
 import { cancelChildren } from "./children.ts";
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
-import { checkpointDraft, hasOpenCalls, noVersion, reactivate } from "./drafts.ts";
+import { checkpointDraft, hasOpenCalls, noVersion } from "./drafts.ts";
 import { asRunOf, isWithinRunOf } from "./nesting.ts";
 import { OwnedSession } from "./owned-session.ts";
 import { runLoop } from "./run.ts";
@@ -209,7 +210,7 @@ export class Session extends OwnedSession {
     });
   }
 
-  /** Says that the work is done. Refused while calls have no outcome; a later `run` or `append` goes on all the same. */
+  /** Says that the work is done. Refused while calls have no outcome; a later `run`, `append` or `call` goes on all the same. */
   complete(why?: string): Promise<void> {
     return this.end("completed", why);
   }

@@ -27,6 +27,9 @@ import type { Holder } from "../store.ts";
 import { cancelChildren, cancellation } from "./children.ts";
 import { lifeOf } from "./life.ts";
 import { mustBeAmounts } from "./limits.ts";
+import { isNeeded } from "./needed.ts";
+import { mustSayTheSame } from "./prompt.ts";
+import { promptRecord } from "./prompt-record.ts";
 import {
   diffVersions,
   type ForkReport,
@@ -182,14 +185,21 @@ export class Sessions {
     });
   }
 
-  /** Queues a message for whoever runs the session; its next turn begins with it. The same id is queued once. */
+  /**
+   * Queues a message for whoever runs the session; its next turn begins with it. The same id is queued once, and with other
+   * words refused.
+   */
   async prompt(id: string, prompt: { id?: string; text: string }, spoken: Spoken): Promise<string> {
     const promptId = prompt.id ?? this.journal.newId();
     const blocks: Block[] = [{ kind: "text", text: prompt.text }];
-    await this.speak(id, (state) => {
-      const known = state.messageIds.has(promptId) || state.prompts.some((each) => each.id === promptId);
-      return known ? [] : [{ type: "prompt.queued", data: { id: promptId, blocks, by: spoken.by } }];
+    let isKnown = false;
+    const log = await this.speak(id, (state) => {
+      isKnown = state.messageIds.has(promptId) || state.prompts.some((each) => each.id === promptId);
+      return isKnown ? [] : [{ type: "prompt.queued", data: { id: promptId, blocks, by: spoken.by } }];
     });
+    const record = isKnown ? await promptRecord(this.journal, log, promptId) : null;
+    const said = { id: promptId, text: prompt.text };
+    if (record) mustSayTheSame(id, this.journal, said, record.words, "Nothing was queued");
     return promptId;
   }
 
@@ -207,7 +217,8 @@ export class Sessions {
 
   /**
    * By age, status or count; at least one must be said. `keep` alone removes all but the latest so many, active ones too.
-   * What has open calls or an owner is spared.
+   * What has open calls or an owner is spared, and so is what somebody will look into again: a sub-agent while the call
+   * that it works for has no outcome, the effects of a LangGraph thread while that is there.
    */
   prune(options: {
     olderThanMs?: number;
@@ -218,19 +229,27 @@ export class Sessions {
     const { olderThanMs, ...rest } = options;
     const updatedBefore =
       olderThanMs === undefined ? {} : { updatedBefore: this.journal.now() - olderThanMs };
-    return this.journal.prune({ kind: "session", ...rest, ...updatedBefore });
+    return this.journal.prune({ kind: "session", ...rest, ...updatedBefore, isNeeded: this.isNeeded });
   }
 
   /** For privacy: removes the session and every fork that shares its past, and overwrites the bytes. */
   async erase(id: string): Promise<void> {
-    const result = await this.journal.remove(streamName("session", id), { erase: true });
+    const how = { erase: true, isNeeded: this.isNeeded } as const;
+    const result = await this.journal.remove(streamName("session", id), how);
     if (result === "removed") return;
     if (result === "gone") throw noSession(id, this.journal.store.address);
-    const reason = result === "held" ? "a process holds it" : "it has calls without an outcome";
+    const reason =
+      result === "held"
+        ? "a process holds it"
+        : result === "needed"
+          ? "what it works for is not finished"
+          : "it has calls without an outcome";
     throw new HoldfastError("STREAM_BUSY", `session ${id} cannot be erased: ${reason}`, {
       hint: "Cancel it or settle its calls, then erase it again.",
     });
   }
+
+  private readonly isNeeded = (id: string): Promise<boolean> => isNeeded(this.journal, id);
 
   private async load(id: string) {
     const loaded = await this.journal.load(sessionKind, id);

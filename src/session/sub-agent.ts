@@ -77,7 +77,11 @@ async function answer<Args>(
   const result = await spec.run(args, child, context);
   if (result.status === "done") return result.text;
   if (child.status === "cancelled") throw new DefiniteFailure(`sub-agent ${child.id} was cancelled`);
-  throw new NotFinished(`sub-agent ${child.id} is ${result.status}: ${result.reason}`);
+  const asked = result.waiting.filter(({ person }) => person);
+  if (asked.length === 0)
+    throw new NotFinished(`sub-agent ${child.id} is ${result.status}: ${result.reason}`);
+  const calls = asked.map(({ callId, tool, why }) => `${tool} ${callId}: ${why}`).join("; ");
+  throw new NotFinished(`sub-agent ${child.id} waits for a person: ${calls}`, { person: true });
 }
 
 function finalText(child: Session): string {

@@ -9,7 +9,8 @@
  * own that runs out: the next one comes by the same way, and finds the session marked already. So does one that could
  * not mark it for a reason that may pass: its lease is left to run out.
  *
- * A session that goes on by itself in between is held again, and nothing is written.
+ * A session that goes on by itself in between is held again, and nothing is written. One whose process dies after the leases
+ * were listed may be taken to settle its calls: whoever does that records the crash first.
  */
 
 import { type Goal, historyActs } from "../goal/index.ts";
@@ -52,12 +53,22 @@ async function markCrashed(place: CrashPlace, stream: string): Promise<boolean> 
   const { journal, by } = place;
   const lease = await journal.leases.take(stream, journal.newId(), { label: by.name, waitMs: 0 });
   if (!(lease instanceof Lease)) return false;
+  try {
+    return await recordCrash(place, lease);
+  } finally {
+    await lease.release();
+  }
+}
+
+/** For whoever has just taken the lease of a session: true when that was left by somebody who died. */
+export async function recordCrash(place: CrashPlace, lease: Lease): Promise<boolean> {
+  const { journal, by } = place;
   const from = deadOf(place, lease);
   try {
     // Only now: somebody may have ended or cancelled it before the lease was ours.
-    const row = await journal.row(stream);
+    const row = await journal.row(lease.name);
     if (from === null || row.state !== "live" || row.facets.status !== "active") return false;
-    const session = streamId(stream);
+    const session = streamId(lease.name);
     const why = `${holderText(from)} is gone`;
     const goal = row.facets.goal === null ? null : await place.goal(row.facets.goal);
     if (goal) await noteCrash(goal, by, { row, lease, from, why });
@@ -66,12 +77,10 @@ async function markCrashed(place: CrashPlace, stream: string): Promise<boolean> 
     return true;
   } catch (error) {
     if (from && isHoldfastError(error) && error.retryable) {
-      place.unmarked.set(stream, { from, owner: lease.holder.owner });
+      place.unmarked.set(lease.name, { from, owner: lease.holder.owner });
       lease.letRunOut();
     }
     throw error;
-  } finally {
-    await lease.release();
   }
 }
 

@@ -4,21 +4,25 @@
  *     waits for a person ──▶ listed
  *     its tool is not known here ──▶ listed, and the session left to its agent; or, if so told, put before a person
  *     all tools of the session's open calls are known here ──▶ open it like any owner, settle, close
+ *     the same, but the session is past its time to live ──▶ nothing is run: asked about, else put before a person
  *
  * What settles is the ledger: verify before retry, each step one commit under the lease. A supervisor that dies in the
  * middle leaves what any owner leaves: a lease that runs out, and calls with what was learnt so far.
  *
  * A call that must be asked again later is left alone until then: every take-over begins its `settleMs` anew.
+ *
+ * Settling may take as long as the slowest tool, or for ever. So sessions are settled side by side, and a look that is one of
+ * many waits for them a moment only; the others go on beside it, and what they came to is told when they have ended.
  */
 
-import { allRows, type Journal } from "../journal/index.ts";
+import { allRows } from "../journal/index.ts";
 import type { Tool } from "../ledger/index.ts";
 import { type Call, isHoldfastError, openCallsOf, sessionKind, streamId } from "../model/index.ts";
-import { openSession, type Session } from "../session/index.ts";
+import { openSession, type Session, undecided } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
+import { type CrashPlace, recordCrash } from "./crashed-sessions.ts";
 import { isLive } from "./leases.ts";
-import type { SupervisorEvent } from "./notices.ts";
-import type { Try } from "./work.ts";
+import { isStale, leaveUnbegun, onlyToAsk } from "./stale-sessions.ts";
 
 /** A call without an outcome in a session that nobody holds. */
 export interface OpenCallNote {
@@ -30,108 +34,224 @@ export interface OpenCallNote {
   readonly why: string;
 }
 
-export interface SettlePlace {
-  readonly journal: Journal;
+export interface SettlePlace extends CrashPlace {
   readonly label: string;
   readonly tools: readonly Tool[];
   readonly unknownTools: "leave" | "ask";
   readonly stop: AbortSignal;
   /** Wall clock before which a session is not asked again. Kept over sweeps. */
   readonly notBefore: Map<string, number>;
-  tell(event: SupervisorEvent): void;
-  readonly attempt: Try;
+  /** Sessions whose calls are being settled. Kept over sweeps. */
+  readonly underWay: Map<string, Promise<void>>;
+  /** How long a look waits for those; null: to their end. */
+  readonly patienceMs: number | null;
+  /** Told when one has ended that was not waited for. */
+  onLate(): void;
 }
 
 export interface SettleReport {
   readonly settled: readonly { readonly session: string; readonly callId: string }[];
-  readonly open: readonly OpenCallNote[];
+  /** Sessions that turned out to be left by somebody who died. */
+  readonly crashed: readonly string[];
+  readonly open: readonly { readonly note: OpenCallNote; readonly attempt: number }[];
+  /** Sessions whose calls were not looked at: somebody holds them, or they could not be read. */
+  readonly unseen: ReadonlySet<string>;
 }
 
 const AGAIN_MS = 30_000;
 const PAGE = 200;
+/** Sessions that are settled at once. */
+const AT_ONCE = 8;
 
 export async function settleInterrupted(
   place: SettlePlace,
   leases: ReadonlyMap<string, LeaseRow>,
 ): Promise<SettleReport> {
-  const report = { settled: [] as SettleReport["settled"][number][], open: [] as OpenCallNote[] };
-  for (const stream of await sessionsWithOpenCalls(place.journal)) {
-    if (place.stop.aborted) break;
-    if (isLive(leases.get(stream))) continue;
-    const session = streamId(stream);
-    const doing = `settling calls of session ${session}`;
-    report.settled.push(...(await place.attempt(doing, () => settleSession(place, session), [])));
-    const look = () => place.journal.load(sessionKind, session);
-    const seen = await place.attempt(`looking at session ${session}`, look, null);
-    const open = seen ? openCallsOf(seen.state) : [];
-    report.open.push(...open.map((call) => noteOf(place, session, call)));
+  const { underWay } = place;
+  const streams = await sessionsWithOpenCalls(place.journal);
+  const free = streams.filter((stream) => !isLive(leases.get(stream)) && !underWay.has(streamId(stream)));
+  const patience = new Patience(place.patienceMs);
+  const settling = new Settling(place);
+  try {
+    for (const stream of free) {
+      if (underWay.size >= AT_ONCE) await patience.race(underWay.values());
+      // All are slow: the rest is for a later look.
+      if (underWay.size >= AT_ONCE || place.stop.aborted) break;
+      settling.begin(streamId(stream));
+    }
+    await patience.race([Promise.all(settling.begun.values())]);
+  } finally {
+    patience.end();
   }
-  return report;
+  for (const [session, end] of settling.begun) {
+    if (underWay.has(session)) end.then(place.onLate, place.onLate);
+  }
+  const ours = new Set(free);
+  const unseen = new Set(streams.filter((stream) => !ours.has(stream)).map(streamId));
+  for (const session of underWay.keys()) unseen.add(session);
+  const open: SettleReport["open"][number][] = [];
+  for (const session of free.map(streamId)) {
+    if (place.stop.aborted) break;
+    const seen = unseen.has(session) ? null : await openCallsIn(place, session);
+    if (seen) open.push(...seen);
+    else unseen.add(session);
+  }
+  const { settled, crashed } = settling;
+  return { settled, crashed, open, unseen };
+}
+
+/** The sessions that one look begins to settle, and what they have come to so far. */
+class Settling {
+  readonly begun = new Map<string, Promise<void>>();
+  readonly settled: SettleReport["settled"][number][] = [];
+  readonly crashed: string[] = [];
+  readonly #place: SettlePlace;
+
+  constructor(place: SettlePlace) {
+    this.#place = place;
+  }
+
+  begin(session: string): void {
+    const { underWay, attempt } = this.#place;
+    const doing = `settling calls of session ${session}`;
+    const end = attempt(doing, () => this.#settle(session), undefined).finally(() => {
+      underWay.delete(session);
+    });
+    // That the store was closed is met by whoever waits, and by the next look.
+    end.catch(() => undefined);
+    underWay.set(session, end);
+    this.begun.set(session, end);
+  }
+
+  async #settle(id: string): Promise<void> {
+    const { journal, notBefore } = this.#place;
+    const { state } = await journal.load(sessionKind, id);
+    if (state.status === "cancelled") {
+      if (undecided(state).length > 0) await (await this.#take(id))?.close();
+      return;
+    }
+    const unsettled = openCallsOf(state).filter(({ status }) => status !== "waiting");
+    if (unsettled.length === 0 || !unsettled.every(({ tool }) => this.#isOurs(tool))) return;
+    if ((notBefore.get(id) ?? 0) > journal.now()) return;
+    const stale = isStale(state, journal.now());
+    // What a person allowed so long ago is left to its agent, which is let in by somebody who has looked.
+    if (stale && unsettled.some(({ granted }) => granted)) return;
+    const session = await this.#take(id);
+    if (!session) return;
+    const settled = await settleHeld(this.#place, session, stale);
+    this.#tell(
+      id,
+      unsettled.filter((call) => settled.includes(call.id)),
+      (await journal.load(sessionKind, id)).state.calls,
+    );
+  }
+
+  #isOurs(tool: string): boolean {
+    return this.#place.unknownTools === "ask" || isKnown(this.#place, tool);
+  }
+
+  #tell(session: string, settled: readonly Call[], calls: ReadonlyMap<string, Call>): void {
+    const { journal, notBefore, tell } = this.#place;
+    for (const { id: callId, tool } of settled) {
+      this.settled.push({ session, callId });
+      tell({
+        type: "call.settled",
+        session,
+        callId,
+        tool,
+        status: calls.get(callId)?.status ?? "settled",
+      });
+    }
+    const later = [...calls.values()].filter(({ status }) => status === "unknown");
+    const dueAt = Math.max(...later.map(({ verify }) => verify?.againAt ?? journal.now() + AGAIN_MS));
+    if (later.length > 0) notBefore.set(session, dueAt);
+    else notBefore.delete(session);
+  }
+
+  async #take(id: string): Promise<Session | null> {
+    const { journal, label, stop } = this.#place;
+    try {
+      const options = { label, ifHeld: "throw", stale: "use", signal: stop } as const;
+      const session = await openSession(journal, id, options, () => undefined);
+      if (await this.#recordCrash(session)) this.crashed.push(id);
+      return session;
+    } catch (error) {
+      // Its agent is back, another supervisor is at it, or this one is about to end.
+      const isTaken = isHoldfastError(error, "SESSION_HELD") || isHoldfastError(error, "LEASE_LOST");
+      if (isTaken || stop.aborted) return null;
+      throw error;
+    }
+  }
+
+  async #recordCrash(session: Session): Promise<boolean> {
+    try {
+      return await recordCrash(this.#place, session.internals.own.lease);
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
+  }
+}
+
+/** Waiting that comes to an end. */
+class Patience {
+  readonly #isOver: Promise<void>;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(ms: number | null) {
+    this.#isOver = new Promise((resolve) => {
+      if (ms !== null) this.#timer = setTimeout(resolve, ms);
+    });
+  }
+
+  async race(work: Iterable<Promise<unknown>>): Promise<void> {
+    await Promise.race([this.#isOver, ...work]);
+  }
+
+  end(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+  }
 }
 
 /** Settling changes what is listed, so the list is read to its end first. */
-async function sessionsWithOpenCalls(journal: Journal): Promise<string[]> {
+async function sessionsWithOpenCalls(journal: CrashPlace["journal"]): Promise<string[]> {
   const asked = { of: "streams", kind: "session", openCalls: true, limit: PAGE } as const;
   const rows = await allRows((from) => journal.list<"streams">({ ...asked, ...from }));
   return rows.map(({ stream }) => stream);
 }
 
-async function settleSession(place: SettlePlace, id: string): Promise<{ session: string; callId: string }[]> {
-  const { journal, notBefore } = place;
-  const { state } = await journal.load(sessionKind, id);
-  const unsettled = openCallsOf(state).filter(({ status }) => status !== "waiting");
-  const isOurs = unsettled.every(({ tool }) => place.unknownTools === "ask" || isKnown(place, tool));
-  if (unsettled.length > 0 && state.status === "cancelled") await (await take(place, id))?.close();
-  if (unsettled.length === 0 || !isOurs || state.status === "cancelled") return [];
-  if ((notBefore.get(id) ?? 0) > journal.now()) return [];
-  const session = await take(place, id);
-  if (!session) return [];
-  const settled = await settleHeld(place, session);
-  const after = unsettled.filter(({ id: callId }) => settled.includes(callId));
-  const calls = (await journal.load(sessionKind, id)).state.calls;
-  for (const { id: callId, tool } of after) {
-    place.tell({
-      type: "call.settled",
-      session: id,
-      callId,
-      tool,
-      status: calls.get(callId)?.status ?? "settled",
-    });
-  }
-  const later = [...calls.values()].filter(({ status }) => status === "unknown");
-  const dueAt = Math.max(...later.map(({ verify }) => verify?.againAt ?? journal.now() + AGAIN_MS));
-  if (later.length > 0) notBefore.set(id, dueAt);
-  else notBefore.delete(id);
-  return after.map(({ id: callId }) => ({ session: id, callId }));
+async function openCallsIn(place: SettlePlace, session: string): Promise<SettleReport["open"] | null> {
+  const look = () => place.journal.load(sessionKind, session);
+  const seen = await place.attempt(`looking at session ${session}`, look, null);
+  return (
+    seen &&
+    openCallsOf(seen.state).map((call) => ({ note: noteOf(place, session, call), attempt: call.attempt }))
+  );
 }
 
-async function take({ journal, label, stop }: SettlePlace, id: string): Promise<Session | null> {
-  try {
-    const options = { label, ifHeld: "throw", stale: "use", signal: stop } as const;
-    return await openSession(journal, id, options, () => undefined);
-  } catch (error) {
-    // Its agent is back, or another supervisor is at it.
-    if (isHoldfastError(error, "SESSION_HELD") || isHoldfastError(error, "LEASE_LOST")) return null;
-    throw error;
-  }
-}
-
-async function settleHeld({ tools, stop }: SettlePlace, session: Session): Promise<string[]> {
-  const close = (): void => {
-    // Closing stops the settling, which waits for it; what goes wrong shows there.
-    session.close().catch(() => undefined);
+async function settleHeld(place: SettlePlace, session: Session, stale: boolean): Promise<string[]> {
+  const { tools, stop } = place;
+  let closed: Promise<void> | null = null;
+  const close = (): Promise<void> => {
+    closed ??= session.close();
+    return closed;
   };
-  stop.addEventListener("abort", close, { once: true });
+  const onStop = (): void => {
+    // Closing stops the settling, which waits for it; what goes wrong shows there.
+    close().catch(() => undefined);
+  };
+  stop.addEventListener("abort", onStop, { once: true });
   try {
-    return (await session.settle(tools)).settled;
+    if (stale) await leaveUnbegun(session);
+    return (await session.settle(stale ? tools.map(onlyToAsk) : tools)).settled;
   } catch (error) {
     const isEnd =
       stop.aborted || isHoldfastError(error, "LEASE_LOST") || isHoldfastError(error, "SESSION_ENDED");
     if (!isEnd) throw error;
     return [];
   } finally {
-    stop.removeEventListener("abort", close);
-    await session.close();
+    stop.removeEventListener("abort", onStop);
+    await close();
   }
 }
 

@@ -8,8 +8,8 @@ export interface WorkerCommand {
   readonly command: readonly string[];
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Where its output goes: to that of this process, unless told to `ignore` it. */
-  readonly output?: "inherit" | "ignore";
+  /** Where its output goes: to that of this process, all of it to its `stderr`, or, told to `ignore` it, nowhere. */
+  readonly output?: "inherit" | "stderr" | "ignore";
 }
 
 /** For one look at everything, `holdfast.superviseOnce`: what counts as stuck, what can be settled, who is told. */

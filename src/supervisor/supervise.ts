@@ -35,6 +35,7 @@ export async function supervise(journal: Journal, options: SuperviseOptions): Pr
   const leastMs = Math.min(LEAST_PAUSE_MS, everyMs);
   const signs = new Signs(options.signal, leastMs);
   workers.onChange = () => signs.give();
+  sweeper.settleBeside(() => signs.give());
   const unwatch = journal.watch(null, () => signs.give());
   try {
     while (!options.signal.aborted) {
@@ -45,7 +46,7 @@ export async function supervise(journal: Journal, options: SuperviseOptions): Pr
     }
   } finally {
     unwatch();
-    await workers.stop();
+    await Promise.all([workers.stop(), sweeper.end()]);
     await sweeper.notices.settled(options.graceMs ?? DEFAULTS.graceMs);
   }
 }

@@ -12,7 +12,12 @@ import { allRows, type Journal } from "../journal/index.ts";
 import { type By, isHoldfastError, streamId } from "../model/index.ts";
 import { type CrashPlace, markCrashedSessions } from "./crashed-sessions.ts";
 import { type GoalReport, sweepGoal } from "./goal-sweep.ts";
-import { type OpenCallNote, type SettleReport, settleInterrupted } from "./interrupted-calls.ts";
+import {
+  type OpenCallNote,
+  type SettlePlace,
+  type SettleReport,
+  settleInterrupted,
+} from "./interrupted-calls.ts";
 import { leasesUnder } from "./leases.ts";
 import { Notices, type SupervisorEvent } from "./notices.ts";
 import { DEFAULTS, type SweepOptions } from "./options.ts";
@@ -34,7 +39,7 @@ export interface SweepReport {
   readonly errors: readonly { readonly doing: string; readonly error: unknown }[];
 }
 
-const NO_SIGNAL = new AbortController().signal;
+const PATIENCE_MS = 1_000;
 
 export class Sweeper {
   readonly by: By;
@@ -45,6 +50,13 @@ export class Sweeper {
   readonly #notBefore = new Map<string, number>();
   readonly #unmarked: CrashPlace["unmarked"] = new Map();
   readonly #told = new Set<string>();
+  /** Calls that were told of as open, by what was told, with their session. */
+  readonly #toldCalls = new Map<string, string>();
+  readonly #settling: SettlePlace["underWay"] = new Map();
+  readonly #ending = new AbortController();
+  readonly #stop: AbortSignal;
+  #patienceMs: number | null = null;
+  #onLate: () => void = () => undefined;
   readonly #blocked = new Map<string, ReadonlySet<string>>();
   readonly #want: CrashPlace["want"];
 
@@ -57,6 +69,23 @@ export class Sweeper {
       role: "supervisor",
     };
     this.notices = new Notices(options, journal.warn);
+    this.#stop = AbortSignal.any([this.#ending.signal, ...(options.signal ? [options.signal] : [])]);
+  }
+
+  /** For one who looks again and again: a look waits a moment for calls to be settled, and `onLate` tells when more are. */
+  settleBeside(onLate: () => void): void {
+    this.#patienceMs = PATIENCE_MS;
+    this.#onLate = onLate;
+  }
+
+  isSettling(session: string): boolean {
+    return this.#settling.has(session);
+  }
+
+  /** Stops what goes on beside the looks, and waits for that. */
+  async end(): Promise<void> {
+    this.#ending.abort();
+    await Promise.allSettled(this.#settling.values());
   }
 
   async sweep(): Promise<SweepReport> {
@@ -80,13 +109,11 @@ export class Sweeper {
       tell: (event: SupervisorEvent) => this.tell(event),
       attempt,
       unmarked: this.#unmarked,
+      want: this.#want,
+      goal: (id: string) => this.goal(id),
     };
     const leases = await leasesUnder(this.journal, "session/");
-    const crashed = await attempt(
-      "marking crashed sessions",
-      () => markCrashedSessions({ ...place, want: this.#want, goal: (id) => this.goal(id) }, leases),
-      [],
-    );
+    const crashed = await attempt("marking crashed sessions", () => markCrashedSessions(place, leases), []);
     const reset: GoalReport["reset"][number][] = [];
     const ready: Work[] = [];
     for (const id of await this.#goalIds()) {
@@ -94,12 +121,16 @@ export class Sweeper {
       reset.push(...(report?.reset ?? []));
       ready.push(...(report?.ready ?? []));
     }
-    const calls = await attempt("settling calls", () => this.#settle(leases, attempt), {
-      settled: [],
-      open: [],
-    });
-    this.#tellOpen(calls.open);
-    return { crashed, reset, ready, errors, ...calls };
+    const calls = await attempt("settling calls", () => this.#settle(leases, place), null);
+    if (calls) this.#tellOpen(calls);
+    return {
+      crashed: [...crashed, ...(calls?.crashed ?? [])],
+      reset,
+      ready,
+      errors,
+      settled: calls?.settled ?? [],
+      open: calls?.open.map(({ note }) => note) ?? [],
+    };
   }
 
   tell(event: SupervisorEvent): void {
@@ -133,10 +164,6 @@ export class Sweeper {
     }
   }
 
-  get #stop(): AbortSignal {
-    return this.#options.signal ?? NO_SIGNAL;
-  }
-
   async #goalIds(): Promise<string[]> {
     const goals = await allRows((from) =>
       this.journal.list<"streams">({ of: "streams", kind: "goal", limit: 200, ...from }),
@@ -159,25 +186,31 @@ export class Sweeper {
     return report;
   }
 
-  #settle(leases: Parameters<typeof settleInterrupted>[1], attempt: Try): Promise<SettleReport> {
-    const place = {
-      journal: this.journal,
+  #settle(leases: Parameters<typeof settleInterrupted>[1], place: CrashPlace): Promise<SettleReport> {
+    const settlePlace: SettlePlace = {
+      ...place,
       label: this.by.name,
       tools: this.#options.tools ?? [],
       unknownTools: this.#options.unknownTools ?? "leave",
       stop: this.#stop,
       notBefore: this.#notBefore,
-      tell: (event: SupervisorEvent) => this.tell(event),
-      attempt,
-    } as const;
-    return settleInterrupted(place, leases);
+      underWay: this.#settling,
+      patienceMs: this.#patienceMs,
+      onLate: this.#onLate,
+    };
+    return settleInterrupted(settlePlace, leases);
   }
 
-  #tellOpen(open: readonly OpenCallNote[]): void {
-    for (const call of open) {
-      const about = `call ${call.session} ${call.callId} ${call.person}`;
-      this.#once(about, call.why, () => this.tell({ type: "call.open", ...call }));
+  /** One that waits for a person is told of once for each attempt; one that was over in between is told of again. */
+  #tellOpen({ open, unseen }: SettleReport): void {
+    const now = new Map<string, string>();
+    for (const { note, attempt } of open) {
+      const about = JSON.stringify([note.session, note.callId, note.person, note.person ? attempt : 0]);
+      now.set(about, note.session);
+      if (!this.#toldCalls.has(about)) this.tell({ type: "call.open", ...note });
     }
+    for (const [about, session] of this.#toldCalls) if (!unseen.has(session)) this.#toldCalls.delete(about);
+    for (const [about, session] of now) this.#toldCalls.set(about, session);
   }
 
   /** Tells of a state when it begins, not at every look. `why` null: it is over. */

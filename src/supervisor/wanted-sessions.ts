@@ -4,18 +4,29 @@
  * Wanted is whatever crashed, also where nobody starts workers: who does may come later. Whether there still is anything
  * to do is looked at right before each start, because until then anybody may have gone on with the session or ended it.
  *
- *     removed · ended · of a goal · a sub-agent · answered ──▶ over
- *     somebody holds it · a call waits for a person whom its last worker left it to ──▶ not now
+ *     removed · ended · of a goal · a sub-agent · of a client elsewhere · answered ──▶ over
+ *     somebody holds it · its last worker left it to a person, who has not answered ──▶ not now
+ *     its workers died again and again, and nothing has happened since ──▶ not now
  *     else ──▶ a worker may start
  *
  * `answered`: the last word is the model's, nothing is open or queued, and whoever runs the session anew would put a prompt
- * without a name once more. Where prompts have names, or calls are made without a model, a program may have more in mind
+ * without a name once more. Where all prompts have names, or calls are made without a model, a program may have more in mind
  * than its messages say, and what it repeats is answered from the record.
  */
 
 import type { Journal } from "../journal/index.ts";
-import { type Call, openCallsOf, type SessionState, sessionKind, streamName } from "../model/index.ts";
+import {
+  type Call,
+  type Message,
+  openCallsOf,
+  type SessionState,
+  sessionKind,
+  streamName,
+} from "../model/index.ts";
+import { goesOnWith } from "../session/index.ts";
+import { hindranceOf } from "./hindrance.ts";
 import { isLive } from "./leases.ts";
+import type { SessionNews } from "./session-news.ts";
 import { type Work, workerId } from "./work.ts";
 import { type WorkerState, workerKind } from "./worker-kind.ts";
 
@@ -35,34 +46,44 @@ export async function wantWorker(journal: Journal, session: string): Promise<voi
 
 export type Outlook = "start" | "wait" | { readonly over: string };
 
-export async function outlookOf(journal: Journal, session: string, worker: WorkerState): Promise<Outlook> {
+export async function outlookOf(
+  journal: Journal,
+  session: string,
+  worker: WorkerState,
+  news: SessionNews,
+): Promise<Outlook> {
   const stream = streamName("session", session);
   const left = await whatIsLeft(journal, session, worker);
   if ("over" in left) return left;
   if (isLive((await journal.leases.find(stream)) ?? undefined)) return "wait";
-  if (worker.status === "looping" && left.updatedAt <= (worker.loopedAt ?? 0)) return "wait";
-  if (worker.status === "waiting" && left.open.some(waitsForAPerson)) return "wait";
+  if (worker.status === "looping" && !(await news.hasComeAfter(session, worker.loopedAt ?? 0))) return "wait";
+  if (worker.status === "waiting" && (await hindranceOf(journal, session)) === "person") return "wait";
   return "start";
 }
 
-export function waitsForAPerson({ status }: Call): boolean {
-  return status === "waiting";
+interface Left {
+  readonly open: readonly Call[];
+  /** Calls are open, or were asked for and not even begun. */
+  readonly isUnfinished: boolean;
 }
 
-/** Why there is nothing to do, or which calls are open and when anything was last written. */
+/** Why there is nothing to do, or what is left. */
 export async function whatIsLeft(
   journal: Journal,
   session: string,
   { life }: WorkerState,
-): Promise<{ readonly over: string } | { readonly open: readonly Call[]; readonly updatedAt: number }> {
+): Promise<{ readonly over: string } | Left> {
   const row = await journal.row(streamName("session", session));
   if (row.state !== "live" || (life !== null && row.head.generation !== life)) return REMOVED;
   if (row.facets.status !== "active") return { over: `it is ${row.facets.status}` };
   const { state } = await journal.load(sessionKind, session);
   if (state.goal !== null) return { over: "it goes on with its task" };
   if (state.parent !== null) return { over: "it goes on with its parent" };
+  const whom = goesOnWith(state);
+  if (whom !== null) return { over: `it goes on with ${whom}` };
   if (isAnswered(state)) return { over: "it is answered" };
-  return { open: openCallsOf(state), updatedAt: row.updatedAt };
+  const open = openCallsOf(state);
+  return { open, isUnfinished: open.length > 0 || state.unfinished.size > 0 };
 }
 
 const REMOVED = { over: "it was removed" } as const;
@@ -71,9 +92,14 @@ function isAnswered(state: SessionState): boolean {
   const { messages, unfinished, prompts, calls, callSlots } = state;
   if (messages.at(-1)?.role !== "assistant") return false;
   if (unfinished.size > 0 || prompts.length > 0 || openCallsOf(state).length > 0) return false;
-  const prompt = messages.findLast(({ role }) => role === "user");
-  const isNamed = prompt !== undefined && !GIVEN_ID.test(prompt.id);
-  return !isNamed && [...calls.keys()].every((id) => callSlots.has(id));
+  const own = messages.filter(isOfItsProgram);
+  const areNamed = own.length > 0 && own.every(({ id }) => !GIVEN_ID.test(id));
+  return !areNamed && [...calls.keys()].every((id) => callSlots.has(id));
+}
+
+/** Neither a note of the loop nor what somebody queued from outside, whose name stands with it: no program puts those. */
+function isOfItsProgram({ role, meta }: Message): boolean {
+  return role === "user" && meta?.["holdfast"] === undefined && meta?.["by"] === undefined;
 }
 
 /** An id of `journal.newId`: whoever wrote the message gave it none. */

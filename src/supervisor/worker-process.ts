@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { WorkerCommand } from "./options.ts";
 import type { Work } from "./work.ts";
 
+const STDERR = 2;
+
 /** How a process ended: null when it ended well, else what a person should read. */
 export interface Ended {
   readonly failure: string | null;
@@ -18,7 +20,7 @@ export class WorkerProcess {
     let child: ChildProcess;
     try {
       child = spawn(program, args, {
-        stdio: ["ignore", output, output],
+        stdio: output === "stderr" ? ["ignore", STDERR, STDERR] : ["ignore", output, output],
         detached: process.platform !== "win32",
         env: { ...process.env, ...environment(work), ...env },
         ...(cwd !== undefined && { cwd }),

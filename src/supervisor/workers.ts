@@ -12,22 +12,31 @@
  * come to an end. Between the end of the process and `ended`, the same.
  *
  * A worker that ends well without having changed its task counts as dead, too: it would be started for ever. So does one
- * that leaves its session as a crash does, or with calls that it could have settled. One that leaves calls to a person has
- * done well, and the session gets the next worker when they are answered.
+ * that leaves its session as a crash does, or with calls that it could have settled and nothing new. One that leaves calls to
+ * a person has done well, its own calls or those of a sub-agent or another session that it waits for; the session gets the
+ * next worker when they are answered.
  */
 
 import { type Goal, noteActs } from "../goal/index.ts";
 import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { isHoldfastError, streamId, streamName } from "../model/index.ts";
+import { hindranceOf } from "./hindrance.ts";
 import { isAbandoned } from "./leases.ts";
 import { DEFAULTS, type SuperviseOptions, type WorkerCommand } from "./options.ts";
+import { SessionNews } from "./session-news.ts";
 import type { Sweeper } from "./sweep.ts";
-import { outlookOf, waitsForAPerson, whatIsLeft } from "./wanted-sessions.ts";
+import { outlookOf, whatIsLeft } from "./wanted-sessions.ts";
 import { titleOf, type Work, workerId } from "./work.ts";
 import { type WorkerDraft, type WorkerState, workerKind } from "./worker-kind.ts";
 import { type Ended, WorkerProcess } from "./worker-process.ts";
 
 type Own = OwnedLog<WorkerState>;
+
+/** When a worker was started, and whether anything has changed since. */
+interface Start {
+  readonly at: number;
+  isTouched(): Promise<boolean>;
+}
 
 interface End {
   readonly how: "done" | "waiting" | "died" | "stopped";
@@ -42,6 +51,7 @@ export class Workers {
   readonly #sweeper: Sweeper;
   readonly #options: SuperviseOptions;
   readonly #running = new Map<string, { process: WorkerProcess; done: Promise<void> }>();
+  readonly #news: SessionNews;
   #isStopping = false;
   /** Something may be ready that was not: a worker has ended, or has waited long enough. */
   onChange: () => void = () => undefined;
@@ -49,6 +59,7 @@ export class Workers {
   constructor(sweeper: Sweeper, options: SuperviseOptions) {
     this.#sweeper = sweeper;
     this.#options = options;
+    this.#news = new SessionNews(sweeper.journal);
   }
 
   /** As many as there is room for, in this order. Returns when the earliest that has to wait may be started. */
@@ -110,8 +121,8 @@ export class Workers {
     if (this.#running.has(id)) return null;
     const { state } = await this.#journal.load(workerKind, id);
     const { work } = state;
-    if (work?.kind !== "session") return null;
-    const outlook = await outlookOf(this.#journal, work.session, state);
+    if (work?.kind !== "session" || this.#sweeper.isSettling(work.session)) return null;
+    const outlook = await outlookOf(this.#journal, work.session, state, this.#news);
     if (typeof outlook === "object") await this.#forget(work);
     return outlook === "start" ? work : null;
   }
@@ -179,7 +190,7 @@ export class Workers {
       return next?.tasks.some(({ id }) => id === work.task) ?? false;
     }
     if (own.state.status === "idle") return false;
-    const outlook = await outlookOf(this.#journal, work.session, own.state);
+    const outlook = await outlookOf(this.#journal, work.session, own.state, this.#news);
     if (typeof outlook === "object") {
       await write(own, { type: "worker.unwanted", data: { why: outlook.over } });
     }
@@ -189,10 +200,10 @@ export class Workers {
   /** Whether it may be started: now, at a later time, or (null) not before something changes. */
   async #clearance(own: Own, work: Work): Promise<"now" | number | null> {
     if (own.state.status === "running") await this.#recordEnd(own, died("its supervisor is gone"));
-    if (own.state.status === "looping" && (await this.#isPardoned(own, work))) {
+    // A task that is ready is blocked no more, and in a session that is wanted something has happened since.
+    if (own.state.status === "looping") {
       await write(own, { type: "worker.pardoned", data: { why: "it was looked at" } });
     }
-    if (own.state.status === "looping") return null;
     if (own.state.deaths >= (this.#options.maxDeaths ?? DEFAULTS.maxDeaths)) {
       await this.#stopLoop(own, work);
       return null;
@@ -200,19 +211,12 @@ export class Workers {
     return own.state.notBefore > this.#journal.now() ? own.state.notBefore : "now";
   }
 
-  /** A task that is ready is blocked no more; a session was written to, by a person or by a settled call. */
-  async #isPardoned({ state }: Own, work: Work): Promise<boolean> {
-    if (work.kind === "task") return true;
-    const row = await this.#journal.row(streamName("session", work.session));
-    return row.updatedAt > (state.loopedAt ?? 0);
-  }
-
   async #launch(own: Own, work: Work, command: WorkerCommand): Promise<void> {
-    const revision = await this.#revisionOf(work);
+    const start = await this.#startOf(work);
     const process = new WorkerProcess(work, command);
     this.#sweeper.tell({ type: "worker.started", work, pid: process.pid });
     const done = process.ended
-      .then((ended) => this.#afterEnd(own, work, ended, revision))
+      .then((ended) => this.#afterEnd(own, work, ended, start))
       .catch((error: unknown) =>
         this.#sweeper.tell({ type: "error", doing: `watching ${titleOf(work)}`, error }),
       )
@@ -224,13 +228,14 @@ export class Workers {
     this.#running.set(workerId(work), { process, done });
   }
 
-  async #afterEnd(own: Own, work: Work, { failure }: Ended, revision: number | null): Promise<void> {
+  async #afterEnd(own: Own, work: Work, { failure }: Ended, start: Start): Promise<void> {
     await own.log.refresh();
-    const isUntouched = revision !== null && (await this.#revisionOf(work)) === revision;
     const end =
-      work.kind === "task"
-        ? taskEnd(failure, isUntouched)
-        : await this.#sessionEnd(own, work, failure, isUntouched);
+      failure !== null
+        ? died(failure)
+        : work.kind === "task"
+          ? await taskEnd(start)
+          : await this.#sessionEnd(own, work.session, start);
     const { how, why } = this.#isStopping ? ({ ...end, how: "stopped" } as const) : end;
     await this.#recordEnd(own, { ...end, how });
     this.#sweeper.tell({ type: "worker.ended", work, how, why });
@@ -238,28 +243,23 @@ export class Workers {
     if (own.state.deaths >= (this.#options.maxDeaths ?? DEFAULTS.maxDeaths)) await this.#stopLoop(own, work);
   }
 
-  async #sessionEnd(
-    own: Own,
-    { session }: Extract<Work, { kind: "session" }>,
-    failure: string | null,
-    isUntouched: boolean,
-  ): Promise<End> {
-    if (failure !== null) return died(failure);
+  async #sessionEnd(own: Own, session: string, start: Start): Promise<End> {
     const left = await whatIsLeft(this.#journal, session, own.state);
     if ("over" in left) return DONE;
-    if (left.open.some(waitsForAPerson)) return { how: "waiting", why: null };
+    const hindrance = left.isUnfinished ? await hindranceOf(this.#journal, session) : null;
+    if (hindrance === "person") return { how: "waiting", why: null };
     const lease = await this.#journal.leases.find(streamName("session", session));
     if (own.state.isWantedAgain || isAbandoned(lease ?? undefined)) {
       return died("it ended without having closed the session");
     }
-    if (left.open.length === 0) return DONE;
-    if (isUntouched) return died("it ended without having touched the session, which has open calls");
-    const later = this.#journal.now() + AGAIN_MS;
-    return {
-      how: "waiting",
-      why: null,
-      notBefore: Math.max(...left.open.map(({ verify }) => verify?.againAt ?? later)),
-    };
+    if (!left.isUnfinished) return DONE;
+    const due = left.open.map(({ verify }) => verify?.againAt ?? start.at);
+    const isToldWhen = due.length > 0 && due.every((at) => at > start.at);
+    if (hindrance === null && !isToldWhen && !(await start.isTouched())) {
+      return died("it ended without having touched the session, which has calls without an outcome");
+    }
+    const later = isToldWhen ? 0 : this.#journal.now() + AGAIN_MS;
+    return { how: "waiting", why: null, notBefore: Math.max(later, ...due) };
   }
 
   async #recordEnd(own: Own, { how, why, notBefore = 0 }: End): Promise<void> {
@@ -279,12 +279,19 @@ export class Workers {
     this.#sweeper.tell({ type: "worker.looping", work, deaths, blocker, why });
   }
 
-  async #revisionOf(work: Work): Promise<number | null> {
+  async #startOf(work: Work): Promise<Start> {
+    const at = this.#journal.now();
     if (work.kind === "session") {
-      return (await this.#journal.row(streamName("session", work.session))).head.seq;
+      const places = await this.#news.places(work.session);
+      return { at, isTouched: () => this.#news.hasComeBehind(work.session, places) };
     }
-    const goal = await this.#sweeper.goal(work.goal);
-    return goal?.state.tasks.get(work.task)?.revision ?? null;
+    const revision = await this.#revisionOf(work);
+    return { at, isTouched: async () => revision === null || (await this.#revisionOf(work)) !== revision };
+  }
+
+  async #revisionOf({ goal: id, task }: Extract<Work, { kind: "task" }>): Promise<number | null> {
+    const goal = await this.#sweeper.goal(id);
+    return goal?.state.tasks.get(task)?.revision ?? null;
   }
 }
 
@@ -294,9 +301,8 @@ function died(why: string): End {
   return { how: "died", why };
 }
 
-function taskEnd(failure: string | null, isUntouched: boolean): End {
-  if (failure !== null) return died(failure);
-  return isUntouched ? died("it ended without having touched the task") : DONE;
+async function taskEnd(start: Start): Promise<End> {
+  return (await start.isTouched()) ? DONE : died("it ended without having touched the task");
 }
 
 const CRASH_LOOP = "Crash loop:";

@@ -235,6 +235,7 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "left: 1 and 1, seq 2",
     "at seq 1: 3",
     'shelf-b 2 stock.changed {"part":"nut","by":7}',
+    "recorded and sound: 2",
     "problems: 0",
     "shelf-b: removed, then gone",
   ],

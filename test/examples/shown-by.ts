@@ -74,6 +74,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Journal.row": "own-stream",
   "Journal.fork": "own-stream",
   "Journal.events": "own-stream",
+  "Journal.recorded": "own-stream",
   "Journal.list": "own-stream",
   "Journal.remove": "own-stream",
   "Journal.check": "own-stream",

@@ -356,7 +356,33 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       const next = await killInside(fatal(world, "pay"));
       const session = await next.session();
       const result = await session.run({ model: script(), tools: [], prompt: "go" });
-      expect(result.waiting[0]).toMatchObject({ person: true, why: "this program has no tool pay" });
+      const why = "the process that ran it is gone, so it may have happened; this program has no tool pay";
+      expect(result.waiting[0]).toMatchObject({ person: true, why });
+    });
+
+    test("and is verified after all by a program that has it again, whatever the other could not tell", async () => {
+      const next = await killInside(fatal(world, "pay"));
+      const narrow = counting(world, "pay", { input: z.strictObject({ order: z.string() }) });
+      for (const tools of [[], [narrow]]) {
+        const session = await next.session();
+        expect((await session.run({ model: script(), tools, prompt: "go" })).status).toBe("waiting");
+        await session.close();
+      }
+      const session = await next.session();
+      const tools = [counting(world, "pay", { verify: () => landed("paid") })];
+      expect(await session.run({ model: script(), tools, prompt: "go" })).toMatchObject({ status: "done" });
+      expect(world.effects).toHaveLength(1);
+      await session.close();
+    });
+
+    test("but what was put before a person for another reason stays there", async () => {
+      const next = await killInside(fatal(world, "pay"));
+      const asking = await next.session();
+      const unable = [counting(world, "pay")];
+      expect((await asking.run({ model: script(), tools: unable, prompt: "go" })).status).toBe("waiting");
+      const tools = [counting(world, "pay", { verify: () => landed("paid") })];
+      expect((await asking.run({ model: script(), tools, prompt: "go" })).status).toBe("waiting");
+      expect(world.effects).toHaveLength(1);
     });
 
     test("the model is not asked again for a message that is on record, and reads run again", async () => {

@@ -114,6 +114,7 @@ describe("what is offered", () => {
       await say(carol.client, "task_verify", { goal, task: "1", accept: true });
       await carol.close();
     });
+    await say(client, "task_reopen", { goal, task: "1", why: "a column is missing" });
     await say(bob.client, "task_claim", { goal, task: "2" });
     await say(bob.client, "task_fail", { goal, task: "2", error: "no disk" });
     await say(bob.client, "task_claim", { goal, task: "2" });

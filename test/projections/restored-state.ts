@@ -251,7 +251,7 @@ export function comparable(state: GoalState): Row {
     claim: untold(each.claim),
     previous: untold(each.previous),
     submission: each.submission && {
-      ...each.submission,
+      ...(untold(each.submission) as Row),
       evidence: {
         ...each.submission.evidence,
         commands: each.submission.evidence.commands.map(({ command, exitCode }) => ({ command, exitCode })),

@@ -384,7 +384,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
         tools,
         prompt: "go",
       });
-      expect(first).toMatchObject({ status: "waiting", waiting: [{ callId: "r1", person: false }] });
+      expect(first).toMatchObject({ status: "waiting", waiting: [{ callId: "r1", person: true }] });
       await bench.first.holdfast.calls.resolve("p1", { outcome: "landed", by: "ann", why: "seen" });
       expect((await session.run({ model: script("end"), tools, prompt: "go" })).text).toBe("end");
     });

@@ -54,6 +54,29 @@ test("a call that was changed is not made", async () => {
   await after.close();
 });
 
+test("a result that was changed is not repeated in another session", async () => {
+  const receipt = tool({
+    name: "receipt",
+    description: "Makes a receipt.",
+    effect: "mutate",
+    dedupe: "global",
+    input: z.object({ order: z.number() }),
+    execute: () => ({ cents: 1234567 }),
+  }) as unknown as Tool;
+  const before = await open(file);
+  const first = await before.session("first");
+  expect(await first.call({ tool: receipt, args: { order: 1 } })).toMatchObject({
+    value: { cents: 1234567 },
+  });
+  await before.close();
+  await change("1234567", "9234567");
+  const after = await open(file);
+  const second = await after.session("second");
+  const call = second.call({ tool: receipt, args: { order: 1 } });
+  await expect(call).rejects.toMatchObject({ code: "EVENT_CORRUPT", message: /session\/first/ });
+  await after.close();
+});
+
 test("a goal whose record was changed is not worked on", async () => {
   const before = await open(file);
   await (await before.goal("ship", { statement: "Ship it" })).addTask({ title: "Pay 100 to ann" });

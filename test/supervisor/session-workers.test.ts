@@ -86,7 +86,7 @@ function supervise(options: Omit<SuperviseOptions, "signal">) {
     /** Until it has looked at everything a few times more, and started what it had found. */
     looks: async () => {
       const enough = looks + 4;
-      await expect.poll(() => looks, { timeout: 20_000, interval: 2 }).toBeGreaterThan(enough);
+      await expect.poll(() => looks, { timeout: 50_000, interval: 2 }).toBeGreaterThan(enough);
     },
     stop: async () => {
       controller.abort();
@@ -96,7 +96,7 @@ function supervise(options: Omit<SuperviseOptions, "signal">) {
   };
 }
 const poll = <Value>(value: () => Value | Promise<Value>) =>
-  expect.poll(value, { timeout: 20_000, interval: 2 });
+  expect.poll(value, { timeout: 50_000, interval: 2 });
 
 /** What supervisors have on record of their workers. */
 async function rows(): Promise<Record<string, string | null>> {

@@ -21,7 +21,7 @@ import { Bench, by, codeOf, worker } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
 
 const MINUTE = 60_000;
-const WAIT = { timeout: 20_000, interval: 5 };
+const WAIT = { timeout: 50_000, interval: 5 };
 const other = by("worker", "w-2");
 
 describe.each(storeSubjects())("a sweep on $name", (subject) => {

@@ -1,14 +1,17 @@
 /** The tool half of `durable`: the SDK's tools, each call through the ledger of the session. */
 
-import type {
-  ExecuteContext,
-  StandardSchema,
-  Tool,
-  ToolSpec,
-  Verdict,
-  VerifyContext,
+import {
+  type ExecuteContext,
+  type StandardSchema,
+  type Tool,
+  type ToolSpec,
+  type Verdict,
+  type VerifyContext,
+  validate,
 } from "../../ledger/index.ts";
 import {
+  type Block,
+  type Call,
   HoldfastError,
   type Json,
   type JsonObject,
@@ -16,9 +19,17 @@ import {
   type SessionState,
   type ToolCallBlock,
 } from "../../model/index.ts";
-import type { Presented, RecordedTurns } from "../recorded-turns/index.ts";
+import {
+  noOutcomeYet,
+  type Presented,
+  type RecordedOutcome,
+  type RecordedTurns,
+  withSubAgent,
+} from "../recorded-turns/index.ts";
 import { type Artifacts, sdkExtra } from "./file-data.ts";
+import { type InputSchema, schemaOf } from "./input-schema.ts";
 import type { InferToolInput, InferToolOutput, ModelMessage, SdkTool, ToolSet } from "./language-model.ts";
+import { toModelMessages } from "./messages.ts";
 import { resultBlock } from "./parts.ts";
 import { marked } from "./tool-marks.ts";
 
@@ -60,6 +71,7 @@ interface ExecutionOptions {
 
 type AnyTool = {
   readonly description?: string;
+  readonly inputSchema?: InputSchema;
   readonly needsApproval?: boolean | ((input: unknown, options: object) => boolean | PromiseLike<boolean>);
   readonly execute?: (input: unknown, options: object) => unknown;
   readonly toModelOutput?: (options: object) => Output | PromiseLike<Output>;
@@ -120,37 +132,64 @@ function durableTool(
 ): AnyTool {
   const { execute, needsApproval, ...rest } = tool;
   if (!execute) return marked(tool);
+  const known = { name, tool: { ...tool, execute }, declaration };
+  context.turns.know(name, (call) => takeUp(known, call, context));
   const toModelOutput = (options: { toolCallId: string; output: unknown }) =>
     modelOutput(tool, options, context);
   return {
     ...marked(rest),
     ...(context.approvals === "sdk" && needsApproval !== undefined && { needsApproval }),
     toModelOutput: toModelOutput as AnyTool["toModelOutput"] & {},
-    execute: (input, options) =>
-      runTool(
-        { name, tool: { ...tool, execute }, declaration, input, options: options as ExecutionOptions },
-        context,
-      ),
+    execute: (input, options) => runTool({ ...known, input, options: options as ExecutionOptions }, context),
   };
 }
 
-interface ToolRun {
+interface KnownTool {
   readonly name: string;
   readonly tool: AnyTool & { readonly execute: (input: unknown, options: object) => unknown };
   readonly declaration: ToolDeclaration;
+}
+
+interface ToolRun extends KnownTool {
   readonly input: unknown;
   readonly options: ExecutionOptions;
 }
 
 async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
+  const { turns } = context;
+  const callId = run.options.toolCallId;
+  const args = recordedArgs(turns, callId) ?? (run.input as Json);
+  const outcome = await recordedCall(run, args, context);
+  if (outcome.status === "completed") return outcome.value;
+  if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
+  throw noOutcomeYet(turns.session, callId, run.name, outcome.why);
+}
+
+/** A call that the SDK does not run now: another run asked for it, and was killed before it had an outcome. */
+async function takeUp(known: KnownTool, { id, args }: Call, context: ToolContext): Promise<boolean> {
+  const input = await validate(schemaOf(known.tool.inputSchema), args);
+  if ("problem" in input) return false;
+  const messages = await messagesBefore(id, context);
+  await recordedCall({ ...known, input: input.value, options: { toolCallId: id, messages } }, args, context);
+  return true;
+}
+
+/** What the model had been told when it asked for a call. */
+function messagesBefore(callId: string, { turns, artifacts }: ToolContext): Promise<ModelMessage[]> {
+  const { messages } = stateOf(turns);
+  const asked = messages.findLastIndex(({ blocks }) => blocks.some((block) => asksFor(block, callId)));
+  return toModelMessages(messages.slice(0, Math.max(asked, 0)), artifacts);
+}
+
+async function recordedCall(run: ToolRun, args: Json, context: ToolContext): Promise<RecordedOutcome> {
   const { options, input, tool } = run;
   const { turns, artifacts } = context;
   const callId = options.toolCallId;
   const approval = await approvalOf(run, context);
-  const outcome = await turns.call({
+  return turns.call({
     tool: ledgerTool(run, approval !== null),
     callId,
-    args: recordedArgs(turns, callId) ?? (input as Json),
+    args,
     signal: options.abortSignal,
     approval,
     present: async (value) => {
@@ -161,16 +200,6 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
       return { content, ...(isError && { isError }), ...(meta && { meta }) } satisfies Presented;
     },
   });
-  if (outcome.status === "completed") return outcome.value;
-  if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
-  throw new HoldfastError(
-    "SESSION_HAS_OPEN_CALLS",
-    `call ${callId} of ${run.name} has no outcome yet: ${outcome.why}`,
-    {
-      hint: "Once it is answered (holdfast.calls.resolve), run the same program again. The model is not asked before that.",
-      data: { callId, tool: run.name },
-    },
-  );
 }
 
 /** One call's tool: what the SDK made of the input is what `execute` and `verify` get, as long as this program runs. */
@@ -189,8 +218,10 @@ function ledgerTool({ name, tool, declaration, input, options }: ToolRun, needsA
     effect,
     input: parsed,
     execute: async (args: unknown, context: ExecuteContext) => {
-      const given = { ...options, abortSignal: context.signal, [CONTEXT]: context };
-      return lastOf(await tool.execute(args, given));
+      const result = await withSubAgent(context, (own) =>
+        tool.execute(args, { ...options, abortSignal: own.signal, [CONTEXT]: own }),
+      );
+      return lastOf(result);
     },
   };
 }
@@ -217,15 +248,17 @@ async function approvalOf(
 function recordedArgs(turns: RecordedTurns, callId: string): Json | undefined {
   const { messages, callSlots } = stateOf(turns);
   if (!callSlots.has(callId)) return undefined;
-  const isAsked = (block: { kind: string; id?: string }): boolean =>
-    block.kind === "tool_call" && block.id === callId;
   const block = messages
-    .findLast((message) => message.blocks.some(isAsked))
-    ?.blocks.find((each): each is ToolCallBlock => isAsked(each));
+    .findLast((message) => message.blocks.some((each) => asksFor(each, callId)))
+    ?.blocks.find((each) => asksFor(each, callId));
   // What was not JSON has been repaired by the program: then that is what is run.
   return typeof block?.args === "string" && sdkExtra(block.meta)["input"] === block.args
     ? undefined
     : block?.args;
+}
+
+function asksFor(block: Block, callId: string): block is ToolCallBlock {
+  return block.kind === "tool_call" && block.id === callId;
 }
 
 function stateOf(turns: RecordedTurns): SessionState {

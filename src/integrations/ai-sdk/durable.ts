@@ -15,7 +15,14 @@ import {
 } from "../../model/index.ts";
 import type { MessageInput, Session } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
-import { mustSayTheSame, RecordedTurns, resultValue } from "../recorded-turns/index.ts";
+import {
+  appendPrompt,
+  appendQueued,
+  mustBeThere,
+  mustSayTheSame,
+  RecordedTurns,
+  resultValue,
+} from "../recorded-turns/index.ts";
 import { durableModel, type ModelContext } from "./durable-model.ts";
 import { durableTools, type ToolContext, type ToolDeclarations } from "./durable-tools.ts";
 import { sdkExtra } from "./file-data.ts";
@@ -60,7 +67,9 @@ export interface Durable {
   tools<Tools extends ToolSet>(tools: Tools, declarations?: ToolDeclarations<Tools>): Tools;
   /**
    * The conversation so far and the prompt, which begins a run of its own. A prompt that was not answered yet is taken up
-   * again, not appended twice. Without a prompt: the last one.
+   * again, not appended twice. What others have queued (`holdfast.sessions.prompt`) comes right before a new one. Without a
+   * prompt: the last one, and once that is answered the last that was queued. Make the tools first: what a killed run left
+   * without an outcome is found out with them.
    */
   messages(prompt?: DurablePrompt): Promise<ModelMessage[]>;
 }
@@ -101,18 +110,21 @@ async function takePrompt(
   prompt: DurablePrompt | undefined,
 ): Promise<Message> {
   await session.refresh();
-  if (prompt === undefined) return lastPrompt(session);
+  if (prompt === undefined) return lastPrompt(session, turns);
   const id = typeof prompt === "string" ? undefined : prompt.id;
-  const known = id === undefined ? undefined : session.messages.findLast((message) => message.id === id);
   const said = await promptMessage(session, prompt);
-  if (known) {
-    mustSayTheSame(session, known.id, wordsOf(said.blocks), wordsOf(known.blocks));
-    return known;
+  if (id !== undefined) {
+    const isIt = (each: { readonly id: string }): boolean => each.id === id;
+    const known = session.messages.findLast(isIt);
+    const words = (known ?? session.prompts.find(isIt))?.blocks;
+    if (words) mustSayTheSame(session, id, wordsOf(said.blocks), wordsOf(words));
+    if (known) return known;
+    mustBeThere(session, id);
   }
   const unanswered = id === undefined ? unansweredLike(session, said) : undefined;
   if (unanswered) return unanswered;
   await turns.finish();
-  return session.append({ ...said, ...(id !== undefined && { id }) });
+  return appendPrompt(session, { ...said, ...(id !== undefined && { id }) });
 }
 
 function promptMessage(session: Session, prompt: DurablePrompt): Promise<MessageInput> {
@@ -135,17 +147,23 @@ function wordsOf(blocks: readonly Block[] = []): string {
 
 /** The same words since the last answer that asked for nothing more: a program that was started again. */
 function unansweredLike(session: Session, said: MessageInput): Message | undefined {
-  const { messages } = session;
+  const words = JSON.stringify(said.blocks);
+  return unanswered(session).findLast((message) => JSON.stringify(message.blocks) === words);
+}
+
+function unanswered({ messages }: Session): Message[] {
   const answered = messages.findLastIndex(
     (message) => message.role === "assistant" && toolCalls(message).length === 0,
   );
-  const words = JSON.stringify(said.blocks);
-  return messages
-    .slice(answered + 1)
-    .findLast((message) => message.role === "user" && JSON.stringify(message.blocks) === words);
+  return messages.slice(answered + 1).filter(({ role }) => role === "user");
 }
 
-function lastPrompt(session: Session): Message {
+async function lastPrompt(session: Session, turns: RecordedTurns): Promise<Message> {
+  if (session.prompts.length > 0 && unanswered(session).length === 0) {
+    await turns.finish();
+    const queued = await appendQueued(session);
+    if (queued) return queued;
+  }
   const last = session.messages.findLast(({ role }) => role === "user");
   if (last && messageText(last) !== undefined) return last;
   throw new HoldfastError("INPUT_INVALID", `session ${session.id} has no message to answer`, {

@@ -1,6 +1,8 @@
+import { streamName } from "../../model/index.ts";
 import type { Holdfast } from "../../open.ts";
-import type { Session } from "../../session/index.ts";
-import { sessionIdOf } from "./thread-name.ts";
+import { goingOnWith, type Session } from "../../session/index.ts";
+import { threadKind } from "./thread-kind.ts";
+import { sessionIdOf, streamIdOf } from "./thread-name.ts";
 
 interface Held {
   users: number;
@@ -42,7 +44,11 @@ export class EffectSessions {
 
   private async open(thread: string): Promise<Session> {
     await this.closing.get(thread);
-    return this.holdfast.session(sessionIdOf(thread), { title: `LangGraph thread ${thread}`, ttlMs: null });
+    return this.holdfast.session(sessionIdOf(thread), {
+      title: `LangGraph thread ${thread}`,
+      ttlMs: null,
+      metadata: goingOnWith("its thread", streamName(threadKind.kind, streamIdOf(thread))),
+    });
   }
 
   private async close(thread: string, held: Held): Promise<void> {

@@ -12,11 +12,34 @@
  *    asked: the graph stops with an interrupt that names the call, and goes on once `holdfast.calls.resolve` has an answer.
  *  - After the outcome: the node runs again, and gets the recorded result without running the effect.
  *
- * A call is the same call when its thread, the run of its node (LangGraph derives that from the checkpoint, so it is the
- * same after a resume), the tool call that it serves, its name, and its place among the calls of that name are the same. An
- * `id` replaces all but the thread: that effect happens once in the life of the thread. The node's checkpoint has to be
- * durable first, or a crash would make a new one, with other names for the same calls. Other arguments for a call that is
- * on record are refused: a node that decides by chance or by the clock would otherwise get the result of something else.
+ * What identifies an effect, from the outside in:
+ *
+ *     thread         its session: nothing is shared between threads
+ *     node run       LangGraph's namespace of the task: node and task id, and those of the graphs around it. A task id follows
+ *                    from the checkpoint, so it is the same after a crash, a resume, and in another process
+ *     caller         the durable node itself, or a durable tool by its name and the id of the tool call that it serves
+ *     which time     how often that caller has come in this attempt at the task, in the order in which it came: a node may
+ *                    call a tool many times, and models give two calls one id, or none
+ *     name, place    the effect's name, and how many of that name this call of the node or tool has had
+ *
+ * An `id` replaces all but the thread: that effect happens once in the life of the thread.
+ *
+ *  - A node that runs again must come to the same effects in the same order, as far as it comes. What it asks for is compared
+ *    with the record (the arguments of a tool stand for its inline effects, if these have none), and other arguments are
+ *    refused: a node that decides by chance or by the clock would otherwise get the result of something else.
+ *  - Where no order is fixed, an inline effect without arguments could be taken for another one of its name. So a second one
+ *    of a name needs `args` or an `id`. `args` tell a mix-up, an `id` allows any order.
+ *  - A retry policy runs the node again within one run of the graph: each attempt counts from the beginning.
+ *  - The node's checkpoint has to be durable first, or a crash would make a new one, with other names for the same calls.
+ *
+ * What else must not happen:
+ *
+ *  - A node goes on, or its model tries again, after an effect with no outcome or a refusal. So nothing more begins in that
+ *    attempt, whoever catches the error; a tool that serves a tool call stops the graph, because LangGraph's ToolNode tells
+ *    errors to the model; and as long as a call of a checkpoint that the thread has left has no outcome, no effect begins.
+ *  - What was said to a graph that waits for an effect answers a question of its node. It is dropped (`notForNode`).
+ *  - A branch does again what was done after the checkpoint that it branched from (`superseded.ts`), and so does a subgraph
+ *    whose node a retry policy tries again. Nothing begins there before somebody says so.
  */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
@@ -26,11 +49,29 @@ import {
   type ToolWrapperParams,
 } from "@langchain/core/tools";
 import type { InferInteropZodOutput, InteropZodObject } from "@langchain/core/utils/types";
-import { interrupt } from "@langchain/langgraph";
 import type { ExecuteContext, StandardSchema, Tool, ToolSpec } from "../../ledger/index.ts";
-import { type CallError, HoldfastError, type Json, sha256 } from "../../model/index.ts";
+import { type CallError, HoldfastError, type Json } from "../../model/index.ts";
 import type { Session } from "../../session/index.ts";
 import { EffectSessions } from "./effect-sessions.ts";
+import {
+  alike,
+  asInterrupt,
+  beginsAnew,
+  explained,
+  hasLeftCall,
+  isStop,
+  repeats,
+  waits,
+} from "./effect-stops.ts";
+import {
+  type Caller,
+  callIdOf,
+  callsOn,
+  isThreadCall,
+  type NodeRun,
+  nodeRun,
+  threadCallId,
+} from "./node-run.ts";
 import type { HoldfastSaver } from "./saver.ts";
 
 /** A checkpoint is saved within milliseconds of the node's start, or (`durability: "exit"`) not before the run's end. */
@@ -45,7 +86,7 @@ type Inline<Result> = Omit<
 export interface EffectOptions<Result> extends Partial<Inline<Result>> {
   /** This effect happens once in the life of the thread, wherever it is called from. */
   readonly id?: string;
-  /** What is recorded with it, for people and for `verify`. */
+  /** What is recorded with it, for people and for `verify`. In a durable tool, without this and `id`: the tool's arguments. */
   readonly args?: Json;
   /** `mutate` unless set. */
   readonly effect?: ToolSpec<Json, Result>["effect"];
@@ -85,7 +126,8 @@ export function durableNode<State, Update>(
   saver: HoldfastSaver,
   body: (state: State, effects: Effects, config: RunnableConfig) => Promise<Update> | Update,
 ): (state: State, config: RunnableConfig) => Promise<Update> {
-  return (state, config) => withEffects(saver, config, null, (effects) => body(state, effects, config));
+  const caller = { tool: null, toolCall: null, args: null, thrown: ({ error }: Stop) => error };
+  return (state, config) => withEffects(saver, config, caller, (effects) => body(state, effects, config));
 }
 
 /** LangChain's `tool`, with effects that happen once for each tool call of a message. */
@@ -98,55 +140,187 @@ export function durableTool<Schema extends InteropZodObject, Output>(
   ) => Promise<Output> | Output,
   fields: ToolWrapperParams<Schema>,
 ): DynamicStructuredTool<Schema> {
+  const { name } = fields;
   return new DynamicStructuredTool({
     ...fields,
-    description: fields.description ?? fields.name,
+    description: fields.description ?? name,
     schema: fields.schema as Schema,
-    func: (args: unknown, _manager: unknown, config?: ToolRunnableConfig) =>
-      withEffects(saver, config ?? {}, config?.toolCall?.id ?? null, (effects) =>
-        body(args as InferInteropZodOutput<Schema>, effects, config ?? {}),
-      ),
+    func: (args: unknown, _manager: unknown, config: ToolRunnableConfig = {}) => {
+      const { toolCall } = config;
+      // A node that calls the tool itself gets the error; a tool call of a message has nobody but the model to get it.
+      const thrown = ({ error, callId }: Stop) => (toolCall ? asInterrupt(error, name, callId) : error);
+      const caller = { tool: name, toolCall: toolCall?.id ?? null, args: asJson(args), thrown };
+      return withEffects(saver, config, caller, (effects) =>
+        body(args as InferInteropZodOutput<Schema>, effects, config),
+      );
+    },
   } as never);
 }
+
+/** Only to be compared and shown: what JSON does not have is written as near to it as it goes. */
+function asJson(args: unknown): Json {
+  const text = JSON.stringify(args, (_name, value) => (typeof value === "bigint" ? `${value}n` : value));
+  return text === undefined ? null : (JSON.parse(text) as Json);
+}
+
+interface EffectCaller extends Caller {
+  /** What is recorded with an inline effect that has no arguments of its own. */
+  readonly args: Json;
+  /** As what it hears of an error that stopped it. */
+  thrown(stop: Stop): unknown;
+}
+
+type Stop = NonNullable<NodeRun["attempt"]["stopped"]>;
 
 const sessions = new WeakMap<HoldfastSaver, EffectSessions>();
 
 async function withEffects<Result>(
   saver: HoldfastSaver,
   config: RunnableConfig,
-  toolCall: string | null,
+  caller: EffectCaller,
   body: (effects: Effects) => Promise<Result> | Result,
 ): Promise<Result> {
-  const run = nodeRun(config);
   const known = sessions.get(saver) ?? new EffectSessions(saver.holdfast);
   sessions.set(saver, known);
-  const use = known.use(run.thread);
-  const began = { session: null as Promise<Session> | null };
-  const begin = (): Promise<Session> => {
-    began.session ??= mustBeSaved(saver, run).then(() => use.session());
-    return began.session;
-  };
-  const counts = new Map<string, number>();
-  const call = async <Value>(tool: Tool<Value>, args: unknown, id: string | undefined): Promise<Value> => {
-    // Counted before anything is awaited: calls side by side keep the order in which the node made them.
-    const place = (counts.get(tool.name) ?? 0) + 1;
-    counts.set(tool.name, place);
-    const named = id === undefined ? [run.ns, toolCall, tool.name, place] : ["id", id];
-    const callId = `lg_${sha256(JSON.stringify(named)).slice(0, 32)}`;
-    return settled(await begin(), tool, args, callId, config.signal);
-  };
+  let work: EffectCalls;
   try {
-    return await body({
-      call: (tool, args, options) => call(tool, args, options?.id),
-      effect: (name, execute, { id, args = null, ...options } = {}) =>
-        call(inlineTool(name, execute, options), args, id),
-    });
+    const run = nodeRun(config);
+    // Counted before anything is awaited, in the order in which they come.
+    work = new EffectCalls(saver, known.use(run.thread), run, caller, run.attempt.enter(caller), config);
+    await notForNode(saver, run);
+  } catch (error) {
+    throw caller.thrown({ error, callId: null });
+  }
+  const { attempt } = work.run;
+  try {
+    const result = await body(work.effects);
+    if (!attempt.stopped) return result;
+  } catch (error) {
+    if (!attempt.stopped) throw error;
   } finally {
-    await use.done();
+    await work.use.done();
+  }
+  // Also if the body caught it: nobody knows what it goes on with.
+  throw caller.thrown(attempt.stopped);
+}
+
+/** A resume without a name, given to a task that was stopped here, has been heard: no question of the node was asked. */
+async function notForNode(saver: HoldfastSaver, { scratchpad, places, task }: NodeRun): Promise<void> {
+  if (scratchpad.nullResume === undefined || !isStop(await saver.lastInterrupt(places, task))) return;
+  delete scratchpad.nullResume;
+  for (const place of places) await saver.forgetResume(place);
+}
+
+/** The effects of one call of a node or tool. */
+class EffectCalls {
+  readonly run: NodeRun;
+  readonly use: ReturnType<EffectSessions["use"]>;
+  private readonly saver: HoldfastSaver;
+  private readonly caller: EffectCaller;
+  private readonly time: number;
+  private readonly config: RunnableConfig;
+  private readonly places = new Map<string, number>();
+  private session: Promise<Session> | null = null;
+  private fresh: Promise<void> | null = null;
+
+  constructor(
+    saver: HoldfastSaver,
+    use: ReturnType<EffectSessions["use"]>,
+    run: NodeRun,
+    caller: EffectCaller,
+    time: number,
+    config: RunnableConfig,
+  ) {
+    this.saver = saver;
+    this.use = use;
+    this.run = run;
+    this.caller = caller;
+    this.time = time;
+    this.config = config;
+  }
+
+  readonly effects: Effects = {
+    call: (tool, args, options) => this.call(tool, args, options?.id, true),
+    effect: (name, execute, { id, args, ...options } = {}) => {
+      // One with an id may be asked for by any call of any tool.
+      const told = args ?? (args === undefined && id === undefined ? this.caller.args : null);
+      return this.call(inlineTool(name, execute, options), told, id, args !== undefined);
+    },
+  };
+
+  /** `isTold`: the arguments say what it is about. */
+  private async call<Result>(
+    tool: Tool<Result>,
+    args: unknown,
+    id: string | undefined,
+    isTold: boolean,
+  ): Promise<Result> {
+    // Before anything is awaited: calls side by side keep the order in which the node made them.
+    const place = id === undefined ? this.nextPlace(tool.name) : 1;
+    const { tool: caller, toolCall } = this.caller;
+    const callId =
+      id === undefined
+        ? callIdOf(this.run, [caller, toolCall, this.time, tool.name, place])
+        : threadCallId(id);
+    const isRead = tool.effect === "read";
+    let isReading = false;
+    try {
+      if (this.run.attempt.stopped) throw this.run.attempt.stopped.error;
+      if (place > 1 && !isTold && !isRead) throw alike(tool.name);
+      const session = await this.begin();
+      if (!isRead) await this.mayBegin(session, callId);
+      isReading = isRead;
+      return await settled(session, tool, args, callId, this.config.signal);
+    } catch (error) {
+      // What is on record as failed, and what a read came to, is the body's to deal with.
+      if (error instanceof EffectFailed || isReading) throw error;
+      this.run.attempt.stopped ??= { error: explained(error, callId, tool.name), callId };
+      throw this.caller.thrown(this.run.attempt.stopped);
+    }
+  }
+
+  private nextPlace(name: string): number {
+    const place = (this.places.get(name) ?? 0) + 1;
+    this.places.set(name, place);
+    return place;
+  }
+
+  private begin(): Promise<Session> {
+    this.session ??= mustBeSaved(this.saver, this.run).then(() => this.use.session());
+    return this.session;
+  }
+
+  /** One that is on record goes on as it stands. Another one must not do a second time what somebody did, or may have done. */
+  private async mayBegin(session: Session, callId: string): Promise<void> {
+    const { thread, root } = this.run;
+    const isKnown = (): boolean => session.internals.own.state.calls.has(callId);
+    // Of the calls on this checkpoint each has a task that takes it up; of those with an id, whoever asks for it again.
+    const left = () => session.openCalls.find(({ id }) => !id.startsWith(callsOn(root)) && !isThreadCall(id));
+    if (isKnown()) return;
+    if (left()) await session.refresh();
+    const open = left();
+    if (open) throw hasLeftCall(thread, open);
+    // With an id it would be on record if it had ever begun in this thread.
+    if (isThreadCall(callId) || this.config.configurable?.["holdfast_effects"] === "live") return;
+    this.fresh ??= this.mustBeFresh(session);
+    await this.fresh;
+  }
+
+  /** Looked at once: what the thread was before this checkpoint does not change. */
+  private async mustBeFresh(session: Session): Promise<void> {
+    const { thread, root, places } = this.run;
+    const retried = places.find((place) => this.saver.isRetried(place));
+    if (retried) throw beginsAnew(thread, retried.ns);
+    const hasEffects = (checkpoint: string): boolean => {
+      const prefix = callsOn(checkpoint);
+      return [...session.internals.own.state.calls.keys()].some((id) => id.startsWith(prefix));
+    };
+    const earlier = await this.saver.repeatedBy({ thread, ns: "", id: root }, hasEffects);
+    if (earlier !== null) throw repeats(thread, root, earlier);
   }
 }
 
-/** Until it has an outcome: with a person's help if nobody else can tell. */
+/** With its outcome. Without one the graph stops; a resumed one asks the ledger again. */
 async function settled<Result>(
   session: Session,
   tool: Tool<Result>,
@@ -154,13 +328,10 @@ async function settled<Result>(
   id: string,
   signal: AbortSignal | undefined,
 ): Promise<Result> {
-  for (;;) {
-    const outcome = await session.call({ tool, args, id, ...(signal && { signal }) });
-    if (outcome.status === "completed") return outcome.value;
-    if (outcome.status === "failed") throw new EffectFailed(id, outcome.error);
-    // Throws, and the run stops here; a resumed one asks the ledger first and comes here only if there is no answer yet.
-    interrupt({ waiting: "effect", callId: id, tool: tool.name, why: outcome.why });
-  }
+  const outcome = await session.call({ tool, args, id, ...(signal && { signal }) });
+  if (outcome.status === "completed") return outcome.value;
+  if (outcome.status === "failed") throw new EffectFailed(id, outcome.error);
+  throw waits(id, tool.name, outcome.why);
 }
 
 const ANYTHING: StandardSchema<unknown, Json> = {
@@ -176,29 +347,10 @@ function inlineTool<Result>(
   return { ...spec, name, description: name, input: ANYTHING, execute: (_args, context) => execute(context) };
 }
 
-interface NodeRun {
-  readonly thread: string;
-  /** Names this run of the node, also after a resume. */
-  readonly ns: string;
-  /** The checkpoints it stands on: its graph's, and those of the graphs around it. */
-  readonly checkpoints: Readonly<Record<string, string>>;
-}
-
-function nodeRun({ configurable }: RunnableConfig): NodeRun {
-  const thread: unknown = configurable?.["thread_id"];
-  const ns: unknown = configurable?.["checkpoint_ns"];
-  const checkpoints: unknown = configurable?.["checkpoint_map"];
-  if (typeof thread === "string" && typeof ns === "string" && ns !== "" && checkpoints) {
-    return { thread, ns, checkpoints: checkpoints as NodeRun["checkpoints"] };
-  }
-  throw new HoldfastError("INPUT_INVALID", "a durable node or tool was called outside the run of a graph", {
-    hint: "Call it from a graph that was compiled with the saver, invoke that with a thread_id, and hand its config on to tools.",
-  });
-}
-
-async function mustBeSaved(saver: HoldfastSaver, { thread, checkpoints }: NodeRun): Promise<void> {
-  for (const [ns, id] of Object.entries(checkpoints)) {
-    if (await saver.whenSaved({ thread, ns, id }, SAVED_WITHIN_MS)) continue;
+async function mustBeSaved(saver: HoldfastSaver, { places }: NodeRun): Promise<void> {
+  for (const place of places) {
+    if (await saver.whenSaved(place, SAVED_WITHIN_MS)) continue;
+    const { thread, ns, id } = place;
     throw new HoldfastError(
       "STATE_STALE",
       `thread ${thread}: the checkpoint ${id} that this node runs on is not saved, so its effects could not be found again`,

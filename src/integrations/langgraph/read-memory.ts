@@ -14,6 +14,19 @@ export class ReadMemory {
   /** Threads that were removed, as far as this process knows, and that nobody has begun again. */
   private readonly removed = new Set<string>();
 
+  /** Subgraphs, by their namespace, whose node a retry policy has begun again. */
+  private readonly retried = new Set<string>();
+
+  /** LangGraph reads the checkpoint of a subgraph when it begins it, and says which attempt at its node this is. */
+  beganAt(thread: string, ns: string, attempt: number): void {
+    if (attempt > 1) remember(this.retried, key(thread, ns));
+    else this.retried.delete(key(thread, ns));
+  }
+
+  isRetried(thread: string, ns: string): boolean {
+    return this.retried.has(key(thread, ns));
+  }
+
   askedFor(thread: string, ns: string, id: string): void {
     remember(this.asked, key(thread, ns, id));
   }

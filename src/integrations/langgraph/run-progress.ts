@@ -22,7 +22,7 @@ const HOLD_MS = 60_000;
 const LOOK_MS = 100;
 const TRIGGERS = /^(branch:to:|join:|__start__$)/;
 /** What LangGraph itself writes between the tasks: a resume, an input. */
-const NO_TASK = "00000000-0000-0000-0000-000000000000";
+export const NO_TASK = "00000000-0000-0000-0000-000000000000";
 
 export class RunProgress {
   private readonly signal: AbortSignal;

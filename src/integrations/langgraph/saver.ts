@@ -31,8 +31,11 @@ import {
   type CheckpointTuple,
   type DeltaChannelHistory,
   getCheckpointId,
+  INTERRUPT,
   type PendingWrite,
+  RESUME,
   type SerializerProtocol,
+  WRITES_IDX_MAP,
 } from "@langchain/langgraph-checkpoint";
 import { type Draft, HoldfastError, show } from "../../model/index.ts";
 import type { Holdfast } from "../../open.ts";
@@ -43,7 +46,7 @@ import { type CheckpointPlace, configOf, loadHistory, loadTuple } from "./loadin
 import { type Comparison, Parts } from "./part.ts";
 import { dropOld, removeExpired, removeThread, threadStreams } from "./pruning.ts";
 import { ReadMemory } from "./read-memory.ts";
-import { PatientPromise, Runs } from "./run-progress.ts";
+import { NO_TASK, PatientPromise, Runs } from "./run-progress.ts";
 import { SaveSignals } from "./save-signals.ts";
 import {
   draftCheckpoint,
@@ -54,9 +57,10 @@ import {
   type WritesPlace,
 } from "./saving.ts";
 import type { Part } from "./stored-part.ts";
+import { repeatedBy } from "./superseded.ts";
 import { threadKind } from "./thread-kind.ts";
 import { checkThread } from "./thread-name.ts";
-import { findCheckpoint, latestId, type ThreadState } from "./thread-state.ts";
+import { findCheckpoint, latestId, type ThreadState, writeKey } from "./thread-state.ts";
 import { Threads } from "./threads.ts";
 
 /** What a `HoldfastSaver` may be told: how values are saved, and how long threads are kept. */
@@ -103,6 +107,8 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     if (thread === undefined) return undefined;
     const ns = namespaceOf(config);
     const asked = getCheckpointId(config);
+    const { executionInfo } = config as { executionInfo?: { nodeAttempt?: number } };
+    if (executionInfo?.nodeAttempt) this.reads.beganAt(checkThread(thread), ns, executionInfo.nodeAttempt);
     const state = await this.threads.read(checkThread(thread));
     const id = asked || latestId(state, ns);
     if (asked) {
@@ -219,6 +225,39 @@ export class HoldfastSaver extends BaseCheckpointSaver {
       return Boolean(findCheckpoint(log.state, ns, id) ?? findCheckpoint(await log.refresh(), ns, id));
     };
     return this.signals.wait(placeKey(thread, ns, id), isSaved, waitMs);
+  }
+
+  /** For the effects layer: the checkpoint whose nodes, with their effects, run again on this one; null if none do. */
+  async repeatedBy(
+    { thread, id }: CheckpointPlace,
+    hasEffects: (id: string) => boolean,
+  ): Promise<string | null> {
+    return repeatedBy(this.parts, (await this.threads.get(thread)).state, id, hasEffects);
+  }
+
+  /** For the effects layer: whether this is a subgraph that a retry policy lets its node begin anew. */
+  isRetried({ thread, ns }: CheckpointPlace): boolean {
+    return this.reads.isRetried(thread, ns);
+  }
+
+  /** For the effects layer: what a task was interrupted with when it ran last. */
+  async lastInterrupt(places: readonly CheckpointPlace[], task: string): Promise<unknown> {
+    for (const { thread, ns, id } of places) {
+      const state = await this.threads.read(thread);
+      const key = writeKey(task, WRITES_IDX_MAP[INTERRUPT] as number);
+      const write = state.spaces.get(ns)?.slots.get(id)?.writes.get(key);
+      if (write) return this.parts.load(write.part);
+    }
+    return undefined;
+  }
+
+  /** For the effects layer: a resume without a name was heard, and must not answer the next interrupt as well. */
+  async forgetResume({ thread, ns, id }: CheckpointPlace): Promise<void> {
+    const nothing = await this.parts.part(undefined, `write to ${RESUME}`);
+    await this.commit(thread, (state) => {
+      const draft = draftWrites(state, { ns, checkpoint: id, task: NO_TASK }, [[RESUME, nothing]]);
+      return draft ? [draft] : [];
+    });
   }
 
   private async saveCheckpoint(

@@ -8,7 +8,7 @@
 import {
   type FunctionTool,
   type ModelRequest,
-  type RunContext,
+  RunContext,
   type ToolExecuteArgument,
   type ToolInputParameters,
   type ToolOptions,
@@ -22,8 +22,8 @@ import type {
   Verdict,
   VerifyContext,
 } from "../../ledger/index.ts";
-import { HoldfastError, isHoldfastError, type Json } from "../../model/index.ts";
-import type { RecordedTurns } from "../recorded-turns/index.ts";
+import { type Call, HoldfastError, isHoldfastError, type Json } from "../../model/index.ts";
+import { noOutcomeYet, type RecordedTurns, withSubAgent } from "../recorded-turns/index.ts";
 import { argsOf } from "./response.ts";
 
 /**
@@ -96,6 +96,7 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
   const given = options as unknown as AnyOptions;
   const { effect, dedupe, idempotent, settleMs, interrupted, definite, verify, ...rest } = given;
   const declared = { effect, dedupe, idempotent, settleMs, interrupted, definite, verify };
+  const begun = new Set<string>();
   const made = tool({
     ...(rest as object),
     ...(context.approvals === "queue" && { needsApproval: false }),
@@ -107,11 +108,37 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
         ? `The tool was not run to its end: ${error.message}`
         : "An error occurred while running the tool. Please try again.";
     },
-    execute: (input: unknown, runContext: RunContext<unknown>, details?: ToolCallDetails) =>
-      runTool({ options: given, declared, input, runContext, details }, context),
+    execute: (input: unknown, runContext: RunContext<unknown>, details?: ToolCallDetails) => {
+      if (details?.toolCall) begun.add(details.toolCall.callId);
+      return runTool({ options: given, declared, input, runContext, details }, context);
+    },
   } as never);
   const known = made as unknown as FunctionTool<Context, Parameters, unknown>;
+  context.turns.know(known.name, async (call) => {
+    begun.delete(call.id);
+    await takeUp(known as unknown as FunctionTool, call);
+    // Without, the SDK has refused its arguments.
+    return begun.has(call.id);
+  });
   return Object.assign(known, { parameters: { ...known.parameters, [DURABLE]: true } });
+}
+
+/** A call that the SDK does not run now: another run asked for it, and was killed before it had an outcome. */
+async function takeUp({ name, invoke }: FunctionTool, { id, args }: Call): Promise<void> {
+  const written = JSON.stringify(args);
+  const toolCall = {
+    type: "function_call",
+    callId: id,
+    name,
+    arguments: written,
+    status: "completed",
+  } as const;
+  try {
+    await invoke(new RunContext(), written, { toolCall });
+  } catch (error) {
+    // Whatever came of it is on record. That it has no outcome yet is told by whoever asks the next question.
+    if (isHoldfastError(error) && error.code !== "SESSION_HAS_OPEN_CALLS") throw error;
+  }
 }
 
 interface ToolRun {
@@ -141,14 +168,7 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
   // As it is stored, the first time as well: what the model reads must be the same after a crash.
   if (outcome.status === "completed") return JSON.parse(JSON.stringify(outcome.value ?? null));
   if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
-  throw new HoldfastError(
-    "SESSION_HAS_OPEN_CALLS",
-    `call ${call.callId} of ${name} has no outcome yet: ${outcome.why}`,
-    {
-      hint: "Once it is answered (holdfast.calls.resolve), run the same program again. The model is not asked before that.",
-      data: { callId: call.callId, tool: name },
-    },
-  );
+  throw noOutcomeYet(context.turns.session, call.callId, name, outcome.why);
 }
 
 /** The SDK aborts the other calls of an answer when one throws. An effect that has begun is not given up for that. */
@@ -184,8 +204,10 @@ function ledgerTool(
     effect: asksFirst ? "mutate" : (declared.effect ?? "mutate"),
     input: parsed,
     execute: async (args: unknown, context: ExecuteContext): Promise<Json> => {
-      const told = { ...details, signal: context.signal, [CONTEXT]: context };
-      return (await options.execute(args, runContext, told)) as Json;
+      const result = await withSubAgent(context, (own) =>
+        options.execute(args, runContext, { ...details, signal: own.signal, [CONTEXT]: own }),
+      );
+      return result as Json;
     },
   };
 }

@@ -5,14 +5,20 @@
  */
 
 import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@openai/agents";
-import { type Message, messageText } from "../../model/index.ts";
+import type { Message } from "../../model/index.ts";
 import type { Session } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
-import { mustSayTheSame, RecordedTurns } from "../recorded-turns/index.ts";
+import {
+  appendPrompt,
+  mustBeThere,
+  mustSayTheSame,
+  queuedWith,
+  RecordedTurns,
+} from "../recorded-turns/index.ts";
 import { durableModel, type ModelContext } from "./durable-model.ts";
 import { type DurableToolOptions, durableTool, type ToolContext } from "./durable-tool.ts";
 import { HoldfastSession } from "./holdfast-session.ts";
-import { itemsOf, messageOf, textItem } from "./items.ts";
+import { itemsOf, messageOf, textItem, wordsOf } from "./items.ts";
 
 /** What `durable` may be told beside the session. */
 export interface DurableOptions {
@@ -49,7 +55,9 @@ export interface Durable {
   ): FunctionTool<Context, Parameters, unknown>;
   /**
    * What the user says, for `run()`. It begins a run, or takes up the last one again: the same words count as the same run
-   * until its answer is in `session`. With an id, the same id is always the same run.
+   * until its answer is in `session`. With an id, the same id is always the same run. What others have queued
+   * (`holdfast.sessions.prompt`) comes right before a new one. Make the tools first: what a killed run left without an
+   * outcome is found out with them.
    */
   input(input: DurableInput): Promise<AgentInputItem[]>;
   /** The conversation, for `run()`'s option `session`. */
@@ -76,7 +84,7 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
       inputIsStored = true;
       turns.begin(asked.id);
       items.beginRun(asked.id);
-      return itemsOf(asked);
+      return inputOf(session, asked);
     },
     session: items,
   };
@@ -85,23 +93,32 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
 async function takeInput(
   session: Session,
   turns: RecordedTurns,
-  items: HoldfastSession,
+  conversation: HoldfastSession,
   input: DurableInput,
 ): Promise<Message> {
   await session.refresh();
   const id = typeof input === "string" ? undefined : input.id;
-  const known = id === undefined ? undefined : session.messages.findLast((message) => message.id === id);
-  const said = messageOf(given(input));
-  if (known) {
-    mustSayTheSame(session, known.id, said.text ?? "", messageText(known));
-    return known;
+  const items = given(input);
+  const says = wordsOf(items);
+  if (id !== undefined) {
+    const isIt = (each: { readonly id: string }): boolean => each.id === id;
+    const known = session.messages.findLast(isIt);
+    const on = known ?? session.prompts.find(isIt);
+    if (on) mustSayTheSame(session, id, says, wordsOf(itemsOf(on)));
+    if (known) return known;
+    mustBeThere(session, id);
   }
   const last = session.messages.findLast(isInput);
-  if (id === undefined && last && saysTheSame(last, said.text ?? "")) {
-    if (!(await items.hasAdded(last.id, itemsOf(last).length))) return last;
+  if (id === undefined && last && wordsOf(itemsOf(last)) === says) {
+    if (!(await conversation.hasAdded(last.id, inputOf(session, last).length))) return last;
   }
   await turns.finish();
-  return session.append({ ...said, ...(id !== undefined && { id }) });
+  return appendPrompt(session, { ...messageOf(items), ...(id !== undefined && { id }) });
+}
+
+/** With what others had queued until then. */
+function inputOf(session: Session, asked: Message): AgentInputItem[] {
+  return [...queuedWith(session, asked), asked].flatMap(itemsOf);
 }
 
 function given(input: DurableInput): readonly AgentInputItem[] {
@@ -112,8 +129,4 @@ function given(input: DurableInput): readonly AgentInputItem[] {
 /** What began a run, and not what somebody added in the middle of one. */
 function isInput({ role, id, meta }: Message): boolean {
   return role === "user" && !id.startsWith("heard:") && meta?.["holdfast"] === undefined;
-}
-
-function saysTheSame({ blocks: [block] }: Message, text: string): boolean {
-  return block?.kind === "text" && block.text === text;
 }

@@ -1,7 +1,7 @@
 /** The SDK's items as messages of a session, for people to read; the items themselves are kept beside the text. */
 
 import type { AgentInputItem } from "@openai/agents";
-import { copyJson, type Json, type Message } from "../../model/index.ts";
+import { canonicalText, copyJson, type Json, type JsonObject, type Message } from "../../model/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 
 export function textItem(text: string): AgentInputItem {
@@ -20,12 +20,31 @@ export function messageOf(items: readonly AgentInputItem[]): MessageInput {
   return { role: "user", text, ...(!isPlain && { meta: { items: kept as Json } }) };
 }
 
-/** The items of a stored message of the user. */
-export function itemsOf(message: Message): AgentInputItem[] {
-  const kept = message.meta?.["items"];
+/** The items of a stored message of the user, or of one that was queued. */
+export function itemsOf({ blocks, meta }: Pick<Message, "blocks" | "meta">): AgentInputItem[] {
+  const kept = meta?.["items"];
   if (Array.isArray(kept)) return structuredClone(kept) as unknown as AgentInputItem[];
-  const [block] = message.blocks;
+  const [block] = blocks;
   return [textItem(block?.kind === "text" ? block.text : "")];
+}
+
+/** What was said, images and files included, whatever form, id and provider's data it was said with. */
+export function wordsOf(items: readonly AgentInputItem[]): string {
+  return canonicalText(
+    items.map((item) => {
+      const { id: _id, providerData: _data, ...said } = copyJson(item, "input item") as JsonObject;
+      const { content } = said;
+      if (content === undefined) return said;
+      const parts = typeof content === "string" ? [{ type: "input_text", text: content }] : content;
+      return { type: "message", ...said, content: Array.isArray(parts) ? parts.map(withoutData) : parts };
+    }),
+  );
+}
+
+function withoutData(part: Json): Json {
+  if (typeof part !== "object" || part === null || Array.isArray(part)) return part;
+  const { providerData: _data, ...said } = part as JsonObject;
+  return said;
 }
 
 /** The text in a content of whatever form. */

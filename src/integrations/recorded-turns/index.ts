@@ -7,10 +7,13 @@
  *             return responseFrom(stored);                      // always from the stored message
  *     stream: const turn = await turns.next({ prompt });        // turn.recorded, or stream, then turn.record or turn.failed
  *     tool:   const outcome = await turns.call({ tool, callId, args });   // completed, failed or waiting
+ *             turns.know(name, takeUp);                         // for calls that another run has left open
  *
  * `recorded-turns.ts` and `recorded-calls.ts` open with their states, invariants and what a crash leaves.
  */
 
+export type { TakeUp } from "./left-calls.ts";
+export { appendPrompt, appendQueued, queuedWith } from "./queued-prompts.ts";
 export {
   type Presented,
   type RecordedCall,
@@ -19,4 +22,5 @@ export {
   writtenResult,
 } from "./recorded-calls.ts";
 export { type Answer, type Question, RecordedTurns, type Turn } from "./recorded-turns.ts";
-export { mustSayTheSame } from "./refusals.ts";
+export { mustBeThere, mustSayTheSame, noOutcomeYet } from "./refusals.ts";
+export { withSubAgent } from "./sub-agent-first.ts";

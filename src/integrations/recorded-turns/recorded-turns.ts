@@ -64,6 +64,7 @@ import {
   type Session,
   withOwnCallIds,
 } from "../../session/index.ts";
+import { LeftCalls, type TakeUp } from "./left-calls.ts";
 import { PromptIdentity, type TurnMark } from "./prompt-identity.ts";
 import { type RecordedCall, RecordedCalls, type RecordedOutcome } from "./recorded-calls.ts";
 import { abandoned, askedAgain, compacted, diverged, waitsForCalls } from "./refusals.ts";
@@ -112,10 +113,12 @@ export class RecordedTurns {
   private lastSignal: AbortSignal | undefined;
   private underWay: { readonly signal: AbortSignal | undefined } | null = null;
   private readonly calls: RecordedCalls;
+  private readonly left: LeftCalls;
 
   constructor(session: Session, options: { readonly run?: string } = {}) {
     this.session = session;
     this.calls = new RecordedCalls(session);
+    this.left = new LeftCalls(session, (callId) => this.calls.hasTakenUp(callId));
     this.run = "";
     this.begin(options.run ?? "main");
   }
@@ -152,7 +155,7 @@ export class RecordedTurns {
       this.place(identity, interrupted);
       const recorded = this.recorded(identity);
       if (!recorded) {
-        await this.settleGone();
+        await this.left.settle();
         this.mayAsk();
       }
       return this.turn(question, identity, recorded, mine);
@@ -180,11 +183,17 @@ export class RecordedTurns {
     return this.calls.run(call);
   }
 
+  /** A tool of this program, for calls that another run has left without an outcome. */
+  know(tool: string, takeUp: TakeUp): void {
+    this.left.know(tool, takeUp);
+  }
+
   /** Gives every call of an unfinished message a result, so that something else can be said. Not while one is open. */
   async finish(): Promise<void> {
-    const { session } = this;
+    const { session, left } = this;
     if (!session.unfinished) return;
-    if (session.openCalls.length > 0) throw waitsForCalls(session);
+    if (!left.lacksTools) await left.settle();
+    if (session.openCalls.length > 0) throw waitsForCalls(session, left.lacksTools);
     const createdAt = new Date(session.internals.journal.now()).toISOString();
     await session.write((state) => ({
       events: this.missingResults(state, [], createdAt),
@@ -238,14 +247,6 @@ export class RecordedTurns {
     const message = this.state.messages.findLast((each) => each.id === id);
     if (!message) throw new Error(`turn ${id} is on record and has no message`);
     return message;
-  }
-
-  /** Calls that nobody here has taken up belong to tools that this program does not have any more: a person decides. */
-  private async settleGone(): Promise<void> {
-    const undecided = this.session.openCalls.filter(({ status }) => status !== "waiting");
-    const isGone = ({ id }: { id: string }): boolean =>
-      this.state.callSlots.has(id) && !this.calls.hasTakenUp(id);
-    if (undecided.length > 0 && undecided.every(isGone)) await this.session.settle([]);
   }
 
   private mayAsk(): void {

@@ -4,7 +4,8 @@ import { HoldfastError } from "../../model/index.ts";
 import { otherWords, type Session } from "../../session/index.ts";
 import type { PromptIdentity, PromptMark, TurnMark } from "./prompt-identity.ts";
 
-export function waitsForCalls({ id, openCalls }: Session): HoldfastError {
+/** `lacksTools`: this program may have tools for them that nobody has named yet. */
+export function waitsForCalls({ id, openCalls }: Session, lacksTools = false): HoldfastError {
   const waiting = openCalls.map((call) => ({
     callId: call.id,
     tool: call.tool,
@@ -16,11 +17,30 @@ export function waitsForCalls({ id, openCalls }: Session): HoldfastError {
     "SESSION_HAS_OPEN_CALLS",
     `session ${id}: the model is not asked while calls have no outcome: ${named}`,
     {
-      hint: whatSettles(waiting.map(({ person }) => person)),
+      hint: lacksTools ? TOOLS_FIRST : whatSettles(waiting.map(({ person }) => person)),
       data: { session: id, waiting },
     },
   );
 }
+
+/** For a tool whose call came to no outcome. */
+export function noOutcomeYet(
+  { id, openCalls }: Session,
+  callId: string,
+  tool: string,
+  why: string,
+): HoldfastError {
+  const call = openCalls.find((each) => each.id === callId);
+  return new HoldfastError("SESSION_HAS_OPEN_CALLS", `call ${callId} of ${tool} has no outcome yet: ${why}`, {
+    hint: call
+      ? `${whatSettles([call.status === "waiting"])} \`holdfast calls\` shows it.`
+      : "Another call does the same at this moment, perhaps in another session: `holdfast calls` shows it. Once it has ended, run the same program again: it goes on with that outcome.",
+    data: { session: id, callId, tool, person: call?.status === "waiting" },
+  });
+}
+
+const TOOLS_FIRST =
+  "Make the tools (d.tools, d.tool) before the prompt: they find out about these calls. Or run again what was interrupted.";
 
 /** A person is asked only about what the tools themselves could not find out. */
 function whatSettles(isForPerson: readonly boolean[]): string {
@@ -86,12 +106,17 @@ export function abandoned(session: string): HoldfastError {
   });
 }
 
+/** For a prompt that has an id and is not in the transcript: it is new, and was not compacted away. */
+export function mustBeThere({ id, internals }: Session, prompt: string): void {
+  if (internals.own.state.messageIds.has(prompt)) throw compacted(id, prompt);
+}
+
 export function compacted(session: string, run: string): HoldfastError {
   return new HoldfastError(
     "PROMPT_DIVERGED",
-    `session ${session}: turns of run ${JSON.stringify(run)} were compacted away, so it cannot be resumed`,
+    `session ${session}: run ${JSON.stringify(run)} was compacted away: it can neither be resumed nor answered from the record. The model was not asked`,
     {
-      hint: "Compact between runs, not within one. Go on with a new run, from the messages that are left.",
+      hint: "A compaction ends the runs before it: keep their answers yourself, or read them in an earlier version (session.versions, session.at). For something new, use another name.",
       data: { session, run },
     },
   );

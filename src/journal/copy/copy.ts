@@ -19,7 +19,7 @@
  * An error, unlike a kill, undoes step 2 before it is thrown.
  */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../../model/index.ts";
 import type { Moved, Seal, Store } from "../../store.ts";
 import { provablyDead } from "../process.ts";
 import { type End, endOf, newMove, notEmpty, refuseSource, refuseTarget, step } from "./phases.ts";
@@ -40,18 +40,15 @@ export interface CopyReport {
   readonly rows: Tallies;
 }
 
-export async function copyStore(
-  from: Pick<Store, "address" | "moving">,
-  to: Pick<Store, "address" | "moving">,
-  options: CopyOptions = {},
-): Promise<CopyReport> {
+type Side = Pick<Store, "address" | "moving">;
+
+export async function copyStore(from: Side, to: Side, options: CopyOptions = {}): Promise<CopyReport> {
   const [source, target] = [endOf(from), endOf(to)];
   const [before, there] = [await source.moving.seal(), await target.moving.seal()];
   if (before?.phase === "left" && there?.move === before.move) return finish(source, target, there);
   refuseSource(source, before);
   refuseTarget(target, source, there);
-  if (!(await hasRows(source))) throw nothingThere(source);
-  await refuseLiveLeases(source);
+  await refuseNotReady(source);
   const leaving: Seal = { phase: "leaving", move: newMove(), other: target.address };
   await step(source, before, leaving);
   try {
@@ -65,6 +62,32 @@ export async function copyStore(
     await source.moving.reseal(leaving, before?.phase === "leaving" ? null : before);
     throw error;
   }
+}
+
+/** Opening a target may make it, so the source is looked at before: a copy that is refused leaves nothing behind. */
+export async function openTarget<To>(
+  from: Side,
+  open: (options: { readonly mustExist: boolean }) => Promise<To>,
+): Promise<To> {
+  const source = endOf(from);
+  const seal = await source.moving.seal();
+  if (seal?.phase !== "left") {
+    refuseSource(source, seal);
+    await refuseNotReady(source);
+    return open({ mustExist: false });
+  }
+  try {
+    // At most the last step is left to do, in a target that is there.
+    return await open({ mustExist: true });
+  } catch (error) {
+    if (isHoldfastError(error, "STORE_NOT_FOUND")) refuseSource(source, seal);
+    throw error;
+  }
+}
+
+async function refuseNotReady(source: End): Promise<void> {
+  if (!(await hasRows(source))) throw nothingThere(source);
+  await refuseLiveLeases(source);
 }
 
 /** Gives up a copy that was broken off: the source takes writes again. What came into the target is of no use. */
@@ -139,20 +162,21 @@ async function hasRows(end: End): Promise<boolean> {
 }
 
 async function refuseLiveLeases(source: End): Promise<void> {
-  const live: string[] = [];
+  const live: LeaseMoved[] = [];
   for await (const rows of rowsOf(source)) {
-    live.push(...rows.filter(isLive).map(holderText));
+    live.push(...rows.filter(isLive));
     // Leases come first.
     if (rows.some(({ of }) => of !== "lease")) break;
   }
   if (live.length === 0) return;
+  const holders = live.map(holderText);
   const more = live.length > 3 ? ` and ${live.length - 3} more` : "";
   throw new HoldfastError(
     "STREAM_BUSY",
-    `${source.address} is in use: ${live.slice(0, 3).join(", ")}${more}`,
+    `${source.address} is in use: ${holders.slice(0, 3).join(", ")}${more}`,
     {
       hint: "Stop these workers, or wait until their leases run out, then copy again. Nothing was changed.",
-      data: { leases: live },
+      data: { leases: holders, names: live.map(({ name }) => name) },
     },
   );
 }

@@ -1,1 +1,1 @@
-export { type CopyOptions, type CopyReport, copyStore, stayHere } from "./copy.ts";
+export { type CopyOptions, type CopyReport, copyStore, openTarget, stayHere } from "./copy.ts";

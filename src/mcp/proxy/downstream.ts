@@ -35,6 +35,17 @@ class ServerGone extends Error {
   override readonly name = "ServerGone";
 }
 
+/** Nobody waits for the answer any more. `late` is the answer all the same, if one comes. */
+export class GivenUp extends Error {
+  override readonly name = "GivenUp";
+  readonly late: Promise<Message>;
+
+  constructor(why: string, late: Promise<Message>) {
+    super(why);
+    this.late = late;
+  }
+}
+
 export interface DownstreamOptions {
   readonly command: readonly string[];
   /** What the server says that is no answer to a request of ours. */
@@ -148,8 +159,12 @@ export class Downstream {
 
   /** Gives up waiting for the answer to a request of ours. */
   abandon(id: string, why: string): void {
-    this.pending.get(id)?.reject(new Error(why));
-    this.pending.delete(id);
+    const pending = this.pending.get(id);
+    if (!pending) return;
+    const late = new Promise<Message>((resolve, reject) => this.pending.set(id, { resolve, reject }));
+    // A server that ends without it: nobody has to be told again.
+    late.catch(() => undefined);
+    pending.reject(new GivenUp(why, late));
   }
 
   /** Closes its input, and ends it if it does not end by itself. */

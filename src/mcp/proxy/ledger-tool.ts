@@ -6,7 +6,7 @@
  *     rejected as no such tool or bad input     failed: nothing can have happened
  *     any other JSON-RPC error                  unknown: it came after the tool was called
  *     never written to the server               failed: nothing can have happened
- *     the server ended, the client gave it up   unknown
+ *     the server ended, the client gave it up   unknown; what the server answers later is recorded all the same
  */
 
 import { failpoint } from "../../failpoint.ts";
@@ -23,8 +23,9 @@ import {
 } from "../../ledger/index.ts";
 import type { Json } from "../../model/index.ts";
 import { answerText, holds, type ToolAnswer } from "./condition.ts";
-import { type Downstream, NotSent } from "./downstream.ts";
+import { type Downstream, GivenUp, NotSent } from "./downstream.ts";
 import type { Message, RpcError } from "./json-rpc.ts";
+import type { LateOutcome } from "./late-answers.ts";
 import type { ToolRule, VerifyRule } from "./proxy-config.ts";
 import { type CallFacts, fill, textOf } from "./template.ts";
 
@@ -44,6 +45,8 @@ export interface Forwarder {
   envelope(): Readonly<Record<string, unknown>> | undefined;
   /** What the server answered, for the client to read as it was, when the ledger only keeps that the call failed. */
   keepAnswer(callId: string, answer: { readonly error: RpcError } | { readonly result: unknown }): void;
+  /** The server has answered an attempt that was given up. */
+  answeredLate(attempt: { readonly callId: string; readonly attempt: number }, outcome: LateOutcome): void;
 }
 
 const anything: StandardSchema<unknown, Json> = {
@@ -82,7 +85,8 @@ export function ledgerTool(name: string, rule: ToolRule, forwarder: Forwarder): 
     ...(idempotent !== undefined && { idempotent }),
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(settleMs !== undefined && { settleMs }),
-    execute: (args, { callId, key }) => forward(name, rule, forwarder, { args, callId, key }),
+    execute: (args, { callId, key, attempt }) =>
+      forward(name, rule, forwarder, { args, callId, key }, attempt),
     ...(verify && {
       verify: (args, { callId, key, signal }) => ask(verify, forwarder, { args, callId, key }, signal),
     }),
@@ -96,21 +100,55 @@ function ledgerDedupe({ dedupe }: ToolRule): Dedupe<Json> {
   return { scope, key: (args: Json) => textOf(fill(key, { args, key: "", callId: "" }) ?? { key, args }) };
 }
 
-async function forward(name: string, rule: ToolRule, forwarder: Forwarder, facts: CallFacts): Promise<Json> {
+async function forward(
+  name: string,
+  rule: ToolRule,
+  forwarder: Forwarder,
+  facts: CallFacts,
+  attempt: number,
+): Promise<Json> {
   const own = forwarder.forwarding(facts.callId);
   const params = { ...own?.params, ...toolParams(name, withKey(rule, facts)), ...metaOf(forwarder, own) };
-  const answer = await send(forwarder.downstream, params, own?.id);
-  const { error, result } = answer;
+  try {
+    return read(rule, forwarder, facts.callId, await send(forwarder.downstream, params, own?.id));
+  } catch (error) {
+    if (error instanceof GivenUp)
+      void error.late.then(
+        (answer) => {
+          const outcome = lateOutcome(rule, answer);
+          if (outcome) forwarder.answeredLate({ callId: facts.callId, attempt }, outcome);
+        },
+        () => undefined,
+      );
+    throw error;
+  }
+}
+
+/** What an answer says that nobody waits for; null if it leaves the outcome unknown. */
+function lateOutcome(rule: ToolRule, answer: Message): LateOutcome | null {
+  try {
+    return { value: read(rule, { keepAnswer: () => undefined }, "", answer) };
+  } catch (error) {
+    return error instanceof DefiniteFailure ? { failure: error.message } : null;
+  }
+}
+
+function read(
+  rule: ToolRule,
+  forwarder: Pick<Forwarder, "keepAnswer">,
+  callId: string,
+  { error, result }: Message,
+): Json {
   if (error) {
     if (!REFUSED.has(error.code))
       throw new Error(`the server answered with error ${error.code}: ${error.message}`);
-    forwarder.keepAnswer(facts.callId, { error });
+    forwarder.keepAnswer(callId, { error });
     throw new DefiniteFailure(error.message);
   }
   const said = result as ToolAnswer | undefined;
   if (said?.isError === true && rule.errors !== "answer") {
     if (rule.errors === "unknown") throw new Error(`the tool answered with an error: ${answerText(said)}`);
-    forwarder.keepAnswer(facts.callId, { result });
+    forwarder.keepAnswer(callId, { result });
     throw new DefiniteFailure(answerText(said));
   }
   return (result ?? null) as Json;

@@ -36,6 +36,7 @@ import {
   resultText,
   writeLine,
 } from "./json-rpc.ts";
+import { recordLate } from "./late-answers.ts";
 import { type Forwarding, ledgerArgs, ledgerTool } from "./ledger-tool.ts";
 import type { ProxyConfig, ToolRule } from "./proxy-config.ts";
 
@@ -50,6 +51,8 @@ export interface ProxyOptions {
   readonly output: Writable;
   readonly log: (text: string) => void;
   readonly keep?: ((keep: Keep) => Keep) | undefined;
+  /** How long a server may take to answer a call that the client has cancelled. 2 s unless set. */
+  readonly cancelledMs?: number | undefined;
 }
 
 type Answer = { readonly error: RpcError } | { readonly result: unknown };
@@ -63,7 +66,7 @@ interface Asked {
 }
 
 const LOOK_AFTER_MS = 2_000;
-/** How long a server may take to answer a call that the client has cancelled, before its outcome counts as unknown. */
+/** After this a call that the client has cancelled is given up: its outcome is unknown, unless an answer comes later. */
 const CANCELLED_MS = 2_000;
 const LAST_CALLS_MS = 3_000;
 const SERVER_ENDED = -32_000;
@@ -187,7 +190,8 @@ export class DurableProxy {
     const params = { ...message.params, requestId: forwarding.id };
     this.downstream.send(notificationText("notifications/cancelled", params));
     const why = "the client gave it up, and the server did not say what came of it";
-    setTimeout(() => this.downstream.abandon(forwarding.id, why), CANCELLED_MS).unref();
+    const { cancelledMs = CANCELLED_MS } = this.options;
+    setTimeout(() => this.downstream.abandon(forwarding.id, why), cancelledMs).unref();
   }
 
   // ── From the server ──
@@ -268,6 +272,7 @@ export class DurableProxy {
       forwarding: (id) => this.forwardings.get(id),
       envelope: () => this.introduction.envelope,
       keepAnswer: (id, answer) => this.kept.set(id, answer),
+      answeredLate: (attempt, outcome) => this.note(recordLate(this.options.session, attempt, outcome)),
     });
     const work = this.keep({ tool, args, id: callId }).finally(() => {
       this.running.delete(callId);

@@ -6,7 +6,8 @@ import type { Readable, Writable } from "node:stream";
 import { HoldfastError, isHoldfastError, sha256 } from "../../model/index.ts";
 import type { Holdfast } from "../../open.ts";
 import { Context } from "../../operations/index.ts";
-import type { Session } from "../../session/index.ts";
+import { goingOnWith, type Session } from "../../session/index.ts";
+import type { Holder } from "../../store.ts";
 import { noteOf } from "../note.ts";
 import { errorText, type Id, isRequest, parseLine, readLines, writeLine } from "./json-rpc.ts";
 import { DurableProxy, type Keep } from "./proxy.ts";
@@ -22,6 +23,10 @@ export interface RunProxyOptions {
   readonly input?: Readable;
   readonly output?: Writable;
   readonly log?: (text: string) => void;
+  /** How long a session that somebody holds is waited for. 5 s unless set. */
+  readonly heldMs?: number;
+  /** How long a server may take to answer a call that the client has cancelled. 2 s unless set. */
+  readonly cancelledMs?: number | undefined;
   /** For tests: something around the ledger, such as a fault that a checker has to find. */
   readonly keep?: (keep: Keep) => Keep;
 }
@@ -47,8 +52,9 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
     });
     holdfast = await context.create();
     const session = await take(holdfast, sessionId(options, config, context.place.root), options);
+    const { command, keep, cancelledMs } = options;
     await serve(
-      new DurableProxy({ session, config, command: options.command, input, output, log, keep: options.keep }),
+      new DurableProxy({ session, config, command, input, output, log, keep, cancelledMs }),
       session,
     );
   } catch (error) {
@@ -90,28 +96,38 @@ function sessionId({ session, config: file }: RunProxyOptions, config: ProxyConf
   return `mcp-${word}-${sha256(JSON.stringify([root, path])).slice(0, 8)}`;
 }
 
-async function take(holdfast: Holdfast, id: string, { command }: RunProxyOptions): Promise<Session> {
-  const label = `mcp proxy of ${basename(command[0] ?? "")}`;
-  for (const until = Date.now() + HELD_MS; ; ) {
+const LABEL = "mcp proxy of";
+
+async function take(holdfast: Holdfast, id: string, options: RunProxyOptions): Promise<Session> {
+  const { command, heldMs = HELD_MS } = options;
+  const label = `${LABEL} ${basename(command[0] ?? "")}`;
+  for (const until = Date.now() + heldMs; ; ) {
     try {
       return await holdfast.session(id, {
         label,
         ifHeld: "throw",
         ttlMs: null,
         title: `MCP proxy: ${command.join(" ")}`,
+        metadata: goingOnWith("its MCP client"),
       });
     } catch (error) {
       if (!isHoldfastError(error, "SESSION_HELD")) throw error;
-      if (Date.now() > until) {
-        throw new HoldfastError("SESSION_HELD", error.message, {
-          hint: "Another proxy with this configuration runs in this project. Stop it, or give this one a session of its own: --session",
-          cause: error,
-          data: error.data,
-        });
-      }
+      if (Date.now() > until) throw held(error);
       await new Promise((resolve) => setTimeout(resolve, HELD_AGAIN_MS));
     }
   }
+}
+
+function held(error: HoldfastError): HoldfastError {
+  const holder = error.data["holder"] as Holder | null | undefined;
+  const who = holder?.label.startsWith(LABEL)
+    ? "Another proxy with this configuration runs in this project."
+    : "That is no proxy, but a program that has opened this session for itself.";
+  return new HoldfastError("SESSION_HELD", error.message, {
+    hint: `${who} Stop it, or give this one a session of its own: --session`,
+    cause: error,
+    data: error.data,
+  });
 }
 
 const REFUSED = -32_000;

@@ -152,7 +152,7 @@ export class AgentDesk {
     for (const goal of this.goals) {
       const { state } = await context.readGoal(goal);
       const leases = [...state.tasks.values()].flatMap(({ id, claim }) =>
-        claim?.by.name === name
+        claim?.by.name === name && !state.origins.has(claim.uid ?? "")
           ? [{ lease: `${streamName("goal", goal)}/${claim.as ?? id}`, token: claim.token }]
           : [],
       );

@@ -35,6 +35,7 @@ const SHOWS: Readonly<Record<string, readonly string[]>> = {
   task_block: TASK,
   task_release: TASK,
   task_verify: TASK,
+  task_reopen: TASK,
 };
 
 type Row = readonly [name: string, operation: string, more?: string, traits?: "destructive" | "idempotent"];
@@ -63,6 +64,7 @@ const ROWS: readonly Row[] = [
   ["task_block", "task block"],
   ["task_release", "task release", "", "destructive"],
   ["task_verify", "task verify", "Not for your own work."],
+  ["task_reopen", "task reopen", "", "destructive"],
   ["decide", "decide", "So that nobody decides it again, or otherwise without knowing why."],
   ["decisions", "decisions"],
   ["fact", "fact", "The same key again replaces the value.", "idempotent"],

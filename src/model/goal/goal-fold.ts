@@ -22,7 +22,6 @@ import * as note from "./note-changes.ts";
 import type * as noted from "./note-schemas.ts";
 import type { By } from "./roles.ts";
 import * as change from "./task-changes.ts";
-import type * as tasks from "./task-schemas.ts";
 
 interface CheckpointSpec<Data> {
   readonly kind: CheckpointKind;
@@ -122,9 +121,7 @@ export const goalFolds = {
       state.phasesRevision = seq;
     },
   ),
-  "phase.entered": on((state: GoalState, { phase }: Data<typeof tasks.phaseNumber>) => {
-    state.focus = phaseOf(state, phase).number;
-  }, CHECKPOINTS["phase.entered"]),
+  "phase.entered": on(change.enterPhase, CHECKPOINTS["phase.entered"]),
   "phase.completed": on(change.completePhase, CHECKPOINTS["phase.completed"]),
   "plan.added": making(
     "plan.added",
@@ -205,7 +202,7 @@ export const goalFolds = {
 /** A goal as whoever only reads it needs it. */
 export const goalFold: FoldKind<GoalState> = {
   kind: "goal",
-  foldVersion: 3,
+  foldVersion: 4,
   events: goalFolds,
   initial: emptyGoal,
   decode: decodeGoal,

@@ -12,7 +12,7 @@ import { type GoalEvents, goalEvents } from "./goal-events.ts";
 import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
 import { MERGED } from "./lineage.ts";
-import { noteId, noteLine } from "./merge-notes.ts";
+import { endsWithItsTask, noteId, noteLine } from "./merge-notes.ts";
 import { blockedTasks, shownStatus, surveyGoal } from "./survey.ts";
 import type { ShownStatus, Task } from "./task.ts";
 
@@ -65,11 +65,12 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
   return { facets, items: [...changedItems(state, next, statuses, place), ...mergeItems(state, next)] };
 }
 
-/** What a merge has to tell, for whoever only looks at lists. `key` is what it is about. */
+/** What a merge has to tell, for whoever only looks at lists. `key`: once that is finished, it is no news any more. */
 function mergeItems(state: GoalState, { merges }: GoalState): Item[] {
   return merges.slice(state.merges.length).flatMap(({ seq, at = 0, notes = [] }) =>
     notes.map((note) => {
-      const key = (note.kind === "renumbered" ? note.now : note.item) ?? "";
+      const about = (note.kind === "renumbered" ? note.now : note.item) ?? "";
+      const key = endsWithItsTask(note) ? about : "";
       const [id, name] = [noteId(note), short(noteLine(note))];
       return { kind: "merge", id, name, status: note.kind, key, seq, at, doneAt: null };
     }),

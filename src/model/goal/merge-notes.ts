@@ -89,6 +89,14 @@ export function noteLine(note: MergeNote): string {
   return `not applied: ${what}${note.item === null ? "" : ` ${note.item}`}${title}${who}: ${note.why}`;
 }
 
+/** Somebody's finished work, or a verdict, that counts for nothing: the task may well be done with other work. */
+const HANDED_IN: readonly string[] = ["task.submitted", "task.accepted", "task.rejected"];
+
+/** Whether a note is news only until what it is about is finished. */
+export function endsWithItsTask(note: MergeNote): boolean {
+  return note.kind === "renumbered" || !note.what.some((type) => HANDED_IN.includes(type));
+}
+
 /** What is still news, the latest first: not of work that is finished by now. */
 export function mergeNews(state: Merged, now: number): MergeNote[] {
   const news = new Map<string, MergeNote>();
@@ -99,7 +107,7 @@ export function mergeNews(state: Merged, now: number): MergeNote[] {
   return [...news.values()].filter((note) => {
     const id = note.kind === "renumbered" ? note.now : note.item;
     const status = state.tasks.get(id ?? "")?.status;
-    return status !== "done" && status !== "dropped";
+    return !(endsWithItsTask(note) && (status === "done" || status === "dropped"));
   });
 }
 

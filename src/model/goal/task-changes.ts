@@ -111,11 +111,11 @@ export function progressTask(state: GoalState, data: Data<typeof taskProgressed>
 export function submitTask(state: GoalState, data: Data<typeof taskSubmitted>, place: Place): void {
   const task = underClaim(state, data);
   const session = task.claim?.session ?? null;
-  const { evidence, by } = data;
+  const { evidence, by, uid = null } = data;
   move(state, task, "submit", place, {
     claim: null,
     failure: null,
-    submission: { evidence, by, session, at: place.at },
+    submission: { uid, evidence, by, session, at: place.at },
     verdict: null,
   });
   for (const { path, hash } of evidence.files) {
@@ -128,7 +128,7 @@ export function submitTask(state: GoalState, data: Data<typeof taskSubmitted>, p
 }
 
 export function acceptTask(state: GoalState, data: Data<typeof taskJudged>, place: Place): void {
-  const task = taskOf(state, data.task);
+  const task = lookedAt(state, data);
   const { at } = place;
   const verdict = { accepted: true, why: data.why, by: data.by, at };
   move(state, task, "accept", place, { verdict, doneAt: at, endSeq: place.seq, previous: null });
@@ -140,7 +140,7 @@ export function acceptTask(state: GoalState, data: Data<typeof taskJudged>, plac
 }
 
 export function rejectTask(state: GoalState, data: Data<typeof taskJudged>, place: Place): void {
-  const task = taskOf(state, data.task);
+  const task = lookedAt(state, data);
   const { at } = place;
   const { submission } = task;
   const claim = submission && {
@@ -226,9 +226,19 @@ export function aliasTask(state: GoalState, data: Data<typeof taskAliased>, { se
   state.tasks.set(task.id, { ...task, revision: seq });
 }
 
-export function completePhase(state: GoalState, data: Data<typeof phaseNumber>, { seq, at }: Place): void {
-  phaseOf(state, data.phase);
-  state.phases = state.phases.map((each) => (each.number === data.phase ? { ...each, closedAt: at } : each));
+/** Whoever goes back to a phase has something to do there, whatever was said of it before. */
+export function enterPhase(state: GoalState, data: Data<typeof phaseNumber>, place: Place): void {
+  const { number, closedAt } = phaseOf(state, data.phase);
+  state.focus = number;
+  if (closedAt !== null) closePhase(state, number, null, place);
+}
+
+export function completePhase(state: GoalState, data: Data<typeof phaseNumber>, place: Place): void {
+  closePhase(state, phaseOf(state, data.phase).number, place.at, place);
+}
+
+function closePhase(state: GoalState, number: number, closedAt: number | null, { seq }: Place): void {
+  state.phases = state.phases.map((each) => (each.number === number ? { ...each, closedAt } : each));
   state.phasesRevision = seq;
 }
 
@@ -264,6 +274,21 @@ function underClaim(state: GoalState, data: { task: string; claim?: string | und
   const task = taskOf(state, data.task);
   if (task.claim && data.claim !== undefined && task.claim.uid !== data.claim) throw claimedElsewhere(task);
   return task;
+}
+
+/** Two copies may have handed in the same task. A verdict is about what was looked at: on other work it says nothing. */
+function lookedAt(state: GoalState, { task: id, submission }: Data<typeof taskJudged>): Task {
+  const task = taskOf(state, id);
+  const { uid, by } = task.submission ?? {};
+  if (task.status !== "submitted" || !uid || !submission || uid === submission) return task;
+  throw new HoldfastError(
+    "TASK_TRANSITION",
+    `task ${task.id} waits with what ${by?.name} handed in, and the verdict is on work of another copy`,
+    {
+      hint: "Look at both, then accept or reject the one that waits.",
+      data: { task: task.id, submission: uid, judged: submission },
+    },
+  );
 }
 
 function claimedElsewhere({ id, claim }: Task): HoldfastError {

@@ -75,7 +75,13 @@ export const taskFailed = z.strictObject({
 });
 export const taskReleased = z.strictObject({ ...stamp, task: taskId, token, claim, why: optionalText });
 export const taskReset = z.strictObject({ ...stamp, task: taskId, claim, why: text });
-export const taskJudged = z.strictObject({ ...stamp, task: taskId, why: optionalText });
+/** `submission`: the event that handed in what was looked at. Another copy may have handed in something else. */
+export const taskJudged = z.strictObject({
+  ...stamp,
+  task: taskId,
+  submission: eventUid.optional(),
+  why: optionalText,
+});
 export const taskChanged = z.strictObject({ ...stamp, task: taskId, why: text });
 export const taskAliased = z.strictObject({ ...stamp, alias: taskId, task: taskId });
 export const phaseNumber = z.strictObject({ ...stamp, phase: ordinal });

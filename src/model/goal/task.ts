@@ -106,6 +106,8 @@ interface AnyTask {
   readonly rejections: number;
   readonly failure: { readonly error: string; readonly retryable: boolean; readonly at: number } | null;
   readonly submission: {
+    /** The event that made it: a verdict names it. */
+    readonly uid: string | null;
     readonly evidence: Evidence;
     readonly by: By;
     readonly session: string | null;

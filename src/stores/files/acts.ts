@@ -81,7 +81,7 @@ export function putArtifact(turn: Turn, request: Extract<PutRequest, { of: "arti
   const { folder } = turn;
   const { state } = folder;
   const known = state.space(namespace).artifacts.get(hash);
-  const isThere = known !== undefined && hasArtifactFile(folder, namespace, hash, bytes.length);
+  const isThere = known !== undefined && hasArtifactFile(folder, namespace, hash, bytes);
   if (isThere && known.putAt >= at) return;
   if (!isThere) turn.folders.add(keepArtifact(folder, namespace, hash, bytes));
   const { length } = turn.log({ do: "artifact", namespace, hash, at });

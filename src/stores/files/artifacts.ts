@@ -9,7 +9,7 @@
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { HoldfastError, sha256 } from "../../model/index.ts";
-import { makeFolder, replaceFile, statOf, systemCode } from "./disk.ts";
+import { holdsBytes, makeFolder, replaceFile, statOf, systemCode } from "./disk.ts";
 import type { OpenedFolder } from "./opened-folder.ts";
 
 const HASH = /^[0-9a-f]{64}$/;
@@ -23,13 +23,14 @@ function fileOf(folder: OpenedFolder, namespace: string, hash: string): string {
   return join(folderOf(folder, namespace), HASH.test(hash) ? hash : `other-${sha256(hash)}`);
 }
 
+/** Whether the file is there, with these bytes: one that was damaged is written anew. */
 export function hasArtifactFile(
   folder: OpenedFolder,
   namespace: string,
   hash: string,
-  bytes: number,
+  bytes: Uint8Array,
 ): boolean {
-  return statOf(fileOf(folder, namespace, hash))?.size === bytes;
+  return holdsBytes(fileOf(folder, namespace, hash), bytes);
 }
 
 /** Returns the folder that is to be synced. */
@@ -41,7 +42,7 @@ export function keepArtifact(
 ): string {
   const home = folderOf(folder, namespace);
   makeFolder(home);
-  replaceFile(fileOf(folder, namespace, hash), bytes);
+  replaceFile(fileOf(folder, namespace, hash), bytes, folder.paths.unnamed);
   return home;
 }
 

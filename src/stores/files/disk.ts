@@ -12,6 +12,7 @@ import {
   openSync,
   readSync,
   renameSync,
+  rmSync,
   type Stats,
   statSync,
   writeSync,
@@ -77,6 +78,8 @@ export function isWritable(path: string): boolean {
   }
 }
 
+const CHUNK_BYTES = 1024 * 1024;
+
 export function writeAll(descriptor: number, bytes: Uint8Array, position: number): void {
   for (let done = 0; done < bytes.length; ) {
     done += writeSync(descriptor, bytes, done, bytes.length - done, position + done);
@@ -99,21 +102,44 @@ export const TEMPORARY = ".new";
 
 /**
  * A whole file or the old one, never a torn one. The new name is only durable once its folder is synced, which is
- * left to the caller, who may have several files for one folder.
+ * left to the caller, who may have several files for one folder. What does not fit takes no room afterwards.
  */
-export function replaceFile(path: string, bytes: Uint8Array): void {
-  const temporary = `${path}${TEMPORARY}`;
+export function replaceFile(path: string, bytes: Uint8Array, temporary = `${path}${TEMPORARY}`): void {
   const descriptor = openSync(temporary, "w", 0o600);
   try {
-    writeAll(descriptor, bytes, 0);
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
+    try {
+      writeAll(descriptor, bytes, 0);
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
   }
-  renameSync(temporary, path);
 }
 
-const ZEROS = Buffer.alloc(1024 * 1024);
+/** Whether the file holds exactly this. What cannot be read does not: whoever writes it anew is told what is wrong. */
+export function holdsBytes(path: string, bytes: Uint8Array): boolean {
+  if (statOf(path)?.size !== bytes.length) return false;
+  try {
+    const descriptor = openSync(path, "r");
+    try {
+      for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
+        const wanted = bytes.subarray(at, at + CHUNK_BYTES);
+        if (!readUpTo(descriptor, at, wanted.length).equals(wanted)) return false;
+      }
+      return true;
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch {
+    return false;
+  }
+}
+
+const ZEROS = Buffer.alloc(CHUNK_BYTES);
 
 /** Overwrites what is there, as well as a file system lets one. */
 export function blacken(descriptor: number, size: number): void {
@@ -121,4 +147,13 @@ export function blacken(descriptor: number, size: number): void {
     writeAll(descriptor, ZEROS.subarray(0, Math.min(ZEROS.length, size - at)), at);
   }
   fsyncSync(descriptor);
+}
+
+export function blackenFile(path: string): void {
+  const descriptor = openSync(path, "r+");
+  try {
+    blacken(descriptor, statOf(path)?.size ?? 0);
+  } finally {
+    closeSync(descriptor);
+  }
 }

@@ -74,6 +74,18 @@ export function corrupt(path: string, line: number, what: string): HoldfastError
   });
 }
 
+/** `left`: names beside it that nobody makes before there is a journal. */
+export function journalGone(path: string, left: readonly string[]): HoldfastError {
+  return new HoldfastError(
+    "STORE_CORRUPT",
+    `${path} is gone, and with it what the store held: only ${left.join(", ")} of it ${left.length > 1 ? "are" : "is"} left`,
+    {
+      hint: "Put the journal back, or a backup of the whole folder; nothing was changed. To begin anew, choose an empty folder.",
+      data: { path, left },
+    },
+  );
+}
+
 export function replaced(path: string, how: string): HoldfastError {
   return new HoldfastError("STORE_REPLACED", `${path}: this is no longer the store that was opened: ${how}`, {
     hint: "Stop all writers, find out which folder is the right one, put it in place and start again.",

@@ -80,7 +80,7 @@ class FilesStore implements Store {
   readonly moving: Moving = {
     seal: () => this.#look((state) => state.data.seal ?? null),
     reseal: (expect, next) => this.#submit((turn) => reseal(turn, expect, next)),
-    dump: (cursor) => this.#look((_, folder) => this.#dump.page(folder, cursor)),
+    dump: (cursor, only) => this.#look((_, folder) => this.#dump.page(folder, cursor, only)),
     restore: (move, rows) => this.#submit((turn) => restore(turn, move, rows)),
   };
   readonly #dump = new Dump();

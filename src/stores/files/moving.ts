@@ -51,19 +51,29 @@ export function reseal(turn: Turn, expect: Seal | null, next: Seal | null): bool
   return true;
 }
 
+type Kinds = readonly Moved["of"][];
+
+interface Walk {
+  readonly place: number;
+  readonly wanted: string;
+  readonly state: State;
+  readonly rows: Generator<Moved>;
+}
+
 /**
  * Pages of everything. The rows have no order of their own by which a page could be found, so the walk through them is
  * kept for whoever asks for the page after; any other page is walked to from the beginning.
  */
 export class Dump {
-  #walk: { readonly place: number; readonly state: State; readonly rows: Generator<Moved> } | null = null;
+  #walk: Walk | null = null;
 
-  page(folder: OpenedFolder, cursor: string | null): Page<Moved> {
+  page(folder: OpenedFolder, cursor: string | null, only?: Kinds): Page<Moved> {
     const begin = Number(cursor ?? 0);
     const { state } = folder;
+    const wanted = String(only);
     // A journal that was rewritten since has rows of its own.
-    const isHere = this.#walk?.place === begin && this.#walk.state === state;
-    const rows = isHere && this.#walk ? this.#walk.rows : walkTo(folder, begin);
+    const isHere = this.#walk?.place === begin && this.#walk.state === state && this.#walk.wanted === wanted;
+    const rows = isHere && this.#walk ? this.#walk.rows : walkTo(folder, begin, only);
     this.#walk = null;
     const page: Moved[] = [];
     let bytes = 0;
@@ -73,7 +83,7 @@ export class Dump {
       page.push(next.value);
       bytes += sizeOf(next.value);
     }
-    this.#walk = { place: begin + page.length, state, rows };
+    this.#walk = { place: begin + page.length, wanted, state, rows };
     return { rows: page, cursor: String(begin + page.length) };
   }
 }
@@ -82,13 +92,12 @@ function sizeOf(row: Moved): number {
   return row.of === "write" ? row.payload.length : row.of === "artifact" ? row.bytes.length : 0;
 }
 
-function walkTo(folder: OpenedFolder, begin: number): Generator<Moved> {
+function walkTo(folder: OpenedFolder, begin: number, only: Kinds | undefined): Generator<Moved> {
   const { state, place } = folder;
   for (const [namespace, { leases }] of state.data.spaces)
     refreshTimes(folder, namespace, [...leases.keys()]);
-  const rows = movedRows(state.data, place.clock.nowMs(), (namespace, hash) =>
-    readArtifact(folder, namespace, hash),
-  );
+  const bytesOf = (namespace: string, hash: string) => readArtifact(folder, namespace, hash);
+  const rows = movedRows(state.data, place.clock.nowMs(), { bytesOf, only });
   for (let skipped = 0; skipped < begin; skipped++) rows.next();
   return rows;
 }

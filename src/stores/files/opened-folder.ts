@@ -7,10 +7,11 @@
  *     lock.db          who may write
  *     artifacts/       bytes by their hash, in a folder for each namespace
  *     snapshots/       cached folds, in a folder for each stream
+ *     unnamed.new      one of these two on its way to its name: what a crash leaves of it is found without a search
  */
 
 import { join } from "node:path";
-import { systemCode } from "./disk.ts";
+import { systemCode, TEMPORARY } from "./disk.ts";
 import { replaced } from "./failures.ts";
 import type { Clock } from "./foundations.ts";
 import { JournalFile } from "./journal-file.ts";
@@ -37,6 +38,7 @@ export interface Paths {
   readonly lock: string;
   readonly artifacts: string;
   readonly snapshots: string;
+  readonly unnamed: string;
 }
 
 export function pathsIn(folder: string): Paths {
@@ -47,6 +49,7 @@ export function pathsIn(folder: string): Paths {
     lock: join(folder, "lock.db"),
     artifacts: join(folder, "artifacts"),
     snapshots: join(folder, "snapshots"),
+    unnamed: join(folder, `unnamed${TEMPORARY}`),
   };
 }
 

@@ -5,11 +5,12 @@
  *   empty, or a start that a crash ──┤
  *   left unfinished                  ├──▶ lock file ──▶ lock ──▶ first journal, if there is none ──▶ read ──▶ settle ──▶ use
  *   ours ──look at the first line────┘
- *   foreign, newer, damaged ──▶ refused, nothing written
+ *   foreign, newer, damaged, the journal gone from what it has left ──▶ refused, nothing written
  *
- * What a crash leaves: an empty folder, or one with only names of ours and no journal, which the next opener finishes;
- * a half-written file beside its place, which the next opener throws away. The journal gets its name only when its
- * first line is synced. Two processes may do all this at once: from the lock on, one after the other.
+ * What a crash leaves: an empty folder, or one with only a lock and a half-written journal, which the next opener
+ * finishes; a half-written file beside its place, which the next opener throws away. The journal gets its name, durably,
+ * only when its first line is synced, and everything else comes later. Two processes may do all this at once: from the
+ * lock on, one after the other.
  */
 
 import { readdirSync, rmSync } from "node:fs";
@@ -18,7 +19,7 @@ import { v7 as uuid } from "uuid";
 import { HoldfastError } from "../../model/index.ts";
 import { settle } from "./append.ts";
 import { isWritable, makeFolder, replaceFile, statOf, syncFolder, TEMPORARY } from "./disk.ts";
-import { cannotWrite, foreign, notFound, replaced, storeError } from "./failures.ts";
+import { cannotWrite, foreign, journalGone, notFound, replaced, storeError } from "./failures.ts";
 import { refuseNetworkDisk } from "./foundations.ts";
 import { firstLine, JournalFile } from "./journal-file.ts";
 import { FolderLock, patiently } from "./lock.ts";
@@ -54,16 +55,27 @@ function isAllWritable(paths: Paths): boolean {
   return [paths.folder, ...files].every(isWritable);
 }
 
-/** Looks without writing. A folder with anything of somebody else's in it, and no journal, is not for us. */
+/**
+ * Looks without writing. A folder with anything of somebody else's in it, and no journal, is not for us; one with what
+ * comes after the journal has lost it. The journal is looked for once more behind all names: somebody else may just make
+ * the store.
+ */
 function refuseForeign(paths: Paths, isMade: boolean): void {
-  if (isMade) {
+  const names = isMade ? [] : readdirSync(paths.folder);
+  if (isMade || statOf(paths.journal)) {
     JournalFile.open(paths.journal, true).close();
     return;
   }
-  const ours = new Set(Object.values(paths).map((path) => basename(path)));
-  ours.add(`${basename(paths.lock)}-journal`).add(`${basename(paths.journal)}${TEMPORARY}`);
-  const other = readdirSync(paths.folder).find((name) => !ours.has(name));
+  const later = [paths.live, paths.artifacts, paths.snapshots].map((path) => basename(path));
+  const begun = [
+    basename(paths.lock),
+    `${basename(paths.lock)}-journal`,
+    `${basename(paths.journal)}${TEMPORARY}`,
+  ];
+  const other = names.find((name) => !begun.includes(name) && !later.includes(name));
   if (other !== undefined) throw foreign(paths.folder, `it holds ${JSON.stringify(other)} and no journal`);
+  const left = names.filter((name) => later.includes(name));
+  if (left.length > 0) throw journalGone(paths.journal, left);
 }
 
 /** A fresh handle. `store`: which store it has to be, when this is not the first time. */

@@ -15,7 +15,7 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
 import { HoldfastError } from "../../model/index.ts";
 import { sweepArtifacts } from "./artifacts.ts";
-import { blacken, syncFolder, TEMPORARY, writeAll } from "./disk.ts";
+import { blacken, blackenFile, statOf, syncFolder, TEMPORARY, writeAll } from "./disk.ts";
 import { corrupt, isFull } from "./failures.ts";
 import type { Space, Stream } from "./foundations.ts";
 import { firstLine, JournalFile, type KeptWrite } from "./journal-file.ts";
@@ -90,6 +90,13 @@ function replaceWith(folder: OpenedFolder, next: Rewritten, erase: boolean): voi
   folder.setMark();
   sweepArtifacts(folder);
   sweepSnapshots(folder);
+  dropUnnamed(folder, erase);
+}
+
+/** Somebody died over it: under the lock nobody is just writing one. */
+function dropUnnamed({ paths }: OpenedFolder, erase: boolean): void {
+  if (erase && statOf(paths.unnamed)) blackenFile(paths.unnamed);
+  rmSync(paths.unnamed, { force: true });
 }
 
 const BUFFER_BYTES = 1024 * 1024;

@@ -8,13 +8,13 @@
  * Names are hashes, so nothing that a caller says becomes a path.
  */
 
-import { closeSync, openSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { sha256 } from "../../model/index.ts";
 import type { Blob, GetRequest, Payload, PutRequest, SnapshotRow } from "../../store.ts";
 import type { Turn } from "./append.ts";
 import { filesBelow } from "./artifacts.ts";
-import { blacken, makeFolder, replaceFile, statOf, syncFolder, systemCode, TEMPORARY } from "./disk.ts";
+import { blackenFile, makeFolder, replaceFile, statOf, syncFolder, systemCode, TEMPORARY } from "./disk.ts";
 import { streamOf } from "./foundations.ts";
 import { encodeLine, type Form, fromSegment, parseLine, toSegment } from "./line.ts";
 import type { OpenedFolder } from "./opened-folder.ts";
@@ -53,7 +53,7 @@ export function putSnapshot(turn: Turn, request: Extract<PutRequest, { of: "snap
   const line = encodeLine(1, 1, act, [segment]);
   const home = homeOf(folder, namespace, stream);
   makeFolder(home);
-  replaceFile(join(home, fileName(generation, seq, fold)), line.bytes);
+  replaceFile(join(home, fileName(generation, seq, fold)), line.bytes, folder.paths.unnamed);
   turn.folders.add(home);
 }
 
@@ -144,15 +144,6 @@ export function dropSnapshots(
   rmdirSync(home);
   syncFolder(folder.paths.snapshots);
   return names.filter((name) => FILE_NAME.test(name)).length;
-}
-
-function blackenFile(path: string): void {
-  const descriptor = openSync(path, "r+");
-  try {
-    blacken(descriptor, statOf(path)?.size ?? 0);
-  } finally {
-    closeSync(descriptor);
-  }
 }
 
 /** Files of streams that are gone, of earlier lives, and half-written ones: what crashes have left. */

@@ -50,11 +50,11 @@ export class MemoryMoving implements Moving {
     return true;
   }
 
-  async dump(cursor: string | null): Promise<Page<Moved>> {
+  async dump(cursor: string | null, only?: readonly Moved["of"][]): Promise<Page<Moved>> {
     const begin = Number(cursor ?? 0);
     const rows: Moved[] = [];
     let place = 0;
-    for (const row of movedRows(this.#data, this.#clock())) {
+    for (const row of movedRows(this.#data, this.#clock(), { only })) {
       if (place++ < begin) continue;
       if (rows.length === PAGE_ROWS) return { rows, cursor: String(begin + PAGE_ROWS) };
       rows.push(row);
@@ -73,32 +73,46 @@ export class MemoryMoving implements Moving {
   }
 }
 
-/** Every row, leases first. `bytesOf`: of an artifact, for a store that keeps them elsewhere. */
+export interface MovedOptions {
+  /** The bytes of an artifact, for a store that keeps them elsewhere. */
+  readonly bytesOf?: (namespace: string, hash: string) => Uint8Array | null;
+  /** Every kind of row unless given. */
+  readonly only?: readonly Moved["of"][] | undefined;
+}
+
+/** Every row, leases first. */
 export function* movedRows(
   data: MemoryData,
   now: number,
-  bytesOf: (namespace: string, hash: string) => Uint8Array | null = () => null,
+  { bytesOf = () => null, only }: MovedOptions = {},
 ): Generator<Moved> {
+  const isWanted = (of: Moved["of"]): boolean => !only || only.includes(of);
   const spaces = [...data.spaces];
-  for (const [namespace, { leases }] of spaces) {
+  for (const [namespace, { leases }] of isWanted("lease") ? spaces : []) {
     for (const [name, lease] of leases) {
       yield { of: "lease", namespace, ttlMs: lease.ttlMs, ...leaseRow(name, lease, now) };
     }
   }
-  for (const [namespace, { artifacts }] of spaces) {
+  for (const [namespace, { artifacts }] of isWanted("artifact") ? spaces : []) {
     for (const [hash, { bytes, putAt }] of artifacts) {
       yield { of: "artifact", namespace, hash, bytes: bytesOf(namespace, hash) ?? bytes.slice(), putAt };
     }
   }
   for (const [namespace, { streams, keys }] of spaces) {
-    for (const stream of streams.values()) yield* rowsOfStream(namespace, stream);
-    for (const [key, holder] of keys) yield { of: "key", namespace, key, ...holder };
+    for (const stream of streams.values()) yield* rowsOfStream(namespace, stream, isWanted);
+    for (const [key, holder] of isWanted("key") ? keys : []) yield { of: "key", namespace, key, ...holder };
   }
 }
 
-function* rowsOfStream(namespace: string, stream: Stream): Generator<Moved> {
-  yield { of: "stream", namespace, ...streamRow(stream), artifacts: [...stream.artifacts].sort() };
-  for (const write of stream.writes) {
+function* rowsOfStream(
+  namespace: string,
+  stream: Stream,
+  isWanted: (of: Moved["of"]) => boolean,
+): Generator<Moved> {
+  if (isWanted("stream")) {
+    yield { of: "stream", namespace, ...streamRow(stream), artifacts: [...stream.artifacts].sort() };
+  }
+  for (const write of isWanted("write") ? stream.writes : []) {
     yield {
       of: "write",
       namespace,
@@ -107,7 +121,7 @@ function* rowsOfStream(namespace: string, stream: Stream): Generator<Moved> {
       payload: copyPayload(write.payload),
     };
   }
-  for (const item of stream.items.values()) yield { of: "item", namespace, ...item };
+  for (const item of isWanted("item") ? stream.items.values() : []) yield { of: "item", namespace, ...item };
 }
 
 function put(space: Space, row: Moved): void {

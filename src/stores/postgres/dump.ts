@@ -14,6 +14,8 @@ import { fromPayload, fromText, fromTextOrNull } from "./text.ts";
 interface Part {
   /** Values 1 to n are the place behind which it goes on, the next is the limit. */
   sql(schema: string): string;
+  /** The sizes of the same rows, for those that can be large. */
+  sizes?(schema: string): string;
   readonly limit: number;
   /** Behind which everything lies. */
   readonly begin: readonly (string | number)[];
@@ -23,6 +25,8 @@ interface Part {
 }
 
 const ROWS = 500;
+/** What is in memory of a page at most, give or take one row. */
+const PAGE_BYTES = 8 * 1024 * 1024;
 
 interface Named {
   readonly namespace: string;
@@ -42,7 +46,9 @@ const LEASES: Part = {
 const ARTIFACTS: Part = {
   sql: (schema) => `SELECT namespace, hash, put_at, bytes FROM ${schema}.artifacts
     WHERE (namespace, hash) > ($1, $2) ORDER BY namespace, hash LIMIT $3`,
-  limit: 16,
+  sizes: (schema) => `SELECT octet_length(bytes) AS size FROM ${schema}.artifacts
+    WHERE (namespace, hash) > ($1, $2) ORDER BY namespace, hash LIMIT $3`,
+  limit: ROWS,
   begin: ["", ""],
   place: ["namespace", "hash"],
   read: (row: Named & { hash: string; put_at: number; bytes: Buffer }) => ({
@@ -76,6 +82,10 @@ const WRITES: Part = {
   sql: (
     schema,
   ) => `SELECT namespace, stream, first, last, batch, codec, sum, at, payload, bytes FROM ${schema}.writes
+    WHERE (namespace, stream, last) > ($1, $2, $3) ORDER BY namespace, stream, last LIMIT $4`,
+  sizes: (
+    schema,
+  ) => `SELECT coalesce(octet_length(payload), octet_length(bytes)) AS size FROM ${schema}.writes
     WHERE (namespace, stream, last) > ($1, $2, $3) ORDER BY namespace, stream, last LIMIT $4`,
   limit: ROWS,
   begin: ["", "", 0],
@@ -133,20 +143,46 @@ const KEYS: Part = {
   }),
 };
 
-const PARTS: readonly Part[] = [LEASES, ARTIFACTS, STREAMS, WRITES, ITEMS, KEYS];
+const PARTS = {
+  lease: LEASES,
+  artifact: ARTIFACTS,
+  stream: STREAMS,
+  write: WRITES,
+  item: ITEMS,
+  key: KEYS,
+} as const satisfies Record<Moved["of"], Part>;
 
-/** One page. The cursor is the number of the part and the place in it, as stored. */
-export async function dump(database: Database, cursor: string | null): Promise<Page<Moved>> {
+/** As many rows as make up a page of bytes, give or take one. */
+function fitting(sizes: readonly { readonly size: number }[], limit: number): number {
+  let bytes = 0;
+  const last = sizes.findIndex(({ size }) => {
+    bytes += size;
+    return bytes >= PAGE_BYTES;
+  });
+  return last < 0 ? limit : last + 1;
+}
+
+/** One page. The cursor is the number of the part among those that are wanted, and the place in it, as stored. */
+export async function dump(
+  database: Database,
+  cursor: string | null,
+  only?: readonly Moved["of"][],
+): Promise<Page<Moved>> {
+  const parts = Object.entries(PARTS).flatMap(([of, part]) =>
+    !only || only.includes(of as Moved["of"]) ? [part] : [],
+  );
   const [number = 0, ...after] = (cursor === null ? [0] : JSON.parse(cursor)) as [number, ...Value[]];
-  const part = PARTS[number];
+  const part = parts[number];
   if (!part) return { rows: [], cursor: null };
   const place = after.length > 0 ? after : part.begin;
-  const rows = await database.run<Record<string, Value>>(part.sql(database.schema), [...place, part.limit]);
+  const sizes = part.sizes?.(database.schema);
+  const limit = sizes ? fitting(await database.run(sizes, [...place, part.limit]), part.limit) : part.limit;
+  const rows = await database.run<Record<string, Value>>(part.sql(database.schema), [...place, limit]);
   const last = rows.at(-1);
-  const isFull = last !== undefined && rows.length === part.limit;
+  const isFull = last !== undefined && rows.length === limit;
   const next = isFull ? [number, ...part.place.map((column) => last[column])] : [number + 1];
   return {
     rows: rows.map((row) => part.read(row as never)),
-    cursor: isFull || number + 1 < PARTS.length ? JSON.stringify(next) : null,
+    cursor: isFull || number + 1 < parts.length ? JSON.stringify(next) : null,
   };
 }

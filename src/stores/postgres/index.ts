@@ -148,7 +148,7 @@ class PostgresStore implements Store {
   readonly moving: Moving = {
     seal: () => this.#use(readSeal),
     reseal: (expect, next) => this.#use((database) => reseal(database, expect, next)),
-    dump: (cursor) => this.#use((database) => dump(database, cursor)),
+    dump: (cursor, only) => this.#use((database) => dump(database, cursor, only)),
     restore: (move, rows) => this.#use((database) => restore(database, move, rows)),
   };
   readonly #database: Database;

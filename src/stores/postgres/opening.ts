@@ -101,7 +101,7 @@ function checkVersion(address: string, { version }: Format): void {
 
 function notFound(address: string): HoldfastError {
   return new HoldfastError("STORE_NOT_FOUND", `${address}: there is no store`, {
-    hint: "Check the address and the schema, or open it without `mustExist` to create it.",
+    hint: "Check the address and its schema. To make a store there: holdfast init, or open it without `mustExist`.",
     data: { address },
   });
 }

@@ -7,11 +7,15 @@ import type { PutRequest } from "../../store.ts";
 import type { Database, Entry } from "./database.ts";
 import { toPayload, toText, toTextOrNull } from "./text.ts";
 
-/** Putting an artifact again makes it young: the event that refers to it may still be on the way. */
+/**
+ * Putting an artifact again makes it young: the event that refers to it may still be on the way. Bytes that were damaged
+ * are replaced; those that are right stay where they are.
+ */
 const putArtifact = (schema: string) => `
   INSERT INTO ${schema}.artifacts AS old (namespace, hash, put_at, bytes)
   SELECT $4, $5, $6::bigint, $7::bytea FROM ${schema}.enter($1, $2, $3)
-  ON CONFLICT (namespace, hash) DO UPDATE SET put_at = greatest(old.put_at, excluded.put_at)`;
+  ON CONFLICT (namespace, hash) DO UPDATE SET put_at = greatest(old.put_at, excluded.put_at),
+    bytes = CASE WHEN old.bytes = excluded.bytes THEN old.bytes ELSE excluded.bytes END`;
 
 /** The row of the stream is locked, so that it cannot be removed before the snapshot is there to be removed with it. */
 const putSnapshot = (schema: string) => `

@@ -16,6 +16,8 @@ type Place = readonly (string | number)[];
 
 interface Part {
   readonly sql: string;
+  /** The sizes of the same rows, for those that can be large. */
+  readonly sizes?: string;
   readonly limit: number;
   /** Where the part begins, as values of its query. */
   readonly begin: Place;
@@ -23,6 +25,8 @@ interface Part {
 }
 
 const ROWS = 500;
+/** What is in memory of a page at most, give or take one row. */
+const PAGE_BYTES = 8 * 1024 * 1024;
 
 interface Named {
   readonly namespace: StoredText;
@@ -69,7 +73,8 @@ const LEASES: Part = {
 
 const ARTIFACTS: Part = {
   sql: "SELECT id, namespace, hash, put_at, bytes FROM artifacts WHERE id > ? ORDER BY id LIMIT ? + 0",
-  limit: 16,
+  sizes: "SELECT octet_length(bytes) AS size FROM artifacts WHERE id > ? ORDER BY id LIMIT ? + 0",
+  limit: ROWS,
   begin: [0],
   read(row: Named & { id: number; hash: StoredText; put_at: number; bytes: Uint8Array }) {
     const namespace = fromText(row.namespace);
@@ -98,6 +103,8 @@ const WRITES: Part = {
       w.codec, w.sum, w.at, w.utf16
     FROM writes AS w JOIN streams AS s ON s.id = w.id >> 28
     WHERE w.id > (? << 28 | ?) ORDER BY w.id LIMIT ? + 0`,
+  sizes: `SELECT octet_length(payload) AS size FROM writes
+    WHERE id > (? << 28 | ?) ORDER BY id LIMIT ? + 0`,
   limit: ROWS,
   begin: [0, 0],
   read(row: WriteRow) {
@@ -159,22 +166,50 @@ const KEYS: Part = {
   },
 };
 
-const PARTS: readonly Part[] = [LEASES, ARTIFACTS, STREAMS, WRITES, ITEMS, KEYS];
+const PARTS = {
+  lease: LEASES,
+  artifact: ARTIFACTS,
+  stream: STREAMS,
+  write: WRITES,
+  item: ITEMS,
+  key: KEYS,
+} as const satisfies Record<Moved["of"], Part>;
 
-/** One page. The cursor is the number of the part and the place in it. */
-export function dump(connection: Connection, clock: Clock, cursor: string | null): Page<Moved> {
+/** As many rows as make up a page of bytes, give or take one. */
+function fitting(sizes: readonly { readonly size: number }[], limit: number): number {
+  let bytes = 0;
+  const last = sizes.findIndex(({ size }) => {
+    bytes += size;
+    return bytes >= PAGE_BYTES;
+  });
+  return last < 0 ? limit : last + 1;
+}
+
+/** One page. The cursor is the number of the part among those that are wanted, and the place in it. */
+export function dump(
+  connection: Connection,
+  clock: Clock,
+  cursor: string | null,
+  only?: readonly Moved["of"][],
+): Page<Moved> {
+  const parts = Object.entries(PARTS).flatMap(([of, part]) =>
+    !only || only.includes(of as Moved["of"]) ? [part] : [],
+  );
   const [number = 0, ...after] = (cursor === null ? [0] : JSON.parse(cursor)) as [number, ...Place];
-  const part = PARTS[number];
+  const part = parts[number];
   if (!part) return { rows: [], cursor: null };
   const place = after.length > 0 ? after : part.begin;
   const values: Value[] = place.map((value) => (typeof value === "string" ? toText(value) : value));
-  const found = connection.all<never>(part.sql, ...values, part.limit);
+  const limit = part.sizes
+    ? fitting(connection.all(part.sizes, ...values, part.limit), part.limit)
+    : part.limit;
+  const found = connection.all<never>(part.sql, ...values, limit);
   const read = found.map((row) => part.read(row, connection, clock));
   const last = read.at(-1);
-  const isFull = last !== undefined && read.length === part.limit;
+  const isFull = last !== undefined && read.length === limit;
   const next = isFull ? [number, ...last.place] : [number + 1];
   return {
     rows: read.map(({ moved }) => moved),
-    cursor: isFull || number + 1 < PARTS.length ? JSON.stringify(next) : null,
+    cursor: isFull || number + 1 < parts.length ? JSON.stringify(next) : null,
   };
 }

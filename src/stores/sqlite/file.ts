@@ -29,8 +29,11 @@ export function statOf(path: string): Stats | undefined {
   return statSync(path, { throwIfNoEntry: false });
 }
 
+/** The file of a store that was opened is never empty: one that is has been emptied since. */
 export function isSame(identity: Identity, stats: Stats | undefined): boolean {
-  return stats !== undefined && stats.ino === identity.inode && stats.dev === identity.device;
+  return (
+    stats !== undefined && stats.ino === identity.inode && stats.dev === identity.device && stats.size > 0
+  );
 }
 
 /** Makes the folder and the empty file, both durable, for this user alone. False when the file was there already. */

@@ -26,7 +26,6 @@ import type {
   WatchRequest,
 } from "../../store.ts";
 import { append } from "./append.ts";
-import { check } from "./check.ts";
 import { bootClock, type Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
 import { dump } from "./dump.ts";
@@ -81,7 +80,7 @@ class SqliteStore implements Store {
   readonly moving: Moving = {
     seal: () => this.#lookOnce(readSeal),
     reseal: async (expect, next) => this.#changeSealed((transaction) => reseal(transaction, expect, next)),
-    dump: (cursor) => this.#look((connection) => dump(connection, this.#clock, cursor)),
+    dump: (cursor, only) => this.#look((connection) => dump(connection, this.#clock, cursor, only)),
     restore: async (move, rows) =>
       this.#changeSealed((transaction) => restore(transaction, this.#medium.place.path, move, rows)),
   };
@@ -161,6 +160,8 @@ class SqliteStore implements Store {
 
   async check(): Promise<readonly Problem[]> {
     if (this.#closing) throw closed(this.#medium.place.path);
+    // Not on the way of those who have to start quickly.
+    const { check } = await import("./check.ts");
     return check((act) => this.#medium.read(act));
   }
 

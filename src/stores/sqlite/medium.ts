@@ -38,7 +38,7 @@ export class Medium {
     if (this.#refusal) throw this.#refusal;
     if (this.#isPoisoned) return false;
     if (!isSame(this.#opened.identity, statOf(this.place.path))) {
-      throw this.refuse(replaced(this.place.path, "another file, or none, is in its place"));
+      throw this.refuse(replaced(this.place.path, "another file, an empty one, or none, is in its place"));
     }
     return true;
   }

@@ -5,6 +5,7 @@
  *   empty file ─────────────────────────┤
  *   ours ──look, read-only──────────────┼──▶ open ──▶ migrate ──▶ WAL, FULL ──▶ check store id ──▶ (prove) ──▶ use
  *   foreign, newer, no database ──look, read-only──▶ refused, nothing written
+ *   empty or nothing there, and writes in a WAL beside it ──▶ refused, nothing opened
  *
  * What a crash leaves: after creating, an empty file, which the next opener fills. While migrating, a rollback
  * journal or an unfinished WAL transaction, which SQLite undoes. Between migrating and WAL, a whole schema in the
@@ -55,6 +56,7 @@ export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: C
   const { path, readOnly } = place;
   if (!allowNetworkDisk) refuseNetworkDisk(path);
   try {
+    refuseEmptied(path);
     const stats = statOf(path);
     if (!stats && (mustExist || readOnly)) throw notFound(path);
     if (stats && !stats.isFile()) throw foreign(path, "it is not a regular file");
@@ -75,7 +77,9 @@ export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: C
 /** Opens the same store again after an I/O error, and returns only when it has durably written. */
 export async function openAgain(place: Place, before: Opened, distrustWal: boolean): Promise<Opened> {
   const { path } = place;
-  if (!isSame(before.identity, statOf(path))) throw replaced(path, "another file, or none, is in its place");
+  if (!isSame(before.identity, statOf(path))) {
+    throw replaced(path, "another file, an empty one, or none, is in its place");
+  }
   const opened = await (place.readOnly ? openForReading(place) : openForWriting(place));
   try {
     if (opened.storeId !== before.storeId) throw replaced(path, "it holds another store");
@@ -126,6 +130,27 @@ async function refuseForeign(place: Place): Promise<void> {
   } finally {
     await connection?.close();
   }
+}
+
+/**
+ * SQLite throws away a WAL that it finds beside an empty file, even one that it may only read, and with it all that was
+ * acknowledged and not yet copied. No crash leaves that: a new file is filled and synced before it gets its first WAL.
+ * Therefore the WAL is looked at first, or a store that somebody else makes between the two looks would be refused.
+ */
+function refuseEmptied(path: string): void {
+  const wal = `${path}-wal`;
+  const waiting = statOf(wal)?.size ?? 0;
+  if (waiting === 0) return;
+  const stats = statOf(path);
+  if (stats && (stats.size > 0 || !stats.isFile())) return;
+  throw new HoldfastError(
+    "STORE_CORRUPT",
+    `${path} is ${stats ? "empty" : "gone"}, but writes of its store are still in ${wal}`,
+    {
+      hint: `Put back the very file that was there; nothing was changed. If it is lost, move ${wal} away first, then put a backup in place or begin anew.`,
+      data: { path, wal, bytes: waiting },
+    },
+  );
 }
 
 /**

@@ -5,9 +5,12 @@ import { findKnownStream } from "./streams.ts";
 import { toPayload, toText, toTextOrNull } from "./text.ts";
 import type { Done, Transaction } from "./transaction.ts";
 
-/** Putting an artifact again makes it young: the event that refers to it may still be on the way. */
+/**
+ * Putting an artifact again makes it young: the event that refers to it may still be on the way. Its bytes are put again
+ * as well, in case they were damaged; of a row that keeps its length SQLite writes only the pages that differ.
+ */
 const PUT_ARTIFACT = `INSERT INTO artifacts (namespace, hash, put_at, bytes) VALUES (?, ?, ?, ?)
-  ON CONFLICT DO UPDATE SET put_at = max(put_at, excluded.put_at)`;
+  ON CONFLICT DO UPDATE SET put_at = max(put_at, excluded.put_at), bytes = excluded.bytes`;
 
 const PUT_SNAPSHOT = `INSERT OR REPLACE INTO snapshots (stream, fold, seq, utf16, codec, payload)
   VALUES (?, ?, ?, ?, ?, ?)`;

@@ -3,7 +3,7 @@ import type { Store, WatchRequest } from "../../store.ts";
 import { accept, removeStream, SPACE, write } from "./acts.ts";
 import type { Cases } from "./trial.ts";
 
-const NOTICED_WITHIN_MS = 2_000;
+const NOTICED_WITHIN_MS = 5_000;
 
 /** Does something and waits until the watcher is told; hints that came before the act do not count. */
 export async function assertNoticed(

@@ -1,0 +1,37 @@
+/**
+ * An answer that comes after its call was given up. By then the call may wait for a person, who knows less than the server
+ * does: so it is recorded, as the ledger records what a tool answers after its time-out. That needs no lease, since
+ * it can only add to what is known; what somebody else has found out first stands.
+ */
+
+import { commitResult } from "../../journal/index.ts";
+import { storeResult, withNextMark } from "../../ledger/index.ts";
+import { type Call, type Draft, draftCompleted, isOpen, type Json } from "../../model/index.ts";
+import type { Session } from "../../session/index.ts";
+
+/** What the answer says: a result, or that nothing can have happened. */
+export type LateOutcome = { readonly value: Json } | { readonly failure: string };
+
+export async function recordLate(
+  { internals: { own, journal } }: Session,
+  { callId, attempt }: { readonly callId: string; readonly attempt: number },
+  outcome: LateOutcome,
+): Promise<void> {
+  const { generation } = own.log.head;
+  const result = "value" in outcome ? await storeResult(journal, outcome.value) : null;
+  const draft = (call: Call, failures: number): Draft | null => {
+    if (result) return draftCompleted({ callId, attempt: call.attempt, result, by: "late" });
+    // That this attempt did nothing says nothing about another one.
+    if (call.attempt !== attempt || (call.doubt !== null && call.doubt !== attempt)) return null;
+    const error = { message: "failure" in outcome ? outcome.failure : "" };
+    const data = { callId, attempt, error, by: "late" };
+    return { type: "call.failed", data: failures > 0 ? { ...data, failures } : data };
+  };
+  const commit = (failures: number) =>
+    own.log.commit((state, head) => {
+      const call = head.generation === generation ? state.calls.get(callId) : undefined;
+      const late = call && isOpen(call.status) ? draft(call, failures) : null;
+      return { events: late ? [late] : [], result: undefined };
+    });
+  commitResult(await withNextMark(journal, own.state.calls.get(callId)?.key ?? "", commit));
+}

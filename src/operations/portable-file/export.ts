@@ -1,0 +1,189 @@
+/**
+ * A store into one file, also while others write to it: each stream as it is when its turn comes. Keys are listed before
+ * the streams, so that each of them is of a write that is in the file or of an earlier life; what is gone is listed
+ * after them, so that a stream that was removed meanwhile is in the file as one or the other.
+ */
+
+import { everyRow, everyStream, type Journal } from "../../journal/index.ts";
+import { HoldfastError, streamKind } from "../../model/index.ts";
+import type { Moved, StreamRow } from "../../store.ts";
+import { Fold } from "./fold.ts";
+import { type KeyAt, kindOf, mustKnow, type PortableReport, pieces, VERSION } from "./lines.ts";
+import { WrittenFile } from "./written-file.ts";
+
+const PAGE = 200;
+
+export async function exportTo(journal: Journal, file: string, at: string): Promise<PortableReport> {
+  const target = await WrittenFile.begin(file);
+  try {
+    await target.add({ holdfast: "export", version: VERSION, at });
+    const report = await new Export(journal, target).run();
+    await target.end({ streams: report.streams, writes: report.writes });
+    return { ...report, file };
+  } catch (error) {
+    await target.discard();
+    throw error;
+  }
+}
+
+class Export {
+  private readonly journal: Journal;
+  private readonly target: WrittenFile;
+  private readonly seen = new Set<string>();
+  private readonly artifacts = new Set<string>();
+  private readonly left: string[] = [];
+  /** Who holds each key, of the streams that are in the file. */
+  private readonly holders = new Map<string, string>();
+  private streams = 0;
+  private writes = 0;
+
+  constructor(journal: Journal, target: WrittenFile) {
+    this.journal = journal;
+    this.target = target;
+  }
+
+  async run(): Promise<Omit<PortableReport, "file">> {
+    const keys = await keysByStream(this.journal);
+    for await (const row of everyStream(this.journal, { hidden: true })) await this.add(row, keys);
+    await this.addGone(await keysByStream(this.journal));
+    const { streams, writes, artifacts, left } = this;
+    return { streams, writes, artifacts: artifacts.size, left };
+  }
+
+  /** A fork comes after what it shares its past with. */
+  private async add(row: StreamRow, keys: ReadonlyMap<string, readonly KeyAt[]>): Promise<void> {
+    if (this.seen.has(row.stream)) return;
+    if (!kindOf(row.stream)) {
+      this.seen.add(row.stream);
+      this.left.push(row.stream);
+      return;
+    }
+    if (row.parent) await this.add(await this.journal.row(row.parent.stream), keys);
+    await this.addStream(row.stream, keys.get(row.stream) ?? []);
+  }
+
+  private async addStream(stream: string, known: readonly KeyAt[]): Promise<void> {
+    const { journal, target } = this;
+    const read = (after: number) =>
+      journal.store.read({ namespace: journal.namespace, stream, after, limit: PAGE });
+    let page = await read(0);
+    const { state, head, base, parent: past } = page.stream;
+    // Removed since it was listed: it comes with those that are gone.
+    if (state === "gone") return;
+    this.seen.add(stream);
+    this.streams += 1;
+    const parent = past?.stream ?? null;
+    const { generation } = head;
+    await target.add({ stream, parent, base, generation, hidden: state === "hidden" });
+    const following = new Following(await Fold.at(journal, mustKnow(stream), parent, base));
+    for (let last = base; ; page = await read(last)) {
+      if (page.stream.state === "gone" || page.stream.head.generation !== generation) throw changed(stream);
+      for (const { payload, ...write } of page.writes) {
+        const change = following.see(journal, stream, { ...write, payload });
+        for (const hash of change.artifacts ?? []) await this.addArtifact(hash);
+        for (const line of pieces({ write }, payload)) await target.add(line);
+        this.writes += 1;
+        last = write.last;
+      }
+      if (page.more) continue;
+      const ends = following.end(known);
+      for (const [key] of ends.held) this.hold(key, stream);
+      await target.add({ ends: last, ...ends });
+      return;
+    }
+  }
+
+  private async addArtifact(hash: string): Promise<void> {
+    if (this.artifacts.has(hash)) return;
+    this.artifacts.add(hash);
+    const bytes = await this.journal.getArtifact(hash);
+    for (const line of pieces({ artifact: hash }, bytes)) await this.target.add(line);
+  }
+
+  /** One that was released and claimed elsewhere between two streams would be claimed by both. */
+  private hold(key: string, stream: string): void {
+    const other = this.holders.get(key);
+    if (other !== undefined && other !== stream) throw changed(other);
+    this.holders.set(key, stream);
+  }
+
+  /** Only sessions: nothing outside a store hangs on how often the name of a goal was used. */
+  private async addGone(keys: ReadonlyMap<string, readonly KeyAt[]>): Promise<void> {
+    for await (const row of rowsOf(this.journal, "stream")) {
+      const { stream, state, head } = row;
+      if (state !== "gone" || streamKind(stream) !== "session" || this.seen.has(stream)) continue;
+      await this.target.add({ gone: stream, generation: head.generation, before: keys.get(stream) ?? [] });
+    }
+  }
+}
+
+/** What becomes of a stream's keys, and of its calls, over all its writes. */
+class Following {
+  private readonly fold: Fold;
+  private readonly held = new Map<string, number>();
+  private readonly freed: KeyAt[] = [];
+  private openCalls = 0;
+
+  constructor(fold: Fold) {
+    this.fold = fold;
+  }
+
+  see(...[journal, stream, write]: Parameters<Fold["add"]>): ReturnType<Fold["add"]> {
+    const change = this.fold.add(journal, stream, write);
+    for (const key of change.releases ?? []) {
+      const seq = this.held.get(key);
+      if (seq !== undefined) this.freed.push([key, seq]);
+      this.held.delete(key);
+    }
+    for (const { key, event } of change.claims ?? []) this.held.set(key, write.first + event);
+    this.openCalls = change.facets?.openCalls ?? this.openCalls;
+    return change;
+  }
+
+  /** `known`: the keys that the store has for this name. */
+  end(known: readonly KeyAt[]): {
+    openCalls: number;
+    held: readonly KeyAt[];
+    freed: readonly KeyAt[];
+    before: readonly KeyAt[];
+  } {
+    const own = new Set([...this.held.keys(), ...this.freed.map(([key]) => key)]);
+    const freed = this.freed.filter(([key]) => !this.held.has(key));
+    const before = known.filter(([key]) => !own.has(key));
+    return { openCalls: this.openCalls, held: [...this.held], freed, before };
+  }
+}
+
+async function keysByStream(journal: Journal): Promise<Map<string, KeyAt[]>> {
+  const keys = new Map<string, KeyAt[]>();
+  for await (const { key, stream, seq } of rowsOf(journal, "key")) {
+    const known = keys.get(stream);
+    if (known) known.push([key, seq]);
+    else keys.set(stream, [[key, seq]]);
+  }
+  return keys;
+}
+
+async function* rowsOf<Of extends Moved["of"]>(
+  { store, namespace }: Journal,
+  of: Of,
+): AsyncGenerator<Extract<Moved, { of: Of }>> {
+  const { moving } = store;
+  if (!moving) {
+    throw new HoldfastError("INPUT_INVALID", `${store.address}: this kind of store cannot be exported`, {
+      hint: "Use a store that has `moving`: all that come with Holdfast do.",
+      data: { address: store.address },
+    });
+  }
+  const read = ({ cursor = null }: { readonly cursor?: string | null }) => moving.dump(cursor, [of]);
+  for await (const row of everyRow(read)) {
+    if (row.of === of && row.namespace === namespace) yield row as Extract<Moved, { of: Of }>;
+  }
+}
+
+function changed(stream: string): HoldfastError {
+  return new HoldfastError("STREAM_BUSY", `${stream} was changed while it was exported`, {
+    hint: "Nothing was left behind. Export again.",
+    data: { stream },
+  });
+}

@@ -1,0 +1,3 @@
+export { exportTo } from "./export.ts";
+export { importFrom } from "./import.ts";
+export type { PortableReport } from "./lines.ts";

@@ -1,0 +1,36 @@
+import type { Journal } from "../journal/index.ts";
+import { isOpen, sessionKind, streamName } from "../model/index.ts";
+import { childId } from "./children.ts";
+import { SERVED } from "./goes-on-with.ts";
+import { lifeOf } from "./life.ts";
+
+interface Opened {
+  readonly parent?: { readonly session: string; readonly callId: string };
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Whether somebody will look into a session again although nothing of its own is open: whose call it works for, or what it
+ * serves. Without its record they would do again what it has done. Its first event tells, so that looking costs little.
+ */
+export async function isNeeded(journal: Journal, id: string): Promise<boolean> {
+  for await (const [, { type, data }] of journal.events(streamName("session", id), 0, 1)) {
+    if (type !== "session.opened") return false;
+    const { parent, metadata } = data as Opened;
+    if (parent && (await servesOpenCall(journal, id, parent))) return true;
+    const served = metadata?.[SERVED];
+    return typeof served === "string" && (await journal.row(served)).state !== "gone";
+  }
+  return false;
+}
+
+async function servesOpenCall(
+  journal: Journal,
+  id: string,
+  parent: NonNullable<Opened["parent"]>,
+): Promise<boolean> {
+  const { row, head, state } = await journal.load(sessionKind, parent.session);
+  const call = state.calls.get(parent.callId);
+  if (row.state === "gone" || !call || !isOpen(call.status)) return false;
+  return childId(lifeOf(parent.session, head.generation), call.id) === id;
+}

@@ -1,0 +1,62 @@
+// The file that `export` writes, as real processes write and read it, and on a disk that has no room for it.
+
+import { execFile } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { open } from "../../src/index.ts";
+import { CommandLine, environment, type Ran } from "./command-line.ts";
+
+let line: CommandLine;
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => line.remove());
+
+function ran(command: string, args: readonly string[]): Promise<Ran> {
+  return new Promise((resolve) => {
+    const child = execFile(command, args, { cwd: line.project, env: environment() }, (_error, out, err) => {
+      resolve({ code: child.exitCode ?? -1, out, err });
+    });
+    child.stdin?.end();
+  });
+}
+
+async function say(store: string, text: string): Promise<void> {
+  const holdfast = await open(join(line.project, store));
+  const session = await holdfast.session("s");
+  await session.append({ role: "user", text });
+  await session.close();
+  await holdfast.close();
+}
+
+// Node's own reading of lines splits at some of these since Node 24.
+test("what only some take for the end of a line stays within its line", async () => {
+  const text = "one\u2028two\u2029three\u0085four\rfive";
+  await say("separated.db", text);
+  const run = (...args: string[]) => ran(process.execPath, [line.cli, ...args]);
+  expect(await run("export", "separated.hf", "--store", "./separated.db")).toMatchObject({
+    code: 0,
+    err: "",
+  });
+  expect(await run("import", "separated.hf", "--store", "./other.db")).toMatchObject({ code: 0, err: "" });
+  const holdfast = await open(join(line.project, "other.db"));
+  expect((await holdfast.sessions.get("s")).messages[0]?.blocks).toEqual([{ kind: "text", text }]);
+  await holdfast.close();
+});
+
+// A limit on the size of files does what a full disk does: it takes a part of a write, and refuses the next.
+test.skipIf(process.platform === "win32")(
+  "a disk that is full is said to be full, and nothing is left on it",
+  async () => {
+    await say("large.db", "x".repeat(3_000_000));
+    const limited = 'ulimit -f 2048; exec "$@"';
+    const words = [process.execPath, line.cli, "export", "large.hf", "--store", "./large.db"];
+    const { code, err } = await ran("bash", ["-c", limited, "bash", ...words]);
+    expect(code).toBe(1);
+    expect(err).toContain("large.hf cannot be written (EFBIG)");
+    expect(err).toContain("Make room, or name a file on another disk");
+    expect(err).not.toMatch(/fault in Holdfast|\n {4}at /);
+    expect(readdirSync(line.project).filter((name) => name.startsWith("large.hf"))).toEqual([]);
+  },
+);

@@ -1,0 +1,95 @@
+// Time travel: a branch of a thread does again what was done after the checkpoint that it left, and its effects with it.
+
+import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { afterEach, expect, test } from "vitest";
+import { type Holdfast, open } from "../../../src/index.ts";
+import { durableNode, HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
+
+const opened: Holdfast[] = [];
+afterEach(async () => {
+  for (const each of opened.splice(0)) await each.close();
+});
+
+const State = Annotation.Root({ order: Annotation<string>, receipt: Annotation<string> });
+const thread = { configurable: { thread_id: "t" } };
+
+async function paying({ asks = false } = {}) {
+  const holdfast = await open("memory:");
+  opened.push(holdfast);
+  const saver = new HoldfastSaver(holdfast);
+  const world: string[] = [];
+  const graph = new StateGraph(State)
+    .addNode(
+      "pay",
+      durableNode(saver, async ({ order }: typeof State.State, { effect }) => {
+        await effect("greet", () => world.push("greet"), { id: "greeting" });
+        const receipt = await effect("charge", () => `receipt ${world.push(`charge ${order}`)}`);
+        if (asks) interrupt("ship?");
+        return { receipt };
+      }),
+    )
+    .addNode("ship", () => ({}))
+    .addEdge(START, "pay")
+    .addEdge("pay", "ship")
+    .addEdge("ship", END)
+    .compile({ checkpointer: saver });
+  const beforePay = async () => {
+    for await (const each of graph.getStateHistory(thread)) if (each.next[0] === "pay") return each.config;
+    throw new Error("no such checkpoint");
+  };
+  return { graph, world, beforePay };
+}
+
+const live = { holdfast_effects: "live" };
+const refused = { code: "STATE_STALE", hint: expect.stringContaining("holdfast_effects") };
+
+test("a checkpoint that is invoked again starts no effect before somebody says so", async () => {
+  const { graph, world, beforePay } = await paying();
+  await graph.invoke({ order: "1" }, thread);
+  const past = await beforePay();
+  await expect(graph.invoke(null, past)).rejects.toMatchObject(refused);
+  // Nor does the thread that the refused branch is now the latest of.
+  await expect(graph.invoke(null, thread)).rejects.toMatchObject(refused);
+  expect(world).toEqual(["greet", "charge 1"]);
+  await graph.invoke(null, { configurable: { ...thread.configurable, ...live } });
+  expect(world).toEqual(["greet", "charge 1", "charge 1"]);
+  // A new input is a new order.
+  await graph.invoke({ order: "2" }, thread);
+  expect(world.at(-1)).toBe("charge 2");
+});
+
+test("nor does one that was updated on the way", async () => {
+  const { graph, world, beforePay } = await paying();
+  await graph.invoke({ order: "1" }, thread);
+  const updated = await graph.updateState(await beforePay(), { order: "2" });
+  await expect(graph.invoke(null, updated)).rejects.toMatchObject(refused);
+  await graph.invoke(null, { configurable: { ...updated.configurable, ...live } });
+  expect(world).toEqual(["greet", "charge 1", "charge 2"]);
+});
+
+test("nor does one that was updated while a node that had effects waited for an answer", async () => {
+  const { graph, world } = await paying({ asks: true });
+  await graph.invoke({ order: "1" }, thread);
+  await graph.updateState(thread, { order: "2" });
+  await expect(graph.invoke(null, thread)).rejects.toMatchObject(refused);
+  expect(world).toEqual(["greet", "charge 1"]);
+});
+
+test("but a new input on an older checkpoint does, and so does an update before anything was done", async () => {
+  const { graph, world, beforePay } = await paying();
+  const paused = { ...thread, interruptBefore: ["pay" as const] };
+  await graph.invoke({ order: "1" }, paused);
+  await graph.updateState(thread, { order: "2" });
+  await graph.invoke(null, thread);
+  expect(world).toEqual(["greet", "charge 2"]);
+  await graph.invoke({ order: "3" }, await beforePay());
+  expect(world.at(-1)).toBe("charge 3");
+});
+
+test("an interrupted node goes on where it was, with its effects as they were", async () => {
+  const { graph, world } = await paying({ asks: true });
+  await graph.invoke({ order: "1" }, thread);
+  const latest = (await graph.getState(thread)).config;
+  await graph.invoke(new Command({ resume: "yes" }), latest);
+  expect(world).toEqual(["greet", "charge 1"]);
+});

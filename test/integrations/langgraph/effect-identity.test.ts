@@ -1,0 +1,288 @@
+// What makes an effect of a node the same effect when the node runs again, and what keeps two of them apart.
+
+import { AIMessage, HumanMessage, type ToolMessage } from "@langchain/core/messages";
+import type { RunnableConfig } from "@langchain/core/runnables";
+import { tool } from "@langchain/core/tools";
+import {
+  Annotation,
+  Command,
+  END,
+  entrypoint,
+  interrupt,
+  MessagesAnnotation,
+  START,
+  StateGraph,
+  task,
+} from "@langchain/langgraph";
+import { ToolNode } from "@langchain/langgraph/prebuilt";
+import { afterEach, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { type Holdfast, open } from "../../../src/index.ts";
+import {
+  durableNode,
+  durableTool,
+  type EffectOptions,
+  HoldfastSaver,
+} from "../../../src/integrations/langgraph/index.ts";
+
+const opened: Holdfast[] = [];
+afterEach(async () => {
+  for (const each of opened.splice(0)) await each.close();
+});
+
+async function freshSaver(): Promise<HoldfastSaver> {
+  const holdfast = await open("memory:");
+  opened.push(holdfast);
+  return new HoldfastSaver(holdfast);
+}
+
+const State = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
+});
+type Log = typeof State.State;
+type Node = (state: Log, config: RunnableConfig) => Promise<Partial<Log>>;
+
+function oneNode(saver: HoldfastSaver, node: Node, options: object = {}) {
+  return new StateGraph(State)
+    .addNode("work", node, options)
+    .addEdge(START, "work")
+    .addEdge("work", END)
+    .compile({ checkpointer: saver });
+}
+
+const thread = { configurable: { thread_id: "t" } };
+
+/** A tool that books an order, and the world that it books it in. */
+function bookingTool(saver: HoldfastSaver) {
+  const world: string[] = [];
+  const ship = durableTool(
+    saver,
+    async ({ order }, { effect }) => effect("book", () => `booking ${world.push(order)} of ${order}`),
+    { name: "ship", description: "Ships an order", schema: z.object({ order: z.string() }) },
+  );
+  return { ship, world };
+}
+
+describe("a node that calls a durable tool itself", () => {
+  test("has an effect for each call, and the same ones when it runs again", async () => {
+    const saver = await freshSaver();
+    const { ship, world } = bookingTool(saver);
+    const graph = oneNode(saver, async (_state, config) => {
+      const log: string[] = [];
+      for (const order of ["L1", "L2", "L3"]) log.push(String(await ship.invoke({ order }, config)));
+      const two = await Promise.all(["P1", "P2"].map((order) => ship.invoke({ order }, config)));
+      interrupt("go on?");
+      return { log: [...log, ...two.map(String)] };
+    });
+    await graph.invoke({ log: [] }, thread);
+    expect(world).toEqual(["L1", "L2", "L3", "P1", "P2"]);
+    const state = await graph.invoke(new Command({ resume: "yes" }), thread);
+    expect(state.log).toEqual(world.map((order, index) => `booking ${index + 1} of ${order}`));
+    expect(world).toHaveLength(5);
+  });
+
+  test("is refused when it asks a call that is on record for something else", async () => {
+    const saver = await freshSaver();
+    const { ship, world } = bookingTool(saver);
+    let order = "first";
+    const graph = oneNode(saver, async (_state, config) => {
+      await ship.invoke({ order }, config);
+      interrupt("go on?");
+      return {};
+    });
+    await graph.invoke({ log: [] }, thread);
+    order = "second";
+    const again = graph.invoke(new Command({ resume: "yes" }), thread);
+    await expect(again).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+      message: expect.stringContaining("other arguments"),
+    });
+    expect(world).toEqual(["first"]);
+  });
+
+  test("and has an effect of that name of its own", async () => {
+    const saver = await freshSaver();
+    const { ship, world } = bookingTool(saver);
+    const node = durableNode(saver, async (_state: Log, { effect }, config) => {
+      const own = await effect("book", () => `own ${world.push("own")}`);
+      return { log: [own, String(await ship.invoke({ order: "D1" }, config))] };
+    });
+    const state = await oneNode(saver, node).invoke({ log: [] }, thread);
+    expect(state.log).toEqual(["own 1", "booking 2 of D1"]);
+  });
+
+  test("does each once although a retry policy lets it try again", async () => {
+    const saver = await freshSaver();
+    const { ship, world } = bookingTool(saver);
+    let tries = 0;
+    const node: Node = async (_state, config) => {
+      const log: string[] = [];
+      for (const order of ["1", "2"]) log.push(String(await ship.invoke({ order }, config)));
+      if (++tries < 3) throw new Error("flaky");
+      return { log };
+    };
+    const retryPolicy = { maxAttempts: 3, initialInterval: 1, jitter: false, logWarning: false };
+    const state = await oneNode(saver, node, { retryPolicy }).invoke({ log: [] }, thread);
+    expect(tries).toBe(3);
+    expect(state.log).toEqual(["booking 1 of 1", "booking 2 of 2"]);
+    expect(world).toEqual(["1", "2"]);
+  });
+
+  test("whose config does not say which attempt it is has one effect of a tool, and not a second", async () => {
+    const saver = await freshSaver();
+    const { ship, world } = bookingTool(saver);
+    // Without a config LangChain passes on what it knows, and the attempt is not part of that.
+    const outer = tool(
+      async ({ orders }) => {
+        for (const order of orders) await ship.invoke({ order });
+      },
+      { name: "outer", description: "Ships orders", schema: z.object({ orders: z.array(z.string()) }) },
+    );
+    const graph = oneNode(saver, async (_state, config) => {
+      await outer.invoke({ orders: ["1", "2"] }, config);
+      return {};
+    });
+    await expect(graph.invoke({ log: [] }, thread)).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    expect(world).toEqual(["1"]);
+  });
+});
+
+test("a subgraph that the retry policy of its node begins anew has no effects again, and goes on when it is resumed", async () => {
+  const saver = await freshSaver();
+  const world: string[] = [];
+  let isFlaky = true;
+  const inner = new StateGraph(State)
+    .addNode(
+      "pay",
+      durableNode(saver, async (_state: Log, { effect }) => ({
+        log: [await effect("charge", () => `receipt ${world.push("charge")}`)],
+      })),
+    )
+    .addNode("check", () => {
+      if (isFlaky) throw new Error("flaky");
+      return {};
+    })
+    .addEdge(START, "pay")
+    .addEdge("pay", "check")
+    .addEdge("check", END)
+    .compile();
+  const retryPolicy = { maxAttempts: 3, initialInterval: 1, jitter: false, logWarning: false };
+  const graph = oneNode(saver, inner as never, { retryPolicy });
+  await expect(graph.invoke({ log: [] }, thread)).rejects.toMatchObject({ code: "STATE_STALE" });
+  expect(world).toEqual(["charge"]);
+  isFlaky = false;
+  expect((await graph.invoke(null, thread)).log).toEqual(["receipt 1"]);
+  expect(world).toEqual(["charge"]);
+});
+
+test.each([
+  ["the same id", "c1", "c1"],
+  ["no id", undefined, undefined],
+  ["an empty id", "", ""],
+])("two tool calls of one message with %s are two", async (_what, first, second) => {
+  const saver = await freshSaver();
+  const { ship, world } = bookingTool(saver);
+  const calls = [first, second].map((id, index) => ({ id, name: "ship", args: { order: `O${index + 1}` } }));
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode("ask", () => ({ messages: [new AIMessage({ content: "", tool_calls: calls as never })] }))
+    .addNode("tools", new ToolNode([ship]))
+    .addEdge(START, "ask")
+    .addEdge("ask", "tools")
+    .addEdge("tools", END)
+    .compile({ checkpointer: saver });
+  const { messages } = await graph.invoke({ messages: [new HumanMessage("ship")] }, thread);
+  expect(messages.slice(2).map((each) => (each as ToolMessage).content)).toEqual([
+    "booking 1 of O1",
+    "booking 2 of O2",
+  ]);
+  expect(world).toEqual(["O1", "O2"]);
+});
+
+describe("two inline effects of one name", () => {
+  /** The lookups before them end in an order of their own, so that of two runs each has another one first. */
+  function charging(saver: HoldfastSaver, of: (order: string) => EffectOptions<string>) {
+    const world: string[] = [];
+    const first = { order: "B", crashes: true };
+    const node = durableNode(saver, async (_state: Log, { effect }) => {
+      let lookedUp = (): void => undefined;
+      const other = new Promise<void>((resolve) => {
+        lookedUp = resolve;
+      });
+      const charge = async (order: string): Promise<string> => {
+        if (order !== first.order) await other;
+        const receipt = await effect("charge", () => `${order}: ${world.push(order)}`, of(order));
+        if (first.crashes) throw new Error("crash");
+        lookedUp();
+        return receipt;
+      };
+      return { log: await Promise.all(["A", "B"].map(charge)) };
+    });
+    return { graph: oneNode(saver, node), world, first };
+  }
+
+  test("are refused unless something tells them apart", async () => {
+    const saver = await freshSaver();
+    const { graph, world, first } = charging(saver, () => ({}));
+    await expect(graph.invoke({ log: [] }, thread)).rejects.toThrow("crash");
+    Object.assign(first, { order: "A", crashes: false });
+    await expect(graph.invoke(null, thread)).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+      hint: expect.stringContaining("`id`"),
+    });
+    expect(world).toEqual(["B"]);
+  });
+
+  test("are the same ones in any order if they have ids", async () => {
+    const saver = await freshSaver();
+    const { graph, world, first } = charging(saver, (order) => ({ id: `charge ${order}` }));
+    await expect(graph.invoke({ log: [] }, thread)).rejects.toThrow("crash");
+    Object.assign(first, { order: "A", crashes: false });
+    expect((await graph.invoke(null, thread)).log).toEqual(["A: 2", "B: 1"]);
+    expect(world).toEqual(["B", "A"]);
+  });
+
+  test("are not taken for each other if they have arguments", async () => {
+    const saver = await freshSaver();
+    const { graph, world, first } = charging(saver, (order) => ({ args: { order } }));
+    await expect(graph.invoke({ log: [] }, thread)).rejects.toThrow("crash");
+    Object.assign(first, { order: "A", crashes: false });
+    await expect(graph.invoke(null, thread)).rejects.toThrow(/other arguments/);
+    expect(world).toEqual(["B"]);
+  });
+});
+
+describe("the functional API", () => {
+  test("has an effect for each call in an entrypoint, and the same ones after an interrupt", async () => {
+    const saver = await freshSaver();
+    const { ship, world } = bookingTool(saver);
+    const flow = entrypoint({ name: "flow", checkpointer: saver }, async (_input: string, config) => {
+      const first = await ship.invoke({ order: "E1" }, config);
+      interrupt("go on?");
+      return [first, await ship.invoke({ order: "E2" }, config)];
+    });
+    await flow.invoke("go", thread);
+    expect(await flow.invoke(new Command({ resume: "yes" }), thread)).toEqual([
+      "booking 1 of E1",
+      "booking 2 of E2",
+    ]);
+    expect(world).toEqual(["E1", "E2"]);
+  });
+
+  test("has an effect for each task, and the same ones when the tasks run again", async () => {
+    const saver = await freshSaver();
+    const { ship, world } = bookingTool(saver);
+    let tries = 0;
+    const one = task("one", async (order: string) => {
+      const booked = await ship.invoke({ order });
+      if (++tries === 2) throw new Error("crash");
+      return booked;
+    });
+    const flow = entrypoint({ name: "flow", checkpointer: saver }, async (_input: string) => [
+      await one("X1"),
+      await one("X2"),
+    ]);
+    await expect(flow.invoke("go", thread)).rejects.toThrow("crash");
+    expect(await flow.invoke(null as never, thread)).toEqual(["booking 1 of X1", "booking 2 of X2"]);
+    expect(world).toEqual(["X1", "X2"]);
+  });
+});

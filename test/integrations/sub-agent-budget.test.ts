@@ -1,0 +1,58 @@
+// A sub-agent that may not start has done nothing: its call fails, and the model is told. Not where something came before it.
+
+import { generateText, stepCountIs, tool } from "ai";
+import { afterEach, expect, test } from "vitest";
+import { z } from "zod";
+import { type Holdfast, never, open, type Session } from "../../src/index.ts";
+import { callContext, durable } from "../../src/integrations/ai-sdk/index.ts";
+import { answer } from "./ai-sdk/paying-model.ts";
+import { says, scripted, toolCall } from "./ai-sdk/scripted-world.ts";
+
+const opened: Holdfast[] = [];
+afterEach(async () => {
+  for (const holdfast of opened.splice(0)) await holdfast.close();
+});
+
+/** The documented sub-agent, for one dollar of a session that has half of one. */
+async function research(before: () => Promise<void> | null) {
+  const holdfast = await open("memory:");
+  opened.push(holdfast);
+  const session: Session = await holdfast.session("order");
+  await session.limit({ usd: 0.5 });
+  const d = durable(session);
+  let starts = 0;
+  const ask = tool({
+    inputSchema: z.object({ question: z.string() }),
+    execute: async (_input, options) => {
+      starts += 1;
+      const work = before();
+      if (work) await work;
+      const { session: child } = await callContext(options).child({ usd: 1 });
+      await child.close();
+      return "found";
+    },
+  });
+  const tools = d.tools({ ask }, { ask: { verify: () => never() } });
+  const model = scripted(answer([toolCall("c1", "ask", { question: "why?" })]), says("without it, then"));
+  const work = generateText({ model: d.model(model), tools, prompt: "Ask", stopWhen: stepCountIs(5) });
+  return {
+    text: await work.then(({ text }) => text).catch(() => null),
+    session,
+    starts,
+    calls: () => session.openCalls,
+  };
+}
+
+test("without budget for its sub-agent a call fails at once, and the model goes on", async () => {
+  const { text, session, starts } = await research(() => null);
+  expect(text).toBe("without it, then");
+  expect(starts).toBe(1);
+  expect(session.openCalls).toEqual([]);
+  expect(JSON.stringify(session.messages)).toContain("a sub-agent would take usd");
+});
+
+test("what a tool did before it asked for a sub-agent may have had its effect", async () => {
+  const { text, session } = await research(() => Promise.resolve());
+  expect(text).toBeNull();
+  expect(session.openCalls).toMatchObject([{ status: "waiting" }]);
+});

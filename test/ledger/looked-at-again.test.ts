@@ -1,0 +1,76 @@
+// Calls of unknown outcome, met by a later look: what that may do, and what it may believe.
+
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { notYet, type Tool } from "../../src/index.ts";
+import { storeSubjects } from "../subjects.ts";
+import {
+  type Bench,
+  callBlock,
+  counting,
+  fatal,
+  openBench,
+  type Program,
+  script,
+  type World,
+} from "./bench.ts";
+
+describe.each(storeSubjects())("a call looked at again on $name", (subject) => {
+  let bench: Bench;
+  let world: World;
+
+  beforeEach(async () => {
+    bench = await openBench(subject);
+    world = { effects: [] };
+  });
+  afterEach(() => bench.dispose());
+  afterAll(() => subject.dispose());
+
+  async function killInside(dying: { tool: Tool; reached: Promise<void> }, id = "alpha"): Promise<Program> {
+    const session = await bench.first.session(id);
+    const model = script([callBlock("c1", dying.tool.name)]);
+    session.run({ model, tools: [dying.tool], prompt: "go" }).catch(() => undefined);
+    await dying.reached;
+    return bench.afterCrash();
+  }
+
+  test("is not started once more in a fork whose effects were switched off meanwhile", async () => {
+    const { holdfast } = bench.first;
+    await (await bench.first.session("origin")).close();
+    await holdfast.sessions.fork("origin", "fork", { effects: "live" });
+    const next = await killInside(fatal(world, "pay", { idempotent: true }), "fork");
+    await next.holdfast.sessions.setEffects("fork", "refused", { by: "ann", why: "must not pay" });
+    const session = await next.session("fork");
+    const tools = [counting(world, "pay", { idempotent: true })];
+    const result = await session.run({ model: script(), tools, prompt: "go" });
+    const why = expect.stringContaining("may not start effects");
+    expect(result).toMatchObject({ status: "waiting", waiting: [{ callId: "c1", person: true, why }] });
+    expect(world.effects).toHaveLength(1);
+  });
+
+  describe("whose tool wants to be asked again later than a look takes", () => {
+    const slow = { settleMs: 10_600, verify: () => notYet({ againInMs: 10_500 }) };
+    const look = async (program: Program): Promise<string[]> => {
+      const session = await program.session();
+      const { settled } = await session.settle([counting(world, "pay", slow)]);
+      await session.close();
+      return settled;
+    };
+
+    test("settles when its time is over, although it was let go in between", async () => {
+      const next = await killInside(fatal(world, "pay", slow));
+      expect(await look(next)).toEqual([]);
+      bench.passMs(10_600);
+      expect(await look(next)).toEqual(["c1"]);
+      expect(world.effects, "nothing came of the first in all that time").toHaveLength(2);
+    });
+
+    test("is given its time anew when somebody else had it in between, who may have started it", async () => {
+      const next = await killInside(fatal(world, "pay", slow));
+      expect(await look(next)).toEqual([]);
+      bench.passMs(10_600);
+      await (await (await bench.another()).session()).close();
+      expect(await look(next)).toEqual([]);
+      expect(world.effects).toHaveLength(1);
+    });
+  });
+});
