@@ -28,7 +28,6 @@ import type {
 import { append } from "./append.ts";
 import { bootClock, type Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
-import { dump } from "./dump.ts";
 import { closed, patiently, readOnly, storeError } from "./failures.ts";
 import { lease } from "./leases.ts";
 import { list } from "./list.ts";
@@ -38,7 +37,6 @@ import { put } from "./put.ts";
 import { type SubmitOptions, WriteQueue } from "./queue.ts";
 import { get, isHeadOnly, read } from "./read.ts";
 import { remove } from "./remove.ts";
-import { restore } from "./restore.ts";
 import { readSeal, refuseSealed, reseal } from "./seal.ts";
 import type { Done, Transaction } from "./transaction.ts";
 import { Watchers } from "./watch.ts";
@@ -80,9 +78,15 @@ class SqliteStore implements Store {
   readonly moving: Moving = {
     seal: () => this.#lookOnce(readSeal),
     reseal: async (expect, next) => this.#changeSealed((transaction) => reseal(transaction, expect, next)),
-    dump: (cursor, only) => this.#look((connection) => dump(connection, this.#clock, cursor, only)),
-    restore: async (move, rows) =>
-      this.#changeSealed((transaction) => restore(transaction, this.#medium.place.path, move, rows)),
+    // Like `check`, these are loaded when they are wanted: most processes have to start quickly, and never do.
+    dump: async (cursor, only) => {
+      const { dump } = await import("./dump.ts");
+      return this.#look((connection) => dump(connection, this.#clock, cursor, only));
+    },
+    restore: async (move, rows) => {
+      const { restore } = await import("./restore.ts");
+      return this.#changeSealed((transaction) => restore(transaction, this.#medium.place.path, move, rows));
+    },
   };
   readonly #medium: Medium;
   readonly #queue: WriteQueue;
@@ -160,7 +164,6 @@ class SqliteStore implements Store {
 
   async check(): Promise<readonly Problem[]> {
     if (this.#closing) throw closed(this.#medium.place.path);
-    // Not on the way of those who have to start quickly.
     const { check } = await import("./check.ts");
     return check((act) => this.#medium.read(act));
   }
