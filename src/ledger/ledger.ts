@@ -93,9 +93,10 @@ export class Ledger {
     }
     await turn.finish();
     const waiting = turn.unsettled();
+    if (waiting.length === 0) return { done: true, waiting, later: [], blocked: [] };
     const isWaiting = new Set(waiting);
     return {
-      done: waiting.length === 0,
+      done: false,
       waiting,
       later: [...later].filter((id) => isWaiting.has(id)),
       blocked: [...turn.blocked.values()].filter(({ callId }) => isWaiting.has(callId)),

@@ -32,8 +32,11 @@ async function start(
 ): Promise<Outcome> {
   const { lease } = context.own;
   try {
-    const ask = context.journal.leases.asking(lease);
-    while (!mayStart(context)) await ask();
+    let ask: (() => Promise<void>) | null = null;
+    while (!mayStart(context)) {
+      ask ??= context.journal.leases.asking(lease);
+      await ask();
+    }
   } catch (error) {
     const never: Outcome = { kind: "unknown", why: "stopped before it began", late: null, started: false };
     if (!lease.lost.aborted) await recordOutcome(context, run, never, closing);

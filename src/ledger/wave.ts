@@ -174,7 +174,7 @@ function decideWave(
   }
   if (started.length === 0 && held.length === 0) events.push(...closing(state, settled));
   // With the intent, and not after it: a process that dies in between is to be missed.
-  if (started.length > 0) events.unshift(...reactivation(state));
+  if (started.length > 0 && state.status !== "active") events.unshift(...reactivation(state));
   return { events, result: { started, repeated, held, refusedNow } };
 }
 
