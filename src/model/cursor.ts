@@ -42,3 +42,16 @@ export function pageOf<Stored, Row>(
   const cursor = last !== undefined && stored.length > limit ? encodeCursor(position(last)) : null;
   return { rows: rows.map(row), cursor };
 }
+
+/** For what moves to another store: what a page of rows with bytes of their own may weigh, give or take one row: many small ones, or a single large one. */
+export const MOVED_PAGE_BYTES = 8 * 1024 * 1024;
+
+/** How many of the rows that come next make up a page, by their sizes; `limit` where all of these fit. */
+export function fittingRows(sizes: readonly { readonly size: number }[], limit: number): number {
+  let bytes = 0;
+  const last = sizes.findIndex(({ size }) => {
+    bytes += size;
+    return bytes >= MOVED_PAGE_BYTES;
+  });
+  return last < 0 ? limit : last + 1;
+}

@@ -7,7 +7,7 @@
  * is run again from its beginning.
  */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError, MOVED_PAGE_BYTES } from "../../model/index.ts";
 import type { Moved, Page, Seal } from "../../store.ts";
 import { putArtifact } from "./acts.ts";
 import type { Turn } from "./append.ts";
@@ -19,8 +19,6 @@ import type { OpenedFolder } from "./opened-folder.ts";
 import type { State } from "./state.ts";
 
 const PAGE_ROWS = 500;
-/** What is in memory of a page at most, give or take one row. */
-const PAGE_BYTES = 8 * 1024 * 1024;
 
 const WHAT = {
   left: "has moved to",
@@ -77,7 +75,7 @@ export class Dump {
     this.#walk = null;
     const page: Moved[] = [];
     let bytes = 0;
-    while (page.length < PAGE_ROWS && bytes < PAGE_BYTES) {
+    while (page.length < PAGE_ROWS && bytes < MOVED_PAGE_BYTES) {
       const next = rows.next();
       if (next.done) return { rows: page, cursor: null };
       page.push(next.value);

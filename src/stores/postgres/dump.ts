@@ -3,6 +3,7 @@
  * primary key, so that a page costs what it holds. What a row names (a stream, an artifact) comes before it.
  */
 
+import { fittingRows } from "../../model/index.ts";
 import type { Moved, Page } from "../../store.ts";
 import type { Database, Value } from "./database.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";
@@ -25,8 +26,6 @@ interface Part {
 }
 
 const ROWS = 500;
-/** What is in memory of a page at most, give or take one row. */
-const PAGE_BYTES = 8 * 1024 * 1024;
 
 interface Named {
   readonly namespace: string;
@@ -152,16 +151,6 @@ const PARTS = {
   key: KEYS,
 } as const satisfies Record<Moved["of"], Part>;
 
-/** As many rows as make up a page of bytes, give or take one. */
-function fitting(sizes: readonly { readonly size: number }[], limit: number): number {
-  let bytes = 0;
-  const last = sizes.findIndex(({ size }) => {
-    bytes += size;
-    return bytes >= PAGE_BYTES;
-  });
-  return last < 0 ? limit : last + 1;
-}
-
 /** One page. The cursor is the number of the part among those that are wanted, and the place in it, as stored. */
 export async function dump(
   database: Database,
@@ -176,7 +165,9 @@ export async function dump(
   if (!part) return { rows: [], cursor: null };
   const place = after.length > 0 ? after : part.begin;
   const sizes = part.sizes?.(database.schema);
-  const limit = sizes ? fitting(await database.run(sizes, [...place, part.limit]), part.limit) : part.limit;
+  const limit = sizes
+    ? fittingRows(await database.run(sizes, [...place, part.limit]), part.limit)
+    : part.limit;
   const rows = await database.run<Record<string, Value>>(part.sql(database.schema), [...place, limit]);
   const last = rows.at(-1);
   const isFull = last !== undefined && rows.length === limit;

@@ -4,6 +4,7 @@
  * (a stream, an artifact) comes before it.
  */
 
+import { fittingRows } from "../../model/index.ts";
 import type { Moved, Page } from "../../store.ts";
 import type { Clock } from "./clock.ts";
 import type { Connection, Value } from "./driver.ts";
@@ -25,8 +26,6 @@ interface Part {
 }
 
 const ROWS = 500;
-/** What is in memory of a page at most, give or take one row. */
-const PAGE_BYTES = 8 * 1024 * 1024;
 
 interface Named {
   readonly namespace: StoredText;
@@ -175,16 +174,6 @@ const PARTS = {
   key: KEYS,
 } as const satisfies Record<Moved["of"], Part>;
 
-/** As many rows as make up a page of bytes, give or take one. */
-function fitting(sizes: readonly { readonly size: number }[], limit: number): number {
-  let bytes = 0;
-  const last = sizes.findIndex(({ size }) => {
-    bytes += size;
-    return bytes >= PAGE_BYTES;
-  });
-  return last < 0 ? limit : last + 1;
-}
-
 /** One page. The cursor is the number of the part among those that are wanted, and the place in it. */
 export function dump(
   connection: Connection,
@@ -201,7 +190,7 @@ export function dump(
   const place = after.length > 0 ? after : part.begin;
   const values: Value[] = place.map((value) => (typeof value === "string" ? toText(value) : value));
   const limit = part.sizes
-    ? fitting(connection.all(part.sizes, ...values, part.limit), part.limit)
+    ? fittingRows(connection.all(part.sizes, ...values, part.limit), part.limit)
     : part.limit;
   const found = connection.all<never>(part.sql, ...values, limit);
   const read = found.map((row) => part.read(row, connection, clock));
