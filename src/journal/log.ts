@@ -93,7 +93,7 @@ export class Log<State> {
     stream: string,
   ): Promise<Log<State>> {
     const log = new Log(context, kind, stream, await loadStream(verifying(context), kind, stream));
-    if (log.exists) await log.snapshotIfItPays(false);
+    if (log.exists && log.mayPaySnapshot(false)) await log.snapshotIfItPays();
     return log;
   }
 
@@ -162,7 +162,7 @@ export class Log<State> {
       }
       if (outcome.outcome === "ok") {
         this.fold(events, bytes);
-        await this.snapshotIfItPays(events.some((each) => this.kind.shrinking?.includes(each.type)));
+        if (this.mayPaySnapshot(this.hasShrunk(events))) await this.snapshotIfItPays();
         return { outcome: "ok", result: decision.result, head: this.at, appended: true };
       }
       if (outcome.outcome !== "conflict") return outcome;
@@ -289,8 +289,16 @@ export class Log<State> {
    * A snapshot pays when replaying costs more than twice loading the state. The state's size is measured only
    * when the replay has doubled since the last look, or after an event that shrinks it, so looking stays cheap.
    */
-  private async snapshotIfItPays(shrunk: boolean): Promise<void> {
-    if (this.replayedBytes < SNAPSHOT_MIN_BYTES || (!shrunk && this.replayedBytes < this.measureAt)) return;
+  private mayPaySnapshot(shrunk: boolean): boolean {
+    return this.replayedBytes >= SNAPSHOT_MIN_BYTES && (shrunk || this.replayedBytes >= this.measureAt);
+  }
+
+  private hasShrunk(events: readonly Event[]): boolean {
+    const { shrinking } = this.kind;
+    return shrinking !== undefined && events.some(({ type }) => shrinking.includes(type));
+  }
+
+  private async snapshotIfItPays(): Promise<void> {
     try {
       await this.keepSnapshot();
     } catch (error) {

@@ -36,7 +36,7 @@ export type Outcome =
 /** Timers beyond this fire at once. */
 const TIMER_LIMIT_MS = 2 ** 31 - 1;
 
-export async function attempt(
+export function attempt(
   tool: Tool,
   args: unknown,
   context: Omit<ExecuteContext, "signal">,
@@ -44,8 +44,18 @@ export async function attempt(
 ): Promise<Outcome> {
   // Joining signals costs more than everything else here, so only a tool with a time-out pays for it.
   if (tool.timeoutMs === undefined) return race(tool, args, context, stop);
+  return inTime(tool, tool.timeoutMs, args, context, stop);
+}
+
+async function inTime(
+  tool: Tool,
+  timeoutMs: number,
+  args: unknown,
+  context: Omit<ExecuteContext, "signal">,
+  stop: AbortSignal,
+): Promise<Outcome> {
   const timeout = new AbortController();
-  const timer = setTimeout(() => timeout.abort(), Math.min(tool.timeoutMs, TIMER_LIMIT_MS));
+  const timer = setTimeout(() => timeout.abort(), Math.min(timeoutMs, TIMER_LIMIT_MS));
   try {
     return await race(tool, args, context, AbortSignal.any([stop, timeout.signal]));
   } finally {

@@ -54,9 +54,15 @@ const byStore = new WeakMap<Store, Map<string, Attempts>>();
 
 /** Those of one session, in one of its lives, on one store handle. */
 export function attemptsOf(store: Store, life: string): Attempts {
-  const sessions = byStore.get(store) ?? new Map<string, Attempts>();
-  byStore.set(store, sessions);
-  const attempts = sessions.get(life) ?? new Attempts();
-  sessions.set(life, attempts);
+  let sessions = byStore.get(store);
+  if (!sessions) {
+    sessions = new Map();
+    byStore.set(store, sessions);
+  }
+  let attempts = sessions.get(life);
+  if (!attempts) {
+    attempts = new Attempts();
+    sessions.set(life, attempts);
+  }
   return attempts;
 }

@@ -53,9 +53,15 @@ export interface LedgerContext {
 const RESULT_LIMIT_BYTES = 256 * 1024;
 const NUMBER_BYTES = 26;
 
+/** A result that is certainly small enough to stand in the log; null for one that has to be measured. */
+export function smallResult(value: Json): CallResult | null {
+  return mostBytes(value) <= RESULT_LIMIT_BYTES ? { value } : null;
+}
+
 /** Large results are stored as artifacts before anything refers to them. */
 export async function storeResult(journal: Journal, value: Json): Promise<CallResult> {
-  if (mostBytes(value) <= RESULT_LIMIT_BYTES) return { value };
+  const small = smallResult(value);
+  if (small) return small;
   const bytes = new TextEncoder().encode(JSON.stringify(value));
   if (bytes.length <= RESULT_LIMIT_BYTES) return { value };
   return { artifact: await journal.putArtifact(bytes), bytes: bytes.length };

@@ -30,7 +30,7 @@ export function callKey(namespace: string, tool: Tool, callId: string, raw: Json
     return { scope: dedupe.scope, key };
   }
   const args = canonicalOf(withoutReason(tool, raw));
-  const key = hash([namespace, dedupe, tool.name, "args", args]);
+  const key = hash([namespace, dedupe, tool.name, "args"], args);
   return { scope: dedupe, key };
 }
 
@@ -68,8 +68,9 @@ export function vendorKey(
   return `hf_${sha256(JSON.stringify(parts)).slice(0, 32)}`;
 }
 
-function hash(parts: readonly string[]): string {
-  return `k${ALGORITHM}_${sha256(JSON.stringify(parts))}`;
+/** `json` comes after the list, whose end is told by its bracket: quoting a long text once more would take as long as the hash. */
+function hash(parts: readonly string[], json = ""): string {
+  return `k${ALGORITHM}_${sha256(JSON.stringify(parts) + json)}`;
 }
 
 /** A repeatable tool's model may insist, with a reason. */

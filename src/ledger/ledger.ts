@@ -4,7 +4,6 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { tellSafely } from "../journal/index.ts";
 import {
   type Block,
   type Call,
@@ -19,7 +18,7 @@ import {
   toolCalls,
 } from "../model/index.ts";
 import { attempt } from "./attempt.ts";
-import { type CallProgress, executeFacts, type LedgerContext, storeResult } from "./context.ts";
+import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
 import { type Blocker, type Elsewhere, settleElsewhere } from "./elsewhere.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
@@ -53,9 +52,7 @@ export class Ledger {
 
   /** `perCall` rides on every commit that settles a call and does not finish its message. */
   constructor(context: LedgerContext, parallel: number, perCall: Finishing = () => []) {
-    // Between an intent and its effect nothing else may fail.
-    const on = (progress: CallProgress) => tellSafely(() => context.on(progress), context.journal.warn);
-    this.context = { ...context, on };
+    this.context = context;
     this.parallel = parallel;
     this.perCall = perCall;
   }
@@ -180,6 +177,9 @@ export class Ledger {
 
   private async runAndSettle(turn: Turn, ready: Ready, later: Set<string>): Promise<void> {
     const outcome = await runIssued(this.context, ready, turn.closing);
+    this.context.stop.throwIfAborted();
+    // As nearly always: nothing is left to settle.
+    if (!this.context.own.state.openCalls.has(ready.callId)) return;
     if (outcome.kind === "unknown" && outcome.later) later.add(ready.callId);
     else if ((await settleCall(this.context, ready.callId, turn.closing)) === "later")
       later.add(ready.callId);

@@ -21,7 +21,7 @@ import {
   type SessionState,
 } from "../model/index.ts";
 import type { Outcome } from "./attempt.ts";
-import { type LedgerContext, storeResult } from "./context.ts";
+import { type LedgerContext, smallResult, storeResult } from "./context.ts";
 import { withNextMark } from "./failure-marks.ts";
 import { sleep } from "./waiting.ts";
 
@@ -79,14 +79,16 @@ async function write(writing: Writing): Promise<boolean> {
   // A late answer needs no lease, so losing it is no reason to give up.
   const stop = by === "late" ? NEVER : own.lease.lost;
   const result =
-    outcome.kind === "completed" ? await stubbornly(stop, () => storeResult(journal, outcome.value)) : null;
+    outcome.kind === "completed"
+      ? (smallResult(outcome.value) ?? (await stubbornly(stop, () => storeResult(journal, outcome.value))))
+      : null;
   const key = own.state.calls.get(run.id)?.key ?? "";
   const commit = (failures: number) => {
     const decide = (state: SessionState, head: { generation: number }): Decision<boolean> =>
       head.generation === run.generation ? decideOutcome(writing, state, result, failures) : NOTHING;
     return by === "late" ? own.log.commit(decide) : own.commit(decide);
   };
-  return stubbornly(stop, async () => commitResult(await withNextMark(journal, key, commit)));
+  return stubbornly(stop, () => withNextMark(journal, key, commit).then(commitResult));
 }
 
 const NEVER = new AbortController().signal;

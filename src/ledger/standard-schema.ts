@@ -30,11 +30,19 @@ export async function validate<Output>(
   value: unknown,
 ): Promise<{ value: Output } | { problem: string }> {
   try {
-    return read(await schema["~standard"].validate(value));
+    const result = schema["~standard"].validate(value);
+    return read(isAnswer(result) ? result : await result);
   } catch (error) {
     // A transform that chokes on the value, most often: JSON.parse, new URL.
     return { problem: `the schema threw: ${describeError(error).message}` };
   }
+}
+
+/** Most schemas answer at once. */
+function isAnswer<Output>(
+  result: Validated<Output> | Promise<Validated<Output>>,
+): result is Validated<Output> {
+  return !("then" in result);
 }
 
 function read<Output>(result: Validated<Output>): { value: Output } | { problem: string } {

@@ -9,7 +9,7 @@ import { executeFacts, type LedgerContext } from "./context.ts";
 import { type Attempt, type Closing, recordOutcome, watchLate } from "./recording.ts";
 import type { Tool } from "./tool.ts";
 
-export async function startAndRecord(
+export function startAndRecord(
   context: LedgerContext,
   run: Attempt,
   vendorKey: string,

@@ -99,7 +99,8 @@ export async function issueWave(
   closing: (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[],
 ): Promise<Issued> {
   failpoint("wave.planned");
-  const failures = await failuresOfAll(context, wave);
+  const isGlobal = wave.some(({ key }) => key.scope === "global");
+  const failures = isGlobal ? await failuresOfAll(context, wave) : NO_FAILURES;
   const outcome = await context.own.commit((state) =>
     decideWave(context, state, wave, failures, refused, closing),
   );
@@ -116,11 +117,16 @@ export async function issueWave(
     const of = callOf(context.own.state, each.callId).repeats?.callId ?? "";
     context.on({ type: "call.repeated", callId: each.callId, tool: each.tool.name, of });
   }
-  for (const each of [...refused, ...outcome.result.refusedNow]) {
-    context.on({ type: "call.failed", callId: each.callId, tool: each.tool, error: each.error });
-  }
+  for (const each of refused) tellRefused(context, each);
+  for (const each of outcome.result.refusedNow) tellRefused(context, each);
   return { started: outcome.result.started, held: outcome.result.held, taken: null };
 }
+
+function tellRefused(context: LedgerContext, { callId, tool, error }: Refused): void {
+  context.on({ type: "call.failed", callId, tool, error });
+}
+
+const NO_FAILURES: ReadonlyMap<string, number> = new Map();
 
 /** Counted right before the wave is issued: others may have failed with a key since the call was looked at. */
 async function failuresOfAll(context: LedgerContext, wave: readonly Ready[]): Promise<Map<string, number>> {

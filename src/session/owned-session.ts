@@ -1,5 +1,5 @@
 import { failpoint } from "../failpoint.ts";
-import type { Journal, OwnedLog } from "../journal/index.ts";
+import { type Journal, type OwnedLog, tellSafely } from "../journal/index.ts";
 import {
   attemptsOf,
   type CallProgress,
@@ -248,6 +248,7 @@ export class OwnedSession {
     },
   ): Ledger {
     const { own, journal } = this.internals;
+    const { on } = options;
     const context: LedgerContext = {
       own,
       journal,
@@ -260,7 +261,8 @@ export class OwnedSession {
       patienceMs: options.patienceMs ?? 10_000,
       riders: this.riders,
       child: (callId, budget) => this.parts.openChild(this, callId, budget),
-      on: options.on ?? (() => undefined),
+      // Between an intent and its effect nothing else may fail.
+      on: on ? (progress) => tellSafely(() => on(progress), journal.warn) : () => undefined,
     };
     return new Ledger(context, options.parallel ?? 8, options.perCall);
   }

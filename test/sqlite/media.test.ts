@@ -108,6 +108,28 @@ describe("a file that is not the one that was opened is noticed and not written 
     await twice(() => append(store, write("session/a", 1, [2])));
   });
 
+  test("by a writer who writes without a pause, within a few milliseconds", async () => {
+    const store = await folder.open();
+    let seq = 0;
+    // Alone for long enough that its writes no longer wait for a turn of the event loop.
+    for (const until = performance.now() + 120; performance.now() < until; seq++) {
+      await append(store, write("session/a", seq, [seq]));
+    }
+    for (const suffix of ["", "-wal", "-shm"]) unlinkSync(folder.file() + suffix);
+    const taken = performance.now();
+    let last = taken;
+    const goOn = async (): Promise<never> => {
+      for (; ; seq++) {
+        await append(store, write("session/a", seq, [seq]));
+        last = performance.now();
+      }
+    };
+    await expect(goOn()).rejects.toMatchObject({ code: "STORE_REPLACED", unknown: false });
+    // A flush that began in time may end late on a busy machine.
+    expect(last - taken).toBeLessThan(500);
+    await twice(() => append(store, write("session/a", seq, [seq])));
+  });
+
   test("when the file is the same but holds another store", async () => {
     const store = await folder.open();
     await append(store, write("session/a", 0, [1]));

@@ -34,7 +34,7 @@ import { list } from "./list.ts";
 import { Medium } from "./medium.ts";
 import { emptyWal, openFirst } from "./opening.ts";
 import { put } from "./put.ts";
-import { type SubmitOptions, WriteQueue } from "./queue.ts";
+import { type Submitted, WriteQueue } from "./queue.ts";
 import { get, isHeadOnly, read } from "./read.ts";
 import { remove } from "./remove.ts";
 import { readSeal, refuseSealed, reseal } from "./seal.ts";
@@ -103,17 +103,22 @@ class SqliteStore implements Store {
     this.address = `sqlite ${near.startsWith("..") ? medium.place.path : near}`;
   }
 
-  async append(batch: Batch): Promise<AppendOutcome> {
-    checkShape(batch);
-    let bytes = 0;
-    for (const { payload } of batch.writes) bytes += payload.length;
-    const from = batch.writes[0]?.stream ?? "";
-    const act = (transaction: Transaction) => append(transaction, this.#clock, batch);
-    const outcome = await this.#change(act, { bytes, from });
-    if (outcome.outcome === "ok") {
-      for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
+  /** Not `async`: between a commit and whoever waits for it stands one promise, and not three. */
+  append(batch: Batch): Promise<AppendOutcome> {
+    try {
+      checkShape(batch);
+      let bytes = 0;
+      for (const { payload } of batch.writes) bytes += payload.length;
+      const from = batch.writes[0]?.stream ?? "";
+      const act = (transaction: Transaction) => append(transaction, this.#clock, batch);
+      const answered = ({ outcome }: AppendOutcome): void => {
+        if (outcome !== "ok") return;
+        for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
+      };
+      return this.#change(act, { bytes, from, answered });
+    } catch (error) {
+      return Promise.reject(error);
     }
-    return outcome;
   }
 
   async read(request: ReadRequest): Promise<ReadPage> {
@@ -189,7 +194,10 @@ class SqliteStore implements Store {
     return this.#medium.readOnce(act);
   }
 
-  #change<Result>(act: (transaction: Transaction) => Done<Result>, options?: SubmitOptions): Promise<Result> {
+  #change<Result>(
+    act: (transaction: Transaction) => Done<Result>,
+    options?: Submitted<Result>,
+  ): Promise<Result> {
     return this.#changeSealed((transaction) => {
       refuseSealed(this.#medium.place.path, transaction);
       return act(transaction);
@@ -199,7 +207,7 @@ class SqliteStore implements Store {
   /** For the acts of a copy, which a seal does not stop. Throws at once what only the caller's promise may tell. */
   #changeSealed<Result>(
     act: (transaction: Transaction) => Done<Result>,
-    options?: SubmitOptions,
+    options?: Submitted<Result>,
   ): Promise<Result> {
     if (this.#closing) throw closed(this.#medium.place.path);
     if (this.#medium.place.readOnly) throw readOnly(this.#medium.place.path);

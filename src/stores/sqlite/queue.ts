@@ -8,7 +8,7 @@
  *
  * A flush takes what is waiting, up to a limit, so that concurrent callers share one fsync. One caller who has been
  * alone for a while has nobody to wait for: its acts are flushed at once. A turn of the event loop comes in between all
- * the same every few milliseconds, so that timers and sockets are not kept waiting.
+ * the same every few milliseconds, so that timers and sockets are not kept waiting, and that the file's place is looked at.
  *
  * Acts stay independent: each checks everything before it writes anything, so a refusal has nothing to undo and its
  * neighbours go on, and each sees the effects of those before it. An answer is given only after COMMIT has returned.
@@ -43,17 +43,23 @@ const FLUSH_BYTES = 8 * 1024 * 1024;
 interface Act<Result = unknown> {
   readonly run: (transaction: Transaction) => Done<Result>;
   readonly bytes: number;
+  readonly answered: ((result: Result) => void) | undefined;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
 }
 
-export interface SubmitOptions {
+interface SubmitOptions {
   /** Goes before what waits. For acts whose order among others does not matter, such as heartbeats. */
   readonly urgent?: boolean;
   /** About how much it writes, so that one flush does not block the event loop for long. */
   readonly bytes?: number;
   /** Who submits it: acts of one and the same need not wait for each other's company. */
   readonly from?: string;
+}
+
+export interface Submitted<Result> extends SubmitOptions {
+  /** Told of the result, once that is durable. */
+  readonly answered?: (result: Result) => void;
 }
 
 export class WriteQueue {
@@ -76,10 +82,10 @@ export class WriteQueue {
 
   submit<Result>(
     run: (transaction: Transaction) => Done<Result>,
-    options: SubmitOptions = {},
+    options: Submitted<Result> = {},
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
-      const act = { run, bytes: options.bytes ?? 0, resolve, reject } as Act;
+      const act = { run, bytes: options.bytes ?? 0, answered: options.answered, resolve, reject } as Act;
       if (options.urgent) this.#urgent.push(act);
       else this.#waiting.push(act);
       this.#schedule(options.from);
@@ -104,7 +110,7 @@ export class WriteQueue {
     this.#isScheduled = true;
     // SQLite's lock knows no queue: where others write too, they get a moment in which they can find it free.
     if (now < this.#contendedUntil) setTimeout(() => this.#flush(), pauseMs());
-    else if (now > this.#companyUntil && now < this.#turnedAt + TURN_MS) this.#flush();
+    else if (now > this.#companyUntil && now < this.#turnedAt + TURN_MS) this.#flush("same turn");
     else setImmediate(this.#flushInTurn);
   }
 
@@ -125,8 +131,8 @@ export class WriteQueue {
     for (const resolve of idle) resolve();
   }
 
-  #flush(): void {
-    const transaction = this.#begin();
+  #flush(when: "new turn" | "same turn" = "new turn"): void {
+    const transaction = this.#begin(when);
     if (!transaction) return;
     this.#lockedSince = null;
     const acts = this.#take();
@@ -141,9 +147,10 @@ export class WriteQueue {
   }
 
   /** A write transaction; or null, when that has to wait or cannot be had. */
-  #begin(): Transaction | null {
+  #begin(when: "new turn" | "same turn"): Transaction | null {
     try {
-      if (!this.#medium.isSound) {
+      const isSound = when === "new turn" ? this.#medium.isSound : this.#medium.isSoundStill;
+      if (!isSound) {
         this.#revive();
         return null;
       }
@@ -238,7 +245,10 @@ export class WriteQueue {
     }
     if (wrote && !this.#commit(transaction, acts)) return null;
     if (!wrote) connection.rollback();
-    for (let index = 0; index < acts.length; index++) acts[index]?.resolve(results[index]);
+    for (const [index, act] of acts.entries()) {
+      act.answered?.(results[index]);
+      act.resolve(results[index]);
+    }
     return null;
   }
 
