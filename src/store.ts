@@ -166,12 +166,7 @@ export type LeaseRequest =
       readonly evict?: number;
     }
   /** Prolongs all that still carry their token; one round trip however many there are. */
-  | {
-      readonly act: "renew";
-      readonly namespace: string;
-      readonly leases: readonly Guard[];
-      readonly ttlMs: number;
-    }
+  | Readonly<{ act: "renew"; namespace: string; leases: readonly Guard[]; ttlMs: number }>
   /** Ends the lease if it still carries this token; the token itself is kept for the next owner to exceed. */
   | { readonly act: "release"; readonly namespace: string; readonly lease: Guard };
 
@@ -192,10 +187,16 @@ export interface ReadRequest {
   readonly upTo?: number;
   /** At most this many writes in one page. */
   readonly limit?: number;
+  /** Also the latest snapshot by this fold at or before `upTo`, of the same moment; the writes are those after it. */
+  readonly fold?: string;
+  /** Nobody acts on what is read: of a write, a store may leave out whose it is (`batch` "", `sum` and `at` 0). */
+  readonly onlyEvents?: true;
 }
 
 export interface ReadPage {
   readonly stream: StreamRow;
+  /** Null where there is none, or none was asked for. */
+  readonly snapshot: Blob | null;
   readonly writes: readonly StoredWrite[];
   /** More writes in the asked range follow. */
   readonly more: boolean;
@@ -230,13 +231,7 @@ export type ListRequest =
       readonly cursor?: string;
     }
   /** By name. `prefix` is literal. */
-  | {
-      readonly of: "leases";
-      readonly namespace: string;
-      readonly prefix?: string;
-      readonly limit: number;
-      readonly cursor?: string;
-    }
+  | Readonly<{ of: "leases"; namespace: string; prefix?: string; limit: number; cursor?: string }>
   /** Which event holds each of these keys; keys that nobody holds are left out. */
   | { readonly of: "keys"; readonly namespace: string; readonly keys: readonly string[] }
   | { readonly of: "snapshots"; readonly namespace: string; readonly stream: string };

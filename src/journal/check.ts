@@ -1,5 +1,5 @@
 import { canonicalText, type StreamKind } from "../model/index.ts";
-import type { Problem } from "../store.ts";
+import type { Problem, ReadRequest } from "../store.ts";
 import { foldName, loadStream, type Reader, readState } from "./reading.ts";
 
 /**
@@ -49,7 +49,7 @@ function difference<State>(kind: StreamKind<State>, read: () => State, folded: S
 function withoutSnapshots(reader: Reader): Reader {
   const store = new Proxy(reader.store, {
     get(target, name) {
-      if (name === "get") return async () => null;
+      if (name === "read") return ({ fold: _, ...request }: ReadRequest) => target.read(request);
       const value = Reflect.get(target, name);
       return typeof value === "function" ? value.bind(target) : value;
     },

@@ -1,12 +1,13 @@
 /**
  * From stored writes to a state: snapshot, then later events, through the pasts that forks share.
  *
- * Reading writes nothing. Events only ever get more, so pages read one after another add up to one consistent
- * prefix; if the stream was removed and made again in between, its generation differs and reading starts over.
+ * Reading writes nothing. The snapshot comes with the first page, in one answer. Events only ever get more, so pages
+ * read one after another add up to one consistent prefix; if the stream was removed and made again in between, its
+ * generation differs and reading starts over.
  */
 
 import { applyEvent, type Event, type FoldKind, HoldfastError, type Json } from "../model/index.ts";
-import type { Blob, Head, ReadPage, Store, StoredWrite, StreamRow } from "../store.ts";
+import type { Blob, Head, ReadPage, ReadRequest, Store, StoredWrite, StreamRow } from "../store.ts";
 import { lacksSum, mustMatchSum, type Payloads } from "./codec.ts";
 
 const PAGE_WRITES = 1_000;
@@ -46,14 +47,13 @@ export async function loadStream<State>(
   upTo: number = Number.MAX_SAFE_INTEGER,
 ): Promise<Loaded<State>> {
   for (;;) {
-    const snapshot = await readSnapshot(reader, kind, stream, upTo);
-    const page = await readPage(reader, stream, snapshot?.fold.seq ?? 0, upTo);
-    const { generation } = page.stream.head;
-    // Removed and made again between the two reads: the snapshot is of another life.
-    if (snapshot && snapshot.generation !== generation) continue;
-    const fold = snapshot?.fold ?? (await foldPast(reader, kind, page.stream, upTo));
+    let page = await readPage(reader, stream, 0, upTo, foldName(kind));
+    let fold = page.snapshot && readSnapshot(reader, kind, stream, page.snapshot);
+    // One that is of no use: all events are needed.
+    if (page.snapshot && !fold) page = await readPage(reader, stream, 0, upTo);
+    fold ??= await foldPast(reader, kind, page.stream, upTo);
     if (await foldRest(reader, kind, stream, page, fold, upTo)) {
-      const head = { generation, seq: fold.seq };
+      const head = { generation: page.stream.head.generation, seq: fold.seq };
       return { state: fold.state, row: page.stream, head, replayedBytes: fold.bytes };
     }
   }
@@ -146,10 +146,22 @@ function foldWrite<State>(
   fold.bytes += write.payload.length;
 }
 
-function readPage(reader: Reader, stream: string, after: number, upTo: number): Promise<ReadPage> {
-  const range = upTo === Number.MAX_SAFE_INTEGER ? {} : { upTo };
-  return reader.store.read({ namespace: reader.namespace, stream, after, ...range, limit: PAGE_WRITES });
+function readPage(
+  { store, namespace, payloads, verifies }: Reader,
+  stream: string,
+  after: number,
+  upTo: number,
+  fold?: string,
+): Promise<ReadPage> {
+  const request: Changeable<ReadRequest> = { namespace, stream, after, limit: PAGE_WRITES };
+  if (upTo !== Number.MAX_SAFE_INTEGER) request.upTo = upTo;
+  if (fold !== undefined) request.fold = fold;
+  // Where there are codecs, most writes say more of themselves.
+  if (!verifies && payloads.isPlain) request.onlyEvents = true;
+  return store.read(request);
 }
+
+type Changeable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
 
 /**
  * Every event of a stream after `after`, write by write and in order, through the pasts that forks share. Of a write that
@@ -199,19 +211,16 @@ export function foldName<State>(kind: FoldKind<State>): string {
   return `${kind.kind}@${kind.foldVersion}`;
 }
 
-async function readSnapshot<State>(
+function readSnapshot<State>(
   reader: Reader,
   kind: FoldKind<State>,
   stream: string,
-  upTo: number,
-): Promise<{ readonly fold: Fold<State>; readonly generation: number } | null> {
-  const { namespace } = reader;
-  const blob = await reader.store.get({ of: "snapshot", namespace, stream, fold: foldName(kind), upTo });
+  blob: Blob,
+): Fold<State> | null {
   // Whether one of the first form is sound cannot be told: the events say the same.
-  if (!blob || lacksSum(blob)) return null;
+  if (lacksSum(blob)) return null;
   try {
-    const fold = { state: readState(reader, kind, stream, blob), seq: blob.seq, bytes: blob.payload.length };
-    return { fold, generation: blob.generation };
+    return { state: readState(reader, kind, stream, blob), seq: blob.seq, bytes: blob.payload.length };
   } catch (error) {
     reader.warn?.(unreadable(stream, blob.seq, error));
     return null;

@@ -293,6 +293,14 @@ const snapshotFromTheFuture: Fault = (store) => ({
     store.get(request.of === "snapshot" ? { ...request, upTo: Number.MAX_SAFE_INTEGER } : request),
 });
 
+const snapshotWithAllWrites: Fault = (store) => ({
+  read: async ({ fold, ...request }) => {
+    const page = await store.read(request);
+    if (fold === undefined) return page;
+    return { ...page, snapshot: (await store.read({ ...request, fold })).snapshot };
+  },
+});
+
 const watchNeverFires: Fault = () => ({ watch: () => () => undefined });
 
 const forkForgetsItsPast = rewriting(({ fork, ...write }) =>
@@ -364,6 +372,7 @@ export const FAULTS: Readonly<Record<string, { fault: Fault; foundIn: StoreTopic
     fault: snapshotFromTheFuture,
     foundIn: "snapshots",
   },
+  "a read with a snapshot begins before it": { fault: snapshotWithAllWrites, foundIn: "snapshots" },
   "watch never fires": { fault: watchNeverFires, foundIn: "watch" },
   "a fork forgets its past": { fault: forkForgetsItsPast, foundIn: "forks" },
   "closing loses something": { fault: closingForgets, foundIn: "reopening" },

@@ -17,12 +17,16 @@ test.each(Object.entries(DAMAGES))(
   "%s: the session opens from its events, and check tells of it",
   async (_, hurt) => {
     let damaged = 0;
+    const harm = (blob: Blob | null): Blob | null => {
+      if (!blob) return blob;
+      damaged += 1;
+      return hurt(blob);
+    };
     const store = altered(openMemory(), {
-      get: async (get, request) => {
-        const blob = await get(request);
-        if (!blob || request.of !== "snapshot") return blob;
-        damaged += 1;
-        return hurt(blob);
+      get: async (get, request) => harm(await get(request)),
+      read: async (read, request) => {
+        const page = await read(request);
+        return { ...page, snapshot: harm(page.snapshot) };
       },
     });
     const told: unknown[] = [];

@@ -99,16 +99,19 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     const log = await journal.open(words, "w");
     for (let count = 0; count < 20; count++) await log.commit(() => said(big));
     await log.commit(forget);
+    for (let count = 0; count < 2; count++) await log.commit(() => said("after"));
     let isBetween = true;
     const store = altered(place.store, {
-      get: async (get, request) => {
-        const blob = await get(request);
-        if (!isBetween) return blob;
+      read: async (read, request) => {
+        // One write a page: the second life begins between the page that has the snapshot and the next.
+        const page = await read({ ...request, limit: 1 });
+        if (!isBetween) return page;
         isBetween = false;
+        expect(page).toMatchObject({ more: true, snapshot: { generation: 1 } });
         await journal.remove("words/w");
         const second = await journal.open(words, "w");
         for (let count = 0; count < 30; count++) await second.commit(() => said(String(count)));
-        return blob;
+        return page;
       },
     });
     const { state, head } = await new Journal({ store }).load(words, "w");

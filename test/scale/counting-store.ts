@@ -22,6 +22,7 @@ export function counting(store: Store): { readonly store: Store; readonly counts
     async read(request) {
       const page = await store.read(request);
       for (const write of page.writes) counts.readBytes += write.payload.length;
+      counts.readBytes += page.snapshot?.payload.length ?? 0;
       return page;
     },
     async get(request) {

@@ -111,7 +111,9 @@ class FilesStore implements Store {
   }
 
   async read(request: ReadRequest): Promise<ReadPage> {
-    return this.#look((state) => read(state.space(request.namespace), request));
+    return this.#look((state, folder) =>
+      read(state.space(request.namespace), request, (asked) => getSnapshot(folder, asked)),
+    );
   }
 
   async list<Of extends keyof ListRows>(

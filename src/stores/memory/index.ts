@@ -33,7 +33,7 @@ import {
 import { lease } from "./lease.ts";
 import { list } from "./list.ts";
 import { MemoryMoving, refuseSealed } from "./moving.ts";
-import { read } from "./read.ts";
+import { getSnapshot, read } from "./read.ts";
 import { remove } from "./remove.ts";
 
 /** The rules of the port on structures in memory, for a store that keeps its log elsewhere. */
@@ -123,12 +123,7 @@ class MemoryStore implements Store {
       const bytes = space.artifacts.get(request.hash)?.bytes;
       return bytes ? { payload: bytes.slice(), codec: null, seq: 0, generation: 0 } : null;
     }
-    const { snapshots, head } = streamOf(space, request.stream);
-    const usable = snapshots.filter(({ seq, fold }) => fold === request.fold && seq <= request.upTo);
-    const latest = usable.sort((a, b) => a.seq - b.seq).at(-1);
-    if (!latest) return null;
-    const { codec, seq } = latest;
-    return { payload: copyPayload(latest.payload), codec, seq, generation: head.generation };
+    return getSnapshot(space, request);
   }
 
   async lease(request: LeaseRequest): Promise<LeaseOutcome> {

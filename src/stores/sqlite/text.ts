@@ -37,3 +37,29 @@ export function toPayload(payload: Payload): { value: StoredText; utf16: 1 | nul
 export function fromPayload(value: StoredText, utf16: number | null): Payload {
   return utf16 === null ? value : fromText(value);
 }
+
+/** How a payload is to be read: as text, as bytes, or as the units of UTF-16. */
+export type PayloadForm = typeof TEXT | typeof BYTES | typeof UTF_16;
+
+export const TEXT = 0;
+const BYTES = 1;
+const UTF_16 = 2;
+
+/**
+ * Making strings of UTF-8 is the most of what reading a long stream costs, unless they are ASCII alone. From Node 24 on
+ * its own decoder takes a third of the time that the driver takes, so bytes are asked for.
+ */
+const DECODES_FAST = Number.parseInt(process.versions.node, 10) >= 24;
+
+/** A payload, for `fromStored`. */
+export const PAYLOAD_COLUMN = DECODES_FAST ? "CAST(payload AS BLOB)" : "payload";
+
+/** A payload and its form. */
+export const PAYLOAD_COLUMNS = `${PAYLOAD_COLUMN}, iif(utf16 IS NULL, typeof(payload) = 'blob', ${UTF_16})`;
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+export function fromStored(payload: StoredText, form: PayloadForm): Payload {
+  if (typeof payload === "string" || form === BYTES) return payload;
+  return form === TEXT ? decoder.decode(payload) : fromText(payload);
+}

@@ -100,6 +100,21 @@ export const readCases: Cases = {
     assert.equal(stream.base, 0);
   },
 
+  "whoever wants only events gets the same events": async ({ store }) => {
+    await staircase(store);
+    await accept(store, write("session/a", 10, { payload: '["\0 and \ud800 and ä"]' }));
+    const bytes = { payload: new Uint8Array([0, 255, 10]), codec: "sealed" };
+    await accept(store, write("session/b", 0, bytes));
+    for (const stream of ["session/a", "session/b"]) {
+      const events = async (request: { onlyEvents?: true; limit?: number }) =>
+        (await store.read({ namespace: SPACE, stream, after: 0, ...request })).writes.map(
+          ({ first, last, payload, codec }) => ({ first, last, payload, codec }),
+        );
+      assert.deepEqual(await events({ onlyEvents: true }), await events({}));
+      assert.deepEqual(await events({ onlyEvents: true, limit: 3 }), await events({ limit: 3 }));
+    }
+  },
+
   "streams written in turns do not mix": async ({ store }) => {
     for (let seq = 0; seq < 10; seq++) {
       for (const name of ["session/a", "session/b", "session/aa"]) {

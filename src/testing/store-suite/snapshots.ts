@@ -17,6 +17,13 @@ async function put(
 const get = (store: Store, upTo: number, { fold = FOLD, stream = "session/a" } = {}) =>
   store.get({ of: "snapshot", namespace: SPACE, stream, fold, upTo });
 
+/** A snapshot and the writes after it, as one question. */
+const together = async (store: Store, range: { after?: number; upTo?: number; fold?: string } = {}) => {
+  const request = { namespace: SPACE, stream: "session/a", after: 0, fold: FOLD, ...range };
+  const { stream, snapshot, writes } = await store.read(request);
+  return { stream, snapshot, bounds: writes.map(({ first, last }) => [first, last]) };
+};
+
 const listed = async (store: Store, stream = "session/a") =>
   (await store.list({ of: "snapshots", namespace: SPACE, stream })).rows;
 
@@ -95,6 +102,55 @@ export const snapshotCases: Cases = {
     await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
     assert.equal(await get(store, 10), null);
     assert.deepEqual(await listed(store), []);
+  },
+
+  "a read that asks for a snapshot gets the latest of its range, and the writes after it": async ({
+    store,
+  }) => {
+    for (const seq of [0, 2, 4, 6, 8]) {
+      await accept(store, write("session/a", seq, { events: numbered(seq, 2) }));
+    }
+    for (const seq of [3, 8]) await put(store, seq, `at ${seq}`, { codec: "sealed" });
+    const whole = await together(store);
+    assert.deepEqual(whole.snapshot, { payload: "at 8", codec: "sealed", seq: 8, generation: 1 });
+    assert.deepEqual(whole.bounds, [[9, 10]]);
+    assert.deepEqual(whole.stream.head, { generation: 1, seq: 10 });
+    const early = await together(store, { upTo: 7 });
+    assert.equal(early.snapshot?.payload, "at 3");
+    const rest = [
+      [3, 4],
+      [5, 6],
+      [7, 8],
+    ];
+    assert.deepEqual(early.bounds, rest);
+    assert.deepEqual((await together(store, { upTo: 8 })).bounds, []);
+    assert.deepEqual((await together(store, { after: 9 })).bounds, [[9, 10]]);
+  },
+
+  "a read that asks for a snapshot where there is none gets all writes": async ({ store }) => {
+    assert.equal((await together(store)).snapshot, null);
+    await tenEvents(store);
+    await put(store, 5, "at 5");
+    for (const range of [{ upTo: 4 }, { fold: "session@2" }]) {
+      const { snapshot, bounds } = await together(store, range);
+      assert.equal(snapshot, null);
+      assert.deepEqual(bounds, [[1, 10]]);
+    }
+    const unasked = await store.read({ namespace: SPACE, stream: "session/a", after: 0 });
+    assert.equal(unasked.snapshot, null);
+    assert.equal(unasked.writes.length, 1);
+  },
+
+  "a read of a later life has no snapshot of an earlier one": async ({ store }) => {
+    await tenEvents(store);
+    await put(store, 5, "earlier");
+    await removeStream(store, "session/a");
+    assert.equal((await together(store)).snapshot, null);
+    await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
+    assert.equal((await together(store)).snapshot, null);
+    await put(store, 5, "now", { generation: 2 });
+    const { snapshot } = await together(store);
+    assert.deepEqual(snapshot, { payload: "now", codec: null, seq: 5, generation: 2 });
   },
 
   "snapshots are listed with their sizes": async ({ store }) => {
