@@ -71,6 +71,7 @@ export class Connection {
   readonly #driver: Driver;
   #database: RawDatabase | null;
   readonly #statements = new Map<string, RawStatement>();
+  readonly #listings = new Map<string, RawStatement>();
 
   private constructor(driver: Driver, location: string | URL, readOnly: boolean) {
     this.#driver = driver;
@@ -141,9 +142,11 @@ export class Connection {
   #closeNow(): WeakRef<RawStatement>[] {
     const database = this.#database;
     if (!database) return [];
-    const left = [...this.#statements.values()].map((statement) => new WeakRef(statement));
+    const statements = [...this.#statements.values(), ...this.#listings.values()];
+    const left = statements.map((statement) => new WeakRef(statement));
     this.#database = null;
     this.#statements.clear();
+    this.#listings.clear();
     rollBack(database);
     database.close();
     return left;
@@ -163,12 +166,11 @@ export class Connection {
   }
 
   #listing(sql: string): RawStatement {
-    const key = `rows ${sql}`;
-    const known = this.#statements.get(key);
+    const known = this.#listings.get(sql);
     if (known) return known;
     const made = this.#opened().prepare(sql);
     made.setReturnArrays?.(true);
-    this.#statements.set(key, made);
+    this.#listings.set(sql, made);
     return made;
   }
 }

@@ -30,7 +30,7 @@ import { bootClock, type Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
 import { closed, patiently, readOnly, storeError } from "./failures.ts";
 import { lease } from "./leases.ts";
-import { list } from "./list.ts";
+import { isOneStatement, list } from "./list.ts";
 import { Medium } from "./medium.ts";
 import { emptyWal, openFirst } from "./opening.ts";
 import { put } from "./put.ts";
@@ -76,7 +76,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Store> {
 class SqliteStore implements Store {
   readonly address: string;
   readonly moving: Moving = {
-    seal: () => this.#lookOnce(readSeal),
+    seal: async () => this.#lookOnce(readSeal),
     reseal: async (expect, next) => this.#changeSealed((transaction) => reseal(transaction, expect, next)),
     // Like `check`, these are loaded when they are wanted: most processes have to start quickly, and never do.
     dump: async (cursor, only) => {
@@ -129,7 +129,8 @@ class SqliteStore implements Store {
   async list<Of extends keyof ListRows>(
     request: Extract<ListRequest, { of: Of }>,
   ): Promise<Page<ListRows[Of]>> {
-    return this.#look((connection) => list(connection, this.#clock, request) as Page<ListRows[Of]>);
+    const act = (connection: Connection) => list(connection, this.#clock, request) as Page<ListRows[Of]>;
+    return isOneStatement(request) ? this.#lookOnce(act) : this.#look(act);
   }
 
   async put(request: PutRequest): Promise<void> {
@@ -184,12 +185,13 @@ class SqliteStore implements Store {
     await this.#medium.close();
   }
 
-  async #look<Result>(act: (connection: Connection) => Result): Promise<Result> {
+  /** Throws at once what only the caller's promise may tell, as does the next. */
+  #look<Result>(act: (connection: Connection) => Result): Promise<Result> {
     if (this.#closing) throw closed(this.#medium.place.path);
     return this.#medium.read(act);
   }
 
-  async #lookOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
+  #lookOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
     if (this.#closing) throw closed(this.#medium.place.path);
     return this.#medium.readOnce(act);
   }

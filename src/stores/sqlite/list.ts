@@ -12,6 +12,11 @@ import type { StoredLease } from "./rows.ts";
 import { findStream } from "./streams.ts";
 import { fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
 
+/** Whether it takes a single statement, which is a snapshot by itself. */
+export function isOneStatement({ of }: ListRequest): boolean {
+  return of === "items" || of === "leases";
+}
+
 type Asked<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
 
 export function list(
@@ -65,8 +70,20 @@ function itemRow(stored: StoredItem): ItemRow {
   };
 }
 
+/** One item by its whole key. Whoever loads a version asks this first. */
+const ITEM = `SELECT ${ITEM_COLUMNS} FROM streams AS s CROSS JOIN items AS i
+  WHERE s.namespace = ? AND s.stream = ? AND i.stream = s.id AND i.kind = ? AND i.id = ?`;
+
+function findItem(connection: Connection, asked: Asked<"items">, id: string): Page<ItemRow> {
+  const key = [asked.namespace, asked.stream as string, asked.kind, id];
+  const stored = connection.get<StoredItem>(ITEM, ...key.map(toText));
+  return { rows: stored ? [itemRow(stored)] : [], cursor: null };
+}
+
 /** Items of one stream by seq. They are read by their key and sorted: an index by seq would cost every append. */
 function listOwnItems(connection: Connection, asked: Asked<"items">): Page<ItemRow> {
+  const { id, open, cursor, limit } = asked;
+  if (id !== undefined && !open && cursor === undefined && limit > 0) return findItem(connection, asked, id);
   const conditions = new Conditions();
   conditions.add("s.namespace = ?", toText(asked.namespace));
   conditions.add("s.stream = ?", toText(asked.stream as string));

@@ -96,17 +96,27 @@ export class Medium {
   }
 
   /** The same for a single statement, which is a snapshot by itself. */
-  readOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
+  async readOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
+    try {
+      // Nearly always: nothing has to be waited for, and so no promise made.
+      if (this.isSound) return this.#reading(act);
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+    }
     return patiently(this.place.path, this.place.busyMs, async () => {
       if (!this.isSound) await this.ready();
-      try {
-        return act(this.connection);
-      } catch (error) {
-        if (isBusy(error) || error instanceof HoldfastError) throw error;
-        if (isUnreadable(error)) throw storeError(this.place.path, error);
-        throw this.poison(error, false);
-      }
+      return this.#reading(act);
     });
+  }
+
+  #reading<Result>(act: (connection: Connection) => Result): Result {
+    try {
+      return act(this.connection);
+    } catch (error) {
+      if (isBusy(error) || error instanceof HoldfastError) throw error;
+      if (isUnreadable(error)) throw storeError(this.place.path, error);
+      throw this.poison(error, false);
+    }
   }
 
   async close(): Promise<void> {
