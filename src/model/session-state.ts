@@ -1,5 +1,6 @@
 import { type Budget, NO_BUDGET } from "./budget.ts";
 import { type Call, isOpen } from "./call.ts";
+import { type EncodedIds, IdSet } from "./id-set.ts";
 import type { Json } from "./json.ts";
 import type { Block, JsonObject, Message } from "./message.ts";
 import type { Plan } from "./plan.ts";
@@ -50,9 +51,9 @@ export interface SessionState {
   /** Whether messages were ever put in, changed or left out afterwards: what was said is then only in the log. */
   edited: boolean;
   /** Ids of all messages there ever were: the same id is appended once, also after a compaction. */
-  messageIds: Set<string>;
+  messageIds: IdSet;
   /** Ids of all calls that messages ever asked for, issued or not: an id means one call, for good. */
-  callSlots: Set<string>;
+  callSlots: IdSet;
   /** Ids of assistant messages whose calls do not all have results yet, oldest first. */
   unfinished: Set<string>;
   plan: Plan | null;
@@ -88,8 +89,8 @@ export function emptySession(): SessionState {
     effects: "live",
     messages: [],
     edited: false,
-    messageIds: new Set(),
-    callSlots: new Set(),
+    messageIds: new IdSet(),
+    callSlots: new IdSet(),
     unfinished: new Set(),
     plan: null,
     budget: NO_BUDGET,
@@ -104,14 +105,22 @@ export function emptySession(): SessionState {
   };
 }
 
-/** Maps become lists of entries, so that a snapshot is plain JSON and no key can collide with a prototype. */
+/**
+ * Maps become lists of entries, so that a snapshot is plain JSON and no key can collide with a prototype. What every turn adds
+ * to, ids and checkpoints, is most of the snapshot of a session that was compacted: it is kept as what is parsed fastest.
+ */
 export function encodeSession(state: SessionState): Json {
   return {
     ...state,
-    messageIds: [...state.messageIds],
-    callSlots: [...state.callSlots],
+    messageIds: state.messageIds.encode(),
+    callSlots: state.callSlots.encode(),
     unfinished: [...state.unfinished],
-    checkpoints: [...state.checkpoints.values()],
+    checkpoints: [...state.checkpoints.values()].flatMap(({ version, seq, at, label }) => [
+      version,
+      seq,
+      at,
+      label,
+    ]),
     calls: [...state.calls.values()],
     openCalls: [...state.openCalls],
     keys: [...state.keys],
@@ -124,10 +133,10 @@ export function decodeSession(json: Json): SessionState {
     SessionState,
     "messageIds" | "callSlots" | "unfinished" | "checkpoints" | "calls" | "openCalls" | "keys" | "failures"
   > & {
-    messageIds: string[];
-    callSlots: string[];
+    messageIds: EncodedIds;
+    callSlots: EncodedIds;
     unfinished: string[];
-    checkpoints: Checkpoint[];
+    checkpoints: CheckpointFields;
     calls: Call[];
     openCalls: string[];
     keys: [string, string][];
@@ -135,15 +144,29 @@ export function decodeSession(json: Json): SessionState {
   };
   return {
     ...stored,
-    messageIds: new Set(stored.messageIds),
-    callSlots: new Set(stored.callSlots),
+    messageIds: new IdSet(stored.messageIds),
+    callSlots: new IdSet(stored.callSlots),
     unfinished: new Set(stored.unfinished),
-    checkpoints: new Map(stored.checkpoints.map((checkpoint) => [checkpoint.version, checkpoint])),
+    checkpoints: decodeCheckpoints(stored.checkpoints),
     calls: new Map(stored.calls.map((call) => [call.id, call])),
     openCalls: new Set(stored.openCalls),
     keys: new Map(stored.keys),
     failures: new Map(stored.failures),
   };
+}
+
+/** Of each in turn: version, seq, at, label. */
+type CheckpointFields = readonly (number | string | null)[];
+
+function decodeCheckpoints(fields: CheckpointFields): Map<number, Checkpoint> {
+  const checkpoints = new Map<number, Checkpoint>();
+  for (let place = 0; place < fields.length; place += 4) {
+    const version = fields[place] as number;
+    const seq = fields[place + 1] as number;
+    const at = fields[place + 2] as number;
+    checkpoints.set(version, { version, seq, at, label: fields[place + 3] as string | null });
+  }
+  return checkpoints;
 }
 
 /** Calls without an outcome, oldest first. */
