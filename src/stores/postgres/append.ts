@@ -49,7 +49,7 @@ import { HoldfastError, type Item, type StreamFacets } from "../../model/index.t
 import type { AppendOutcome, Batch, Head, Write } from "../../store.ts";
 import { fencedOutcome, type StoredFence } from "./leases.ts";
 import { isPlain, markOf } from "./plain.ts";
-import { fromText, toText, toTextOrNull } from "./text.ts";
+import { fromText, toBytes, toText, toTextOrNull } from "./text.ts";
 
 /** What a seq column can hold. */
 const MAX_SEQ = 2 ** 31 - 1;
@@ -90,7 +90,8 @@ function malformed(why: string): HoldfastError {
 /** A batch as it waits: its bytes are taken at once, so that the caller may do with its own what it likes. */
 export interface Encoded {
   readonly batch: Batch;
-  readonly payloads: readonly Buffer[];
+  readonly payloads: readonly (string | Buffer)[];
+  /** About so many. */
   readonly bytes: number;
   /** The streams it writes or forks, each with its namespace. */
   readonly touches: readonly string[];
@@ -99,7 +100,7 @@ export interface Encoded {
 
 export function encode(batch: Batch): Encoded {
   const payloads = batch.writes.map(({ payload }) =>
-    typeof payload === "string" ? Buffer.from(toText(payload)) : Buffer.from(payload),
+    typeof payload === "string" ? toText(payload) : Buffer.from(payload),
   );
   const touches = batch.writes.flatMap(({ stream, fork }) => (fork ? [stream, fork.stream] : [stream]));
   return {
@@ -115,16 +116,18 @@ const placeName = (namespace: string, name: string): string => JSON.stringify([n
 
 /** The changing arguments of `append_batches`: places and leases to be locked first, batches, bytes. */
 export function flightArguments(flight: readonly Encoded[]): [string, string, string, Buffer] {
+  const payloads = flight.flatMap((each) => each.payloads.map(toBytes));
   let offset = 0;
-  const batches = flight.map(({ batch, payloads }) => {
-    const writes = batch.writes.map((write, place) => {
-      const bytes = payloads[place]?.length ?? 0;
+  let place = 0;
+  const batches = flight.map(({ batch }) => {
+    const writes = batch.writes.map((write) => {
+      const bytes = payloads[place++]?.length ?? 0;
       offset += bytes;
       return { ...writeArgument(write), from: offset - bytes, bytes };
     });
     return { id: toText(batch.id), namespace: toText(batch.namespace), keys: hasKeys(batch), writes };
   });
-  const bytes = Buffer.concat(flight.flatMap(({ payloads }) => payloads));
+  const bytes = Buffer.concat(payloads);
   return [JSON.stringify(placesOf(flight)), JSON.stringify(leasesOf(flight)), JSON.stringify(batches), bytes];
 }
 

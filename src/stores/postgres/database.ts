@@ -11,6 +11,7 @@
 import type pg from "pg";
 import type { HoldfastError } from "../../model/index.ts";
 import { quoted } from "./address.ts";
+import { Connections, type Held } from "./connections.ts";
 import {
   asFailure,
   busy,
@@ -64,10 +65,12 @@ export class Database {
   readonly schema: string;
   readonly limits: Limits;
   readonly #pool: pg.Pool;
+  readonly #connections: Connections;
   readonly #isOurs: boolean;
 
   constructor(pool: pg.Pool, isOurs: boolean, address: string, schema: string, limits: Limits) {
     this.#pool = pool;
+    this.#connections = new Connections(pool, limits.busyMs);
     this.#isOurs = isOurs;
     this.address = address;
     this.schema = quoted(schema);
@@ -92,8 +95,10 @@ export class Database {
     values: readonly Value[],
     statementMs = this.limits.statementMs,
   ): Promise<Row[]> {
-    const client = await this.#connect();
-    return this.#use(client, statementMs, (query) => query<Row>(text, values));
+    const taken = this.#connections.take();
+    return this.#use(taken instanceof Promise ? await taken : taken, statementMs, (query) =>
+      query<Row>(text, values),
+    );
   }
 
   /** One statement that may run any number of times, tried until the server is there and nobody is in the way. */
@@ -121,8 +126,7 @@ export class Database {
 
   /** Several statements in one transaction, on one connection, tried once. */
   async transaction<Result>(act: (query: Query) => Promise<Result>): Promise<Result> {
-    const client = await this.#connect();
-    return this.#use(client, this.limits.statementMs, async (query) => {
+    return this.#use(await this.#connections.take(), this.limits.statementMs, async (query) => {
       await query("BEGIN");
       try {
         const result = await act(query);
@@ -138,6 +142,7 @@ export class Database {
 
   /** Lets go of the pool, and ends it unless it is the caller's own. */
   async close(): Promise<void> {
+    this.#connections.clear();
     if (this.#isOurs) {
       await this.#pool.end();
       return;
@@ -172,40 +177,12 @@ export class Database {
     }
   }
 
-  /** A connection of the pool. A caller's pool may wait for ever, so the waiting ends here. */
-  async #connect(): Promise<pg.PoolClient> {
-    const { busyMs } = this.limits;
-    let timer: NodeJS.Timeout | undefined;
-    const connecting = this.#pool.connect();
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`no connection within ${busyMs} ms`)), busyMs);
-    });
-    try {
-      return await Promise.race([connecting, late]);
-    } catch (error) {
-      connecting.then(
-        (client) => client.release(),
-        () => undefined,
-      );
-      throw new StatementFailure("unsent", error);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
   async #use<Result>(
-    client: pg.PoolClient,
+    held: Held,
     statementMs: number,
     act: (query: Query) => Promise<Result>,
   ): Promise<Result> {
-    let broken: Error | undefined;
-    const fail = (cause: unknown): StatementFailure => {
-      const failure = new StatementFailure(isAnswer(cause) ? "refused" : "lost", cause);
-      if (failure.fate === "lost") broken ??= failure;
-      return failure;
-    };
-    // Without a listener an error that comes between two statements would end the process.
-    client.on("error", fail);
+    const { client } = held;
     const query: Query = async <Row>(text: string, values?: readonly Value[]): Promise<Row[]> => {
       const timer = setTimeout(() => {
         cut(client, new Error(`the server did not answer within ${statementMs} ms`));
@@ -215,7 +192,9 @@ export class Database {
         const result = await client.query(config);
         return result.rows as Row[];
       } catch (error) {
-        throw fail(error);
+        const failure = new StatementFailure(isAnswer(error) ? "refused" : "lost", error);
+        if (failure.fate === "lost") held.break(failure);
+        throw failure;
       } finally {
         clearTimeout(timer);
       }
@@ -223,8 +202,7 @@ export class Database {
     try {
       return await act(query);
     } finally {
-      client.off("error", fail);
-      client.release(broken);
+      this.#connections.give(held);
     }
   }
 }

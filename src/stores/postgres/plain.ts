@@ -1,13 +1,13 @@
 /**
- * The side of the client of `append_plain` and `append_single`: which batches may go that way, and the arguments. `schema-1-plain.ts` says
- * what the arrays hold.
+ * Which batches are plain, and the side of the client of `append_plain`: its arguments. `schema-1-plain.ts` says what the
+ * arrays hold.
  */
 
 import type { Item, StreamFacets } from "../../model/index.ts";
 import type { Batch, Write } from "../../store.ts";
 import type { Value } from "./database.ts";
-import { FACET } from "./schema-1-plain.ts";
-import { toText, toTextOrNull } from "./text.ts";
+import { FACET } from "./schema-1-single.ts";
+import { toBytes, toText, toTextOrNull } from "./text.ts";
 
 /** Nothing but the next events of one stream that is there already. */
 export function isPlain({ writes }: Batch): boolean {
@@ -39,7 +39,8 @@ export function markOf({ facets, items = [] }: Write): boolean | undefined {
 
 export interface PlainBatch {
   readonly batch: Batch;
-  readonly payloads: readonly Buffer[];
+  /** Text is kept as text (`text.ts`). */
+  readonly payloads: readonly (string | Buffer)[];
 }
 
 /** As the server locks them. Names beyond the 16-bit characters may come in another order, and at worst deadlock, once. */
@@ -56,23 +57,18 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 type Words = (string | null)[];
 type Numbers = (number | null)[];
 
-/** `append_single` is for these. */
-export function isSingle(flight: readonly PlainBatch[]): boolean {
-  const [write] = flight[0]?.batch.writes ?? [];
-  return flight.length === 1 && (write?.guards?.length ?? 0) <= 1 && (write?.items?.length ?? 0) <= 1;
-}
-
-/** All arguments of either but the first three. */
+/** All arguments but the first three. */
 export function plainArguments(flight: readonly PlainBatch[]): Value[] {
   const words: Words = [];
   const numbers: Numbers = [];
   const guards: { namespace: string; lease: string; token: number }[] = [];
   const items: { words: Words; numbers: Numbers } = { words: [], numbers: [] };
+  const all = flight.flatMap(({ payloads }) => payloads.map(toBytes));
   let offset = 0;
-  flight.forEach(({ batch, payloads }, place) => {
+  flight.forEach(({ batch }, place) => {
     const [write] = batch.writes as [Write];
     const namespace = toText(batch.namespace);
-    const bytes = payloads[0]?.length ?? 0;
+    const bytes = all[place]?.length ?? 0;
     addWrite(words, numbers, { write, namespace, batch: toText(batch.id), offset, bytes });
     offset += bytes;
     for (const { lease, token } of write.guards ?? [])
@@ -82,7 +78,6 @@ export function plainArguments(flight: readonly PlainBatch[]): Value[] {
   if (guards.length > 1) {
     guards.sort((a, b) => compare(a.namespace, b.namespace) || compare(a.lease, b.lease));
   }
-  const all = flight.flatMap(({ payloads }) => payloads);
   return [
     textArray(words),
     numberArray(numbers),
@@ -90,7 +85,7 @@ export function plainArguments(flight: readonly PlainBatch[]): Value[] {
     numberArray(guards.map(({ token }) => token)),
     textArray(items.words),
     numberArray(items.numbers),
-    all.length === 1 ? (all[0] as Buffer) : Buffer.concat(all),
+    Buffer.concat(all),
   ];
 }
 
@@ -126,7 +121,7 @@ function addWrite(words: Words, numbers: Numbers, { write, namespace, batch, off
   );
 }
 
-function facetBits(facets: StreamFacets): number {
+export function facetBits(facets: StreamFacets): number {
   let bits = 0;
   if (facets.expiresAt !== undefined) bits |= FACET.expiresAt;
   if (facets.status !== undefined) bits |= FACET.status;
@@ -149,7 +144,7 @@ function numberArray(numbers: Numbers): string {
   return `${text}}`;
 }
 
-function textArray(words: Words): string {
+export function textArray(words: Words): string {
   let text = "{";
   for (const each of words) text += `${text.length > 1 ? "," : ""}${each === null ? "NULL" : quoted(each)}`;
   return `${text}}`;

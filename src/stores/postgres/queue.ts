@@ -5,7 +5,9 @@ import type { AppendOutcome, Batch } from "../../store.ts";
 import { type Encoded, encode, flightArguments, headsAfter, parseOutcomes } from "./append.ts";
 import { type Database, type Entry, pause } from "./database.ts";
 import { asFailure, isCollision, isLocked, isPassing, isStandby, isUnfit } from "./failures.ts";
-import { inLockOrder, isSingle, plainArguments } from "./plain.ts";
+import { inLockOrder, plainArguments } from "./plain.ts";
+import { SINGLE_PARAMETERS } from "./schema-1-single.ts";
+import { isSingle, singleArguments } from "./single.ts";
 
 /** With one, a flight that waits for a lock would hold up all others, and one processor of the server would do it all. */
 const MAX_FLIGHTS = 4;
@@ -43,11 +45,13 @@ export class AppendQueue {
   constructor(database: Database, entry: Entry) {
     this.#database = database;
     this.#entry = entry;
-    this.#sql = `SELECT ${database.schema}.append_batches($1, $2, $3, $4, $5, $6, $7) AS outcomes`;
-    const plain = (name: string) =>
-      `SELECT ${database.schema}.${name}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS stored`;
-    this.#plainSql = plain("append_plain");
-    this.#singleSql = plain("append_single");
+    const call = (name: string, parameters: number, result: string) => {
+      const list = Array.from({ length: parameters }, (_, index) => `$${index + 1}`);
+      return `SELECT ${database.schema}.${name}(${list.join(", ")}) AS ${result}`;
+    };
+    this.#sql = call("append_batches", 7, "outcomes");
+    this.#plainSql = call("append_plain", 10, "stored");
+    this.#singleSql = call("append_single", SINGLE_PARAMETERS, "stored");
   }
 
   submit(batch: Batch): Promise<AppendOutcome> {
@@ -60,14 +64,23 @@ export class AppendQueue {
     });
   }
 
+  /**
+   * Once all is made that leads to appends in this turn. Where others are in the air, what has arrived of their answers is
+   * awaited as well, so that those who were answered fly together again.
+   */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    setImmediate(() => {
-      this.#isScheduled = false;
-      this.#launch();
+    process.nextTick(() => {
+      if (this.#flights === 0) this.#launchInTurn();
+      else setImmediate(this.#launchInTurn);
     });
   }
+
+  readonly #launchInTurn = (): void => {
+    this.#isScheduled = false;
+    this.#launch();
+  };
 
   #launch(): void {
     while (this.#flights < MAX_FLIGHTS && this.#waiting.length > 0) {
@@ -124,24 +137,36 @@ export class AppendQueue {
   /** Returns the batches that have no answer yet. */
   async #flyPlain(flight: readonly Waiting[]): Promise<Left> {
     const sorted = inLockOrder(flight);
-    const { store, allowLoss } = this.#entry;
-    const lockMs = Math.min(PLAIN_LOCK_MS, this.#database.limits.busyMs);
-    const values = [store, allowLoss, lockMs, ...plainArguments(sorted)];
-    let stored: string | null;
+    let isStored: (place: number) => boolean;
     try {
-      const sql = isSingle(sorted) ? this.#singleSql : this.#plainSql;
-      const rows = await this.#database.attempt<{ stored: string | null }>(sql, values);
-      stored = (rows[0] as { stored: string | null }).stored;
+      isStored = isSingle(sorted) ? await this.#storeOne(sorted[0] as Waiting) : await this.#storeAll(sorted);
     } catch (error) {
       return { flight, wasLost: asFailure(error).fate === "lost" };
     }
-    // As in `{0,2}`; null when all are stored.
-    const places = stored === null ? null : new Set(stored.slice(1, -1).split(","));
-    const isStored = (place: number): boolean => places === null || places.has(String(place));
-    sorted.forEach(({ batch, resolve }, place) => {
-      if (isStored(place)) resolve({ outcome: "ok", heads: headsAfter(batch), resent: false });
+    const left: Waiting[] = [];
+    sorted.forEach((each, place) => {
+      if (isStored(place)) each.resolve({ outcome: "ok", heads: headsAfter(each.batch), resent: false });
+      else left.push(each);
     });
-    return { flight: sorted.filter((_, place) => !isStored(place)), wasLost: false };
+    return { flight: left, wasLost: false };
+  }
+
+  async #storeOne(each: Waiting): Promise<() => boolean> {
+    const values = singleArguments(this.#entry, each);
+    const [row] = await this.#database.attempt<{ stored: boolean }>(this.#singleSql, values);
+    return () => row?.stored === true;
+  }
+
+  async #storeAll(flight: readonly Waiting[]): Promise<(place: number) => boolean> {
+    const { store, allowLoss } = this.#entry;
+    const lockMs = Math.min(PLAIN_LOCK_MS, this.#database.limits.busyMs);
+    const values = [store, allowLoss, lockMs, ...plainArguments(flight)];
+    const [row] = await this.#database.attempt<{ stored: string | null }>(this.#plainSql, values);
+    const { stored } = row as { stored: string | null };
+    if (stored === null) return () => true;
+    // As in `{0,2}`.
+    const places = new Set(stored.slice(1, -1).split(","));
+    return (place) => places.has(`${place}`);
   }
 
   /**

@@ -6,7 +6,8 @@
  * in a fraction of the time that JSON needs.
  */
 
-import { enter, MERGE_ITEM, PLANNING } from "./schema-1-statements.ts";
+import { FACET, FACET_WORDS } from "./schema-1-single.ts";
+import { enter, LOST_LEASE, MERGE_ITEM, PLANNING } from "./schema-1-statements.ts";
 
 /** What the arrays hold for each batch, guard and item, in this order. `plain.ts` fills them. */
 const WORDS = ["namespace", "stream", "batch", "codec", "status", "title", "goal", "budget"] as const;
@@ -28,16 +29,11 @@ const GUARD_WORDS = ["namespace", "lease"] as const;
 const ITEM_WORDS = ["kind", "id", "status", "name", "key"] as const;
 const ITEM_NUMBERS = ["place", "seq", "endSeq", "at", "doneAt"] as const;
 
-/** Bits of `facets`: about which of those that may be cleared a write says something. */
-export const FACET = { expiresAt: 1, status: 2, title: 4, goal: 8, budget: 16 } as const;
-
-const FIRST = "0";
-
 /** How SQL names what an array says of the thing with the place `of`, counted from 0. */
 const element =
   <Name extends string>(array: string, names: readonly Name[]) =>
   (name: Name, of: string): string =>
-    `${array}[${of === FIRST ? "" : `${of} * ${names.length} + `}${names.indexOf(name) + 1}]`;
+    `${array}[${of} * ${names.length} + ${names.indexOf(name) + 1}]`;
 
 const word = element("p_words", WORDS);
 const number = element("p_numbers", NUMBERS);
@@ -48,8 +44,8 @@ const itemNumber = element("p_item_numbers", ITEM_NUMBERS);
 const facet = (column: string, name: keyof typeof FACET, value: string, i: string): string =>
   `${column} = CASE WHEN ${number("facets", i)} & ${FACET[name]} <> 0 THEN ${value} ELSE s.${column} END`;
 
-/** What becomes of the row of a stream. `words`: also of the facets that are words. */
-const changes = (i: string, words: boolean): string =>
+/** What becomes of the row of a stream. */
+const changes = (i: string): string =>
   [
     `seq = ${number("seq", i)} + ${number("count", i)}`,
     `updated_at = ${number("at", i)}`,
@@ -57,9 +53,7 @@ const changes = (i: string, words: boolean): string =>
     `open_calls = coalesce(${number("openCalls", i)}, s.open_calls)`,
     `is_marked_open = coalesce(${number("isMarked", i)} = 1, s.is_marked_open)`,
     facet("expires_at", "expiresAt", number("expiresAt", i), i),
-    ...(words
-      ? (["status", "title", "goal", "budget"] as const).map((name) => facet(name, name, word(name, i), i))
-      : []),
+    ...FACET_WORDS.map((name) => facet(name, name, word(name, i), i)),
   ].join(",\n    ");
 
 const isNext = (i: string): string =>
@@ -86,22 +80,18 @@ const itemInto = (schema: string, i: string, place: string): string =>
       ${itemNumber("seq", i)}, ${itemNumber("endSeq", i)}, ${itemWord("status", i)}, ${itemWord("name", i)},
       ${itemWord("key", i)}, ${itemNumber("at", i)}, ${itemNumber("doneAt", i)}`;
 
-const LOST_LEASE = `RAISE EXCEPTION USING ERRCODE = 'HF004', MESSAGE = 'a lease has changed hands'`;
-
-const SIGNATURE = `(
-  p_store text, p_allow_loss boolean, p_lock_ms integer, p_words text[], p_numbers bigint[],
-  p_guards text[], p_tokens bigint[], p_item_words text[], p_item_numbers bigint[], p_bytes bytea
-) RETURNS integer[] LANGUAGE plpgsql ${PLANNING} AS $function$`;
-
 /** Several batches: each statement is for all of them. */
-const plainFunction = (schema: string): string => `
+export const plainFunction = (schema: string): string => `
 -- The batches that can only be accepted: one write each, that continues a live stream where it ends, with neither keys
 -- nor artifacts. Returns NULL when all are stored, or else the places of those that are, counted from 0: the others have
 -- changed nothing and are for append_batches, which knows every case. A guard that does not hold undoes everything.
 -- Batches and guards arrive in the order of their names, and are locked in it, streams before leases. What a lock brings
 -- to light (another has written meanwhile) is seen as it is now. Each row is looked up by itself (the LIMIT sees to
 -- that): the server would otherwise read all leases where it believes that few are held.
-CREATE FUNCTION ${schema}.append_plain${SIGNATURE}
+CREATE FUNCTION ${schema}.append_plain(
+  p_store text, p_allow_loss boolean, p_lock_ms integer, p_words text[], p_numbers bigint[],
+  p_guards text[], p_tokens bigint[], p_item_words text[], p_item_numbers bigint[], p_bytes bytea
+) RETURNS integer[] LANGUAGE plpgsql ${PLANNING} AS $function$
 DECLARE
   v_count CONSTANT integer := cardinality(p_numbers) / ${NUMBERS.length};
   v_guards CONSTANT integer := cardinality(p_tokens);
@@ -116,7 +106,7 @@ BEGIN${enter(schema)}
   v_now := ${schema}.now_ms();
 
   WITH stored AS (
-    UPDATE ${schema}.streams AS s SET ${changes("i", true)}
+    UPDATE ${schema}.streams AS s SET ${changes("i")}
     FROM generate_series(0, v_count - 1) AS i WHERE ${isNext("i")} RETURNING i)
   SELECT coalesce(array_agg(i), '{}') INTO v_done FROM stored;
   IF v_done = '{}' THEN RETURN v_done; END IF;
@@ -144,45 +134,3 @@ BEGIN${enter(schema)}
   RETURN CASE WHEN cardinality(v_done) < v_count THEN v_done END;
 END $function$;
 `;
-
-/** One batch: the time is in what a statement needs to begin, so that these have as few parts as can be. */
-const singleFunction = (schema: string): string => `
--- The same for a flight of one batch with at most one guard and one item.
-CREATE FUNCTION ${schema}.append_single${SIGNATURE}
-DECLARE
-  v_now bigint;
-  v_store text;
-  v_seal text;
-  v_is_held boolean;
-  v_is_due boolean;
-BEGIN${enter(schema)}
-  IF ${number("facets", FIRST)} <= ${FACET.expiresAt} THEN
-    UPDATE ${schema}.streams AS s SET ${changes(FIRST, false)}
-    WHERE ${isNext(FIRST)};
-  ELSE
-    UPDATE ${schema}.streams AS s SET ${changes(FIRST, true)}
-    WHERE ${isNext(FIRST)};
-  END IF;
-  IF NOT FOUND THEN RETURN '{}'; END IF;
-
-  IF cardinality(p_tokens) > 0 THEN
-    v_now := ${schema}.now_ms();
-    SELECT l.token = p_tokens[1] AND l.holder IS NOT NULL, ${IS_DUE} INTO v_is_held, v_is_due
-    FROM ${schema}.leases AS l WHERE ${isLease(FIRST)} FOR UPDATE;
-    IF v_is_held IS NOT TRUE THEN ${LOST_LEASE}; END IF;
-    IF v_is_due THEN
-      UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl WHERE ${isLease(FIRST)};
-    END IF;
-  END IF;
-
-  ${writeInto(schema, FIRST)};
-
-  IF cardinality(p_item_numbers) > 0 THEN
-    ${itemInto(schema, FIRST, FIRST)}
-    ${MERGE_ITEM}, done_at = excluded.done_at;
-  END IF;
-  RETURN NULL;
-END $function$;
-`;
-
-export const plainFunctions = (schema: string): string => plainFunction(schema) + singleFunction(schema);

@@ -9,6 +9,9 @@ export const PLANNING = `SET search_path = pg_catalog, pg_temp SET enable_seqsca
   SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_memoize = off
   SET plan_cache_mode = force_generic_plan`;
 
+/** Whether the server may forget what it acknowledges, and that was not allowed. */
+export const NOT_DURABLE = `NOT p_allow_loss AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off')`;
+
 /**
  * Before every change: whether this is still the store that was opened, takes writes, and is on a server that keeps what
  * it acknowledges; and how long the transaction waits for locks. Reading meta locks it in the weakest way until the
@@ -24,10 +27,21 @@ export const enter = (schema: string): string => `
   IF v_seal IS NOT NULL AND v_seal::jsonb ->> 'phase' <> 'arrived' THEN
     RAISE EXCEPTION USING ERRCODE = 'HF003', MESSAGE = 'the store is sealed', DETAIL = v_seal;
   END IF;
-  IF NOT p_allow_loss AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off') THEN
+  IF ${NOT_DURABLE} THEN
     RAISE EXCEPTION USING ERRCODE = 'HF002', MESSAGE = 'fsync or synchronous_commit is off';
   END IF;
   v_store := set_config('lock_timeout', p_lock_ms::text, true);`;
+
+/**
+ * The first two questions of `enter` as a condition, for a statement that leaves everything alone where it does not hold.
+ * The server locks the tables of a statement before it decides which state of them the statement sees.
+ */
+export const IS_STORED_HERE = (
+  schema: string,
+): string => `(SELECT m.value FROM ${schema}.meta AS m WHERE m.name = 'store') = p_store
+      AND NOT EXISTS (SELECT 1 FROM ${schema}.meta AS m WHERE m.name = 'seal' AND m.value::jsonb ->> 'phase' <> 'arrived')`;
+
+export const LOST_LEASE = `RAISE EXCEPTION USING ERRCODE = 'HF004', MESSAGE = 'a lease has changed hands'`;
 
 /** What an item of a write has, as columns. */
 export const ITEM = `kind text, id text, seq integer, "endSeq" integer, status text, name text, key text, at bigint`;

@@ -29,7 +29,8 @@
 
 import { appendFunctions } from "./schema-1-append.ts";
 import { otherFunctions } from "./schema-1-functions.ts";
-import { plainFunctions } from "./schema-1-plain.ts";
+import { plainFunction } from "./schema-1-plain.ts";
+import { singleFunction } from "./schema-1-single.ts";
 import { views } from "./schema-1-views.ts";
 
 /** What a migration needs in the schema for itself: where another program has one of these, it is not ours to fill. */
@@ -164,4 +165,6 @@ CREATE TABLE ${schema}.snapshots (
 `;
 
 export const schema1 = (schema: string): string =>
-  [tables, otherFunctions, plainFunctions, appendFunctions, views].map((part) => part(schema)).join("\n");
+  [tables, otherFunctions, plainFunction, singleFunction, appendFunctions, views]
+    .map((part) => part(schema))
+    .join("\n");

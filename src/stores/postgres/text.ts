@@ -18,6 +18,11 @@ export function toTextOrNull(text: string | null | undefined): string | null {
   return text === null || text === undefined ? null : toText(text);
 }
 
+/** What is sent of a payload, which is text or bytes already, where it goes among others. */
+export function toBytes(payload: string | Buffer): Buffer {
+  return typeof payload === "string" ? Buffer.from(payload) : payload;
+}
+
 export function fromText(stored: string): string {
   if (!stored.startsWith(MARK)) return stored;
   return Buffer.from(stored.slice(MARK.length), "hex").toString("utf16le");
