@@ -1,4 +1,8 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "tsdown";
+
+/** The compiler that is a program and not a library makes the declarations in a quarter of the time. */
+const COMPILER = fileURLToPath(new URL("./node_modules/typescript-native/bin/tsc", import.meta.url));
 
 /**
  * What hooks and `status` load, in three files instead of twenty: each file that Node loads costs a millisecond, and an agent
@@ -32,7 +36,7 @@ export default defineConfig({
   format: "esm",
   platform: "node",
   target: "node20.19",
-  dts: true,
+  dts: { tsconfig: "tsconfig.package.json", tsgo: { path: COMPILER } },
   sourcemap: true,
   fixedExtension: false,
   outputOptions: { codeSplitting: { groups: COLD_START } },
