@@ -2,7 +2,7 @@ import type { StoreSubject } from "../src/testing/index.ts";
 import { openMemoryForTest } from "./conformance/memory-subject.ts";
 import { sqliteForTest } from "./conformance/sqlite-subject.ts";
 import { filesForTest } from "./files/subject.ts";
-import { postgresForTest } from "./postgres/subject.ts";
+import { pooledPostgresForTest } from "./postgres/subject.ts";
 
 /** Every store that a suite has to hold on, fresh for one test file. Call `dispose` when the file is done. */
 export function storeSubjects(): (StoreSubject & { dispose(): Promise<void> })[] {
@@ -10,6 +10,6 @@ export function storeSubjects(): (StoreSubject & { dispose(): Promise<void> })[]
     { name: "memory", open: () => openMemoryForTest(), dispose: async () => undefined },
     sqliteForTest(),
     filesForTest(),
-    postgresForTest(),
+    pooledPostgresForTest(),
   ];
 }

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import type { Store } from "../../src/store.ts";
 import { openPostgres, type PostgresOptions } from "../../src/stores/postgres/index.ts";
+import { EMPTY } from "./server.ts";
 
 /** The server of this run; `global-setup.ts` has started it. */
 export function serverUrl(): string {
@@ -9,6 +10,14 @@ export function serverUrl(): string {
   if (!url) throw new Error("no Postgres server was started for this run");
   return url;
 }
+
+/** Whether that server ends with the run, and all that is on it. */
+export function isServerOfRun(): boolean {
+  return process.env[EMPTY] !== undefined;
+}
+
+/** As many as the stores of one test may keep busy at the same time; one that waits for another would wait for ever. */
+const MOST_CONNECTIONS = 16;
 
 /** A schema of its own on the server, with every store that was opened through it; all of it goes at the end. */
 export class TestSchema {
@@ -19,7 +28,7 @@ export class TestSchema {
 
   constructor(url = serverUrl()) {
     this.url = url;
-    this.pool = new pg.Pool({ connectionString: url, max: 2, allowExitOnIdle: true });
+    this.pool = new pg.Pool({ connectionString: url, max: MOST_CONNECTIONS, allowExitOnIdle: true });
     this.pool.on("error", () => undefined);
   }
 

@@ -1,8 +1,14 @@
 import type { Store } from "../../src/store.ts";
+import type { PostgresOptions } from "../../src/stores/postgres/index.ts";
 import type { Opened, StoreSubject } from "../../src/testing/index.ts";
-import { TestSchema } from "./schema.ts";
+import { isServerOfRun, TestSchema } from "./schema.ts";
 
 const TABLES = ["streams", "writes", "items", "leases", "keys", "artifacts", "artifact_refs", "snapshots"];
+
+const EMPTIED = [
+  ...TABLES.map((table) => `DELETE FROM $schema.${table}`),
+  "DELETE FROM $schema.meta WHERE name = 'seal'",
+].join(";");
 
 /** Leases in the schema run by a clock that only the test moves. */
 const TEST_CLOCK = `
@@ -21,9 +27,32 @@ export function postgresForTest(url?: string): StoreSubject & { dispose(): Promi
     name: "postgres",
     async open() {
       const schema = free.pop() ?? (await makeSchema(all, url));
-      return openIn(schema, () => free.push(schema));
+      return openIn(schema, {}, () => free.push(schema));
     },
     async dispose() {
+      await Promise.all(all.map((schema) => schema.dispose()));
+    },
+  };
+}
+
+/** Emptied, and with the server of the run they go: nobody has to drop them. */
+const spare: TestSchema[] = [];
+
+/**
+ * The same for suites that are about something else. Their stores share the connections of a schema, which costs the server a
+ * process less for each store, and the schemas of one file serve the next.
+ */
+export function pooledPostgresForTest(): StoreSubject & { dispose(): Promise<void> } {
+  const all: TestSchema[] = [];
+  return {
+    name: "postgres",
+    async open() {
+      const schema = spare.pop() ?? (await makeSchema(all));
+      return openIn(schema, { pool: schema.pool }, () => spare.push(schema));
+    },
+    async dispose() {
+      if (isServerOfRun()) return;
+      spare.splice(0);
       await Promise.all(all.map((schema) => schema.dispose()));
     },
   };
@@ -32,14 +61,18 @@ export function postgresForTest(url?: string): StoreSubject & { dispose(): Promi
 async function makeSchema(all: TestSchema[], url?: string): Promise<TestSchema> {
   const schema = new TestSchema(url);
   all.push(schema);
-  await schema.open();
+  await schema.open({ pool: schema.pool });
   await schema.close();
   await schema.query(TEST_CLOCK);
   return schema;
 }
 
-async function openIn(schema: TestSchema, done: () => void): Promise<Opened> {
-  const another = (): Promise<Store> => schema.open();
+async function openIn(
+  schema: TestSchema,
+  options: Partial<PostgresOptions>,
+  done: () => void,
+): Promise<Opened> {
+  const another = (): Promise<Store> => schema.open(options);
   const store = await another();
   return {
     store,
@@ -53,8 +86,7 @@ async function openIn(schema: TestSchema, done: () => void): Promise<Opened> {
     },
     dispose: async () => {
       await schema.close();
-      await schema.query(TABLES.map((table) => `DELETE FROM $schema.${table}`).join(";"));
-      await schema.query("DELETE FROM $schema.meta WHERE name = 'seal'");
+      await schema.query(EMPTIED);
       done();
     },
   };
