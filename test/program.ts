@@ -39,19 +39,20 @@ export function programFolder(sources: Readonly<Record<string, URL | string>>): 
   if (existsSync(folder)) return folder;
   const making = mkdtempSync(join(home, "making-"));
   chmodSync(making, 0o755);
-  const isShared = Object.keys(sources).length > 1;
   buildSync({
     entryPoints,
     absWorkingDir: root,
     outdir: making,
     outExtension: { ".js": ".mjs" },
     bundle: true,
-    splitting: isShared,
+    // What is imported when needed stays in files of its own. In one file with all else it could not be told from what is needed
+    // at once, and each start would run the whole model: twice the time.
+    splitting: true,
     platform: "node",
     format: "esm",
     target: "node20",
     tsconfig: join(root, "tsconfig.json"),
-    external: isShared ? [...NATIVE, ...LAZY] : NATIVE,
+    external: [...NATIVE, ...LAZY],
     banner: { js: REQUIRE },
     // For NODE_OPTIONS=--enable-source-maps; by itself Node does not look at them.
     sourcemap: "linked",

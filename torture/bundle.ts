@@ -1,4 +1,4 @@
-/** Agent and world as single files, made once: hundreds of processes start from them. */
+/** Agent and world as plain JavaScript, made once: hundreds of processes start from them. */
 
 import { readFileSync, symlinkSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -23,12 +23,14 @@ export interface Bundle {
   readonly opener: string;
 }
 
+const NATIVE = ["@photostructure/sqlite"];
+
 const OPTIONS: BuildOptions = {
   bundle: true,
   platform: "node",
   format: "esm",
   target: "node20",
-  external: ["@photostructure/sqlite"],
+  external: NATIVE,
   logLevel: "warning",
 };
 
@@ -56,6 +58,9 @@ export async function bundle(folder: string, mutations: readonly Mutation[] = []
     entryPoints: Object.fromEntries(
       Object.entries(entries).map(([name, file]) => [name, join(ROOT, "torture", file)]),
     ),
+    // What is imported when needed stays in files of its own, and is not run at each start.
+    splitting: true,
+    external: [...NATIVE, "ajv", "yaml"],
     outdir: folder,
     outExtension: { ".js": ".mjs" },
     plugins: [mutating(mutations)],

@@ -52,6 +52,8 @@ export class FilesWorkshop {
       outdir: join(folder, "programs"),
       outExtension: { ".js": ".mjs" },
       bundle: true,
+      // What is imported when needed stays in files of its own, and is not run at each start.
+      splitting: true,
       platform: "node",
       format: "esm",
       target: "node20",
