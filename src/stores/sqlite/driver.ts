@@ -186,15 +186,24 @@ function rollBack(database: RawDatabase): void {
 /** A native finalizer holds its statement against a quick collection, however young it is: it takes a whole one. */
 async function collected(left: readonly WeakRef<RawStatement>[]): Promise<void> {
   const isGone = () => left.every((statement) => statement.deref() === undefined);
-  const collect = collector();
   for (let tries = 0; tries < COLLECTIONS; tries++) {
     // A weak reference holds until the end of the job that made or read it; native finalizers run in a later one.
     await nextTurn();
     if (isGone()) break;
-    await nextTurn();
-    collect();
+    await nextCollection();
   }
   await nextTurn();
+}
+
+let collection: Promise<void> | undefined;
+
+/** In the next turn. Whoever asks before it shares it, so that many stores close at the price of one. */
+function nextCollection(): Promise<void> {
+  collection ??= nextTurn().then(() => {
+    collection = undefined;
+    collector()();
+  });
+  return collection;
 }
 
 const COLLECTIONS = 2;
