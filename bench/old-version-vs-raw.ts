@@ -15,7 +15,9 @@ import { type ThousandTurns, thousandTurns } from "./thousand-turns.ts";
 import { makeTurns } from "./turns.ts";
 
 const SMALL_BYTES = 200_000;
-const LOADED_BYTES = 40_000_000;
+/** Of each version, by each side: enough that the worst of them is not the one with the worst luck. */
+const LOADED_BYTES = 120_000_000;
+const ROUND_BYTES = 4_000_000;
 const BEFORE = 200;
 const AFTER = 100;
 const KEPT = 40;
@@ -77,9 +79,9 @@ async function compare(
   const rows = inTurns(messages).map((turn, index) => [rawSession, index + 1, JSON.stringify(turn)] as const);
   raw.writeTogether(rows);
   const bytes = rows.reduce((sum, [, , json]) => sum + json.length, 0);
-  // Small versions are loaded many times a round, so that one tick of something else does not decide.
-  const loads = Math.max(1, Math.round(1_000_000 / bytes));
-  const count = Math.min(40, Math.max(9, Math.round(LOADED_BYTES / bytes / loads)));
+  // Versions are loaded many times a round, so that each side collects its own garbage, and a tick does not decide.
+  const loads = Math.max(1, Math.round(ROUND_BYTES / bytes));
+  const count = Math.round(LOADED_BYTES / bytes / loads);
   const rounds = await alternate(
     count,
     () => {
