@@ -101,7 +101,7 @@ BEGIN
     SELECT l.expires_at, l.ttl INTO v_expires_at, v_ttl FROM ${schema}.leases AS l
     WHERE l.namespace = p_namespace AND l.name = p_lease AND l.token = p_token AND l.holder IS NOT NULL FOR UPDATE;
     IF NOT FOUND THEN ${LOST_LEASE}; END IF;
-    v_now := extract(epoch FROM clock_timestamp()) * 1000;
+    v_now := ${schema}.now_ms();
     IF v_expires_at - v_now NOT BETWEEN v_ttl * 3 / 4 AND v_ttl THEN
       UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl WHERE l.namespace = p_namespace AND l.name = p_lease;
     END IF;
