@@ -4,13 +4,16 @@
  *
  *     npm run bench -- bench/peers/langgraph.ts [--turns 1000] [--delta-turns 499] [--only sqlite|postgres] [--json]
  *
- * With `HOLDFAST_PEERS=<folder>` the peers are installed there once and used again. What LangChain itself takes to load as many messages is printed beside the loads: no saver that
- * uses its loader can be faster. SqliteSaver commits without syncing (`synchronous=NORMAL`); ours syncs every put. What bare
- * commits of as many turns take with a sync each is printed beside that: nothing that keeps what it was given is faster.
+ * With `HOLDFAST_PEERS=<folder>` the peers are installed there once and used again. What LangChain itself takes to load as many
+ * messages is printed beside the loads: no saver that uses its loader can be faster. SqliteSaver commits without syncing
+ * (`synchronous=NORMAL`); ours syncs every put. What the smallest commits of as many turns take with a sync each (one row in one
+ * table, its text made before) is printed beside that, with the ratio that they would reach: no saver on SQLite that keeps what it
+ * was given is faster.
  */
 
 import { parseArgs } from "node:util";
 import { PostgresServer } from "../../test/postgres/server.ts";
+import { openBare } from "../raw-database.ts";
 import { Scratch } from "../scratch.ts";
 import { median } from "../statistics.ts";
 import { makeTurns } from "../turns.ts";
@@ -42,33 +45,69 @@ interface Sides {
 
 type Say = (found: Comparison) => void;
 
+/** Milliseconds for all saves. */
+interface Pair {
+  readonly ours: number;
+  readonly peer: number;
+}
+
 /** Ours takes a second where the peer takes a minute, so it is measured before and after, and the middle one counts. */
-async function compareTurns(on: "sqlite" | "postgres", sides: Sides, turns: number, say: Say): Promise<void> {
+async function compareTurns(
+  on: "sqlite" | "postgres",
+  sides: Sides,
+  turns: number,
+  say: Say,
+  beside: () => Promise<void> = async () => undefined,
+): Promise<Pair> {
   for (const each of [await sides.ours(), await sides.peer()]) await warmCode(each);
-  const rounds = [await measureTurns(await sides.ours(), turns)];
+  const rounds: Figures[] = [];
+  const oneRound = async () => {
+    rounds.push(await measureTurns(await sides.ours(), turns));
+    await beside();
+  };
+  await oneRound();
   const subject = await sides.peer();
   const peer = await measureTurns(subject, turns);
-  for (let round = 0; round < 2; round++) rounds.push(await measureTurns(await sides.ours(), turns));
+  for (let round = 0; round < 2; round++) await oneRound();
   const line = (what: string, unit: string, of: (figures: Figures) => number, bar: number | null) =>
     say({ what: `${subject.name}: ${what}`, unit, ours: median(rounds.map(of)), peer: of(peer), bar });
   line(`save ${turns} turns`, "ms", ({ saveMs }) => saveMs, BARS[on].save);
   line("the same, on the processor", "ms", ({ saveCpuMs }) => saveCpuMs, null);
   line("disk", "MB", ({ bytes }) => bytes / 1e6, BARS[on].disk);
   line("load the latest, cold", "ms", ({ loadMs }) => loadMs, BARS.load);
+  return { ours: median(rounds.map(({ saveMs }) => saveMs)), peer: peer.saveMs };
 }
 
-async function onSqlite(scratch: Scratch, folder: string, turns: number, say: Say): Promise<void> {
+/** Returns what the smallest commits take, measured after each round of ours: the disk of one moment is not that of the next. */
+async function onSqlite(
+  scratch: Scratch,
+  folder: string,
+  turns: number,
+  say: Say,
+): Promise<Pair & { floor: number }> {
   const sides = { ours: async () => ourSqlite(scratch), peer: () => peerSqlite(folder, scratch) };
-  await compareTurns("sqlite", sides, turns, say);
+  const floors: number[] = [];
+  const saved = await compareTurns("sqlite", sides, turns, say, async () => {
+    floors.push(await smallestCommits(scratch, turns));
+  });
+  return { ...saved, floor: median(floors) };
 }
 
-/** Milliseconds for as many turns by the bare driver: one row and one synced commit each. */
-async function commitFloor(scratch: Scratch, turns: number): Promise<number> {
-  const raw = await scratch.openRaw();
-  const made = makeTurns(turns);
+/** As many as a saver is warmed up with, so that the log's file has grown as far. */
+const FLOOR_WARM_UP = 100;
+
+/** Milliseconds for as many turns by the bare driver: one row in one table, and one synced commit, each. */
+async function smallestCommits(scratch: Scratch, turns: number): Promise<number> {
+  const database = await openBare(scratch.file("smallest"));
+  database.exec("CREATE TABLE turns (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)");
+  const insert = database.prepare("INSERT INTO turns (payload) VALUES (?)");
+  const made = makeTurns(FLOOR_WARM_UP + turns).map(({ json }) => json);
+  for (const json of made.slice(0, FLOOR_WARM_UP)) insert.get(json);
   const begun = performance.now();
-  for (const [index, { json }] of made.entries()) raw.write(1, index + 1, json);
-  return performance.now() - begun;
+  for (const json of made.slice(FLOOR_WARM_UP)) insert.get(json);
+  const spent = performance.now() - begun;
+  database.close();
+  return spent;
 }
 
 async function onPostgres(folder: string, turns: number, deltaTurns: number, say: Say): Promise<void> {
@@ -109,17 +148,23 @@ async function main(): Promise<void> {
       found.push(each);
       if (!values.json) print(each);
     };
-    if (values.only !== "postgres") await onSqlite(scratch, folder, turns, say);
-    const commitsMs = await commitFloor(scratch, turns);
-    if (!values.json) console.log(`bare commits alone, ${turns} turns: ${commitsMs.toFixed(1)} ms`);
+    const saved = values.only === "postgres" ? null : await onSqlite(scratch, folder, turns, say);
+    if (saved && !values.json) printFloor(saved);
     const loaderMs = await loaderFloor(turns);
     if (!values.json)
       console.log(`LangChain's loader alone, ${2 * turns} messages: ${loaderMs.toFixed(1)} ms`);
     if (values.only !== "sqlite") await onPostgres(folder, turns, Number(values["delta-turns"]), say);
-    if (values.json) console.log(JSON.stringify({ turns, commitsMs, loaderMs, found }));
+    if (values.json) console.log(JSON.stringify({ turns, commitsMs: saved?.floor ?? null, loaderMs, found }));
   } finally {
     await scratch.remove();
   }
+}
+
+function printFloor({ ours, peer, floor }: Pair & { floor: number }): void {
+  const own = `${floor.toFixed(1)} ms, ${(peer / floor).toFixed(1)} × the peer's speed`;
+  console.log(
+    `the smallest synced commits of as many turns: ${own}; ours takes ${(ours / floor).toFixed(2)} of that`,
+  );
 }
 
 function print({ what, unit, ours, peer, bar }: Comparison): void {
