@@ -56,7 +56,8 @@ function slipped(
     else if (what === "swap") [lines[index], lines[other]] = [lines[other] ?? "", line];
     else lines[index] = line.slice(0, to % (line.length + 1)) + word + line.slice(to % (line.length + 1));
   }
-  return lines.join("\n");
+  // Cutting may have split a character in two, of which no file can hold a half.
+  return lines.join("\n").toWellFormed();
 }
 
 test("whatever is done to the files: nothing breaks, nothing contradicts, and no word is lost", async () => {
