@@ -3,6 +3,8 @@
  *
  *     submitted ──▶ waiting ──next turn, a flight is free, none of its streams is in the air──▶ in the air ──▶ answered
  *
+ * One that nobody is in the air beside does not wait for the next turn, but until this one has made what it makes.
+ *
  * A flight takes what waits, up to a limit, and is one statement: one round trip, one transaction, one wait for the
  * server's log, however many batches.
  *
@@ -15,6 +17,8 @@
  *   3  the leases, in the order of their names: one that does not hold undoes everything
  *   4  events and items of the streams that were moved on
  *   5  the transaction commits, and only then does the statement answer which batches are stored
+ *
+ * For one batch, `append_single` asks 1 in the statement of 2, and stores nothing where it does not hold.
  *
  * All other batches, and plain ones that are not stored after that, go the long way: `SELECT append_batches(…)`.
  *
