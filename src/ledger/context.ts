@@ -9,6 +9,7 @@ import {
   type SessionState,
 } from "../model/index.ts";
 import type { Attempts } from "./attempts.ts";
+import type { VendorKeys } from "./keys.ts";
 import type { ChildSession, Tool } from "./tool.ts";
 
 /** What happens to calls, as it happens: for a progress display. Nothing may depend on having seen it. */
@@ -32,8 +33,7 @@ export interface LedgerContext {
   readonly journal: Journal;
   /** Id of the session. */
   readonly session: string;
-  /** The same, told apart from an earlier session with that id that was removed: part of the vendor's keys. */
-  readonly life: string;
+  readonly vendorKeys: VendorKeys;
   readonly tools: ReadonlyMap<string, Tool>;
   /** Aborts when the run is stopped, the session cancelled, or the lease lost. */
   readonly stop: AbortSignal;

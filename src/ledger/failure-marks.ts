@@ -5,7 +5,7 @@
  * number that is free.
  */
 
-import type { Journal } from "../journal/index.ts";
+import { type CommitOutcome, commitResult, type Journal } from "../journal/index.ts";
 import { failureMark } from "../model/index.ts";
 
 const MARKS_AT_ONCE = 8;
@@ -23,16 +23,16 @@ export async function failuresOf(journal: Journal, key: string): Promise<number>
  * Commits what may be the failure of a call with this key. Its mark may be taken: then the marks are counted again, and
  * `commit` is told how many there are.
  */
-export async function withNextMark<Outcome extends { readonly outcome: string }>(
+export async function withNextMark<Result>(
   journal: Journal,
   key: string,
-  commit: (failures: number) => Promise<Outcome>,
-): Promise<Outcome> {
+  commit: (failures: number) => Promise<CommitOutcome<Result>>,
+): Promise<Result> {
   for (let failures = 0; ; ) {
     const outcome = await commit(failures);
-    if (outcome.outcome !== "taken") return outcome;
+    if (outcome.outcome !== "taken") return commitResult(outcome);
     const counted = await failuresOf(journal, key);
-    if (counted <= failures) return outcome;
+    if (counted <= failures) return commitResult(outcome);
     failures = counted;
   }
 }

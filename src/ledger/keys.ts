@@ -13,6 +13,7 @@ import { describeError } from "./error-text.ts";
 import type { Tool } from "./tool.ts";
 
 const ALGORITHM = 1;
+const PREFIX = `k${ALGORITHM}_`;
 
 export interface CallKey {
   readonly scope: DedupeScope;
@@ -53,24 +54,39 @@ function noKey(tool: string, problem: string): HoldfastError {
   });
 }
 
+/** How much of the two hashes a vendor's key shows: 96 and 64 bits. */
+const KEY_DIGITS = 24;
+const CASE_DIGITS = 16;
+
 /**
- * `life` is the session's id, told apart from a removed one of the same name. `again` is the finished call that a
- * `write` follows with the same arguments: v1, v2, v1 is three writes, also to a vendor that remembers keys.
+ * The keys that vendors see from one session. `life` is the session's id, told apart from a removed one of the same name.
+ * A key begins as the call's own does and ends with a hash of what else tells it apart, which for nearly all calls of a
+ * session is the same.
  */
-export function vendorKey(
-  life: string,
-  scope: DedupeScope,
-  key: string,
-  failures: number,
-  again: string | null = null,
-): string {
-  const parts = [scope === "global" ? "" : life, key, failures, ...(again === null ? [] : [again])];
-  return `hf_${sha256(JSON.stringify(parts)).slice(0, 32)}`;
+export class VendorKeys {
+  private readonly life: string;
+  private readonly usual: string;
+
+  constructor(life: string) {
+    this.life = life;
+    this.usual = caseOf(life, 0, null);
+  }
+
+  /** `again` is the finished call that a `write` follows with the same arguments: v1, v2, v1 is three writes, also to a vendor that remembers keys. */
+  of({ scope, key }: CallKey, failures: number, again: string | null): string {
+    const isUsual = scope !== "global" && failures === 0 && again === null;
+    const ending = isUsual ? this.usual : caseOf(scope === "global" ? "" : this.life, failures, again);
+    return `hf_${key.slice(PREFIX.length, PREFIX.length + KEY_DIGITS)}${ending}`;
+  }
+}
+
+function caseOf(life: string, failures: number, again: string | null): string {
+  return sha256(JSON.stringify([life, failures, again])).slice(0, CASE_DIGITS);
 }
 
 /** `json` comes after the list, whose end is told by its bracket: quoting a long text once more would take as long as the hash. */
 function hash(parts: readonly string[], json = ""): string {
-  return `k${ALGORITHM}_${sha256(JSON.stringify(parts) + json)}`;
+  return `${PREFIX}${sha256(JSON.stringify(parts) + json)}`;
 }
 
 /** A repeatable tool's model may insist, with a reason. */

@@ -84,11 +84,14 @@ export class Ledger {
     for (let pending = await turn.prepare(); pending.length > 0; ) {
       this.context.stop.throwIfAborted();
       const wave = pending.slice(0, this.parallel);
-      const held = await this.runWave(turn, wave, later);
+      const [only] = wave;
+      const isAlone = wave.length === 1 && only?.kind === "effect";
+      const held = await (isAlone ? this.runOnly(turn, only, later) : this.runWave(turn, wave, later));
       pending = [...held, ...pending.slice(this.parallel)];
       if (held.length === wave.length) break;
     }
-    await turn.finish();
+    if (turn.lacksResults) await turn.appendResults();
+    if (turn.wasUnfinished) failpoint("results.appended");
     const waiting = turn.unsettled();
     if (waiting.length === 0) return { done: true, waiting, later: [], blocked: [] };
     const isWaiting = new Set(waiting);
@@ -124,8 +127,6 @@ export class Ledger {
 
   /** Returns the calls that could not be issued because an open call stands in their way. */
   private async runWave(turn: Turn, wave: readonly Pending[], later: Set<string>): Promise<Pending[]> {
-    const [only] = wave;
-    if (wave.length === 1 && only?.kind === "effect") return this.runOnly(turn, only, later);
     const reads = wave.filter((each) => each.kind === "read");
     const running = reads.map((each) => turn.read(each.ready));
     // One may fail while the wave is being issued, when nobody waits for it yet: that must not end the process.
@@ -141,11 +142,15 @@ export class Ledger {
     }
   }
 
-  /** The same for a call that is alone, as most are: nobody else has to be watched. */
-  private async runOnly(turn: Turn, only: Pending, later: Set<string>): Promise<Pending[]> {
-    const { started, held } = await this.issue(turn, [only], later);
+  /** The same for a call that is alone, as most are: nobody else has to be watched, and none but a global key is ever taken. */
+  private async runOnly(turn: Turn, only: Effect, later: Set<string>): Promise<readonly Pending[]> {
+    const { ready } = only;
+    const { started, held } =
+      ready.key.scope === "global"
+        ? await this.issue(turn, [only], later)
+        : await issueWave(this.context, [ready], NONE, turn.closingWave);
     if (started[0]) await this.runAndSettle(turn, started[0], later);
-    return held;
+    return held.length > 0 ? [only] : NONE;
   }
 
   private async issue(turn: Turn, wave: readonly Pending[], later: Set<string>) {
@@ -186,10 +191,14 @@ export class Ledger {
   }
 }
 
+type Effect = { readonly kind: "effect"; readonly ready: Ready };
+
 type Pending =
   | { readonly kind: "read"; readonly ready: Ready }
-  | { readonly kind: "effect"; readonly ready: Ready }
+  | Effect
   | { readonly kind: "refused"; readonly refused: Refused };
+
+const NONE: readonly never[] = [];
 
 /** One message's calls on their way to one message of results. */
 class Turn {
@@ -221,7 +230,8 @@ class Turn {
     const pending: Pending[] = [];
     for (const block of this.blocks) {
       if (this.call(block.id)) continue;
-      const prepared = await prepareCall(this.context, block, this.message.id);
+      const answer = prepareCall(this.context, block, this.message.id);
+      const prepared = answer instanceof Promise ? await answer : answer;
       if ("error" in prepared) pending.push({ kind: "refused", refused: prepared });
       else pending.push({ kind: prepared.tool.effect === "read" ? "read" : "effect", ready: prepared });
     }
@@ -273,16 +283,21 @@ class Turn {
     return [draftResults(resultsId(this.message, state), createdAt, blocks), ...this.finishing(state)];
   };
 
+  /** Whether its results were missing when it began. */
+  get wasUnfinished(): boolean {
+    return !this.finished && this.blocks.length > 0;
+  }
+
   /** When reads came last, the results were not part of any call's commit. */
-  async finish(): Promise<void> {
-    if (this.finished || this.blocks.length === 0) return;
-    if (this.context.own.state.unfinished.has(this.message.id)) {
-      await this.context.own.write((state) => ({
-        events: this.closingWave(state, new Set()),
-        result: undefined,
-      }));
-    }
-    failpoint("results.appended");
+  get lacksResults(): boolean {
+    return this.wasUnfinished && this.context.own.state.unfinished.has(this.message.id);
+  }
+
+  appendResults(): Promise<void> {
+    return this.context.own.write((state) => ({
+      events: this.closingWave(state, new Set()),
+      result: undefined,
+    }));
   }
 
   unsettled(): string[] {

@@ -10,7 +10,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { commitResult, type Decision } from "../journal/index.ts";
+import type { Decision } from "../journal/index.ts";
 import {
   type Call,
   type CallResult,
@@ -73,22 +73,31 @@ interface Writing {
 const LATE = { by: "late", closing: () => [] } as const;
 
 /** False when there was nothing left to say. */
-async function write(writing: Writing): Promise<boolean> {
-  const { context, run, outcome, by } = writing;
+function write(writing: Writing): Promise<boolean> {
+  const { context, outcome } = writing;
+  if (outcome.kind !== "completed") return writeDown(writing, null);
+  const small = smallResult(outcome.value);
+  if (small) return writeDown(writing, small);
+  return stubbornly(stopOf(writing), () => storeResult(context.journal, outcome.value)).then((result) =>
+    writeDown(writing, result),
+  );
+}
+
+function writeDown(writing: Writing, result: CallResult | null): Promise<boolean> {
+  const { context, run, by } = writing;
   const { own, journal } = context;
-  // A late answer needs no lease, so losing it is no reason to give up.
-  const stop = by === "late" ? NEVER : own.lease.lost;
-  const result =
-    outcome.kind === "completed"
-      ? (smallResult(outcome.value) ?? (await stubbornly(stop, () => storeResult(journal, outcome.value))))
-      : null;
   const key = own.state.calls.get(run.id)?.key ?? "";
   const commit = (failures: number) => {
     const decide = (state: SessionState, head: { generation: number }): Decision<boolean> =>
       head.generation === run.generation ? decideOutcome(writing, state, result, failures) : NOTHING;
     return by === "late" ? own.log.commit(decide) : own.commit(decide);
   };
-  return stubbornly(stop, () => withNextMark(journal, key, commit).then(commitResult));
+  return stubbornly(stopOf(writing), () => withNextMark(journal, key, commit));
+}
+
+/** A late answer needs no lease, so losing it is no reason to give up. */
+function stopOf({ context, by }: Writing): AbortSignal {
+  return by === "late" ? NEVER : context.own.lease.lost;
 }
 
 const NEVER = new AbortController().signal;

@@ -24,28 +24,36 @@ interface Issue {
 
 export type OutputOf<Schema> = Schema extends StandardSchema<infer _Input, infer Output> ? Output : never;
 
-/** The value as the schema understands it, or the first problems in words. A schema that throws does not accept it. */
-export async function validate<Output>(
+type Checked<Output> = { value: Output } | { problem: string };
+
+/**
+ * The value as the schema understands it, or the first problems in words. A schema that throws does not accept it. Not a
+ * promise where the schema answers at once, as most do.
+ */
+export function validate<Output>(
   schema: StandardSchema<unknown, Output>,
   value: unknown,
-): Promise<{ value: Output } | { problem: string }> {
+): Checked<Output> | Promise<Checked<Output>> {
   try {
     const result = schema["~standard"].validate(value);
-    return read(isAnswer(result) ? result : await result);
+    return isAnswer(result) ? read(result) : Promise.resolve(result).then(read).catch(thrown);
   } catch (error) {
-    // A transform that chokes on the value, most often: JSON.parse, new URL.
-    return { problem: `the schema threw: ${describeError(error).message}` };
+    return thrown(error);
   }
 }
 
-/** Most schemas answer at once. */
+/** By a transform that chokes on the value, most often: JSON.parse, new URL. */
+function thrown(error: unknown): { problem: string } {
+  return { problem: `the schema threw: ${describeError(error).message}` };
+}
+
 function isAnswer<Output>(
   result: Validated<Output> | Promise<Validated<Output>>,
 ): result is Validated<Output> {
   return !("then" in result);
 }
 
-function read<Output>(result: Validated<Output>): { value: Output } | { problem: string } {
+function read<Output>(result: Validated<Output>): Checked<Output> {
   if (!result.issues) return { value: result.value };
   const problems = result.issues.slice(0, 5).map((issue) => {
     const path = (issue.path ?? []).map((part) => (typeof part === "object" ? part.key : part));

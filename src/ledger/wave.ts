@@ -29,7 +29,7 @@ import type { Outcome } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
 import { describeError } from "./error-text.ts";
 import { failuresOf } from "./failure-marks.ts";
-import { type CallKey, callKey, vendorKey, withoutReason } from "./keys.ts";
+import { type CallKey, callKey, withoutReason } from "./keys.ts";
 import type { Closing } from "./recording.ts";
 import { validate } from "./standard-schema.ts";
 import { startAndRecord } from "./starting.ts";
@@ -55,12 +55,12 @@ export interface Refused {
   readonly by: "tool" | "input";
 }
 
-/** Looks at a call before anything is written about it. */
-export async function prepareCall(
+/** Looks at a call before anything is written about it. Not a promise where its schema answers at once. */
+export function prepareCall(
   context: LedgerContext,
   block: Pick<ToolCallBlock, "id" | "name" | "args">,
   messageId: string | null,
-): Promise<Ready | Refused> {
+): Ready | Refused | Promise<Ready | Refused> {
   const tool = context.tools.get(block.name);
   const refuse = (by: "tool" | "input", error: string, raw: Json = block.args): Refused => {
     return { callId: block.id, messageId, tool: block.name, raw, error, by };
@@ -70,15 +70,19 @@ export async function prepareCall(
     return refuse("tool", `There is no tool ${JSON.stringify(block.name)}. The tools are: ${known}.`);
   }
   let raw: Json = null;
-  try {
-    raw = copyArgs(block.args, `args of ${tool.name}`);
-    const input = await validate(tool.input, withoutReason(tool, raw));
+  const decide = (input: Awaited<ReturnType<typeof validate>>): Ready | Refused => {
     if ("problem" in input) return refuse("input", `Invalid input for ${tool.name}: ${input.problem}`, raw);
     const key = callKey(context.journal.namespace, tool, block.id, raw, input.value);
     return { callId: block.id, messageId, tool, raw, args: input.value, key };
+  };
+  // Arguments that are no JSON, or that have no key: only other arguments can help, and those come from the model.
+  const unfit = (error: unknown): Refused => refuse("input", describeError(error).message, raw);
+  try {
+    raw = copyArgs(block.args, `args of ${tool.name}`);
+    const input = validate(tool.input, withoutReason(tool, raw));
+    return input instanceof Promise ? input.then(decide).catch(unfit) : decide(input);
   } catch (error) {
-    // Arguments that are no JSON, or that have no key: only other arguments can help, and those come from the model.
-    return refuse("input", describeError(error).message, raw);
+    return unfit(error);
   }
 }
 
@@ -203,7 +207,7 @@ function issue(context: LedgerContext, ready: Ready, failures: number, again: st
     scope: key.scope,
     args,
     key: key.key,
-    vendorKey: vendorKey(context.life, key.scope, key.key, failures, again),
+    vendorKey: context.vendorKeys.of(key, failures, again),
     failures,
     attempt: 1,
     token: context.own.lease.token,

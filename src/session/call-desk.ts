@@ -1,6 +1,6 @@
 /** Calls from outside: the queue of those that wait for a person, and that person's answers. */
 
-import { allRows, commitResult, type Journal } from "../journal/index.ts";
+import { allRows, type Journal } from "../journal/index.ts";
 import { storeResult, withNextMark } from "../ledger/index.ts";
 import {
   type Call,
@@ -130,7 +130,7 @@ export class CallDesk {
         const { call: current, before } = waitingCall(state, session, callId, held || head.seq !== seq);
         return { events: [...before, answerDraft(current, answer, result, failures)], result: undefined };
       });
-    commitResult(await withNextMark(this.journal, key, commit));
+    await withNextMark(this.journal, key, commit);
   }
 
   private async find(callId: string): Promise<{ session: string; callId: string }> {

@@ -1,6 +1,7 @@
 import { failpoint } from "../failpoint.ts";
 import { type Journal, type OwnedLog, tellSafely } from "../journal/index.ts";
 import {
+  type Attempts,
   attemptsOf,
   type CallProgress,
   type ChildSession,
@@ -9,6 +10,7 @@ import {
   type LedgerContext,
   mustNotBeCancelled,
   type Tool,
+  VendorKeys,
 } from "../ledger/index.ts";
 import {
   type Amounts,
@@ -63,6 +65,13 @@ export interface SessionParts {
   openChild(parent: OwnedSession, callId: string, budget: Amounts | undefined): Promise<ChildSession>;
 }
 
+/** What every ledger of a session shares, from one removal to the next. */
+interface InLife {
+  readonly life: string;
+  readonly attempts: Attempts;
+  readonly vendorKeys: VendorKeys;
+}
+
 /** The owner's handle, as far as the loop and the ledger need it. */
 export class OwnedSession {
   readonly id: string;
@@ -80,6 +89,7 @@ export class OwnedSession {
   /** How many messages of which transcript are known to be frozen: what was read from the store is not by itself. */
   private frozen: { readonly of: readonly Message[]; count: number } = { of: [], count: 0 };
   private closed = false;
+  private inLife: InLife | undefined;
 
   constructor(parts: SessionParts) {
     this.id = parts.id;
@@ -248,15 +258,16 @@ export class OwnedSession {
     },
   ): Ledger {
     const { own, journal } = this.internals;
+    const { attempts, vendorKeys } = this.inThisLife();
     const { on } = options;
     const context: LedgerContext = {
       own,
       journal,
       session: this.id,
-      life: this.life,
+      vendorKeys,
       tools: toolTable(tools),
       stop: options.signal ? AbortSignal.any([this.stop, options.signal]) : this.stop,
-      attempts: attemptsOf(journal.store, `${journal.namespace}/${this.life}`),
+      attempts,
       lostSince: (call) => this.lostCalls.since(call),
       patienceMs: options.patienceMs ?? 10_000,
       riders: this.riders,
@@ -265,6 +276,16 @@ export class OwnedSession {
       on: on ? (progress) => tellSafely(() => on(progress), journal.warn) : () => undefined,
     };
     return new Ledger(context, options.parallel ?? 8, options.perCall);
+  }
+
+  private inThisLife(): InLife {
+    const { life } = this;
+    if (this.inLife?.life !== life) {
+      const { store, namespace } = this.internals.journal;
+      const attempts = attemptsOf(store, `${namespace}/${life}`);
+      this.inLife = { life, attempts, vendorKeys: new VendorKeys(life) };
+    }
+    return this.inLife;
   }
 
   /** For the session layer: the id, told apart from that of a session which was removed and made again. */

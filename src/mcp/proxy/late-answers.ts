@@ -4,7 +4,6 @@
  * it can only add to what is known; what somebody else has found out first stands.
  */
 
-import { commitResult } from "../../journal/index.ts";
 import { storeResult, withNextMark } from "../../ledger/index.ts";
 import { type Call, type Draft, draftCompleted, isOpen, type Json } from "../../model/index.ts";
 import type { Session } from "../../session/index.ts";
@@ -33,5 +32,5 @@ export async function recordLate(
       const late = call && isOpen(call.status) ? draft(call, failures) : null;
       return { events: late ? [late] : [], result: undefined };
     });
-  commitResult(await withNextMark(journal, own.state.calls.get(callId)?.key ?? "", commit));
+  await withNextMark(journal, own.state.calls.get(callId)?.key ?? "", commit);
 }
