@@ -7,7 +7,7 @@
  * and be in the page cache only. So that answer, too, waits for a commit that has something to write.
  */
 
-import type { AppendOutcome, Batch, Guard, Head } from "../../store.ts";
+import type { AppendOutcome, Batch, Guard, Head, Write } from "../../store.ts";
 import type { Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards, renewGuards } from "./leases.ts";
@@ -19,6 +19,29 @@ import type { Done, Transaction } from "./transaction.ts";
 import { storeWrite } from "./write.ts";
 
 export function append(transaction: Transaction, clock: Clock, batch: Batch): Done<AppendOutcome> {
+  return appendNext(transaction, clock, batch) ?? appendAny(transaction, clock, batch);
+}
+
+/**
+ * The usual batch: the next events of one live stream, under a lease or none. It can only be accepted or fenced, and the same
+ * questions cost a third. Null for every other one, with nothing changed.
+ */
+function appendNext(transaction: Transaction, clock: Clock, batch: Batch): Done<AppendOutcome> | null {
+  const { namespace, writes } = batch;
+  const write = writes[0] as Write;
+  const { stream, expect, count, guards = NONE, fork, claims, releases, artifacts } = write;
+  if (writes.length > 1 || fork || claims?.length || releases?.length || artifacts?.length) return null;
+  const key = findKnownStream(transaction, namespace, stream);
+  const { generation, seq } = expect;
+  if (key?.state !== "live" || key.generation !== generation || key.seq !== seq) return null;
+  const held = checkGuards(transaction, clock, namespace, guards);
+  if (!Array.isArray(held)) return refused(held);
+  renewGuards(transaction, clock, namespace, held);
+  storeWrite(transaction, batch, { write, key, parent: null, artifacts: NONE });
+  return { result: { outcome: "ok", heads: [{ generation, seq: seq + count }], resent: false }, wrote: true };
+}
+
+function appendAny(transaction: Transaction, clock: Clock, batch: Batch): Done<AppendOutcome> {
   const { connection } = transaction;
   const { namespace } = batch;
   const keys = batch.writes.map(({ stream }) => findKnownStream(transaction, namespace, stream));
