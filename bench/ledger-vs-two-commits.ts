@@ -12,7 +12,8 @@ import { anything } from "./schema.ts";
 import type { Scratch } from "./scratch.ts";
 import { prose, random } from "./turns.ts";
 
-const ROUNDS = 150;
+/** Enough that the median is not that of one moment of the disk. */
+const ROUNDS = 800;
 /** Calls before the first timed one: until then most of the time goes into compiling what is run. */
 const WARM_CALLS = 4000;
 /** The message, the intent, the outcome. */

@@ -128,7 +128,7 @@ export function event<State, Data>(
   return upcasts ? { version, schema, apply, upcasts } : { version, schema, apply };
 }
 
-/** A draft whose data is a frozen copy that `schema` has accepted: checking is most of what an event costs. */
+/** A draft whose data is a copy of its own that `schema` has accepted: checking is most of what an event costs. */
 class CheckedDraft<Type extends string, Data> implements Draft<Type, Data> {
   readonly type: Type;
   readonly data: Data;

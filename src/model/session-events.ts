@@ -85,7 +85,7 @@ export function reactivate(state: SessionState, events: readonly Draft[]): reado
 
 /** The event that appends a message, copied and checked once for both. */
 export function draftMessage(value: unknown): Draft<"message", { readonly message: Message }> {
-  return checkedDraft("message", Object.freeze({ message: checkMessage(value) }), messageAppended);
+  return checkedDraft("message", { message: checkMessage(value) }, messageAppended);
 }
 
 /** The event that appends the results of settled calls, and answers that stand in no call's record. */
@@ -95,30 +95,27 @@ export function draftResults(
   blocks: readonly (Block | { readonly call: string })[],
 ): Draft<"results"> {
   const data = { id, createdAt, blocks };
-  if (!blocks.every((block) => "call" in block)) return { type: "results", data };
-  return checkedDraft("results", freezeAll(data), results);
+  for (const block of blocks) if (!("call" in block)) return { type: "results", data };
+  return checkedDraft("results", data, results);
 }
 
-function freezeAll<Data extends { readonly blocks: readonly object[] }>(data: Data): Data {
-  for (const block of data.blocks) Object.freeze(block);
-  Object.freeze(data.blocks);
-  return Object.freeze(data);
-}
-
-/** The ledger's own words about a call. Arguments and results have been copied and frozen by whoever took them in. */
+/**
+ * The ledger's own words about a call. Arguments and results have been copied and frozen by whoever took them in. The rest
+ * need not be: nobody else has it, and the fold takes it apart.
+ */
 export function draftIssued(data: IssuedData): Draft<"call.issued"> {
-  return checkedDraft("call.issued", Object.freeze(data), issuedSchema);
+  return checkedDraft("call.issued", data, issuedSchema);
 }
 
 export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
   Object.freeze(data.result);
-  return checkedDraft("call.completed", Object.freeze(data), completedSchema);
+  return checkedDraft("call.completed", data, completedSchema);
 }
 
 const checkpointMade = z.strictObject({ version: z.int().positive(), label: text.nullable() });
 
 export function draftCheckpoint(version: number, label: string | null): Draft<"checkpoint"> {
-  return checkedDraft("checkpoint", Object.freeze({ version, label }), checkpointMade);
+  return checkedDraft("checkpoint", { version, label }, checkpointMade);
 }
 
 /** Wraps every handler: whatever happens to a session, it was touched then. */
