@@ -191,7 +191,7 @@ describe.skipIf(skipped !== null)(`kills at system calls${skipped ? `: ${skipped
     expect(calls).toEqual(
       expect.arrayContaining(["openat", "pwrite64", "fsync", "ftruncate", "unlink", "mkdir"]),
     );
-    // From before the first acknowledgement to after the last but the ones on closing.
-    expect(said.size).toBeGreaterThanOrEqual(10);
+    // From before the first acknowledgement to after the last but the ones on closing. A sample misses some in between.
+    expect(said.size).toBeGreaterThanOrEqual(process.env["HOLDFAST_SHORT"] ? 7 : 10);
   });
 });
