@@ -21,8 +21,12 @@ const STEP_LIMIT_MS = 30 * 60_000;
 const FAILURE_LENGTH = 4_000;
 const OUTPUT_LINES = 200;
 const SECOND_NODE_MAJOR = 24;
-/** What differs between the two Nodes is the SQLite driver. What stands on it directly runs on both, shorter on the first. */
+/**
+ * What differs between the two Nodes is the SQLite driver. What stands on it directly, and a walk through the command line, runs
+ * on both, shorter on the first.
+ */
 const ON_BOTH = [
+  "cli/walk.",
   "conformance/sqlite.",
   "conformance/model.",
   "sqlite/",
@@ -36,10 +40,12 @@ const ON_BOTH = [
  * the driver of Node 20 collects all garbage whenever a connection closes, which takes longer than most tests.
  * HOLDFAST_FULL=1 runs everything on both.
  */
-const ON_FIRST = ["cli/walk.", "demo/", "examples/", "wiring/init."];
+const ON_FIRST = ["demo/demo.", "examples/quickstart.", "wiring/init."];
 
-/** Of the first Node's share, which is a third, beside those that vitest.config.ts gives to the second. */
+/** Of the first Node's share, which is a sixth. */
 const SHORT_WORKERS = Math.max(1, Math.floor(availableParallelism() / 4));
+/** Of the second's. With one less, a processor would stand still a fifth of the time when the first Node is through. */
+const LONG_WORKERS = Math.floor(availableParallelism() / 2) + 2;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), "holdfast-check-"));
@@ -191,7 +197,12 @@ async function allSuites() {
       [...paths(files.filter((file) => onBoth(file) || onFirst(file))), `--maxWorkers=${SHORT_WORKERS}`],
       { HOLDFAST_SHORT: "1" },
     ),
-    suite(there, second, paths(files.filter((file) => onBoth(file) || !onFirst(file)))),
+    suite(
+      there,
+      second,
+      [...paths(files.filter((file) => onBoth(file) || !onFirst(file))), `--maxWorkers=${LONG_WORKERS}`],
+      { HOLDFAST_REST: "1" },
+    ),
   ]);
 }
 

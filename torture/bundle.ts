@@ -27,10 +27,13 @@ const NATIVE = ["@photostructure/sqlite"];
 
 const OPTIONS: BuildOptions = {
   bundle: true,
+  // What is imported when needed stays in files of its own, and is not run at each start.
+  splitting: true,
   platform: "node",
   format: "esm",
   target: "node20",
-  external: NATIVE,
+  external: [...NATIVE, "ajv", "yaml"],
+  outExtension: { ".js": ".mjs" },
   logLevel: "warning",
 };
 
@@ -39,9 +42,11 @@ export function linkModules(folder: string): void {
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "dir");
 }
 
-/** One program that was written on the spot; its imports count from the root of the repository. */
-export async function bundleProgram(text: string, outfile: string): Promise<void> {
-  await build({ ...OPTIONS, stdin: { contents: text, resolveDir: ROOT, loader: "ts" }, outfile });
+/** One program that was written on the spot, `<name>.mjs` in `folder`; its imports count from the root of the repository. */
+export async function bundleProgram(text: string, folder: string, name: string): Promise<string> {
+  const stdin = { contents: text, resolveDir: ROOT, loader: "ts" } as const;
+  await build({ ...OPTIONS, stdin, outdir: folder, entryNames: name });
+  return join(folder, `${name}.mjs`);
 }
 
 /** Bundles into `folder`. */
@@ -58,11 +63,7 @@ export async function bundle(folder: string, mutations: readonly Mutation[] = []
     entryPoints: Object.fromEntries(
       Object.entries(entries).map(([name, file]) => [name, join(ROOT, "torture", file)]),
     ),
-    // What is imported when needed stays in files of its own, and is not run at each start.
-    splitting: true,
-    external: [...NATIVE, "ajv", "yaml"],
     outdir: folder,
-    outExtension: { ".js": ".mjs" },
     plugins: [mutating(mutations)],
   });
   return {

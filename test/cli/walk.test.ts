@@ -1,10 +1,11 @@
 // A small project from beginning to end with nothing but the command line, as a person and two agents would do it. Every
-// command is a process of its own once; where it comes again for its words only, it need not start Node again.
+// command is a process of its own once; where it comes again for its words only, it need not start Node again. In the short
+// form (HOLDFAST_SHORT=1, on the Node whose start takes longest) only the agent is a process.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { CommandLine } from "./command-line.ts";
+import { CommandLine, type Ran } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
 /** Many processes one after another: on a busy machine that takes its time. */
@@ -16,7 +17,17 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-/** As `line.say`, for a command that was a process before. */
+const isShort = Boolean(process.env["HOLDFAST_SHORT"]);
+
+function run(...args: string[]): Promise<Ran> {
+  return isShort ? runInside(line.project, args) : line.run(args);
+}
+
+function say(...args: string[]): Promise<string> {
+  return isShort ? again(...args) : line.say(...args);
+}
+
+/** For a command that was a process before. */
 async function again(...args: string[]): Promise<string> {
   const { code, out, err } = await runInside(line.project, args);
   expect(code, `holdfast ${args.join(" ")}: ${err}`).toBe(0);
@@ -28,29 +39,29 @@ const worker = ["--by", "claude-7f2", "--role", "worker"];
 test(
   "a project is planned, worked on, interrupted, answered for and handed over",
   async () => {
-    const made = await line.say("init");
+    const made = await say("init");
     expect(made).toContain("made sqlite .holdfast/store.db");
     expect(made).toContain("created .claude/settings.json");
-    expect(await line.say("init")).toMatch(/^there already: .*store\.db\n(?!created|changed)/);
-    expect(await line.say("status")).toContain("holdfast goal new");
-    expect(
-      await line.say("goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API"),
-    ).toContain("goal checkout begun");
-    await line.say("task", "add", "users table", "--wanted", "migrates up", "migrates down");
+    expect(await say("init")).toMatch(/^there already: .*store\.db\n(?!created|changed)/);
+    expect(await say("status")).toContain("holdfast goal new");
+    expect(await say("goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API")).toContain(
+      "goal checkout begun",
+    );
+    await say("task", "add", "users table", "--wanted", "migrates up", "migrates down");
     await again("task", "add", "orders table", "--after", "1");
     await again("task", "add", "token rotation", "--phase", "API");
-    expect(await line.say("next")).toContain("holdfast task claim T-001");
+    expect(await say("next")).toContain("holdfast task claim T-001");
 
     // ── Work ──
-    expect(await line.say("task", "claim", "1", ...worker)).toContain("in_progress by claude-7f2");
-    expect(await line.say("task", "start", "1", "writing the migration", ...worker)).toContain("in_progress");
-    expect(await line.say("status")).toMatch(/T-001 {2}claude-7f2 {2}users table/);
+    expect(await say("task", "claim", "1", ...worker)).toContain("in_progress by claude-7f2");
+    expect(await say("task", "start", "1", "writing the migration", ...worker)).toContain("in_progress");
+    expect(await say("status")).toMatch(/T-001 {2}claude-7f2 {2}users table/);
     writeFileSync(join(line.project, "users.sql"), "create table users ()");
     const handedIn = ["--summary", "migrated", "--file", "users.sql", "--ran", "npm test"];
-    expect(await line.say("task", "submit", "T-001", ...handedIn, ...worker)).toContain("submitted");
-    expect(await line.say("status")).toContain("! 1 of checkout to verify");
-    expect(await line.say("task", "verify", "1", "--why", "ran it")).toContain("done");
-    expect(await line.say("task", "show", "1")).toContain("accepted by");
+    expect(await say("task", "submit", "T-001", ...handedIn, ...worker)).toContain("submitted");
+    expect(await say("status")).toContain("! 1 of checkout to verify");
+    expect(await say("task", "verify", "1", "--why", "ran it")).toContain("done");
+    expect(await say("task", "show", "1")).toContain("accepted by");
 
     // ── What is worth knowing ──
     const decided = [
@@ -61,64 +72,60 @@ test(
       "--not",
       "jsonwebtoken: no types of its own",
     ];
-    expect(await line.say("decide", "jose", ...decided, "--type", "technology")).toContain("D-001");
-    expect(await line.say("decisions", "jwt")).toContain("jose for JWT library");
-    await line.say("fact", "port", "8080", "--source", "compose.yml");
-    expect(await line.say("facts")).toMatch(/port {2}8080/);
+    expect(await say("decide", "jose", ...decided, "--type", "technology")).toContain("D-001");
+    expect(await say("decisions", "jwt")).toContain("jose for JWT library");
+    await say("fact", "port", "8080", "--source", "compose.yml");
+    expect(await say("facts")).toMatch(/port {2}8080/);
 
     // ── A blocker ──
     await again("task", "claim", "2", ...worker);
-    expect(await line.say("task", "block", "2", "the database is down", ...worker)).toContain("blocked");
-    const blocked = await line.say("status");
+    expect(await say("task", "block", "2", "the database is down", ...worker)).toContain("blocked");
+    const blocked = await say("status");
     expect(blocked.split("\n")[0]).toMatch(
       /^! B-001 the database is down, since \d+ s {2}holdfast block resolve B-001 --how …$/,
     );
-    expect(await line.say("block", "resolve", "1", "--how", "restarted")).toContain("can go on: T-002");
-    expect(await line.say("blockers")).toBe("nothing is in the way\n");
+    expect(await say("block", "resolve", "1", "--how", "restarted")).toContain("can go on: T-002");
+    expect(await say("blockers")).toBe("nothing is in the way\n");
 
     // ── A killed agent ──
     await line.runAgent("charging");
-    expect(await line.say("calls")).toContain("c_8fk2 charge");
+    expect(await say("calls")).toContain("c_8fk2 charge");
     expect(await line.runAgent(null)).toContain("waiting");
-    expect((await line.say("status")).split("\n")[0]).toMatch(
-      /^! 1 call waits for you, since .* holdfast calls$/,
-    );
+    expect((await say("status")).split("\n")[0]).toMatch(/^! 1 call waits for you, since .* holdfast calls$/);
     const ways = (await again("calls")).match(/holdfast resolve .*/g);
     expect(ways).toEqual(["landed", "retry", "failed"].map((each) => `holdfast resolve c_8fk2 ${each}`));
     const answer = ["--result", '"pay_3Q"', "--by", "ann", "--why", "seen in the bank"];
-    expect(await line.say("resolve", "c_8", "landed", ...answer)).toContain("c_8fk2 landed");
+    expect(await say("resolve", "c_8", "landed", ...answer)).toContain("c_8fk2 landed");
     expect(await line.runAgent(null)).toContain("done Paid.");
-    const log = await line.say("session", "log", "order");
+    const log = await say("session", "log", "order");
     expect(log).toContain("web-3");
     expect(log).toMatch(/completed +c_8fk2 by ann \(seen in the bank\) pay_3Q/);
-    expect(await line.say("session", "versions", "order-4711")).toContain("VERSION");
-    expect(await line.say("session", "diff", "order-4711", "1", "2")).toContain("+ assistant: Paid.");
+    expect(await say("session", "versions", "order-4711")).toContain("VERSION");
+    expect(await say("session", "diff", "order-4711", "1", "2")).toContain("+ assistant: Paid.");
 
     // ── Hand-over ──
-    expect(await line.say("resume", "--session", "night", ...worker)).toContain("session night begun");
+    expect(await say("resume", "--session", "night", ...worker)).toContain("session night begun");
     await again("task", "claim", "2", "--session", "night", ...worker);
     const leaving = ["--reason", "context 80%", "--context", "80%", "--notes", "half done", "--next", "2"];
-    expect(await line.say("handoff", ...leaving, ...worker)).toContain(
-      "session night of checkout handed off",
-    );
+    expect(await say("handoff", ...leaving, ...worker)).toContain("session night of checkout handed off");
     writeFileSync(join(line.project, "users.sql"), "drop table users");
-    const { code, out } = await line.run(["resume", "--session", "morning"]);
+    const { code, out } = await run("resume", "--session", "morning");
     expect(code).toBe(5);
     expect(out).toContain("users.sql DRIFTED");
     expect(out).toContain("holdfast resume --force --goal checkout");
     const briefing = await again("resume", "--session", "morning", "--force");
     expect(briefing).toContain("NEXT T-002");
     expect(briefing).toContain('handed off: "context 80%"');
-    expect(await line.say("session", "list")).toContain("order-4711");
+    expect(await say("session", "list")).toContain("order-4711");
   },
   LONG_MS,
 );
 
 test("what was exported is the same in another store", async () => {
   const file = join(line.project, "all.jsonl");
-  expect(await line.say("export", file)).toContain("2 goals and sessions");
+  expect(await say("export", file)).toContain("2 goals and sessions");
   const other = ["--store", join(line.project, "other.db")];
-  expect(await line.say("import", file, ...other)).toContain("taken in");
+  expect(await say("import", file, ...other)).toContain("taken in");
   expect(await again("import", file, ...other), "twice changes nothing").toContain("taken in");
   for (const words of [
     ["goal", "show"],
@@ -126,9 +133,10 @@ test("what was exported is the same in another store", async () => {
     ["task", "list", "--all"],
   ]) {
     const here = JSON.parse(await again(...words, "--json"));
-    expect(await line.json(...words, ...other), words.join(" ")).toEqual(here.data);
+    const there = JSON.parse(await say(...words, ...other, "--json"));
+    expect(there.data, words.join(" ")).toEqual(here.data);
   }
-  const checked = await line.run(["check", "--json", ...other]);
+  const checked = await run("check", "--json", ...other);
   expect(JSON.parse(checked.out)).toMatchObject({ data: { ok: false, problems: [] } });
   expect(checked.code, "a drifted file is for a person to see to").toBe(5);
 });

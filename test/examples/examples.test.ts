@@ -1,27 +1,18 @@
-// Every example shows what it claims and leaves nothing behind. The first one also runs as a user would run it; else they,
-// and what writes down their calls, are bundled, because each start through a TypeScript loader costs a second.
+// Every example shows what it claims and leaves nothing behind. They, and what writes down their calls, are bundled, because
+// each start through a TypeScript loader costs a second.
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { pathToFileURL } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { programFolder } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
+import { type Run, root, run } from "./running.ts";
 import { SHOWN_BY } from "./shown-by.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const scratch = mkdtempSync(join(quickFolder(), "holdfast-examples-test-"));
 const temporary = mkdtempSync(join(scratch, "tmp-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-
-interface Run {
-  readonly code: number | null;
-  readonly signal: string | null;
-  readonly output: string;
-  readonly errors: string;
-}
 
 const examples = readdirSync(join(root, "examples"))
   .filter((file) => file !== "temporary-folder.ts")
@@ -35,33 +26,11 @@ const bundles = (): string =>
   });
 
 /** With the arguments of Node. */
-const bundled = (name: string): string[] => [join(bundles(), `${name}.mjs`)];
 const recorded = (name: string): string[] => [
   "--import",
   pathToFileURL(join(bundles(), "recorder.mjs")).href,
-  ...bundled(name),
+  join(bundles(), `${name}.mjs`),
 ];
-
-const asUsersDo = (name: string): string[] => ["--import", "tsx", join("examples", `${name}.ts`)];
-
-async function run(args: readonly string[], env: Record<string, string>): Promise<Run> {
-  const { HOLDFAST_STORE: _store, HOLDFAST_FAILPOINT: _failpoint, ...inherited } = process.env;
-  const child = spawn(process.execPath, args, {
-    cwd: root,
-    env: { ...inherited, NO_COLOR: "1", TMPDIR: temporary, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let output = "";
-  let errors = "";
-  child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
-    output += chunk;
-  });
-  child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
-    errors += chunk;
-  });
-  const [code, signal] = (await once(child, "close")) as [number | null, string | null];
-  return { code, signal, output, errors };
-}
 
 /** What each example must show, line by line, wherever it stands in its output. */
 const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
@@ -252,11 +221,11 @@ async function runTimed(name: string, env: Record<string, string>): Promise<Run>
     (CLAIMS[name] ?? []).every((claim) =>
       typeof claim === "string" ? output.split("\n").includes(claim) : claim.test(output),
     );
-  let ran = await run(recorded(name), env);
+  let ran = await run(recorded(name), temporary, env);
   for (let turn = 0; turn < 3 && TIMED.includes(name) && !shows(ran); turn++) {
     for (const left of readdirSync(temporary))
       rmSync(join(temporary, left), { recursive: true, force: true });
-    ran = await run(recorded(name), env);
+    ran = await run(recorded(name), temporary, env);
   }
   return ran;
 }
@@ -285,14 +254,4 @@ describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
 
 test("every example has its claims tested", () => {
   expect(Object.keys(CLAIMS).sort()).toEqual([...examples].sort());
-});
-
-test("the quickstart that was killed goes on where it stopped when it is run again", async () => {
-  const store = join(mkdtempSync(join(scratch, "quickstart-")), "store.db");
-  for (const point of ["message.appended", "call.executed", "call.recorded"]) {
-    const killed = await run(bundled("quickstart"), { HOLDFAST_STORE: store, HOLDFAST_FAILPOINT: point });
-    expect({ point, signal: killed.signal }).toEqual({ point, signal: "SIGKILL" });
-  }
-  const { output } = await run(asUsersDo("quickstart"), { HOLDFAST_STORE: store });
-  expect(output).toContain("done: Order 4711 is paid.");
 });

@@ -33,7 +33,8 @@ function expectInvariants(state: GoalState): void {
 
 describe.each(storeSubjects())("any operations on $name", (subject) => {
   afterAll(() => subject.dispose());
-  const runs = subject.name === "memory" ? 30 : 4;
+  /** HOLDFAST_FULL=1: ten times as many. */
+  const runs = (subject.name === "memory" ? 15 : 4) * (process.env["HOLDFAST_FULL"] ? 10 : 1);
 
   const play = async (steps: Parameters<typeof take>[1][], check: (goal: Goal, bench: Bench) => unknown) => {
     const bench = await Bench.open(subject);

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { quickFolder } from "../quick-folder.ts";
 import { EMPTY, PostgresServer } from "./server.ts";
 
-/** One server for all tests of a run. `HOLDFAST_TEST_POSTGRES` names an existing one instead. */
+/** One server for all tests of a run. `HOLDFAST_TEST_POSTGRES` names an existing one instead. What has a short form needs none. */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
-  if (process.env["HOLDFAST_TEST_POSTGRES"]) return undefined;
+  if (process.env["HOLDFAST_TEST_POSTGRES"] || process.env["HOLDFAST_SHORT"]) return undefined;
   const server = await PostgresServer.start({}, { log: placeOfLog(), keepsEmpty: true });
   process.env["HOLDFAST_TEST_POSTGRES"] = server.url;
   process.env[EMPTY] = server.empty;

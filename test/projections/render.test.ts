@@ -59,7 +59,9 @@ function expectOnePage(goal: Goal, text: string): void {
 
 describe.each(storeSubjects())("the files of any goal on $name", (subject) => {
   afterAll(() => subject.dispose());
-  const numRuns = subject.name === "memory" ? Number(process.env["HOLDFAST_TEST_RUNS"] ?? 30) : 4;
+  /** HOLDFAST_FULL=1: ten times as many. */
+  const most = process.env["HOLDFAST_FULL"] ? 150 : 15;
+  const numRuns = subject.name === "memory" ? Number(process.env["HOLDFAST_TEST_RUNS"] ?? most) : 4;
 
   test("read back as the same state, carry a seal that fits, and fit one page", async () => {
     await fc.assert(

@@ -25,9 +25,7 @@ const effects = (): string[] => {
 };
 
 async function program(name: string, text: string): Promise<[string, ...string[]]> {
-  const file = join(folder, `${name}.mjs`);
-  await bundleProgram(text, file);
-  return [process.execPath, file];
+  return [process.execPath, await bundleProgram(text, folder, name)];
 }
 
 /** Pays two orders, and knows only from its own notes what it has paid. */

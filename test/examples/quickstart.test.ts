@@ -1,0 +1,25 @@
+// The first example is what a user runs first, and as a user would run it. Only its deaths are bundled, because each start
+// through a TypeScript loader costs a second.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { programFile } from "../program.ts";
+import { quickFolder } from "../quick-folder.ts";
+import { root, run } from "./running.ts";
+
+const scratch = mkdtempSync(join(quickFolder(), "holdfast-quickstart-test-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+const FILE = join("examples", "quickstart.ts");
+
+test("the quickstart that was killed goes on where it stopped when it is run again", async () => {
+  const store = join(scratch, "store.db");
+  for (const point of ["message.appended", "call.executed", "call.recorded"]) {
+    const env = { HOLDFAST_STORE: store, HOLDFAST_FAILPOINT: point };
+    const killed = await run([programFile(join(root, FILE))], scratch, env);
+    expect({ point, signal: killed.signal }).toEqual({ point, signal: "SIGKILL" });
+  }
+  const { output } = await run(["--import", "tsx", FILE], scratch, { HOLDFAST_STORE: store });
+  expect(output).toContain("done: Order 4711 is paid.");
+});
