@@ -66,17 +66,13 @@ export class Database {
   readonly limits: Limits;
   readonly #pool: pg.Pool;
   readonly #connections: Connections;
-  readonly #isOurs: boolean;
 
   constructor(pool: pg.Pool, isOurs: boolean, address: string, schema: string, limits: Limits) {
     this.#pool = pool;
-    this.#connections = new Connections(pool, limits.busyMs);
-    this.#isOurs = isOurs;
+    this.#connections = new Connections(pool, isOurs, limits.busyMs);
     this.address = address;
     this.schema = quoted(schema);
     this.limits = limits;
-    pool.on("error", ignoreLoss);
-    pool.on("connect", listen);
   }
 
   /** For a connection outside the pool. */
@@ -141,14 +137,8 @@ export class Database {
   }
 
   /** Lets go of the pool, and ends it unless it is the caller's own. */
-  async close(): Promise<void> {
-    this.#connections.clear();
-    if (this.#isOurs) {
-      await this.#pool.end();
-      return;
-    }
-    this.#pool.off("error", ignoreLoss);
-    this.#pool.off("connect", listen);
+  close(): Promise<void> {
+    return this.#connections.close();
   }
 
   /** What `failure` comes to after `waitedMs` of trying. */
@@ -205,17 +195,6 @@ export class Database {
       this.#connections.give(held);
     }
   }
-}
-
-/** A connection that was lost leaves the pool by itself, and a statement that it carried fails; nothing is left to do. */
-function ignoreLoss(): void {}
-
-/**
- * A new connection may end in the very moment in which it is handed out, when nobody else listens yet; an error that
- * nobody listens to would end the process.
- */
-function listen(client: pg.PoolClient): void {
-  client.on("error", ignoreLoss);
 }
 
 /** The server said what is wrong and goes on: the transaction is undone. After FATAL it may be committed or not. */
