@@ -6,7 +6,7 @@ import { type Encoded, encode, flightArguments, headsAfter, parseOutcomes } from
 import { type Database, type Entry, pause } from "./database.ts";
 import { asFailure, isCollision, isLocked, isPassing, isStandby, isUnfit } from "./failures.ts";
 import { inLockOrder, plainArguments } from "./plain.ts";
-import { SINGLE_PARAMETERS } from "./schema-1-single.ts";
+import { SINGLE_LOCK_MS, SINGLE_PARAMETERS } from "./schema-1-single.ts";
 import { isSingle, singleArguments } from "./single.ts";
 
 /** With one, a flight that waits for a lock would hold up all others, and one processor of the server would do it all. */
@@ -139,7 +139,9 @@ export class AppendQueue {
     const sorted = inLockOrder(flight);
     let isStored: (place: number) => boolean;
     try {
-      isStored = isSingle(sorted) ? await this.#storeOne(sorted[0] as Waiting) : await this.#storeAll(sorted);
+      isStored = this.#isAlone(sorted)
+        ? await this.#storeOne(sorted[0] as Waiting)
+        : await this.#storeAll(sorted);
     } catch (error) {
       return { flight, wasLost: asFailure(error).fate === "lost" };
     }
@@ -149,6 +151,10 @@ export class AppendQueue {
       else left.push(each);
     });
     return { flight: left, wasLost: false };
+  }
+
+  #isAlone(flight: readonly Waiting[]): boolean {
+    return isSingle(flight) && this.#database.limits.busyMs >= SINGLE_LOCK_MS;
   }
 
   async #storeOne(each: Waiting): Promise<() => boolean> {
