@@ -8,7 +8,8 @@ import { append, headSeq, write } from "../sqlite/acts.ts";
 import { serverUrl, TestSchema } from "./schema.ts";
 
 const PATIENCE_MS = 30_000;
-const LIMITS = { busyMs: PATIENCE_MS, statementMs: PATIENCE_MS };
+/** Longer than a test may take. */
+const LIMITS = { busyMs: 600_000, statementMs: 600_000 };
 
 const pools: pg.Pool[] = [];
 
