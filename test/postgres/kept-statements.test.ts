@@ -3,9 +3,11 @@
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Store } from "../../src/store.ts";
+import { type StoreTopic, storeSuite } from "../../src/testing/index.ts";
 import { append, batchOf, NAMESPACE, write } from "../sqlite/acts.ts";
 import { TestSchema } from "./schema.ts";
 import { PostgresServer } from "./server.ts";
+import { postgresForTest } from "./subject.ts";
 import { SwappingPooler } from "./swapping-pooler.ts";
 
 async function eventsOf(store: Store, stream: string): Promise<unknown[]> {
@@ -157,5 +159,16 @@ describe("through a pooler that knows nothing of prepared statements", () => {
     expect(pooler.refusals.length).toBeLessThanOrEqual(4 * handles);
     for (const state of pooler.refusals) expect(states).toContain(state);
     await schema.dispose();
+  });
+
+  const TOPICS: readonly StoreTopic[] = ["append", "guards and fencing", "resend of a batch"];
+
+  test.each(TOPICS)("the contract holds: %s", async (topic) => {
+    const subject = postgresForTest(pooler.url);
+    const cases = storeSuite({ name: "through a pooler", open: () => subject.open() });
+    const chosen = cases.filter((each) => each.topic === topic);
+    expect(chosen.length).toBeGreaterThan(0);
+    for (const each of chosen) await each.run();
+    await subject.dispose();
   });
 });
