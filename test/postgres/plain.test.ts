@@ -25,10 +25,8 @@ async function take(name: string): Promise<void> {
   await store.lease({ ...ask, holder: holder("me") });
 }
 
-test("an event of a stream that is there costs one statement, also among many and under leases", async () => {
-  const names = Array.from({ length: 6 }, (_, index) => `session/s${index}`);
-  await begin(...names);
-  for (const name of names) await take(name);
+/** With the texts of what is sent over its connections. */
+function watchedPool(): { pool: pg.Pool; sent: string[] } {
   const pool = new pg.Pool({ connectionString: schema.url, max: 4 });
   const sent: string[] = [];
   pool.on("connect", (client) => {
@@ -40,6 +38,14 @@ test("an event of a stream that is there costs one statement, also among many an
       },
     });
   });
+  return { pool, sent };
+}
+
+test("an event of a stream that is there costs one statement, also among many and under leases", async () => {
+  const names = Array.from({ length: 6 }, (_, index) => `session/s${index}`);
+  await begin(...names);
+  for (const name of names) await take(name);
+  const { pool, sent } = watchedPool();
   const watched = await schema.open({ pool, notify: false });
   sent.length = 0;
   const item = { kind: "call", id: "c", seq: 2, at: 1, doneAt: null };
@@ -51,6 +57,36 @@ test("an event of a stream that is there costs one statement, also among many an
   await watched.close();
   await pool.end();
 });
+
+test.each([
+  [99, "append_plain"],
+  [100, "append_single"],
+])(
+  "a store that waits %i ms for locks sends one alone with %s, which waits no longer",
+  async (busyMs, way) => {
+    await begin("session/a");
+    const { pool, sent } = watchedPool();
+    const hasty = await vi.waitFor(() => schema.open({ pool, notify: false, busyMs }), 30_000);
+    await vi.waitFor(() => headSeq(hasty, "session/a"), 30_000);
+    const holds = await schema.pool.connect();
+    await holds.query("BEGIN");
+    await holds.query(`SELECT 1 FROM "${schema.name}".streams FOR UPDATE`);
+    sent.length = 0;
+    const begun = performance.now();
+    const busy = { code: "STORE_BUSY", unknown: false };
+    await expect(append(hasty, write("session/a", 1, [2]))).rejects.toMatchObject(busy);
+    expect(performance.now() - begun).toBeGreaterThanOrEqual(busyMs);
+    expect(sent.slice(0, 2)).toEqual([
+      expect.stringContaining(way),
+      expect.stringContaining("append_batches"),
+    ]);
+    await holds.query("ROLLBACK");
+    holds.release();
+    expect(await append(hasty, write("session/a", 1, [2]))).toMatchObject({ outcome: "ok" });
+    await hasty.close();
+    await pool.end();
+  },
+);
 
 describe("together with others that are refused", () => {
   const ok: Partial<AppendOutcome> = { outcome: "ok", resent: false };

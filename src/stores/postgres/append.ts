@@ -44,6 +44,7 @@
  *   deadlock, serialization            undone by the server: again
  *   a lock cannot be had in time       undone: the batches again one by one, so that only those wait that must; then STORE_BUSY
  *   a value that cannot be stored      undone: the batches again one by one, and the one at fault is told
+ *   a statement that is not kept       undone: the batches again, and from now on in full (`database.ts`)
  *   the connection is lost, or silent  unknown: the same flight again. What is there answers `resent`, which is the
  *                                      acknowledgement that got lost. A refusal proves nothing, because the first flight
  *                                      may still be on its way: STORE_IO with `unknown`, and the caller sends again

@@ -42,13 +42,18 @@ export class Held {
 
 export class Connections {
   readonly #pool: pg.Pool;
+  readonly #isOurs: boolean;
   readonly #busyMs: number;
+  readonly #waiting = new Set<(why: string) => void>();
   #kept: Held[] = [];
   #isTurning = false;
+  #isClosed = false;
 
-  constructor(pool: pg.Pool, busyMs: number) {
+  constructor(pool: pg.Pool, isOurs: boolean, busyMs: number) {
     this.#pool = pool;
+    this.#isOurs = isOurs;
     this.#busyMs = busyMs;
+    listenTo(pool);
   }
 
   /** At once where one is kept. Fails with a `StatementFailure` that says `unsent`. */
@@ -65,7 +70,7 @@ export class Connections {
   }
 
   give(held: Held): void {
-    if (held.broken || held.uses >= MOST_USES || this.#pool.waitingCount > 0) {
+    if (held.broken || held.uses >= MOST_USES || this.#pool.waitingCount > 0 || this.#isClosed) {
       held.release();
       return;
     }
@@ -76,26 +81,40 @@ export class Connections {
     process.nextTick(() => setImmediate(this.#turned));
   }
 
-  /** Gives back all that are kept. */
-  readonly clear = (): void => {
+  /**
+   * Gives back all that are kept, and ends the pool unless it is the caller's own. Whoever waits for a connection is told:
+   * a pool that ends serves nobody any more, and says so to nobody.
+   */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const giveUp of this.#waiting) giveUp(CLOSED);
+    this.#release();
+    if (this.#isOurs) await this.#pool.end();
+    else leave(this.#pool);
+  }
+
+  #release(): void {
     for (const held of this.#kept.splice(0)) held.release();
-  };
+  }
 
   readonly #turned = (): void => {
     this.#isTurning = false;
-    this.clear();
+    this.#release();
   };
 
   /** A caller's pool may wait for ever, so the waiting ends here. */
   async #connect(): Promise<Held> {
-    let timer: NodeJS.Timeout | undefined;
-    const connecting = this.#pool.connect();
-    const late = new Promise<never>((_, reject) => {
-      const ms = this.#busyMs;
-      timer = setTimeout(() => reject(new Error(`no connection within ${ms} ms`)), ms);
+    if (this.#isClosed) throw new StatementFailure("unsent", new Error(CLOSED));
+    const ms = this.#busyMs;
+    let giveUp = (_why: string): void => undefined;
+    const ended = new Promise<never>((_, reject) => {
+      giveUp = (why) => reject(new Error(why));
     });
+    const timer = setTimeout(giveUp, ms, `no connection within ${ms} ms`);
+    this.#waiting.add(giveUp);
+    const connecting = this.#pool.connect();
     try {
-      return new Held(await Promise.race([connecting, late]));
+      return new Held(await Promise.race([connecting, ended]));
     } catch (error) {
       connecting.then(
         (client) => client.release(),
@@ -104,6 +123,39 @@ export class Connections {
       throw new StatementFailure("unsent", error);
     } finally {
       clearTimeout(timer);
+      this.#waiting.delete(giveUp);
     }
   }
+}
+
+const CLOSED = "the store was closed";
+
+/** How many stores use a pool. They share their listeners: Node warns of a leak where there are more than ten. */
+const users = new WeakMap<pg.Pool, number>();
+
+function listenTo(pool: pg.Pool): void {
+  const others = users.get(pool) ?? 0;
+  users.set(pool, others + 1);
+  if (others > 0) return;
+  pool.on("error", ignoreLoss);
+  pool.on("connect", listen);
+}
+
+function leave(pool: pg.Pool): void {
+  const others = (users.get(pool) ?? 1) - 1;
+  users.set(pool, others);
+  if (others > 0) return;
+  pool.off("error", ignoreLoss);
+  pool.off("connect", listen);
+}
+
+/** A connection that was lost leaves the pool by itself, and a statement that it carried fails; nothing is left to do. */
+function ignoreLoss(): void {}
+
+/**
+ * A new connection may end in the very moment in which it is handed out, when nobody else listens yet; an error that
+ * nobody listens to would end the process.
+ */
+function listen(client: pg.PoolClient): void {
+  client.on("error", ignoreLoss);
 }

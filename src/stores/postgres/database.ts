@@ -1,13 +1,15 @@
 /**
  * Statements on a pool of connections.
  *
- * Each statement is a transaction of its own, sent unnamed and answered in one round trip, on whatever connection is
- * free; nothing is left behind on it. So a pooler that hands out a server connection per transaction does no harm.
+ * Each statement is a transaction of its own, answered in one round trip, on whatever connection is free. But for the
+ * most frequent ones, which the server keeps prepared, nothing is left behind on it; and where those are not to be found
+ * again, they are sent in full from then on. So a pooler that hands out a server connection per transaction does no harm.
  *
  * Every failure says what became of the transaction (`failures.ts`). A connection that failed, or that was silent for
  * longer than `statementMs`, is closed and never used again: what it might still answer belongs to nobody.
  */
 
+import { createHash } from "node:crypto";
 import type pg from "pg";
 import type { HoldfastError } from "../../model/index.ts";
 import { quoted } from "./address.ts";
@@ -17,6 +19,7 @@ import {
   busy,
   isCollision,
   isLocked,
+  isNotKept,
   isPassing,
   isPassingState,
   isStandby,
@@ -40,8 +43,19 @@ export interface Entry {
   readonly allowLoss: boolean;
 }
 
+/** A statement that is worth keeping on the server. */
+export interface Frequent {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The text is part of the name: what somebody else has left under it, behind a pooler, is the same statement. */
+export function frequent(what: string, text: string): Frequent {
+  return { name: `holdfast ${what} ${createHash("sha256").update(text).digest("hex").slice(0, 24)}`, text };
+}
+
 /** Runs statements one after another on the connection of one transaction. */
-export type Query = <Row>(text: string, values?: readonly Value[]) => Promise<Row[]>;
+export type Query = <Row>(statement: string | Frequent, values?: readonly Value[]) => Promise<Row[]>;
 
 const INT8 = 20;
 const INT4 = 23;
@@ -66,17 +80,15 @@ export class Database {
   readonly limits: Limits;
   readonly #pool: pg.Pool;
   readonly #connections: Connections;
-  readonly #isOurs: boolean;
+  /** Whether what is prepared on a connection is there the next time. */
+  #isKept = true;
 
   constructor(pool: pg.Pool, isOurs: boolean, address: string, schema: string, limits: Limits) {
     this.#pool = pool;
-    this.#connections = new Connections(pool, limits.busyMs);
-    this.#isOurs = isOurs;
+    this.#connections = new Connections(pool, isOurs, limits.busyMs);
     this.address = address;
     this.schema = quoted(schema);
     this.limits = limits;
-    pool.on("error", ignoreLoss);
-    pool.on("connect", listen);
   }
 
   /** For a connection outside the pool. */
@@ -89,15 +101,18 @@ export class Database {
     return [store, allowLoss, this.limits.busyMs];
   }
 
-  /** One statement, tried once. Fails with a `StatementFailure`. */
+  /**
+   * One statement, tried once. Fails with a `StatementFailure`, also a frequent one that was not kept, which will be sent
+   * in full the next time.
+   */
   async attempt<Row>(
-    text: string,
+    statement: string | Frequent,
     values: readonly Value[],
     statementMs = this.limits.statementMs,
   ): Promise<Row[]> {
     const taken = this.#connections.take();
     return this.#use(taken instanceof Promise ? await taken : taken, statementMs, (query) =>
-      query<Row>(text, values),
+      query<Row>(statement, values),
     );
   }
 
@@ -141,14 +156,8 @@ export class Database {
   }
 
   /** Lets go of the pool, and ends it unless it is the caller's own. */
-  async close(): Promise<void> {
-    this.#connections.clear();
-    if (this.#isOurs) {
-      await this.#pool.end();
-      return;
-    }
-    this.#pool.off("error", ignoreLoss);
-    this.#pool.off("connect", listen);
+  close(): Promise<void> {
+    return this.#connections.close();
   }
 
   /** What `failure` comes to after `waitedMs` of trying. */
@@ -183,17 +192,20 @@ export class Database {
     act: (query: Query) => Promise<Result>,
   ): Promise<Result> {
     const { client } = held;
-    const query: Query = async <Row>(text: string, values?: readonly Value[]): Promise<Row[]> => {
+    const query: Query = async <Row>(
+      statement: string | Frequent,
+      values?: readonly Value[],
+    ): Promise<Row[]> => {
       const timer = setTimeout(() => {
         cut(client, new Error(`the server did not answer within ${statementMs} ms`));
       }, statementMs);
       try {
-        const config = values ? { text, values: [...values], types: TYPES } : { text, types: TYPES };
-        const result = await client.query(config);
+        const result = await client.query(this.#configOf(statement, values));
         return result.rows as Row[];
       } catch (error) {
         const failure = new StatementFailure(isAnswer(error) ? "refused" : "lost", error);
         if (failure.fate === "lost") held.break(failure);
+        if (typeof statement !== "string" && isNotKept(failure)) this.#isKept = false;
         throw failure;
       } finally {
         clearTimeout(timer);
@@ -205,17 +217,16 @@ export class Database {
       this.#connections.give(held);
     }
   }
-}
 
-/** A connection that was lost leaves the pool by itself, and a statement that it carried fails; nothing is left to do. */
-function ignoreLoss(): void {}
-
-/**
- * A new connection may end in the very moment in which it is handed out, when nobody else listens yet; an error that
- * nobody listens to would end the process.
- */
-function listen(client: pg.PoolClient): void {
-  client.on("error", ignoreLoss);
+  #configOf(statement: string | Frequent, values: readonly Value[] | undefined): pg.QueryConfig {
+    if (typeof statement === "string") {
+      return values
+        ? { text: statement, values: [...values], types: TYPES }
+        : { text: statement, types: TYPES };
+    }
+    const { name, text } = statement;
+    return { ...(this.#isKept && { name }), text, values: [...(values ?? [])], types: TYPES };
+  }
 }
 
 /** The server said what is wrong and goes on: the transaction is undone. After FATAL it may be committed or not. */

@@ -43,6 +43,8 @@ const PASSING = /^(08...|57P0[1235]|53300|53400)$/;
 const COLLISION = /^(40001|40P01)$/;
 /** A lock could not be had in time. */
 const LOCKED = /^(55P03|57014)$/;
+/** There is no prepared statement of that name, or another, or one whose result has changed since. */
+const NOT_KEPT = /^(26000|42P05|08P01|0A000)$/;
 /** The request itself does not fit; its neighbours are not to blame. */
 const UNFIT = /^(22|23|54|21)...$/;
 
@@ -70,6 +72,10 @@ export function isLocked({ fate, state }: StatementFailure): boolean {
 /** A standby answered: during a failover it is about to become the server, and takes writes a moment later. */
 export function isStandby({ fate, state }: StatementFailure): boolean {
   return fate === "refused" && state === "25006";
+}
+
+export function isNotKept({ state }: StatementFailure): boolean {
+  return state !== null && NOT_KEPT.test(state);
 }
 
 export function isUnfit({ fate, state }: StatementFailure): boolean {

@@ -46,6 +46,7 @@ import { readSeal, reseal } from "./seal.ts";
 import { Watchers } from "./watch.ts";
 
 /** For tests that look behind the store. */
+export { Connections, type Held } from "./connections.ts";
 export { Database } from "./database.ts";
 export { MIGRATIONS, type Migration, migrate } from "./migrations.ts";
 

@@ -3,10 +3,10 @@
 import { HoldfastError } from "../../model/index.ts";
 import type { AppendOutcome, Batch } from "../../store.ts";
 import { type Encoded, encode, flightArguments, headsAfter, parseOutcomes } from "./append.ts";
-import { type Database, type Entry, pause } from "./database.ts";
+import { type Database, type Entry, type Frequent, frequent, pause } from "./database.ts";
 import { asFailure, isCollision, isLocked, isPassing, isStandby, isUnfit } from "./failures.ts";
 import { inLockOrder, plainArguments } from "./plain.ts";
-import { SINGLE_PARAMETERS } from "./schema-1-single.ts";
+import { SINGLE_LOCK_MS, SINGLE_PARAMETERS } from "./schema-1-single.ts";
 import { isSingle, singleArguments } from "./single.ts";
 
 /** With one, a flight that waits for a lock would hold up all others, and one processor of the server would do it all. */
@@ -35,8 +35,8 @@ export class AppendQueue {
   readonly #database: Database;
   readonly #entry: Entry;
   readonly #sql: string;
-  readonly #plainSql: string;
-  readonly #singleSql: string;
+  readonly #plainSql: Frequent;
+  readonly #singleSql: Frequent;
   readonly #inTheAir = new Set<string>();
   #waiting: Waiting[] = [];
   #flights = 0;
@@ -47,9 +47,9 @@ export class AppendQueue {
     this.#entry = entry;
     const call = (name: string, parameters: number, result: string) => {
       const list = Array.from({ length: parameters }, (_, index) => `$${index + 1}`);
-      return `SELECT ${database.schema}.${name}(${list.join(", ")}) AS ${result}`;
+      return frequent(name, `SELECT ${database.schema}.${name}(${list.join(", ")}) AS ${result}`);
     };
-    this.#sql = call("append_batches", 7, "outcomes");
+    this.#sql = call("append_batches", 7, "outcomes").text;
     this.#plainSql = call("append_plain", 10, "stored");
     this.#singleSql = call("append_single", SINGLE_PARAMETERS, "stored");
   }
@@ -139,7 +139,9 @@ export class AppendQueue {
     const sorted = inLockOrder(flight);
     let isStored: (place: number) => boolean;
     try {
-      isStored = isSingle(sorted) ? await this.#storeOne(sorted[0] as Waiting) : await this.#storeAll(sorted);
+      isStored = this.#isAlone(sorted)
+        ? await this.#storeOne(sorted[0] as Waiting)
+        : await this.#storeAll(sorted);
     } catch (error) {
       return { flight, wasLost: asFailure(error).fate === "lost" };
     }
@@ -149,6 +151,10 @@ export class AppendQueue {
       else left.push(each);
     });
     return { flight: left, wasLost: false };
+  }
+
+  #isAlone(flight: readonly Waiting[]): boolean {
+    return isSingle(flight) && this.#database.limits.busyMs >= SINGLE_LOCK_MS;
   }
 
   async #storeOne(each: Waiting): Promise<() => boolean> {

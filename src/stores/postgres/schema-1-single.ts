@@ -69,11 +69,14 @@ const itemInto = (schema: string): string =>
       VALUES (p_namespace, p_stream, p_kind, p_id, p_item_seq, p_end_seq, p_status, p_name, p_key, p_item_at, p_done_at)`;
 
 /**
- * Whole rows are found by their keys alone, so an index is all that its plans need; `PLANNING` says why. The long way waits
- * for locks as long as it takes, so this one gives up soon.
+ * How long it waits for a lock. The long way waits as long as it takes, so this one gives up soon. To set what a store says
+ * would be one statement more each time, so a store that waits less than this does not go this way.
  */
+export const SINGLE_LOCK_MS = 100;
+
+/** Whole rows are found by their keys alone, so an index is all that its plans need; `PLANNING` says why. */
 const SETTINGS = `SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-  SET plan_cache_mode = force_generic_plan SET lock_timeout = 100`;
+  SET plan_cache_mode = force_generic_plan SET lock_timeout = ${SINGLE_LOCK_MS}`;
 
 export const singleFunction = (schema: string): string => `
 -- As append_plain, for a flight of one batch with at most one guard and one item. Returns whether it is stored.

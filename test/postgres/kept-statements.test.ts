@@ -1,0 +1,174 @@
+// The server keeps the most frequent statements prepared. Where it does not, or a pooler is in between, nothing is lost or done twice.
+
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Store } from "../../src/store.ts";
+import { type StoreTopic, storeSuite } from "../../src/testing/index.ts";
+import { append, batchOf, NAMESPACE, write } from "../sqlite/acts.ts";
+import { TestSchema } from "./schema.ts";
+import { PostgresServer } from "./server.ts";
+import { postgresForTest } from "./subject.ts";
+import { SwappingPooler } from "./swapping-pooler.ts";
+
+async function eventsOf(store: Store, stream: string): Promise<unknown[]> {
+  const { writes } = await store.read({ namespace: NAMESPACE, stream, after: 0 });
+  return writes.flatMap(({ payload }) => JSON.parse(payload as string) as unknown[]);
+}
+
+const ok = { outcome: "ok", resent: false };
+
+describe("on a connection of the caller's own", () => {
+  let schema: TestSchema;
+  let pool: pg.Pool;
+  let store: Store;
+
+  beforeEach(async () => {
+    schema = new TestSchema();
+    pool = new pg.Pool({ connectionString: schema.url, max: 1 });
+    store = await schema.open({ pool, notify: false });
+    await append(store, write("session/a", 0, [0]));
+  });
+
+  afterEach(async () => {
+    await schema.dispose();
+    await pool.end();
+  });
+
+  async function keptNames(): Promise<string[]> {
+    const { rows } = await pool.query<{ name: string }>(
+      "SELECT name FROM pg_prepared_statements ORDER BY name",
+    );
+    return rows.map(({ name }) => name);
+  }
+
+  test("one name for each frequent statement is all that is left there", async () => {
+    await append(store, write("session/b", 0, [0]));
+    for (let seq = 1; seq < 20; seq++) {
+      await Promise.all(["a", "b"].map((name) => append(store, write(`session/${name}`, seq, [seq]))));
+    }
+    await append(store, write("session/a", 20, [20]));
+    expect(await keptNames()).toEqual([
+      expect.stringMatching(/^holdfast append_plain [0-9a-f]{24}$/),
+      expect.stringMatching(/^holdfast append_single [0-9a-f]{24}$/),
+    ]);
+  });
+
+  const REPLACED = `
+    DROP FUNCTION $schema.append_single;
+    CREATE FUNCTION $schema.append_single($types) RETURNS integer LANGUAGE sql AS 'SELECT 1'`;
+
+  test.each([
+    ["that is gone (26000)", async () => pool.query("DEALLOCATE ALL")],
+    ["that is gone with all else (26000)", async () => pool.query("DISCARD ALL")],
+    [
+      "that has become another (08P01)",
+      async ([name]: string[]) => pool.query(`DEALLOCATE "${name}"; PREPARE "${name}" AS SELECT $1::integer`),
+    ],
+    [
+      "whose result has changed (0A000)",
+      async () => {
+        const [found] = await schema.query<{ types: string }>(
+          "SELECT oidvectortypes(proargtypes) AS types FROM pg_proc WHERE oid = '$schema.append_single'::regproc",
+        );
+        await schema.query(REPLACED.replace("$types", found?.types ?? ""));
+      },
+    ],
+  ])("an append meets one %s: it is there once, and so are the next", async (_, change) => {
+    const sent: (string | undefined)[] = [];
+    expect(await append(store, write("session/a", 1, [1]))).toMatchObject(ok);
+    await change(await keptNames());
+    const client = await pool.connect();
+    const query = client.query.bind(client) as (config: { name?: string }) => unknown;
+    Object.assign(client, {
+      query: (config: { name?: string }) => {
+        sent.push(config.name);
+        return query(config);
+      },
+    });
+    client.release();
+    const second = batchOf(write("session/a", 2, [2]));
+    expect(await store.append(second)).toMatchObject(ok);
+    expect(await store.append(second)).toMatchObject({ outcome: "ok", resent: true });
+    for (let seq = 3; seq < 6; seq++)
+      expect(await append(store, write("session/a", seq, [seq]))).toMatchObject(ok);
+    expect(await eventsOf(store, "session/a")).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(sent[0]).toContain("append_single");
+    expect(sent.slice(1)).toEqual(sent.slice(1).map(() => undefined));
+  });
+
+  test("somebody has taken the name already (42P05): it is there once", async () => {
+    await append(store, write("session/a", 1, [1]));
+    const [name] = await keptNames();
+    const fresh = new pg.Pool({ connectionString: schema.url, max: 1 });
+    await fresh.query(`PREPARE "${name}" AS SELECT 1`);
+    const other = await schema.open({ pool: fresh, notify: false });
+    for (let seq = 2; seq < 5; seq++)
+      expect(await append(other, write("session/a", seq, [seq]))).toMatchObject(ok);
+    expect(await eventsOf(other, "session/a")).toEqual([0, 1, 2, 3, 4]);
+    await other.close();
+    await fresh.end();
+  });
+
+  test("a schema that was dropped and made again is another store, and is not written to", async () => {
+    await append(store, write("session/a", 1, [1]));
+    await schema.query("DROP SCHEMA $schema CASCADE");
+    const second = await schema.open();
+    for (let seq = 0; seq < 2; seq++) await append(second, write("session/a", seq, ["theirs"]));
+    await expect(append(store, write("session/a", 2, ["ours"]))).rejects.toMatchObject({
+      code: "STORE_REPLACED",
+    });
+    expect(await eventsOf(second, "session/a")).toEqual(["theirs", "theirs"]);
+  });
+});
+
+describe("through a pooler that knows nothing of prepared statements", () => {
+  let server: PostgresServer;
+  let pooler: SwappingPooler;
+
+  beforeAll(async () => {
+    server = await PostgresServer.start();
+    pooler = await SwappingPooler.before(server, 3);
+  });
+
+  afterAll(async () => {
+    await pooler.stop();
+    await server.stop();
+  });
+
+  test.each([
+    ["one writer alone", 1, 1, ["26000"]],
+    ["many that never pause", 4, 12, ["26000", "42P05"]],
+  ])("%s: every event is there once, in order", async (_, handles, writers, states) => {
+    const schema = new TestSchema(pooler.url);
+    const stores = await Promise.all(Array.from({ length: handles }, () => schema.open({ notify: false })));
+    const streams = Array.from({ length: writers }, (_each, index) => `session/s${index}`);
+    const events = Array.from({ length: 30 }, (_each, seq) => seq);
+    pooler.refusals.length = 0;
+    await Promise.all(
+      streams.map(async (stream, index) => {
+        const store = stores[index % stores.length] as Store;
+        for (const seq of events) {
+          const heads = [{ generation: 1, seq: seq + 1 }];
+          expect(await append(store, write(stream, seq, [seq]))).toEqual({ ...ok, heads });
+        }
+      }),
+    );
+    for (const stream of streams) expect(await eventsOf(stores[0] as Store, stream)).toEqual(events);
+    // Once is enough for a store to know, but each of its flights may be on its way already.
+    expect(pooler.refusals.length).toBeGreaterThanOrEqual(1);
+    expect(pooler.refusals.length).toBeLessThanOrEqual(4 * handles);
+    for (const state of pooler.refusals) expect(states).toContain(state);
+    await schema.dispose();
+  });
+
+  const TOPICS: readonly StoreTopic[] = ["append", "guards and fencing", "resend of a batch"];
+
+  test.each(TOPICS)("the contract holds: %s", async (topic) => {
+    const subject = postgresForTest(pooler.url);
+    const cases = storeSuite({ name: "through a pooler", open: () => subject.open() });
+    const chosen = cases.filter((each) => each.topic === topic);
+    expect(chosen.length).toBeGreaterThan(0);
+    for (const each of chosen) await each.run();
+    await subject.dispose();
+  });
+});
