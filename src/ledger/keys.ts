@@ -30,8 +30,7 @@ export function callKey(namespace: string, tool: Tool, callId: string, raw: Json
     const key = hash([namespace, dedupe.scope, tool.name, "own", own]);
     return { scope: dedupe.scope, key };
   }
-  const args = canonicalOf(withoutReason(tool, raw));
-  const key = hash([namespace, dedupe, tool.name, "args"], args);
+  const key = hash([namespace, dedupe, tool.name, "args"], canonicalOf(withoutReason(tool, raw)));
   return { scope: dedupe, key };
 }
 

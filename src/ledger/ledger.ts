@@ -268,20 +268,21 @@ class Turn {
 
   /** The results, once the call that is being settled now was the last one missing. */
   readonly closing: Closing = (state, settledNow) => {
-    const closing = this.closingWave(state, new Set([settledNow]));
+    const closing = this.results(state, (id) => id === settledNow);
     return closing.length > 0 ? closing : this.perCall(state);
   };
 
-  readonly closingWave = (state: SessionState, settledNow: ReadonlySet<string>): readonly Draft[] => {
-    const missing = this.blocks.some(
-      (block) => !settledNow.has(block.id) && !this.hasAnswer(state, block.id),
-    );
+  readonly closingWave = (state: SessionState, settledNow: ReadonlySet<string>): readonly Draft[] =>
+    this.results(state, (id) => settledNow.has(id));
+
+  private results(state: SessionState, isSettledNow: (id: string) => boolean): readonly Draft[] {
+    for (const { id } of this.blocks) if (!isSettledNow(id) && !this.hasAnswer(state, id)) return NONE;
     // Also when it was compacted away meanwhile: no provider takes results whose calls are not there.
-    if (missing || !state.unfinished.has(this.message.id)) return [];
+    if (!state.unfinished.has(this.message.id)) return NONE;
     const blocks = this.blocks.map((block) => this.answers.get(block.id) ?? { call: block.id });
     const createdAt = new Date(this.context.journal.now()).toISOString();
     return [draftResults(resultsId(this.message, state), createdAt, blocks), ...this.finishing(state)];
-  };
+  }
 
   /** Whether its results were missing when it began. */
   get wasUnfinished(): boolean {
@@ -295,7 +296,7 @@ class Turn {
 
   appendResults(): Promise<void> {
     return this.context.own.write((state) => ({
-      events: this.closingWave(state, new Set()),
+      events: this.results(state, () => false),
       result: undefined,
     }));
   }

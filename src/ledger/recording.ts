@@ -163,9 +163,8 @@ function decideOutcome(
     outcome.kind === "completed"
       ? completed(call, outcome.note, result, by)
       : failed(run, outcome.error, by, failures);
-  const riders = context.riders.get(run.id) ?? [];
   const rest = by === "execute" ? closing(state, run.id) : [];
-  return { events: [...riders, draft, ...rest], result: true };
+  return { events: [...(context.riders.get(run.id) ?? []), draft, ...rest], result: true };
 }
 
 /** "This attempt did nothing" says nothing about an earlier one whose outcome is unknown. */

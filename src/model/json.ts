@@ -14,6 +14,7 @@ interface Strictness {
 }
 
 const DEPTH_LIMIT = 200;
+const FEW_NAMES = 12;
 
 /**
  * A deep, frozen copy of `value` that is exactly what reading it back from the log will give. What JSON would
@@ -50,8 +51,8 @@ export function canonicalJson(value: unknown, what = "value"): string {
 
 /** The same for what `copyArgs` has made. JavaScript writes numbers and strings, and orders names, as the RFC does. */
 export function canonicalOf(value: Json): string {
-  const sorted = inOrder(value);
-  return sorted === undefined ? canonicalPart(value) : JSON.stringify(sorted);
+  const ordered = inOrder(value);
+  return ordered === undefined ? canonicalPart(value) : JSON.stringify(ordered);
 }
 
 /** Equal to `value`, with all members in order; undefined where JavaScript has an order of its own: numbers go first. */
@@ -60,19 +61,31 @@ function inOrder(value: Json): Json | undefined {
   if (Array.isArray(value)) {
     const items: Json[] = [];
     for (const item of value as readonly Json[]) {
-      const sorted = inOrder(item);
-      if (sorted === undefined) return undefined;
-      items.push(sorted);
+      const ordered = inOrder(item);
+      if (ordered === undefined) return undefined;
+      items.push(ordered);
     }
     return items;
   }
   const result: Record<string, Json> = {};
-  for (const name of Object.keys(value).sort()) {
+  for (const name of sorted(Object.keys(value))) {
     const member = inOrder((value as { readonly [name: string]: Json })[name] as Json);
     if (member === undefined || isNumeric(name) || name === "__proto__") return undefined;
     result[name] = member;
   }
   return result;
+}
+
+/** In place, by their units of UTF-16, as JavaScript's own `sort` does, which takes longer to begin than a few names take. */
+function sorted(names: string[]): string[] {
+  if (names.length > FEW_NAMES) return names.sort();
+  for (let next = 1; next < names.length; next++) {
+    const name = names[next] as string;
+    let at = next;
+    for (; at > 0 && (names[at - 1] as string) > name; at--) names[at] = names[at - 1] as string;
+    names[at] = name;
+  }
+  return names;
 }
 
 function isNumeric(name: string): boolean {

@@ -352,7 +352,7 @@ export class OwnedSession {
     );
   }
 
-  private findMessage(id: string): Message | undefined {
+  protected findMessage(id: string): Message | undefined {
     return freezeJson(this.state.messages.findLast((message) => message.id === id));
   }
 

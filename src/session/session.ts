@@ -185,7 +185,7 @@ export class Session extends OwnedSession {
     options: { parallel?: number; signal?: AbortSignal; on?: (progress: CallProgress) => void } = {},
   ): Promise<CallsOutcome & { readonly count: number }> {
     return this.duringCommit(async () => {
-      const stored = this.messages.findLast((each) => each.id === message.id);
+      const stored = this.findMessage(message.id);
       if (!stored) throw notAppended(this.id, message.id);
       const outcome = await this.ledger(tools, options).run(stored, (state) => [
         checkpointDraft(state, true),

@@ -109,6 +109,13 @@ export class Connection {
     return this.#statement(sql).all(...values) as Row[];
   }
 
+  /** One number, which is all that the statement gives. */
+  number(sql: string): number {
+    const statement = this.#listing(sql);
+    const row = statement.get();
+    return Number(statement.setReturnArrays ? (row as Value[])[0] : Object.values(row as object)[0]);
+  }
+
   /** Rows as arrays of their columns: where there are many, naming each column of each row costs as much as reading it. */
   rows<Row extends readonly Value[]>(sql: string, ...values: Value[]): Row[] {
     const statement = this.#listing(sql);

@@ -24,7 +24,7 @@ export class RowCache {
 
   /** To be called first in every write transaction. `changed`: another connection has committed in between. */
   refresh(connection: Connection): "same" | "changed" | "new connection" {
-    const version = connection.get<{ data_version: number }>("PRAGMA data_version")?.data_version ?? -1;
+    const version = connection.number("PRAGMA data_version");
     const isKnown = connection === this.#connection;
     const isSame = isKnown && version === this.#version;
     if (!isSame || this.#size > MAX_ENTRIES) this.clear();

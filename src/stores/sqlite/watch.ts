@@ -63,9 +63,7 @@ export class Watchers {
     if (this.#isLooking) return;
     this.#isLooking = true;
     try {
-      const version = await this.#read((connection) => {
-        return connection.get<{ data_version: number }>("PRAGMA data_version")?.data_version ?? null;
-      });
+      const version = await this.#read((connection) => connection.number("PRAGMA data_version"));
       if (this.#version !== null && version !== this.#version)
         for (const each of this.#watchers) this.#tell(each);
       this.#version = version;
