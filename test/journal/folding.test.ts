@@ -200,6 +200,7 @@ test("a snapshot and the events after it give what all events give, at every pos
         for (const [index, each] of events.slice(position).entries()) {
           applyEvent(sessionKind, later, each, position + index + 1);
         }
+        expect(snapshot(later)).toBe(snapshots.at(-1));
         expect(later).toStrictEqual(state);
       }
     }),
