@@ -130,6 +130,20 @@ describe("a file that is not the one that was opened is noticed and not written 
     await twice(() => append(store, write("session/a", seq, [seq])));
   });
 
+  test("by a writer whom the event loop lets wait, in the turn after, however soon that is", async () => {
+    const store = await folder.open();
+    let seq = 0;
+    for (const until = performance.now() + 120; performance.now() < until; seq++) {
+      await append(store, write("session/a", seq, [seq]));
+    }
+    const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    await turn();
+    await append(store, write("session/a", seq, [seq]));
+    await turn();
+    for (const suffix of ["", "-wal", "-shm"]) unlinkSync(folder.file() + suffix);
+    await twice(() => append(store, write("session/a", seq + 1, [seq + 1])));
+  });
+
   test("when the file is the same but holds another store", async () => {
     const store = await folder.open();
     await append(store, write("session/a", 0, [1]));

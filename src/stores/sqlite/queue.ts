@@ -8,7 +8,8 @@
  *
  * A flush takes what is waiting, up to a limit, so that concurrent callers share one fsync. One caller who has been
  * alone for a while has nobody to wait for: its acts are flushed at once. A turn of the event loop comes in between all
- * the same every few milliseconds, so that timers and sockets are not kept waiting, and that the file's place is looked at.
+ * the same every few milliseconds, so that timers and sockets are not kept waiting. The file's place is looked at by the
+ * first flush of a turn.
  *
  * Acts stay independent: each checks everything before it writes anything, so a refusal has nothing to undo and its
  * neighbours go on, and each sees the effects of those before it. An answer is given only after COMMIT has returned.
@@ -72,6 +73,8 @@ export class WriteQueue {
   #from: string | undefined;
   #companyUntil = 0;
   #turnedAt = 0;
+  /** Whether a flush has looked at the file's place, and the event loop has not come round since. */
+  #isSameTurn = false;
   #seal: Seal | null = null;
   #lockedSince: number | null = null;
   #idle: (() => void)[] = [];
@@ -110,13 +113,24 @@ export class WriteQueue {
     this.#isScheduled = true;
     // SQLite's lock knows no queue: where others write too, they get a moment in which they can find it free.
     if (now < this.#contendedUntil) setTimeout(() => this.#flush(), pauseMs());
-    else if (now > this.#companyUntil && now < this.#turnedAt + TURN_MS) this.#flush("same turn");
+    else if (now <= this.#companyUntil) setImmediate(this.#flushInTurn);
+    else if (!this.#isSameTurn) this.#flushInTurn();
+    else if (now < this.#turnedAt + TURN_MS) this.#flush("same turn");
     else setImmediate(this.#flushInTurn);
   }
 
   readonly #flushInTurn = (): void => {
     this.#turnedAt = performance.now();
+    if (!this.#isSameTurn) {
+      this.#isSameTurn = true;
+      setImmediate(this.#turned);
+    }
     this.#flush();
+  };
+
+  /** The event loop does not wait for anything before this, so what it brings in later is of another turn. */
+  readonly #turned = (): void => {
+    this.#isSameTurn = false;
   };
 
   /** What to do next, once a flush has ended one way or the other. */
