@@ -128,7 +128,11 @@ async function suite(name, node, only = [], env = {}) {
       "--reporter=json",
       `--outputFile.json=${file}`,
     ],
-    env: { ...env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
+    env: {
+      ...env,
+      HOLDFAST_COMPILED: join(scratch, "compiled"),
+      PATH: `${dirname(node)}${delimiter}${process.env.PATH}`,
+    },
   });
   const result = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
   const { numPassedTests: passed = 0, numPendingTests: pending = 0, numTodoTests: todo = 0 } = result;

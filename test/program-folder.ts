@@ -28,8 +28,9 @@ export default function setup(): () => void {
   copyFileSync(join(root, "package.json"), join(folder, "package.json"));
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "junction");
   process.env["HOLDFAST_TEST_PROGRAMS"] = folder;
-  // Programs that start more than once are compiled once, where Node can keep that (22 and later).
-  process.env["NODE_COMPILE_CACHE"] = join(folder, "compiled");
+  // Programs that start more than once are compiled once, where Node can keep that (22 and later). A process writes what it has
+  // compiled when it ends, which may be after this folder is gone, and would make it again: `npm test` has a place that stays longer.
+  process.env["NODE_COMPILE_CACHE"] = process.env["HOLDFAST_COMPILED"] ?? join(folder, "compiled");
   // Each starts with four threads for V8, which most never use: starting them costs a tenth of a short life, a fifth under strace.
   process.env["NODE_OPTIONS"] = `${process.env["NODE_OPTIONS"] ?? ""} --v8-pool-size=1`.trimStart();
   return () => rmSync(folder, { recursive: true, force: true });

@@ -9,9 +9,8 @@
  * longer than `statementMs`, is closed and never used again: what it might still answer belongs to nobody.
  */
 
-import { createHash } from "node:crypto";
 import type pg from "pg";
-import type { HoldfastError } from "../../model/index.ts";
+import { type HoldfastError, sha256 } from "../../model/index.ts";
 import { quoted } from "./address.ts";
 import { Connections, type Held } from "./connections.ts";
 import {
@@ -51,7 +50,7 @@ export interface Frequent {
 
 /** The text is part of the name: what somebody else has left under it, behind a pooler, is the same statement. */
 export function frequent(what: string, text: string): Frequent {
-  return { name: `holdfast ${what} ${createHash("sha256").update(text).digest("hex").slice(0, 24)}`, text };
+  return { name: `holdfast ${what} ${sha256(text).slice(0, 24)}`, text };
 }
 
 /** Runs statements one after another on the connection of one transaction. */
