@@ -172,7 +172,9 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
     const { call, session, tool, status, issuedAt, args, key, why, verify, unbegun, shared } = each;
     const isWaiting = status === "waiting";
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
-    const known = [why, verify && `verify: ${verify}`].filter(Boolean).join("; ");
+    // A verify that failed for good is the reason already.
+    const isSaid = verify !== null && why?.endsWith(verify.slice("error: ".length));
+    const known = [why, verify && !isSaid && `verify: ${verify}`].filter(Boolean).join("; ");
     const named = `${word(call)}${shared ? ` --session ${word(session)}` : ""}${store}`;
     const answers = isWaiting ? waysToAnswer(named, unbegun, paint) : [whatComes(each)];
     const lines = [

@@ -23,6 +23,7 @@ import {
   draftIssued,
   isOpen,
   type SessionState,
+  show,
   type VerifyAnswer,
 } from "../model/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
@@ -196,7 +197,8 @@ async function askTool({ context, call, tool, args }: Settling): Promise<Answer>
     if (answer === "unsure")
       return unsure(typeof why === "string" ? why : "verify is unsure, and did not say why");
     if (ANSWERS.includes(answer)) return given as Answer;
-    return { answer: "error", why: "verify returned none of landed, never, notYet, unsure" };
+    const meant = "landed(result), never(), notYet({ againInMs }) or unsure(why)";
+    return { answer: "error", why: `verify returned ${show(given)}; meant is ${meant}` };
   } catch (error) {
     context.stop.throwIfAborted();
     return { answer: "error", why: describeError(error).message };
