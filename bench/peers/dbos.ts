@@ -2,18 +2,20 @@
  * One durable step against DBOS's, in one run, on one server: a function that returns about 4 KB, run once, ever. Ours is
  * a call of the ledger, which makes the intent durable before the function starts and the result after it: two commits. A
  * DBOS step makes the result durable: one commit; a step that stands alone is a workflow of its own, with two more.
- * Measured with one session (one workflow) and with sixteen at once, by turns, with as many connections each.
+ * Measured with one session (one workflow) and with sixteen at once, by turns, with as many connections each, and each in a
+ * process of its own, as a user has them: what one leaves behind for the collector is not the other's.
  *
  *     npm run bench -- bench/peers/dbos.ts [--steps 200] [--rounds 5] [--json]
  *
  * With `HOLDFAST_PEERS=<folder>` the peer is installed there once and used again.
  */
 
-import { execFileSync } from "node:child_process";
+import { type ChildProcess, execFileSync, fork } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import { type Holdfast, open, openPostgres, type Session, tool } from "../../src/index.ts";
 import { PostgresServer } from "../../test/postgres/server.ts";
@@ -45,9 +47,29 @@ interface Dbos {
 /** Runs so many steps in each of so many sessions at once. */
 type Steps = (sessions: number, steps: number) => Promise<void>;
 
+type Way = "a call" | "a step" | "a step alone";
+
+interface Side {
+  readonly ways: Readonly<Partial<Record<Way, Steps>>>;
+  stop(): Promise<void>;
+}
+
+/** What the process of a side is told to do. It answers with the milliseconds that took. */
+interface Order {
+  readonly way: Way;
+  readonly sessions: number;
+  readonly steps: number;
+}
+
 const result = prose(random(1), RESULT_BYTES);
 
-async function ours(holdfast: Holdfast): Promise<Steps> {
+async function ours(url: string): Promise<Side> {
+  const store = await openPostgres({ url, maxConnections: CONNECTIONS });
+  const holdfast = await open(undefined, { store });
+  return { ways: { "a call": calls(holdfast) }, stop: () => holdfast.close() };
+}
+
+function calls(holdfast: Holdfast): Steps {
   const fetched = tool({
     name: "fetch",
     description: "Returns about 4 KB",
@@ -56,14 +78,14 @@ async function ours(holdfast: Holdfast): Promise<Steps> {
     execute: () => result,
   });
   const sessions: Session[] = [];
-  let calls = 0;
+  let made = 0;
   return async (count, steps) => {
     while (sessions.length < count) sessions.push(await holdfast.session(`session-${sessions.length}`));
     await Promise.all(
       sessions.slice(0, count).map(async (session) => {
         for (let step = 0; step < steps; step++) {
-          calls += 1;
-          const call = { id: `call-${calls}`, tool: fetched, args: { page: calls } };
+          made += 1;
+          const call = { id: `call-${made}`, tool: fetched, args: { page: made } };
           const { status } = await session.call(call);
           if (status !== "completed") throw new Error(`a step of ours is ${status}`);
         }
@@ -72,19 +94,13 @@ async function ours(holdfast: Holdfast): Promise<Steps> {
   };
 }
 
-interface Peer {
-  readonly inOneWorkflow: Steps;
-  readonly aWorkflowEach: Steps;
-  stop(): Promise<void>;
-}
-
-async function theirs(folder: string, server: PostgresServer): Promise<Peer> {
+async function theirs(url: string, folder: string): Promise<Side> {
   const require = createRequire(join(folder, "package.json"));
   const module = (await import(pathToFileURL(require.resolve(PEER)).href)) as { DBOS: Dbos };
   const { DBOS } = module;
   DBOS.setConfig({
     name: "bench",
-    systemDatabaseUrl: server.tcpUrl().replace(/postgres$/, "dbos_bench"),
+    systemDatabaseUrl: url.replace(/postgres$/, "dbos_bench"),
     systemDatabasePoolSize: CONNECTIONS,
     runAdminServer: false,
     logLevel: "error",
@@ -100,17 +116,18 @@ async function theirs(folder: string, server: PostgresServer): Promise<Peer> {
     { name: "steps" },
   );
   await DBOS.launch();
+  const inOneWorkflow: Steps = async (count, steps) => {
+    await Promise.all(Array.from({ length: count }, () => workflow(steps)));
+  };
+  const aWorkflowEach: Steps = async (count, steps) => {
+    await Promise.all(
+      Array.from({ length: count }, async () => {
+        for (let step = 0; step < steps; step++) await workflow(1);
+      }),
+    );
+  };
   return {
-    inOneWorkflow: async (count, steps) => {
-      await Promise.all(Array.from({ length: count }, () => workflow(steps)));
-    },
-    aWorkflowEach: async (count, steps) => {
-      await Promise.all(
-        Array.from({ length: count }, async () => {
-          for (let step = 0; step < steps; step++) await workflow(1);
-        }),
-      );
-    },
+    ways: { "a step": inOneWorkflow, "a step alone": aWorkflowEach },
     stop: () => DBOS.shutdown(),
   };
 }
@@ -137,33 +154,72 @@ interface Compared {
   readonly bar: number | null;
 }
 
-async function perSecond(run: Steps, sessions: number, steps: number): Promise<number> {
-  const begun = performance.now();
-  await run(sessions, steps);
-  return (1_000 * sessions * steps) / (performance.now() - begun);
+/** The process of one side: does what it is told, until it is told nothing more. */
+async function beSide(name: string, url: string, folder: string): Promise<void> {
+  const { ways, stop } = name === "ours" ? await ours(url) : await theirs(url, folder);
+  process.on("message", async ({ way, sessions, steps }: Order) => {
+    const begun = performance.now();
+    await ways[way]?.(sessions, steps);
+    process.send?.(performance.now() - begun);
+  });
+  process.once("disconnect", async () => {
+    await stop();
+    // The peer leaves timers behind.
+    process.exit(0);
+  });
+  process.send?.("ready");
+}
+
+async function startSide(name: string, url: string, folder: string): Promise<ChildProcess> {
+  const child = fork(fileURLToPath(import.meta.url), [name, url, folder]);
+  await answerOf(child);
+  return child;
+}
+
+async function answerOf(child: ChildProcess): Promise<unknown> {
+  const answered = new AbortController();
+  const { signal } = answered;
+  const ended = once(child, "exit", { signal }).then(([code]) => {
+    throw new Error(`the process of one side ended with ${code}`);
+  });
+  ended.catch(() => undefined);
+  try {
+    const [answer] = await Promise.race([once(child, "message", { signal }), ended]);
+    return answer;
+  } finally {
+    answered.abort();
+  }
+}
+
+async function endSide(child: ChildProcess): Promise<void> {
+  child.disconnect();
+  await once(child, "exit");
+}
+
+async function perSecond(side: ChildProcess, order: Order): Promise<number> {
+  side.send(order);
+  return (1_000 * order.sessions * order.steps) / ((await answerOf(side)) as number);
 }
 
 /** By turns, so that whatever else the machine does falls on both. */
 async function compare(
-  what: string,
-  bar: number | null,
-  mine: Steps,
-  peer: Steps,
-  sessions: number,
-  steps: number,
+  mine: ChildProcess,
+  peer: ChildProcess,
+  { way, sessions, steps }: Order,
   rounds: number,
 ): Promise<Compared> {
   const found = { ours: [] as number[], theirs: [] as number[] };
   // The first round is for what the other comparison has left behind.
   for (let round = 0; round <= rounds; round++) {
-    const pair = [await perSecond(mine, sessions, steps), await perSecond(peer, sessions, steps)] as const;
+    const own = await perSecond(mine, { way: "a call", sessions, steps });
+    const other = await perSecond(peer, { way, sessions, steps });
     if (round === 0) continue;
-    found.ours.push(pair[0]);
-    found.theirs.push(pair[1]);
+    found.ours.push(own);
+    found.theirs.push(other);
   }
   const [oursPerSecond, theirsPerSecond] = [median(found.ours), median(found.theirs)];
-  const ratio = oursPerSecond / theirsPerSecond;
-  return { what, sessions, oursPerSecond, theirsPerSecond, ratio, bar };
+  const bar = way === "a step" ? (BARS[sessions] ?? null) : null;
+  return { what: way, sessions, oursPerSecond, theirsPerSecond, ratio: oursPerSecond / theirsPerSecond, bar };
 }
 
 async function main(): Promise<void> {
@@ -174,28 +230,26 @@ async function main(): Promise<void> {
       json: { type: "boolean" },
     },
   });
+  const rounds = Number(values.rounds);
   const scratch = new Scratch();
   const server = await PostgresServer.start();
   try {
-    const store = await openPostgres({ url: server.tcpUrl(), maxConnections: CONNECTIONS });
-    const holdfast = await open(undefined, { store });
-    const peer = await theirs(peerFolder(scratch), server);
-    const mine = await ours(holdfast);
-    const found: Compared[] = [];
-    for (const run of [mine, peer.inOneWorkflow, peer.aWorkflowEach]) {
-      for (const sessions of [1, 16]) await run(sessions, WARM_STEPS / sessions);
+    const folder = peerFolder(scratch);
+    const mine = await startSide("ours", server.tcpUrl(), folder);
+    const peer = await startSide("theirs", server.tcpUrl(), folder);
+    for (const sessions of [1, 16]) {
+      const steps = WARM_STEPS / sessions;
+      await perSecond(mine, { way: "a call", sessions, steps });
+      for (const way of ["a step", "a step alone"] as const) await perSecond(peer, { way, sessions, steps });
     }
+    const found: Compared[] = [];
     for (const sessions of [1, 16]) {
       const steps = Math.max(1, Math.round(Number(values.steps) / Math.sqrt(sessions)));
-      const rounds = Number(values.rounds);
-      const bar = BARS[sessions] ?? null;
-      found.push(await compare("a step", bar, mine, peer.inOneWorkflow, sessions, steps, rounds));
-      found.push(
-        await compare("a step alone", null, mine, peer.aWorkflowEach, sessions, Math.ceil(steps / 2), rounds),
-      );
+      found.push(await compare(mine, peer, { way: "a step", sessions, steps }, rounds));
+      const fewer = Math.ceil(steps / 2);
+      found.push(await compare(mine, peer, { way: "a step alone", sessions, steps: fewer }, rounds));
     }
-    await holdfast.close();
-    await peer.stop();
+    await Promise.all([endSide(mine), endSide(peer)]);
     report(found, values.json === true);
   } finally {
     await server.stop();
@@ -215,6 +269,6 @@ function report(found: readonly Compared[], asJson: boolean): void {
   }
 }
 
-await main();
-// The peer leaves timers behind.
-process.exit(0);
+const [side, url, folder] = process.argv.slice(2);
+if (process.send && side && url && folder) await beSide(side, url, folder);
+else await main();
