@@ -23,6 +23,9 @@
  * Tables that every append writes have no CHECK: Postgres reads and plans each of them anew for every statement, which
  * together took as long as the writing. What they would say is asked before a batch is sent, and by `check`.
  *
+ * Payloads are pressed, but stay in their row as long as a page can hold it. Postgres would move those of more than 2 KB to a
+ * table of their own, which half of all turns of 4 KB are: an insert then takes a quarter longer, and 5 % more disk.
+ *
  * A stream of generation 0 is a place that a running append holds for a stream that it may begin; nobody else ever
  * sees one.
  */
@@ -98,6 +101,7 @@ CREATE TABLE ${schema}.writes (
   bytes bytea,
   PRIMARY KEY (namespace, stream, last)
 );
+ALTER TABLE ${schema}.writes ALTER payload SET STORAGE MAIN, ALTER bytes SET STORAGE MAIN;
 
 CREATE TABLE ${schema}.items (
   namespace text COLLATE "C" NOT NULL,
