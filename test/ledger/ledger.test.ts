@@ -305,19 +305,6 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(result.waiting).toEqual([{ callId: "c1", tool: "pay", person: true, why: "index lag" }]);
     });
 
-    test("verify that returns something else is told what it returned, and what is meant", async () => {
-      // `never` instead of `never()`.
-      const verify = () => never as never;
-      const next = await killInside(fatal(world, "pay", { verify }));
-      const session = await next.session();
-      skipWaits([400, 1_600], bench.passMs);
-      const tools = [counting(world, "pay", { verify })];
-      const result = await session.run({ model: script(), tools, prompt: "go" });
-      const why =
-        "verify failed: verify returned function; meant is landed(result), never(), notYet({ againInMs }) or unsure(why)";
-      expect(result.waiting[0]).toMatchObject({ person: true, why });
-    });
-
     test("verify that throws is asked again with back-off, then a person decides", async () => {
       let asked = 0;
       const verify = () => {
