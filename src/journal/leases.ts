@@ -27,6 +27,19 @@ export interface TakeOptions {
   readonly signal?: AbortSignal;
 }
 
+/**
+ * A moment by two clocks. The steady one stands still while the machine sleeps, and leases at a server do not; the wall clock may
+ * be set by anybody. So where either has gone too far, the store is asked, and only the steady one ever gives a lease up.
+ */
+export interface Moment {
+  readonly steady: number;
+  readonly wall: number;
+}
+
+export function thisMoment(): Moment {
+  return { steady: performance.now(), wall: Date.now() };
+}
+
 export class Lease {
   readonly name: string;
   readonly token: number;
@@ -35,9 +48,9 @@ export class Lease {
   readonly from: Holder | null;
   private readonly keeper: LeaseKeeper;
   private readonly controller = new AbortController();
-  private confirmed: number;
+  private confirmed: Moment;
 
-  constructor(keeper: LeaseKeeper, row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: number) {
+  constructor(keeper: LeaseKeeper, row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: Moment) {
     this.keeper = keeper;
     this.name = row.name;
     this.token = row.token;
@@ -46,14 +59,14 @@ export class Lease {
     this.confirmed = confirmedAt;
   }
 
-  /** Monotonic time of the last moment at which the store confirmed that the lease is ours. */
-  get confirmedAt(): number {
+  /** The last moment at which the store confirmed that the lease is ours. */
+  get confirmedAt(): Moment {
     return this.confirmed;
   }
 
   /** The store has said so about a moment; answers may come in another order than that of their moments. */
-  confirm(at: number): void {
-    this.confirmed = Math.max(this.confirmed, at);
+  confirm(at: Moment): void {
+    if (at.steady > this.confirmed.steady) this.confirmed = at;
   }
 
   /** Aborts when somebody else has it. */
@@ -101,7 +114,7 @@ export class LeaseKeeper {
     let evict: LeaseRow | null = null;
     for (;;) {
       options.signal?.throwIfAborted();
-      const before = performance.now();
+      const before = thisMoment();
       const outcome = await this.store.lease({
         act: "take",
         namespace: this.namespace,
@@ -191,10 +204,11 @@ export class LeaseKeeper {
   /** The same as a look that takes no time: false when the store has to be asked first. Throws once the lease is lost. */
   surelyHolds(lease: Lease): boolean {
     if (lease.lost.aborted) throw leaseLost(lease.name, null);
-    return performance.now() - lease.confirmedAt <= this.ttlMs / 4;
+    const { steady, wall } = lease.confirmedAt;
+    return performance.now() - steady <= this.ttlMs / 4 && Date.now() - wall <= this.ttlMs / 4;
   }
 
-  private keep(row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: number): Lease {
+  private keep(row: LeaseRow, holder: Holder, from: Holder | null, confirmedAt: Moment): Lease {
     const lease = new Lease(this, row, holder, from, confirmedAt);
     this.held.add(lease);
     this.timer ??= setInterval(() => this.heartbeat(), Math.max(5, this.ttlMs / 3)).unref();
@@ -204,7 +218,7 @@ export class LeaseKeeper {
   private heartbeat(): void {
     // A lease that could not be confirmed for its whole length counts as lost, also while a renewal hangs.
     const now = performance.now();
-    for (const lease of this.held) if (now - lease.confirmedAt > this.ttlMs) this.drop(lease);
+    for (const lease of this.held) if (now - lease.confirmedAt.steady > this.ttlMs) this.drop(lease);
     this.renewing ??= this.renew([...this.held])
       .catch((error: unknown) => {
         // The next beat tries again.
@@ -217,7 +231,7 @@ export class LeaseKeeper {
 
   private async renew(leases: readonly Lease[]): Promise<void> {
     if (leases.length === 0) return;
-    const before = performance.now();
+    const before = thisMoment();
     const outcome = await this.store.lease({
       act: "renew",
       namespace: this.namespace,

@@ -1,6 +1,6 @@
 import type { AppendOutcome, Head } from "../store.ts";
 import { artifactMissing, commitResult } from "./commit-result.ts";
-import { type Lease, leaseLost } from "./leases.ts";
+import { type Lease, leaseLost, thisMoment } from "./leases.ts";
 import type { Decision, Log } from "./log.ts";
 
 /** What a guarded commit can come to, once a lost lease and a missing artifact have become errors. */
@@ -29,7 +29,7 @@ export class OwnedLog<State> {
   async commit<Result>(
     decide: (state: State, head: Head) => Decision<Result>,
   ): Promise<OwnedOutcome<Result>> {
-    const before = performance.now();
+    const before = thisMoment();
     const outcome = await this.log.commit(decide, this.lease.guard);
     if (outcome.outcome === "fenced") {
       if (outcome.lease === this.lease.name) this.lease.markLost();

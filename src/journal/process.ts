@@ -6,7 +6,8 @@ import type { Holder } from "../store.ts";
 /**
  * Facts about this process from which a neighbour can later prove that it is dead. A process is provably dead
  * when it lived in this boot and this pid namespace and no process with its pid and start time is left. Where
- * a fact cannot be read the answer is "cannot tell", and the lease has to run out.
+ * a fact cannot be read (no more files may be opened, /proc hides the processes of others) the answer is "cannot tell",
+ * and the lease has to run out.
  */
 
 function readFact(read: () => string): string | null {
@@ -29,16 +30,25 @@ function bootId(): string | null {
 
 /**
  * Field 22 of /proc/pid/stat; the second field may hold spaces and brackets, so count from its last bracket. A
- * process that is dead but not yet reaped has none: where nobody reaps, as in many containers, it would stay.
+ * process that is dead but not yet reaped has none: where nobody reaps, as in many containers, it would stay. Throws where
+ * that cannot be read.
  */
-function startTime(pid: number): string | null {
-  return readFact(() => {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    const [state = "", ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    // While other threads of it still run, only its first thread is dead.
-    if ("ZX".includes(state) && readdirSync(`/proc/${pid}/task`).length <= 1) return "";
-    return fields[18] ?? "";
-  });
+function startTime(pid: number): string {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  const [state = "", ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  // While other threads of it still run, only its first thread is dead.
+  if ("ZX".includes(state) && readdirSync(`/proc/${pid}/task`).length <= 1) return "";
+  return fields[18] ?? "";
+}
+
+/** The system itself says that there is no such process. Others it may hide, but never deny. */
+function isNoProcess(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return (error as { code?: unknown }).code === "ESRCH";
+  }
 }
 
 let facts: Omit<Holder, "owner" | "label"> | undefined;
@@ -47,7 +57,7 @@ function processFacts(): Omit<Holder, "owner" | "label"> {
   facts ??= {
     host: hostname(),
     pid: process.pid,
-    started: startTime(process.pid),
+    started: readFact(() => startTime(process.pid)),
     boot: bootId(),
     pidNamespace: readFact(() => readlinkSync("/proc/self/ns/pid")),
   };
@@ -63,5 +73,10 @@ export function provablyDead(holder: Holder): boolean {
   if (!holder.boot || !holder.pidNamespace || !holder.started) return false;
   const here = processFacts();
   if (holder.boot !== here.boot || holder.pidNamespace !== here.pidNamespace) return false;
-  return startTime(holder.pid) !== holder.started;
+  if (isNoProcess(holder.pid)) return true;
+  try {
+    return startTime(holder.pid) !== holder.started;
+  } catch {
+    return false;
+  }
 }

@@ -2,7 +2,7 @@
  * One run of a tool: from `execute` to what it came to.
  *
  *     completed   it answered: the result, whatever its schema thinks of it, is what happened
- *     failed      nothing can have happened
+ *     failed      nothing can have happened, for certain or as far as the error tells (`failure.ts`)
  *     unknown     it threw, timed out or was abandoned after it had started
  *
  * An attempt that is given up goes on running; its promise is kept in `late`, so that its answer is still recorded
@@ -11,13 +11,18 @@
 
 import { copyJson, type Json } from "../model/index.ts";
 import { describeError } from "./error-text.ts";
-import { isDefinite, isNeedsApproval, isNotFinished } from "./failure.ts";
+import { isNeedsApproval, isNotFinished, nothingHappened } from "./failure.ts";
 import { validate } from "./standard-schema.ts";
 import type { ExecuteContext, Tool } from "./tool.ts";
 
 export type Outcome =
   | { readonly kind: "completed"; readonly value: Json; readonly note: string | null }
-  | { readonly kind: "failed"; readonly error: { message: string; name?: string } }
+  | {
+      readonly kind: "failed";
+      readonly error: { message: string; name?: string };
+      /** Only by the look of the error. */
+      readonly presumed?: true;
+    }
   | {
       readonly kind: "unknown";
       readonly why: string;
@@ -101,7 +106,10 @@ async function execute(tool: Tool, args: unknown, context: ExecuteContext): Prom
     }
     if (isNeedsApproval(error))
       return { kind: "unknown", why: described.message, late: null, started: false, asks: true };
-    if (isDefinite(error, tool)) return { kind: "failed", error: described };
+    const sure = nothingHappened(error, tool);
+    if (sure !== "unknown") {
+      return { kind: "failed", error: described, ...(sure === "presumably" && { presumed: true }) };
+    }
     return { kind: "unknown", why: `it threw: ${described.message}`, late: null };
   }
   const { value, note } = tool.output ? await readResult(tool, result) : asJson(tool, result, null);

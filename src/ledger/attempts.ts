@@ -1,6 +1,7 @@
 /**
- * The attempts of this process, per store: which ones run, and outcomes that could not be written down yet. While
- * an attempt runs here, nobody in this process declares it lost or starts another beside it, whichever handle asks.
+ * The attempts of this process, per store: which ones run, when those without an answer ended, and outcomes that could not be
+ * written down yet. While an attempt runs here, nobody in this process declares it lost or starts another beside it, whichever
+ * handle asks; and once it has ended, its effects settle from then on.
  */
 
 import type { Store } from "../store.ts";
@@ -14,6 +15,7 @@ interface Known {
 export class Attempts {
   private readonly running = new Map<string, Promise<unknown>>();
   private readonly known = new Map<string, Known>();
+  private readonly ends = new Map<string, { readonly attempt: number; readonly at: number }>();
 
   /** Registers work on a call until it ends. */
   track(callId: string, work: Promise<unknown>): void {
@@ -31,6 +33,17 @@ export class Attempts {
   /** Resolves when the work on the call has ended, however it did. */
   async ended(callId: string): Promise<void> {
     await this.running.get(callId)?.catch(() => undefined);
+  }
+
+  /** It ended without an answer, at this time of the steady clock. */
+  end(run: { id: string; attempt: number }, at: number): void {
+    this.ends.set(run.id, { attempt: run.attempt, at });
+  }
+
+  /** When it ended here without an answer; long ago, if that is not known. */
+  endedAt(callId: string, attempt: number): number {
+    const end = this.ends.get(callId);
+    return end?.attempt === attempt ? end.at : Number.NEGATIVE_INFINITY;
   }
 
   /** Keeps an outcome until it is durable, so that a failing store does not make it unknown. */

@@ -2,17 +2,26 @@ import { NeedsApproval, NotFinished, type Tool } from "./tool.ts";
 
 /**
  * A throw is not a failure. Once `execute` has started, an error means that the outcome is unknown, unless nothing
- * can have happened: the tool says so, the connection was refused, the name was not found, or the other side
- * answered with a 4xx. A 408 or 409 answers nothing: the first attempt may be the one that is in the way.
+ * can have happened. For certain that is so when the tool says it. It is presumed where the connection was refused, the name was
+ * not found, or the other side answered with a 4xx: true of a tool that asks one thing of one service, and not of one that
+ * asked twice and shows only the last answer. So what is presumed can be denied by the tool (`definite`), is looked into by its
+ * `verify` first, and leaves the vendor's key as it is: asked again, a vendor that did get the first request knows it. A 408 or
+ * 409 answers nothing: the first attempt may be the one that is in the way.
  */
 const NEVER_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"]);
 const UNDECIDED_STATUS = new Set([408, 409]);
 
-export function isDefinite(error: unknown, tool: Tool): boolean {
-  return (
-    surely(() => tool.definite?.(error) === true) ||
-    surely(() => chain(error).some((each) => isDefiniteFailure(each) || neverSent(each) || refused(each)))
-  );
+/** How sure it is that nothing has happened. */
+export function nothingHappened(error: unknown, tool: Tool): "surely" | "presumably" | "unknown" {
+  if (surely(() => chain(error).some(isDefiniteFailure))) return "surely";
+  let said: boolean | undefined;
+  surely(() => {
+    said = tool.definite?.(error);
+    return true;
+  });
+  if (typeof said === "boolean") return said ? "surely" : "unknown";
+  const isPresumed = surely(() => chain(error).some((each) => neverSent(each) || refused(each)));
+  return isPresumed ? "presumably" : "unknown";
 }
 
 export function isNotFinished(error: unknown): error is NotFinished {

@@ -119,7 +119,12 @@ async function stubbornly<Result>(stop: AbortSignal, write: () => Promise<Result
 export function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>): void {
   const watching = late
     .then(async (outcome) => {
-      if (outcome.kind === "unknown") return stillUnknown(context, run, outcome.why);
+      if (outcome.kind === "unknown" || isDoubtful(context, run, outcome)) {
+        // Also for whoever opened the session anew in this process: that handle's lease cannot write this down.
+        context.attempts.end(run, context.journal.steady());
+        const why = outcome.kind === "unknown" ? outcome.why : `it threw: ${outcome.error.message}`;
+        return stillUnknown(context, run, why);
+      }
       const known = context.attempts.remember(run, outcome);
       await write({ context, run, outcome, ...LATE });
       known.forget();
@@ -128,6 +133,12 @@ export function watchLate(context: LedgerContext, run: Attempt, late: Promise<Ou
       if (!isHoldfastError(error, "STORE_CLOSED")) context.journal.warn(error);
     });
   context.attempts.track(run.id, watching);
+}
+
+/** Presumably nothing happened, and there is somebody to ask. */
+function isDoubtful(context: LedgerContext, run: Attempt, outcome: Outcome): outcome is Failed {
+  const hasVerify = context.tools.get(run.tool)?.verify !== undefined;
+  return hasVerify && outcome.kind === "failed" && outcome.presumed === true;
 }
 
 /** It ended without an answer only now: what must have settled counts from here. As the owner, or not at all. */
@@ -162,7 +173,7 @@ function decideOutcome(
   const draft =
     outcome.kind === "completed"
       ? completed(call, outcome.note, result, by)
-      : failed(run, outcome.error, by, failures);
+      : failed(run, outcome, by, failures);
   const rest = by === "execute" ? closing(state, run.id) : [];
   return { events: [...(context.riders.get(run.id) ?? []), draft, ...rest], result: true };
 }
@@ -185,13 +196,16 @@ function completed(
   return draftCompleted({ callId, attempt, result, by, ...(note !== null && { why: note }) });
 }
 
+type Failed = Extract<Outcome, { kind: "failed" }>;
+
 function failed(
   run: Attempt,
-  error: { message: string; name?: string },
-  by: "execute" | "late",
+  { error, presumed }: Failed,
+  written: "execute" | "late",
   failures: number,
 ): Draft {
-  const data = { callId: run.id, attempt: run.attempt, error, by: by === "late" ? "late" : "definite" };
+  const by = presumed ? "presumed" : written === "late" ? "late" : "definite";
+  const data = { callId: run.id, attempt: run.attempt, error, by };
   return { type: "call.failed", data: failures > 0 ? { ...data, failures } : data };
 }
 

@@ -23,23 +23,21 @@ import {
   draftIssued,
   isOpen,
   type SessionState,
-  show,
   type VerifyAnswer,
 } from "../model/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
-import { callOf, executeFacts, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
-import { describeError } from "./error-text.ts";
+import { callOf, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
 import { withoutReason } from "./keys.ts";
 import { type Closing, recordOutcome } from "./recording.ts";
 import { validate } from "./standard-schema.ts";
 import { startAndRecord } from "./starting.ts";
-import { type Tool, unsure, type Verdict } from "./tool.ts";
+import type { Tool } from "./tool.ts";
+import { askVerify } from "./verifying.ts";
 import { sleep, within } from "./waiting.ts";
 
 const ATTEMPTS_PER_RUN = 3;
 const VERIFY_ERRORS = 3;
 const BACK_OFF_MS = 100;
-const VERIFY_TIMEOUT_MS = 60_000;
 /** However eager a verify is to be asked again. */
 const ASK_AGAIN_MS = 100;
 /** How long `notYet` is believed of a tool that never said when its effects must have settled. */
@@ -161,8 +159,9 @@ async function verify(step: Settling): Promise<Step> {
   if (dueInMs > context.patienceMs) return "later";
   if (dueInMs > 0) await sleep(dueInMs, context.stop);
   failpoint("verify.asked");
-  const elapsedMs = context.journal.steady() - context.lostSince(call);
-  const verdict = await askTool(step);
+  const endedAt = context.attempts.endedAt(call.id, call.attempt);
+  const elapsedMs = context.journal.steady() - Math.max(context.lostSince(call), endedAt);
+  const verdict = await askVerify(step);
   failpoint("verify.answered");
   context.on({ type: "call.verified", callId: call.id, tool: call.tool, answer: verdict.answer });
   switch (verdict.answer) {
@@ -176,34 +175,6 @@ async function verify(step: Settling): Promise<Step> {
       return withoutVerify(step, verdict.why, [verified(call, "unsure", { detail: verdict.why })]);
     case "error":
       return afterError(step, verdict.why);
-  }
-}
-
-type Answer = Verdict<unknown> | { readonly answer: "error"; readonly why: string };
-
-const ANSWERS: readonly unknown[] = ["landed", "never", "notYet"];
-
-async function askTool({ context, call, tool, args }: Settling): Promise<Answer> {
-  const timeout = tool.timeoutMs ?? VERIFY_TIMEOUT_MS;
-  const silence = new AbortController();
-  try {
-    const { child: _child, ...facts } = executeFacts(context, call, call.attempt);
-    const signal = AbortSignal.any([context.stop, silence.signal]);
-    const asked = tool.verify?.(args as never, { ...facts, issuedAt: call.issuedAt, signal });
-    const none = { answer: "error", why: `verify gave no answer within ${timeout} ms` } as const;
-    const given: unknown = await within(Promise.resolve(asked), timeout, context.stop, none);
-    if (given === none) return none;
-    const { answer, why } = Object(given) as { answer?: unknown; why?: unknown };
-    if (answer === "unsure")
-      return unsure(typeof why === "string" ? why : "verify is unsure, and did not say why");
-    if (ANSWERS.includes(answer)) return given as Answer;
-    const meant = "landed(result), never(), notYet({ againInMs }) or unsure(why)";
-    return { answer: "error", why: `verify returned ${show(given)}; meant is ${meant}` };
-  } catch (error) {
-    context.stop.throwIfAborted();
-    return { answer: "error", why: describeError(error).message };
-  } finally {
-    silence.abort();
   }
 }
 
@@ -272,7 +243,10 @@ async function withoutVerify(step: Settling, why: string, learnt: readonly Draft
 /** Same key, same effect: as long as the vendor remembers the key. */
 function mayRepeat(tool: Tool, call: Call, now: number): boolean {
   if (tool.idempotent === undefined) return false;
-  return tool.idempotent === true || now < call.firstIssuedAt + tool.idempotent.forMs;
+  if (tool.idempotent === true) return true;
+  // By a clock that was set back since, nobody can tell how long ago it was.
+  const sinceMs = now - call.firstIssuedAt;
+  return sinceMs >= 0 && sinceMs < tool.idempotent.forMs;
 }
 
 /** One more attempt under the same key. After a few of them in a row a person is asked instead. */

@@ -5,9 +5,10 @@
 
 import { failpoint } from "../failpoint.ts";
 import { attempt, type Outcome } from "./attempt.ts";
-import { executeFacts, type LedgerContext } from "./context.ts";
+import { callOf, executeFacts, type LedgerContext } from "./context.ts";
 import { type Attempt, type Closing, recordOutcome, watchLate } from "./recording.ts";
 import type { Tool } from "./tool.ts";
+import { lookedInto } from "./verifying.ts";
 
 export function startAndRecord(
   context: LedgerContext,
@@ -43,8 +44,12 @@ async function start(
     throw error;
   }
   const facts = executeFacts(context, { id: run.id, vendorKey }, run.attempt);
-  const outcome = await attempt(tool, args, facts, context.stop);
+  let outcome = await attempt(tool, args, facts, context.stop);
   failpoint("call.executed");
+  if (outcome.kind === "failed" && outcome.presumed && tool.verify) {
+    const call = callOf(context.own.state, run.id);
+    outcome = await lookedInto({ context, call, tool, args }, outcome.error.message);
+  }
   // Before anything is written: a process that has lost its lease still records its attempt's own answer.
   if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);
   await recordOutcome(context, run, outcome, closing);

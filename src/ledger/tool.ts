@@ -159,8 +159,12 @@ export interface ToolSpec<Args, Result> {
   readonly interrupted?: "ask" | "fail";
   /** The model may repeat a finished call if it says why, in an argument `againBecause`. */
   readonly repeatable?: boolean;
-  /** True for errors after which nothing can have happened. */
-  readonly definite?: (error: unknown) => boolean;
+  /**
+   * Whether nothing can have happened after this error: true, false, or undefined where you cannot say. Then a refused connection,
+   * a name that is not found and an HTTP 4xx (but 408 and 409) count as such: right for a tool that sends one request, wrong for one
+   * that sends several or repeats them by itself.
+   */
+  readonly definite?: (error: unknown) => boolean | undefined;
   readonly execute: (args: Args, context: ExecuteContext) => Promise<Result> | Result;
   /**
    * Asks the target whether an attempt with an unknown outcome took effect, before anything is tried again: `landed`,

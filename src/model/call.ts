@@ -58,6 +58,7 @@ const SETTLED_BY = [
   "person",
   "input",
   "definite",
+  "presumed",
   "interrupted",
   "fork",
   "tool",

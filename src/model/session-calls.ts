@@ -60,9 +60,9 @@ export function failCall(state: SessionState, data: FailedData, place: Place): v
   }
 }
 
-/** Only a refusal that the vendor may remember changes the vendor's key; an unknown outcome must not. */
+/** Only a refusal that is certain changes the vendor's key; an outcome that is unknown, or only presumed, must not. */
 export function countsAsFailure(by: SettledBy): boolean {
-  return by !== "interrupted" && by !== "fork";
+  return by !== "interrupted" && by !== "fork" && by !== "presumed";
 }
 
 export function loseCall(state: SessionState, data: LostData, place: Place): void {

@@ -244,7 +244,7 @@ export class FolderWriter {
   private async isStillOurs(lease: Lease): Promise<boolean> {
     const { leases } = this.goal.journal;
     if (lease.lost.aborted) return false;
-    if (performance.now() - lease.confirmedAt < leases.ttlMs / 4) return true;
+    if (leases.surelyHolds(lease)) return true;
     return leases.confirm(lease);
   }
 

@@ -25,4 +25,13 @@ export {
   spaceOf,
   streamOf,
 } from "../memory/index.ts";
-export { bootClock, type Clock, Connection, refuseNetworkDisk } from "../sqlite/index.ts";
+export {
+  bootClock,
+  type Clock,
+  Connection,
+  refuseNetworkDisk,
+  remainingMs,
+  type Timed,
+  timelineOf,
+  UNKNOWN_BOOT,
+} from "../sqlite/index.ts";

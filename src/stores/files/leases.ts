@@ -11,7 +11,7 @@
 
 import type { Guard, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
 import type { Turn } from "./append.ts";
-import { type Lease, lease, list } from "./foundations.ts";
+import { type Lease, lease, list, timelineOf } from "./foundations.ts";
 import type { OpenedFolder } from "./opened-folder.ts";
 
 export function leaseAct(turn: Turn, request: LeaseRequest): LeaseOutcome {
@@ -47,7 +47,7 @@ function logLease(turn: Turn, namespace: string, name: string): void {
   const { state, place } = turn.folder;
   const { token, holder, ttlMs, deadline } = known(turn.folder, namespace, name);
   const slot = state.slot(namespace, name);
-  const boot = place.clock.boot;
+  const boot = timelineOf(place.clock);
   const act = { do: "lease", namespace, name, token, holder, ttlMs, deadline, boot, slot } as const;
   const { length } = turn.log(act);
   state.setLease(act, length);
@@ -80,7 +80,7 @@ export function prolong(turn: Turn, namespace: string, guards: readonly Guard[])
 }
 
 function boot(folder: OpenedFolder): string {
-  return folder.place.clock.boot;
+  return timelineOf(folder.place.clock);
 }
 
 function keepTimes(turn: Turn, namespace: string, names: readonly string[]): void {

@@ -13,7 +13,7 @@
 import { join } from "node:path";
 import { systemCode, TEMPORARY } from "./disk.ts";
 import { replaced } from "./failures.ts";
-import type { Clock } from "./foundations.ts";
+import { type Clock, UNKNOWN_BOOT } from "./foundations.ts";
 import { JournalFile } from "./journal-file.ts";
 import { LiveFile, type Mark } from "./live.ts";
 import type { FolderLock } from "./lock.ts";
@@ -27,9 +27,6 @@ export interface Place {
   readonly wasteBytes: number;
   readonly clock: Clock;
 }
-
-/** What the clock says where the system does not tell one boot from another. */
-const UNKNOWN_BOOT = "unknown";
 
 export interface Paths {
   readonly folder: string;

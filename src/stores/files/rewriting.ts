@@ -17,7 +17,7 @@ import { HoldfastError } from "../../model/index.ts";
 import { sweepArtifacts } from "./artifacts.ts";
 import { blacken, blackenFile, statOf, syncFolder, TEMPORARY, writeAll } from "./disk.ts";
 import { corrupt, isFull } from "./failures.ts";
-import type { Space, Stream } from "./foundations.ts";
+import { type Space, type Stream, timelineOf } from "./foundations.ts";
 import { firstLine, JournalFile, type KeptWrite } from "./journal-file.ts";
 import { encodeLine } from "./line.ts";
 import type { OpenedFolder } from "./opened-folder.ts";
@@ -141,7 +141,7 @@ function writeJournal(folder: OpenedFolder, path: string): void {
     writer.raw(firstLine(journal.store, journal.number + 1));
     if (state.data.seal) writer.add({ do: "seal", seal: state.data.seal });
     for (const [namespace, space] of state.data.spaces) {
-      for (const act of actsOf(namespace, space, state, place.clock.boot)) writer.add(act);
+      for (const act of actsOf(namespace, space, state, timelineOf(place.clock))) writer.add(act);
       for (const stream of space.streams.values()) writeStream(writer, namespace, stream);
     }
     writer.flush();

@@ -24,11 +24,14 @@ import {
   type Lease,
   type MemoryData,
   memoryData,
+  remainingMs,
   remove,
   type Space,
   type Stream,
   spaceOf,
   streamOf,
+  type Timed,
+  timelineOf,
 } from "./foundations.ts";
 import { type Begin, type JournalFile, KeptWrite, type PlacedLine, type Segment } from "./journal-file.ts";
 import type { Form } from "./line.ts";
@@ -141,7 +144,7 @@ export class State {
 
   /** The row of a lease in the live file; a new lease gets the next. */
   slot(namespace: string, name: string): number {
-    return this.#slots.get(JSON.stringify([namespace, name])) ?? this.#slots.size;
+    return this.#slots.get(leaseKey(namespace, name)) ?? this.#slots.size;
   }
 
   /** Whether nothing that was known here is missing there: streams and tokens only go forward. */
@@ -265,8 +268,9 @@ export class State {
     const { namespace, name, token, holder, ttlMs, deadline, boot, slot } = act;
     const { leases } = this.space(namespace);
     if (leases.has(name)) this.#dead += lineLength;
-    leases.set(name, { token, holder, ttlMs, deadline: this.#deadlineHere(boot, deadline, ttlMs) });
-    this.#slots.set(JSON.stringify([namespace, name]), slot);
+    const timed = { name: leaseKey(namespace, name), timeline: boot, expiresAt: deadline, ttlMs };
+    leases.set(name, { token, holder, ttlMs, deadline: this.#deadlineHere(timed) });
+    this.#slots.set(leaseKey(namespace, name), slot);
   }
 
   /** Until when a lease runs, from whoever renewed it last. */
@@ -276,17 +280,16 @@ export class State {
     lease: Lease,
     time: { boot: string; deadline: number; ttlMs: number },
   ): void {
-    const deadline = this.#deadlineHere(time.boot, time.deadline, time.ttlMs);
-    this.space(namespace).leases.set(name, { ...lease, ttlMs: time.ttlMs, deadline });
+    const { ttlMs, boot: timeline, deadline: expiresAt } = time;
+    const deadline = this.#deadlineHere({ name: leaseKey(namespace, name), timeline, expiresAt, ttlMs });
+    this.space(namespace).leases.set(name, { ...lease, ttlMs, deadline });
   }
 
-  /**
-   * By this boot's clock: a time of another boot is long past. Where the boot cannot be told, a lease that would last
-   * longer than it was taken for is from another one.
-   */
-  #deadlineHere(boot: string, deadline: number, ttlMs: number): number {
-    const isHere = boot === this.#clock.boot && deadline - this.#clock.nowMs() <= ttlMs + SLACK_MS;
-    return isHere ? deadline : 0;
+  /** By this process's clock; 0 for what has run out by any other. */
+  #deadlineHere(lease: Timed): number {
+    const leftMs = remainingMs(this.#clock, lease);
+    if (lease.timeline === timelineOf(this.#clock) && leftMs !== 0) return lease.expiresAt;
+    return leftMs > 0 ? this.#clock.nowMs() + leftMs : 0;
   }
 
   putArtifact(namespace: string, hash: string, at: number, lineLength: number): void {
@@ -325,7 +328,7 @@ export class State {
   }
 }
 
-const SLACK_MS = 60_000;
+const leaseKey = (namespace: string, name: string): string => JSON.stringify([namespace, name]);
 
 function segmentsOf(
   writes: readonly { bytes: number; form?: Exclude<Form, "json"> }[],

@@ -141,7 +141,7 @@ export class Database {
   /** Several statements in one transaction, on one connection, tried once. */
   async transaction<Result>(act: (query: Query) => Promise<Result>): Promise<Result> {
     return this.#use(await this.#connections.take(), this.limits.statementMs, async (query) => {
-      await query("BEGIN");
+      await query("BEGIN ISOLATION LEVEL READ COMMITTED");
       try {
         const result = await act(query);
         await query("COMMIT");

@@ -52,6 +52,7 @@ const UNFIT = /^(22|23|54|21)...$/;
 const ANOTHER_STORE = "HF001";
 const NOT_DURABLE = "HF002";
 const SEALED = "HF003";
+const SEES_TOO_LITTLE = "HF005";
 
 export function isPassingState(state: string): boolean {
   return PASSING.test(state);
@@ -173,6 +174,7 @@ export function storeError(address: string, failure: unknown, unknown = false): 
   if (failure instanceof HoldfastError) return failure;
   const state = failure instanceof StatementFailure ? failure.state : sqlState(failure);
   if (state === NOT_DURABLE) return notDurable(address, failure);
+  if (state === SEES_TOO_LITTLE) return wrongIsolation(address, detailOf(failure), failure);
   if (state === SEALED) return sealed(address, failure);
   if (state !== null && UNFIT.test(state)) return unfit(address, failure);
   const kind =
@@ -228,10 +230,13 @@ const MOVING = {
   entering: "is being filled from",
 } as const;
 
+function detailOf(failure: unknown): string {
+  return (causeOf(failure) as { detail: string }).detail;
+}
+
 /** What the schema says of its seal, in the words of every store. */
 function sealed(address: string, failure: unknown): HoldfastError {
-  const { detail } = causeOf(failure) as { detail: string };
-  const { phase, other } = JSON.parse(detail) as { phase: keyof typeof MOVING; other: string };
+  const { phase, other } = JSON.parse(detailOf(failure)) as { phase: keyof typeof MOVING; other: string };
   return new HoldfastError(
     phase === "left" ? "STORE_MOVED" : "STORE_READONLY",
     `${address}: this store ${MOVING[phase]} ${other}`,
@@ -251,6 +256,18 @@ export function notDurable(address: string, cause?: unknown): HoldfastError {
       hint: "Set fsync = on and synchronous_commit = on for this server, database and user, or open with `allowLoss: true`.",
       cause: cause === undefined ? undefined : causeOf(cause),
       data: { address },
+    },
+  );
+}
+
+export function wrongIsolation(address: string, level: string, cause?: unknown): HoldfastError {
+  return new HoldfastError(
+    "STORE_FOREIGN",
+    `${address}: transactions of this user are ${level} here; Holdfast needs read committed, the server's own default`,
+    {
+      hint: "Take it back for this user and database: ALTER ROLE … RESET default_transaction_isolation (or ALTER DATABASE …), or set it for Holdfast alone: add options=-c%20default_transaction_isolation%3Dread%5C%20committed to the address. Nothing was changed.",
+      cause: cause === undefined ? undefined : causeOf(cause),
+      data: { address, level },
     },
   );
 }

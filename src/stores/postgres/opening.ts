@@ -11,7 +11,14 @@
 
 import { HoldfastError } from "../../model/index.ts";
 import { type Database, pause } from "./database.ts";
-import { asFailure, isCollision, isPassingState, notDurable, storeError } from "./failures.ts";
+import {
+  asFailure,
+  isCollision,
+  isPassingState,
+  notDurable,
+  storeError,
+  wrongIsolation,
+} from "./failures.ts";
 import { type Format, MIGRATIONS, migrate, readFormat } from "./migrations.ts";
 
 const MIN_SERVER_VERSION = 140_000;
@@ -60,18 +67,23 @@ async function openOnce(database: Database, options: OpeningOptions): Promise<st
   return store;
 }
 
+/** The server treats the second as the first. */
+const READ_COMMITTED = ["read committed", "read uncommitted"];
+
 interface Server {
   readonly version: string;
   readonly encoding: string;
   readonly fsync: string;
   readonly synchronous_commit: string;
+  readonly isolation: string;
 }
 
 const SERVER = `SELECT current_setting('server_version_num') AS version, current_setting('server_encoding') AS encoding,
-  current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit`;
+  current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit,
+  current_setting('default_transaction_isolation') AS isolation`;
 
 function checkServer(address: string, server: Server, allowLoss: boolean): void {
-  const { version, encoding, fsync, synchronous_commit: commit } = server;
+  const { version, encoding, fsync, synchronous_commit: commit, isolation } = server;
   if (Number(version) < MIN_SERVER_VERSION) {
     throw new HoldfastError("STORE_FOREIGN", `${address}: this server is too old`, {
       hint: "Use Postgres 14 or later.",
@@ -85,6 +97,7 @@ function checkServer(address: string, server: Server, allowLoss: boolean): void 
     });
   }
   if (!allowLoss && (fsync === "off" || commit === "off")) throw notDurable(address);
+  if (!READ_COMMITTED.includes(isolation)) throw wrongIsolation(address, isolation);
 }
 
 function checkVersion(address: string, { version }: Format): void {

@@ -7,7 +7,7 @@
  * own; and what has to be asked first is asked by the statement that moves the stream on.
  */
 
-import { IS_STORED_HERE, LOST_LEASE, NOT_DURABLE } from "./schema-1-statements.ts";
+import { IS_STORED_HERE, LOST_LEASE, NOT_DURABLE, SEES_TOO_LITTLE } from "./schema-1-statements.ts";
 
 /** What `append_single` takes, in this order. `single.ts` fills it. NULL says nothing, but for `p_done_at`. */
 const PARAMETERS = [
@@ -88,7 +88,7 @@ DECLARE
   v_ttl bigint;
   v_now bigint;
 BEGIN
-  IF ${NOT_DURABLE} THEN RETURN false; END IF;
+  IF ${NOT_DURABLE} OR ${SEES_TOO_LITTLE} THEN RETURN false; END IF;
 
   IF p_facets IS NULL THEN
     UPDATE ${schema}.streams AS s SET ${MOVED}, expires_at = coalesce(p_expires_at, s.expires_at)

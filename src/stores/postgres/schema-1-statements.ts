@@ -13,6 +13,14 @@ export const PLANNING = `SET search_path = pg_catalog, pg_temp SET enable_seqsca
 export const NOT_DURABLE = `NOT p_allow_loss AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off')`;
 
 /**
+ * Each statement of a function must see what was committed while it waited for a lock, as it does at the server's own level. At
+ * any higher one the whole transaction sees what was there before it waited: a seal that was set meanwhile, a reference to an
+ * artifact, a fork of what is being removed would all be missed.
+ */
+export const SEES_TOO_LITTLE =
+  "current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')";
+
+/**
  * Before every change: whether this is still the store that was opened, takes writes, and is on a server that keeps what
  * it acknowledges; and how long the transaction waits for locks. Reading meta locks it in the weakest way until the
  * transaction ends, and whoever sets a seal waits for all of these (`seal.ts`). The function `enter` is the same for
@@ -29,6 +37,10 @@ export const enter = (schema: string): string => `
   END IF;
   IF ${NOT_DURABLE} THEN
     RAISE EXCEPTION USING ERRCODE = 'HF002', MESSAGE = 'fsync or synchronous_commit is off';
+  END IF;
+  IF ${SEES_TOO_LITTLE} THEN
+    RAISE EXCEPTION USING ERRCODE = 'HF005', MESSAGE = 'the isolation level is not read committed',
+      DETAIL = current_setting('transaction_isolation');
   END IF;
   v_store := set_config('lock_timeout', p_lock_ms::text, true);`;
 

@@ -1,15 +1,76 @@
 /**
  * Time for leases: how long this machine has been up. Nobody can set it back, it goes on while the machine sleeps,
- * and all processes of the machine read the same. It begins anew at every boot, so a time is only comparable with
- * times of the same `boot`; a lease of another boot has run out, since its holder cannot have survived.
+ * and all processes of the machine read the same, but for those whose container has a clock of its own (a time namespace). It
+ * begins anew at every boot, so a time is only comparable with times of the same timeline, which is the boot and that clock:
+ *
+ *   the same timeline                        the times say how long a lease has left
+ *   another boot                             it has run out: its holder cannot have survived
+ *   the same boot by another clock, or       cannot be compared: it has as long as it was taken for, from when it was first seen
+ *   one boot that cannot be told             here, and again from every renewal
+ *
+ * Where neither boot can be told, the times are compared, and a lease that would last longer than it was taken for is from
+ * another boot.
  */
 
-import { readFileSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 import { uptime } from "node:os";
 
 export interface Clock {
   readonly boot: string;
+  /** Which of the boot's clocks this is, if there is more than one. */
+  readonly zone?: string;
   nowMs(): number;
+}
+
+/** A lease as some process has written it down, by its own clock. */
+export interface Timed {
+  readonly name: string;
+  readonly timeline: string;
+  readonly expiresAt: number;
+  readonly ttlMs: number;
+}
+
+export const UNKNOWN_BOOT = "unknown";
+const SLACK_MS = 60_000;
+const MAX_SIGHTINGS = 10_000;
+
+interface Sighting extends Timed {
+  readonly seenAt: number;
+}
+
+const sightings = new WeakMap<Clock, Map<string, Sighting>>();
+
+export function timelineOf({ boot, zone }: Clock): string {
+  return zone ? `${boot} ${zone}` : boot;
+}
+
+/** How long the lease has by this clock; 0 or less when it has run out. */
+export function remainingMs(clock: Clock, lease: Timed): number {
+  const { timeline, expiresAt, ttlMs } = lease;
+  // Nobody has held it since it came here from another store.
+  if (expiresAt <= 0) return 0;
+  const here = timelineOf(clock);
+  if (timeline === here) {
+    const leftMs = expiresAt - clock.nowMs();
+    return leftMs > ttlMs + SLACK_MS ? 0 : leftMs;
+  }
+  const boots = [bootOf(timeline), bootOf(here)] as const;
+  const isOther = boots[0] !== boots[1] && !boots.includes(UNKNOWN_BOOT);
+  return isOther ? 0 : ttlMs - sinceSeen(clock, lease);
+}
+
+const bootOf = (timeline: string): string => timeline.split(" ")[0] as string;
+
+/** How long ago this process first saw the lease as it is now. */
+function sinceSeen(clock: Clock, lease: Timed): number {
+  const seen = sightings.get(clock) ?? new Map<string, Sighting>();
+  sightings.set(clock, seen);
+  const before = seen.get(lease.name);
+  const isSame = before?.timeline === lease.timeline && before.expiresAt === lease.expiresAt;
+  if (before && isSame) return clock.nowMs() - before.seenAt;
+  if (seen.size >= MAX_SIGHTINGS) seen.clear();
+  seen.set(lease.name, { ...lease, seenAt: clock.nowMs() });
+  return 0;
 }
 
 const ANCHOR_MS = 250;
@@ -19,7 +80,7 @@ export function bootClock(): Clock {
   let anchor = Number.NEGATIVE_INFINITY;
   let upMs = 0;
   return {
-    boot: bootId(),
+    ...place(),
     nowMs() {
       const here = performance.now();
       if (here - anchor > ANCHOR_MS) {
@@ -31,14 +92,18 @@ export function bootClock(): Clock {
   };
 }
 
-let knownBoot: string | undefined;
+let known: Pick<Clock, "boot" | "zone"> | undefined;
 
-function bootId(): string {
-  knownBoot ??= readBootId();
-  return knownBoot;
+function place(): Pick<Clock, "boot" | "zone"> {
+  if (known) return known;
+  const zone = timeNamespace();
+  const found = { boot: bootId(), ...(zone !== null && { zone }) };
+  // A process that could open no more files when it was first asked may be able to later.
+  if (found.boot !== UNKNOWN_BOOT) known = found;
+  return found;
 }
 
-function readBootId(): string {
+function bootId(): string {
   try {
     if (process.platform === "linux") return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
     if (process.platform === "darwin") {
@@ -46,8 +111,17 @@ function readBootId(): string {
       return execFileSync("/usr/sbin/sysctl", ["-n", "kern.bootsessionuuid"], { encoding: "utf8" }).trim();
     }
   } catch {
-    // A sandbox may hide it. Leases then look at the uptime alone, and `leases.ts`
-    // notices a lease that would last longer than it was taken for.
+    // A sandbox may hide it.
   }
-  return "unknown";
+  return UNKNOWN_BOOT;
+}
+
+/** Null where the system has none, or does not tell. */
+function timeNamespace(): string | null {
+  if (process.platform !== "linux") return null;
+  try {
+    return /\d+/.exec(readlinkSync("/proc/self/ns/time"))?.[0] ?? null;
+  } catch {
+    return null;
+  }
 }

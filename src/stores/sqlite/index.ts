@@ -43,7 +43,7 @@ import { Watchers } from "./watch.ts";
 import { checkShape } from "./write.ts";
 
 /** Also the way to SQLite for whoever needs a lock or a look, and for tests that look behind the store. */
-export { bootClock, type Clock } from "./clock.ts";
+export { bootClock, type Clock, remainingMs, type Timed, timelineOf, UNKNOWN_BOOT } from "./clock.ts";
 export { Connection } from "./driver.ts";
 export { refuseNetworkDisk } from "./file.ts";
 export { MIGRATIONS, migrate } from "./migrations.ts";

@@ -9,7 +9,7 @@
  */
 
 import type { Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
-import type { Clock } from "./clock.ts";
+import { type Clock, remainingMs as remaining, timelineOf } from "./clock.ts";
 import type { StoredLease } from "./rows.ts";
 import { fromText, toText } from "./text.ts";
 import type { Done, Transaction } from "./transaction.ts";
@@ -27,13 +27,9 @@ const RENEW = `UPDATE leases SET boot = ?, expires_at = ?, ttl = ?
 const RELEASE = `UPDATE leases SET holder = NULL, expires_at = ?
   WHERE namespace = ? AND name = ? AND token = ? AND holder IS NOT NULL`;
 
-/** Where the boot cannot be told, a lease that would last longer than it was taken for is from another one. */
-const SLACK_MS = 60_000;
-
-function remainingMs(lease: StoredLease, clock: Clock): number {
-  if (lease.holder === null || lease.boot !== clock.boot) return 0;
-  const leftMs = lease.expires_at - clock.nowMs();
-  return leftMs > lease.ttl + SLACK_MS ? 0 : leftMs;
+function remainingMs({ name, boot, expires_at, ttl, holder }: StoredLease, clock: Clock): number {
+  if (holder === null) return 0;
+  return remaining(clock, { name: fromText(name), timeline: boot, expiresAt: expires_at, ttlMs: ttl });
 }
 
 function holderOf(lease: StoredLease): Holder | null {
@@ -78,7 +74,7 @@ function take(
   const token = old && isOurs ? old.token : (old?.token ?? 0) + 1;
   const expiresAt = clock.nowMs() + ttlMs;
   const stored = toText(JSON.stringify(holder));
-  connection.run(UPSERT, toText(namespace), toText(name), token, clock.boot, expiresAt, ttlMs, stored);
+  connection.run(UPSERT, toText(namespace), toText(name), token, timelineOf(clock), expiresAt, ttlMs, stored);
   const granted = { name, token, holder: { ...holder }, remainingMs: ttlMs };
   return { result: { outcome: "granted", lease: granted, from: isOurs ? null : oldHolder }, wrote: true };
 }
@@ -89,11 +85,10 @@ function renew(
   { namespace, leases, ttlMs }: Extract<LeaseRequest, { act: "renew" }>,
 ): Done<LeaseOutcome> {
   const expiresAt = clock.nowMs() + ttlMs;
+  const timeline = timelineOf(clock);
   const lost = leases.filter(({ lease: name, token }) => {
     cache.forgetLease(namespace, name);
-    return (
-      connection.count(RENEW, clock.boot, expiresAt, ttlMs, toText(namespace), toText(name), token) === 0
-    );
+    return connection.count(RENEW, timeline, expiresAt, ttlMs, toText(namespace), toText(name), token) === 0;
   });
   const result: LeaseOutcome = { outcome: "renewed", lost };
   return { result, wrote: lost.length < leases.length };
@@ -135,7 +130,8 @@ export function renewGuards(
   for (const each of held) {
     if (remainingMs(each, clock) > (each.ttl * 3) / 4) continue;
     const expiresAt = clock.nowMs() + each.ttl;
-    connection.run(RENEW, clock.boot, expiresAt, each.ttl, toText(namespace), each.name, each.token);
-    cache.keepLease(namespace, fromText(each.name), { ...each, boot: clock.boot, expires_at: expiresAt });
+    const boot = timelineOf(clock);
+    connection.run(RENEW, boot, expiresAt, each.ttl, toText(namespace), each.name, each.token);
+    cache.keepLease(namespace, fromText(each.name), { ...each, boot, expires_at: expiresAt });
   }
 }

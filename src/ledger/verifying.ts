@@ -1,0 +1,59 @@
+/** Asking a tool whether an attempt took effect. Whatever its `verify` does, there is an answer, and in time. */
+
+import { type Call, show } from "../model/index.ts";
+import { type Outcome, readResult } from "./attempt.ts";
+import { executeFacts, type LedgerContext } from "./context.ts";
+import { describeError } from "./error-text.ts";
+import { type Tool, unsure, type Verdict } from "./tool.ts";
+import { within } from "./waiting.ts";
+
+const VERIFY_TIMEOUT_MS = 60_000;
+const ANSWERS: readonly unknown[] = ["landed", "never", "notYet"];
+
+export type Answer = Verdict<unknown> | { readonly answer: "error"; readonly why: string };
+
+export interface Question {
+  readonly context: LedgerContext;
+  readonly call: Call;
+  readonly tool: Tool;
+  readonly args: unknown;
+}
+
+export async function askVerify({ context, call, tool, args }: Question): Promise<Answer> {
+  const timeout = tool.timeoutMs ?? VERIFY_TIMEOUT_MS;
+  const silence = new AbortController();
+  try {
+    const { child: _child, ...facts } = executeFacts(context, call, call.attempt);
+    const signal = AbortSignal.any([context.stop, silence.signal]);
+    const asked = tool.verify?.(args as never, { ...facts, issuedAt: call.issuedAt, signal });
+    const none = { answer: "error", why: `verify gave no answer within ${timeout} ms` } as const;
+    const given: unknown = await within(Promise.resolve(asked), timeout, context.stop, none);
+    if (given === none) return none;
+    const { answer, why } = Object(given) as { answer?: unknown; why?: unknown };
+    if (answer === "unsure")
+      return unsure(typeof why === "string" ? why : "verify is unsure, and did not say why");
+    if (ANSWERS.includes(answer)) return given as Answer;
+    const meant = "landed(result), never(), notYet({ againInMs }) or unsure(why)";
+    return { answer: "error", why: `verify returned ${show(given)}; meant is ${meant}` };
+  } catch (error) {
+    context.stop.throwIfAborted();
+    return { answer: "error", why: describeError(error).message };
+  } finally {
+    silence.abort();
+  }
+}
+
+/** What an attempt that presumably did nothing comes to, where the tool can be asked. */
+export async function lookedInto(question: Question, message: string): Promise<Outcome> {
+  const unknown: Outcome = { kind: "unknown", why: `it threw: ${message}`, late: null };
+  try {
+    const found = await askVerify(question);
+    if (found.answer === "never") return { kind: "failed", error: { message } };
+    if (found.answer !== "landed") return unknown;
+    const { value } = await readResult(question.tool, found.result);
+    return { kind: "completed", value, note: `it threw (${message}), and verify found it done` };
+  } catch {
+    // Whoever stops it now leaves it to the next one, who asks as well.
+    return unknown;
+  }
+}
