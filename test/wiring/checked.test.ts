@@ -45,3 +45,13 @@ test("AGENTS.md names the command by which the project has it", async () => {
   await runInside(project, ["init", "--remove"]);
   expect(() => page()).toThrow("ENOENT");
 });
+
+test("the check says of a server of theirs that it is theirs", async () => {
+  const project = line.newProject();
+  mkdirSync(join(project, ".codex"));
+  writeFileSync(join(project, ".codex/config.toml"), '[mcp_servers.holdfast]\ncommand = "mine"');
+  const { out } = await runInside(project, ["init", "--agent", "codex", "--command", "true"]);
+  expect(out).toContain("- .codex/config.toml: has an MCP server holdfast of your own");
+  const checked = await runInside(project, ["init", "--check"]);
+  expect(checked.out).toContain("NO  .codex/config.toml: its MCP server holdfast is your own");
+});
