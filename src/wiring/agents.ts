@@ -11,7 +11,7 @@ export type AgentName = (typeof AGENTS)[number];
 
 /** How our command is started from an agent's configuration. */
 export interface Launch {
-  /** For hooks, which are run by a shell: `holdfast`. */
+  /** For hooks, which are run by a shell: `holdfast`. What follows it is given to Holdfast. */
   shell(agent: AgentName): string;
   /** For MCP servers, which are started without one. */
   readonly mcp: { readonly command: string; readonly args: readonly string[] };

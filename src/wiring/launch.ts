@@ -35,7 +35,8 @@ export function findLaunch(
     return { shell: () => said, mcp: { command, args: [...args, "mcp"] }, typed: said, note: null };
   }
   if (existsSync(join(root, LOCAL))) {
-    const shell = (agent: AgentName): string => `${PROJECT[agent]}/${LOCAL}`;
+    // A worktree or a clone has the wiring before anybody has installed anything: nothing is run then, and nothing fails.
+    const shell = (agent: AgentName): string => `h=${PROJECT[agent]}/${LOCAL}; test ! -x "$h" || exec "$h"`;
     const mcp = { command: "npx", args: ["--no-install", "holdfast", "mcp"] };
     return { shell, mcp, typed: "npx holdfast", note: null };
   }
