@@ -1,5 +1,6 @@
 /** Where a command prints: how wide it is, whether it has colours, and what happens when nobody reads any more. */
 
+import { withTypedCommands } from "../wiring/index.ts";
 import { EXIT } from "./exit-codes.ts";
 import { harmless } from "./harmless.ts";
 
@@ -81,7 +82,7 @@ export function answer<Data>(
   data: Data,
   page: (data: Data) => string,
 ): string {
-  return asJson ? envelope(kind, data) : page(harmless(data));
+  return asJson ? envelope(kind, data) : withTypedCommands(page(harmless(data)));
 }
 
 /** The envelope that every `--json` answer comes in. */

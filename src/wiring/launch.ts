@@ -5,8 +5,9 @@
  */
 
 import { existsSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import type { AgentName, Launch } from "./agents.ts";
+import { isOnPath } from "./typed-commands.ts";
 
 const LOCAL = "node_modules/.bin/holdfast";
 
@@ -51,10 +52,4 @@ export function findLaunch(
     typed: `node ${quoted}`,
     note: "holdfast is neither installed in this project nor on the PATH, so it is wired by its place on this machine; after npm install holdfast run init again",
   };
-}
-
-function isOnPath(env: NodeJS.ProcessEnv): boolean {
-  const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
-  // npx and npm put the project's own folder there while they run; an agent would not find it.
-  return folders.some((folder) => !folder.includes("node_modules") && existsSync(join(folder, "holdfast")));
 }
