@@ -80,7 +80,11 @@ const claude: AgentRow = {
         return {
           hooks: {
             SessionStart: on("session-start", { matcher: "startup|resume|clear|compact|fork", timeout: 10 }),
-            PostToolUse: on("touched", { matcher: "Edit|Write|Bash", timeout: 5, async: true }),
+            PostToolUse: on("touched", {
+              matcher: "Edit|MultiEdit|Write|NotebookEdit|Bash",
+              timeout: 5,
+              async: true,
+            }),
             PreCompact: on("checkpoint", { matcher: "manual|auto", timeout: 10 }),
             Stop: on("stop", { timeout: 10 }),
             StopFailure: on("stop-failure", { timeout: 5 }),

@@ -319,6 +319,9 @@ test("every agent's files say what the agent expects", () => {
       hooks: [{ type: "command", command: "holdfast hook claude session-start", timeout: 10 }],
     },
   ]);
+  const [{ matcher }] = json(".claude/settings.json").hooks.PostToolUse;
+  for (const tool of ["Edit", "MultiEdit", "Write", "NotebookEdit", "Bash"])
+    expect(tool).toMatch(new RegExp(`^(?:${matcher})$`));
   expect(json(".mcp.json")).toEqual({
     mcpServers: { holdfast: { type: "stdio", command: "holdfast", args: ["mcp"] } },
   });
