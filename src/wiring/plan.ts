@@ -71,8 +71,10 @@ function planFile(planning: Planning, agent: AgentName, file: WiredFile): Planne
   if (before === null && planning.remove) return { ...same, record: null };
   const without = before === null ? "" : withoutUs(before, file, record);
   if (planning.remove) {
-    const isEmpty = without.trim() === "" || (record?.created !== false && /^\s*\{\s*\}\s*$/.test(without));
-    const after = isEmpty && record?.created !== false ? null : without;
+    const isEmpty = /^\s*(?:\{\s*\}\s*)?$/.test(without);
+    const wasWired = without !== before;
+    const isOurs = record ? record.created && isEmpty : wasWired && (isEmpty || isLeftOfOurs(without, file));
+    const after = isOurs ? null : without;
     return { ...base, after, record: null, notes: [] };
   }
   const { insertions, notes } = additions(without, file, planning.launch);
@@ -87,6 +89,16 @@ function withoutUs(text: string, { path, format }: WiredFile, record: FileRecord
   if (taken != null) return taken;
   if (format === "json") return stripJson(text, path, OURS, DROPPED_WHEN_EMPTY);
   return isOurServer(valuesOf(text, path, SERVER_TABLE)) ? stripTable(text, path, SERVER_TABLE) : text;
+}
+
+/**
+ * Without the record: whether all that is left is what is left of a file that we made. Some of what we put in, as a
+ * version, could be anybody's, and is not known by what it says.
+ */
+function isLeftOfOurs(without: string, file: WiredFile): boolean {
+  const launch: Launch = { shell: () => "holdfast", mcp: { command: "holdfast", args: ["mcp"] } };
+  const made = insertAll("", additions("", file, launch).insertions);
+  return without === withoutUs(made, file, undefined);
 }
 
 /** Whether somebody else's MCP server has our name. */

@@ -164,3 +164,26 @@ test("when the last of them cannot be put into place, those before it get their 
   expect(everything()).toEqual({ "a.json": "old", "made/there.json": "x" });
   expect(existsSync(join(project, "deep"))).toBe(false);
 });
+
+test("without the folder of the store, what init made is taken out all the same, and nothing is made anew", async () => {
+  put("AGENTS.md", "# Mine\n");
+  put(".cursor/mcp.json", '{"mcpServers":{"github":{"command":"gh"}}}');
+  put(".gemini/settings.json", "{}");
+  const before = everything();
+  await runInside(project, ["init", "--agent", "claude,codex,cursor"]);
+  rmSync(join(project, ".holdfast"), { recursive: true });
+  const { code } = await runInside(project, ["init", "--remove", "--command", "another"]);
+  expect(code).toBe(0);
+  expect(everything()).toEqual(before);
+  expect(readdirSync(project).sort()).toEqual([".cursor", ".gemini", ".git", "AGENTS.md"]);
+});
+
+test("without the record, a file that somebody added to is left with that", async () => {
+  await runInside(project, ["init"]);
+  rmSync(join(project, ".holdfast"), { recursive: true });
+  const path = join(project, ".gemini/settings.json");
+  writeFileSync(path, readFileSync(path, "utf8").replace("{", '{\n  "theme": "dark",'));
+  await runInside(project, ["init", "--remove"]);
+  expect(JSON.parse(readFileSync(path, "utf8"))).toMatchObject({ theme: "dark" });
+  expect(existsSync(join(project, ".cursor"))).toBe(false);
+});
