@@ -29,6 +29,8 @@ export interface WiredFile {
 export interface AgentRow {
   readonly title: string;
   readonly files: readonly WiredFile[];
+  /** By what its hooks are switched off, and where that can be said: the first file that says it decides. */
+  readonly hooksOff?: { readonly key: string; readonly paths: readonly string[] };
   /** What a person still has to do, since no file can do it. */
   readonly afterwards: string;
 }
@@ -95,6 +97,7 @@ const claude: AgentRow = {
     },
     { path: ".mcp.json", format: "json", wanted: (launch, there) => mcpServers(launch, there, "stdio") },
   ],
+  hooksOff: { key: "disableAllHooks", paths: [".claude/settings.local.json", ".claude/settings.json"] },
   afterwards: "Claude Code asks once whether the project's hooks and the MCP server may run.",
 };
 

@@ -4,6 +4,7 @@
  */
 
 import { spawn } from "node:child_process";
+import { isHoldfastError } from "../model/index.ts";
 import { AGENT_TABLE, type AgentName, isOurServer } from "./agents.ts";
 import { plainValue, readJsonText } from "./json-text.ts";
 import { commandsIn, hasTheirServer, SERVER_TABLE } from "./plan.ts";
@@ -38,7 +39,7 @@ async function proveAgent(
   read: (path: string) => string | null,
   servers: Map<string, Promise<Heard>>,
 ): Promise<Finding[]> {
-  const findings: Finding[] = [];
+  const findings = provenOn(agent, read);
   for (const file of AGENT_TABLE[agent].files) {
     const { path, format } = file;
     const bad = (detail: string): Finding => ({ agent, what: path, ok: false, detail, ms: null });
@@ -65,6 +66,28 @@ async function proveAgent(
     }
   }
   return findings;
+}
+
+/** Hooks that answer are of no use where the agent was told to run none. */
+function provenOn(agent: AgentName, read: (path: string) => string | null): Finding[] {
+  const { key, paths } = AGENT_TABLE[agent].hooksOff ?? { key: "", paths: [] };
+  for (const path of paths) {
+    const said = settingIn(read(path), path, key);
+    if (said === undefined) continue;
+    const detail = `${key} is ${JSON.stringify(said)}, so no hook is run`;
+    return said === true ? [{ agent, what: path, ok: false, detail, ms: null }] : [];
+  }
+  return [];
+}
+
+function settingIn(text: string | null, path: string, key: string): unknown {
+  try {
+    return text === null ? undefined : (jsonOf(text, path) as Record<string, unknown>)[key];
+  } catch (error) {
+    // A file that cannot be read is told of where its hooks are looked for; of one that is not ours nothing is known.
+    if (isHoldfastError(error)) return undefined;
+    throw error;
+  }
 }
 
 function jsonOf(text: string, path: string): unknown {
