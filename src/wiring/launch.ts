@@ -50,6 +50,6 @@ export function findLaunch(
     shell: () => `node ${quoted}`,
     mcp: { command: "node", args: [self, "mcp"] },
     typed: `node ${quoted}`,
-    note: "holdfast is neither installed in this project nor on the PATH, so it is wired by its place on this machine; after npm install holdfast run init again",
+    note: "holdfast is not in this project's node_modules, nor on the PATH that an agent has, so it is wired by its place on this machine; after npm install holdfast run init again",
   };
 }
