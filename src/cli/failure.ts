@@ -3,7 +3,9 @@
 import { existsSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { isHoldfastError } from "../model/index.ts";
+import { withTypedCommands } from "../wiring/index.ts";
 import { EXIT, exitCodeOf } from "./exit-codes.ts";
+import { harmless } from "./harmless.ts";
 import { envelope, withStore } from "./screen.ts";
 
 /** A command that was typed in a way that cannot be meant. */
@@ -22,14 +24,18 @@ export function reportFailure(error: unknown, asJson: boolean): void {
   const { code, message, hint, retryable, exit } = described(error);
   process.exitCode = exit;
   if (asJson) process.stderr.write(envelope("error", { code, message, hint, retryable }));
-  else process.stderr.write(`holdfast: ${message}\n${hint === null ? "" : `  ${hint}\n`}`);
+  else process.stderr.write(forPeople(`holdfast: ${message}`, hint));
 }
 
 /** What went wrong beside what the command was for, which is done all the same. */
 export function reportWarning(error: unknown, asJson: boolean): void {
   const { code, message, hint } = described(error);
   if (asJson) process.stderr.write(envelope("warning", { code, message, hint }));
-  else process.stderr.write(`holdfast: note: ${message}\n${hint === null ? "" : `  ${hint}\n`}`);
+  else process.stderr.write(forPeople(`holdfast: note: ${message}`, hint));
+}
+
+function forPeople(what: string, hint: string | null): string {
+  return withTypedCommands(harmless(`${what}\n${hint === null ? "" : `  ${hint}\n`}`));
 }
 
 /** Below that, SQLite cannot make the files that it needs even to read, and calls it an I/O error. */

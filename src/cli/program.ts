@@ -2,6 +2,7 @@
 
 import { Command as Parser } from "commander";
 import { didYouMean } from "../operations/index.ts";
+import { typedName } from "../wiring/index.ts";
 import type { Command, Options } from "./command.ts";
 import { COMMANDS, GROUPS, HEADINGS } from "./commands.ts";
 import { EXIT } from "./exit-codes.ts";
@@ -17,7 +18,7 @@ const EVERYWHERE: readonly (readonly [flags: string, about: string])[] = [
 ];
 
 export async function runProgram(argv: readonly string[]): Promise<void> {
-  const program = new Parser("holdfast")
+  const program = new Parser(typedName())
     .description("Durable state for AI agents: kill them anywhere, they resume where they were.")
     .option("--version", "show the version")
     .helpOption("-h, --help", "show help")

@@ -5,7 +5,7 @@ import type { Command, Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { reportWarning } from "./failure.ts";
 import { answerer, whoActs } from "./person.ts";
-import { envelope, openScreen } from "./screen.ts";
+import { answer, openScreen } from "./screen.ts";
 
 export async function runCommand(
   command: Command,
@@ -18,15 +18,15 @@ export async function runCommand(
   const isAsked = process.stdin.isTTY === true && screen.isTerminal && !typed["json"];
   const options = command.ask && isAsked ? await command.ask(typed, args) : typed;
   const said = command.input?.(args, options) ?? {};
-  const answer = command.answersFor ? await answerer(command.words, options) : {};
+  const why = command.answersFor ? await answerer(command.words, options) : {};
   const context = contextOf(options);
   try {
-    const input = Object.entries({ ...said, ...answer }).filter(([, value]) => value !== undefined);
+    const input = Object.entries({ ...said, ...why }).filter(([, value]) => value !== undefined);
     const data = await perform(operation, context, Object.fromEntries(input));
     const isFound = command.found?.(data as never) ?? false;
     if (isFound) process.exitCode = EXIT.found;
     process.stdout.write(
-      options["json"] ? envelope(operation.name, data) : command.page(data as never, screen),
+      answer(options["json"], operation.name, data, (each) => command.page(each as never, screen)),
     );
   } finally {
     await context.close();

@@ -1,6 +1,8 @@
 /** Where a command prints: how wide it is, whether it has colours, and what happens when nobody reads any more. */
 
+import { withTypedCommands } from "../wiring/index.ts";
 import { EXIT } from "./exit-codes.ts";
+import { harmless } from "./harmless.ts";
 
 type Brush = (text: string) => string;
 
@@ -71,6 +73,16 @@ function hasColours(isTerminal: boolean): boolean {
   if (NO_COLOR) return false;
   if (FORCE_COLOR) return FORCE_COLOR !== "0";
   return isTerminal && TERM !== "dumb";
+}
+
+/** Every answer goes through here: as exact JSON for programs, or as a page that a terminal can be trusted with. */
+export function answer<Data>(
+  asJson: unknown,
+  kind: string,
+  data: Data,
+  page: (data: Data) => string,
+): string {
+  return asJson ? envelope(kind, data) : withTypedCommands(page(harmless(data)));
 }
 
 /** The envelope that every `--json` answer comes in. */

@@ -178,7 +178,7 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
     const named = `${word(call)}${shared ? ` --session ${word(session)}` : ""}${store}`;
     const answers = isWaiting ? waysToAnswer(named, unbegun, paint) : [whatComes(each)];
     const lines = [
-      `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${state} ${ago(issuedAt)}`,
+      `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${state}, issued ${ago(issuedAt)}`,
       known === "" ? "" : cut(`  ${known}`, Math.min(width, LONGEST)),
       `  session ${session}, key ${key}`,
       ...answers.map((answer) => (answer === "" ? "" : `  ${answer}`)),

@@ -1,5 +1,6 @@
 /** Commands that set a project up: the store, the coding agents, schemas of its own. */
 
+import { join, relative } from "node:path";
 import type { ResultOf } from "../operations/index.ts";
 import { type Command, command, type Options } from "./command.ts";
 import { Misuse } from "./failure.ts";
@@ -93,7 +94,9 @@ function initPage(result: ResultOf<"init">, screen: Screen): string {
   }
   const lines = [
     result.address === null ? "" : `${result.created ? "made" : "there already:"} ${result.address}`,
-    ...result.files.filter(({ change }) => change !== "same").map(({ path, change }) => `${change} ${path}`),
+    ...result.files
+      .filter(({ change }) => change !== "same")
+      .map(({ path, change }) => `${change} ${fromHere(result, path)}`),
   ].filter(Boolean);
   const next = result.created
     ? `begin a goal: ${typed(screen, `${result.command} goal new <name> "what is to be reached"`)}\n`
@@ -105,14 +108,21 @@ function initPage(result: ResultOf<"init">, screen: Screen): string {
   return `${lines.map((line) => `${line}\n`).join("")}${notes(result)}${proof}${next}`;
 }
 
-function notes({ notes: said }: ResultOf<"init">): string {
-  return said.map((each) => `- ${each}\n`).join("");
+/** A file of the project as whoever reads it can open it; what follows the path stays. */
+function fromHere({ root }: ResultOf<"init">, path: string): string {
+  return relative(process.cwd(), join(root, path));
 }
 
-function checkLines({ proofs, ok }: ResultOf<"init">, { paint }: Screen): string {
+function notes(result: ResultOf<"init">): string {
+  const isOfFile = (note: string): boolean => result.files.some(({ path }) => note.startsWith(`${path}:`));
+  return result.notes.map((each) => `- ${isOfFile(each) ? fromHere(result, each) : each}\n`).join("");
+}
+
+function checkLines(result: ResultOf<"init">, { paint }: Screen): string {
+  const { proofs, ok } = result;
   const lines = proofs.map(({ ok: isGood, what, detail, ms }) => {
     const mark = isGood ? paint.green("ok") : paint.red("NO");
-    return `${mark}  ${what}: ${detail}${ms === null ? "" : paint.dim(` (${ms} ms)`)}\n`;
+    return `${mark}  ${fromHere(result, what)}: ${detail}${ms === null ? "" : paint.dim(` (${ms} ms)`)}\n`;
   });
   return `${lines.join("")}${ok ? "the agents reach Holdfast" : "something is not wired as it should be"}\n`;
 }

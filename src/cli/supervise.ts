@@ -7,7 +7,7 @@ import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";
 import { contextOf } from "./run-command.ts";
-import { envelope } from "./screen.ts";
+import { answer } from "./screen.ts";
 import { duration, whole } from "./values.ts";
 
 export async function superviseUntilStopped(options: Options, command: readonly string[]): Promise<void> {
@@ -22,7 +22,7 @@ export async function superviseUntilStopped(options: Options, command: readonly 
     stop.abort();
   });
   const say = (event: Said): void => {
-    process.stdout.write(options["json"] ? envelope("supervise", event) : lineOf(event));
+    process.stdout.write(answer(options["json"], "supervise", event, lineOf));
   };
   const staleAfterMs = duration("--stale-after", options["staleAfter"]);
   const parallel = whole("--parallel", options["parallel"]);
@@ -80,6 +80,5 @@ function lineOf({ type, ...about }: Said): string {
 }
 
 function textOf(value: unknown): string {
-  if (value instanceof Error) return value.message;
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -5,7 +5,8 @@ import type { CrashReport } from "../testing/index.ts";
 import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";
-import { envelope, openScreen } from "./screen.ts";
+import { harmless } from "./harmless.ts";
+import { answer, openScreen } from "./screen.ts";
 import { duration } from "./values.ts";
 
 export async function torture(options: Options, command: readonly string[]): Promise<void> {
@@ -31,7 +32,11 @@ export async function torture(options: Options, command: readonly string[]): Pro
       const found = [...lost.map((each) => `lost ${each}`), ...doubled.map((each) => `doubled ${each}`)];
       const what = stuck ? [...found, "it no longer comes to an end"] : found;
       const mark = what.length > 0 ? screen.paint.red("NO") : killed ? screen.paint.green("ok") : "--";
-      process.stdout.write(`${mark}  ${failpoint}${what.map((each) => `  ${each}`).join("")}\n`);
+      process.stdout.write(
+        `${mark}  ${failpoint}${harmless(what)
+          .map((each) => `  ${each}`)
+          .join("")}\n`,
+      );
     },
   }).catch((error: unknown) => {
     throw new Misuse(
@@ -42,7 +47,7 @@ export async function torture(options: Options, command: readonly string[]): Pro
   });
   const isClean = report.lost.length + report.doubled.length + report.stuck.length === 0;
   if (!isClean) process.exitCode = EXIT.found;
-  process.stdout.write(options["json"] ? envelope("torture", report) : lastLine(report));
+  process.stdout.write(answer(options["json"], "torture", report, lastLine));
 }
 
 function lastLine({ kills, runs, lost, doubled, stuck }: CrashReport): string {

@@ -1,4 +1,11 @@
-import { type GoalState, isFailedForGood, nextTaskOf, surveyGoal, type Task } from "../model/index.ts";
+import {
+  activeBlockers,
+  type GoalState,
+  isFailedForGood,
+  nextTaskOf,
+  surveyGoal,
+  type Task,
+} from "../model/index.ts";
 
 export interface NextTasks {
   /** Tasks to claim now, best first. */
@@ -26,7 +33,9 @@ export function nextTasks(state: GoalState): NextTasks {
   const nothing = (outlook: NextTasks["outlook"], why: string): NextTasks => ({ tasks: [], outlook, why });
   if (survey.isDone) return nothing("done", "every phase is completed");
   if (survey.impact.escalate) {
-    const blockers = new Set([...survey.blockedBy.values()].flat());
+    const named = new Set([...survey.blockedBy.values()].flat());
+    // Where there are no tasks yet, a blocker names none and is the reason all the same.
+    const blockers = named.size > 0 ? named : new Set(activeBlockers(state).map(({ id }) => id));
     return nothing(
       "blocked",
       `nothing can move: ${names([...blockers])} ${blockers.size === 1 ? "is" : "are"} active`,

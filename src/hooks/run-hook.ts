@@ -25,7 +25,7 @@ import {
 import { isAbsolute, join, resolve } from "node:path";
 import { isHoldfastError, sha256 } from "../model/index.ts";
 import { belowRoot, findStore, isWork, refuseMissing, type StorePlace } from "../operations/index.ts";
-import { REHEARSAL } from "../wiring/index.ts";
+import { REHEARSAL, withTypedCommands } from "../wiring/index.ts";
 import { type AgentEvent, HOOK_AGENTS, HOOK_EVENTS, readAgentEvent, TAKE_IN } from "./agent-event.ts";
 import { answer, MOST_CHARACTERS } from "./answers.ts";
 import { isFirstToBrief } from "./brief-once.ts";
@@ -129,7 +129,7 @@ function leaveLine(about: AgentEvent, place: StorePlace): boolean {
 async function readBriefing(about: AgentEvent, place: StorePlace): Promise<string> {
   const { agent, conversation, event } = about;
   const { briefed } = await import("./briefing-side.ts");
-  return briefed({
+  const text = await briefed({
     place,
     folder: join(place.home, "hooks"),
     session: conversation === REHEARSAL ? null : sessionName(agent, conversation),
@@ -138,6 +138,8 @@ async function readBriefing(about: AgentEvent, place: StorePlace): Promise<strin
     waitMs: isServer(place) ? within(SERVER_MS) : FILE_MS,
     warn: (error) => tell(place.home, `${agent} ${event}`, error),
   });
+  const pasted = withTypedCommands(text);
+  return pasted.length <= MOST_CHARACTERS ? pasted : text;
 }
 
 async function takeInLater(home: string | null, from: string): Promise<void> {

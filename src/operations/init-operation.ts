@@ -53,6 +53,8 @@ const result = z.strictObject({
   agents: z.array(z.enum(AGENTS)),
   /** How Holdfast is typed in this project. */
   command: text,
+  /** Where the paths of files begin. */
+  root: text,
   files: z.array(file),
   proofs: z.array(proof),
   /** What was met and left alone, and what only a person can do. */
@@ -73,6 +75,7 @@ interface Plan {
   readonly files: readonly PlannedFile[];
   readonly records: Records;
   readonly command: string;
+  readonly root: string;
   readonly notes: readonly string[];
 }
 
@@ -95,7 +98,7 @@ function plan(context: Context, { agents: said, command, remove = false }: Init)
   });
   const isNoted = launch.note !== null && agents.length > 0 && !remove;
   const notes = [...files.flatMap((each) => each.notes), ...(isNoted ? [launch.note ?? ""] : [])];
-  return { agents, files, records, notes, command: launch.typed };
+  return { agents, files, records, notes, root, command: launch.typed };
 }
 
 function shown({ path, agent, before, after }: PlannedFile, withDiff: boolean): z.input<typeof file> {
@@ -134,7 +137,7 @@ function remove(context: Context, planned: Plan): Result {
     // It was not there, or holds the files of goals, which stay.
     if (!["ENOENT", "ENOTEMPTY", "EEXIST"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
   }
-  const kept = context.place.exists ? [`the store is kept: ${relative(root, home) || home}`] : [];
+  const kept = context.place.exists ? [`the store is kept: ${relative(context.cwd, home) || home}`] : [];
   return { ...base(planned, "removed", false), notes: [...planned.notes, ...kept] };
 }
 
@@ -146,6 +149,7 @@ function base(planned: Plan, mode: Result["mode"], withDiff: boolean): Result {
     created: false,
     agents: [...planned.agents],
     command: planned.command,
+    root: planned.root,
     files: planned.files.map((each) => shown(each, withDiff)),
     proofs: [],
     notes: [...planned.notes],
@@ -176,6 +180,7 @@ async function check(context: Context, { agents: said, command }: Init): Promise
     address,
     agents: [...agents],
     command: launchOf(context, command).typed,
+    root,
     proofs: proofs.map((each) => ({ ...each })),
   };
 }

@@ -11,7 +11,7 @@ export type AgentName = (typeof AGENTS)[number];
 
 /** How our command is started from an agent's configuration. */
 export interface Launch {
-  /** For hooks, which are run by a shell: `holdfast`. */
+  /** For hooks, which are run by a shell: `holdfast`. What follows it is given to Holdfast. */
   shell(agent: AgentName): string;
   /** For MCP servers, which are started without one. */
   readonly mcp: { readonly command: string; readonly args: readonly string[] };
@@ -29,6 +29,8 @@ export interface WiredFile {
 export interface AgentRow {
   readonly title: string;
   readonly files: readonly WiredFile[];
+  /** By what its hooks are switched off, and where that can be said: the first file that says it decides. */
+  readonly hooksOff?: { readonly key: string; readonly paths: readonly string[] };
   /** What a person still has to do, since no file can do it. */
   readonly afterwards: string;
 }
@@ -80,7 +82,11 @@ const claude: AgentRow = {
         return {
           hooks: {
             SessionStart: on("session-start", { matcher: "startup|resume|clear|compact|fork", timeout: 10 }),
-            PostToolUse: on("touched", { matcher: "Edit|Write|Bash", timeout: 5, async: true }),
+            PostToolUse: on("touched", {
+              matcher: "Edit|MultiEdit|Write|NotebookEdit|Bash",
+              timeout: 5,
+              async: true,
+            }),
             PreCompact: on("checkpoint", { matcher: "manual|auto", timeout: 10 }),
             Stop: on("stop", { timeout: 10 }),
             StopFailure: on("stop-failure", { timeout: 5 }),
@@ -91,6 +97,7 @@ const claude: AgentRow = {
     },
     { path: ".mcp.json", format: "json", wanted: (launch, there) => mcpServers(launch, there, "stdio") },
   ],
+  hooksOff: { key: "disableAllHooks", paths: [".claude/settings.local.json", ".claude/settings.json"] },
   afterwards: "Claude Code asks once whether the project's hooks and the MCP server may run.",
 };
 

@@ -5,8 +5,9 @@
  */
 
 import { existsSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import type { AgentName, Launch } from "./agents.ts";
+import { isOnPath } from "./typed-commands.ts";
 
 const LOCAL = "node_modules/.bin/holdfast";
 
@@ -35,7 +36,8 @@ export function findLaunch(
     return { shell: () => said, mcp: { command, args: [...args, "mcp"] }, typed: said, note: null };
   }
   if (existsSync(join(root, LOCAL))) {
-    const shell = (agent: AgentName): string => `${PROJECT[agent]}/${LOCAL}`;
+    // A worktree or a clone has the wiring before anybody has installed anything: nothing is run then, and nothing fails.
+    const shell = (agent: AgentName): string => `h=${PROJECT[agent]}/${LOCAL}; test ! -x "$h" || exec "$h"`;
     const mcp = { command: "npx", args: ["--no-install", "holdfast", "mcp"] };
     return { shell, mcp, typed: "npx holdfast", note: null };
   }
@@ -48,12 +50,6 @@ export function findLaunch(
     shell: () => `node ${quoted}`,
     mcp: { command: "node", args: [self, "mcp"] },
     typed: `node ${quoted}`,
-    note: "holdfast is neither installed in this project nor on the PATH, so it is wired by its place on this machine; after npm install holdfast run init again",
+    note: "holdfast is not in this project's node_modules, nor on the PATH that an agent has, so it is wired by its place on this machine; after npm install holdfast run init again",
   };
-}
-
-function isOnPath(env: NodeJS.ProcessEnv): boolean {
-  const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
-  // npx and npm put the project's own folder there while they run; an agent would not find it.
-  return folders.some((folder) => !folder.includes("node_modules") && existsSync(join(folder, "holdfast")));
 }

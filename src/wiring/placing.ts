@@ -134,12 +134,13 @@ export class Records {
     return this.files[path];
   }
 
-  /** Before the files are written: a record of what is not there does no harm, a missing one makes the way back harder. */
+  /** Nothing is made for a record that has nothing to say. Before the files are written: a record of what is not there does no harm, a missing one makes the way back harder. */
   save(planned: readonly PlannedFile[], which: "added" | "removed"): void {
     for (const { path, record } of planned) {
       if (record && which === "added") this.files[path] = record;
       if (!record && which === "removed") delete this.files[path];
     }
+    if (Object.keys(this.files).length === 0 && !existsSync(this.file)) return;
     mkdirSync(dirname(this.file), { recursive: true, mode: 0o700 });
     const temporary = `${this.file}.tmp`;
     writeFileSync(temporary, `${JSON.stringify({ version: 1, files: this.files }, null, 2)}\n`, {

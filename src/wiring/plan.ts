@@ -20,7 +20,7 @@ import { addPage, pageState, stripPage } from "./agents-page.ts";
 import { type Insertion, insertAll, takeOutAll } from "./insertions.ts";
 import { mergeJson, stripJson } from "./json-merge.ts";
 import { plainValue, readJsonText } from "./json-text.ts";
-import { addTable, stripTable } from "./toml-merge.ts";
+import { addTable, isNamed, stripTable, valuesOf } from "./toml-merge.ts";
 
 /** What was put into a file, to be taken out of it again. */
 export interface FileRecord {
@@ -53,7 +53,7 @@ export interface Planning {
 }
 
 const PAGE = "AGENTS.md";
-const SERVER_TABLE = "mcp_servers.holdfast";
+export const SERVER_TABLE = "mcp_servers.holdfast";
 
 export function planWiring(planning: Planning): PlannedFile[] {
   const files = planning.agents.flatMap((agent) =>
@@ -71,12 +71,14 @@ function planFile(planning: Planning, agent: AgentName, file: WiredFile): Planne
   if (before === null && planning.remove) return { ...same, record: null };
   const without = before === null ? "" : withoutUs(before, file, record);
   if (planning.remove) {
-    const isEmpty = without.trim() === "" || (record?.created !== false && /^\s*\{\s*\}\s*$/.test(without));
-    const after = isEmpty && record?.created !== false ? null : without;
+    const isEmpty = /^\s*(?:\{\s*\}\s*)?$/.test(without);
+    const wasWired = without !== before;
+    const isOurs = record ? record.created && isEmpty : wasWired && (isEmpty || isLeftOfOurs(without, file));
+    const after = isOurs ? null : without;
     return { ...base, after, record: null, notes: [] };
   }
-  if (before !== null && isWired(before, file, planning.launch)) return same;
   const { insertions, notes } = additions(without, file, planning.launch);
+  if (before !== null && isWired(before, file, planning.launch)) return { ...same, notes };
   const after = insertAll(without, insertions);
   const created = before === null || (record?.created === true && without.trim() === "");
   return { ...base, after, record: { created, insertions, length: without.length }, notes };
@@ -85,9 +87,27 @@ function planFile(planning: Planning, agent: AgentName, file: WiredFile): Planne
 function withoutUs(text: string, { path, format }: WiredFile, record: FileRecord | undefined): string {
   const taken = record && takeOutAll(text, record.insertions, record.length);
   if (taken != null) return taken;
-  return format === "toml"
-    ? stripTable(text, path, SERVER_TABLE)
-    : stripJson(text, path, OURS, DROPPED_WHEN_EMPTY);
+  if (format === "json") return stripJson(text, path, OURS, DROPPED_WHEN_EMPTY);
+  return isOurServer(valuesOf(text, path, SERVER_TABLE)) ? stripTable(text, path, SERVER_TABLE) : text;
+}
+
+/**
+ * Without the record: whether all that is left is what is left of a file that we made. Some of what we put in, as a
+ * version, could be anybody's, and is not known by what it says.
+ */
+function isLeftOfOurs(without: string, file: WiredFile): boolean {
+  const launch: Launch = { shell: () => "holdfast", mcp: { command: "holdfast", args: ["mcp"] } };
+  const made = insertAll("", additions("", file, launch).insertions);
+  return without === withoutUs(made, file, undefined);
+}
+
+/** Whether somebody else's MCP server has our name. */
+export function hasTheirServer(text: string, { path, format }: WiredFile): boolean {
+  if (format === "toml")
+    return isNamed(text, path, SERVER_TABLE) && !isOurServer(valuesOf(text, path, SERVER_TABLE));
+  const root = readJsonText(text, path);
+  const { mcpServers } = (root === null ? {} : plainValue(root)) as { mcpServers?: { holdfast?: unknown } };
+  return mcpServers?.holdfast !== undefined && !isOurServer(mcpServers.holdfast);
 }
 
 function additions(
@@ -95,16 +115,21 @@ function additions(
   file: WiredFile,
   launch: Launch,
 ): { insertions: readonly Insertion[]; notes: string[] } {
+  const theirs = hasTheirServer(text, file)
+    ? [
+        `${file.path}: has an MCP server holdfast of your own, which was left as it is; that of Holdfast was not wired`,
+      ]
+    : [];
   if (file.format === "toml") {
     const added = addTable(text, file.path, SERVER_TABLE, { ...launch.mcp });
-    return { insertions: added ? [added] : [], notes: [] };
+    return { insertions: added ? [added] : [], notes: theirs };
   }
   const root = readJsonText(text, file.path);
   const wanted = file.wanted(launch, root === null ? undefined : plainValue(root));
   const { insertions, kept } = mergeJson(text, file.path, wanted);
-  const left = Object.keys(file.wanted(launch)).filter((key) => !(key in wanted));
+  const left = Object.keys(file.wanted(launch)).filter((key) => !(key in wanted) && key !== "mcpServers");
   const notes = [...kept, ...left].map((each) => `${file.path}: ${each} is set by you and was left as it is`);
-  return { insertions, notes };
+  return { insertions, notes: [...theirs, ...notes] };
 }
 
 /** Everything that is wanted is there, and nothing else of ours. */
@@ -118,8 +143,7 @@ function isWired(text: string, file: WiredFile, launch: Launch): boolean {
   if (root === null) return false;
   const there = plainValue(root);
   const { mcpServers, ...rest } = (there ?? {}) as { mcpServers?: { holdfast?: unknown } };
-  const isTheirs = mcpServers?.holdfast !== undefined && !isOurServer(mcpServers.holdfast);
-  const wanted = file.wanted(launch, isTheirs ? there : rest);
+  const wanted = file.wanted(launch, hasTheirServer(text, file) ? there : rest);
   const server = (wanted as { mcpServers?: { holdfast?: unknown } }).mcpServers?.holdfast;
   const isSame = server === undefined || JSON.stringify(server) === JSON.stringify(mcpServers?.holdfast);
   const { insertions } = mergeJson(text, file.path, wanted);

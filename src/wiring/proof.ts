@@ -4,11 +4,12 @@
  */
 
 import { spawn } from "node:child_process";
+import { isHoldfastError } from "../model/index.ts";
 import { AGENT_TABLE, type AgentName, isOurServer } from "./agents.ts";
 import { plainValue, readJsonText } from "./json-text.ts";
-import { commandsIn } from "./plan.ts";
+import { commandsIn, hasTheirServer, SERVER_TABLE } from "./plan.ts";
 import { outputProblem, sampleInput } from "./sample-input.ts";
-import { readTomlText } from "./toml-text.ts";
+import { valuesOf } from "./toml-merge.ts";
 
 export interface Finding {
   readonly agent: AgentName;
@@ -20,6 +21,7 @@ export interface Finding {
 }
 
 const LONGEST_MS = 20_000;
+const THEIRS = "its MCP server holdfast is your own, so that of Holdfast is not wired";
 
 export async function proveWiring(
   root: string,
@@ -37,7 +39,7 @@ async function proveAgent(
   read: (path: string) => string | null,
   servers: Map<string, Promise<Heard>>,
 ): Promise<Finding[]> {
-  const findings: Finding[] = [];
+  const findings = provenOn(agent, read);
   for (const file of AGENT_TABLE[agent].files) {
     const { path, format } = file;
     const bad = (detail: string): Finding => ({ agent, what: path, ok: false, detail, ms: null });
@@ -47,18 +49,45 @@ async function proveAgent(
       continue;
     }
     try {
-      const config = format === "toml" ? tomlServer(text, path) : jsonOf(text, path);
+      const config =
+        format === "toml"
+          ? { mcpServers: { holdfast: valuesOf(text, path, SERVER_TABLE) } }
+          : jsonOf(text, path);
       const wantsHooks = "hooks" in file.wanted({ shell: () => "", mcp: { command: "", args: [] } });
       if (wantsHooks) findings.push(...(await proveHooks(root, agent, path, config)));
       const server = serverIn(config);
       if (server) findings.push(await proveServer(root, agent, path, server, servers));
       else if (!wantsHooks || agent === "gemini")
-        findings.push(bad("names no MCP server holdfast: holdfast init"));
+        findings.push(
+          bad(hasTheirServer(text, file) ? THEIRS : "names no MCP server holdfast: holdfast init"),
+        );
     } catch (error) {
       findings.push(bad((error as Error).message));
     }
   }
   return findings;
+}
+
+/** Hooks that answer are of no use where the agent was told to run none. */
+function provenOn(agent: AgentName, read: (path: string) => string | null): Finding[] {
+  const { key, paths } = AGENT_TABLE[agent].hooksOff ?? { key: "", paths: [] };
+  for (const path of paths) {
+    const said = settingIn(read(path), path, key);
+    if (said === undefined) continue;
+    const detail = `${key} is ${JSON.stringify(said)}, so no hook is run`;
+    return said === true ? [{ agent, what: path, ok: false, detail, ms: null }] : [];
+  }
+  return [];
+}
+
+function settingIn(text: string | null, path: string, key: string): unknown {
+  try {
+    return text === null ? undefined : (jsonOf(text, path) as Record<string, unknown>)[key];
+  } catch (error) {
+    // A file that cannot be read is told of where its hooks are looked for; of one that is not ours nothing is known.
+    if (isHoldfastError(error)) return undefined;
+    throw error;
+  }
 }
 
 function jsonOf(text: string, path: string): unknown {
@@ -134,15 +163,6 @@ interface Server {
 function serverIn(config: unknown): Server | null {
   const { mcpServers } = (config ?? {}) as { mcpServers?: { holdfast?: unknown } };
   return isOurServer(mcpServers?.holdfast) ? (mcpServers?.holdfast as Server) : null;
-}
-
-/** The values of our own table are written as JSON, so they are read as JSON. */
-function tomlServer(text: string, path: string): unknown {
-  const table = readTomlText(text, path).tables.find(({ name }) => name === "mcp_servers.holdfast");
-  if (!table) return {};
-  const rows = text.slice(table.from, table.to).matchAll(/^(command|args) = (.+?)\r?$/gm);
-  const holdfast = Object.fromEntries([...rows].map(([, key, value]) => [key, JSON.parse(value ?? "null")]));
-  return { mcpServers: { holdfast } };
 }
 
 interface Heard {

@@ -4,15 +4,31 @@ import type { Insertion } from "./insertions.ts";
 import { malformed } from "./json-text.ts";
 import { readTomlText } from "./toml-text.ts";
 
-/** What goes in, or null when the table is there already. */
+/** Whether anything is said under that name: a table, one below it, or a key of a table above it. */
+export function isNamed(text: string, file: string, name: string): boolean {
+  const { tables, rootKeys } = readTomlText(text, file);
+  const keys = tables.flatMap((table) => table.keys.map((key) => `${table.name}.${key}`));
+  const names = [...rootKeys, ...keys, ...tables.map((table) => table.name)];
+  return names.some((each) => each === name || each.startsWith(`${name}.`));
+}
+
+/** What a table of ours says; nothing where another hand wrote it: we write our values as JSON, each on one line. */
+export function valuesOf(text: string, file: string, name: string): Readonly<Record<string, unknown>> | null {
+  const table = readTomlText(text, file).tables.find((each) => each.name === name);
+  if (!table) return null;
+  const rows = text.slice(table.from, table.to).matchAll(/^(command|args) = (.+?)\r?$/gm);
+  return Object.fromEntries([...rows].map(([, key, value]) => [key, jsonOrNull(value ?? "")]));
+}
+
+/** What goes in, or null when something of that name is there already. */
 export function addTable(
   text: string,
   file: string,
   name: string,
   members: Readonly<Record<string, string | readonly string[]>>,
 ): Insertion | null {
-  const { tables, rootKeys } = readTomlText(text, file);
-  if (tables.some((each) => each.name === name)) return null;
+  if (isNamed(text, file, name)) return null;
+  const { rootKeys } = readTomlText(text, file);
   const [parent = ""] = name.split(".");
   const inline = rootKeys.find((key) => key === parent || key.startsWith(`${parent}.`));
   if (inline !== undefined) {
@@ -38,4 +54,14 @@ function written(value: string | readonly string[]): string {
   return typeof value === "string"
     ? JSON.stringify(value)
     : `[${value.map((each) => JSON.stringify(each)).join(", ")}]`;
+}
+
+function jsonOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    // TOML that is no JSON: not written by us.
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
 }

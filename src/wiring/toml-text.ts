@@ -11,6 +11,8 @@ export interface TomlTable {
   /** From its header to the next one, or the end. */
   readonly from: number;
   readonly to: number;
+  /** `command`, `env.PATH` */
+  readonly keys: readonly string[];
 }
 
 export interface TomlText {
@@ -25,7 +27,7 @@ const HEADER = new RegExp(String.raw`\[\[?[ \t]*(${PART}(?:[ \t]*\.[ \t]*${PART}
 const PLAIN = /[^\s,#\]}]+(?: [0-9:.+-]+)?/y;
 
 export function readTomlText(text: string, file: string): TomlText {
-  const headers: { name: string; from: number }[] = [];
+  const headers: { name: string; from: number; keys: string[] }[] = [];
   const rootKeys: string[] = [];
   let at = text.startsWith("\uFEFF") ? 1 : 0;
   const wrong = (what: string, place = at): Error => malformed(text, place, file, what);
@@ -85,17 +87,16 @@ export function readTomlText(text: string, file: string): TomlText {
     if (text[at] === "[") {
       const header = match(HEADER);
       if (!header) throw wrong("a table's header cannot be read");
-      headers.push({ name: nameOf(header[1] ?? ""), from });
+      headers.push({ name: nameOf(header[1] ?? ""), from, keys: [] });
     } else {
-      const key = assignment();
-      if (headers.length === 0) rootKeys.push(key);
+      (headers.at(-1)?.keys ?? rootKeys).push(assignment());
     }
     blank(false);
     if (at < text.length && text[at] !== "\n" && text[at] !== "\r")
       throw wrong("the end of the line is missing");
   }
-  const tables = headers.map(({ name, from }, index) => {
-    return { name, from, to: headers[index + 1]?.from ?? text.length };
+  const tables = headers.map((header, index) => {
+    return { ...header, to: headers[index + 1]?.from ?? text.length };
   });
   return { tables, rootKeys };
 }

@@ -72,6 +72,7 @@ function words(typed: string): string[] {
 
 test("the command that calls prints answers for that call, also where two sessions use its id", async () => {
   const page = await say("calls");
+  expect(page).toMatch(/WAITS FOR YOU, issued \d+ \w+ ago/);
   const ofOne = answersTo("m1 --session one");
   const ofTwo = answersTo("m1 --session two");
   expect(offered(page, "m1").sort()).toEqual([...ofOne, ...ofTwo].sort());

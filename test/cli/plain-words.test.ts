@@ -98,3 +98,14 @@ describe("text that says nothing", () => {
     expect(await run("fact", "k", '" "', "--source", "s", "--goal", "n1")).toMatchObject({ code: 0 });
   });
 });
+
+test("what keeps a goal without tasks from moving is named", async () => {
+  const project = line.newProject();
+  const here = (...words: string[]) => runInside(project, words);
+  await here("init", "--agent", "none");
+  await here("goal", "new", "g", "G");
+  await here("block", "add", "no keys", "--everything");
+  expect((await here("next")).out).toBe("nothing to claim (blocked): nothing can move: B-001 is active\n");
+  await here("block", "add", "no disk", "--everything");
+  expect((await here("next")).out).toContain("B-001, B-002 are active");
+});

@@ -172,8 +172,12 @@ describe.each(storeSubjects())("roles on $name", (subject) => {
   test("a refusal says who could do it instead", async () => {
     await expect(goal.addPhase({ name: "x", by: worker })).rejects.toMatchObject({
       code: "ROLE_REFUSED",
-      message: '"w-1", a worker, may not addPhase',
+      message: '"w-1", a worker, may not add a phase',
       hint: expect.stringContaining("architect, orchestrator, human"),
     });
+    const steering = { name: "o-1", role: "orchestrator" } as const;
+    await expect(goal.claim("T-001", { by: steering })).rejects.toThrow(
+      '"o-1", an orchestrator, may not claim',
+    );
   });
 });

@@ -292,3 +292,29 @@ test("ten megabytes without the end of a line are answered, and end the server w
   expect(JSON.parse(said.out)).toMatchObject({ jsonrpc: "2.0", id: null, error: { code: -32_700 } });
   expect(said.err).toContain("at most 10 MB");
 });
+
+test("a line that is no JSON is answered with a parse error, and the next one as if nothing had been", async () => {
+  const child = spawn(process.execPath, [programs.cli, "mcp"], { cwd: project.folder, env: environment() });
+  let out = "";
+  child.stdout.on("data", (chunk) => {
+    out += String(chunk);
+    if (out.includes('"id":7')) child.stdin.end();
+  });
+  const ping = Buffer.from('{"jsonrpc":"2.0","id":7,"method":"ping"}\r\n');
+  child.stdin.write('{"jsonrpc":"2.0","id":6,\n\n  \n');
+  child.stdin.write("not JSON \u{1f600}, in ");
+  child.stdin.write("two parts\n");
+  child.stdin.write(ping.subarray(0, 9));
+  child.stdin.write(ping.subarray(9));
+  const [code] = await once(child, "close");
+  expect(code).toBe(0);
+  const answers = out
+    .trimEnd()
+    .split("\n")
+    .map((each) => JSON.parse(each));
+  const refused = { jsonrpc: "2.0", id: null, error: { code: -32_700 } };
+  expect(answers).toHaveLength(3);
+  expect(answers).toEqual(expect.arrayContaining([expect.objectContaining({ id: 7 })]));
+  expect(answers.filter(({ id }) => id === null)).toMatchObject([refused, refused]);
+  expect(out).toContain("not JSON \u{1f600}, in two parts");
+});

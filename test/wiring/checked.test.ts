@@ -45,3 +45,33 @@ test("AGENTS.md names the command by which the project has it", async () => {
   await runInside(project, ["init", "--remove"]);
   expect(() => page()).toThrow("ENOENT");
 });
+
+test("the check says of a server of theirs that it is theirs", async () => {
+  const project = line.newProject();
+  mkdirSync(join(project, ".codex"));
+  writeFileSync(join(project, ".codex/config.toml"), '[mcp_servers.holdfast]\ncommand = "mine"');
+  const { out } = await runInside(project, ["init", "--agent", "codex", "--command", "true"]);
+  expect(out).toContain("- .codex/config.toml: has an MCP server holdfast of your own");
+  const checked = await runInside(project, ["init", "--check"]);
+  expect(checked.out).toContain("NO  .codex/config.toml: its MCP server holdfast is your own");
+});
+
+test("the check notices that Claude Code was told to run no hooks", async () => {
+  const project = line.newProject();
+  await runInside(project, ["init", "--agent", "claude", "--command", `${process.execPath} ${line.cli}`]);
+  await runInside(project, ["goal", "new", "g", "G"]);
+  const put = (name: string, isOff: boolean) =>
+    writeFileSync(join(project, ".claude", name), JSON.stringify({ ...settings, disableAllHooks: isOff }));
+  const settings = JSON.parse(readFileSync(join(project, ".claude/settings.json"), "utf8"));
+  const check = () => runInside(project, ["init", "--check"]);
+  put("settings.json", true);
+  const off = await check();
+  expect(off.code).toBe(5);
+  expect(off.out).toContain("NO  .claude/settings.json: disableAllHooks is true, so no hook is run");
+  expect(off.out).not.toContain("the agents reach Holdfast");
+  put("settings.local.json", false);
+  expect((await check()).out, "the local file has the last word").toContain("the agents reach Holdfast");
+  put("settings.json", false);
+  put("settings.local.json", true);
+  expect((await check()).out).toContain("NO  .claude/settings.local.json: disableAllHooks is true");
+});

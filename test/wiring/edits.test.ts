@@ -8,6 +8,9 @@ const RUNS = process.env["HOLDFAST_FULL"] ? 5_000 : 120;
 const launch = { shell: () => "holdfast", mcp: { command: "holdfast", args: ["mcp"] } };
 const later = { shell: () => "npx holdfast", mcp: { command: "npx", args: ["holdfast", "mcp"] } };
 
+const SERVER_OF_THEIRS =
+  "has an MCP server holdfast of your own, which was left as it is; that of Holdfast was not wired";
+
 type Files = Map<string, string>;
 type Planned = ReturnType<typeof planWiring>;
 
@@ -251,9 +254,36 @@ describe("what people decided stays", () => {
     const planned = folder.wire({ agents: ["gemini"] });
     const after = JSON.parse(folder.files.get(".gemini/settings.json") ?? "");
     expect(after).toMatchObject(JSON.parse(mine));
-    expect(planned[0]?.notes.join()).toContain("mcpServers is set by you");
+    expect(planned[0]?.notes).toEqual([
+      `.gemini/settings.json: ${SERVER_OF_THEIRS}`,
+      ".gemini/settings.json: context is set by you and was left as it is",
+    ]);
     folder.wire({ remove: true });
     expect(folder.files.get(".gemini/settings.json")).toBe(mine);
+  });
+
+  test.each([
+    [".mcp.json", '{"mcpServers": {"holdfast": {"command": "mine"}}}'],
+    [".cursor/mcp.json", '{"mcpServers": {"holdfast": {"url": "https://mine.example"}}}'],
+    [".codex/config.toml", '[mcp_servers.holdfast]\ncommand = "mine"'],
+    [
+      ".codex/config.toml",
+      "[mcp_servers.holdfast]\nargs = [\n 'x'\n]\ncommand = 'mine'\n[mcp_servers.holdfast.env]\nA = 'b'\n",
+    ],
+    [".codex/config.toml", "[mcp_servers]\nholdfast = { command = 'mine' }\n"],
+    [".codex/config.toml", "[mcp_servers]\nholdfast.command = 'mine'\n"],
+    [".codex/config.toml", "mcp_servers.holdfast.command = 'mine'\n"],
+    [".codex/config.toml", "[mcp_servers.holdfast.env]\nA = 'b'\n"],
+  ])("a server of theirs in %s stays byte for byte, and every init says so: %j", (path, mine) => {
+    const folder = new Project([[path, mine]]);
+    for (const records of ["kept", "lost"]) {
+      const notes = folder.wire().flatMap((each) => each.notes);
+      expect(folder.files.get(path)).toBe(mine);
+      expect(notes).toEqual([`${path}: ${SERVER_OF_THEIRS}`]);
+      if (records === "lost") folder.records = new Map();
+    }
+    folder.wire({ remove: true });
+    expect(folder.files.get(path)).toBe(mine);
   });
 
   test("a block in AGENTS.md that was edited is noticed, kept, and not removed", () => {
@@ -289,6 +319,9 @@ test("every agent's files say what the agent expects", () => {
       hooks: [{ type: "command", command: "holdfast hook claude session-start", timeout: 10 }],
     },
   ]);
+  const [{ matcher }] = json(".claude/settings.json").hooks.PostToolUse;
+  for (const tool of ["Edit", "MultiEdit", "Write", "NotebookEdit", "Bash"])
+    expect(tool).toMatch(new RegExp(`^(?:${matcher})$`));
   expect(json(".mcp.json")).toEqual({
     mcpServers: { holdfast: { type: "stdio", command: "holdfast", args: ["mcp"] } },
   });

@@ -1,5 +1,6 @@
 // `init` on real files: all of them or none, links and permissions kept, and every wired command really run.
 
+import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   existsSync,
@@ -117,6 +118,34 @@ test("the check finds a hook that fails, one that says nothing of use, and a ser
   expect(silent.out, "silence is no briefing").toContain("NO  .claude/settings.json session-start");
 });
 
+test("from a folder below, files are named as they are reached from there", async () => {
+  rmSync(join(project, ".git"), { recursive: true });
+  execFileSync("git", ["init", "-q"], { cwd: project });
+  const below = join(project, "deep/er");
+  mkdirSync(below, { recursive: true });
+  put(".mcp.json", '{"mcpServers": {"holdfast": {"command": "mine"}}}');
+  const made = await runInside(below, ["init", "--agent", "claude", "--command", "false"]);
+  expect(made.out).toContain("created ../../.claude/settings.json\n");
+  expect(made.out).toContain("- ../../.mcp.json: has an MCP server");
+  const again = await runInside(below, ["init", "--agent", "claude", "--command", "true", "--json"]);
+  expect(JSON.parse(again.out).data, "JSON says from where").toMatchObject({
+    root: project,
+    files: expect.arrayContaining([expect.objectContaining({ path: ".claude/settings.json" })]),
+  });
+  const checked = await runInside(below, ["init", "--check"]);
+  expect(checked.out, checked.err).toContain("../../.claude/settings.json session-start");
+  const removed = await runInside(below, ["init", "--remove"]);
+  expect(removed.out).toContain("removed ../../.claude/settings.json\n");
+  expect(removed.out).toContain("- the store is kept: ../../.holdfast\n");
+});
+
+test("wired by its place on this machine, what is said of the PATH is so", async () => {
+  const bin = join(project, "elsewhere/node_modules/.bin");
+  put("elsewhere/node_modules/.bin/holdfast", "");
+  const { out } = await runInside(project, ["init"], { PATH: `${bin}:${process.env["PATH"]}` });
+  expect(out).toContain("not in this project's node_modules, nor on the PATH that an agent has");
+});
+
 test("one file that cannot be understood stops all of them, and no store is made", async () => {
   put(".claude/settings.json", SETTINGS);
   put(".gemini/settings.json", '{\n  "a": 1,\n  oops\n}\n');
@@ -163,4 +192,27 @@ test("when the last of them cannot be put into place, those before it get their 
   expect(() => placeAll(project, files)).toThrow("made/there.json was changed while it was being wired");
   expect(everything()).toEqual({ "a.json": "old", "made/there.json": "x" });
   expect(existsSync(join(project, "deep"))).toBe(false);
+});
+
+test("without the folder of the store, what init made is taken out all the same, and nothing is made anew", async () => {
+  put("AGENTS.md", "# Mine\n");
+  put(".cursor/mcp.json", '{"mcpServers":{"github":{"command":"gh"}}}');
+  put(".gemini/settings.json", "{}");
+  const before = everything();
+  await runInside(project, ["init", "--agent", "claude,codex,cursor"]);
+  rmSync(join(project, ".holdfast"), { recursive: true });
+  const { code } = await runInside(project, ["init", "--remove", "--command", "another"]);
+  expect(code).toBe(0);
+  expect(everything()).toEqual(before);
+  expect(readdirSync(project).sort()).toEqual([".cursor", ".gemini", ".git", "AGENTS.md"]);
+});
+
+test("without the record, a file that somebody added to is left with that", async () => {
+  await runInside(project, ["init"]);
+  rmSync(join(project, ".holdfast"), { recursive: true });
+  const path = join(project, ".gemini/settings.json");
+  writeFileSync(path, readFileSync(path, "utf8").replace("{", '{\n  "theme": "dark",'));
+  await runInside(project, ["init", "--remove"]);
+  expect(JSON.parse(readFileSync(path, "utf8"))).toMatchObject({ theme: "dark" });
+  expect(existsSync(join(project, ".cursor"))).toBe(false);
 });

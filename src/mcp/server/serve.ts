@@ -8,12 +8,13 @@ import { writeSync } from "node:fs";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { HoldfastError } from "../../model/index.ts";
 import { AgentDesk, type DeskOptions } from "./agent-desk.ts";
+import { BrokenLines } from "./broken-lines.ts";
 import { buildServer } from "./server.ts";
 
 const MOST_BYTES = 10 << 20;
 const PARSE_ERROR = -32_700;
 
-/** The SDK's, which says when it was closed, and after which error. */
+/** The SDK's, which answers a line that is no JSON, and says when it was closed, and after which error. */
 class Wire extends StdioServerTransport {
   private closed: (why: Error | null) => void = () => undefined;
   /** Null: in good order. */
@@ -21,12 +22,19 @@ class Wire extends StdioServerTransport {
     this.closed = resolve;
   });
   lastError: Error | null = null;
+  private readonly broken = new BrokenLines((message) => process.stdout.write(parseError(message)));
 
   constructor() {
     super(process.stdin, process.stdout, { maxBufferSize: MOST_BYTES });
   }
 
+  override async start(): Promise<void> {
+    await super.start();
+    process.stdin.on("data", this.broken.hear);
+  }
+
   override async close(): Promise<void> {
+    process.stdin.off("data", this.broken.hear);
     await super.close();
     this.closed(this.lastError);
   }
@@ -61,11 +69,15 @@ export async function serve(options: DeskOptions): Promise<void> {
   if (why && (why as NodeJS.ErrnoException).code !== "EPIPE") refuse(why);
 }
 
+function parseError(message: string): string {
+  return `${JSON.stringify({ jsonrpc: "2.0", id: null, error: { code: PARSE_ERROR, message } })}\n`;
+}
+
 function refuse(cause: Error): never {
   // An open input keeps the process alive.
   process.stdin.destroy();
   const message = `the client sent what cannot be a message: ${cause.message}`;
-  writeSync(1, `${JSON.stringify({ jsonrpc: "2.0", id: null, error: { code: PARSE_ERROR, message } })}\n`);
+  writeSync(1, parseError(message));
   throw new HoldfastError("INPUT_INVALID", message, {
     hint: `A message is one line of at most ${MOST_BYTES >> 20} MB. Start the server again.`,
     cause,

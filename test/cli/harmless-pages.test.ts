@@ -1,0 +1,74 @@
+// What agents wrote cannot act on the terminal of whoever reads it: no page and no failure carries it raw, and JSON is exact.
+
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CommandLine } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+const CLEAR = "\u001b[2J\u001b[H";
+const TITLE = "\u001b]0;owned\u0007";
+const TURNED = "\u202egnp.exe\u2066";
+const EVIL = `keys${CLEAR}${TITLE}${TURNED}\u009b31m\rall is well`;
+/** All but ends of lines, tabs, and the colours that the command line paints with. */
+const HARMFUL =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+  /(?!\r\n)[\0-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]|\x1b(?!\[\d+(?:;\d+)*m)/;
+
+let line: CommandLine;
+const here = (...args: string[]) => runInside(line.project, args);
+
+beforeAll(async () => {
+  line = await CommandLine.build();
+  await here("init", "--agent", "none");
+  await here("goal", "new", "g", `Ship ${EVIL}`);
+  await here("task", "add", `Cart ${EVIL}`, "--wanted", EVIL);
+  await here("task", "claim", "1");
+  await here("block", "add", EVIL, "--everything");
+  await here("fact", "port", `"${TURNED}"`, "--source", EVIL);
+  await here("decide", EVIL, "--for", EVIL, "--because", EVIL);
+});
+afterAll(() => line.remove());
+
+test.each([
+  ["status"],
+  ["task", "list"],
+  ["task", "show", "1"],
+  ["goal", "show"],
+  ["goal", "list"],
+  ["blockers"],
+  ["facts"],
+  ["decisions"],
+  ["next"],
+  ["brief"],
+  ["resume"],
+])("a page shows them as harmless words: %s %s %s", async (...args) => {
+  const { code, out } = await runInside(line.project, args, { FORCE_COLOR: "1" });
+  expect(code).toBe(0);
+  expect(out).not.toMatch(HARMFUL);
+});
+
+test("they are shown, not left out, and do not paint", async () => {
+  const { out } = await here("blockers");
+  expect(out).toContain(
+    "keys\\u001b[2J\\u001b[H\\u001b]0;owned\\u0007\\u202egnp.exe\\u2066\\u009b31m\\u000dall is well",
+  );
+  await here("task", "add", "red \u001b[31mherring");
+  expect((await here("task", "list")).out).toContain("red \\u001b[31mherring");
+});
+
+test("the short way of status is as harmless as the long one", async () => {
+  const { out } = await line.run(["status"]);
+  expect(out).toContain("Ship keys\\u001b[2J");
+  expect(out).not.toMatch(HARMFUL);
+});
+
+test("a failure repeats what was typed as harmlessly", async () => {
+  const { code, err } = await here("goal", "show", `x${TURNED}`);
+  expect(code).not.toBe(0);
+  expect(err).toContain("x\\u202egnp.exe");
+  expect(err).not.toMatch(HARMFUL);
+});
+
+test("JSON is exact", async () => {
+  const { out } = await here("blockers", "--json");
+  expect(JSON.parse(out).data.blockers[0].description).toBe(EVIL);
+});
