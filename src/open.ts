@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { isAnyArrayBuffer } from "node:util/types";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
 import {
   type CopyOptions,
@@ -13,7 +14,7 @@ import {
   type PayloadCodec,
   stayHere,
 } from "./journal/index.ts";
-import { goalKind, isHoldfastError, sessionKind } from "./model/index.ts";
+import { goalKind, HoldfastError, isHoldfastError, sessionKind } from "./model/index.ts";
 import { openStore } from "./open-store.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
@@ -158,9 +159,12 @@ export class Holdfast {
     return superviseOnce(this.journal, options);
   }
 
-  /** Stores bytes once by their content, durably, and returns the hash under which events can refer to them. */
-  putArtifact(bytes: Uint8Array): Promise<string> {
-    return this.journal.putArtifact(bytes);
+  /**
+   * Stores bytes once by their content, durably, and returns the hash under which events can refer to them. What is no
+   * bytes, such as a string, is refused.
+   */
+  async putArtifact(bytes: ArrayBuffer | ArrayBufferView): Promise<string> {
+    return this.journal.putArtifact(bytesOf(bytes));
   }
 
   getArtifact(hash: string): Promise<Uint8Array> {
@@ -192,4 +196,14 @@ export class Holdfast {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** A view by the bytes below it: as a list of its numbers, all but the lowest byte of each would be lost. */
+function bytesOf(value: unknown): Uint8Array {
+  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  if (isAnyArrayBuffer(value)) return new Uint8Array(value);
+  const what = value === null ? "null" : typeof value;
+  throw new HoldfastError("INPUT_INVALID", `putArtifact takes bytes, and got ${what}`, {
+    hint: "Pass a Uint8Array, another view or an ArrayBuffer: of a text Buffer.from(text), of a Blob await blob.arrayBuffer().",
+  });
 }
