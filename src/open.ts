@@ -19,6 +19,7 @@ import { openStore } from "./open-store.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
 import {
+  noteCrash,
   type SuperviseOptions,
   type SweepOptions,
   type SweepReport,
@@ -110,7 +111,7 @@ export class Holdfast {
   constructor(journal: Journal) {
     this.journal = journal;
     this.sessions = new Sessions(journal);
-    this.calls = new CallDesk(journal);
+    this.calls = new CallDesk(journal, (lease, by) => noteCrash(journal, lease, by));
   }
 
   get address(): string {

@@ -143,8 +143,9 @@ function callTable(calls: readonly Omit<Call, "shared">[], screen: Screen): stri
   return table(screen, ["call", "tool", "status", "issued", "args", "why"], rows, ["args", "why"]);
 }
 
-function whatComes({ open, running, effect, grantedBy }: Call): string {
+function whatComes({ open, running, cancelled, effect, grantedBy }: Call): string {
   if (!open) return "";
+  if (cancelled) return "its session was cancelled, and is not run any more";
   if (grantedBy !== null)
     return `${grantedBy} allowed another attempt: the next run of its session tries it again`;
   if (running) return "its session is at it right now";
@@ -153,12 +154,13 @@ function whatComes({ open, running, effect, grantedBy }: Call): string {
 }
 
 /** A command on each line, whole, so that it can be pasted. */
-function waysToAnswer(named: string, unbegun: boolean, { cyan }: Screen["paint"]): string[] {
-  const ways = unbegun
+function waysToAnswer(named: string, { unbegun, cancelled }: Call, { cyan }: Screen["paint"]): string[] {
+  const all = unbegun
     ? { "let it run": "retry", "refuse it": "failed" }
     : { "it happened": "landed", "try once more": "retry", "it did not happen": "failed" };
-  const width = Math.max(...Object.keys(ways).map((each) => each.length));
-  return Object.entries(ways).map(([meaning, outcome]) => {
+  const ways = Object.entries(all).filter(([, outcome]) => outcome !== "retry" || !cancelled);
+  const width = Math.max(...ways.map(([meaning]) => meaning.length));
+  return ways.map(([meaning, outcome]) => {
     return `${`${meaning}:`.padEnd(width + 1)}  ${cyan(`holdfast resolve ${named} ${outcome}`)}`;
   });
 }
@@ -169,23 +171,35 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
   if (calls.length === 0) return "no open calls\n";
   if (!calls.some(({ open }) => open)) return callTable(calls, screen);
   const rows = calls.map((each) => {
-    const { call, session, tool, status, issuedAt, args, key, why, verify, unbegun, shared } = each;
+    const { call, session, tool, status, issuedAt, args, key, why, verify, shared } = each;
     const isWaiting = status === "waiting";
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
     // A verify that failed for good is the reason already.
     const isSaid = verify !== null && why?.endsWith(verify.slice("error: ".length));
     const known = [why, verify && !isSaid && `verify: ${verify}`].filter(Boolean).join("; ");
     const named = `${word(call)}${shared ? ` --session ${word(session)}` : ""}${store}`;
-    const answers = isWaiting ? waysToAnswer(named, unbegun, paint) : [whatComes(each)];
+    // What a person has allowed already is not asked again.
+    const isAsked = isWaiting || (each.unattended && each.grantedBy === null);
+    const answers = [
+      isWaiting ? "" : whatComes(each),
+      ...(isAsked ? waysToAnswer(named, each, paint) : []),
+    ].filter(Boolean);
     const lines = [
       `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${state} ${ago(issuedAt)}`,
       known === "" ? "" : cut(`  ${known}`, Math.min(width, LONGEST)),
       `  session ${session}, key ${key}`,
-      ...answers.map((answer) => (answer === "" ? "" : `  ${answer}`)),
+      ...answers.map((answer) => `  ${answer}`),
     ];
     return lines.filter(Boolean).join("\n");
   });
   return `${rows.join("\n")}\n`;
+}
+
+export function resolvedPage({ call, outcome, goesOn, hasResult }: ResultOf<"resolve">): string {
+  const said = outcome === "retry" ? "may be tried once more" : outcome;
+  const then = goesOn ? "its session goes on when it next runs" : "its session was cancelled, and stays so";
+  const isNull = outcome === "landed" && goesOn && !hasResult;
+  return `${call} ${said}; ${then}\n${isNull ? "no result was recorded: the agent is told null\n" : ""}`;
 }
 
 export function checkPage({ ok, problems, files }: ResultOf<"check">, { paint }: Screen): string {

@@ -3,6 +3,7 @@
 import { type Command, command, type Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";
+import { typed } from "./screen.ts";
 import * as page from "./session-pages.ts";
 import { statusPage } from "./status-page.ts";
 import { duration, json, list, whole } from "./values.ts";
@@ -121,7 +122,7 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "resolve",
     operation: "resolve",
-    about: "answer for a call that waits for a person",
+    about: "answer for a call that waits for a person, or that nobody is at any more",
     args: [
       ["<call>", "its id, or the beginning of it"],
       [
@@ -144,10 +145,7 @@ export const storeCommands: readonly Command[] = [
       }
       return { call, outcome, result: json("--result", result), session };
     },
-    page: ({ call, outcome, hasResult }) =>
-      `${call} ${outcome === "retry" ? "may be tried once more" : outcome}; its session goes on when it next runs\n${
-        outcome === "landed" && !hasResult ? "no result was recorded: the agent is told null\n" : ""
-      }`,
+    page: page.resolvedPage,
   }),
   command({
     words: "check",
@@ -223,11 +221,14 @@ export const storeCommands: readonly Command[] = [
       const { superviseUntilStopped } = await import("./supervise.ts");
       await superviseUntilStopped(options, args as readonly string[]);
     },
-    page: ({ crashed, reset, open, errors, removed }) =>
+    page: ({ crashed, reset, open, errors, removed }, screen) =>
       [
         ...crashed.map((session) => `crashed: session ${session}`),
         ...reset.map(({ goal, task }) => `put back: ${task} of ${goal}`),
         ...open.map(({ session, call, tool }) => `open: ${tool} ${call} of ${session}`),
+        open.length === 0
+          ? ""
+          : `run their agents again, or answer for them: ${typed(screen, "holdfast calls")}`,
         ...errors.map(({ doing, error }) => `! ${doing}: ${error}`),
         ...removed.map((session) => `removed: session ${session}`),
         crashed.length + reset.length + open.length + errors.length + removed.length === 0

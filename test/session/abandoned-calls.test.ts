@@ -33,13 +33,21 @@ describe.each(storeSubjects())("on $name", (subject) => {
     await inDoubt();
     const next = await bench.afterCrash();
     const { calls, sessions } = next.holdfast;
-    await expect(calls.resolve("c1", { outcome: "landed", ...ann })).rejects.toMatchObject({
-      code: "CALL_NOT_WAITING",
-    });
     await sessions.cancel("alpha", ann);
     expect(await statusOf(next)).toBe("waiting");
     await calls.resolve("c1", { outcome: "landed", result: 1, ...ann });
     expect((await sessions.get("alpha")).calls).toMatchObject([{ status: "completed", settledBy: "person" }]);
+  });
+
+  test("nothing of it is tried again", async () => {
+    await inDoubt();
+    const { calls, sessions } = (await bench.afterCrash()).holdfast;
+    await sessions.cancel("alpha", ann);
+    await expect(calls.resolve("c1", { outcome: "retry", ...ann })).rejects.toMatchObject({
+      code: "CALL_TRANSITION",
+      message: expect.stringContaining("was cancelled"),
+    });
+    expect(await calls.resolve("c1", { outcome: "failed", ...ann })).toMatchObject({ goesOn: false });
   });
 
   test("of a process that lives: it is left to it, and answered once that has let go", async () => {
