@@ -100,6 +100,15 @@ export const storeCommands: readonly Command[] = [
     page: ({ session, effects }) => `${session}: effects are ${effects}\n`,
   }),
   command({
+    words: "session retry",
+    operation: "session retry",
+    about: "let a session go on that was left alone",
+    args: [SESSION],
+    options: [["--why <text>", "what has changed"]],
+    input: ([session], { why }) => ({ session, why }),
+    page: ({ session }) => `${session} may go on: run its agent, or leave it to supervise with a command\n`,
+  }),
+  command({
     words: "session cancel",
     operation: "session cancel",
     about: "stop a session, also one that runs right now",

@@ -1,7 +1,7 @@
 /** Calls without an outcome: looked at, and answered for, without taking their sessions. */
 
 import * as z from "zod";
-import { streamId } from "../model/index.ts";
+import { HoldfastError, streamId } from "../model/index.ts";
 import type { Holdfast } from "../open.ts";
 import { type Context, pick } from "./context.ts";
 import { given, operation } from "./operation.ts";
@@ -46,6 +46,27 @@ async function callId(context: Context, typed: string): Promise<string> {
   const asked = { of: "items", kind: "call", id: typed, limit: 1 } as const;
   if (!ids.includes(typed) && (await journal.list<"items">(asked)).rows.length > 0) return typed;
   return pick("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
+}
+
+/** What a person allows in a session that nobody runs any more would never be made; only a program can reopen it. */
+async function refuseInCancelled({ sessions }: Holdfast, session: string, callId: string): Promise<void> {
+  if ((await sessions.get(session)).status === "cancelled") throw notTriedAgain(session, callId);
+}
+
+async function sessionsWith({ journal }: Holdfast, callId: string): Promise<string[]> {
+  const rows = await openCallRows(journal.store, journal.namespace);
+  return rows.filter(({ id }) => id === callId).map(({ stream }) => streamId(stream));
+}
+
+function notTriedAgain(session: string, callId: string): HoldfastError {
+  return new HoldfastError(
+    "CALL_TRANSITION",
+    `call ${callId} cannot be tried again: session ${session} was cancelled, and is not run any more`,
+    {
+      hint: "Say landed or failed. To have it tried again, the agent reopens the session first: session.reopen().",
+      data: { session, callId },
+    },
+  );
 }
 
 export const callOperations = [
@@ -110,10 +131,14 @@ export const callOperations = [
       const answer = outcome === "landed" ? { outcome, ...given({ result }) } : { outcome };
       if (inSession === undefined) {
         const id = await callId(context, typed);
+        const [session, another] = await sessionsWith(holdfast, id);
+        if (outcome === "retry" && session !== undefined && another === undefined)
+          await refuseInCancelled(holdfast, session, id);
         const { goesOn } = await holdfast.calls.resolve(id, { ...answer, by, why });
         return { call: id, session: null, outcome, goesOn, hasResult };
       }
       const id = await sessionId(holdfast, inSession);
+      if (outcome === "retry") await refuseInCancelled(holdfast, id, typed);
       const named = { session: id, callId: typed };
       const { goesOn } = await holdfast.calls.resolve(named, { ...answer, by, why });
       return { call: typed, session: id, outcome, goesOn, hasResult };

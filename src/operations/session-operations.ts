@@ -282,6 +282,21 @@ export const sessionOperations = [
     },
   }),
   operation({
+    name: "session retry",
+    about:
+      "Let a session go on that was left alone: its workers died again and again, or it is past its time to live",
+    who: "person",
+    writes: true,
+    input: z.strictObject({ session, why: text.min(1).optional() }),
+    result: z.strictObject({ session: text }),
+    async run(context, { session: typed, why }) {
+      const holdfast = await context.holdfast();
+      const id = await sessionId(holdfast, typed);
+      await holdfast.sessions.retry(id, { by: context.by.name, ...given({ why }) });
+      return { session: id };
+    },
+  }),
+  operation({
     name: "session cancel",
     about: "Stop a session, also one that another process runs right now",
     who: "person",

@@ -19,7 +19,7 @@ import { heldLeases, leasesOf } from "./held-leases.ts";
 import { type MovedStore, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
 import { age, type Need } from "./need.ts";
-import { callNeeds, crashNeeds } from "./session-needs.ts";
+import { callNeeds, crashNeeds, leftAloneNeeds } from "./session-needs.ts";
 
 export interface GoalStatus {
   readonly goal: string;
@@ -105,7 +105,11 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
   }
   const calls = await openCallRows(store, namespace);
   const sessions = await sessionCounts(store, namespace);
-  const urgent = [...(await callNeeds(store, namespace, calls, now)), ...crashNeeds(sessions.crashed)];
+  const urgent = [
+    ...(await callNeeds(store, namespace, calls, now)),
+    ...crashNeeds(sessions.crashed),
+    ...(await leftAloneNeeds(store, namespace, now)),
+  ];
   const otherGoals = all.length - wanted.length;
   const every = [...urgent, ...needs];
   const moved = await movedStore(store, namespace);

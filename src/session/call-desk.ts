@@ -144,14 +144,13 @@ export class CallDesk {
         const current = state.calls.get(callId);
         if (!current || !isOpen(current.status)) throw notOpen(session, callId, current);
         if (!lease && current.status !== "waiting") throw isAtIt(session, callId, current, null);
-        mustBeAnswerable(state, session, current, answer);
+        if (answer.outcome === "landed" && isUnbegun(current)) throw notRun(session, callId);
         const before = lease ? putBeforePerson([current], WHY_UNATTENDED) : [];
         const events = [...before, answerDraft(current, answer, result, failures)];
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
     if (asked.status === "waiting") return withNextMark(this.journal, key, commit(null));
-    mustBeAnswerable(log.state, session, asked, answer);
     return this.withLease(log, asked, answer.by, (lease) => withNextMark(this.journal, key, commit(lease)));
   }
 
@@ -213,11 +212,6 @@ function severalHave(callId: string, found: readonly { readonly session: string 
 
 const WHY_UNATTENDED = "nobody runs its session, and nobody finds out by itself";
 
-function mustBeAnswerable(state: SessionState, session: string, call: Call, { outcome }: Answer): void {
-  if (outcome === "landed" && isUnbegun(call)) throw notRun(session, call.id);
-  if (outcome === "retry" && state.status === "cancelled") throw notTriedAgain(session, call.id);
-}
-
 function isAtIt(session: string, callId: string, { status }: Call, holder: Holder | null): HoldfastError {
   const who = holder ? `${holder.label} (${holder.host}, pid ${holder.pid})` : "a process that took it over";
   return new HoldfastError(
@@ -249,17 +243,6 @@ function notRun(session: string, callId: string): HoldfastError {
     `call ${callId} of session ${session} has not been run: it cannot have landed`,
     {
       hint: "Say retry to let it run, or failed to refuse it.",
-      data: { session, callId },
-    },
-  );
-}
-
-function notTriedAgain(session: string, callId: string): HoldfastError {
-  return new HoldfastError(
-    "CALL_TRANSITION",
-    `call ${callId} cannot be tried again: session ${session} was cancelled, and is not run any more`,
-    {
-      hint: "Say landed or failed. To have it tried again, the agent reopens the session first: session.reopen().",
       data: { session, callId },
     },
   );

@@ -80,8 +80,15 @@ export async function openSession(
     return new Session({ id, own, journal, resumed, onClose, openChild });
   } catch (error) {
     await taken.release();
+    if (isHoldfastError(error, "STATE_STALE") && taken.from !== null)
+      await putBack(journal, taken.from, stream);
     throw error;
   }
+}
+
+/** Who was refused has not gone on with it: that its last owner died is for others to find, as it was. */
+async function putBack({ store, namespace }: Journal, holder: Holder, name: string): Promise<void> {
+  await store.lease({ act: "take", namespace, name, holder, ttlMs: 0 });
 }
 
 function openingEvents(state: SessionState, exists: boolean, lease: Lease, options: SessionOptions): Draft[] {
@@ -172,7 +179,7 @@ function refuseStale(id: string, state: SessionState, now: number, options: Sess
   const ageMs = now - state.updatedAt;
   if (ttlMs === null || ageMs <= ttlMs || options.stale === "use") return;
   throw new HoldfastError("STATE_STALE", `session ${id} was last changed ${ageText(ageMs)} ago`, {
-    hint: 'Look at what it says before you go on: pass stale: "use" to continue it, or start a new session.',
+    hint: `Look at what it says before you go on: pass stale: "use" to continue it, or let it go on from outside: holdfast session retry ${id}. Or start a new session. How long it may rest is its ttlMs, ${ageText(ttlMs)}; null is for ever.`,
     data: { session: id, ageMs, ttlMs },
   });
 }
