@@ -40,6 +40,11 @@ export interface OpenOptions {
   readonly codecs?: readonly PayloadCodec[];
   /** A store of one's own, instead of an address. */
   readonly store?: Store;
+  /**
+   * Look, and change nothing: for a SQLite file, or a folder of files, that may not be written. It has to be there, and what
+   * writes is refused with STORE_READONLY. A Postgres is looked at as a role that may only read.
+   */
+  readonly readOnly?: boolean;
   /** Wall clock in milliseconds; for tests. */
   readonly now?: () => number;
   /** Told of what went wrong without hurting anybody; a process warning unless set. */
@@ -54,7 +59,8 @@ export interface OpenOptions {
  * slash. Close it when the program ends, or write `await using`.
  */
 export async function open(address?: string, options: OpenOptions = {}): Promise<Holdfast> {
-  const store = options.store ?? (await openStore(address ?? process.env["HOLDFAST_STORE"]));
+  const { readOnly = false } = options;
+  const store = options.store ?? (await openStore(address ?? process.env["HOLDFAST_STORE"], { readOnly }));
   return new Holdfast(new Journal({ ...options, store }));
 }
 

@@ -25,9 +25,8 @@ export async function runCommand(
     const data = await perform(operation, context, Object.fromEntries(input));
     const isFound = command.found?.(data as never) ?? false;
     if (isFound) process.exitCode = EXIT.found;
-    process.stdout.write(
-      options["json"] ? envelope(operation.name, data) : command.page(data as never, screen),
-    );
+    const asJson = () => envelope(operation.name, command.data?.(data as never, screen) ?? data);
+    process.stdout.write(options["json"] ? asJson() : command.page(data as never, screen));
   } finally {
     await context.close();
   }

@@ -2,7 +2,7 @@
 
 import type { ResultOf } from "../operations/index.ts";
 import { ago, statusWord, valueText } from "./pages.ts";
-import { type Screen, typed, word } from "./screen.ts";
+import { type Screen, typed, withStore, word } from "./screen.ts";
 import { cut, table } from "./table.ts";
 
 type Call = ResultOf<"calls">["calls"][number];
@@ -71,8 +71,9 @@ export function forkPage(fork: ResultOf<"session fork">, screen: Screen): string
   const { session, from, version, effects, laterEffects } = fork;
   const lines = [
     `${session} forked from ${from} at version ${version}`,
-    ...laterEffects.map(({ callId, tool }) => {
-      return `! ${tool} ${callId} happened later in ${from}: the fork may do it again`;
+    ...laterEffects.map(({ callId, tool, status }) => {
+      const known = status === "completed" ? "happened later" : "may have happened";
+      return `! ${tool} ${callId} ${known} in ${from}: the fork may do it again`;
     }),
     effects === "on" ? "" : effectsOff(session, screen),
   ];
@@ -218,9 +219,17 @@ export function checkPage({ ok, problems, files }: ResultOf<"check">, { paint }:
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
-export function doctorPage({ findings }: ResultOf<"doctor">, { paint }: Screen): string {
-  return findings
-    .map(({ name, ok, what, hint }) => {
+/** Its hints reach the store that was named. */
+export function doctorData({ ok, findings }: ResultOf<"doctor">): ResultOf<"doctor"> {
+  return {
+    ok,
+    findings: findings.map((each) => ({ ...each, hint: each.hint === null ? null : withStore(each.hint) })),
+  };
+}
+
+export function doctorPage(found: ResultOf<"doctor">, { paint }: Screen): string {
+  return doctorData(found)
+    .findings.map(({ name, ok, what, hint }) => {
       const mark = ok ? paint.green("ok") : paint.red("!!");
       return `${mark} ${name.padEnd(7)} ${what}\n${hint === null ? "" : `           ${hint}\n`}`;
     })

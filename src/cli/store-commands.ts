@@ -5,7 +5,7 @@ import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";
 import { typed } from "./screen.ts";
 import * as page from "./session-pages.ts";
-import { statusPage } from "./status-page.ts";
+import { statusData, statusPage } from "./status-page.ts";
 import { duration, json, list, whole } from "./values.ts";
 
 const SESSION = ["<session>", "its id, or the beginning of it"] as const;
@@ -17,6 +17,7 @@ export const storeCommands: readonly Command[] = [
     about: "what needs you, how things stand, what to type next",
     input: (_, { goal }) => ({ goal: goal ?? (process.env["HOLDFAST_GOAL"] || undefined) }),
     page: statusPage,
+    data: statusData,
   }),
   command({
     words: "session list",
@@ -169,6 +170,7 @@ export const storeCommands: readonly Command[] = [
     operation: "doctor",
     about: "why it does not work",
     page: page.doctorPage,
+    data: page.doctorData,
     found: ({ ok }) => !ok,
   }),
   command({

@@ -7,7 +7,7 @@ import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { contextOf } from "./run-command.ts";
 import { envelope, openScreen, type Screen } from "./screen.ts";
-import { statusPage } from "./status-page.ts";
+import { statusData, statusPage } from "./status-page.ts";
 
 /** Ages grow also when nothing happens. */
 const AT_LEAST_EVERY_MS = 30_000;
@@ -29,7 +29,7 @@ export async function watch(options: Options): Promise<void> {
     const { namespace, store } = journal;
     const { notTakenIn } = context;
     const status = await readStatus(store, { namespace, goal, now: context.now(), notTakenIn });
-    const text = options["json"] ? envelope("status", status) : livePage(status, screen);
+    const text = options["json"] ? envelope("status", statusData(status, screen)) : livePage(status, screen);
     // A hint that something changed may be spurious: whoever reads line by line takes an answer for news.
     if (text !== last || screen.isTerminal) reader.tell(text);
     last = text;

@@ -9,7 +9,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { type Journal, Lease, OwnedLog } from "../journal/index.ts";
+import { holderFor, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
 import {
   type Amounts,
@@ -196,12 +196,24 @@ function holderText(holder: Holder): string {
 }
 
 function held(id: string, lease: LeaseRow): HoldfastError {
+  if (lease.holder && isThisProcess(lease.holder)) {
+    return new HoldfastError("SESSION_HELD", `session ${id} is open in this very process already`, {
+      hint: "Use the handle that holdfast.session() gave for it, or close that first: a session has one owner at a time.",
+      data: { session: id, holder: lease.holder, remainingMs: lease.remainingMs, token: lease.token },
+    });
+  }
   const who = lease.holder ? holderText(lease.holder) : "another process";
   const seconds = Math.max(1, Math.ceil(lease.remainingMs / 1000));
   return new HoldfastError("SESSION_HELD", `session ${id} is held by ${who}`, {
     hint: `It can be taken over in ${seconds} s unless it is renewed. Wait, stop that process, or cancel the session.`,
     data: { session: id, holder: lease.holder, remainingMs: lease.remainingMs, token: lease.token },
   });
+}
+
+function isThisProcess({ host, pid, started, boot, pidNamespace }: Holder): boolean {
+  const own = holderFor("", "");
+  const isSame = own.host === host && own.pid === pid && own.pidNamespace === pidNamespace;
+  return isSame && own.started === started && own.boot === boot;
 }
 
 function pick<Fields extends object>(
