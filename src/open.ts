@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { isAnyArrayBuffer } from "node:util/types";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
 import {
   type CopyOptions,
@@ -13,11 +14,12 @@ import {
   type PayloadCodec,
   stayHere,
 } from "./journal/index.ts";
-import { goalKind, isHoldfastError, sessionKind } from "./model/index.ts";
+import { goalKind, HoldfastError, isHoldfastError, sessionKind } from "./model/index.ts";
 import { openStore } from "./open-store.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
 import {
+  noteCrash,
   type SuperviseOptions,
   type SweepOptions,
   type SweepReport,
@@ -38,6 +40,11 @@ export interface OpenOptions {
   readonly codecs?: readonly PayloadCodec[];
   /** A store of one's own, instead of an address. */
   readonly store?: Store;
+  /**
+   * Look, and change nothing: for a SQLite file, or a folder of files, that may not be written. It has to be there, and what
+   * writes is refused with STORE_READONLY. A Postgres is looked at as a role that may only read.
+   */
+  readonly readOnly?: boolean;
   /** Wall clock in milliseconds; for tests. */
   readonly now?: () => number;
   /** Told of what went wrong without hurting anybody; a process warning unless set. */
@@ -52,7 +59,8 @@ export interface OpenOptions {
  * slash. Close it when the program ends, or write `await using`.
  */
 export async function open(address?: string, options: OpenOptions = {}): Promise<Holdfast> {
-  const store = options.store ?? (await openStore(address ?? process.env["HOLDFAST_STORE"]));
+  const { readOnly = false } = options;
+  const store = options.store ?? (await openStore(address ?? process.env["HOLDFAST_STORE"], { readOnly }));
   return new Holdfast(new Journal({ ...options, store }));
 }
 
@@ -109,7 +117,7 @@ export class Holdfast {
   constructor(journal: Journal) {
     this.journal = journal;
     this.sessions = new Sessions(journal);
-    this.calls = new CallDesk(journal);
+    this.calls = new CallDesk(journal, (lease, by) => noteCrash(journal, lease, by));
   }
 
   get address(): string {
@@ -158,9 +166,12 @@ export class Holdfast {
     return superviseOnce(this.journal, options);
   }
 
-  /** Stores bytes once by their content, durably, and returns the hash under which events can refer to them. */
-  putArtifact(bytes: Uint8Array): Promise<string> {
-    return this.journal.putArtifact(bytes);
+  /**
+   * Stores bytes once by their content, durably, and returns the hash under which events can refer to them. What is no
+   * bytes, such as a string, is refused.
+   */
+  async putArtifact(bytes: ArrayBuffer | ArrayBufferView): Promise<string> {
+    return this.journal.putArtifact(bytesOf(bytes));
   }
 
   getArtifact(hash: string): Promise<Uint8Array> {
@@ -192,4 +203,14 @@ export class Holdfast {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** A view by the bytes below it: as a list of its numbers, all but the lowest byte of each would be lost. */
+function bytesOf(value: unknown): Uint8Array {
+  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  if (isAnyArrayBuffer(value)) return new Uint8Array(value);
+  const what = value === null ? "null" : typeof value;
+  throw new HoldfastError("INPUT_INVALID", `putArtifact takes bytes, and got ${what}`, {
+    hint: "Pass a Uint8Array, another view or an ArrayBuffer: of a text Buffer.from(text), of a Blob await blob.arrayBuffer().",
+  });
 }

@@ -18,6 +18,8 @@ export interface Command<Name extends OperationName = OperationName> {
   readonly ask?: (options: Options, args: Args) => Promise<Options>;
   readonly input?: (args: Args, options: Options) => Readonly<Record<string, unknown>>;
   readonly page: (data: ResultOf<Name>, screen: Screen) => string;
+  /** What `--json` gives, where that is not simply the answer. */
+  readonly data?: (data: ResultOf<Name>, screen: Screen) => unknown;
   /** Whether the answer is something that a person has to see to: the exit code says so. */
   readonly found?: (data: ResultOf<Name>) => boolean;
   /** What runs instead, until it is stopped, unless `--once` is said. */

@@ -25,9 +25,9 @@ export async function runCommand(
     const data = await perform(operation, context, Object.fromEntries(input));
     const isFound = command.found?.(data as never) ?? false;
     if (isFound) process.exitCode = EXIT.found;
-    process.stdout.write(
-      answer(options["json"], operation.name, data, (each) => command.page(each as never, screen)),
-    );
+    const page = (each: typeof data) => command.page(each as never, screen);
+    const exact = (each: typeof data) => command.data?.(each as never, screen) ?? each;
+    process.stdout.write(answer(options["json"], operation.name, data, page, exact));
   } finally {
     await context.close();
   }

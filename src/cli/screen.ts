@@ -30,11 +30,7 @@ export interface Screen {
 /** `named` is the store as it was typed. One with a password in it is not repeated. */
 export async function openScreen(named?: unknown): Promise<Screen> {
   const { stdout } = process;
-  // `| head` closes the pipe: that is no failure of ours, and nothing is left to say.
-  stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    process.exit(EXIT.closedPipe);
-  });
+  stdout.on("error", endUnheard);
   const isTerminal = stdout.isTTY === true;
   const width = isTerminal ? Math.max(40, stdout.columns || 80) : Number.POSITIVE_INFINITY;
   const isSecret = /\/\/[^/]*@/.test(String(named));
@@ -43,6 +39,20 @@ export async function openScreen(named?: unknown): Promise<Screen> {
   if (!hasColours(isTerminal)) return { paint: PLAIN, width, isTerminal, store };
   const { default: colours } = await import("picocolors");
   return { paint: colours.createColors(true), width, isTerminal, store };
+}
+
+/** `| head` closes the pipe: that is no failure of ours, and nothing is left to say. Of a full disk somebody has to hear. */
+export function endUnheard(error: NodeJS.ErrnoException): never {
+  if (error.code === "EPIPE") process.exit(EXIT.closedPipe);
+  process.stderr.write(`holdfast: the answer could not be written to the output: ${error.message}\n`);
+  process.exit(EXIT.failed);
+}
+
+/** For whoever ends the process right after: that it was not written is told later than the write returns. */
+export function printed(text: string): Promise<void> {
+  return new Promise((resolve) => {
+    process.stdout.write(text, (error) => (error ? endUnheard(error) : resolve()));
+  });
 }
 
 /** What a page says to type. */
@@ -81,8 +91,9 @@ export function answer<Data>(
   kind: string,
   data: Data,
   page: (data: Data) => string,
+  exact: (data: Data) => unknown = (same) => same,
 ): string {
-  return asJson ? envelope(kind, data) : withTypedCommands(page(harmless(data)));
+  return asJson ? envelope(kind, exact(data)) : withTypedCommands(page(harmless(data)));
 }
 
 /** The envelope that every `--json` answer comes in. */

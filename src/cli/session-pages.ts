@@ -2,7 +2,7 @@
 
 import type { ResultOf } from "../operations/index.ts";
 import { ago, statusWord, valueText } from "./pages.ts";
-import { type Screen, typed, word } from "./screen.ts";
+import { type Screen, typed, withStore, word } from "./screen.ts";
 import { cut, table } from "./table.ts";
 
 type Call = ResultOf<"calls">["calls"][number];
@@ -71,8 +71,9 @@ export function forkPage(fork: ResultOf<"session fork">, screen: Screen): string
   const { session, from, version, effects, laterEffects } = fork;
   const lines = [
     `${session} forked from ${from} at version ${version}`,
-    ...laterEffects.map(({ callId, tool }) => {
-      return `! ${tool} ${callId} happened later in ${from}: the fork may do it again`;
+    ...laterEffects.map(({ callId, tool, status }) => {
+      const known = status === "completed" ? "happened later" : "may have happened";
+      return `! ${tool} ${callId} ${known} in ${from}: the fork may do it again`;
     }),
     effects === "on" ? "" : effectsOff(session, screen),
   ];
@@ -143,8 +144,9 @@ function callTable(calls: readonly Omit<Call, "shared">[], screen: Screen): stri
   return table(screen, ["call", "tool", "status", "issued", "args", "why"], rows, ["args", "why"]);
 }
 
-function whatComes({ open, running, effect, grantedBy }: Call): string {
+function whatComes({ open, running, cancelled, effect, grantedBy }: Call): string {
   if (!open) return "";
+  if (cancelled) return "its session was cancelled, and is not run any more";
   if (grantedBy !== null)
     return `${grantedBy} allowed another attempt: the next run of its session tries it again`;
   if (running) return "its session is at it right now";
@@ -153,12 +155,13 @@ function whatComes({ open, running, effect, grantedBy }: Call): string {
 }
 
 /** A command on each line, whole, so that it can be pasted. */
-function waysToAnswer(named: string, unbegun: boolean, { cyan }: Screen["paint"]): string[] {
-  const ways = unbegun
+function waysToAnswer(named: string, { unbegun, cancelled }: Call, { cyan }: Screen["paint"]): string[] {
+  const all = unbegun
     ? { "let it run": "retry", "refuse it": "failed" }
     : { "it happened": "landed", "try once more": "retry", "it did not happen": "failed" };
-  const width = Math.max(...Object.keys(ways).map((each) => each.length));
-  return Object.entries(ways).map(([meaning, outcome]) => {
+  const ways = Object.entries(all).filter(([, outcome]) => outcome !== "retry" || !cancelled);
+  const width = Math.max(...ways.map(([meaning]) => meaning.length));
+  return ways.map(([meaning, outcome]) => {
     return `${`${meaning}:`.padEnd(width + 1)}  ${cyan(`holdfast resolve ${named} ${outcome}`)}`;
   });
 }
@@ -169,23 +172,35 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
   if (calls.length === 0) return "no open calls\n";
   if (!calls.some(({ open }) => open)) return callTable(calls, screen);
   const rows = calls.map((each) => {
-    const { call, session, tool, status, issuedAt, args, key, why, verify, unbegun, shared } = each;
+    const { call, session, tool, status, issuedAt, args, key, why, verify, shared } = each;
     const isWaiting = status === "waiting";
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
     // A verify that failed for good is the reason already.
     const isSaid = verify !== null && why?.endsWith(verify.slice("error: ".length));
     const known = [why, verify && !isSaid && `verify: ${verify}`].filter(Boolean).join("; ");
     const named = `${word(call)}${shared ? ` --session ${word(session)}` : ""}${store}`;
-    const answers = isWaiting ? waysToAnswer(named, unbegun, paint) : [whatComes(each)];
+    // What a person has allowed already is not asked again.
+    const isAsked = isWaiting || (each.unattended && each.grantedBy === null);
+    const answers = [
+      isWaiting ? "" : whatComes(each),
+      ...(isAsked ? waysToAnswer(named, each, paint) : []),
+    ].filter(Boolean);
     const lines = [
       `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${state}, issued ${ago(issuedAt)}`,
       known === "" ? "" : cut(`  ${known}`, Math.min(width, LONGEST)),
       `  session ${session}, key ${key}`,
-      ...answers.map((answer) => (answer === "" ? "" : `  ${answer}`)),
+      ...answers.map((answer) => `  ${answer}`),
     ];
     return lines.filter(Boolean).join("\n");
   });
   return `${rows.join("\n")}\n`;
+}
+
+export function resolvedPage({ call, outcome, goesOn, hasResult }: ResultOf<"resolve">): string {
+  const said = outcome === "retry" ? "may be tried once more" : outcome;
+  const then = goesOn ? "its session goes on when it next runs" : "its session was cancelled, and stays so";
+  const isNull = outcome === "landed" && goesOn && !hasResult;
+  return `${call} ${said}; ${then}\n${isNull ? "no result was recorded: the agent is told null\n" : ""}`;
 }
 
 export function checkPage({ ok, problems, files }: ResultOf<"check">, { paint }: Screen): string {
@@ -204,9 +219,17 @@ export function checkPage({ ok, problems, files }: ResultOf<"check">, { paint }:
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
-export function doctorPage({ findings }: ResultOf<"doctor">, { paint }: Screen): string {
-  return findings
-    .map(({ name, ok, what, hint }) => {
+/** Its hints reach the store that was named. */
+export function doctorData({ ok, findings }: ResultOf<"doctor">): ResultOf<"doctor"> {
+  return {
+    ok,
+    findings: findings.map((each) => ({ ...each, hint: each.hint === null ? null : withStore(each.hint) })),
+  };
+}
+
+export function doctorPage(found: ResultOf<"doctor">, { paint }: Screen): string {
+  return doctorData(found)
+    .findings.map(({ name, ok, what, hint }) => {
       const mark = ok ? paint.green("ok") : paint.red("!!");
       return `${mark} ${name.padEnd(7)} ${what}\n${hint === null ? "" : `           ${hint}\n`}`;
     })

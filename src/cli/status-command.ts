@@ -18,8 +18,8 @@ import {
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
 import { reportWarning } from "./failure.ts";
-import { answer, openScreen } from "./screen.ts";
-import { statusPage } from "./status-page.ts";
+import { answer, openScreen, printed } from "./screen.ts";
+import { statusData, statusPage } from "./status-page.ts";
 
 export interface PlainOptions {
   readonly json: boolean;
@@ -62,7 +62,8 @@ export async function showStatus({ json, store, goal }: PlainOptions): Promise<v
   const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
   const status = await readStatus(opened, { goal: wanted, now: Date.now(), notTakenIn });
   if (status.moved !== null) warn(movedNote(status.address, status.moved));
-  process.stdout.write(answer(json, "status", status, (each) => statusPage(each, screen)));
+  const page = (each: typeof status) => statusPage(each, screen);
+  await printed(answer(json, "status", status, page, (each) => statusData(each, screen)));
   // A process that ends lets go of what it only looked at; closing in good order takes longer than the look.
   if (!isRemote(place.address ?? place.home)) process.exit();
   await opened.close();

@@ -20,6 +20,12 @@ export function statusPage(status: Status, screen: Screen): string {
   return lines.map((line) => `${line}\n`).join("");
 }
 
+/** What `--json` gives: its commands reach the store that was named, as those of the page do. */
+export function statusData(status: Status, { store = "" }: Screen): Status {
+  const reaching = ({ what, command }: Need): Need => ({ what, command: command + store });
+  return { ...status, needs: status.needs.map(reaching), next: reaching(status.next) };
+}
+
 function needLines(needs: readonly Need[], screen: Screen): string[] {
   const { paint, width } = screen;
   const longest = Math.max(0, ...needs.map(({ what }) => what.length));

@@ -3,8 +3,9 @@
 import { type Command, command, type Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";
+import { typed } from "./screen.ts";
 import * as page from "./session-pages.ts";
-import { statusPage } from "./status-page.ts";
+import { statusData, statusPage } from "./status-page.ts";
 import { duration, json, list, whole } from "./values.ts";
 
 const SESSION = ["<session>", "its id, or the beginning of it"] as const;
@@ -16,6 +17,7 @@ export const storeCommands: readonly Command[] = [
     about: "what needs you, how things stand, what to type next",
     input: (_, { goal }) => ({ goal: goal ?? (process.env["HOLDFAST_GOAL"] || undefined) }),
     page: statusPage,
+    data: statusData,
   }),
   command({
     words: "session list",
@@ -99,6 +101,15 @@ export const storeCommands: readonly Command[] = [
     page: ({ session, effects }) => `${session}: effects are ${effects}\n`,
   }),
   command({
+    words: "session retry",
+    operation: "session retry",
+    about: "let a session go on that was left alone",
+    args: [SESSION],
+    options: [["--why <text>", "what has changed"]],
+    input: ([session], { why }) => ({ session, why }),
+    page: ({ session }) => `${session} may go on: run its agent, or leave it to supervise with a command\n`,
+  }),
+  command({
     words: "session cancel",
     operation: "session cancel",
     about: "stop a session, also one that runs right now",
@@ -121,7 +132,7 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "resolve",
     operation: "resolve",
-    about: "answer for a call that waits for a person",
+    about: "answer for a call that waits for a person, or that nobody is at any more",
     args: [
       ["<call>", "its id, or the beginning of it"],
       [
@@ -144,10 +155,7 @@ export const storeCommands: readonly Command[] = [
       }
       return { call, outcome, result: json("--result", result), session };
     },
-    page: ({ call, outcome, hasResult }) =>
-      `${call} ${outcome === "retry" ? "may be tried once more" : outcome}; its session goes on when it next runs\n${
-        outcome === "landed" && !hasResult ? "no result was recorded: the agent is told null\n" : ""
-      }`,
+    page: page.resolvedPage,
   }),
   command({
     words: "check",
@@ -162,6 +170,7 @@ export const storeCommands: readonly Command[] = [
     operation: "doctor",
     about: "why it does not work",
     page: page.doctorPage,
+    data: page.doctorData,
     found: ({ ok }) => !ok,
   }),
   command({
@@ -223,11 +232,14 @@ export const storeCommands: readonly Command[] = [
       const { superviseUntilStopped } = await import("./supervise.ts");
       await superviseUntilStopped(options, args as readonly string[]);
     },
-    page: ({ crashed, reset, open, errors, removed }) =>
+    page: ({ crashed, reset, open, errors, removed }, screen) =>
       [
         ...crashed.map((session) => `crashed: session ${session}`),
         ...reset.map(({ goal, task }) => `put back: ${task} of ${goal}`),
         ...open.map(({ session, call, tool }) => `open: ${tool} ${call} of ${session}`),
+        open.length === 0
+          ? ""
+          : `run their agents again, or answer for them: ${typed(screen, "holdfast calls")}`,
         ...errors.map(({ doing, error }) => `! ${doing}: ${error}`),
         ...removed.map((session) => `removed: session ${session}`),
         crashed.length + reset.length + open.length + errors.length + removed.length === 0

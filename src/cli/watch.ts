@@ -7,7 +7,7 @@ import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { contextOf } from "./run-command.ts";
 import { answer, openScreen, type Screen } from "./screen.ts";
-import { statusPage } from "./status-page.ts";
+import { statusData, statusPage } from "./status-page.ts";
 
 /** Ages grow also when nothing happens. */
 const AT_LEAST_EVERY_MS = 30_000;
@@ -29,7 +29,8 @@ export async function watch(options: Options): Promise<void> {
     const { namespace, store } = journal;
     const { notTakenIn } = context;
     const status = await readStatus(store, { namespace, goal, now: context.now(), notTakenIn });
-    const text = answer(options["json"], "status", status, (each) => livePage(each, screen));
+    const page = (each: typeof status) => livePage(each, screen);
+    const text = answer(options["json"], "status", status, page, (each) => statusData(each, screen));
     // A hint that something changed may be spurious: whoever reads line by line takes an answer for news.
     if (text !== last || screen.isTerminal) reader.tell(text);
     last = text;

@@ -8,10 +8,11 @@ export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 export { type MovedStore, movedLine, movedNote, movedStore } from "./moved-store.ts";
 export { belowRoot, isWork } from "./named-file.ts";
 export { didYouMean } from "./nearest.ts";
+export { age, type Need } from "./need.ts";
 export { bringNews, hasNews, whatOf } from "./news.ts";
 export { type Operation, perform } from "./operation.ts";
 export { followInFiles } from "./planning-folder.ts";
-export { age, type GoalStatus, type Need, readStatus, type Status } from "./status-reading.ts";
+export { type GoalStatus, readStatus, type Status } from "./status-reading.ts";
 export {
   findStore,
   isRemote,

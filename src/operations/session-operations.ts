@@ -13,19 +13,20 @@ import {
 } from "../model/index.ts";
 import type { Holdfast } from "../open.ts";
 import type { SessionSummary } from "../session/index.ts";
-import { type Context, pick } from "./context.ts";
+import { pick } from "./context.ts";
 import { time } from "./goal-views.ts";
 import { leasesOf } from "./held-leases.ts";
 import { given, operation } from "./operation.ts";
 import { blocksText, logLine } from "./session-log.ts";
 import * as view from "./session-views.ts";
-import { isSubAgent, openCallRows } from "./status-reading.ts";
+import { isSubAgent } from "./status-reading.ts";
 
 const text = z.string();
 const session = text;
 const ROWS_AT_ONCE = 1_000;
 
-async function sessionId(holdfast: Holdfast, typed: string): Promise<string> {
+/** The id that was typed, or the only session whose id begins so. */
+export async function sessionId(holdfast: Holdfast, typed: string): Promise<string> {
   const { journal } = holdfast;
   if (isId(typed) && (await journal.row(streamName("session", typed))).state === "live") return typed;
   const asked = { of: "streams", kind: "session", limit: ROWS_AT_ONCE } as const;
@@ -39,7 +40,7 @@ async function parentOf({ journal }: Holdfast, id: string): Promise<string | nul
   return (await journal.load(sessionKind, id)).state.parent?.session ?? null;
 }
 
-async function heldBy({ journal }: Holdfast, id: string): Promise<view.HeldBy> {
+export async function heldBy({ journal }: Holdfast, id: string): Promise<view.HeldBy> {
   const { store, namespace } = journal;
   const name = streamName("session", id);
   const { held, gone } = await leasesOf(store, namespace, "session/", [name]);
@@ -104,39 +105,6 @@ async function activeSessions(
     return word === (running ? "running" : crashed ? "crashed" : "idle");
   });
   return { sessions: found.slice(0, limit), more: found.length > limit };
-}
-
-/** Every call of a session; a call is under way only while somebody may be at it. */
-async function callsOf(holdfast: Holdfast, id: string): Promise<z.input<typeof view.call>[]> {
-  const [{ calls }, { held }] = await Promise.all([holdfast.sessions.get(id), heldBy(holdfast, id)]);
-  return calls.map((each) => view.callView(id, each, held !== null));
-}
-
-async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[]> {
-  const { journal } = holdfast;
-  const known = new Map<string, z.input<typeof view.call>[]>();
-  const rows: z.input<typeof view.call>[] = [];
-  for (const { stream, id: callId } of await openCallRows(journal.store, journal.namespace)) {
-    const id = streamId(stream);
-    const all = known.get(id) ?? (await callsOf(holdfast, id));
-    known.set(id, all);
-    rows.push(...all.filter((each) => each.call === callId).slice(0, 1));
-  }
-  return rows;
-}
-
-/** Ids that open calls of several sessions have. */
-async function sharedIds({ journal }: Holdfast): Promise<Set<string>> {
-  const rows = await openCallRows(journal.store, journal.namespace);
-  const seen = new Set<string>();
-  return new Set(rows.map(({ id }) => id).filter((id) => seen.size === seen.add(id).size));
-}
-
-async function callId(context: Context, typed: string): Promise<string> {
-  const { journal } = await context.holdfast();
-  const rows = await openCallRows(journal.store, journal.namespace);
-  const ids = rows.map((each) => each.id);
-  return pick("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
 }
 
 /** Whoever named a version that is not there is told where to look. */
@@ -314,6 +282,21 @@ export const sessionOperations = [
     },
   }),
   operation({
+    name: "session retry",
+    about:
+      "Let a session go on that was left alone: its workers died again and again, or it is past its time to live",
+    who: "person",
+    writes: true,
+    input: z.strictObject({ session, why: text.min(1).optional() }),
+    result: z.strictObject({ session: text }),
+    async run(context, { session: typed, why }) {
+      const holdfast = await context.holdfast();
+      const id = await sessionId(holdfast, typed);
+      await holdfast.sessions.retry(id, { by: context.by.name, ...given({ why }) });
+      return { session: id };
+    },
+  }),
+  operation({
     name: "session cancel",
     about: "Stop a session, also one that another process runs right now",
     who: "person",
@@ -325,72 +308,6 @@ export const sessionOperations = [
       const id = await sessionId(holdfast, typed);
       await holdfast.sessions.cancel(id, { by, why });
       return { session: id, status: (await holdfast.sessions.get(id)).status };
-    },
-  }),
-  operation({
-    name: "calls",
-    about: "Calls without an outcome, over all sessions or of one; or every call of one session",
-    who: "both",
-    writes: false,
-    input: z.strictObject({
-      session: text.optional(),
-      /** Of one session: only those without an outcome. */
-      open: z.boolean().optional(),
-    }),
-    result: z.strictObject({
-      waiting: z.int(),
-      calls: z.array(
-        view.call.extend({
-          /** Open calls of several sessions have its id: whoever answers for it has to say its session. */
-          shared: z.boolean(),
-        }),
-      ),
-    }),
-    async run(context, { session: typed, open = false }) {
-      const holdfast = await context.holdfast();
-      const of = async (id: string) => {
-        const rows = await callsOf(holdfast, id);
-        return rows.filter((each) => !open || each.open);
-      };
-      const calls =
-        typed === undefined ? await openCalls(holdfast) : await of(await sessionId(holdfast, typed));
-      const waiting = calls.filter(({ status }) => status === "waiting").length;
-      const shared = await sharedIds(holdfast);
-      return { waiting, calls: calls.map((each) => ({ ...each, shared: shared.has(each.call) })) };
-    },
-  }),
-  operation({
-    name: "resolve",
-    about: "Answer for a call that waits for a person: it landed, try it again, or it did not happen",
-    who: "person",
-    writes: true,
-    input: z.strictObject({
-      call: text,
-      session: text.optional(),
-      outcome: z.enum(["landed", "retry", "failed"]),
-      result: z.json().optional(),
-      by: text.min(1),
-      why: text.min(1),
-    }),
-    result: z.strictObject({
-      call: text,
-      session: text.nullable(),
-      outcome: text,
-      /** Whether it was said what the tool would have returned; without that a call that landed returns null. */
-      hasResult: z.boolean(),
-    }),
-    async run(context, { call: typed, session: inSession, outcome, result, by, why }) {
-      const holdfast = await context.holdfast();
-      const hasResult = outcome === "landed" && result !== undefined;
-      const answer = outcome === "landed" ? { outcome, ...given({ result }) } : { outcome };
-      if (inSession === undefined) {
-        const id = await callId(context, typed);
-        await holdfast.calls.resolve(id, { ...answer, by, why });
-        return { call: id, session: null, outcome, hasResult };
-      }
-      const id = await sessionId(holdfast, inSession);
-      await holdfast.calls.resolve({ session: id, callId: typed }, { ...answer, by, why });
-      return { call: typed, session: id, outcome, hasResult };
     },
   }),
 ];

@@ -74,11 +74,21 @@ export const call = z.strictObject({
   open: z.boolean(),
   /** Whether the process that holds its session is at it right now. */
   running: z.boolean(),
+  /** Whether it is in doubt while nobody runs its session: a person may answer for it. */
+  unattended: z.boolean(),
+  /** Whether its session was cancelled: nothing of it is tried again. */
+  cancelled: z.boolean(),
   /** It waits for approval and has not been run: retry lets it run, failed refuses it. */
   unbegun: z.boolean(),
 });
 
-export function callView(session: string, from: Call, isHeld: boolean): z.input<typeof call> {
+interface Surroundings {
+  readonly isHeld: boolean;
+  readonly isCancelled: boolean;
+}
+
+export function callView(session: string, from: Call, around: Surroundings): z.input<typeof call> {
+  const { isHeld, isCancelled } = around;
   const { id, tool, effect, status, args, attempt, vendorKey, issuedAt, settledAt, settledBy } = from;
   const { why, verify } = from;
   const looked = verify && [verify.answer, verify.detail].filter(Boolean).join(": ");
@@ -100,6 +110,8 @@ export function callView(session: string, from: Call, isHeld: boolean): z.input<
     grantedBy: status === "unknown" && from.granted ? from.by : null,
     open: isOpen(status),
     running: status === "issued" && isHeld,
+    unattended: isOpen(status) && status !== "waiting" && !isHeld,
+    cancelled: isCancelled,
     unbegun: isUnbegun(from),
   };
 }
@@ -151,7 +163,9 @@ export function sessionView(from: SessionDetail, { held, gone }: HeldBy): z.inpu
     ...sessionRowView(from, { running: held !== null, crashed: gone !== null, parent }),
     version: latest,
     messages: messages.length,
-    calls: calls.map((each) => callView(from.id, each, held !== null)),
+    calls: calls.map((each) => {
+      return callView(from.id, each, { isHeld: held !== null, isCancelled: from.status === "cancelled" });
+    }),
     budget: { spent: budget.spent, limit: budget.limit },
     plan: plan && {
       title: plan.title ?? null,

@@ -18,12 +18,8 @@ import { goalRows, knownGoals } from "./current-goal.ts";
 import { heldLeases, leasesOf } from "./held-leases.ts";
 import { type MovedStore, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
-
-/** What a person has to see to, the most urgent first, and the command that helps. */
-export interface Need {
-  readonly what: string;
-  readonly command: string;
-}
+import { age, type Need } from "./need.ts";
+import { callNeeds, crashNeeds, leftAloneNeeds } from "./session-needs.ts";
 
 export interface GoalStatus {
   readonly goal: string;
@@ -109,7 +105,11 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
   }
   const calls = await openCallRows(store, namespace);
   const sessions = await sessionCounts(store, namespace);
-  const urgent = [...callNeeds(calls, now), ...crashNeeds(sessions.crashed)];
+  const urgent = [
+    ...(await callNeeds(store, namespace, calls, now)),
+    ...crashNeeds(sessions.crashed),
+    ...(await leftAloneNeeds(store, namespace, now)),
+  ];
   const otherGoals = all.length - wanted.length;
   const every = [...urgent, ...needs];
   const moved = await movedStore(store, namespace);
@@ -209,21 +209,6 @@ async function mergedIn(
     .sort((a, b) => (b.at ?? 0) - (a.at ?? 0))
     .slice(0, MERGED_SHOWN)
     .map(({ name }) => name ?? "");
-}
-
-function callNeeds(open: readonly ItemRow[], now: number): Need[] {
-  const waiting = open.filter(({ status }) => status === "waiting");
-  const [oldest] = waiting;
-  if (!oldest) return [];
-  const since = oldest.at === null ? "" : `, since ${age(now - oldest.at)}`;
-  const who = waiting.length === 1 ? "1 call waits" : `${waiting.length} calls wait`;
-  return [{ what: `${who} for you${since}`, command: "holdfast calls" }];
-}
-
-function crashNeeds(crashed: number): Need[] {
-  if (crashed === 0) return [];
-  const what = crashed === 1 ? "1 session crashed" : `${crashed} sessions crashed`;
-  return [{ what: `${what}, run the agent again or clear up`, command: "holdfast supervise --once" }];
 }
 
 function goalNeeds(goal: GoalStatus, at: string): Need[] {
@@ -330,17 +315,4 @@ function nextCommand(
 
 function idOf(stream: string): string {
   return stream.slice(stream.indexOf("/") + 1);
-}
-
-const UNITS = [
-  ["d", 86_400_000],
-  ["h", 3_600_000],
-  ["min", 60_000],
-  ["s", 1_000],
-] as const;
-
-/** `3 d`: the largest unit, rounded down. */
-export function age(ms: number): string {
-  const unit = UNITS.find(([, size]) => ms >= size);
-  return unit ? `${Math.floor(ms / unit[1])} ${unit[0]}` : "0 s";
 }

@@ -77,7 +77,7 @@ async function examineStore(context: Context): Promise<Finding[]> {
     const moved = await movedStore(store, namespace);
     return [
       moved === null
-        ? good("store", address)
+        ? examineWriting(context, address)
         : bad("store", `${address}: ${movedLine(moved)}`, whereNow(moved.to)),
       good("goals", `${goals.length}`),
       waiting === 0
@@ -88,6 +88,12 @@ async function examineStore(context: Context): Promise<Finding[]> {
     if (!isHoldfastError(error)) throw error;
     return [bad("store", error.message, error.hint)];
   }
+}
+
+function examineWriting({ isReadOnly }: Context, address: string): Finding {
+  if (!isReadOnly) return good("store", address);
+  const hint = "Check the owner and permissions of its files, and how the disk is mounted.";
+  return bad("store", `${address} can be looked at, but you may not write it`, hint);
 }
 
 /** Only what lies on a disk of ours has a folder. */

@@ -4,6 +4,7 @@
  */
 
 import type * as z from "zod";
+import { callOperations } from "./call-operations.ts";
 import { goalOperations } from "./goal-operations.ts";
 import { handingOver } from "./handing-over.ts";
 import { initOperation } from "./init-operation.ts";
@@ -24,6 +25,7 @@ const ROWS = [
   ...taskOperations,
   ...noteOperations,
   ...sessionOperations,
+  ...callOperations,
   ...movingOperations,
   ...supervising,
   ...schemaOperation,

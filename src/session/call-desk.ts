@@ -1,6 +1,6 @@
 /** Calls from outside: the queue of those that wait for a person, and that person's answers. */
 
-import { allRows, type Journal } from "../journal/index.ts";
+import { allRows, type Journal, Lease, type Log } from "../journal/index.ts";
 import { storeResult, withNextMark } from "../ledger/index.ts";
 import {
   type Call,
@@ -16,7 +16,7 @@ import {
   sessionKind,
   streamId,
 } from "../model/index.ts";
-import type { ItemRow, Page } from "../store.ts";
+import type { Holder, ItemRow, Page } from "../store.ts";
 import { putBeforePerson } from "./abandoned-calls.ts";
 import type { Spoken } from "./sessions.ts";
 import { noSession } from "./versions.ts";
@@ -42,13 +42,26 @@ export type Answer =
   /** It did not happen: the agent is told and decides. */
   | { readonly outcome: "failed" };
 
+/** The call that was answered for. */
+export interface Resolved {
+  readonly session: string;
+  readonly callId: string;
+  /** False: its session was cancelled, and is not run any more. */
+  readonly goesOn: boolean;
+}
+
+/** Told of a session whose lease was taken from somebody who died, while that is held by whoever answers. */
+export type OnCrash = (lease: Lease, by: string) => Promise<void>;
+
 const READ_AT_ONCE = 8;
 
 export class CallDesk {
   private readonly journal: Journal;
+  private readonly onCrash: OnCrash;
 
-  constructor(journal: Journal) {
+  constructor(journal: Journal, onCrash: OnCrash = async () => undefined) {
     this.journal = journal;
+    this.onCrash = onCrash;
   }
 
   /**
@@ -107,30 +120,55 @@ export class CallDesk {
     }
   }
 
-  /** Settles a waiting call. Who said it and why is recorded with it. The call's session goes on at its next run. */
+  /**
+   * Settles a call that waits, or one in doubt whose session nobody runs. Who said it and why is recorded with it. The call's
+   * session goes on at its next run.
+   */
   async resolve(
     call: string | { readonly session: string; readonly callId: string },
     answer: Answer & { readonly by: string; readonly why: string },
-  ): Promise<void> {
+  ): Promise<Resolved> {
     const { session, callId } = typeof call === "string" ? await this.find(call) : call;
     const log = await this.journal.open(sessionKind, session);
     if (!log.exists) throw noSession(session, this.journal.store.address);
     const given = answer.outcome === "landed" ? answer.result : undefined;
     const result = await storeResult(this.journal, given === undefined ? null : copyJson(given, "result"));
-    const held = await this.journal.leases.isHeld(log.stream);
-    const { call: waiting } = waitingCall(log.state, session, callId, held);
-    const { key } = waiting;
-    if (answer.outcome === "landed" && isUnbegun(waiting)) throw notRun(session, callId);
-    const { generation, seq } = log.head;
-    const commit = (failures: number) =>
+    const asked = log.state.calls.get(callId);
+    if (!asked || !isOpen(asked.status)) throw notOpen(session, callId, asked);
+    const { key } = asked;
+    const { generation } = log.head;
+    const commit = (lease: Lease | null) => (failures: number) =>
       log.commit((state, head) => {
         // Removed meanwhile: what was answered is not the call of another session that has its name.
         if (head.generation !== generation) throw noSession(session, this.journal.store.address);
-        // Whoever has written since may have taken the session over: then its calls are that one's.
-        const { call: current, before } = waitingCall(state, session, callId, held || head.seq !== seq);
-        return { events: [...before, answerDraft(current, answer, result, failures)], result: undefined };
+        const current = state.calls.get(callId);
+        if (!current || !isOpen(current.status)) throw notOpen(session, callId, current);
+        if (!lease && current.status !== "waiting") throw isAtIt(session, callId, current, null);
+        if (answer.outcome === "landed" && isUnbegun(current)) throw notRun(session, callId);
+        const before = lease ? putBeforePerson([current], WHY_UNATTENDED) : [];
+        const events = [...before, answerDraft(current, answer, result, failures)];
+        const resolved = { session, callId, goesOn: state.status !== "cancelled" };
+        return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
-    await withNextMark(this.journal, key, commit);
+    if (asked.status === "waiting") return withNextMark(this.journal, key, commit(null));
+    return this.withLease(log, asked, answer.by, (lease) => withNextMark(this.journal, key, commit(lease)));
+  }
+
+  /** The lease fences whoever held the session: should that one wake up, it begins nothing beside what is said here. */
+  private async withLease<Result>(
+    log: Log<SessionState>,
+    call: Call,
+    label: string,
+    act: (lease: Lease) => Promise<Result>,
+  ): Promise<Result> {
+    const taken = await this.journal.leases.take(log.stream, this.journal.newId(), { label, waitMs: 0 });
+    if (!(taken instanceof Lease)) throw isAtIt(streamId(log.stream), call.id, call, taken.holder);
+    try {
+      if (taken.from !== null) await this.onCrash(taken, label);
+      return await act(taken);
+    } finally {
+      await taken.release();
+    }
   }
 
   private async find(callId: string): Promise<{ session: string; callId: string }> {
@@ -140,36 +178,63 @@ export class CallDesk {
       .map(({ stream }) => ({ session: streamId(stream), callId }));
     const [first, second] = found;
     if (first && !second) return first;
-    const problem = second
-      ? `is open in several sessions: ${found.map((each) => each.session).join(", ")}`
-      : "is not open";
-    throw new HoldfastError("CALL_NOT_FOUND", `call ${callId} ${problem}`, {
-      hint: second ? "Say which session you mean." : "List the open calls; it may have been settled already.",
-    });
+    if (second) throw severalHave(callId, found);
+    throw await this.noneOpen(callId);
+  }
+
+  /** Somebody may just have answered for it: whoever does so too wants to know who, and how. */
+  private async noneOpen(callId: string): Promise<HoldfastError> {
+    const asked = { of: "items", kind: "call", id: callId, limit: 2 } as const;
+    const [row, another] = (await this.journal.list<"items">(asked)).rows;
+    const session = row && !another ? streamId(row.stream) : null;
+    const call = session === null ? undefined : (await this.read(session))?.calls.get(callId);
+    if (session === null || !call) {
+      return new HoldfastError("CALL_NOT_FOUND", `call ${callId} is not open`, {
+        hint: "List the open calls; it may have been settled already.",
+      });
+    }
+    const { message, hint, data } = notOpen(session, callId, call);
+    return new HoldfastError("CALL_NOT_FOUND", message, { hint, data });
   }
 }
 
-/** Also one that would wait, if its session had not been ended before anybody could say so. */
-function waitingCall(
-  state: SessionState,
-  session: string,
-  callId: string,
-  held: boolean,
-): { call: Call; before: Draft[] } {
-  const call = state.calls.get(callId);
-  if (call?.status === "waiting") return { call, before: [] };
-  const isAbandoned = state.status !== "active" && !held;
-  if (call && isOpen(call.status) && isAbandoned) return { call, before: putBeforePerson([call]) };
-  const known = call ? `is ${call.status}` : "is not in its log";
-  const hint =
-    call && isOpen(call.status)
-      ? "Its session is still finding out by itself. Answer once it waits for a person, or cancel the session."
-      : "Nothing is left to decide.";
-  throw new HoldfastError(
-    "CALL_NOT_WAITING",
-    `call ${callId} of session ${session} ${known}: it waits for nobody`,
-    { hint },
+function severalHave(callId: string, found: readonly { readonly session: string }[]): HoldfastError {
+  const sessions = found.map(({ session }) => session);
+  return new HoldfastError(
+    "CALL_NOT_FOUND",
+    `call ${callId} is open in several sessions: ${sessions.join(", ")}`,
+    {
+      hint: `Say which session you mean: { session, callId }, on the command line --session ${sessions[0]}`,
+      data: { callId, sessions },
+    },
   );
+}
+
+const WHY_UNATTENDED = "nobody runs its session, and nobody finds out by itself";
+
+function isAtIt(session: string, callId: string, { status }: Call, holder: Holder | null): HoldfastError {
+  const who = holder ? `${holder.label} (${holder.host}, pid ${holder.pid})` : "a process that took it over";
+  return new HoldfastError(
+    "CALL_NOT_WAITING",
+    `call ${callId} of session ${session} is ${status}: it waits for nobody`,
+    {
+      hint: `Its session is held by ${who}, and finds out by itself. Answer once it waits for a person, or cancel the session.`,
+      data: { session, callId },
+    },
+  );
+}
+
+function notOpen(session: string, callId: string, call: Call | undefined): HoldfastError {
+  const known = call ? `is ${call.status}: it waits for nobody` : "is not in its log";
+  return new HoldfastError("CALL_NOT_WAITING", `call ${callId} of session ${session} ${known}`, {
+    hint: call ? `Nothing is left to decide${settledText(call)}.` : "List its calls.",
+    data: { session, callId },
+  });
+}
+
+function settledText({ settledBy, by, why }: Call): string {
+  if (settledBy !== "person") return "";
+  return `: ${by ?? "somebody"} has answered for it${why ? ` (${why})` : ""}`;
 }
 
 function notRun(session: string, callId: string): HoldfastError {

@@ -1,7 +1,7 @@
 export { reactivate } from "../model/index.ts";
 export { putBeforePerson, undecided } from "./abandoned-calls.ts";
 export type { CadenceOption } from "./cadence.ts";
-export { type Answer, CallDesk, type OpenCall } from "./call-desk.ts";
+export { type Answer, CallDesk, type OpenCall, type Resolved } from "./call-desk.ts";
 export { withOwnCallIds } from "./call-ids.ts";
 export { childId } from "./children.ts";
 export type { DirectCall, DirectOutcome } from "./direct-call.ts";

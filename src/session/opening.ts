@@ -9,7 +9,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { type Journal, Lease, OwnedLog } from "../journal/index.ts";
+import { holderFor, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
 import {
   type Amounts,
@@ -80,8 +80,15 @@ export async function openSession(
     return new Session({ id, own, journal, resumed, onClose, openChild });
   } catch (error) {
     await taken.release();
+    if (isHoldfastError(error, "STATE_STALE") && taken.from !== null)
+      await putBack(journal, taken.from, stream);
     throw error;
   }
+}
+
+/** Who was refused has not gone on with it: that its last owner died is for others to find, as it was. */
+async function putBack({ store, namespace }: Journal, holder: Holder, name: string): Promise<void> {
+  await store.lease({ act: "take", namespace, name, holder, ttlMs: 0 });
 }
 
 function openingEvents(state: SessionState, exists: boolean, lease: Lease, options: SessionOptions): Draft[] {
@@ -172,7 +179,7 @@ function refuseStale(id: string, state: SessionState, now: number, options: Sess
   const ageMs = now - state.updatedAt;
   if (ttlMs === null || ageMs <= ttlMs || options.stale === "use") return;
   throw new HoldfastError("STATE_STALE", `session ${id} was last changed ${ageText(ageMs)} ago`, {
-    hint: 'Look at what it says before you go on: pass stale: "use" to continue it, or start a new session.',
+    hint: `Look at what it says before you go on: pass stale: "use" to continue it, or let it go on from outside: holdfast session retry ${id}. Or start a new session. How long it may rest is its ttlMs, ${ageText(ttlMs)}; null is for ever.`,
     data: { session: id, ageMs, ttlMs },
   });
 }
@@ -189,12 +196,24 @@ function holderText(holder: Holder): string {
 }
 
 function held(id: string, lease: LeaseRow): HoldfastError {
+  if (lease.holder && isThisProcess(lease.holder)) {
+    return new HoldfastError("SESSION_HELD", `session ${id} is open in this very process already`, {
+      hint: "Use the handle that holdfast.session() gave for it, or close that first: a session has one owner at a time.",
+      data: { session: id, holder: lease.holder, remainingMs: lease.remainingMs, token: lease.token },
+    });
+  }
   const who = lease.holder ? holderText(lease.holder) : "another process";
   const seconds = Math.max(1, Math.ceil(lease.remainingMs / 1000));
   return new HoldfastError("SESSION_HELD", `session ${id} is held by ${who}`, {
     hint: `It can be taken over in ${seconds} s unless it is renewed. Wait, stop that process, or cancel the session.`,
     data: { session: id, holder: lease.holder, remainingMs: lease.remainingMs, token: lease.token },
   });
+}
+
+function isThisProcess({ host, pid, started, boot, pidNamespace }: Holder): boolean {
+  const own = holderFor("", "");
+  const isSame = own.host === host && own.pid === pid && own.pidNamespace === pidNamespace;
+  return isSame && own.started === started && own.boot === boot;
 }
 
 function pick<Fields extends object>(

@@ -172,6 +172,17 @@ export class Sessions {
     await cancelChildren(this.journal, lifeOf(id, log.head.generation), log.state, spoken);
   }
 
+  /**
+   * A person has looked at a session that is left alone, because its workers died again and again or because it is past its
+   * time to live: a supervisor may start the next worker, and whoever opens it is not refused.
+   */
+  async retry(id: string, spoken: Spoken): Promise<void> {
+    await this.speak(id, (state) => {
+      if (state.status !== "active") throw isEnded(id, state.status);
+      return [{ type: "session.status", data: { status: "active", why: spoken.why ?? null, by: spoken.by } }];
+    });
+  }
+
   /** Lets a fork start effects of its own, or not any more. Who runs it right now minds it from its next call on. */
   async setEffects(id: string, effects: "live" | "refused", spoken: Spoken): Promise<void> {
     await this.speak(id, (state) => {
@@ -275,4 +286,11 @@ export class Sessions {
     commitResult(outcome);
     return log;
   }
+}
+
+function isEnded(id: string, status: SessionStatus): HoldfastError {
+  return new HoldfastError("SESSION_ENDED", `session ${id} is ${status}: nothing of it is tried again`, {
+    hint: "Nothing was changed. Its agent makes it active again with session.reopen().",
+    data: { session: id },
+  });
 }

@@ -61,7 +61,7 @@ async function markCrashed(place: CrashPlace, stream: string): Promise<boolean> 
 }
 
 /** For whoever has just taken the lease of a session: true when that was left by somebody who died. */
-export async function recordCrash(place: CrashPlace, lease: Lease): Promise<boolean> {
+export async function recordCrash(place: Omit<CrashPlace, "attempt">, lease: Lease): Promise<boolean> {
   const { journal, by } = place;
   const from = deadOf(place, lease);
   try {
@@ -85,7 +85,7 @@ export async function recordCrash(place: CrashPlace, lease: Lease): Promise<bool
 }
 
 /** Who had it before us; where that was ourselves, who had it before that. */
-function deadOf({ unmarked }: CrashPlace, { name, from }: Lease): Holder | null {
+function deadOf({ unmarked }: Pick<CrashPlace, "unmarked">, { name, from }: Lease): Holder | null {
   const left = unmarked.get(name);
   unmarked.delete(name);
   return left && left.owner === from?.owner ? left.from : from;

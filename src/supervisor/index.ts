@@ -3,7 +3,7 @@
 export type { OpenCallNote } from "./interrupted-calls.ts";
 export type { CommandNotice, SupervisorEvent } from "./notices.ts";
 export type { SuperviseOptions, SweepOptions, WorkerCommand } from "./options.ts";
-export { supervise, superviseOnce } from "./supervise.ts";
+export { noteCrash, supervise, superviseOnce } from "./supervise.ts";
 export { Sweeper, type SweepReport } from "./sweep.ts";
 export type { Work } from "./work.ts";
 export { Workers } from "./workers.ts";

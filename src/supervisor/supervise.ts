@@ -8,8 +8,9 @@
  * Whatever goes wrong in one round is told and the next round tries again. Only a closed store ends the loop.
  */
 
-import type { Journal } from "../journal/index.ts";
+import type { Journal, Lease } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/index.ts";
+import { recordCrash } from "./crashed-sessions.ts";
 import { DEFAULTS, type SuperviseOptions, type SweepOptions } from "./options.ts";
 import { Sweeper, type SweepReport } from "./sweep.ts";
 import { wantWorker } from "./wanted-sessions.ts";
@@ -24,6 +25,20 @@ export async function superviseOnce(journal: Journal, options: SweepOptions = {}
   const report = await sweeper.sweep();
   await sweeper.notices.settled(DEFAULTS.graceMs);
   return report;
+}
+
+/** For whoever holds a session that somebody left who died, and only says something there: its crash is not forgotten by that. */
+export async function noteCrash(journal: Journal, lease: Lease, name: string): Promise<void> {
+  const sweeper = new Sweeper(journal, { name });
+  const place = {
+    journal,
+    by: sweeper.by,
+    goal: (id: string) => sweeper.goal(id),
+    want: (session: string) => wantWorker(journal, session),
+    tell: () => undefined,
+    unmarked: new Map(),
+  };
+  await recordCrash(place, lease);
 }
 
 /** Resolves after `signal` aborts and everything is in order. */

@@ -7,6 +7,7 @@
  *     removed · ended · of a goal · a sub-agent · of a client elsewhere · answered ──▶ over
  *     somebody holds it · its last worker left it to a person, who has not answered ──▶ not now
  *     its workers died again and again, and nothing has happened since ──▶ not now
+ *     it is past its time to live: a worker would be refused until somebody has looked ──▶ not now
  *     else ──▶ a worker may start
  *
  * `answered`: the last word is the model's, nothing is open or queued, and whoever runs the session anew would put a prompt
@@ -55,6 +56,7 @@ export async function outlookOf(
   const stream = streamName("session", session);
   const left = await whatIsLeft(journal, session, worker);
   if ("over" in left) return left;
+  if (left.isStale) return "wait";
   if (isLive((await journal.leases.find(stream)) ?? undefined)) return "wait";
   if (worker.status === "looping" && !(await news.hasComeAfter(session, worker.loopedAt ?? 0))) return "wait";
   if (worker.status === "waiting" && (await hindranceOf(journal, session)) === "person") return "wait";
@@ -65,6 +67,8 @@ interface Left {
   readonly open: readonly Call[];
   /** Calls are open, or were asked for and not even begun. */
   readonly isUnfinished: boolean;
+  /** As whoever opens it counts. */
+  readonly isStale: boolean;
 }
 
 /** Why there is nothing to do, or what is left. */
@@ -83,7 +87,8 @@ export async function whatIsLeft(
   if (whom !== null) return { over: `it goes on with ${whom}` };
   if (isAnswered(state)) return { over: "it is answered" };
   const open = openCallsOf(state);
-  return { open, isUnfinished: open.length > 0 || state.unfinished.size > 0 };
+  const isStale = state.ttlMs !== null && journal.now() - state.updatedAt > state.ttlMs;
+  return { open, isUnfinished: open.length > 0 || state.unfinished.size > 0, isStale };
 }
 
 const REMOVED = { over: "it was removed" } as const;

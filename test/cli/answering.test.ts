@@ -82,6 +82,12 @@ test("the command that calls prints answers for that call, also where two sessio
   expect(ran.code, ran.err).toBe(0);
 });
 
+test("an id that several sessions use is refused with the option that tells them apart", async () => {
+  const { code, err } = await run("resolve", "m1", "landed", "--store", STORE, ...ann);
+  expect(code).toBe(3);
+  expect(err).toMatch(/--session (one|two)/);
+});
+
 test("a call that may be tried again says who allowed it, and what happens next", async () => {
   const page = await say("calls", "--session", "one");
   expect(page).toContain("ann allowed another attempt");

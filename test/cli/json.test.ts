@@ -78,6 +78,7 @@ const WALK: readonly (readonly string[] | "killed agent" | "agent")[] = [
   ["session", "diff", "order", "1", "2"],
   ["session", "fork", "order", "second", "--at", "1"],
   ["session", "effects", "second", "on", ...person],
+  ["session", "retry", "second", "--why", "it was looked at"],
   ["session", "cancel", "second", ...person],
   ["prune", "--status", "cancelled", "--dry-run"],
   ["prune", "--status", "cancelled", "--yes"],

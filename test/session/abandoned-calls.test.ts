@@ -33,13 +33,28 @@ describe.each(storeSubjects())("on $name", (subject) => {
     await inDoubt();
     const next = await bench.afterCrash();
     const { calls, sessions } = next.holdfast;
-    await expect(calls.resolve("c1", { outcome: "landed", ...ann })).rejects.toMatchObject({
-      code: "CALL_NOT_WAITING",
-    });
     await sessions.cancel("alpha", ann);
     expect(await statusOf(next)).toBe("waiting");
     await calls.resolve("c1", { outcome: "landed", result: 1, ...ann });
     expect((await sessions.get("alpha")).calls).toMatchObject([{ status: "completed", settledBy: "person" }]);
+  });
+
+  test("whoever answers is told that the session does not go on with it", async () => {
+    await inDoubt();
+    const { calls, sessions } = (await bench.afterCrash()).holdfast;
+    await sessions.cancel("alpha", ann);
+    expect(await calls.resolve("c1", { outcome: "failed", ...ann })).toMatchObject({ goesOn: false });
+  });
+
+  test("a stale session that refuses somebody is left as it was found: its process died", async () => {
+    await session.describe({ ttlMs: 1_000 });
+    await inDoubt();
+    const { holdfast } = await bench.afterCrash();
+    bench.passMs(5_000);
+    const opened = () => holdfast.session("alpha", { ifHeld: "throw" });
+    await expect(opened()).rejects.toMatchObject({ code: "STATE_STALE" });
+    await expect(opened(), "nobody holds it").rejects.toMatchObject({ code: "STATE_STALE" });
+    expect((await holdfast.superviseOnce()).crashed).toEqual(["alpha"]);
   });
 
   test("of a process that lives: it is left to it, and answered once that has let go", async () => {

@@ -264,7 +264,8 @@ async function* rawLinesOf(file: string): AsyncGenerator<Buffer> {
 }
 
 function unreadable(file: string, error: unknown): HoldfastError {
-  return unusable(file, `it cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  const why = `it cannot be read (${(error as NodeJS.ErrnoException).code})`;
+  return unusable(file, why, "Nothing was written. Check the path, and the permissions of the file.");
 }
 
 function parse(file: string, raw: Buffer): Line {
@@ -275,9 +276,13 @@ function parse(file: string, raw: Buffer): Line {
   }
 }
 
-function unusable(file: string, why: string): HoldfastError {
+function unusable(
+  file: string,
+  why: string,
+  hint = "Nothing was written. Export it again where it came from.",
+): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `${file} cannot be imported: ${why}`, {
-    hint: "Nothing was written. Export it again where it came from.",
+    hint,
     data: { file },
   });
 }

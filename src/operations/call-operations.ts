@@ -1,0 +1,147 @@
+/** Calls without an outcome: looked at, and answered for, without taking their sessions. */
+
+import * as z from "zod";
+import { HoldfastError, streamId } from "../model/index.ts";
+import type { Holdfast } from "../open.ts";
+import { type Context, pick } from "./context.ts";
+import { given, operation } from "./operation.ts";
+import { heldBy, sessionId } from "./session-operations.ts";
+import * as view from "./session-views.ts";
+import { openCallRows } from "./status-reading.ts";
+
+const text = z.string();
+
+/** Every call of a session; a call is under way only while somebody may be at it. */
+async function callsOf(holdfast: Holdfast, id: string): Promise<z.input<typeof view.call>[]> {
+  const [{ calls, status }, { held }] = await Promise.all([holdfast.sessions.get(id), heldBy(holdfast, id)]);
+  const isCancelled = status === "cancelled";
+  return calls.map((each) => view.callView(id, each, { isHeld: held !== null, isCancelled }));
+}
+
+async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[]> {
+  const { journal } = holdfast;
+  const known = new Map<string, z.input<typeof view.call>[]>();
+  const rows: z.input<typeof view.call>[] = [];
+  for (const { stream, id: callId } of await openCallRows(journal.store, journal.namespace)) {
+    const id = streamId(stream);
+    const all = known.get(id) ?? (await callsOf(holdfast, id));
+    known.set(id, all);
+    rows.push(...all.filter((each) => each.call === callId).slice(0, 1));
+  }
+  return rows;
+}
+
+/** Ids that open calls of several sessions have. */
+async function sharedIds({ journal }: Holdfast): Promise<Set<string>> {
+  const rows = await openCallRows(journal.store, journal.namespace);
+  const seen = new Set<string>();
+  return new Set(rows.map(({ id }) => id).filter((id) => seen.size === seen.add(id).size));
+}
+
+async function callId(context: Context, typed: string): Promise<string> {
+  const { journal } = await context.holdfast();
+  const rows = await openCallRows(journal.store, journal.namespace);
+  const ids = rows.map((each) => each.id);
+  // What has just been settled is open no more: whoever looks it up says by whom.
+  const asked = { of: "items", kind: "call", id: typed, limit: 1 } as const;
+  if (!ids.includes(typed) && (await journal.list<"items">(asked)).rows.length > 0) return typed;
+  return pick("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
+}
+
+/** What a person allows in a session that nobody runs any more would never be made; only a program can reopen it. */
+async function refuseInCancelled({ sessions }: Holdfast, session: string, callId: string): Promise<void> {
+  if ((await sessions.get(session)).status === "cancelled") throw notTriedAgain(session, callId);
+}
+
+async function sessionsWith({ journal }: Holdfast, callId: string): Promise<string[]> {
+  const rows = await openCallRows(journal.store, journal.namespace);
+  return rows.filter(({ id }) => id === callId).map(({ stream }) => streamId(stream));
+}
+
+function notTriedAgain(session: string, callId: string): HoldfastError {
+  return new HoldfastError(
+    "CALL_TRANSITION",
+    `call ${callId} cannot be tried again: session ${session} was cancelled, and is not run any more`,
+    {
+      hint: "Say landed or failed. To have it tried again, the agent reopens the session first: session.reopen().",
+      data: { session, callId },
+    },
+  );
+}
+
+export const callOperations = [
+  operation({
+    name: "calls",
+    about: "Calls without an outcome, over all sessions or of one; or every call of one session",
+    who: "both",
+    writes: false,
+    input: z.strictObject({
+      session: text.optional(),
+      /** Of one session: only those without an outcome. */
+      open: z.boolean().optional(),
+    }),
+    result: z.strictObject({
+      waiting: z.int(),
+      calls: z.array(
+        view.call.extend({
+          /** Open calls of several sessions have its id: whoever answers for it has to say its session. */
+          shared: z.boolean(),
+        }),
+      ),
+    }),
+    async run(context, { session: typed, open = false }) {
+      const holdfast = await context.holdfast();
+      const of = async (id: string) => {
+        const rows = await callsOf(holdfast, id);
+        return rows.filter((each) => !open || each.open);
+      };
+      const calls =
+        typed === undefined ? await openCalls(holdfast) : await of(await sessionId(holdfast, typed));
+      const waiting = calls.filter(({ status }) => status === "waiting").length;
+      const shared = await sharedIds(holdfast);
+      return { waiting, calls: calls.map((each) => ({ ...each, shared: shared.has(each.call) })) };
+    },
+  }),
+  operation({
+    name: "resolve",
+    about:
+      "Answer for a call that waits, or that nobody is at: it landed, try it again, or it did not happen",
+    who: "person",
+    writes: true,
+    input: z.strictObject({
+      call: text,
+      session: text.optional(),
+      outcome: z.enum(["landed", "retry", "failed"]),
+      result: z.json().optional(),
+      by: text.min(1),
+      why: text.min(1),
+    }),
+    result: z.strictObject({
+      call: text,
+      session: text.nullable(),
+      outcome: text,
+      /** Whether its session goes on with that; one that was cancelled does not. */
+      goesOn: z.boolean(),
+      /** Whether it was said what the tool would have returned; without that a call that landed returns null. */
+      hasResult: z.boolean(),
+    }),
+    async run(context, { call: typed, session: inSession, outcome, result, by, why }) {
+      const holdfast = await context.holdfast();
+      const hasResult = outcome === "landed" && result !== undefined;
+      const answer = outcome === "landed" ? { outcome, ...given({ result }) } : { outcome };
+      if (inSession === undefined) {
+        const id = await callId(context, typed);
+        const [session, another] = await sessionsWith(holdfast, id);
+        if (outcome === "retry" && session !== undefined && another === undefined)
+          await refuseInCancelled(holdfast, session, id);
+        const { goesOn } = await holdfast.calls.resolve(id, { ...answer, by, why });
+        return { call: id, session: null, outcome, goesOn, hasResult };
+      }
+      const id = await sessionId(holdfast, inSession);
+      if (outcome === "retry") await refuseInCancelled(holdfast, id, typed);
+      const named = { session: id, callId: typed };
+      const { goesOn } = await holdfast.calls.resolve(named, { ...answer, by, why });
+      return { call: typed, session: id, outcome, goesOn, hasResult };
+    },
+  }),
+];

@@ -1,0 +1,46 @@
+// A session that was cancelled is not run any more: nothing of it is offered to be tried again, and nothing is said to go on.
+
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { open } from "../../src/open.ts";
+import { counting } from "../ledger/bench.ts";
+import { CommandLine } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+const ann = ["--by", "ann", "--why", "seen it"];
+let line: CommandLine;
+const run = (...words: string[]) => runInside(line.project, words);
+
+beforeAll(async () => {
+  line = await CommandLine.build();
+  const holdfast = await open(join(line.project, ".holdfast"));
+  const session = await holdfast.session("order-1");
+  const execute = () => {
+    throw new Error("the line went dead");
+  };
+  await session.call({ tool: counting({ effects: [] }, "pay", { execute }), args: {}, id: "c1" });
+  await session.close();
+  await holdfast.close();
+});
+afterAll(() => line.remove());
+
+test("calls offers what can be answered, and no other attempt", async () => {
+  expect((await run("calls")).out).toContain("holdfast resolve c1 retry");
+  await run("session", "cancel", "order-1", ...ann);
+  const { out } = await run("calls");
+  expect(out).toContain("holdfast resolve c1 landed");
+  expect(out).toContain("holdfast resolve c1 failed");
+  expect(out).not.toContain("retry");
+});
+
+test("another attempt is refused with words", async () => {
+  const { code, err } = await run("resolve", "c1", "retry", ...ann);
+  expect(code).toBe(4);
+  expect(err).toContain("session order-1 was cancelled, and is not run any more");
+});
+
+test("an answer does not promise that the session goes on", async () => {
+  const { code, out } = await run("resolve", "c1", "landed", ...ann);
+  expect(code).toBe(0);
+  expect(out).toBe("c1 landed; its session was cancelled, and stays so\n");
+});

@@ -1,0 +1,97 @@
+// An answer that could not be printed, and a store that may not be written, are said in one line each.
+
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, readdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { open } from "../../src/open.ts";
+import { counting } from "../ledger/bench.ts";
+import { CommandLine, environment } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+let line: CommandLine;
+let home: string;
+beforeAll(async () => {
+  line = await CommandLine.build();
+  home = join(line.project, ".holdfast");
+  const holdfast = await open(home);
+  const session = await holdfast.session("order-1");
+  const execute = () => {
+    throw new Error("the line went dead");
+  };
+  await session.call({ tool: counting({ effects: [] }, "pay", { execute }), args: {}, id: "c1" });
+  await holdfast.close();
+});
+afterAll(() => {
+  chmodSync(home, 0o755);
+  line.remove();
+});
+
+describe.skipIf(!existsSync("/dev/full"))("onto a full disk", () => {
+  test.each(["status", "status --json", "status --by me", "calls", "session list", "session log order-1"])(
+    "%s ends with 1, and one line says why",
+    (words) => {
+      const command = `'${process.execPath}' '${line.cli}' ${words} > /dev/full`;
+      const options = { cwd: line.project, env: environment(), encoding: "utf8" } as const;
+      const { status, stderr } = spawnSync("bash", ["-c", command], options);
+      expect(stderr).toMatch(/^holdfast: the answer could not be written to the output: .*ENOSPC.*\n$/);
+      expect(status).toBe(1);
+    },
+  );
+});
+
+test("commands in JSON, and in what doctor says, reach the store that was named", async () => {
+  const store = ["--store", ".holdfast"];
+  const status = JSON.parse((await runInside(line.project, ["status", "--json", ...store])).out);
+  expect(status.data.needs).toMatchObject([{ command: "holdfast calls --store .holdfast" }]);
+  expect(status.data.next).toMatchObject({ command: "holdfast calls --store .holdfast" });
+  const short = JSON.parse((await line.run(["status", "--json", ...store])).out);
+  expect(short.data.needs).toMatchObject([{ command: "holdfast calls --store .holdfast" }]);
+  const doctor = await runInside(line.project, ["doctor", ...store]);
+  expect(doctor.out).toContain("Answer them: holdfast calls --store .holdfast");
+  expect((await runInside(line.project, ["doctor", "--json", ...store])).out).toContain(
+    "holdfast calls --store .holdfast",
+  );
+});
+
+test("of a call without an outcome a fork does not say that it happened", async () => {
+  const { out } = await runInside(line.project, ["session", "fork", "order-1", "order-1b"]);
+  expect(out).toContain("! pay c1 may have happened in order-1: the fork may do it again");
+});
+
+test("a file that is not there cannot be imported, and need not be exported again", async () => {
+  const { code, err } = await runInside(line.project, ["import", "nofile"]);
+  expect(code).toBe(2);
+  expect(err).toContain("ENOENT");
+  expect(err).toContain("Check the path");
+  expect(err).not.toContain("Export it again");
+});
+
+/** Root may write everywhere, so somebody else does; if that user may read the program at all. */
+const isRoot = process.getuid?.() === 0;
+const SOMEBODY = isRoot ? { uid: 65_534, gid: 65_534 } : {};
+const look = ["-e", "require('node:fs').readFileSync(process.argv[1])", fileURLToPath(import.meta.url)];
+const isAble = spawnSync(process.execPath, look, { ...SOMEBODY, cwd: tmpdir() }).status === 0;
+
+test.skipIf(!isAble)("doctor says of a store that may not be written that it may not", async () => {
+  for (const name of readdirSync(home)) chmodSync(join(home, name), 0o444);
+  for (const folder of [home, line.project]) chmodSync(folder, isRoot ? 0o755 : 0o555);
+  const { code, out } = await line.run(["doctor", "--store", home], { as: SOMEBODY });
+  for (const folder of [home, line.project]) chmodSync(folder, 0o755);
+  for (const name of readdirSync(home)) chmodSync(join(home, name), 0o644);
+  expect(out).toMatch(/!! store .* can be looked at, but you may not write it/);
+  expect(code).toBe(5);
+});
+
+test("code may look at a store without writing it", async () => {
+  const holdfast = await open(home, { readOnly: true });
+  expect((await holdfast.sessions.get("order-1")).openCalls).toBe(1);
+  await expect(holdfast.session("order-2")).rejects.toMatchObject({ code: "STORE_READONLY" });
+  await holdfast.close();
+  await expect(open(join(line.project, "none.db"), { readOnly: true })).rejects.toMatchObject({
+    code: "STORE_NOT_FOUND",
+  });
+  expect(existsSync(join(line.project, "none.db"))).toBe(false);
+});

@@ -1,0 +1,91 @@
+/** Sessions that a supervisor leaves alone: status names them, and a person lets them go on. */
+
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Holdfast, Session } from "../../src/index.ts";
+import { readStatus } from "../../src/operations/index.ts";
+import { DIES, Place, poll } from "./place.ts";
+
+const DAY_MS = 86_400_000;
+const ann = { by: "ann", why: "the disk is free again" };
+const asked = (session: Session) => session.append({ role: "user", text: "Pay" });
+
+let place: Place;
+let holdfast: Holdfast;
+beforeEach(() => {
+  place = new Place();
+  holdfast = place.another();
+});
+afterEach(() => place.dispose());
+
+const needs = async () =>
+  (await readStatus(holdfast.journal.store, { now: place.nowMs })).needs.map(({ what, command }) => {
+    return `${what}  ${command}`;
+  });
+
+async function untilItLoops(id: string): Promise<void> {
+  await place.crash(id, asked);
+  const { of, stop } = place.supervise({ start: DIES, backoffMs: 0 });
+  await poll(() => of("worker.looping").length).toBe(1);
+  await stop();
+}
+
+test("one whose workers died again and again is named in status, with what to do", async () => {
+  await untilItLoops("a");
+  expect(await needs()).toEqual([
+    "workers for session a died again and again: find out why, then let it be tried  holdfast session retry a",
+  ]);
+});
+
+test("it gets its next worker when a person says so, and status has no more to say", async () => {
+  await untilItLoops("a");
+  const { started, looks } = place.supervise(place.acting((session) => session.complete()));
+  await looks();
+  expect(started()).toEqual([]);
+  place.nowMs += 1;
+  await holdfast.sessions.retry("a", ann);
+  expect(await needs()).toEqual([]);
+  await poll(started).toEqual(["a"]);
+  await poll(async () => (await holdfast.sessions.get("a")).status).toBe("completed");
+});
+
+test("one that was run by hand since is not named any more", async () => {
+  await untilItLoops("a");
+  place.nowMs += 1;
+  const session = await holdfast.session("a");
+  await session.append({ role: "assistant", text: "Paid" });
+  await session.close();
+  expect(await needs()).toEqual([]);
+});
+
+test("one past its time to live gets no worker that would be refused, and is named until a person has looked", async () => {
+  await place.crash("a", asked, { ttlMs: DAY_MS });
+  place.nowMs += 2 * DAY_MS;
+  const { started, looks, of } = place.supervise(place.acting((session) => session.complete()));
+  await poll(() => of("session.crashed").length).toBe(1);
+  await looks();
+  expect(started()).toEqual([]);
+  expect(await needs()).toEqual([
+    "session a is past its time to live: look at it, then let it go on  holdfast session retry a",
+  ]);
+  await holdfast.sessions.retry("a", ann);
+  expect(await needs()).toEqual([]);
+  await poll(started).toEqual(["a"]);
+});
+
+test("whoever is refused because a session is stale leaves it as it was: crashed, for a supervisor to find", async () => {
+  await place.crash("a", asked, { ttlMs: DAY_MS });
+  place.nowMs += 2 * DAY_MS;
+  await expect(place.another().session("a")).rejects.toMatchObject({
+    code: "STATE_STALE",
+    hint: expect.stringContaining("holdfast session retry a"),
+  });
+  expect((await holdfast.superviseOnce()).crashed).toEqual(["a"]);
+  await (await holdfast.session("a", { stale: "use", ifHeld: "throw" })).close();
+});
+
+test("only what is active may be tried again", async () => {
+  await place.crash("a", asked);
+  await holdfast.sessions.cancel("a", ann);
+  await expect(holdfast.sessions.retry("a", ann)).rejects.toMatchObject({ code: "SESSION_ENDED" });
+  await expect(holdfast.sessions.retry("b", ann)).rejects.toMatchObject({ code: "STREAM_NOT_FOUND" });
+});
