@@ -10,13 +10,13 @@ const NEAR_MS = 2_000;
 const TAIL_BYTES = 1_024;
 const AT_ONCE = { files: 5, withinMs: 1_000 };
 
-export interface ForeignFile {
+interface WrittenFile {
   readonly path: string;
   readonly modifiedMs: number;
 }
 
 /** The paths of those files that git most likely wrote. */
-export async function writtenByGit(folder: string, files: readonly ForeignFile[]): Promise<Set<string>> {
+export async function writtenByGit(folder: string, files: readonly WrittenFile[]): Promise<Set<string>> {
   const movedAt = await headMovedAt(folder);
   const byHead = files.filter(
     ({ modifiedMs }) => movedAt !== null && Math.abs(modifiedMs - movedAt) <= NEAR_MS,

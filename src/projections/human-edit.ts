@@ -19,7 +19,7 @@
  *
  * Not an edit by a person: both sides of a conflict that git left, files that git wrote (see `git-activity.ts`), files
  * that never carried a seal of this goal. These are rendered again from the log; the last two are kept beside, because
- * somebody's words may be in them.
+ * somebody's words may be in them, and so is the first where a line of it was never rendered.
  */
 
 import { copyFile, link, rename, rm } from "node:fs/promises";

@@ -351,16 +351,30 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
       expect(bench.beside()).toHaveLength(1);
     });
 
+    const LINE = "- [ ] T-001 [open] users table";
+    const sides = (theirs: string): string =>
+      bench.read().replace(LINE, `<<<<<<< HEAD\n${LINE}\n=======\n${theirs}\n>>>>>>> side`);
+
     test("both sides of a conflict are rebuilt from the log", async () => {
       const text = bench.read();
-      bench.save(
-        "STATE.md",
-        text.replace("# Checkout", "<<<<<<< HEAD\n# Checkout\n=======\n# Other\n>>>>>>> side"),
-        0,
-      );
+      bench.save("STATE.md", sides("- [x] T-001 [done] users table"), 0);
       const { edits } = await bench.folder.sync();
       expect(edits).toMatchObject([{ from: "conflict", left: [], beside: null }]);
       expect(bench.read()).toBe(text);
+    });
+
+    test.each([
+      ["a tick", "- [x] T-001 [open] users table"],
+      ["a title", "- [ ] T-001 [open] users and groups"],
+      ["a paragraph", `${LINE}\n\nMind the budget.`],
+    ])("what a person wrote between the sides of a conflict is kept beside: %s", async (_, theirs) => {
+      const text = bench.read();
+      const found = sides(theirs);
+      bench.save("STATE.md", found, 0);
+      const { edits } = await bench.folder.sync();
+      expect(edits).toMatchObject([{ from: "conflict", left: [expect.stringContaining("in no rendering")] }]);
+      expect(bench.read()).toBe(text);
+      expect(bench.beside().map((name) => bench.read(name))).toEqual([found]);
     });
   });
 
