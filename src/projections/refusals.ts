@@ -56,6 +56,18 @@ export function keptMoving(goal: string, folder: string): HoldfastError {
   );
 }
 
+const TAKEN_NAMED = 8;
+
+/** Told, not thrown: nobody may have meant it, as where a line was deleted by a slip. */
+export function editTaken(file: string, taken: readonly string[]): HoldfastError {
+  const more = taken.length - TAKEN_NAMED;
+  const named = taken.slice(0, TAKEN_NAMED).join("; ") + (more > 0 ? ` and ${more} more` : "");
+  return new HoldfastError("EDIT_TAKEN", `taken in from ${file}: ${named}`, {
+    hint: "If that was not meant, say so by a command, or in the file.",
+    data: { file, taken },
+  });
+}
+
 /** Told, not thrown: what of an edit could not be taken in, and where it is kept. */
 export function editLeft(file: string, beside: string | null, left: readonly string[]): HoldfastError {
   return new HoldfastError(

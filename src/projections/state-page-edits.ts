@@ -3,7 +3,7 @@
 import { type Act, noteActs, planningActs } from "../goal/index.ts";
 import { type By, DECISION_TYPES, type DecisionType, type GoalState, taskOf } from "../model/index.ts";
 import { type Change, change } from "./edit-changes.ts";
-import { dropTask, finishTask, reopenTask } from "./hand-finished.ts";
+import { finishTask, removedTasks, reopenTask } from "./hand-finished.ts";
 import type { PageItem, PageTask, StatePage } from "./state-page.ts";
 
 const BY_HAND = "Written into STATE.md by hand.";
@@ -92,10 +92,7 @@ function taskChanges(from: readonly PageTask[], to: readonly PageTask[], since: 
       );
     }
   }
-  for (const id of before.keys()) {
-    if (after.has(id)) continue;
-    found.push(change(`drop:${id}`, true, `${id} dropped`, dropTask(id, "STATE.md")));
-  }
+  found.push(...removedTasks(before, after, "STATE.md"));
   for (const task of to) if (task.id === null) found.push(added(task, since));
   return found;
 }

@@ -78,3 +78,32 @@ test("of many files beside, some are named and the others counted; other names a
   expect(data.notTakenIn.at(-1)).toContain("4 more");
   expect(data.notTakenIn.join("\n")).not.toContain("NOT OURS");
 });
+
+test("a deleted line drops its task, and the command that takes it in says so", async () => {
+  save(page().replace(/^- .*T-002.*\n/m, ""));
+  const { code, err } = await here("task", "claim", "T-001", "--by", "ag", "--role", "worker");
+  expect(code).toBe(0);
+  expect(err).toContain("note: taken in from STATE.md: T-002 dropped");
+  expect((await here("task", "show", "T-002", "--json")).out).toContain('"dropped"');
+  expect(beside()).toEqual([]);
+});
+
+test("a deleted line does not drop a task that somebody works on", async () => {
+  await here("task", "claim", "T-002", "--by", "ag", "--role", "worker");
+  save(page().replace(/^- .*T-002.*\n/m, ""));
+  const { code, err } = await here("fact", "a", "1", "--source", "x");
+  expect(code).toBe(0);
+  expect(err).toMatch(/STATE\.md: .*T-002.*ag works on it.*holdfast task drop T-002/);
+  expect(page()).toContain("T-002 [in_progress] two");
+  expect(beside()).toHaveLength(1);
+});
+
+test("a section that is cut out, or many lines at once, drops no task", async () => {
+  const all = page();
+  save(all.replace(/^- .*T-00\d.*\n/gm, ""));
+  const { err } = await here("fact", "a", "1", "--source", "x");
+  expect(err).toMatch(/T-001, T-002, T-003 were removed at once, and stay/);
+  expect(err).not.toContain("taken in from");
+  for (const id of ["T-001", "T-002", "T-003"]) expect(page()).toContain(`${id} [open]`);
+  expect(beside()).toHaveLength(1);
+});
