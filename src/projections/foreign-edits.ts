@@ -1,8 +1,9 @@
 /** Files that somebody else wrote in: who that was, and what becomes of each. */
 
 import { linesOfNobody, textsOf } from "./accounted-lines.ts";
+import { hasItemTwice } from "./brought-edit.ts";
 import type { Foreign } from "./folder-look.ts";
-import { writtenByGit } from "./git-activity.ts";
+import { type Brought, writtenByGit } from "./git-activity.ts";
 import { type EditContext, type EditReport, keepBeside, takeInEdit } from "./human-edit.ts";
 import { type RenderedFile, STATE_PAGE } from "./render.ts";
 import { normalText } from "./seal.ts";
@@ -22,15 +23,28 @@ export async function takeInForeign(
   const byGit = await writtenByGit(context.folder, times);
   const reports: EditReport[] = [];
   for (const { file, look } of foreign) {
-    if (look.hasConflict) reports.push(await bothSides(context, file, look));
-    else if (byGit.has(file.path)) reports.push(await keptAsItIs(context, file, look, "git"));
-    else if (isStranger(look, before)) reports.push(await keptAsItIs(context, file, look, "stranger"));
-    else {
-      const report = await takeInEdit(context, file, look);
-      if (report) reports.push(report);
-    }
+    const report = await takeInOne(context, file, look, byGit.get(file.path) ?? null, before);
+    if (report) reports.push(report);
   }
   return reports;
+}
+
+async function takeInOne(
+  context: EditContext,
+  file: RenderedFile,
+  look: Foreign,
+  brought: Brought | null,
+  before: number,
+): Promise<EditReport | null> {
+  if (look.hasConflict) return bothSides(context, file, look);
+  if (brought === "bulk") return keptAsItIs(context, file, look, "git", "many files were written at once");
+  if (isStranger(look, before))
+    return keptAsItIs(context, file, look, "stranger", "it was not rendered from this goal");
+  if (brought === null) return takeInEdit(context, file, look);
+  // Two sides in a JSON file, or in a record, cannot be told from an edit.
+  if (file.path !== STATE_PAGE) return keptAsItIs(context, file, look, "git", "git brought it");
+  if (look.text !== null && hasItemTwice(look.text)) return bothSides(context, file, look);
+  return takeInEdit(context, file, look, brought);
 }
 
 /** Not from this goal, or from a later revision of it than this store has: there is nothing to compare it with. */
@@ -39,16 +53,16 @@ function isStranger({ text, revision }: Foreign, seq: number): boolean {
 }
 
 const NOTHING_TAKEN = { taken: [], conflicts: [] } as const;
-const WHY = { git: "git brought it", stranger: "it was not rendered from this goal" } as const;
 
 async function keptAsItIs(
   { folder }: EditContext,
   { path }: RenderedFile,
   look: Foreign,
-  from: keyof typeof WHY,
+  from: "git" | "stranger",
+  why: string,
 ): Promise<EditReport> {
   const beside = await keepBeside(folder, path, look);
-  return { ...NOTHING_TAKEN, file: path, from, left: [WHY[from]], beside };
+  return { ...NOTHING_TAKEN, file: path, from, left: [why], beside };
 }
 
 const LINES_NAMED = 3;

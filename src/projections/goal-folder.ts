@@ -178,11 +178,8 @@ export class FolderWriter {
       if (written === null) continue;
       if (merged || !this.isSwept) await this.removeOrphans(rendering.files, seq);
       await this.events.tidy(() => this.isStillOurs(lease));
-      for (const edit of edits)
-        if (edit.left.length === 0 && edit.from === "human") await letGo(this.folder, edit.beside);
-      const told = edits.map((edit) =>
-        edit.left.length === 0 && edit.from === "human" ? { ...edit, beside: null } : edit,
-      );
+      for (const { left, beside } of edits) if (left.length === 0) await letGo(this.folder, beside);
+      const told = edits.map((edit) => (edit.left.length === 0 ? { ...edit, beside: null } : edit));
       const ahead = looked.filter(({ look }) => look.is === "ahead").map(({ file }) => file.path);
       for (const { file, why } of refused) this.goal.journal.warn(eventFileRefused(this.folder, file, why));
       return { seq, written, edits: told, ahead, merged, refused };

@@ -152,9 +152,9 @@ export class GoalFolder {
 
 /** What a sync did with people's edits, for whoever made it happen. */
 export function editNotes({ edits }: SyncReport): HoldfastError[] {
-  return edits.flatMap(({ file, beside, taken, left }) => [
-    ...(taken.length > 0 ? [editTaken(file, taken)] : []),
-    ...(left.length > 0 ? [editLeft(file, beside, left)] : []),
+  return edits.flatMap((edit) => [
+    ...(edit.taken.length > 0 ? [editTaken(edit.file, edit.taken)] : []),
+    ...(edit.left.length > 0 ? [editLeft(edit)] : []),
   ]);
 }
 

@@ -68,8 +68,20 @@ export function editTaken(file: string, taken: readonly string[]): HoldfastError
   });
 }
 
+interface LeftEdit {
+  readonly file: string;
+  readonly from: string;
+  readonly left: readonly string[];
+  readonly beside: string | null;
+}
+
 /** Told, not thrown: what of an edit could not be taken in, and where it is kept. */
-export function editLeft(file: string, beside: string | null, left: readonly string[]): HoldfastError {
+export function editLeft({ file, beside, left, from }: LeftEdit): HoldfastError {
+  // What a person saves is taken in as theirs, whoever wrote it first.
+  const again =
+    from === "git"
+      ? ` Or, where all of it still holds, in that folder: cp ${beside} ${file} && holdfast rebuild`
+      : "";
   return new HoldfastError(
     "EDIT_LEFT",
     `${file}: not everything in it could be taken in: ${left.join("; ")}`,
@@ -77,7 +89,7 @@ export function editLeft(file: string, beside: string | null, left: readonly str
       hint:
         beside === null
           ? "Say it in another way."
-          : `The file as it was is kept as ${beside}. Say it in another way, then remove that file.`,
+          : `The file as it was is kept as ${beside}. Say it in another way, then remove that file.${again}`,
       data: { file, beside, left },
     },
   );

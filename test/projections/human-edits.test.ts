@@ -333,18 +333,20 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
       expect(bench.reports).toEqual([]);
     });
 
-    test("a hand-edited file that a checkout brings is kept beside, not taken in", async () => {
+    test("a hand-edited record that a checkout brings is kept beside, not taken in", async () => {
+      await bench.goal.decide({ type: "technology", context: "a", decision: "b", reason: "c", by: verifier });
       git("init", "-q", "-b", "main");
       git("add", ".planning");
       git("commit", "-qm", "first");
       git("checkout", "-q", "-b", "side");
-      writeFileSync(bench.path("STATE.md"), bench.read().replace("# Checkout", "# Other"));
+      const file = bench.files().find((name) => name.startsWith("decisions/")) ?? "";
+      writeFileSync(bench.path(file), `${bench.read(file)}\nmore\n`);
       git("commit", "-qam", "edited");
       git("checkout", "-q", "main");
       await bench.folder.sync();
       git("checkout", "-q", "side");
       await bench.goal.fact({ key: "k", value: 1, source: "x", by: worker });
-      expect(bench.goal.state.title).toBe("Checkout");
+      expect(bench.goal.state.decisions.size).toBe(1);
       expect(bench.reports.flatMap(({ edits }) => edits)).toMatchObject([
         { from: "git", left: ["git brought it"] },
       ]);
