@@ -121,9 +121,19 @@ function taskChanges(from: readonly PageTask[], to: readonly PageTask[], since: 
       );
     }
   }
-  found.push(...removedTasks(before, after, "STATE.md"));
+  found.push(...removedTasks(before, after, "STATE.md"), ...reordered(before, after));
   for (const task of to) if (task.id === null) found.push(added(task, since));
   return found;
+}
+
+/** Somebody who moves a task up wants it earlier, and would wait for that in vain. */
+function reordered(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string, unknown>): Change[] {
+  const now = [...after.keys()].filter((id) => before.has(id));
+  const then = [...before.keys()].filter((id) => after.has(id));
+  if (now.join() === then.join()) return [];
+  const what =
+    "the order of tasks follows phase, plan, wave and number: name the one to do first under Next Action";
+  return [change("order", now, what, null)];
 }
 
 function retitled(id: string, title: string): Change {

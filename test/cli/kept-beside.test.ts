@@ -107,3 +107,12 @@ test("a section that is cut out, or many lines at once, drops no task", async ()
   for (const id of ["T-001", "T-002", "T-003"]) expect(page()).toContain(`${id} [open]`);
   expect(beside()).toHaveLength(1);
 });
+
+test("another order of tasks is not taken in, and that is said", async () => {
+  const text = page();
+  const [first = "", second = ""] = text.match(/^- .*T-00[12].*\n/gm) ?? [];
+  save(text.replace(first + second, second + first));
+  const { err } = await here("fact", "a", "1", "--source", "x");
+  expect(err).toMatch(/the order of tasks follows .* under Next Action/);
+  expect(page()).toContain(first + second);
+});
