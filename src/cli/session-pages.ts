@@ -203,13 +203,14 @@ export function resolvedPage({ call, outcome, goesOn, hasResult }: ResultOf<"res
   return `${call} ${said}; ${then}\n${isNull ? "no result was recorded: the agent is told null\n" : ""}`;
 }
 
-export function checkPage({ ok, problems, files }: ResultOf<"check">, { paint }: Screen): string {
+export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">, { paint }: Screen): string {
   const changed = files.filter(({ verdict }) => verdict !== "OK");
   const lines = [
     ...problems.map(({ invariant, where, what }) => `${paint.red("!")} ${invariant} ${where}: ${what}`),
     ...changed.map(({ goal, path, verdict, why }) => {
       return `${paint.yellow("!")} ${path} ${statusWord(verdict, paint)}${why ? ` (${why})` : ""}, recorded by ${goal}`;
     }),
+    ...notTakenIn.map((each) => `${paint.yellow("!")} not taken in: ${each}`),
     ok
       ? paint.green(
           `all is well, ${counted(files.length, "recorded file")} as ${files.length === 1 ? "it was" : "they were"}`,

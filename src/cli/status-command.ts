@@ -10,6 +10,7 @@ import {
   findStore,
   hasNews,
   isRemote,
+  keptBeside,
   movedNote,
   readStatus,
   refuseMissing,
@@ -58,6 +59,7 @@ export async function showStatus({ json, store, goal }: PlainOptions): Promise<v
     });
     opened = await openForALook(place.address ?? place.home);
   }
+  if (!isStoreSaid) notTakenIn = [...notTakenIn, ...keptBeside(place)];
   const screen = await openScreen(store);
   const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
   const status = await readStatus(opened, { goal: wanted, now: Date.now(), notTakenIn });

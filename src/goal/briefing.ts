@@ -23,7 +23,7 @@ export interface BriefingOptions {
   readonly files?: readonly FileCheck[];
   /** The task at hand; by default what comes next. */
   readonly task?: string;
-  /** What git brought and could not be taken in: the briefing says that it does not have it. */
+  /** What git brought or a person wrote and could not be taken in: the briefing says that it does not have it. */
   readonly notTakenIn?: readonly string[];
 }
 

@@ -9,6 +9,7 @@ import { type By, HoldfastError, isHoldfastError } from "../model/index.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
+import { keptBeside } from "./kept-beside.ts";
 import { movedNote, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
 import { takeInNews } from "./news.ts";
@@ -38,7 +39,7 @@ export class Context {
   readonly now: () => number = Date.now;
   /** Whether somebody named the store, instead of leaving it to where we are. */
   readonly isStoreSaid: boolean;
-  /** What git brought and could not be taken in when it was last looked for, a line each. */
+  /** What git brought or a person wrote and could not be taken in, when it was last looked for, a line each. */
   notTakenIn: readonly string[] = [];
   private readonly saidGoal: string | undefined;
   private readonly openOptions: Pick<ContextOptions, "warn">;
@@ -118,7 +119,8 @@ export class Context {
    */
   async current(): Promise<Holdfast> {
     const holdfast = await this.holdfast();
-    if (!this.isStoreSaid) this.notTakenIn = await takeInNews(this.place, holdfast);
+    if (!this.isStoreSaid)
+      this.notTakenIn = [...(await takeInNews(this.place, holdfast)), ...keptBeside(this.place)];
     return holdfast;
   }
 

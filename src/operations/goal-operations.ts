@@ -51,7 +51,7 @@ const nextWork = z.strictObject({
   noted: text.nullable(),
   /** What a merge did to work that somebody had done. */
   merged: z.array(text),
-  /** What git brought and could not be taken in. */
+  /** What git brought or a person wrote and could not be taken in. */
   notTakenIn: z.array(text),
 });
 

@@ -16,8 +16,11 @@ import { PLANNING } from "./store-place.ts";
 export async function followInFiles(goal: Goal, root: string): Promise<void> {
   if (!existsSync(join(root, PLANNING))) return;
   try {
-    const { projectGoal } = await import("../projections/index.ts");
-    await projectGoal(goal, { folder: join(root, PLANNING) });
+    const { editNotes, projectGoal } = await import("../projections/index.ts");
+    await projectGoal(goal, {
+      folder: join(root, PLANNING),
+      onEdit: (report) => editNotes(report).forEach(goal.journal.warn),
+    });
   } catch (error) {
     // Whoever writes to a store that has moved is refused by the store itself, and nothing of it is to be in the files.
     const isToldElsewhere = isHoldfastError(error, "FOLDER_TAKEN") || isHoldfastError(error, "STORE_MOVED");

@@ -50,7 +50,7 @@ export interface Status {
   readonly address: string;
   /** Where everything is now, if this store has moved: the rest is as it was then. */
   readonly moved: MovedStore | null;
-  /** What git brought and could not be taken in. */
+  /** What git brought or a person wrote and could not be taken in. */
   readonly notTakenIn: readonly string[];
   readonly needs: readonly Need[];
   readonly goals: readonly GoalStatus[];
@@ -76,7 +76,7 @@ export interface StatusOptions {
   readonly namespace?: string;
   readonly goal?: string | undefined;
   readonly now: number;
-  /** What git brought and could not be taken in, as far as the caller has tried. */
+  /** What git brought or a person wrote and could not be taken in, as far as the caller has tried. */
   readonly notTakenIn?: readonly string[];
 }
 

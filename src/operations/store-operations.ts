@@ -10,6 +10,7 @@ import type { Context } from "./context.ts";
 import { goalRows } from "./current-goal.ts";
 import { goal } from "./goal-operations.ts";
 import { fileCheck } from "./handing-over.ts";
+import { keptBeside } from "./kept-beside.ts";
 import { movedLine, movedStore, whereNow } from "./moved-store.ts";
 import { given, operation } from "./operation.ts";
 import { openCallRows, readStatus } from "./status-reading.ts";
@@ -22,7 +23,7 @@ const status = z.strictObject({
   address: text,
   /** Where everything is now, if this store has moved. */
   moved: z.strictObject({ to: text, asOf: text.nullable() }).nullable(),
-  /** What git brought and could not be taken in. */
+  /** What git brought or a person wrote and could not be taken in. */
   notTakenIn: z.array(text),
   needs: z.array(need),
   goals: z.array(
@@ -118,6 +119,14 @@ function examineDisk(path: string): Finding[] {
   const said = `${(free / 1_000_000).toFixed(1)} MB are left on the disk of ${path}`;
   if (free >= LITTLE_SPACE) return [];
   return [bad("disk", said, "Free some space: on a full disk nothing can be written, and agents stop.")];
+}
+
+/** Of a store that somebody named, `.planning/` says nothing. */
+function examineBeside({ place, isStoreSaid }: Context): Finding[] {
+  const lines = isStoreSaid ? [] : keptBeside(place);
+  return lines.map((each) =>
+    bad("edits", `not taken in: ${each}`, "How it comes about: docs/repo-memory.md"),
+  );
 }
 
 /** Opening is what migrates; a look cannot, and says so. */
@@ -220,6 +229,8 @@ export const storeOperations = [
       ok: z.boolean(),
       problems: z.array(z.strictObject({ invariant: text, where: text, what: text })),
       files: z.array(fileCheck.extend({ goal: text })),
+      /** What a person wrote into `.planning/` and could not be taken in. No damage, so it may be there where all is ok. */
+      notTakenIn: z.array(text),
     }),
     async run(context, { goal: said }) {
       const holdfast = await context.holdfast();
@@ -235,7 +246,7 @@ export const storeOperations = [
         files.push(...report.files.map(({ path, verdict, why }) => ({ goal: id, path, verdict, why })));
       }
       const ok = problems.length === 0 && files.every(({ verdict }) => verdict === "OK");
-      return { ok, problems, files };
+      return { ok, problems, files, notTakenIn: context.isStoreSaid ? [] : keptBeside(context.place) };
     },
   }),
   operation({
@@ -246,7 +257,12 @@ export const storeOperations = [
     input: z.strictObject({}),
     result: z.strictObject({ ok: z.boolean(), findings: z.array(finding) }),
     async run(context) {
-      const findings = [examineNode(), ...examineFolder(context.place), ...(await examineStore(context))];
+      const findings = [
+        examineNode(),
+        ...examineFolder(context.place),
+        ...(await examineStore(context)),
+        ...examineBeside(context),
+      ];
       return { ok: findings.every(({ ok }) => ok), findings };
     },
   }),

@@ -1,52 +1,111 @@
 /**
- * Whether git, and not a person, changed files a moment ago. Told as well as it can be: git writes what it did to HEAD
- * into its reflog, and it changes many files at once. A commit changes no file, so it does not count.
+ * Whether git, and not a person, changed files a moment ago, and whose commits it brought. Told as well as it can be: git
+ * writes what it did to HEAD into its reflog, and it changes many files at once. A commit changes no file, so it does not
+ * count.
+ *
+ * What was committed in this repository, whichever of its worktrees that was, nobody else's store has taken in yet. What
+ * came from another clone its own store may take in as well.
  */
 
 import { open, readFile, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 
 const NEAR_MS = 2_000;
-const TAIL_BYTES = 1_024;
+const LOG_BYTES = 1 << 20;
 const AT_ONCE = { files: 5, withinMs: 1_000 };
 
-export interface ForeignFile {
+interface WrittenFile {
   readonly path: string;
   readonly modifiedMs: number;
 }
 
-/** The paths of those files that git most likely wrote. */
-export async function writtenByGit(folder: string, files: readonly ForeignFile[]): Promise<Set<string>> {
-  const movedAt = await headMovedAt(folder);
-  const byHead = files.filter(
-    ({ modifiedMs }) => movedAt !== null && Math.abs(modifiedMs - movedAt) <= NEAR_MS,
-  );
+/** `here`: what was committed or put aside in this repository. `elsewhere`: what may be of another clone. */
+export type Brought = "here" | "elsewhere" | "bulk";
+
+/** Those files that git most likely wrote, by their paths. */
+export async function writtenByGit(
+  folder: string,
+  files: readonly WrittenFile[],
+): Promise<Map<string, Brought>> {
+  const moved = await headMoved(folder);
   const times = files.map(({ modifiedMs }) => modifiedMs).sort((a, b) => a - b);
   const isBulk = times.some((time, index) => {
     const later = times[index + AT_ONCE.files - 1];
     return later !== undefined && later - time <= AT_ONCE.withinMs;
   });
-  return new Set((isBulk ? files : byHead).map(({ path }) => path));
+  if (isBulk) return new Map(files.map(({ path }) => [path, "bulk"]));
+  if (moved === null) return new Map();
+  const near = files.filter(({ modifiedMs }) => Math.abs(modifiedMs - moved.atMs) <= NEAR_MS);
+  return new Map(near.map(({ path }) => [path, moved.isOwn ? "here" : "elsewhere"]));
 }
 
+interface LogLine {
+  readonly from: string;
+  readonly to: string;
+  readonly act: string;
+}
+
+const MOVES = /^(?:checkout|merge|reset|rebase|pull|cherry-pick|revert|clone)\b/;
+const MAKES = /^(?:commit|cherry-pick|revert|rebase \((?:continue|pick|reword|squash|fixup|edit)\))/;
+
 /** When a checkout, merge, reset, rebase or pull last moved HEAD; null when that is not the last thing it did. */
-async function headMovedAt(folder: string): Promise<number | null> {
+async function headMoved(folder: string): Promise<{ atMs: number; isOwn: boolean } | null> {
   const directory = await gitDirectory(folder);
   if (directory === null) return null;
   const log = join(directory, "logs", "HEAD");
+  const lines = await readLog(log);
+  const last = lines.at(-1);
+  if (!last || !MOVES.test(last.act)) return null;
+  return { atMs: (await stat(log)).mtimeMs, isOwn: await isOwn(directory, lines, last) };
+}
+
+async function isOwn(
+  directory: string,
+  lines: readonly LogLine[],
+  { from, to, act }: LogLine,
+): Promise<boolean> {
+  if (/^(?:pull|clone)\b/.test(act)) return false;
+  // So it is after a stash was taken back, and where a branch begins.
+  if (from === to) return true;
+  const shared = await sharedDirectory(directory);
+  const branch = (name: string): Promise<LogLine[]> => readLog(join(shared, "logs", "refs", "heads", name));
+  const head = /^ref: refs\/heads\/(.*)$/m.exec(await readFile(join(directory, "HEAD"), "utf8"))?.[1];
+  const merged = /^merge ([^\s:]+): (?!Fast-forward)/.exec(act)?.[1];
+  const theirs = merged === undefined ? [] : await branch(merged);
+  const tip = merged === undefined ? to : theirs.at(-1)?.to;
+  const known = [...lines, ...theirs, ...(head === undefined ? [] : await branch(head))];
+  return known.some((line) => line.to === tip && MAKES.test(line.act));
+}
+
+/** The end of a reflog, the oldest first; empty where there is none. */
+async function readLog(path: string): Promise<LogLine[]> {
   try {
-    const { size, mtimeMs } = await stat(log);
-    const file = await open(log, "r");
+    const file = await open(path, "r");
     try {
-      const start = Math.max(0, size - TAIL_BYTES);
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(TAIL_BYTES), 0, TAIL_BYTES, start);
-      const last = buffer.subarray(0, bytesRead).toString("utf8").trimEnd().split("\n").at(-1) ?? "";
-      return /\t(?:checkout|merge|reset|rebase|pull|cherry-pick|revert|clone)\b/.test(last) ? mtimeMs : null;
+      const { size } = await file.stat();
+      const start = Math.max(0, size - LOG_BYTES);
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(size - start), 0, size - start, start);
+      const lines = buffer.subarray(0, bytesRead).toString("utf8").split("\n");
+      return lines.flatMap((line) => {
+        const [, from, to, act] = /^([0-9a-f]{40,64}) ([0-9a-f]{40,64}) .*?\t(.*)$/.exec(line) ?? [];
+        return from && to && act !== undefined ? [{ from, to, act }] : [];
+      });
     } finally {
       await file.close();
     }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR") return [];
+    throw error;
+  }
+}
+
+/** Worktrees have a git directory each, and one for all where the branches are. */
+async function sharedDirectory(directory: string): Promise<string> {
+  try {
+    return resolve(directory, (await readFile(join(directory, "commondir"), "utf8")).trim());
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return directory;
     throw error;
   }
 }

@@ -29,12 +29,13 @@ import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Goal, MergeReport } from "../goal/index.ts";
 import { Lease, leaseLost } from "../journal/index.ts";
-import { type By, isHoldfastError, sha256 } from "../model/index.ts";
+import { type By, isHoldfastError, sameJson, sha256 } from "../model/index.ts";
 import { EVENTS, EventFiles, type RefusedFile } from "./event-files.ts";
-import { FolderLook, type Foreign, type Look } from "./folder-look.ts";
+import { FolderLook, type Look } from "./folder-look.ts";
+import { type ForeignFile, takeInForeign } from "./foreign-edits.ts";
 import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { writtenByGit } from "./git-activity.ts";
-import { type EditReport, keepBeside, letGo, takeInEdit } from "./human-edit.ts";
+import { type EditReport, letGo } from "./human-edit.ts";
 import { eventFileRefused, keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
 import { type RenderedFile, Renderer, type Rendering, STATE_PAGE } from "./render.ts";
 import { problemIn, schemaRefused } from "./schema-check.ts";
@@ -165,51 +166,25 @@ export class FolderWriter {
       const looked: Looked[] = [];
       for (const file of rendering.files)
         looked.push({ file, look: await this.look.at(file, seq, isFresh && round === 0) });
-      const { reports, isChanged } = await this.takeIn(looked);
-      edits.push(...reports);
-      if (isChanged) continue;
+      const context = { goal: this.goal, folder: this.folder, by: this.human };
+      const reports = await takeInForeign(context, looked.filter(isForeign));
+      // What another round finds as it was is told once.
+      edits.push(...reports.filter((each) => !edits.some((told) => sameJson(told, each))));
+      // The goal has moved, so everything has to be rendered again.
+      if (this.goal.revision !== seq) continue;
       if (!(await this.events.save(this.goal, () => this.isStillOurs(lease))))
         throw leaseLost(lease.name, null);
       const written = await this.write(lease, looked);
       if (written === null) continue;
       if (merged || !this.isSwept) await this.removeOrphans(rendering.files, seq);
       await this.events.tidy(() => this.isStillOurs(lease));
-      for (const edit of edits)
-        if (edit.left.length === 0 && edit.from === "human") await letGo(this.folder, edit.beside);
-      const told = edits.map((edit) =>
-        edit.left.length === 0 && edit.from === "human" ? { ...edit, beside: null } : edit,
-      );
+      for (const { left, beside } of edits) if (left.length === 0) await letGo(this.folder, beside);
+      const told = edits.map((edit) => (edit.left.length === 0 ? { ...edit, beside: null } : edit));
       const ahead = looked.filter(({ look }) => look.is === "ahead").map(({ file }) => file.path);
       for (const { file, why } of refused) this.goal.journal.warn(eventFileRefused(this.folder, file, why));
       return { seq, written, edits: told, ahead, merged, refused };
     }
     throw keptMoving(this.goal.id, this.folder);
-  }
-
-  /** `isChanged`: the goal has moved, so everything has to be rendered again. */
-  private async takeIn(looked: readonly Looked[]): Promise<{ reports: EditReport[]; isChanged: boolean }> {
-    const foreign = looked.filter(
-      (each): each is { file: RenderedFile; look: Foreign } => each.look.is === "foreign",
-    );
-    if (foreign.length === 0) return { reports: [], isChanged: false };
-    const before = this.goal.revision;
-    const byGit = await writtenByGit(
-      this.folder,
-      foreign.map(({ file, look }) => ({ path: file.path, modifiedMs: look.modifiedMs })),
-    );
-    const reports: EditReport[] = [];
-    for (const { file, look } of foreign) {
-      const context = { goal: this.goal, folder: this.folder, by: this.human };
-      if (look.hasConflict) reports.push({ ...nothingTaken(file, "conflict"), beside: null });
-      else if (byGit.has(file.path) || isStranger(look, before)) {
-        const from = byGit.has(file.path) ? "git" : "stranger";
-        reports.push({ ...nothingTaken(file, from), beside: await keepBeside(this.folder, file.path, look) });
-      } else {
-        const report = await takeInEdit(context, file, look);
-        if (report) reports.push(report);
-      }
-    }
-    return { reports, isChanged: this.goal.revision !== before };
   }
 
   /** The paths that were written, or null when a file changed under our hands. */
@@ -342,6 +317,10 @@ async function writeOnce(path: string, text: string): Promise<void> {
   if (signatureAt(path) === null) await writeFileWhole(path, text);
 }
 
+function isForeign(each: Looked): each is ForeignFile {
+  return each.look.is === "foreign";
+}
+
 /** Of two rounds that both brought something, the reports are one. */
 function added(old: MergeReport | null, more: MergeReport | null): MergeReport | null {
   if (!old || !more) return more ?? old;
@@ -350,21 +329,6 @@ function added(old: MergeReport | null, more: MergeReport | null): MergeReport |
     renumbered: [...old.renumbered, ...more.renumbered],
     notApplied: [...old.notApplied, ...more.notApplied],
   };
-}
-
-/** Not from this goal, or from a later revision of it than this store has: there is nothing to compare it with. */
-function isStranger({ text, revision }: Foreign, seq: number): boolean {
-  return text !== null && (revision === null || revision > seq);
-}
-
-function nothingTaken(file: RenderedFile, from: EditReport["from"]): Omit<EditReport, "beside"> {
-  const why = {
-    git: "git brought it",
-    stranger: "it was not rendered from this goal",
-    conflict: "",
-    human: "",
-  }[from];
-  return { file: file.path, from, taken: [], conflicts: [], left: why === "" ? [] : [why] };
 }
 
 /** A bad write is a refused write: what we render is held to the schemas that we publish. */

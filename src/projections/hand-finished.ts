@@ -1,7 +1,11 @@
-/** A person says that a task is done, or that it is not: whatever state it is in, the log gets the whole way there. */
+/**
+ * A person says that a task is done, or that it is not: whatever state it is in, the log gets the whole way there. And what
+ * tasks mean that are no longer in a file.
+ */
 
 import { type Act, closingPhase, planningActs } from "../goal/index.ts";
-import { type By, type GoalDraft, type GoalState, taskOf } from "../model/index.ts";
+import { type By, type GoalDraft, type GoalState, HoldfastError, taskOf } from "../model/index.ts";
+import { type Change, change } from "./edit-changes.ts";
 
 type EditAct = (state: GoalState, by: By) => Act<unknown>;
 
@@ -38,5 +42,39 @@ export function dropTask(id: string, file: string): EditAct {
   return (state, by) => {
     if (taskOf(state, id).status === "dropped") return { events: [], result: null };
     return planningActs.drop(state, by, { task: id, why: `Removed from ${file} by hand.` });
+  };
+}
+
+/** Above that it was a slip, or a section that was cut out: nobody drops a plan by leaving it out. */
+const REMOVED_AT_ONCE = 3;
+const NAMED = 3;
+
+/** `before` and `after` are the tasks of a file by their ids. */
+export function removedTasks(
+  before: ReadonlyMap<string, unknown>,
+  after: ReadonlyMap<string, unknown>,
+  file: string,
+): Change[] {
+  const gone = [...before.keys()].filter((id) => !after.has(id));
+  const isAll = gone.length > 1 && gone.length === before.size;
+  if (!isAll && gone.length <= REMOVED_AT_ONCE) {
+    return gone.map((id) => change(`drop:${id}`, true, `${id} dropped`, dropUnlessHeld(id, file)));
+  }
+  const more = gone.length > NAMED ? ` and ${gone.length - NAMED} more` : "";
+  const named = gone.slice(0, NAMED).join(", ") + more;
+  const what = `${named} were removed at once, and stay: drop each with holdfast task drop ${gone[0]}`;
+  return [change(`drop:${gone.join(" ")}`, true, what, null)];
+}
+
+/** A line that is gone may be a slip of the hand, and whoever works on the task would lose it. */
+function dropUnlessHeld(id: string, file: string): EditAct {
+  return (state, by) => {
+    const { status, claim } = taskOf(state, id);
+    if (status !== "in_progress" && status !== "submitted") return dropTask(id, file)(state, by);
+    const who =
+      status === "submitted" ? "it waits to be verified" : `${claim?.by.name ?? "somebody"} works on it`;
+    throw new HoldfastError("TASK_HELD", `${who}, so it stays. If you mean it: holdfast task drop ${id}`, {
+      hint: `Say it by a command: holdfast task drop ${id}`,
+    });
   };
 }

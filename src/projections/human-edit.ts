@@ -17,28 +17,33 @@
  * rendered again; after 5, as after 1. A person who saves again from an old buffer is merged with the base of that
  * buffer: what is in the goal already is not added twice, because every act looks before it adds.
  *
- * Not an edit by a person: both sides of a conflict that git left, files that git wrote (see `git-activity.ts`), files
- * that never carried a seal of this goal. These are rendered again from the log; the last two are kept beside, because
- * somebody's words may be in them.
+ * Not an edit by a person: both sides of a conflict that git left, JSON and records that git wrote, files that never carried
+ * a seal of this goal. These are rendered again from the log; the last two are kept beside, because somebody's words may be
+ * in them, and so is the first where a line of it was never rendered. A STATE.md that git wrote (see `git-activity.ts`) is
+ * taken in with care (see `brought-edit.ts`).
  */
 
 import { copyFile, link, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Drafting, type Goal, loadGoal } from "../goal/index.ts";
 import { type By, type GoalState, isHoldfastError, seqOfRevision, sha256 } from "../model/index.ts";
+import { textsOf } from "./accounted-lines.ts";
+import { cautiously } from "./brought-edit.ts";
 import { type Change, type Merged, mergeChanges } from "./edit-changes.ts";
 import { type RecordKind, readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
 import type { Foreign } from "./folder-look.ts";
 import { UnreadableText } from "./foreign-text.ts";
+import type { Brought } from "./git-activity.ts";
 import { agentStateChanges, taskBoardChanges } from "./json-edits.ts";
 import { recordChanges } from "./record-edits.ts";
 import { AGENT_STATE, type RenderedFile, renderGoal, STATE_PAGE, TASK_BOARD } from "./render.ts";
+import { normalText } from "./seal.ts";
 import { pageChanges, shownChanges } from "./state-page-edits.ts";
 import { syncFolder } from "./whole-file.ts";
 
 export interface EditReport {
   readonly file: string;
-  /** `human`: taken in. `git` and `stranger`: not an edit of ours, kept beside. `conflict`: rebuilt. */
+  /** `human`: taken in. `git`: as far as that is safe. `stranger`: not an edit of ours, kept beside. `conflict`: rebuilt. */
   readonly from: "human" | "git" | "stranger" | "conflict";
   /** What was taken in, in words. */
   readonly taken: readonly string[];
@@ -60,18 +65,29 @@ export interface EditContext {
   readonly by: By;
 }
 
-/** Null: this very edit is in the goal already, and the file only has to be rendered again. */
+/**
+ * Null: this very edit is in the goal already, and the file only has to be rendered again. `brought`: git wrote the file, so
+ * that nobody knows when the edit was made.
+ */
 export async function takeInEdit(
   context: EditContext,
   file: RenderedFile,
   found: Foreign,
+  brought: Brought | null = null,
 ): Promise<EditReport | null> {
   const { goal, by, folder } = context;
-  const hash = contentHash(found);
+  const saved = contentHash(found);
+  // Another one, so that a person who saves what git brought is heard in full.
+  const hash = brought === null ? saved : sha256(`brought by git ${saved}`);
   if (goal.state.edits.get(file.path)?.hash === hash) return null;
+  if (brought !== null) {
+    const texts = await textsOf(goal);
+    if (texts.has(saved) || texts.has(hash)) return null;
+  }
   const beside = await keepBeside(folder, file.path, found);
-  const merged = await mergedWithGoal(context, file, found);
-  const report = { file: file.path, from: "human", beside, conflicts: merged.conflicts } as const;
+  const merged = await mergedWithGoal(context, file, found, brought);
+  const from = brought === null ? "human" : "git";
+  const report = { file: file.path, from, beside, conflicts: merged.conflicts } as const;
   // Another order, other spaces: nothing was said, so nothing is recorded.
   if (merged.mine.length + merged.left.length === 0) return { ...report, taken: [], left: [] };
   const { taken, left } = await goal.commit(by, (state) => {
@@ -80,7 +96,7 @@ export async function takeInEdit(
       by,
       file: file.path,
       hash,
-      editedAt: Math.max(0, Math.floor(found.modifiedMs)),
+      editedAt: brought === null ? Math.max(0, Math.floor(found.modifiedMs)) : 0,
       left: outcome.left.slice(0, LEFT_LIMIT).map((line) => line.slice(0, LEFT_CHARACTERS)),
     };
     return { events: [...outcome.events, { type: "edit.taken", data }], result: outcome };
@@ -89,22 +105,31 @@ export async function takeInEdit(
 }
 
 /** What cannot be read is left as a whole. */
-async function mergedWithGoal(context: EditContext, file: RenderedFile, found: Foreign): Promise<Merged> {
+async function mergedWithGoal(
+  context: EditContext,
+  file: RenderedFile,
+  found: Foreign,
+  brought: Brought | null,
+): Promise<Merged> {
   const nothing = { mine: [], conflicts: [] };
   if (found.text === null) return { ...nothing, left: [found.why ?? "it cannot be read"] };
   try {
-    const { base, since } = await baseOf(context, file, found);
+    const { base, since, digest, past } = await baseOf(context, file, found);
+    if (brought !== null && digest !== found.digest)
+      throw new UnreadableText("git brought it, and what it was before the edit is not known here");
     const changes = CHANGES[kindOf(file.path)];
-    return mergeChanges(await changes(base, found.text, since), await changes(base, file.text, null));
+    const merged = mergeChanges(await changes(base, found.text, since), await changes(base, file.text, null));
+    return brought === null ? merged : cautiously(merged, past, context.goal.state, brought);
   } catch (error) {
     if (!(error instanceof UnreadableText) && !isHoldfastError(error, "INPUT_INVALID")) throw error;
     return { ...nothing, left: [error.message] };
   }
 }
 
+/** Git may have given it other line endings. */
 function contentHash({ text, signature }: Foreign): string {
   const { inode, size, modifiedNs } = signature;
-  return sha256(text ?? `${inode} ${size} ${modifiedNs}`);
+  return sha256(text !== null ? normalText(text) : `${inode} ${size} ${modifiedNs}`);
 }
 
 /** A change that the goal refuses is left, with the reason; the others are taken in all the same. */
@@ -162,21 +187,31 @@ const CHANGES: Readonly<Record<Kind, ChangesBetween>> = {
   session: record("session"),
 };
 
+interface Base {
+  readonly base: string;
+  readonly since: number;
+  readonly digest: string;
+  /** The goal then. */
+  readonly past: GoalState;
+}
+
 /** The file as it was rendered at the revision that the person started from. */
 async function baseOf(
   { goal }: EditContext,
   file: RenderedFile,
   { revision, digest }: Foreign,
-): Promise<{ base: string; since: number }> {
-  const now = { base: file.text, since: file.revision };
+): Promise<Base> {
+  const now = { base: file.text, since: file.revision, digest: file.digest, past: goal.state };
   if (revision === null || revision >= file.revision || revision < 1) return now;
   const upTo = seqOfRevision(goal.state, revision);
-  const past = upTo === null ? null : await loadGoal(goal.journal, goal.id, { upTo });
-  const rendered = past && renderGoal(past.state, past.state.revision).files;
-  const base = rendered?.find(({ path }) => path === file.path);
-  if (goal.state.merges.length === 0) return base ? { base: base.text, since: revision } : now;
+  const loaded = upTo === null ? null : await loadGoal(goal.journal, goal.id, { upTo });
+  const rendered = loaded && renderGoal(loaded.state, loaded.state.revision).files;
+  const found = rendered?.find(({ path }) => path === file.path);
+  const then = found &&
+    loaded && { base: found.text, since: revision, digest: found.digest, past: loaded.state };
+  if (goal.state.merges.length === 0) return then ?? now;
   // Another copy counted its events differently: what its file looked like before the edit is not known here.
-  if (base && base.digest === digest) return { base: base.text, since: revision };
+  if (then?.digest === digest) return then;
   throw new UnreadableText("it is an edit of what another copy of the goal had rendered");
 }
 

@@ -10,7 +10,7 @@ import {
   type Verification,
 } from "../model/index.ts";
 import { type Change, change } from "./edit-changes.ts";
-import { dropTask, finishTask, reopenTask } from "./hand-finished.ts";
+import { dropTask, finishTask, removedTasks, reopenTask } from "./hand-finished.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -130,10 +130,7 @@ export function taskBoardChanges(from: Row, to: Row, since: number): Change[] {
     if (old) found.push(...taskChanges(id, old, row));
     else found.push(newTask(id, row, since));
   }
-  for (const id of before.keys()) {
-    if (!after.has(id))
-      found.push(change(`drop:${id}`, true, `${id} dropped`, dropTask(id, "task_board.json")));
-  }
+  found.push(...removedTasks(before, after, "task_board.json"));
   return found;
 }
 

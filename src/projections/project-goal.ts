@@ -8,9 +8,9 @@
 import { userInfo } from "node:os";
 import { resolve } from "node:path";
 import type { Goal, WriteGuard } from "../goal/index.ts";
-import { type By, type GoalState, isHoldfastError } from "../model/index.ts";
+import { type By, type GoalState, type HoldfastError, isHoldfastError } from "../model/index.ts";
 import { FolderWriter, type SyncReport } from "./goal-folder.ts";
-import { editLeft, humanIsEditing } from "./refusals.ts";
+import { editLeft, editTaken, humanIsEditing } from "./refusals.ts";
 
 /** Where a goal is shown as files, and how agents and people keep out of each other's way there. */
 export interface ProjectOptions {
@@ -121,8 +121,8 @@ export class GoalFolder {
       this.options.onEdit(report);
       return;
     }
-    for (const { file, beside, left } of report.edits) {
-      if (left.length > 0) this.goal.journal.warn(editLeft(file, beside, left));
+    for (const note of editNotes(report)) {
+      if (note.code === "EDIT_LEFT") this.goal.journal.warn(note);
     }
   }
 
@@ -148,6 +148,14 @@ export class GoalFolder {
       if (remainingMs > 0 && editedAt <= now) throw humanIsEditing(this.goal.id, file, remainingMs);
     }
   }
+}
+
+/** What a sync did with people's edits, for whoever made it happen. */
+export function editNotes({ edits }: SyncReport): HoldfastError[] {
+  return edits.flatMap((edit) => [
+    ...(edit.taken.length > 0 ? [editTaken(edit.file, edit.taken)] : []),
+    ...(edit.left.length > 0 ? [editLeft(edit)] : []),
+  ]);
 }
 
 /**

@@ -56,8 +56,32 @@ export function keptMoving(goal: string, folder: string): HoldfastError {
   );
 }
 
+const TAKEN_NAMED = 8;
+
+/** Told, not thrown: nobody may have meant it, as where a line was deleted by a slip. */
+export function editTaken(file: string, taken: readonly string[]): HoldfastError {
+  const more = taken.length - TAKEN_NAMED;
+  const named = taken.slice(0, TAKEN_NAMED).join("; ") + (more > 0 ? ` and ${more} more` : "");
+  return new HoldfastError("EDIT_TAKEN", `taken in from ${file}: ${named}`, {
+    hint: "If that was not meant, say so by a command, or in the file.",
+    data: { file, taken },
+  });
+}
+
+interface LeftEdit {
+  readonly file: string;
+  readonly from: string;
+  readonly left: readonly string[];
+  readonly beside: string | null;
+}
+
 /** Told, not thrown: what of an edit could not be taken in, and where it is kept. */
-export function editLeft(file: string, beside: string | null, left: readonly string[]): HoldfastError {
+export function editLeft({ file, beside, left, from }: LeftEdit): HoldfastError {
+  // What a person saves is taken in as theirs, whoever wrote it first.
+  const again =
+    from === "git"
+      ? ` Or, where all of it still holds, in that folder: cp ${beside} ${file} && holdfast rebuild`
+      : "";
   return new HoldfastError(
     "EDIT_LEFT",
     `${file}: not everything in it could be taken in: ${left.join("; ")}`,
@@ -65,7 +89,7 @@ export function editLeft(file: string, beside: string | null, left: readonly str
       hint:
         beside === null
           ? "Say it in another way."
-          : `The file as it was is kept as ${beside}. Say it in another way, then remove that file.`,
+          : `The file as it was is kept as ${beside}. Say it in another way, then remove that file.${again}`,
       data: { file, beside, left },
     },
   );

@@ -3,7 +3,7 @@
 import { type Act, noteActs, planningActs } from "../goal/index.ts";
 import { type By, DECISION_TYPES, type DecisionType, type GoalState, taskOf } from "../model/index.ts";
 import { type Change, change } from "./edit-changes.ts";
-import { dropTask, finishTask, reopenTask } from "./hand-finished.ts";
+import { finishTask, removedTasks, reopenTask } from "./hand-finished.ts";
 import type { PageItem, PageTask, StatePage } from "./state-page.ts";
 
 const BY_HAND = "Written into STATE.md by hand.";
@@ -53,19 +53,48 @@ function described(from: StatePage, to: StatePage): Change[] {
   return found;
 }
 
+const TASK_FIRST = /^(T-\d{3,})\b(?:: *)?(.*)$/;
+
+/** Whoever changes the computed line names a task; what they wrote beside it are words to it. */
 function nextChanges(from: StatePage, to: StatePage): Change[] {
-  const isComputedEdited = from.next === to.next && to.ready !== "" && to.ready !== from.ready;
-  const next = isComputedEdited ? to.ready : to.next;
-  if (from.next === next) return [];
+  const isComputedEdited = to.ready !== "" && to.ready !== from.ready;
+  const isTwice = isComputedEdited && from.next !== to.next && TASK_FIRST.test(to.next);
+  const named = isComputedEdited && !isTwice ? [to.ready, withoutTask(to.next)] : [to.next];
+  const next = named.filter(Boolean).join(" — ");
+  const found: Change[] = [];
+  if (isTwice) found.push(change("ready", to.ready, "two lines say which task is next: one is enough", null));
+  if (from.next === next) return found;
   if (isShortened(next))
-    return [change("next", next, "the next action was edited where it is shortened", null)];
+    return [...found, change("next", next, "the next action was edited where it is shortened", null)];
   const act = (state: GoalState, by: By): Act<unknown> => {
     if (next === "") return noteActs.setNext(state, by, null);
-    const named = /^(T-\d{3,})\b(?:: .*?)?(?: — (.*))?$/.exec(next);
-    if (!named?.[1]) return noteActs.setNext(state, by, { text: next });
-    return noteActs.setNext(state, by, { task: taskOf(state, named[1]).id, text: named[2] ?? null });
+    const [, id, words = ""] = TASK_FIRST.exec(next) ?? [];
+    if (id === undefined) return noteActs.setNext(state, by, { text: next });
+    const task = taskOf(state, id);
+    const shown = [task.title, titleIn(from.ready), titleIn(from.next)];
+    return noteActs.setNext(state, by, { task: task.id, text: beyondTitle(words, shown) || null });
   };
-  return [change("next", next, `next action: ${next || "none"}`, act)];
+  return [...found, change("next", next, `next action: ${next || "none"}`, act)];
+}
+
+/** The task that was said before makes room for the one that is named now; words to it stay. */
+function withoutTask(next: string): string {
+  if (!TASK_FIRST.test(next)) return next;
+  return / — (.*)$/.exec(next)?.[1] ?? "";
+}
+
+function titleIn(line: string): string {
+  return (TASK_FIRST.exec(line)?.[2] ?? "").replace(/ — .*$/, "");
+}
+
+/** What a person wrote after the title of the task, or after another's that was left standing when its number was changed. */
+function beyondTitle(words: string, titles: readonly string[]): string {
+  for (const title of titles.map((each) => each.replace(/\s+/gu, " ").trim())) {
+    if (title === "" || !words.startsWith(title)) continue;
+    const rest = words.slice(title.length);
+    if (!/^[\p{L}\p{N}]/u.test(rest)) return rest.replace(/^\s*[—,;:.-]?\s*/u, "");
+  }
+  return words.replace(/^\s*—\s*/u, "");
 }
 
 function byId<Item extends PageItem>(items: readonly Item[]): Map<string, Item> {
@@ -92,12 +121,19 @@ function taskChanges(from: readonly PageTask[], to: readonly PageTask[], since: 
       );
     }
   }
-  for (const id of before.keys()) {
-    if (after.has(id)) continue;
-    found.push(change(`drop:${id}`, true, `${id} dropped`, dropTask(id, "STATE.md")));
-  }
+  found.push(...removedTasks(before, after, "STATE.md"), ...reordered(before, after));
   for (const task of to) if (task.id === null) found.push(added(task, since));
   return found;
+}
+
+/** Somebody who moves a task up wants it earlier, and would wait for that in vain. */
+function reordered(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string, unknown>): Change[] {
+  const now = [...after.keys()].filter((id) => before.has(id));
+  const then = [...before.keys()].filter((id) => after.has(id));
+  if (now.join() === then.join()) return [];
+  const what =
+    "the order of tasks follows phase, plan, wave and number: name the one to do first under Next Action";
+  return [change("order", now, what, null)];
 }
 
 function retitled(id: string, title: string): Change {

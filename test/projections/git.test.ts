@@ -131,6 +131,7 @@ describe("two branches that each add a task, a decision and a blocker of the sam
     expect(a.merge(b)).toMatchObject({ status: 0 });
     const report = await a.folder.sync();
     expect(report.merged).toMatchObject({ notApplied: [] });
+    expect(report.edits.filter(({ left, beside }) => left.length > 0 || beside !== null)).toEqual([]);
     expect(report.merged?.renumbered.map(({ was }) => was)).toEqual(["T-002", "D-001", "B-001"]);
     expect(titles(a.goal)).toEqual(["first", "task of a", "task of b"]);
     expect(a.goal.state.decisions.size).toBe(2);
@@ -165,6 +166,7 @@ describe("two branches that each add a task, a decision and a blocker of the sam
     expect(a.read()).toContain("<<<<<<<");
     const { edits } = await a.folder.sync();
     expect(edits.map(({ from }) => from)).toContain("conflict");
+    expect(edits.flatMap(({ left }) => left)).toEqual([]);
     for (const text of Object.values(a.files())) expect(text).not.toContain("<<<<<<<");
     expect(titles(a.goal)).toEqual(["first", "task of a", "task of b"]);
     a.commit();

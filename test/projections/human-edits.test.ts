@@ -333,34 +333,50 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
       expect(bench.reports).toEqual([]);
     });
 
-    test("a hand-edited file that a checkout brings is kept beside, not taken in", async () => {
+    test("a hand-edited record that a checkout brings is kept beside, not taken in", async () => {
+      await bench.goal.decide({ type: "technology", context: "a", decision: "b", reason: "c", by: verifier });
       git("init", "-q", "-b", "main");
       git("add", ".planning");
       git("commit", "-qm", "first");
       git("checkout", "-q", "-b", "side");
-      writeFileSync(bench.path("STATE.md"), bench.read().replace("# Checkout", "# Other"));
+      const file = bench.files().find((name) => name.startsWith("decisions/")) ?? "";
+      writeFileSync(bench.path(file), `${bench.read(file)}\nmore\n`);
       git("commit", "-qam", "edited");
       git("checkout", "-q", "main");
       await bench.folder.sync();
       git("checkout", "-q", "side");
       await bench.goal.fact({ key: "k", value: 1, source: "x", by: worker });
-      expect(bench.goal.state.title).toBe("Checkout");
+      expect(bench.goal.state.decisions.size).toBe(1);
       expect(bench.reports.flatMap(({ edits }) => edits)).toMatchObject([
         { from: "git", left: ["git brought it"] },
       ]);
       expect(bench.beside()).toHaveLength(1);
     });
 
+    const LINE = "- [ ] T-001 [open] users table";
+    const sides = (theirs: string): string =>
+      bench.read().replace(LINE, `<<<<<<< HEAD\n${LINE}\n=======\n${theirs}\n>>>>>>> side`);
+
     test("both sides of a conflict are rebuilt from the log", async () => {
       const text = bench.read();
-      bench.save(
-        "STATE.md",
-        text.replace("# Checkout", "<<<<<<< HEAD\n# Checkout\n=======\n# Other\n>>>>>>> side"),
-        0,
-      );
+      bench.save("STATE.md", sides("- [x] T-001 [done] users table"), 0);
       const { edits } = await bench.folder.sync();
       expect(edits).toMatchObject([{ from: "conflict", left: [], beside: null }]);
       expect(bench.read()).toBe(text);
+    });
+
+    test.each([
+      ["a tick", "- [x] T-001 [open] users table"],
+      ["a title", "- [ ] T-001 [open] users and groups"],
+      ["a paragraph", `${LINE}\n\nMind the budget.`],
+    ])("what a person wrote between the sides of a conflict is kept beside: %s", async (_, theirs) => {
+      const text = bench.read();
+      const found = sides(theirs);
+      bench.save("STATE.md", found, 0);
+      const { edits } = await bench.folder.sync();
+      expect(edits).toMatchObject([{ from: "conflict", left: [expect.stringContaining("in no rendering")] }]);
+      expect(bench.read()).toBe(text);
+      expect(bench.beside().map((name) => bench.read(name))).toEqual([found]);
     });
   });
 

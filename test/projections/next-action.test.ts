@@ -51,6 +51,25 @@ test.each([
   ["written above it", "## Next Action\n", "## Next Action\n\ncall Bob\n", { text: "call Bob", task: null }],
   ["in its place", "Ready: T-001: one", "T-002", { text: null, task: "T-002" }],
   ["changed in it", "Ready: T-001: one", "Ready: T-002: two", { text: null, task: "T-002" }],
+  ["its number alone", "Ready: T-001: one", "Ready: T-002: one", { text: null, task: "T-002" }],
+  [
+    "words behind it",
+    "Ready: T-001: one",
+    "Ready: T-001: one, but ask Bob first",
+    { text: "but ask Bob first", task: "T-001" },
+  ],
+  [
+    "words in place of its title",
+    "Ready: T-001: one",
+    "Ready: T-001: once Bob is back",
+    { text: "once Bob is back", task: "T-001" },
+  ],
+  [
+    "above it and in it",
+    /Ready: T-001: one/,
+    "call Bob\n\nReady: T-002: two",
+    { text: "call Bob", task: "T-002" },
+  ],
 ] as const)("what a person says is taken in: %s", async (_, from, to, next) => {
   bench.edit("STATE.md", from, to);
   const [edit] = (await bench.folder.sync()).edits;
@@ -66,4 +85,20 @@ test("the goal going on under a person's edit is no conflict, and an old page sa
   expect(edit).toMatchObject({ taken: ["new question: why?"], conflicts: [], left: [] });
   expect(bench.goal.state.next).toBeNull();
   expect(nextAction()).toBe("Ready: T-002: two");
+});
+
+test("words that were noted stay with the task that a person names in the computed line", async () => {
+  await bench.goal.setNext({ next: "call Bob" });
+  bench.edit("STATE.md", "Ready: T-001: one", "Ready: T-002: two");
+  const [edit] = (await bench.folder.sync()).edits;
+  expect(edit).toMatchObject({ left: [], conflicts: [] });
+  expect(bench.goal.state.next).toMatchObject({ task: "T-002", text: "call Bob" });
+});
+
+test("of two tasks that a person names at once, the one above counts, and the file is kept beside", async () => {
+  bench.edit("STATE.md", "Ready: T-001: one", "T-001: one\n\nReady: T-002: two");
+  const [edit] = (await bench.folder.sync()).edits;
+  expect(edit?.left).toEqual([expect.stringContaining("two lines")]);
+  expect(bench.goal.state.next).toMatchObject({ task: "T-001", text: null });
+  expect(bench.beside()).toHaveLength(1);
 });

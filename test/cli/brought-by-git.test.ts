@@ -1,0 +1,182 @@
+// A person's edit of STATE.md that git brings, from a branch, a stash, a merge or a clone, with the real git.
+
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { quickFolder } from "../quick-folder.ts";
+import { runInside } from "./inside.ts";
+
+const WHO = { NAME: "t", EMAIL: "t@t" };
+const env = {
+  ...process.env,
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_CONFIG_NOSYSTEM: "1",
+  ...Object.fromEntries(
+    Object.entries(WHO).flatMap(([name, value]) => [
+      [`GIT_AUTHOR_${name}`, value],
+      [`GIT_COMMITTER_${name}`, value],
+    ]),
+  ),
+};
+
+let folder: string;
+let project: string;
+beforeEach(async () => {
+  folder = mkdtempSync(join(quickFolder(), "holdfast-brought-"));
+  project = join(folder, "project");
+  execFileSync("git", ["init", "-q", "-b", "main", project], { env });
+  await here("init", "--agent", "none");
+  await here("goal", "new", "app", "Ship app", "--phase", "API");
+  for (const title of ["one", "two", "three"]) await here("task", "add", title);
+  git("add", "-A");
+  git("commit", "-qm", "made");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const here = (...args: string[]) => runInside(project, args);
+const git = (...args: string[]) =>
+  execFileSync("git", args, { cwd: project, env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+const planning = (file: string, root = project) => join(root, ".planning", file);
+const page = () => readFileSync(planning("STATE.md"), "utf8");
+const beside = (root = project) =>
+  readdirSync(planning("", root)).filter((name) => name.includes(".unread-"));
+
+function edit(from: string, to: string): void {
+  expect(page()).toContain(from);
+  writeFileSync(planning("STATE.md"), page().replace(from, to));
+}
+
+const tick = (): void => edit("- [ ] T-002", "- [x] T-002");
+const plan = (): void => edit("## Decisions", "- [ ] four\n\n## Decisions");
+const agentActs = () => here("task", "claim", "T-001", "--by", "ag", "--role", "worker");
+const statusOf = async (id: string, root = project): Promise<string> => {
+  const { out } = await runInside(root, ["task", "show", id, "--json"]);
+  return (JSON.parse(out) as { data: { status: string } }).data.status;
+};
+
+async function expectTaken(): Promise<void> {
+  const { code, err } = await agentActs();
+  expect(code, err).toBe(0);
+  expect(err).toContain("taken in from STATE.md: T-002 done");
+  expect(err).toContain("new task: four");
+  expect(await statusOf("T-002")).toBe("done");
+  expect(page()).toContain("four");
+  expect(beside()).toEqual([]);
+}
+
+test("an edit that was committed is taken in after switching branches", async () => {
+  git("branch", "other");
+  tick();
+  plan();
+  git("commit", "-qam", "tick");
+  git("checkout", "-q", "other");
+  git("checkout", "-q", "main");
+  await expectTaken();
+});
+
+test("an edit that was put aside is taken in after it was taken back", async () => {
+  tick();
+  plan();
+  git("stash", "-q");
+  git("stash", "pop", "-q");
+  await expectTaken();
+});
+
+test.each([["--ff"], ["--no-ff"]])(
+  "an edit that was committed on a branch is taken in after a merge %s",
+  async (how) => {
+    git("checkout", "-q", "-b", "feature/side");
+    tick();
+    plan();
+    git("commit", "-qam", "tick");
+    git("checkout", "-q", "main");
+    git("merge", "-q", how, "--no-edit", "feature/side");
+    await expectTaken();
+  },
+);
+
+test("an edit is taken in although the page was rendered anew on the other side of the merge", async () => {
+  git("checkout", "-q", "-b", "side");
+  tick();
+  git("commit", "-qam", "tick");
+  git("checkout", "-q", "main");
+  await here("fact", "currency", "EUR", "--source", "x");
+  await here("block", "add", "the bank is closed");
+  git("add", "-A");
+  git("commit", "-qm", "goal");
+  git("merge", "-q", "--no-edit", "side");
+  const { err } = await agentActs();
+  expect(err).toContain("taken in from STATE.md: T-002 done");
+  expect(await statusOf("T-002")).toBe("done");
+});
+
+test("an edit that was taken in, and undone since, is not taken in again from an old commit", async () => {
+  tick();
+  git("commit", "-qam", "tick");
+  git("branch", "old");
+  await here("rebuild");
+  expect(await statusOf("T-002")).toBe("done");
+  await here("task", "reopen", "T-002", "--why", "not so");
+  git("add", "-A");
+  git("commit", "-qm", "goal");
+  git("checkout", "-q", "old");
+  await here("fact", "a", "1", "--source", "x");
+  expect(await statusOf("T-002")).toBe("open");
+  expect(page()).toContain("- [ ] T-002 [open] two");
+});
+
+test("an old edit that nobody took in does not undo what was done to the same task since", async () => {
+  git("checkout", "-q", "-b", "old");
+  tick();
+  git("commit", "-qam", "tick");
+  git("checkout", "-q", "main");
+  await here("task", "claim", "T-002", "--by", "ag", "--role", "worker");
+  git("add", "-A");
+  git("commit", "-qm", "goal");
+  git("checkout", "-q", "old");
+  const { err } = await here("fact", "a", "1", "--source", "x");
+  expect(err).toContain("the goal has moved on since");
+  expect(await statusOf("T-002")).toBe("in_progress");
+
+  // The way that the note names.
+  const [kept = ""] = beside();
+  expect(err).toContain(`cp ${kept} STATE.md && holdfast rebuild`);
+  cpSync(planning(kept), planning("STATE.md"));
+  const before = Date.now() / 1_000 - 60;
+  utimesSync(join(project, ".git/logs/HEAD"), before, before);
+  await here("rebuild");
+  expect(await statusOf("T-002")).toBe("done");
+  expect(beside()).toEqual([]);
+});
+
+test("a clone takes in what changes the goal, and leaves what would be there twice", async () => {
+  tick();
+  plan();
+  git("commit", "-qam", "tick");
+  const clone = join(folder, "clone");
+  execFileSync("git", ["clone", "-q", project, clone], { env });
+  const { err } = await runInside(clone, ["fact", "a", "1", "--source", "x"]);
+  expect(err).toContain("taken in from STATE.md: T-002 done");
+  expect(err).toMatch(/new task: four: git brought it from another clone/);
+  expect(await statusOf("T-002", clone)).toBe("done");
+  expect(beside(clone)).toHaveLength(1);
+});
+
+test("two clones that took in the same edit agree after a merge", async () => {
+  tick();
+  git("commit", "-qam", "tick");
+  const clone = join(folder, "clone");
+  execFileSync("git", ["clone", "-q", project, clone], { env });
+  for (const root of [project, clone]) {
+    await runInside(root, ["rebuild"]);
+    execFileSync("git", ["add", "-A"], { cwd: root, env });
+    execFileSync("git", ["commit", "-qm", "goal"], { cwd: root, env });
+  }
+  git("fetch", "-q", clone, "HEAD");
+  git("merge", "-q", "--no-edit", "FETCH_HEAD");
+  const { code, err } = await here("rebuild");
+  expect(code, err).toBe(0);
+  expect(await statusOf("T-002")).toBe("done");
+  expect(beside()).toEqual([]);
+});

@@ -1,0 +1,118 @@
+// What a person wrote into `.planning/` and could not be taken in lies beside the file, and everybody is told until it is gone.
+
+import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { CommandLine } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+let line: CommandLine;
+let project: string;
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => line.remove());
+beforeEach(async () => {
+  project = line.newProject();
+  await here("init", "--agent", "none");
+  await here("goal", "new", "checkout", "Ship the checkout", "--phase", "API");
+  for (const title of ["one", "two", "three"]) await here("task", "add", title);
+});
+
+const here = (...args: string[]) => runInside(project, args);
+/** `main.ts` has a short way for status, which only a process takes. */
+const over = (args: string[], input = "") => line.run(args, { cwd: project, input });
+const planning = (file = "") => join(project, ".planning", file);
+const page = () => readFileSync(planning("STATE.md"), "utf8");
+const beside = () => readdirSync(planning()).filter((name) => name.includes(".unread-"));
+
+/** As a person saves it, a minute ago. */
+function save(text: string): void {
+  writeFileSync(planning("STATE.md"), text);
+  const at = Date.now() / 1_000 - 60;
+  utimesSync(planning("STATE.md"), at, at);
+}
+
+async function sessionStart(id: string): Promise<string> {
+  const input = JSON.stringify({ cwd: project, session_id: id, source: "startup" });
+  return (await over(["hook", "claude", "session-start"], input)).out;
+}
+
+test("what a hook left beside is named by status, brief, next, doctor, check and the next session, until it is removed", async () => {
+  save(page().replace("## Decisions", "Mind the budget.\n\n## Decisions"));
+  await sessionStart("7f2a91bc-1");
+  await over(["hook", "take-in"]);
+  expect(page()).not.toContain("Mind the budget.");
+  const [name = "", ...more] = beside();
+  expect(name).toMatch(/^STATE\.md\.unread-[0-9a-f]{12}$/);
+  expect(more).toEqual([]);
+
+  const file = `.planning/${name}`;
+  const doctor = await here("doctor");
+  expect(doctor.code, "something for a person").toBe(5);
+  const told = {
+    status: (await over(["status"])).out,
+    "status, the long way": (await here("status")).out,
+    brief: (await here("brief")).out,
+    next: (await here("next")).out,
+    doctor: doctor.out,
+    check: (await here("check")).out,
+    "session-start": await sessionStart("7f2a91bc-2"),
+  };
+  for (const [who, said] of Object.entries(told)) expect(said, who).toContain(file);
+  const status = JSON.parse((await over(["status", "--json"])).out) as { data: { notTakenIn: string[] } };
+  expect(status.data.notTakenIn).toEqual([expect.stringContaining(file)]);
+
+  rmSync(planning(name));
+  expect((await over(["status"])).out).not.toContain("unread");
+  expect((await here("brief")).out).not.toContain("unread");
+  expect((await here("doctor")).code).toBe(0);
+});
+
+test("of many files beside, some are named and the others counted; other names are nobody's", async () => {
+  for (let index = 0; index < 9; index++)
+    writeFileSync(planning(`STATE.md.unread-${String(index).repeat(12)}`), "words");
+  writeFileSync(planning("STATE.md.unread-\nNOT OURS"), "words");
+  const { data } = JSON.parse((await here("status", "--json")).out) as { data: { notTakenIn: string[] } };
+  expect(data.notTakenIn).toHaveLength(6);
+  expect(data.notTakenIn.at(-1)).toContain("4 more");
+  expect(data.notTakenIn.join("\n")).not.toContain("NOT OURS");
+});
+
+test("a deleted line drops its task, and the command that takes it in says so", async () => {
+  save(page().replace(/^- .*T-002.*\n/m, ""));
+  const { code, err } = await here("task", "claim", "T-001", "--by", "ag", "--role", "worker");
+  expect(code).toBe(0);
+  expect(err).toContain("note: taken in from STATE.md: T-002 dropped");
+  expect((await here("task", "show", "T-002", "--json")).out).toContain('"dropped"');
+  expect(beside()).toEqual([]);
+});
+
+test("a deleted line does not drop a task that somebody works on", async () => {
+  await here("task", "claim", "T-002", "--by", "ag", "--role", "worker");
+  save(page().replace(/^- .*T-002.*\n/m, ""));
+  const { code, err } = await here("fact", "a", "1", "--source", "x");
+  expect(code).toBe(0);
+  expect(err).toMatch(/STATE\.md: .*T-002.*ag works on it.*holdfast task drop T-002/);
+  expect(page()).toContain("T-002 [in_progress] two");
+  expect(beside()).toHaveLength(1);
+});
+
+test("a section that is cut out, or many lines at once, drops no task", async () => {
+  const all = page();
+  save(all.replace(/^- .*T-00\d.*\n/gm, ""));
+  const { err } = await here("fact", "a", "1", "--source", "x");
+  expect(err).toMatch(/T-001, T-002, T-003 were removed at once, and stay/);
+  expect(err).not.toContain("taken in from");
+  for (const id of ["T-001", "T-002", "T-003"]) expect(page()).toContain(`${id} [open]`);
+  expect(beside()).toHaveLength(1);
+});
+
+test("another order of tasks is not taken in, and that is said", async () => {
+  const text = page();
+  const [first = "", second = ""] = text.match(/^- .*T-00[12].*\n/gm) ?? [];
+  save(text.replace(first + second, second + first));
+  const { err } = await here("fact", "a", "1", "--source", "x");
+  expect(err).toMatch(/the order of tasks follows .* under Next Action/);
+  expect(page()).toContain(first + second);
+});
