@@ -4,7 +4,7 @@
  * answer and said so, and the hook goes on.
  */
 
-import { checkFilesBriefly, type FileCheck, makeBriefing } from "../goal/index.ts";
+import { type BriefingOptions, checkFilesBriefly, makeBriefing } from "../goal/index.ts";
 import { loadStream, Payloads } from "../journal/index.ts";
 import { type GoalState, goalFold, isHoldfastError, streamName } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
@@ -69,7 +69,9 @@ async function brief(side: BriefingSide): Promise<string> {
       : `You are session ${session} of goal ${state.id}: say --by ${session} --role worker --session ${session} to holdfast task claim.\n`;
   const more = notLookedAt === 0 ? "" : `${notLookedAt} recorded files were not looked at: holdfast check\n`;
   const head = gone + who + old + more;
-  return head + fitting(state, seq, files, side.characters - head.length);
+  return (
+    head + fitting(state, seq, { files, ...(session !== null && { session }) }, side.characters - head.length)
+  );
 }
 
 /**
@@ -135,9 +137,9 @@ async function picture({ folder, warn }: BriefingSide, state: GoalState, choose:
   }
 }
 
-function fitting(state: GoalState, seq: number, files: readonly FileCheck[], characters: number): string {
+function fitting(state: GoalState, seq: number, options: BriefingOptions, characters: number): string {
   for (let tokens = BRIEFING_TOKENS; ; tokens = Math.floor(tokens / 1.5)) {
-    const { text } = makeBriefing(state, seq, Date.now(), { tokens: Math.max(200, tokens), files });
+    const { text } = makeBriefing(state, seq, Date.now(), { ...options, tokens: Math.max(200, tokens) });
     if (text.length <= characters || tokens < 200) return text.slice(0, characters);
   }
 }
