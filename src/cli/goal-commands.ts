@@ -61,8 +61,13 @@ const goals: readonly Command[] = [
     options: [
       ["--tokens <n>", "how long it may be: 2000 unless set"],
       ["--task <id>", "the task at hand"],
+      ["--session <id>", "yours, of which it says nothing while it is active"],
     ],
-    input: (_, options) => ({ tokens: whole("--tokens", options["tokens"]), task: options["task"] }),
+    input: (_, options) => ({
+      tokens: whole("--tokens", options["tokens"]),
+      task: options["task"],
+      session: options["session"],
+    }),
     page: ({ text }) => `${text}\n`,
   }),
   command({ words: "next", operation: "next", about: "what to claim next", page: page.nextPage }),

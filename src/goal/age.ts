@@ -17,3 +17,7 @@ export function formatAge(ms: number): string {
   });
   return parts.filter(Boolean).join(" ");
 }
+
+export function ago(now: number, at: number): string {
+  return `${formatAge(Math.max(0, now - at))} ago`;
+}

@@ -8,7 +8,6 @@ import {
   confirmedFacts,
   findTask,
   type GoalState,
-  type HistoryEntry,
   mergeNews,
   nextTaskOf,
   positionOf,
@@ -19,7 +18,8 @@ import {
   type Task,
   touches,
 } from "../model/index.ts";
-import { formatAge } from "./age.ts";
+import { ago } from "./age.ts";
+import { sessionLines } from "./briefing-sessions.ts";
 import type { FileCheck } from "./file-verdict.ts";
 import { named, quoted } from "./quoted-text.ts";
 
@@ -29,6 +29,8 @@ export interface BriefingFacts {
   readonly files: readonly FileCheck[];
   readonly task: string | null;
   readonly notTakenIn: readonly string[];
+  /** The session of whoever reads. */
+  readonly reader: string | null;
   /** Tokens that one piece of stored text may take. */
   readonly limit: number;
 }
@@ -38,6 +40,8 @@ export interface Section {
   /** Of the room that all sections have. */
   readonly share: number;
   readonly lines: Lines;
+  /** What would be in no briefing, however long, and is counted with what did not fit. */
+  readonly more?: number;
 }
 
 /** Lines that are made when they are asked for: of a large goal most do not fit. */
@@ -68,11 +72,12 @@ export function briefingSections(facts: BriefingFacts): Section[] {
   const said = facts.task === null ? undefined : findTask(facts.state, facts.task);
   const task = said ?? findTask(facts.state, nextTaskOf(facts.state, survey) ?? "") ?? null;
   const news = newsLines(facts);
+  const sessions = sessionLines(facts);
   return [
     { name: "goal", share: 0.15, lines: asTheyAre(goalLines(facts, survey)) },
     { name: "next", share: 0.2, lines: asTheyAre(nextLines(facts, task)) },
     ...(news.length === 0 ? [] : [{ name: "merges", share: 0.1, lines: asTheyAre(news) }]),
-    { name: "sessions", share: 0.1, lines: asTheyAre(lastSession(facts)) },
+    { name: "sessions", share: 0.1, lines: asTheyAre(sessions.lines), more: sessions.more },
     { name: "files", share: 0.1, lines: driftLines(facts) },
     { name: "blockers", share: 0.1, lines: asTheyAre(blockerLines(facts, survey)) },
     { name: "done", share: 0.1, lines: asTheyAre(doneLines(facts)) },
@@ -149,19 +154,6 @@ function newsLines({ state, now, notTakenIn, limit }: BriefingFacts): string[] {
     return `NOT APPLIED ${what}${item}${title}${who}: ${quoted(note.why, 2 * limit)}`;
   });
   return [...notTakenIn.map((each) => `NOT TAKEN IN ${quoted(each, 2 * limit)}`), ...merged];
-}
-
-/** The latest first; what is active is told from what crashed. */
-function lastSession({ state, now, limit }: BriefingFacts): string[] {
-  const when = (entry: HistoryEntry): number => entry.endedAt ?? entry.startedAt;
-  const latest = [...state.history.values()].sort((a, b) => when(b) - when(a)).slice(0, 3);
-  return latest.map((entry) => {
-    const work = entry.workingOn === null ? "" : ` in ${entry.workingOn}`;
-    const reason = entry.handoffReason === null ? "" : `, handed off: ${quoted(entry.handoffReason, limit)}`;
-    const note = entry.notes.at(-1);
-    const notes = note === undefined ? "" : `, note ${quoted(note, limit)}`;
-    return `LAST ${named(entry.agent, limit)} ${entry.status}${work} ${ago(now, when(entry))}${reason}${notes}`;
-  });
 }
 
 function driftLines({ files, limit }: BriefingFacts): Lines {
@@ -274,8 +266,4 @@ function questionLines({ state, limit }: BriefingFacts): Lines {
 
 function implementationLines({ state, limit }: BriefingFacts): Lines {
   return Lines.of([...state.implementations].reverse(), ({ text }) => `BUILT ${quoted(text, limit)}`);
-}
-
-function ago(now: number, at: number): string {
-  return `${formatAge(Math.max(0, now - at))} ago`;
 }

@@ -25,6 +25,8 @@ export interface BriefingOptions {
   readonly task?: string;
   /** What git brought or a person wrote and could not be taken in: the briefing says that it does not have it. */
   readonly notTakenIn?: readonly string[];
+  /** The session of whoever reads: it is not told of itself. */
+  readonly session?: string;
 }
 
 /**
@@ -50,18 +52,21 @@ export function makeBriefing(
   options: BriefingOptions = {},
 ): Briefing {
   const { tokens: budget = DEFAULT_BRIEFING_TOKENS, files = [], task = null, notTakenIn = [] } = options;
+  const { session: reader = null } = options;
   if (!Number.isSafeInteger(budget) || budget < MIN_BRIEFING_TOKENS) {
     throw new HoldfastError("INPUT_INVALID", `a briefing cannot have ${budget} tokens`, {
       hint: `Ask for a whole number of at least ${MIN_BRIEFING_TOKENS}.`,
     });
   }
   const limit = Math.min(60, Math.ceil(budget * 0.03));
-  const facts: BriefingFacts = { state, now, files, task, notTakenIn, limit };
+  const facts: BriefingFacts = { state, now, files, task, notTakenIn, reader, limit };
   const sections = briefingSections(facts);
   const head = (tokens: number): string =>
     `<holdfast-state goal="${state.id}" seq="${seq}" tokens="${tokens}">`;
   const foot = (left: string): string => `${MORE}${left}`;
-  const counted = leftOutText(Object.fromEntries(sections.map(({ name, lines }) => [name, lines.length])));
+  const counted = leftOutText(
+    Object.fromEntries(sections.map(({ name, lines, more = 0 }) => [name, lines.length + more])),
+  );
   const fixed = [head(budget), FRAME, foot(counted), "</holdfast-state>"];
   const chosen = choose(sections, budget - cost(fixed));
 
@@ -69,7 +74,8 @@ export function makeBriefing(
   const body = sections.flatMap((section, index) => {
     const { length } = section.lines;
     const fit = chosen[index] ?? 0;
-    if (fit < length) leftOut[section.name] = length - fit;
+    const left = length - fit + (section.more ?? 0);
+    if (left > 0) leftOut[section.name] = left;
     return Array.from({ length: fit }, (_, line) => section.lines.at(line));
   });
   const render = (tokens: number): string =>

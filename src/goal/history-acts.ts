@@ -31,7 +31,7 @@ export interface StartInput {
 export function startSession(state: GoalState, by: By, input: StartInput): Act<string> {
   const left = input.resumes === undefined ? leftBehind(state, input.session) : null;
   const resumes = input.resumes ?? left?.id ?? null;
-  const notes = input.notes ?? (left && resumption(left));
+  const notes = input.notes ?? openingNote(state, input.session, left);
   const data = { agent: by.name, ...input, resumes, notes, by };
   return { events: [{ type: "session.started", data }], result: input.session };
 }
@@ -47,9 +47,23 @@ function leftBehind(state: GoalState, session: string): HistoryEntry | null {
   return left.sort((a, b) => (a.endedAt ?? 0) - (b.endedAt ?? 0)).at(-1) ?? null;
 }
 
+const OWN_CRASH = "Resuming after its own crash";
+
+/** The last note of a session is what others read of it: of one that goes on, not that it crashed. */
+function openingNote(state: GoalState, session: string, left: HistoryEntry | null): string | null {
+  if (left) return resumption(left);
+  return state.history.get(session)?.status === "crashed" ? OWN_CRASH : null;
+}
+
 function resumption({ id, status, handoffReason }: HistoryEntry): string {
   if (status === "crashed") return `Resuming from ${id} crash`;
   return `Continuing from ${id}: ${handoffReason}`.slice(0, 1_000);
+}
+
+/** Whether the note says no more than how the session began. */
+export function isOpeningNote(note: string, { resumes }: HistoryEntry): boolean {
+  if (note === OWN_CRASH) return true;
+  return note === `Resuming from ${resumes} crash` || note.startsWith(`Continuing from ${resumes}: `);
 }
 
 /** The sessions that led to this one, oldest first, over hand-offs and crashes. */

@@ -22,6 +22,7 @@ import {
   MERGED,
   mergeNotes,
   type NotApplied,
+  notedWith,
   type Renumbered,
 } from "../model/index.ts";
 
@@ -71,15 +72,24 @@ export async function takeInEntries(
     const report: MergeReport = {
       events: fresh.length,
       renumbered: newOnes(renumbered, before.renumbered, ({ alias, now }) => `${alias} ${now}`),
-      notApplied: newOnes(notApplied, before.notApplied, ({ uid }) => uid),
+      notApplied: newOnes(notApplied, before.notApplied, asTold),
     };
+    // What lacked something may have it now, or not fit for another reason.
+    const over = new Set(newOnes(before.notApplied, notApplied, asTold).map(({ uid }) => uid));
+    const outdated = notedWith(log.state.merges, over);
+    const told = new Set(report.notApplied.map(({ uid }) => uid));
+    const toTell = notApplied.filter(({ uid }) => told.has(uid) || outdated.has(uid));
     // A copy that begins with these events knew nothing that could have changed.
     const moved = movedHere(log.state, all, before.state, report.renumbered);
-    const notes = all.length === 0 ? [] : mergeNotes(moved, report.notApplied);
+    const notes = all.length === 0 ? [] : mergeNotes(moved, toTell);
     const outcome = await log.commit((now, head) => {
       if (head.seq !== seq) return { events: [], result: false };
-      const data = { by, entries: fresh, delta: goalDelta(now, state), ...(notes.length > 0 && { notes }) };
-      return { events: [{ type: MERGED, data }], result: true };
+      const data = { by, entries: fresh, delta: goalDelta(now, state) };
+      const said = {
+        ...(notes.length > 0 && { notes }),
+        ...(outdated.size > 0 && { outdated: [...outdated] }),
+      };
+      return { events: [{ type: MERGED, data: { ...data, ...said } }], result: true };
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
     if (outcome.outcome === "ok" && outcome.result) return report;
@@ -112,6 +122,8 @@ function movedHere(
     .filter(({ alias }) => known.has(alias))
     .map((each) => ({ ...each, was: told.get(each.alias) ?? before.aliases.get(each.alias) ?? each.was }));
 }
+
+const asTold = ({ uid, why }: NotApplied): string => `${uid} ${why}`;
 
 function newOnes<Row>(now: readonly Row[], before: readonly Row[], key: (row: Row) => string): Row[] {
   const old = new Set(before.map(key));

@@ -4,6 +4,7 @@ import {
   type By,
   blockedTasks,
   blockerOf,
+  checkResolving,
   type DecisionType,
   decisionOf,
   type FileAct,
@@ -164,6 +165,7 @@ export function resolve(
   input: { blocker: string; resolution: string },
 ): Act<Resolved> {
   const blocker = blockerOf(state, input.blocker);
+  checkResolving(by, blocker);
   const draft = new Drafting(state);
   draft.add({ type: "blocker.resolved", data: { ...input, by, blocker: blocker.id } });
   const after = blockedTasks(draft.state);

@@ -192,7 +192,11 @@ class Run {
     const { signal, briefingTokens: tokens } = this.options;
     const context: TaskContext = {
       goal: this.goal,
-      briefing: this.goal.briefing({ task: task.id, ...(tokens !== undefined && { tokens }) }),
+      briefing: this.goal.briefing({
+        task: task.id,
+        session: this.session.id,
+        ...(tokens !== undefined && { tokens }),
+      }),
       attempt: task.attempts,
       previous: claim.previous,
       signal: signal ? AbortSignal.any([signal, claim.lost]) : claim.lost,

@@ -71,7 +71,8 @@ async function brief(side: BriefingSide): Promise<string> {
   const more = notLookedAt === 0 ? "" : `${notLookedAt} recorded files were not looked at: holdfast check\n`;
   const head = gone + who + old + more;
   const notTakenIn = process.env["HOLDFAST_STORE"] ? [] : keptBeside(place);
-  return head + fitting(state, seq, { files, notTakenIn }, side.characters - head.length);
+  const found = { files, notTakenIn, ...(session !== null && { session }) };
+  return head + fitting(state, seq, found, side.characters - head.length);
 }
 
 /**
@@ -137,14 +138,9 @@ async function picture({ folder, warn }: BriefingSide, state: GoalState, choose:
   }
 }
 
-function fitting(
-  state: GoalState,
-  seq: number,
-  found: Pick<BriefingOptions, "files" | "notTakenIn">,
-  characters: number,
-): string {
+function fitting(state: GoalState, seq: number, options: BriefingOptions, characters: number): string {
   for (let tokens = BRIEFING_TOKENS; ; tokens = Math.floor(tokens / 1.5)) {
-    const { text } = makeBriefing(state, seq, Date.now(), { tokens: Math.max(200, tokens), ...found });
+    const { text } = makeBriefing(state, seq, Date.now(), { ...options, tokens: Math.max(200, tokens) });
     if (text.length <= characters || tokens < 200) return text.slice(0, characters);
   }
 }

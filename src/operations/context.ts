@@ -5,7 +5,7 @@
  */
 
 import { type Goal, openGoal } from "../goal/index.ts";
-import { type By, HoldfastError, isHoldfastError } from "../model/index.ts";
+import { type By, HoldfastError, isHoldfastError, mayDo } from "../model/index.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
@@ -176,7 +176,9 @@ export class Context {
         hint: isNone
           ? this.inWords(
               'Make one: holdfast goal new <name> "what is to be reached"',
-              "Make one with goal_new, or ask a person what is to be reached.",
+              mayDo(this.by.role, "create")
+                ? "Make one with goal_new, or ask a person what is to be reached."
+                : 'Ask a person to make one: holdfast goal new <name> "what is to be reached"',
             )
           : `${this.inWords("Say --goal, or set HOLDFAST_GOAL, or choose with holdfast goal use", "Say goal")}, one of: ${goals.slice(0, 20).join(", ")}`,
         data: { goals },

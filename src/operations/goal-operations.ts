@@ -236,7 +236,13 @@ export const goalOperations = [
     about: "The text with which the next agent continues",
     who: "both",
     writes: false,
-    input: z.strictObject({ goal, tokens: z.int().optional(), task: text.optional() }),
+    input: z.strictObject({
+      goal,
+      tokens: z.int().optional(),
+      task: text.optional(),
+      /** The reader's own, which it need not be told of. */
+      session: text.optional(),
+    }),
     result: z.strictObject({
       goal: text,
       text,

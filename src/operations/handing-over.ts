@@ -80,7 +80,7 @@ export const handingOver = [
       const isBegun = force || reasons.length === 0;
       const name = session ?? `${context.by.name}-${now.toString(36)}`;
       const { notTakenIn } = context;
-      const options = given({ tokens, files: checked.files, notTakenIn });
+      const options = given({ tokens, files: checked.files, notTakenIn, session });
       const briefing = makeBriefing(state, handle.seq, now, options).text;
       if (isBegun) await handle.startSession({ session: name });
       return {

@@ -55,8 +55,21 @@ export async function perform(each: Operation, context: Context, input: unknown)
   } catch (error) {
     // What is not there may be in the store that this one moved to; whoever writes is told so by the store itself.
     if (!isHoldfastError(error, "STORE_MOVED")) await context.tellMoved();
-    throw inWords(each.name, context.reasonOf(error));
+    throw inWords(each.name, forCaller(each.name, context, context.reasonOf(error)));
   }
+}
+
+/** An agent has the role that its server was started in: it cannot put on another, but can say who could. */
+function forCaller(name: string, { caller, by }: Context, error: unknown): unknown {
+  if (caller !== "agent" || !isHoldfastError(error, "ROLE_REFUSED")) return error;
+  const { allowed = [] } = error.data as { allowed?: readonly string[] };
+  const agents = allowed.filter((role) => role !== "human" && role !== "supervisor");
+  const person = `Ask a person, who can do it: holdfast ${name}.`;
+  const others = agents.includes(by.role)
+    ? `Or leave it to another agent in one of these roles: ${agents.join(", ")}.`
+    : `Or let this server be started in a role that may: holdfast mcp --role ${agents.join(" | ")}`;
+  const hint = agents.length === 0 ? person : `${person} ${others}`;
+  return new HoldfastError(error.code, error.message, { hint, cause: error, data: error.data });
 }
 
 /** The first text that has to say something and does not: one that is required, or one of a list. */

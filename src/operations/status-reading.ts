@@ -204,7 +204,10 @@ async function mergedIn(
     tasks.filter(({ status }) => status === "done" || status === "dropped").map(({ id }) => id),
   );
   const notes = await itemsOf(store, namespace, stream, "merge");
-  const news = notes.filter(({ at, key }) => now - (at ?? 0) <= MERGE_NEWS_MS && !finished.has(key ?? ""));
+  const news = notes.filter(
+    ({ at, key, doneAt }) =>
+      (doneAt ?? null) === null && now - (at ?? 0) <= MERGE_NEWS_MS && !finished.has(key ?? ""),
+  );
   return news
     .sort((a, b) => (b.at ?? 0) - (a.at ?? 0))
     .slice(0, MERGED_SHOWN)

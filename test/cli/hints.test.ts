@@ -25,7 +25,7 @@ const TABLE: readonly (readonly [words: string, says: string, not?: string])[] =
   ["prune --older-than 1d", "--dry-run"],
   ["session diff s 1 2", "holdfast session versions s"],
   ["session fork s t --at 7", "holdfast session versions s"],
-  ["task add more --by bob --role worker", "--role"],
+  ["goal new more words --by bob --role worker", "--role"],
 ];
 
 test.each(TABLE)("after holdfast %s one reads %s", async (words = "", says = "", not) => {

@@ -150,7 +150,7 @@ describe("a briefing", () => {
         'NEXT T-003 "c", build task, open',
         'BEFORE w-1 had T-003: reset 4 min ago, last note "half of the endpoint", because "no progress"',
         "NEXT ACTION noted by ann 44 min ago",
-        "LAST w-1 crashed in T-003 4 min ago",
+        "LAST s-1 of w-1 crashed in T-003 4 min ago",
         "DRIFT src/auth/jwt.ts DRIFTED",
         'BLOCKED B-001 "no OAuth credentials", 44 min ago, pauses phase 2',
         "DO NOT REDO T-001",

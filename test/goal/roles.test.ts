@@ -10,7 +10,7 @@ const EXPECTED: Readonly<Record<GoalOperation, string>> = {
   describe: "-ao-h-",
   addPhase: "-ao-h-",
   addPlan: "-ao-h-",
-  addTask: "-aovh-",
+  addTask: "waovh-",
   editTask: "-ao-h-",
   aliasTask: "--o-hs",
   claim: "w--vh-",
@@ -30,7 +30,7 @@ const EXPECTED: Readonly<Record<GoalOperation, string>> = {
   block: "waovhs",
   identify: "-aovh-",
   bypass: "-ao-h-",
-  resolve: "-ao-h-",
+  resolve: "waovhs",
   fact: "waovh-",
   forget: "waovh-",
   recordFiles: "waovh-",
@@ -83,7 +83,7 @@ const CALLS: Readonly<Record<Exclude<GoalOperation, "create">, (goal: Goal, by: 
   block: (goal, who) => goal.block({ description: "d", affects: [], by: who }),
   identify: (goal, who) => goal.identify({ blocker: "B-001", by: who }),
   bypass: (goal, who) => goal.bypass({ blocker: "B-002", workaround: "w", by: who }),
-  resolve: (goal, who) => goal.resolve({ blocker: "B-002", resolution: "r", by: who }),
+  resolve: (goal, who) => goal.resolve({ blocker: "B-003", resolution: "r", by: who }),
   fact: (goal, who) => goal.fact({ key: "k", value: 1, source: "s", by: who }),
   forget: (goal, who) => goal.forget({ key: "known", why: "w", by: who }),
   recordFiles: (goal, who) => goal.recordFiles({ files: [{ path: "a", act: "deleted" }], by: who }),
@@ -122,6 +122,7 @@ describe.each(storeSubjects())("roles on $name", (subject) => {
     await goal.decide(decision);
     await goal.block({ description: "new", affects: [], identified: false });
     await goal.block({ description: "active", affects: [] });
+    await goal.block({ description: "own", affects: [], by: by("worker", "me") });
     await goal.fact({ key: "known", value: 1, source: "s" });
     await goal.ask({ text: "q" });
     await goal.startSession({ session: "s-1" });
@@ -150,6 +151,19 @@ describe.each(storeSubjects())("roles on $name", (subject) => {
   test("a verifier closes, but claims reviews only", async () => {
     await expect(goal.claim("T-001", { by: verifier })).rejects.toThrow("a verifier claims reviews only");
     await goal.claim("T-003", { by: verifier });
+  });
+
+  test("whoever does not plan lifts their own blockers only", async () => {
+    for (const role of ["worker", "verifier", "supervisor"] as const) {
+      const resolving = goal.resolve({ blocker: "B-002", resolution: "r", by: by(role, "me") });
+      await expect(resolving).rejects.toMatchObject({
+        code: "ROLE_REFUSED",
+        message: `"me", a ${role}, may not resolve: B-002 was reported by "ann"`,
+        hint: expect.stringContaining("architect, orchestrator, human"),
+      });
+    }
+    await goal.resolve({ blocker: "B-003", resolution: "r", by: by("worker", "me") });
+    expect(goal.state.blockers.get("B-003")?.status).toBe("resolved");
   });
 
   test("nobody closes their own work, whatever role they put on, but a person may", async () => {

@@ -215,19 +215,22 @@ test("no hook writes to the store, and the briefing speaks of what will be writt
   const start = { session_id: "first", source: "startup" };
   const { out, err } = await hook("claude", "session-start", start);
   expect(err).toBe("");
-  expect(JSON.parse(out).hookSpecificOutput.additionalContext).toMatch(/^LAST claude active \d+ s ago/m);
+  // It is told who it is, and not that it is there.
+  const own = JSON.parse(out).hookSpecificOutput.additionalContext as string;
+  expect(own).toMatch(/^You are session claude-first/);
+  expect(own).not.toMatch(/^LAST/m);
+  await hook("claude", "stop-failure", { session_id: "first", error: "overloaded" });
   await hook("claude", "session-end", { session_id: "first", reason: "other" });
   const next = await hook("codex", "session-start", { session_id: "second", source: "startup" });
   const context = JSON.parse(next.out).hookSpecificOutput.additionalContext as string;
-  expect(context).toMatch(/^LAST codex active/m);
-  expect(context).toMatch(/^LAST claude ended/m);
+  expect(context).toMatch(/^LAST claude-first ended/m);
   away.exec("ROLLBACK");
   await away.close();
   await inGoal((goal) => {
     expect(goal.state.history.get("claude-first")).toMatchObject({ status: "ended" });
     expect(goal.state.history.get("codex-second")).toMatchObject({ status: "active" });
-    const said = [...goal.briefing().matchAll(/^LAST (\w+ \w+)/gm)].map(([, who]) => who).sort();
-    const foretold = [...context.matchAll(/^LAST (\w+ \w+)/gm)].map(([, who]) => who).sort();
+    const lastOf = (text: string) => [...text.matchAll(/^LAST (\S+ \w+)/gm)].map(([, who]) => who).sort();
+    const [said, foretold] = [lastOf(goal.briefing({ session: "codex-second" })), lastOf(context)];
     expect(said, "what was said is what was written").toEqual(foretold);
   });
 });

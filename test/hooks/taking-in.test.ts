@@ -33,7 +33,9 @@ test("one conversation that cannot be taken in keeps no other out, nor out of th
   project.leave("claude-b", { at, type: "failed" }, { at, type: "start", process: {} }, touched("b.ts"));
   project.leave("claude-c", start(), touched("c.ts"));
   const { out } = await project.hook("codex", "session-start", { session_id: "next" });
-  expect(JSON.parse(out).hookSpecificOutput.additionalContext.match(/^LAST claude active/gm)).toHaveLength(2);
+  expect(
+    JSON.parse(out).hookSpecificOutput.additionalContext.match(/^LAST claude-[bc] active/gm),
+  ).toHaveLength(2);
   const { code, err } = await project.takeIn();
   expect(code).toBe(0);
   expect(err).toMatch(/^holdfast hook take-in: claude-a: EISDIR/);
@@ -180,10 +182,9 @@ describe("whose goal it is", () => {
     const next = await project.hook("codex", "session-start", { session_id: "next" }, { env });
     const context = JSON.parse(next.out).hookSpecificOutput.additionalContext as string;
     expect(context).toContain('goal="search"');
-    expect([...context.matchAll(/^LAST (\w+) active/gm)].map(([, who]) => who).sort()).toEqual([
-      "claude",
-      "claude",
-      "codex",
+    expect([...context.matchAll(/^LAST (\S+) active/gm)].map(([, who]) => who).sort()).toEqual([
+      "claude-late",
+      "claude-there",
     ]);
     expect(await project.takeIn()).toEqual({ code: 0, out: "", err: "" });
     const [checkout, search] = [await project.state("checkout"), await project.state("search")];

@@ -75,7 +75,8 @@ export class AgentDesk {
     input: Readonly<Record<string, unknown>>,
   ): Promise<unknown> {
     const isClaim = CLAIMING.includes(operation.name);
-    const said = isClaim ? { ...(await this.ownSession(context, input["goal"])), ...input } : input;
+    const isOfSession = isClaim || operation.name === "brief";
+    const said = isOfSession ? { ...(await this.ownSession(context, input["goal"])), ...input } : input;
     const result = (await perform(operation, context, said)) as { goal?: string; session?: string | null };
     const { goal, session } = result;
     if (operation.name === "resume" && goal !== undefined && session) this.session = { goal, id: session };

@@ -92,6 +92,20 @@ export function offeredTools(): readonly OfferedTool[] {
   return all.filter(({ operation }) => operation.who !== "person");
 }
 
+/** Where a hint says what to type to look, an agent has a tool for it. What it says to a person stays as it is. */
+export function followable(hint: string): string {
+  const looks = offeredTools().filter(({ operation }) => !operation.writes);
+  return looks
+    .reduce(
+      (words, { name, operation }) =>
+        words.replaceAll(new RegExp(`\\bholdfast ${operation.name}(?![\\w-])(?: (--all))?`, "g"), (_, all) =>
+          all === undefined ? name : `${name} with all: true`,
+        ),
+      hint,
+    )
+    .replaceAll(/ \(--[a-z]+\)/g, "");
+}
+
 function offered(name: string, operation: Operation, more: string, traits: Row[3]): OfferedTool {
   const description = [`${operation.about}.`, more].filter(Boolean).join(" ");
   const idempotent = !operation.writes || traits === "idempotent";

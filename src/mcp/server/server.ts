@@ -17,7 +17,7 @@ import { OPERATIONS, type Operation } from "../../operations/index.ts";
 import { renderGoal } from "../../projections/index.ts";
 import type { AgentDesk } from "./agent-desk.ts";
 import { bounded, RESULT_TOKENS } from "./bounded-result.ts";
-import { type OfferedTool, offeredTools, shownPart } from "./offered-tools.ts";
+import { followable, type OfferedTool, offeredTools, shownPart } from "./offered-tools.ts";
 import { advertised, anyInput } from "./schemas.ts";
 import { dataElement, pageElement, visible, visibleData } from "./shown-data.ts";
 
@@ -102,7 +102,7 @@ function text(words: string): { type: "text"; text: string } {
 function failure(error: unknown): CallToolResult {
   const known = isHoldfastError(error) ? error : internal(error);
   const { code, message, hint, retryable } = known;
-  const said = { code, message: short(message), hint: short(hint), retryable };
+  const said = { code, message: short(message), hint: short(followable(hint)), retryable };
   return { isError: true, content: [text(dataElement("error", said))], _meta: { "holdfast/error": said } };
 }
 
@@ -201,7 +201,7 @@ async function reading<Result>(read: () => Promise<Result>): Promise<Result> {
   } catch (error) {
     if (!isHoldfastError(error)) throw error;
     const { code } = error;
-    const [message, hint] = [short(error.message), short(error.hint)];
+    const [message, hint] = [short(error.message), short(followable(error.hint))];
     throw new ProtocolError(ProtocolErrorCode.InternalError, `${code}: ${message}. ${hint}`, { code, hint });
   }
 }

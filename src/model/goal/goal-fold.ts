@@ -17,7 +17,7 @@ import {
 } from "./goal-state.ts";
 import { derivedUid, MERGED, madeName, RENUMBERED, tick } from "./lineage.ts";
 import { applyGoalDelta } from "./merge.ts";
-import { boundedMerges } from "./merge-notes.ts";
+import { boundedMerges, withoutNotes } from "./merge-notes.ts";
 import * as note from "./note-changes.ts";
 import type * as noted from "./note-schemas.ts";
 import type { By } from "./roles.ts";
@@ -187,14 +187,18 @@ export const goalFolds = {
   /** What other copies wrote, and what that makes of the state: see `merge.ts`. */
   [MERGED]: {
     version: 1,
-    apply(state: GoalState, { entries, delta, notes }: Data<typeof goal.goalMerged>, { seq, at }: Place) {
+    apply(state: GoalState, data: Data<typeof goal.goalMerged>, { seq, at }: Place) {
+      const { entries, delta, notes, outdated = [] } = data;
       applyGoalDelta(state, delta);
       for (const { uid } of entries) {
         state.known.add(uid);
         state.origins.add(uid);
       }
       const place = { seq, revision: state.revision };
-      state.merges = boundedMerges([...state.merges, notes ? { ...place, at, notes } : place]);
+      state.merges = boundedMerges([
+        ...withoutNotes(state.merges, outdated),
+        notes ? { ...place, at, notes } : place,
+      ]);
     },
   },
 } as const;

@@ -12,7 +12,7 @@ import { type GoalEvents, goalEvents } from "./goal-events.ts";
 import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
 import { MERGED } from "./lineage.ts";
-import { endsWithItsTask, noteId, noteLine } from "./merge-notes.ts";
+import { endsWithItsTask, type Merge, noteId, noteLine } from "./merge-notes.ts";
 import { blockedTasks, shownStatus, surveyGoal } from "./survey.ts";
 import type { ShownStatus, Task } from "./task.ts";
 
@@ -66,15 +66,23 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
 }
 
 /** What a merge has to tell, for whoever only looks at lists. `key`: once that is finished, it is no news any more. */
-function mergeItems(state: GoalState, { merges }: GoalState): Item[] {
-  return merges.slice(state.merges.length).flatMap(({ seq, at = 0, notes = [] }) =>
-    notes.map((note) => {
-      const about = (note.kind === "renumbered" ? note.now : note.item) ?? "";
-      const key = endsWithItsTask(note) ? about : "";
-      const [id, name] = [noteId(note), short(noteLine(note))];
-      return { kind: "merge", id, name, status: note.kind, key, seq, at, doneAt: null };
-    }),
-  );
+function mergeItems({ merges: before }: GoalState, { merges, updatedAt }: GoalState): Item[] {
+  const itemsOf = (rows: readonly Merge[], doneAt: number | null): Item[] =>
+    rows.flatMap(({ seq, at = 0, notes = [] }) =>
+      notes.map((note) => {
+        const about = (note.kind === "renumbered" ? note.now : note.item) ?? "";
+        const key = endsWithItsTask(note) ? about : "";
+        const [id, name] = [noteId(note), short(noteLine(note))];
+        return { kind: "merge", id, name, status: note.kind, key, seq, at, doneAt };
+      }),
+    );
+  if (merges.length === before.length) return [];
+  const kept = new Set(merges.flatMap(({ notes = [] }) => notes.map(noteId)));
+  const gone = before.map((each) => ({
+    ...each,
+    notes: each.notes?.filter((note) => !kept.has(noteId(note))) ?? [],
+  }));
+  return [...itemsOf(gone, updatedAt), ...itemsOf(merges.slice(before.length), null)];
 }
 
 /** Where in this log what the rows show was made and ended. The rows themselves count in revisions of the goal. */

@@ -46,4 +46,6 @@ export const goalMerged = z.strictObject({
   entries: z.array(entry).min(1),
   delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
   notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),
+  /** What earlier merges noted of these events is so no longer. */
+  outdated: z.array(eventUid).optional(),
 });

@@ -23,6 +23,7 @@ export {
   mergeNews,
   mergeNotes,
   type NotApplied,
+  notedWith,
   noteLine,
   type Renumbered,
 } from "./merge-notes.ts";

@@ -38,6 +38,8 @@ export type MergeNote =
       /** The types of the events, each once. */
       readonly what: readonly string[];
       readonly why: string;
+      /** The events themselves: a later merge may bring what they lacked. */
+      readonly uids?: readonly string[];
     };
 
 /** Where in a log a merge is, and what the goal's revision was then. */
@@ -57,6 +59,7 @@ interface Merged {
 /** Notes of one merge; and of all merges, the latest of them. */
 const NOTES_PER_MERGE = 40;
 const NOTES_KEPT = 100;
+const UIDS_PER_NOTE = 100;
 /** Whoever has not looked for so long reads the goal anew anyway. */
 export const MERGE_NEWS_MS = 72 * 3_600_000;
 
@@ -66,11 +69,12 @@ export function mergeNotes(
   notApplied: readonly NotApplied[],
 ): readonly MergeNote[] {
   const groups = new Map<string, MergeNote & { kind: "not applied" }>();
-  for (const { item, title, by, type, why } of notApplied) {
+  for (const { item, title, by, type, why, uid } of notApplied) {
     const key = JSON.stringify([item, by]);
-    const what = groups.get(key)?.what ?? [];
+    const { what = [], uids = [] } = groups.get(key) ?? {};
     const first = groups.get(key) ?? { kind: "not applied", item, title, by, what, why };
-    groups.set(key, what.includes(type) ? first : { ...first, what: [...what, type] });
+    const types = what.includes(type) ? what : [...what, type];
+    groups.set(key, { ...first, what: types, uids: [...uids, uid].slice(0, UIDS_PER_NOTE) });
   }
   const moved = renumbered.map((each) => ({ kind: "renumbered", ...each }) as const);
   return [...groups.values(), ...moved].slice(0, NOTES_PER_MERGE);
@@ -109,6 +113,23 @@ export function mergeNews(state: Merged, now: number): MergeNote[] {
     const status = state.tasks.get(id ?? "")?.status;
     return !(endsWithItsTask(note) && (status === "done" || status === "dropped"));
   });
+}
+
+/** The events of all notes that name one of these: what is said of them has to be said anew, or not at all. */
+export function notedWith(merges: readonly Merge[], uids: ReadonlySet<string>): Set<string> {
+  const notes = merges.flatMap(({ notes: each = [] }) => each);
+  const named = notes.map((note) => (note.kind === "not applied" ? (note.uids ?? []) : []));
+  return new Set(named.filter((each) => each.some((uid) => uids.has(uid))).flat());
+}
+
+/** Without the notes of these events. */
+export function withoutNotes(merges: readonly Merge[], uids: readonly string[]): readonly Merge[] {
+  const gone = new Set(uids);
+  const isGone = (note: MergeNote): boolean =>
+    note.kind === "not applied" && (note.uids ?? []).some((uid) => gone.has(uid));
+  return merges.map((merge) =>
+    merge.notes?.some(isGone) ? { ...merge, notes: merge.notes.filter((note) => !isGone(note)) } : merge,
+  );
 }
 
 /** With the notes of the latest merges only. */

@@ -23,13 +23,16 @@ const EVERYONE = ["worker", "architect", "orchestrator", "verifier", "supervisor
 const AGENTS = ["worker", "architect", "orchestrator", "verifier"] as const;
 const DOERS = ["worker", "verifier"] as const;
 
-/** Beside these, a human may do everything. A verifier claims only reviews: see `refuseRole`. */
+/**
+ * Beside these, a human may do everything. Two rows say less than is so: a verifier claims only reviews, and a blocker is
+ * resolved by planners or by whoever reported it. See `refuseRole`.
+ */
 export const MAY = {
   create: PLANNERS,
   describe: PLANNERS,
   addPhase: PLANNERS,
   addPlan: PLANNERS,
-  addTask: [...PLANNERS, "verifier"],
+  addTask: AGENTS,
   editTask: PLANNERS,
   aliasTask: ["orchestrator", "supervisor"],
   claim: DOERS,
@@ -49,7 +52,7 @@ export const MAY = {
   block: EVERYONE,
   identify: [...PLANNERS, "verifier"],
   bypass: PLANNERS,
-  resolve: PLANNERS,
+  resolve: EVERYONE,
   fact: AGENTS,
   forget: AGENTS,
   recordFiles: AGENTS,
@@ -108,14 +111,26 @@ export function checkRole(by: By, operation: GoalOperation, verification: Verifi
   if (!mayDo(by.role, operation, verification)) throw refuseRole(by, operation);
 }
 
-export function refuseRole(by: By, operation: GoalOperation, because = ""): HoldfastError {
-  const able = [...MAY[operation], "human"].join(", ");
+/** Whoever plans may do with a blocker what they find right; others lift what they reported themselves. */
+export function checkResolving(by: By, blocker: { readonly id: string; readonly by: By }): void {
+  const isPlanner = by.role === "human" || (PLANNERS as readonly GoalRole[]).includes(by.role);
+  if (isPlanner || by.name === blocker.by.name) return;
+  throw refuseRole(by, "resolve", `${blocker.id} was reported by ${show(blocker.by.name)}`, PLANNERS);
+}
+
+export function refuseRole(
+  by: By,
+  operation: GoalOperation,
+  because = "",
+  allowed: readonly GoalRole[] = MAY[operation],
+): HoldfastError {
+  const able = [...allowed, "human"].join(", ");
   return new HoldfastError(
     "ROLE_REFUSED",
     `${show(by.name)}, ${/^[aeiou]/.test(by.role) ? "an" : "a"} ${by.role}, may not ${IN_WORDS[operation] ?? operation}${because && `: ${because}`}`,
     {
       hint: `Leave it to one of these roles: ${able}. If you act as one of them, say so: --role on the command line, \`by\` in code.`,
-      data: { by, operation, allowed: [...MAY[operation], "human"] },
+      data: { by, operation, allowed: [...allowed, "human"] },
     },
   );
 }

@@ -1,0 +1,75 @@
+// Events that came before what they are about: what did not fit is told, and no longer when it does.
+
+import { cpSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { mergeNews } from "../../src/model/index.ts";
+import { by, worker } from "../goal/bench.ts";
+import { Copy, WallClock } from "./copies.ts";
+
+const copies: Copy[] = [];
+afterEach(() => Promise.all(copies.splice(0).map((copy) => copy.dispose())));
+
+async function make(clock: WallClock, from?: Copy): Promise<Copy> {
+  const copy = await Copy.make(clock, from);
+  copies.push(copy);
+  return copy;
+}
+
+const eventFiles = ({ root }: Copy): string[] => readdirSync(join(root, ".planning/events"));
+
+/** What one commit of the other has, and no more, as `git cherry-pick` brings it. */
+async function pick(to: Copy, from: Copy, write: () => Promise<unknown>): Promise<void> {
+  await from.folder.sync();
+  const before = new Set(eventFiles(from));
+  await write();
+  await from.folder.sync();
+  for (const name of eventFiles(from).filter((each) => !before.has(each)))
+    cpSync(join(from.root, ".planning/events", name), join(to.root, ".planning/events", name));
+  await to.folder.sync();
+}
+
+const news = ({ goal }: Copy): string[] =>
+  mergeNews(goal.state, goal.journal.now()).map((note) => `${note.kind} ${"why" in note ? note.why : ""}`);
+
+const merged = async ({ journal }: Copy): Promise<readonly (number | null)[]> => {
+  const { rows } = await journal.list<"items">({
+    of: "items",
+    kind: "merge",
+    stream: "goal/checkout",
+    limit: 9,
+  });
+  return (rows as unknown as readonly { doneAt: number | null }[]).map(({ doneAt }) => doneAt);
+};
+
+test("what was not applied for want of a task is no news once the task is there", async () => {
+  const clock = new WallClock();
+  const a = await make(clock);
+  await a.folder.sync();
+  const b = await make(clock, a);
+  const { id } = await a.goal.addTask({ title: "late", phase: 1 });
+  await pick(b, a, () => a.goal.claim(id, { by: worker, detached: true }));
+  expect(news(b)).toEqual([`not applied it names ${id}, which is not among the events`]);
+  expect(await merged(b)).toEqual([null]);
+  await b.pull(a);
+  expect(b.goal.task(id).claim?.by.name).toBe(worker.name);
+  expect(news(b)).toEqual([]);
+  expect(await merged(b)).toEqual([expect.any(Number)]);
+});
+
+test("what still does not fit then is told with the reason that counts now", async () => {
+  const clock = new WallClock();
+  const a = await make(clock);
+  await a.folder.sync();
+  const b = await make(clock, a);
+  const { id } = await a.goal.addTask({ title: "late", phase: 1 });
+  await a.folder.sync();
+  const c = await make(clock, a);
+  await c.goal.claim(id, { by: by("worker", "first"), detached: true });
+  await pick(b, a, () => a.goal.claim(id, { by: worker, detached: true }));
+  await b.pull(c);
+  const [only, other] = news(b);
+  expect(only).toMatch(/^not applied /);
+  expect(only).not.toContain("not among the events");
+  expect(other).toBeUndefined();
+});
