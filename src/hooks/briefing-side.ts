@@ -71,8 +71,8 @@ async function brief(side: BriefingSide): Promise<string> {
   const more = notLookedAt === 0 ? "" : `${notLookedAt} recorded files were not looked at: holdfast check\n`;
   const head = gone + who + old + more;
   const notTakenIn = process.env["HOLDFAST_STORE"] ? [] : keptBeside(place);
-  const found = { files, notTakenIn, ...(session !== null && { session }) };
-  return head + fitting(state, seq, found, side.characters - head.length);
+  const told = { files, notTakenIn, ...(session !== null && { session }) };
+  return head + fitting(state, seq, told, side.characters - head.length);
 }
 
 /**

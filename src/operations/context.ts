@@ -13,7 +13,7 @@ import { keptBeside } from "./kept-beside.ts";
 import { movedNote, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
 import { takeInNews } from "./news.ts";
-import { followInFiles } from "./planning-folder.ts";
+import { followInFiles, showsAnother } from "./planning-folder.ts";
 import { findStore, isRemote, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
 
 /** On whose side the surface is that calls. */
@@ -146,8 +146,13 @@ export class Context {
   }
 
   /** Keeps the files of the project up to date with what is written through this handle. */
-  async follow(goal: Goal): Promise<void> {
-    if (!this.isStoreSaid && !this.isReadOnly) await followInFiles(goal, this.place.root);
+  async follow(goal: Goal, notShown?: (other: string) => void): Promise<void> {
+    if (!this.isStoreSaid && !this.isReadOnly) await followInFiles(goal, this.place.root, notShown);
+  }
+
+  /** The same for whoever begins or chooses a goal, and should know what the folder shows. */
+  async followChosen(goal: Goal): Promise<void> {
+    await this.follow(goal, (other) => goal.journal.warn(showsAnother(goal.id, other)));
   }
 
   /** A goal to read, however old it is. */

@@ -170,7 +170,7 @@ export const goalOperations = [
       const holdfast = await context.holdfast({ orSchema: true });
       await refuseExisting(context, id);
       const made = await holdfast.goal(id, { ...given(settings), by: context.by, root: context.place.root });
-      await context.follow(made);
+      await context.followChosen(made);
       return goalView(made, context);
     },
   }),
@@ -227,7 +227,11 @@ export const goalOperations = [
     async run(context, input) {
       const worktree = context.place.root;
       if (input.none) setCurrentGoal(context.place, null);
-      else if (input.goal !== undefined) setCurrentGoal(context.place, await context.goalId(input.goal));
+      else if (input.goal !== undefined) {
+        const chosen = await context.readGoal(input.goal);
+        setCurrentGoal(context.place, chosen.id);
+        await context.followChosen(chosen);
+      }
       return { worktree, goal: currentGoal(context.place) };
     },
   }),

@@ -11,7 +11,7 @@ import type { Store } from "../store.ts";
 import { goal } from "./goal-operations.ts";
 import { isFoundByItself, whereNow } from "./moved-store.ts";
 import { operation } from "./operation.ts";
-import { inWords } from "./planning-folder.ts";
+import { inWords, showInFolder } from "./planning-folder.ts";
 import { exportTo, importFrom, type PortableReport } from "./portable-file/index.ts";
 import { findStore, PLANNING, refuseMissing, type StorePlace } from "./store-place.ts";
 
@@ -146,17 +146,19 @@ export const movingOperations = [
       merged: z.array(text),
     }),
     async run(context, input) {
-      const handle = await context.readGoal(input.goal);
       const { folder: path } = input;
-      // Loaded here: no other operation needs what reads and checks those files.
-      const { projectGoal } = await import("../projections/index.ts");
+      const { projectGoal, takeInFolder } = await import("../projections/index.ts");
+      // A goal may be in a folder of its own, and in this clone nowhere else.
+      if (path !== undefined) await takeInFolder((await context.current()).journal, path);
+      const handle = await context.readGoal(input.goal);
       const reports: SyncReport[] = [];
       const options = { auto: false, onEdit: (report: SyncReport) => void reports.push(report) };
+      const show = path === undefined ? showInFolder : projectGoal;
       const said = path === undefined ? {} : { folder: resolve(path) };
       const refuse = (error: unknown): never => {
         throw inWords(error);
       };
-      const folder = await projectGoal(handle, { ...options, ...said }).catch(refuse);
+      const folder = await show(handle, { ...options, ...said }).catch(refuse);
       const last = await folder.sync().catch(refuse);
       await folder.close();
       const edits = reports.flatMap((report) => report.edits);

@@ -58,6 +58,19 @@ export interface ReadEvents {
   readonly lines: readonly EntryLine[];
 }
 
+/** Of which goal a file is, if it is whole; its events are not looked at. */
+export function goalOfEvents(name: string, raw: string): string | null {
+  const text = normalText(raw);
+  if (nameOf(text) !== name) return null;
+  try {
+    const { goal } = parseJson(text.slice(0, text.indexOf("\n")));
+    return typeof goal === "string" ? goal : null;
+  } catch (error) {
+    if (error instanceof UnreadableText) return null;
+    throw error;
+  }
+}
+
 /** Throws `UnreadableText`, saying which line is wrong and why. */
 export function readEventFile(name: string, raw: string): ReadEvents {
   const text = normalText(raw);

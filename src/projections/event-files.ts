@@ -1,6 +1,6 @@
 /**
- * `events/`: the events of a goal as files that never change, so that branches merge without conflict and a clone has
- * everything.
+ * `events/`: the events of goals as files that never change, so that branches merge without conflict and a clone has
+ * everything. Each file is of one goal, and each goal sees to its own: those of others are passed over.
  *
  *     look    files that were not seen before are read; what they hold and the goal does not know is taken in
  *     save    what the goal knows and no file holds becomes a new file, or several if it is much
@@ -28,6 +28,7 @@ import {
   type EntryLine,
   EVENT_FILE,
   type EventFile,
+  goalOfEvents,
   lineOf,
   makeEventFile,
   readEventFile,
@@ -60,6 +61,8 @@ export class EventFiles {
   private readonly goal: string;
   private readonly held = new Map<string, HeldFile>();
   private readonly refused = new Map<string, { signature: Signature | null; why: string }>();
+  /** Files of other goals. Their names are hashes, so they stay that. */
+  private readonly others = new Set<string>();
   /** Uid → hash of its line, over all files that are held. */
   private readonly lines = new Map<string, string>();
   /** Read, and not yet taken in. */
@@ -78,7 +81,7 @@ export class EventFiles {
     this.forget(names);
     const refused: RefusedFile[] = [];
     for (const name of names) {
-      if (this.held.has(name)) continue;
+      if (this.held.has(name) || this.others.has(name)) continue;
       const signature = signatureAt(join(this.folder, name));
       const before = this.refused.get(name);
       if (before && sameSignature(before.signature, signature)) continue;
@@ -183,9 +186,12 @@ export class EventFiles {
     if (!EVENT_FILE.test(name)) throw new UnreadableText("its name is not that of a file of events");
     const raw = await readBounded(join(this.folder, name), FILE_BYTES);
     if (raw === null) return [];
-    const { goal, lines } = readEventFile(name, raw);
-    if (goal !== this.goal)
-      throw new UnreadableText(`it is of goal ${JSON.stringify(goal)}, not of ${this.goal}`);
+    const other = goalOfEvents(name, raw);
+    if (other !== null && other !== this.goal) {
+      this.others.add(name);
+      return [];
+    }
+    const { lines } = readEventFile(name, raw);
     refuseContradiction(lines, ({ entry }) => this.lines.get(entry.uid));
     this.hold(name, Buffer.byteLength(raw), lines);
     return lines;

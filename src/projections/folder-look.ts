@@ -3,7 +3,8 @@
  *
  *     absent      nothing has this name
  *     current     exactly what would be written
- *     older       an earlier rendering of this goal, by its own digest: ours, or an old one that git brought back
+ *     older       an earlier rendering of this goal, by its own digest: ours, or an old one that git brought back; or one of
+ *                 a goal that makes way for this one
  *     ahead       a rendering of this goal at a revision that this store does not have yet
  *     foreign     somebody else wrote in it: a person, git, another tool
  *
@@ -55,6 +56,8 @@ export class FolderLook {
   private readonly folder: string;
   private readonly goal: string;
   private readonly seen = new Map<string, Seen>();
+  /** Which other goal's renderings make way for ours. */
+  makesWay: (goal: string) => boolean = () => false;
 
   constructor(folder: string, goal: string) {
     this.folder = folder;
@@ -113,7 +116,10 @@ export class FolderLook {
     if (text === null) return { is: "absent", signature: null };
     const seal = readSeal(text);
     if (seal.isIntact && seal.goal !== null && seal.digest !== null && seal.revision !== null) {
-      if (seal.goal !== this.goal) throw folderOfAnother(this.folder, file.path, this.goal, seal.goal);
+      if (seal.goal !== this.goal) {
+        if (this.makesWay(seal.goal)) return { is: "older", signature };
+        throw folderOfAnother(this.folder, file.path, this.goal, seal.goal);
+      }
       const found = { signature, digest: seal.digest, revision: seal.revision };
       this.seen.set(file.path, found);
       return { is: this.standing(found, file, seq), signature };

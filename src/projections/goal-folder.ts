@@ -4,7 +4,7 @@
  *     lease ──▶ look ──foreign──▶ take in (human-edit.ts) ──▶ look again
  *                 └──────────▶ prepare ──▶ place ──▶ sync folders ──▶ lease released
  *
- * One renders at a time: a lease per goal and folder. Under it the goal is read anew, every file is looked at, and what
+ * One renders at a time: a lease per folder. Under it the goal is read anew, every file is looked at, and what
  * differs is written: under another name, synced, renamed; STATE.md last, so that what it points to is there.
  *
  * Invariants
@@ -15,6 +15,10 @@
  *
  * What git brought of other copies (`event-files.ts`) is taken in first: under the lease, in one commit, before anything is
  * rendered. What this copy has is in `events/` before a rendering shows it. Other files are neither read nor touched.
+ *
+ * A folder shows one goal, by its page; `events/` has those of all. A goal that makes way for another has been synced before,
+ * so what people wrote is in its log. Killed on the way, the folder has files of both, and still the old page: whoever comes
+ * next writes their own over what is left of the other.
  *
  * A crash between two steps leaves: after `prepare`, temporary files, which the next holder removes; after some of the
  * renames, files of two revisions, each whole and each with a digest that fits, so that the next sync takes none of
@@ -35,20 +39,13 @@ import { FolderLook, type Look } from "./folder-look.ts";
 import { type ForeignFile, takeInForeign } from "./foreign-edits.ts";
 import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { writtenByGit } from "./git-activity.ts";
+import { writeGitAttributes } from "./git-attributes.ts";
 import { type EditReport, letGo } from "./human-edit.ts";
 import { eventFileRefused, keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
-import { type RenderedFile, Renderer, type Rendering, STATE_PAGE } from "./render.ts";
-import { problemIn, schemaRefused } from "./schema-check.ts";
-import { AGENT_STATE_SCHEMA, TASK_BOARD_SCHEMA } from "./schema-rows.ts";
+import { type RenderedFile, Renderer, STATE_PAGE } from "./render.ts";
+import { refuseBadRows } from "./rendering-check.ts";
 import { readSeal } from "./seal.ts";
-import {
-  prepareFile,
-  removeTemporaries,
-  sameSignature,
-  signatureAt,
-  syncFolder,
-  writeFileWhole,
-} from "./whole-file.ts";
+import { prepareFile, removeTemporaries, sameSignature, signatureAt, syncFolder } from "./whole-file.ts";
 
 const RECORDS = ["decisions", "blockers", "sessions"] as const;
 const FOLDERS = ["", ...RECORDS, EVENTS] as const;
@@ -91,36 +88,64 @@ export class FolderWriter {
   private readonly events: EventFiles;
   private readonly leaseName: string;
   private readonly owner: string;
+  /** The goal that makes way for this one. */
+  private readonly instead: string | null;
   private isReady = false;
   private isSwept = false;
 
-  private constructor(goal: Goal, folder: string, human: By, waitMs: number) {
+  private constructor(goal: Goal, folder: string, human: By, waitMs: number, instead: string | null) {
+    this.instead = instead;
     this.goal = goal;
     this.folder = folder;
     this.human = human;
     this.waitMs = waitMs;
     this.look = new FolderLook(folder, goal.id);
     this.events = new EventFiles(folder, goal.id);
-    this.leaseName = `goal/${goal.id}/render-${sha256(folder).slice(0, 16)}`;
+    this.leaseName = `render/${sha256(folder).slice(0, 16)}`;
     this.owner = goal.journal.newId();
   }
 
   /** Makes the folder if it is not there. It may be reached by a link; what is in it may not. */
-  static async open(goal: Goal, folder: string, human: By, waitMs: number): Promise<FolderWriter> {
+  static async open(
+    goal: Goal,
+    folder: string,
+    human: By,
+    waitMs: number,
+    instead: string | null = null,
+  ): Promise<FolderWriter> {
     await mkdir(folder, { recursive: true });
     const real = await realpath(folder);
-    return new FolderWriter(goal, real, human, waitMs);
+    return new FolderWriter(goal, real, human, waitMs, instead);
   }
 
   /** `isFresh`: whoever calls has looked at all files a moment ago and found nothing in them. */
   async sync(isFresh = false): Promise<SyncReport> {
+    const report = await this.underLease((lease, attempt) => this.rounds(lease, isFresh && attempt === 1));
+    return report ?? { ...NOTHING_NEW, seq: this.goal.revision, written: [], edits: [], ahead: [] };
+  }
+
+  /** For a goal that the folder does not show: its events alone, so that every clone has them. */
+  async saveEvents(): Promise<void> {
+    await this.underLease(async (lease) => {
+      await this.goal.refresh();
+      const { fresh, refused } = await this.events.look(this.goal.state.known);
+      if (fresh.length > 0) await this.goal.takeIn(TAKER, fresh);
+      await this.placeEvents(lease);
+      await this.events.tidy(() => this.isStillOurs(lease));
+      this.tellRefused(refused);
+    });
+  }
+
+  /** Null: there was nothing to do any more. */
+  private async underLease<Result>(
+    act: (lease: Lease, attempt: number) => Promise<Result>,
+  ): Promise<Result | null> {
     for (let attempt = 1; ; attempt++) {
       const lease = await this.take();
-      if (lease === null)
-        return { ...NOTHING_NEW, seq: this.goal.revision, written: [], edits: [], ahead: [] };
+      if (lease === null) return null;
       try {
         await this.prepareFolders();
-        return await this.rounds(lease, isFresh && attempt === 1);
+        return await act(lease, attempt);
       } catch (error) {
         // Held up for longer than a lease: whoever went on meanwhile may be done, or it is our turn again.
         if (!isHoldfastError(error, "LEASE_LOST") || attempt === ATTEMPTS) throw error;
@@ -128,6 +153,15 @@ export class FolderWriter {
         await lease.release();
       }
     }
+  }
+
+  private async placeEvents(lease: Lease): Promise<void> {
+    if (!(await this.events.save(this.goal, () => this.isStillOurs(lease))))
+      throw leaseLost(lease.name, null);
+  }
+
+  private tellRefused(refused: readonly RefusedFile[]): void {
+    for (const { file, why } of refused) this.goal.journal.warn(eventFileRefused(this.folder, file, why));
   }
 
   /** Files that are not as they were when they were last seen, whoever did that. */
@@ -155,6 +189,8 @@ export class FolderWriter {
     const edits: EditReport[] = [];
     const refused: RefusedFile[] = [];
     let merged: MergeReport | null = null;
+    const isShown = (await this.shown())?.goal === this.goal.id;
+    this.look.makesWay = (goal) => isShown || goal === this.instead;
     for (let round = 0; round < ROUNDS; round++) {
       await this.goal.refresh();
       const brought = await this.events.look(this.goal.state.known);
@@ -172,8 +208,7 @@ export class FolderWriter {
       edits.push(...reports.filter((each) => !edits.some((told) => sameJson(told, each))));
       // The goal has moved, so everything has to be rendered again.
       if (this.goal.revision !== seq) continue;
-      if (!(await this.events.save(this.goal, () => this.isStillOurs(lease))))
-        throw leaseLost(lease.name, null);
+      await this.placeEvents(lease);
       const written = await this.write(lease, looked);
       if (written === null) continue;
       if (merged || !this.isSwept) await this.removeOrphans(rendering.files, seq);
@@ -181,7 +216,7 @@ export class FolderWriter {
       for (const { left, beside } of edits) if (left.length === 0) await letGo(this.folder, beside);
       const told = edits.map((edit) => (edit.left.length === 0 ? { ...edit, beside: null } : edit));
       const ahead = looked.filter(({ look }) => look.is === "ahead").map(({ file }) => file.path);
-      for (const { file, why } of refused) this.goal.journal.warn(eventFileRefused(this.folder, file, why));
+      this.tellRefused(refused);
       return { seq, written, edits: told, ahead, merged, refused };
     }
     throw keptMoving(this.goal.id, this.folder);
@@ -241,18 +276,22 @@ export class FolderWriter {
           this.waitMs,
         );
       }
-      if ((await this.shownRevision()) >= this.goal.revision) return null;
+      const shown = await this.shown();
+      if (shown?.goal === this.goal.id && shown.revision >= this.goal.revision) return null;
       await pause(PAUSE_MS.least + Math.random() * (PAUSE_MS.most - PAUSE_MS.least));
     }
   }
 
-  private async shownRevision(): Promise<number> {
+  /** What the page says of itself, if it is as it was rendered. */
+  private async shown(path: string = STATE_PAGE): Promise<{ goal: string; revision: number } | null> {
     try {
-      const seal = readSeal((await readBounded(join(this.folder, STATE_PAGE), 1024 * 1024)) ?? "");
-      return seal.isIntact && seal.goal === this.goal.id ? (seal.revision ?? 0) : 0;
+      const { isIntact, goal, revision } = readSeal(
+        (await readBounded(join(this.folder, path), 1024 * 1024)) ?? "",
+      );
+      return isIntact && goal !== null && revision !== null ? { goal, revision } : null;
     } catch (error) {
       // Whoever has the lease deals with it.
-      if (error instanceof UnreadableText) return 0;
+      if (error instanceof UnreadableText) return null;
       throw error;
     }
   }
@@ -273,13 +312,9 @@ export class FolderWriter {
   }
 
   private async isOwnRendering(path: string, seq: number): Promise<boolean> {
-    try {
-      const seal = readSeal((await readBounded(join(this.folder, path), 1024 * 1024)) ?? "");
-      return seal.isIntact && seal.goal === this.goal.id && (seal.revision ?? seq + 1) <= seq;
-    } catch (error) {
-      if (error instanceof UnreadableText) return false;
-      throw error;
-    }
+    const found = await this.shown(path);
+    if (found === null) return false;
+    return found.goal === this.goal.id ? found.revision <= seq : this.look.makesWay(found.goal);
   }
 
   private async prepareFolders(): Promise<void> {
@@ -292,29 +327,10 @@ export class FolderWriter {
       if (!stat) await mkdir(folder);
       await removeTemporaries(folder);
     }
-    await writeOnce(join(this.folder, ".gitattributes"), GIT_ATTRIBUTES);
+    await writeGitAttributes(this.folder);
     await syncFolder(this.folder);
     this.isReady = true;
   }
-}
-
-/**
- * Rendered files are made again after every merge, so git need not ask anybody about them: it keeps the lines of both
- * sides, which no rendering looks like, and the next sync puts it right.
- */
-const GIT_ATTRIBUTES = `# Written by Holdfast. Rendered files are made again from events/ after a merge.
-/STATE.md merge=union
-/agent_state.json merge=union
-/task_board.json merge=union
-/decisions/*.md merge=union
-/blockers/*.md merge=union
-/sessions/*.md merge=union
-/events/*.jsonl -text merge=binary
-`;
-
-/** A file that is there is somebody's. */
-async function writeOnce(path: string, text: string): Promise<void> {
-  if (signatureAt(path) === null) await writeFileWhole(path, text);
 }
 
 function isForeign(each: Looked): each is ForeignFile {
@@ -329,23 +345,4 @@ function added(old: MergeReport | null, more: MergeReport | null): MergeReport |
     renumbered: [...old.renumbered, ...more.renumbered],
     notApplied: [...old.notApplied, ...more.notApplied],
   };
-}
-
-/** A bad write is a refused write: what we render is held to the schemas that we publish. */
-async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {
-  for (const row of fresh.tasks) {
-    const problem = await problemIn(row, TASK_BOARD_SCHEMA, "#/$defs/task");
-    if (problem) throw schemaRefused(`task_board.json, ${String(row["id"])}`, problem);
-  }
-  fresh.tasks.splice(0);
-  const seal = files.at(-1);
-  const state = {
-    schema_version: 2,
-    run_id: seal?.goal,
-    revision: seal?.revision,
-    digest: `sha256:${seal?.digest}`,
-    ...fresh.agentState,
-  };
-  const problem = await problemIn(state, AGENT_STATE_SCHEMA);
-  if (problem) throw schemaRefused("agent_state.json", problem);
 }

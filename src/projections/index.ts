@@ -8,7 +8,7 @@ export type { SyncReport } from "./goal-folder.ts";
 export type { EditReport } from "./human-edit.ts";
 export { type ImportOptions, type ImportReport, importState } from "./import-state.ts";
 export { type MigrationReport, type Migrations, migrateFile } from "./migrations.ts";
-export { editNotes, GoalFolder, type ProjectOptions, projectGoal } from "./project-goal.ts";
+export { editNotes, GoalFolder, keepEvents, type ProjectOptions, projectGoal } from "./project-goal.ts";
 export { type RenderedFile, Renderer, type Rendering, renderGoal } from "./render.ts";
 export { type ContextFile, type ResumeOptions, type Resumption, resumeGoal } from "./resume-goal.ts";
 export { problemIn } from "./schema-check.ts";

@@ -24,6 +24,8 @@ export interface ProjectOptions {
   readonly auto?: boolean;
   /** How long to wait for another process that renders into the same folder. 10 s unless set. */
   readonly waitMs?: number;
+  /** The goal that the folder has shown until now, and that makes way for this one: sync it there before. */
+  readonly instead?: string;
   /** Told of every sync in which somebody else's words were found. Warned of what was left, unless set. */
   readonly onEdit?: (report: SyncReport) => void;
 }
@@ -168,11 +170,31 @@ export function editNotes({ edits }: SyncReport): HoldfastError[] {
 export async function projectGoal(goal: Goal, options: ProjectOptions = {}): Promise<GoalFolder> {
   const path = resolve(goal.root ?? ".", options.folder ?? ".planning");
   const human: By = { name: options.human ?? userName(), role: "human" };
-  const writer = await FolderWriter.open(goal, path, human, options.waitMs ?? WAIT_MS);
+  const { waitMs = WAIT_MS, instead = null } = options;
+  const writer = await FolderWriter.open(goal, path, human, waitMs, instead);
   const folder = new GoalFolder(goal, writer, options);
   await folder.sync();
   if (options.auto !== false) goal.guardWrites(folder.guard());
   return folder;
+}
+
+/**
+ * For a goal whose folder shows another one: its events are kept there all the same, now and after every write through
+ * this handle, so that every clone has it. Nothing is rendered.
+ */
+export async function keepEvents(goal: Goal, folder: string): Promise<void> {
+  const writer = await FolderWriter.open(goal, resolve(folder), { name: userName(), role: "human" }, WAIT_MS);
+  await writer.saveEvents();
+  let queue: Promise<void> = Promise.resolve();
+  goal.guardWrites({
+    before: () => Promise.resolve(),
+    check: () => undefined,
+    after: () => {
+      // The write is durable; its file follows with the next one.
+      queue = queue.then(() => writer.saveEvents()).catch((error: unknown) => goal.journal.warn(error));
+      return queue;
+    },
+  });
 }
 
 function userName(): string {

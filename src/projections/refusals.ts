@@ -32,7 +32,7 @@ export function folderOfAnother(folder: string, file: string, goal: string, othe
     "FOLDER_TAKEN",
     `${file} in ${show(folder)} belongs to goal ${show(other)}, not to ${goal}`,
     {
-      hint: "Give every goal a folder of its own. Nothing was written.",
+      hint: `Name another folder. In .planning/ it is shown by: holdfast rebuild --goal ${goal}. Nothing was written.`,
       data: { folder, goal, other },
     },
   );

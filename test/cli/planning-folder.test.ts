@@ -72,7 +72,11 @@ test("what a person wrote into a file is taken in before an agent writes, and a 
 test("the folder shows its own goal; another one is written all the same, and another store leaves it alone", async () => {
   await begun();
   const before = page();
-  expect(await here("goal", "new", "search", "Find things")).toMatchObject({ code: 0, err: "" });
+  const made = await here("goal", "new", "search", "Find things");
+  expect(made.code).toBe(0);
+  expect(made.err).toMatch(
+    /^holdfast: note: .*goes on showing goal checkout.*\n.*holdfast rebuild --goal search\n$/,
+  );
   expect(await here("fact", "a", "1", "--source", "x", "--goal", "search")).toMatchObject({
     code: 0,
     err: "",

@@ -59,7 +59,6 @@ const BAD: readonly (readonly [what: string, text: string, says: RegExp, name?: 
   ["nothing", "", /JSON/],
   ["torn in the middle of a line", `${head("checkout", 1)}\n${line({}).slice(0, 40)}\n`, /line 2: its JSON/],
   ["fewer events than it says", `${head("checkout", 2)}\n${line({})}\n`, /should hold 2 events, not 1/],
-  ["of another goal", `${head("billing", 1)}\n${line({})}\n`, /of goal "billing"/],
   [
     "a later format",
     `${head("checkout", 1).replace("1,", "1,").replace('"format":1', '"format":9')}\n${line({})}\n`,

@@ -140,7 +140,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     const held: { release(): Promise<void> }[] = [];
     const { rows } = await bench.bench.journal.list<"leases">({
       of: "leases",
-      prefix: "goal/checkout/render-",
+      prefix: "render/",
       limit: 1,
     });
     const other = await bench.bench.another();

@@ -1,0 +1,112 @@
+// Several goals in one repository: `.planning/` has the events of all and shows one.
+
+import { cpSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { CommandLine } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+let line: CommandLine;
+let project: string;
+beforeAll(async () => {
+  line = await CommandLine.build();
+});
+afterAll(() => line.remove());
+
+async function say(cwd: string, ...words: string[]): Promise<string> {
+  const { code, out, err } = await runInside(cwd, words);
+  expect({ words, code, err }).toMatchObject({ words, code: 0, err: "" });
+  return out;
+}
+
+const page = (cwd = project) => readFileSync(join(cwd, ".planning/STATE.md"), "utf8");
+const goals = async (cwd: string) =>
+  (JSON.parse(await say(cwd, "goal", "list", "--json")) as { data: { goals: { goal: string }[] } }).data.goals
+    .map(({ goal }) => goal)
+    .sort();
+
+function cloned(): string {
+  const clone = line.newProject();
+  cpSync(join(project, ".planning"), join(clone, ".planning"), { recursive: true });
+  return clone;
+}
+
+beforeEach(async () => {
+  project = line.newProject();
+  await say(project, "init", "--agent", "none");
+  await say(project, "goal", "new", "first", "First goal");
+  await say(project, "task", "add", "a");
+  await say(project, "decide", "Use jose", "--for", "auth", "--because", "it is small");
+});
+
+const finish = () => say(project, "task", "drop", "T-001", "--why", "not needed");
+
+test("when the goal that is shown is done, the folder turns to the next, and a clone has both", async () => {
+  await finish();
+  await say(project, "goal", "new", "second", "Second goal");
+  expect(page()).toContain("Second goal");
+  expect(readdirSync(join(project, ".planning/decisions"))).toEqual([]);
+  await say(project, "goal", "use", "second");
+  await say(project, "task", "add", "b");
+  expect(page()).toMatch(/T-001.*b/);
+  const clone = cloned();
+  expect(await goals(clone)).toEqual(["first", "second"]);
+  expect(await say(clone, "decisions", "--goal", "first")).toContain("jose");
+  const before = page(clone);
+  await say(clone, "rebuild");
+  expect(page(clone)).toBe(before);
+});
+
+test("while the goal that is shown is not done, another is not shown, and a clone has it all the same", async () => {
+  const before = page();
+  const { err } = await runInside(project, ["goal", "new", "second", "Second goal"]);
+  expect(err).toContain("holdfast rebuild --goal second");
+  expect((await runInside(project, ["goal", "use", "second"])).err).toContain("goes on showing goal first");
+  await say(project, "task", "add", "b");
+  await say(project, "fact", "k", "v", "--source", "s");
+  expect(page()).toBe(before);
+  const clone = cloned();
+  expect(await goals(clone)).toEqual(["first", "second"]);
+  expect(await say(clone, "facts", "--goal", "second")).toContain("k");
+  await say(project, "rebuild", "--goal", "second");
+  expect(page()).toContain("Second goal");
+  await say(project, "task", "add", "c", "--goal", "first");
+  expect(page()).toContain("Second goal");
+  expect(await say(cloned(), "task", "list", "--goal", "first")).toContain("c");
+});
+
+test("what a person wrote into the old goal's files is taken in before they make way", async () => {
+  await finish();
+  const file = join(project, ".planning/STATE.md");
+  writeFileSync(file, page().replaceAll("First goal", "The first goal"));
+  const at = (Date.now() - 60_000) / 1_000;
+  utimesSync(file, at, at);
+  await say(project, "goal", "new", "second", "Second goal");
+  expect(page()).toContain("Second goal");
+  expect(await say(project, "goal", "show", "first")).toContain("The first goal");
+  expect(readdirSync(join(project, ".planning")).filter((name) => name.includes("unread"))).toEqual([]);
+});
+
+test("a turn that was killed on the way is finished by whoever writes next", async () => {
+  await finish();
+  const old = page();
+  await say(project, "goal", "new", "second", "Second goal");
+  // The page comes last: everything else is of the new goal.
+  writeFileSync(join(project, ".planning/STATE.md"), old);
+  await say(project, "task", "add", "b", "--goal", "second");
+  expect(page()).toContain("Second goal");
+});
+
+test("a goal in a folder of its own is read from there by a clone", async () => {
+  await runInside(project, ["goal", "new", "second", "Second goal"]);
+  await say(project, "rebuild", "--goal", "second", "--folder", ".planning-second");
+  const clone = cloned();
+  cpSync(join(project, ".planning-second"), join(clone, ".planning-second"), { recursive: true });
+  for (const name of readdirSync(join(clone, ".planning/events"))) {
+    const path = join(clone, ".planning/events", name);
+    if (readFileSync(path, "utf8").includes('"goal":"second"')) rmSync(path);
+  }
+  expect(await goals(clone)).toEqual(["first"]);
+  await say(clone, "rebuild", "--goal", "second", "--folder", ".planning-second");
+  expect(await goals(clone)).toEqual(["first", "second"]);
+});
