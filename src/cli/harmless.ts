@@ -1,10 +1,9 @@
 /**
- * Whatever agents wrote may hold what a terminal obeys: it clears the screen, names the window, turns the direction of what
- * follows. A page says such characters by their number, so that a reader sees that they are there. This is done to the
- * data, before a page is made of it: what a page paints itself is left as it is.
+ * What agents wrote may hold what a terminal obeys. It is said by its number, in the data before a page is made of it: what
+ * the page paints itself stays.
  */
 
-/** Controls but for tabs and ends of lines, separators that only some take for one, and what turns the direction. */
+/** Controls but for tabs and ends of lines, and what turns the direction of text. */
 const OBEYED =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
   /\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g;
@@ -17,7 +16,6 @@ function said(value: unknown): unknown {
   if (typeof value === "string") return value.replace(OBEYED, byNumber);
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(said);
-  if (value instanceof Error) return said(value.message);
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [said(key), said(each)]));
 }
 

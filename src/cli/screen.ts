@@ -1,6 +1,6 @@
 /** Where a command prints: how wide it is, whether it has colours, and what happens when nobody reads any more. */
 
-import { withTypedCommands } from "../wiring/index.ts";
+import { ON_A_STORE, withTypedCommands } from "../wiring/index.ts";
 import { EXIT } from "./exit-codes.ts";
 import { harmless } from "./harmless.ts";
 
@@ -64,8 +64,7 @@ export function typed({ paint, store = "" }: Screen, command: string): string {
 let hintedStore = "";
 
 /** A command as a hint names it, up to where an option may stand. Prose may speak of holdfast as well. */
-const HINTED =
-  /\bholdfast (?:(?:goal|task|block|session) [a-z]+|status|watch|brief|next|doctor|decide|decisions|facts?|forget|remember|blockers|move|resume|handoff|calls|resolve|init|check|rebuild|migrate|prune|supervise|copy|export|import)(?![\w-])/g;
+const HINTED = new RegExp(String.raw`\bholdfast (?:${ON_A_STORE})(?![\w-])`, "g");
 
 /** A hint is worded where nobody knows what was typed: its commands have to reach the same store. */
 export function withStore(hint: string): string {
@@ -85,7 +84,7 @@ function hasColours(isTerminal: boolean): boolean {
   return isTerminal && TERM !== "dumb";
 }
 
-/** Every answer goes through here: as exact JSON for programs, or as a page that a terminal can be trusted with. */
+/** Every answer: exact JSON, or a page that a terminal can be trusted with. */
 export function answer<Data>(
   asJson: unknown,
   kind: string,

@@ -22,7 +22,10 @@ export async function superviseUntilStopped(options: Options, command: readonly 
     stop.abort();
   });
   const say = (event: Said): void => {
-    process.stdout.write(answer(options["json"], "supervise", event, lineOf));
+    // Of an error a line has its words.
+    const isError = !options["json"] && "error" in event && event.error instanceof Error;
+    const told = isError ? { ...event, error: (event.error as Error).message } : event;
+    process.stdout.write(answer(options["json"], "supervise", told, lineOf));
   };
   const staleAfterMs = duration("--stale-after", options["staleAfter"]);
   const parallel = whole("--parallel", options["parallel"]);

@@ -7,4 +7,4 @@ export { placeAll, Records, readWhole } from "./placing.ts";
 export { type PlannedFile, planWiring } from "./plan.ts";
 export { type Finding, proveWiring } from "./proof.ts";
 export { REHEARSAL } from "./sample-input.ts";
-export { typedName, withTypedCommands } from "./typed-commands.ts";
+export { ON_A_STORE, typedName, withTypedCommands } from "./typed-commands.ts";

@@ -1,17 +1,22 @@
 /**
- * Messages are worded wherever something happens, and name commands as `holdfast status`. Whoever has Holdfast in a project
- * only would paste that in vain, so what is printed for people says `npx holdfast status` there. The words that follow tell a
- * command from prose that speaks of Holdfast.
+ * Messages name commands as `holdfast status`. Who has Holdfast in a project alone would paste that in vain, and is told
+ * `npx holdfast status`. The word that follows tells a command from prose.
  */
 
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
-const COMMAND =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: a command may stand in colour.
-  /(?<=^|[\s(`"':]|\x1b\[\d+m)(?<!npx (?:--no-install )?)holdfast (?=(?:(?:goal|task|block|session) [a-z]+|schema new|mcp proxy|status|watch|brief|next|doctor|decide|decisions|facts?|forget|remember|blockers|move|resume|handoff|calls|resolve|mcp|init|hook|completion|demo|torture|check|rebuild|migrate|prune|supervise|copy|export|import|--help)(?![\w-]))/gm;
+/** Commands that take a store, as an expression. */
+export const ON_A_STORE =
+  "(?:goal|task|block|session) [a-z]+|status|watch|brief|next|doctor|decide|decisions|facts?|forget|remember|blockers|move|resume|handoff|calls|resolve|init|check|rebuild|migrate|prune|supervise|copy|export|import";
 
-/** Below a project, as npx, npm run and the agents start it. A link on the PATH that leads there is not. */
+/** A command may stand in colour, and is not spelled twice. */
+const COMMAND = new RegExp(
+  String.raw`(?<=^|[\s(\`"':]|\x1b\[\d+m)(?<!npx (?:--no-install )?)holdfast (?=(?:${ON_A_STORE}|schema new|mcp|hook|completion|demo|torture|--help)(?![\w-]))`,
+  "gm",
+);
+
+/** As npx, npm run and the agents start it; a link on the PATH that leads there is not. */
 const IN_PROJECT = /[\\/]node_modules[\\/](?:\.bin[\\/]holdfast|holdfast[\\/])/;
 
 export interface Started {
@@ -22,7 +27,7 @@ export interface Started {
 
 const started = (): Started => ({ program: process.argv[1] ?? "", env: process.env });
 
-/** What a person begins a command with: `holdfast`, or `npx holdfast`. */
+/** What a person begins a command with. */
 export function typedName({ program, env }: Started = started()): "holdfast" | "npx holdfast" {
   const isNpx = IN_PROJECT.test(program) && (env["npm_command"] === "exec" || !isOnPath(env));
   return isNpx ? "npx holdfast" : "holdfast";

@@ -70,27 +70,16 @@ export const MAY = {
 
 export type GoalOperation = keyof typeof MAY;
 
-/** What is no verb by itself, for whoever is refused. */
+/** Where the name of an act does not say it: `addTask` is to add a task. */
 const IN_WORDS: Partial<Record<GoalOperation, string>> = {
-  create: "begin a goal",
-  describe: "describe the goal",
-  addPhase: "add a phase",
-  addPlan: "add a plan",
-  addTask: "add a task",
-  editTask: "edit a task",
-  aliasTask: "give a task an alias",
-  completePhase: "complete a phase",
-  identify: "identify a blocker",
   fact: "record a fact",
-  recordFiles: "record files",
   implementation: "record an implementation",
-  setNext: "set the next action",
-  recordError: "record an error",
-  startSession: "start a session",
-  noteSession: "note what a session does",
-  endSession: "end a session",
-  crashSession: "end a session as crashed",
+  recordFiles: "record files",
 };
+
+function inWords(operation: GoalOperation): string {
+  return IN_WORDS[operation] ?? operation.replace(/[A-Z]/, (letter) => ` a ${letter.toLowerCase()}`);
+}
 
 /** `separate`: whoever did a task does not close it. `self`: submitting closes it. */
 export const VERIFICATIONS = ["separate", "self"] as const;
@@ -127,7 +116,7 @@ export function refuseRole(
   const able = [...allowed, "human"].join(", ");
   return new HoldfastError(
     "ROLE_REFUSED",
-    `${show(by.name)}, ${/^[aeiou]/.test(by.role) ? "an" : "a"} ${by.role}, may not ${IN_WORDS[operation] ?? operation}${because && `: ${because}`}`,
+    `${show(by.name)}, ${/^[aeiou]/.test(by.role) ? "an" : "a"} ${by.role}, may not ${inWords(operation)}${because && `: ${because}`}`,
     {
       hint: `Leave it to one of these roles: ${able}. If you act as one of them, say so: --role on the command line, \`by\` in code.`,
       data: { by, operation, allowed: [...allowed, "human"] },
