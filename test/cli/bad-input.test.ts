@@ -65,7 +65,7 @@ const TABLE: readonly (readonly [typed: string, code: number, says: string, hint
   ["prune --yes", 2, "prune was not told what to remove", "Say an age"],
   ["session cancel x", 2, "session cancel is for people", "--by ann"],
   ["task claim 1 --role boss", 2, "there is no role boss", "worker, architect"],
-  ["goal new more words --by bob --role worker", 4, "a worker, may not addTask", "architect"],
+  ["goal new more words --by bob --role worker", 4, "a worker, may not create", "architect"],
   ["handoff --reason done", 3, "which session? 0 active: none", "holdfast resume"],
   [
     "import missing.jsonl",
