@@ -9,6 +9,7 @@ import {
   findTask,
   type GoalState,
   mergeNews,
+  movedElsewhere,
   nextTaskOf,
   positionOf,
   progressOf,
@@ -102,9 +103,14 @@ function goalLines({ state, limit }: BriefingFacts, survey: Survey): string[] {
   ];
   const inPhase = `${progress.currentPhaseCompleted}/${progress.currentPhaseTasks} tasks of the phase`;
   const { completed, failed, remaining } = counts(state);
+  const moved = movedElsewhere(state, survey);
+  const there = moved && `phase ${moved.number}/${progress.phasesTotal} ${named(moved.name, limit)}`;
   return [
     `GOAL ${quoted(state.statement, 2 * limit)}`,
     `AT ${place.filter(Boolean).join(", ")}`,
+    ...(moved
+      ? [`MOVED to ${there}, which is ${moved.status}: the work goes on elsewhere, new tasks go there`]
+      : []),
     `PROGRESS ${progress.percent}%, ${inPhase}, ${completed} done, ${failed} failed, ${remaining} remaining`,
   ];
 }

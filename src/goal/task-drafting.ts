@@ -4,7 +4,15 @@
  * kept for as long as what was added since cannot change them; anything else that is drafted forgets them.
  */
 
-import { activeBlockers, findTask, type GoalDraft, surveyGoal, type Task, taskOf } from "../model/index.ts";
+import {
+  activeBlockers,
+  findTask,
+  type GoalDraft,
+  movedElsewhere,
+  surveyGoal,
+  type Task,
+  taskOf,
+} from "../model/index.ts";
 import { Drafting } from "./act.ts";
 
 export class TaskDrafting extends Drafting {
@@ -17,11 +25,13 @@ export class TaskDrafting extends Drafting {
     this.waiting = null;
   }
 
-  /** Where a task goes that names no phase. */
+  /** Where a task goes that names no phase: where somebody moved, else where the work is. */
   currentPhase(): number {
     if (!this.current) {
-      const { current, ready } = surveyGoal(this.state);
-      this.current = { phase: current?.number ?? 1, hasReady: ready.length > 0 };
+      const survey = surveyGoal(this.state);
+      const moved = movedElsewhere(this.state, survey);
+      const phase = (moved ?? survey.current)?.number ?? 1;
+      this.current = { phase, hasReady: moved === null && survey.ready.length > 0 };
     }
     return this.current.phase;
   }

@@ -14,6 +14,7 @@ import {
   type GoalState,
   type GoalStatus,
   goalStatus,
+  isUnderWay,
   nextTaskOf,
   type Position,
   type Progress,
@@ -27,7 +28,16 @@ import { oneLine } from "./written-text.ts";
 
 const ITEM_CHARACTERS = 200;
 const PROSE_CHARACTERS = 600;
-const LIMITS = { phases: 12, tasks: 15, decisions: 12, blockers: 10, questions: 8, sessions: 5, files: 8 };
+const LIMITS = {
+  phases: 12,
+  tasks: 15,
+  elsewhere: 5,
+  decisions: 12,
+  blockers: 10,
+  questions: 8,
+  sessions: 5,
+  files: 8,
+};
 
 export interface SummaryTask {
   readonly id: string;
@@ -140,7 +150,7 @@ function phaseLines({ phases }: Survey, position: Position): Shown<string> {
   };
 }
 
-/** The tasks of the current phase: what is left first, in order, then what was done last. */
+/** Of other phases what is blocked or under way; the tasks of the current one: what is left, then what was done last. */
 function taskLines(state: GoalState, survey: Survey, position: Position): Shown<SummaryTask> {
   const all = [...state.tasks.values()].filter(
     (task) => task.phase === position.phase && task.status !== "dropped",
@@ -149,14 +159,19 @@ function taskLines(state: GoalState, survey: Survey, position: Position): Shown<
   const done = all
     .filter(({ status }) => status === "done")
     .sort((a, b) => (b.endSeq ?? 0) - (a.endSeq ?? 0) || compareTasks(a, b));
-  const shown = [...left, ...done].slice(0, LIMITS.tasks).sort(compareTasks);
+  const elsewhere = [...state.tasks.values()]
+    .filter((task) => task.phase !== position.phase && (survey.blockedBy.has(task.id) || isUnderWay(task)))
+    .sort(compareTasks);
+  const shown = [...elsewhere.slice(0, LIMITS.elsewhere), ...left, ...done]
+    .slice(0, LIMITS.tasks)
+    .sort(compareTasks);
   return {
     items: shown.map((task) => ({
       id: task.id,
       status: shownStatus(task, survey.blockedBy.has(task.id)),
       title: oneLine(task.title, ITEM_CHARACTERS),
     })),
-    more: all.length - shown.length,
+    more: all.length + elsewhere.length - shown.length,
   };
 }
 

@@ -7,6 +7,7 @@ import { Journal } from "../../src/journal/index.ts";
 import {
   type GoalState,
   isHoldfastError,
+  movedElsewhere,
   surveyGoal,
   taskOf,
   waitsForItself,
@@ -40,7 +41,8 @@ const anyTask = fc.record(
 function oneByOne(state: GoalState, inputs: readonly TaskInput[]): string[] {
   const draft = new Drafting(state);
   for (const input of inputs) {
-    const phase = input.phase ?? surveyGoal(draft.state).current?.number ?? 1;
+    const survey = surveyGoal(draft.state);
+    const phase = input.phase ?? (movedElsewhere(draft.state, survey) ?? survey.current)?.number ?? 1;
     const { events, result } = planningActs.addTasks(draft.state, human, [{ ...input, phase }]);
     for (const event of events) draft.add(event);
     const [id = ""] = result;

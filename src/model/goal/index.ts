@@ -27,7 +27,7 @@ export {
   noteLine,
   type Renumbered,
 } from "./merge-notes.ts";
-export { waitsForItself, whyNotStartable } from "./movability.ts";
+export { isUnderWay, waitsForItself, whyNotStartable } from "./movability.ts";
 export { isRelativePath, numbered } from "./naming.ts";
 export * from "./notes.ts";
 export * from "./position.ts";

@@ -9,7 +9,7 @@
  *    blocker names is also paused while nothing in it can move.
  *  - The goal is blocked, and a person has to be asked, when something is paused and nothing anywhere can move.
  *  - Phases are worked on one after another: the first (or the one asked for) in which something can be started or
- *    is under way. A paused phase does not hold up the next one.
+ *    is under way. A paused phase does not hold up the next one. New tasks go where somebody moved all the same.
  */
 
 import type { Blocker } from "./blocker.ts";
@@ -111,6 +111,12 @@ export function surveyGoal(state: GoalState, blockers: readonly Blocker[] = acti
   const impact = impactOf(phases, blockedBy, movable.size === 0 && !isDone, reach.isWhole);
   const ready = startable.filter((task) => task.phase === current?.number).sort(compareTasks);
   return { phases, current, ready, blockedBy, movable, impact, isDone };
+}
+
+/** The phase that somebody moved to while the work goes on in another; null: it is where they moved, or that is complete. */
+export function movedElsewhere(state: GoalState, { phases, current }: Survey): PhaseOutlook | null {
+  const focus = phases.find(({ number }) => number === state.focus);
+  return !focus || focus.status === "completed" || focus === current ? null : focus;
 }
 
 /** How far one blocker reaches by itself. One that is not active reaches nothing. */
