@@ -40,7 +40,7 @@ export async function openScreen(named?: unknown): Promise<Screen> {
 }
 
 /** `| head` closes the pipe: that is no failure of ours, and nothing is left to say. Of a full disk somebody has to hear. */
-export function endUnheard(error: NodeJS.ErrnoException): never {
+function endUnheard(error: NodeJS.ErrnoException): never {
   if (error.code === "EPIPE") process.exit(EXIT.closedPipe);
   process.stderr.write(`holdfast: the answer could not be written to the output: ${error.message}\n`);
   process.exit(EXIT.failed);
