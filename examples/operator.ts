@@ -58,6 +58,8 @@ console.log(`worker: ${answered.status}, ${answered.text}`);
 
 const detail = await desk.sessions.get("night-shift");
 console.log(`${detail.id}: ${detail.messages.length} messages, held by ${detail.heldBy?.label}`);
+// After a worker died again and again, or a weekend beyond its time to live: somebody has looked, it may go on.
+await desk.sessions.retry("night-shift", { by: "Ada", why: "the pager has power again" });
 await desk.sessions.cancel("night-shift", { by: "Ada", why: "the shift is over" });
 console.log(`worker: ${(await run()).reason}`);
 await worker.close();

@@ -196,16 +196,15 @@ function holderText(holder: Holder): string {
 }
 
 function held(id: string, lease: LeaseRow): HoldfastError {
-  if (lease.holder && isThisProcess(lease.holder)) {
-    return new HoldfastError("SESSION_HELD", `session ${id} is open in this very process already`, {
-      hint: "Use the handle that holdfast.session() gave for it, or close that first: a session has one owner at a time.",
-      data: { session: id, holder: lease.holder, remainingMs: lease.remainingMs, token: lease.token },
-    });
-  }
   const who = lease.holder ? holderText(lease.holder) : "another process";
+  const isHere = lease.holder !== null && isThisProcess(lease.holder);
   const seconds = Math.max(1, Math.ceil(lease.remainingMs / 1000));
-  return new HoldfastError("SESSION_HELD", `session ${id} is held by ${who}`, {
-    hint: `It can be taken over in ${seconds} s unless it is renewed. Wait, stop that process, or cancel the session.`,
+  const ways = isHere
+    ? "Use the handle that holdfast.session() gave for it, or close that first."
+    : "Wait, stop that process, or cancel the session.";
+  const where = isHere ? ", which is this very process" : "";
+  return new HoldfastError("SESSION_HELD", `session ${id} is held by ${who}${where}`, {
+    hint: `It can be taken over in ${seconds} s unless it is renewed. ${ways}`,
     data: { session: id, holder: lease.holder, remainingMs: lease.remainingMs, token: lease.token },
   });
 }

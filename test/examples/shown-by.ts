@@ -59,6 +59,7 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Sessions.prompt": "operator",
   "Sessions.raiseBudget": "operator",
   "Sessions.cancel": "operator",
+  "Sessions.retry": "operator",
   "Sessions.erase": "operator",
   "Sessions.prune": "operator",
   "Sessions.at": "time-travel",
