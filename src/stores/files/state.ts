@@ -268,7 +268,7 @@ export class State {
     const { namespace, name, token, holder, ttlMs, deadline, boot, slot } = act;
     const { leases } = this.space(namespace);
     if (leases.has(name)) this.#dead += lineLength;
-    const timed = { name: leaseKey(namespace, name), timeline: boot, expiresAt: deadline, ttlMs };
+    const timed = { name: () => leaseKey(namespace, name), timeline: boot, expiresAt: deadline, ttlMs };
     leases.set(name, { token, holder, ttlMs, deadline: this.#deadlineHere(timed) });
     this.#slots.set(leaseKey(namespace, name), slot);
   }
@@ -281,7 +281,12 @@ export class State {
     time: { boot: string; deadline: number; ttlMs: number },
   ): void {
     const { ttlMs, boot: timeline, deadline: expiresAt } = time;
-    const deadline = this.#deadlineHere({ name: leaseKey(namespace, name), timeline, expiresAt, ttlMs });
+    const deadline = this.#deadlineHere({
+      name: () => leaseKey(namespace, name),
+      timeline,
+      expiresAt,
+      ttlMs,
+    });
     this.space(namespace).leases.set(name, { ...lease, ttlMs, deadline });
   }
 

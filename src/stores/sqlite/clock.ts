@@ -19,12 +19,15 @@ export interface Clock {
   readonly boot: string;
   /** Which of the boot's clocks this is, if there is more than one. */
   readonly zone?: string;
+  /** The two together, made once: every write compares it. */
+  readonly timeline?: string;
   nowMs(): number;
 }
 
 /** A lease as some process has written it down, by its own clock. */
 export interface Timed {
-  readonly name: string;
+  /** Asked for only where times cannot be compared. */
+  readonly name: () => string;
   readonly timeline: string;
   readonly expiresAt: number;
   readonly ttlMs: number;
@@ -34,14 +37,14 @@ export const UNKNOWN_BOOT = "unknown";
 const SLACK_MS = 60_000;
 const MAX_SIGHTINGS = 10_000;
 
-interface Sighting extends Timed {
+interface Sighting extends Pick<Timed, "timeline" | "expiresAt"> {
   readonly seenAt: number;
 }
 
 const sightings = new WeakMap<Clock, Map<string, Sighting>>();
 
-export function timelineOf({ boot, zone }: Clock): string {
-  return zone ? `${boot} ${zone}` : boot;
+export function timelineOf({ boot, zone, timeline }: Clock): string {
+  return timeline ?? (zone ? `${boot} ${zone}` : boot);
 }
 
 /** How long the lease has by this clock; 0 or less when it has run out. */
@@ -65,11 +68,13 @@ const bootOf = (timeline: string): string => timeline.split(" ")[0] as string;
 function sinceSeen(clock: Clock, lease: Timed): number {
   const seen = sightings.get(clock) ?? new Map<string, Sighting>();
   sightings.set(clock, seen);
-  const before = seen.get(lease.name);
-  const isSame = before?.timeline === lease.timeline && before.expiresAt === lease.expiresAt;
+  const { timeline, expiresAt } = lease;
+  const name = lease.name();
+  const before = seen.get(name);
+  const isSame = before?.timeline === timeline && before.expiresAt === expiresAt;
   if (before && isSame) return clock.nowMs() - before.seenAt;
   if (seen.size >= MAX_SIGHTINGS) seen.clear();
-  seen.set(lease.name, { ...lease, seenAt: clock.nowMs() });
+  seen.set(name, { timeline, expiresAt, seenAt: clock.nowMs() });
   return 0;
 }
 
@@ -79,8 +84,10 @@ const ANCHOR_MS = 250;
 export function bootClock(): Clock {
   let anchor = Number.NEGATIVE_INFINITY;
   let upMs = 0;
+  const here = place();
   return {
-    ...place(),
+    ...here,
+    timeline: timelineOf({ ...here, nowMs: () => 0 }),
     nowMs() {
       const here = performance.now();
       if (here - anchor > ANCHOR_MS) {

@@ -29,7 +29,7 @@ const RELEASE = `UPDATE leases SET holder = NULL, expires_at = ?
 
 function remainingMs({ name, boot, expires_at, ttl, holder }: StoredLease, clock: Clock): number {
   if (holder === null) return 0;
-  return remaining(clock, { name: fromText(name), timeline: boot, expiresAt: expires_at, ttlMs: ttl });
+  return remaining(clock, { name: () => fromText(name), timeline: boot, expiresAt: expires_at, ttlMs: ttl });
 }
 
 function holderOf(lease: StoredLease): Holder | null {
@@ -127,10 +127,12 @@ export function renewGuards(
   namespace: string,
   held: readonly StoredLease[],
 ): void {
+  const boot = timelineOf(clock);
+  const now = clock.nowMs();
   for (const each of held) {
-    if (remainingMs(each, clock) > (each.ttl * 3) / 4) continue;
-    const expiresAt = clock.nowMs() + each.ttl;
-    const boot = timelineOf(clock);
+    const leftMs = each.expires_at - now;
+    if (each.boot === boot && leftMs > (each.ttl * 3) / 4 && leftMs <= each.ttl) continue;
+    const expiresAt = now + each.ttl;
     connection.run(RENEW, boot, expiresAt, each.ttl, toText(namespace), each.name, each.token);
     cache.keepLease(namespace, fromText(each.name), { ...each, boot, expires_at: expiresAt });
   }
