@@ -185,8 +185,9 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
       isWaiting ? "" : whatComes(each),
       ...(isAsked ? waysToAnswer(named, each, paint) : []),
     ].filter(Boolean);
+    const since = status === "issued" ? state : `${state}, issued`;
     const lines = [
-      `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${state}, issued ${ago(issuedAt)}`,
+      `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${since} ${ago(issuedAt)}`,
       known === "" ? "" : cut(`  ${known}`, Math.min(width, LONGEST)),
       `  session ${session}, key ${key}`,
       ...answers.map((answer) => `  ${answer}`),

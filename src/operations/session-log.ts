@@ -68,7 +68,7 @@ const TELLERS: Tellers = {
   ],
   "call.failed": ({ callId, by, person, error }) => [
     "failed",
-    `${callId}${settled(by, person, undefined)}: ${error.message}`,
+    `${callId}${by === "presumed" ? ", as far as its error tells" : settled(by, person, undefined)}: ${error.message}`,
   ],
   "call.lost": ({ callId, why }) => ["unknown", `${callId}: ${why}`],
   "call.verified": ({ callId, answer, detail }) => [

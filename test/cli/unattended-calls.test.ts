@@ -35,7 +35,9 @@ onLinux("status names it, before and after the command that it recommends was ru
 });
 
 onLinux("calls says how to answer for it, and the answer is taken", async () => {
-  expect(await look("calls")).toContain("holdfast resolve c_8fk2 landed");
+  const page = await look("calls");
+  expect(page).toContain("holdfast resolve c_8fk2 landed");
+  expect(page).toMatch(/ {2}issued \d+ \w+ ago\n/);
   await look("resolve", "c_8fk2", "landed", "--by", "ann", "--why", "seen in the bank");
   expect(await look("status")).not.toContain("!");
   expect(await look("calls")).toBe("no open calls\n");
