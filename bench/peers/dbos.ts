@@ -3,7 +3,8 @@
  * a call of the ledger, which makes the intent durable before the function starts and the result after it: two commits. A
  * DBOS step makes the result durable: one commit; a step that stands alone is a workflow of its own, with two more.
  * Measured with one session (one workflow) and with sixteen at once, by turns, with as many connections each, and each in a
- * process of its own, as a user has them: what one leaves behind for the collector is not the other's.
+ * process of its own, as a user has them: what one leaves behind for the collector is not the other's. A third process is the
+ * floor for all who want an intent on disk before the effect: two commits of one bare row each, and nothing else.
  *
  *     npm run bench -- bench/peers/dbos.ts [--steps 200] [--rounds 5] [--json]
  *
@@ -17,6 +18,7 @@ import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
+import pg from "pg";
 import { type Holdfast, open, openPostgres, type Session, tool } from "../../src/index.ts";
 import { PostgresServer } from "../../test/postgres/server.ts";
 import { anything } from "../schema.ts";
@@ -47,7 +49,7 @@ interface Dbos {
 /** Runs so many steps in each of so many sessions at once. */
 type Steps = (sessions: number, steps: number) => Promise<void>;
 
-type Way = "a call" | "a step" | "a step alone";
+type Way = "a call" | "a step" | "a step alone" | "two bare commits";
 
 interface Side {
   readonly ways: Readonly<Partial<Record<Way, Steps>>>;
@@ -132,6 +134,35 @@ async function theirs(url: string, folder: string): Promise<Side> {
   };
 }
 
+async function floor(url: string): Promise<Side> {
+  const pool = new pg.Pool({ connectionString: url, max: CONNECTIONS });
+  const table = (name: string) => `CREATE TABLE floor.${name} (id integer PRIMARY KEY, value text NOT NULL)`;
+  await pool.query(`CREATE SCHEMA floor; ${table("intents")}; ${table("outcomes")}`);
+  const insert = (client: pg.PoolClient, name: string, id: number, value: string) =>
+    client.query({ name, text: `INSERT INTO floor.${name} VALUES ($1, $2)`, values: [id, value] });
+  let made = 0;
+  const twoBareCommits: Steps = async (count, steps) => {
+    await Promise.all(
+      Array.from({ length: count }, async () => {
+        const client = await pool.connect();
+        for (let step = 0; step < steps; step++) {
+          const id = made++;
+          await insert(client, "intents", id, JSON.stringify({ page: id }));
+          await insert(client, "outcomes", id, JSON.stringify(result));
+        }
+        client.release();
+      }),
+    );
+  };
+  return { ways: { "two bare commits": twoBareCommits }, stop: () => pool.end() };
+}
+
+const SIDES: Readonly<Record<string, (url: string, folder: string) => Promise<Side>>> = {
+  ours,
+  theirs,
+  floor,
+};
+
 function peerFolder(scratch: Scratch): string {
   const folder = resolve(process.env["HOLDFAST_PEERS"] ?? join(scratch.path, "peers"));
   if (existsSync(join(folder, "node_modules", PEER, "package.json"))) return folder;
@@ -150,13 +181,16 @@ interface Compared {
   readonly sessions: number;
   readonly oursPerSecond: number;
   readonly theirsPerSecond: number;
+  readonly floorPerSecond: number;
   readonly ratio: number;
   readonly bar: number | null;
 }
 
 /** The process of one side: does what it is told, until it is told nothing more. */
 async function beSide(name: string, url: string, folder: string): Promise<void> {
-  const { ways, stop } = name === "ours" ? await ours(url) : await theirs(url, folder);
+  const make = SIDES[name];
+  if (!make) throw new Error(`there is no side ${name}`);
+  const { ways, stop } = await make(url, folder);
   process.on("message", async ({ way, sessions, steps }: Order) => {
     const begun = performance.now();
     await ways[way]?.(sessions, steps);
@@ -201,25 +235,39 @@ async function perSecond(side: ChildProcess, order: Order): Promise<number> {
   return (1_000 * order.sessions * order.steps) / ((await answerOf(side)) as number);
 }
 
-/** By turns, so that whatever else the machine does falls on both. */
+interface Running {
+  readonly mine: ChildProcess;
+  readonly peer: ChildProcess;
+  readonly bare: ChildProcess;
+}
+
+/** By turns, so that whatever else the machine does falls on all of them. */
 async function compare(
-  mine: ChildProcess,
-  peer: ChildProcess,
+  { mine, peer, bare }: Running,
   { way, sessions, steps }: Order,
   rounds: number,
 ): Promise<Compared> {
-  const found = { ours: [] as number[], theirs: [] as number[] };
+  const found = { ours: [] as number[], theirs: [] as number[], floor: [] as number[] };
   // The first round is for what the other comparison has left behind.
   for (let round = 0; round <= rounds; round++) {
     const own = await perSecond(mine, { way: "a call", sessions, steps });
     const other = await perSecond(peer, { way, sessions, steps });
+    const least = await perSecond(bare, { way: "two bare commits", sessions, steps });
     if (round === 0) continue;
     found.ours.push(own);
     found.theirs.push(other);
+    found.floor.push(least);
   }
   const [oursPerSecond, theirsPerSecond] = [median(found.ours), median(found.theirs)];
-  const bar = way === "a step" ? (BARS[sessions] ?? null) : null;
-  return { what: way, sessions, oursPerSecond, theirsPerSecond, ratio: oursPerSecond / theirsPerSecond, bar };
+  return {
+    what: way,
+    sessions,
+    oursPerSecond,
+    theirsPerSecond,
+    floorPerSecond: median(found.floor),
+    ratio: oursPerSecond / theirsPerSecond,
+    bar: way === "a step" ? (BARS[sessions] ?? null) : null,
+  };
 }
 
 async function main(): Promise<void> {
@@ -235,21 +283,23 @@ async function main(): Promise<void> {
   const server = await PostgresServer.start();
   try {
     const folder = peerFolder(scratch);
-    const mine = await startSide("ours", server.tcpUrl(), folder);
-    const peer = await startSide("theirs", server.tcpUrl(), folder);
+    const start = (name: string) => startSide(name, server.tcpUrl(), folder);
+    const running = { mine: await start("ours"), peer: await start("theirs"), bare: await start("floor") };
+    const { mine, peer, bare } = running;
     for (const sessions of [1, 16]) {
       const steps = WARM_STEPS / sessions;
       await perSecond(mine, { way: "a call", sessions, steps });
       for (const way of ["a step", "a step alone"] as const) await perSecond(peer, { way, sessions, steps });
+      await perSecond(bare, { way: "two bare commits", sessions, steps });
     }
     const found: Compared[] = [];
     for (const sessions of [1, 16]) {
       const steps = Math.max(1, Math.round(Number(values.steps) / Math.sqrt(sessions)));
-      found.push(await compare(mine, peer, { way: "a step", sessions, steps }, rounds));
+      found.push(await compare(running, { way: "a step", sessions, steps }, rounds));
       const fewer = Math.ceil(steps / 2);
-      found.push(await compare(mine, peer, { way: "a step alone", sessions, steps: fewer }, rounds));
+      found.push(await compare(running, { way: "a step alone", sessions, steps: fewer }, rounds));
     }
-    await Promise.all([endSide(mine), endSide(peer)]);
+    await Promise.all([mine, peer, bare].map(endSide));
     report(found, values.json === true);
   } finally {
     await server.stop();
@@ -262,10 +312,11 @@ function report(found: readonly Compared[], asJson: boolean): void {
     console.log(JSON.stringify(found));
     return;
   }
-  for (const { what, sessions, oursPerSecond, theirsPerSecond, ratio, bar } of found) {
+  for (const { what, sessions, oursPerSecond, theirsPerSecond, floorPerSecond, ratio, bar } of found) {
     const judged = bar === null ? "" : ` (bar ${bar} ×${ratio >= bar ? "" : ", MISSED"})`;
     const figures = `ours ${oursPerSecond.toFixed(0)} a second, DBOS ${theirsPerSecond.toFixed(0)}`;
-    console.log(`${what}, ${sessions} at once: ${figures}, ${ratio.toFixed(2)} ×${judged}`);
+    const floor = `two bare commits ${floorPerSecond.toFixed(0)}, ${(floorPerSecond / theirsPerSecond).toFixed(2)} ×`;
+    console.log(`${what}, ${sessions} at once: ${figures}, ${ratio.toFixed(2)} ×${judged}; ${floor}`);
   }
 }
 

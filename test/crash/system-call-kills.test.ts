@@ -51,7 +51,7 @@ const isFull = Boolean(process.env["HOLDFAST_FULL"]);
  * Of each call; only writing goes beyond it. HOLDFAST_FULL=1 takes all. The short form is for the first of two Nodes: the calls
  * are those of SQLite, which both bring along, so a sample shows that its driver makes them as well.
  */
-const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : process.env["HOLDFAST_SHORT"] ? 24 : 60;
+const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : process.env["HOLDFAST_SHORT"] ? 12 : 60;
 const LANES = 2;
 const TRIES = 3;
 
