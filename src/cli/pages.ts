@@ -1,6 +1,7 @@
 /** What the answers about goals, tasks and notes look like to a person. */
 
-import { age, type ResultOf } from "../operations/index.ts";
+import { age } from "../model/index.ts";
+import type { ResultOf } from "../operations/index.ts";
 import { type Paint, type Screen, typed } from "./screen.ts";
 import { table } from "./table.ts";
 

@@ -19,7 +19,7 @@ import {
   type Task,
   touches,
 } from "../model/index.ts";
-import { ago } from "./age.ts";
+import { ago } from "./ago.ts";
 import { sessionLines } from "./briefing-sessions.ts";
 import type { FileCheck } from "./file-verdict.ts";
 import { named, quoted } from "./quoted-text.ts";

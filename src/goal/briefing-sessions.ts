@@ -4,7 +4,7 @@
  */
 
 import type { By, GoalState, HistoryEntry } from "../model/index.ts";
-import { ago } from "./age.ts";
+import { ago } from "./ago.ts";
 import { isOpeningNote } from "./history-acts.ts";
 import { named, quoted } from "./quoted-text.ts";
 

@@ -1,4 +1,5 @@
 import {
+  exactAge,
   type GoalState,
   type Progress,
   progressOf,
@@ -6,7 +7,6 @@ import {
   runStateOf,
   surveyGoal,
 } from "../model/index.ts";
-import { formatAge } from "./age.ts";
 import { quoted } from "./quoted-text.ts";
 
 /**
@@ -51,7 +51,7 @@ export function finalReport(state: GoalState, facts: RunFacts): FinalReport {
   const lines = [
     `${state.id}: ${facts.status}, ${facts.why}`,
     `${progress.bar}  ${progress.tasksCompleted}/${progress.tasksTotal} tasks, ${progress.phasesCompleted}/${progress.phasesTotal} phases`,
-    `${facts.attempts} attempts in ${formatAge(facts.endedAt - facts.startedAt)}, ${run.errorCount} errors in all`,
+    `${facts.attempts} attempts in ${exactAge(facts.endedAt - facts.startedAt)}, ${run.errorCount} errors in all`,
     ...run.failedTasks.map(({ task, error, retryable }) => {
       return `failed ${task}${retryable ? " (can be retried)" : ""}: ${quoted(error, 50)}`;
     }),

@@ -1,7 +1,6 @@
 /** Goals: long-lived work that many agents and people share. */
 
 export { type Act, closingPhase, Drafting } from "./act.ts";
-export { formatAge } from "./age.ts";
 export { type BriefLook, checkFilesBriefly } from "./brief-look.ts";
 export {
   type Briefing,

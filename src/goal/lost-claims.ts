@@ -13,9 +13,8 @@
  */
 
 import { hostname } from "node:os";
-import type { GoalState, Task, TaskClaim } from "../model/index.ts";
+import { exactAge, type GoalState, type Task, type TaskClaim } from "../model/index.ts";
 import type { Holder, LeaseRow } from "../store.ts";
-import { formatAge } from "./age.ts";
 import { isForeign } from "./claim-acts.ts";
 import { leaseName } from "./lease-name.ts";
 
@@ -67,7 +66,7 @@ export function suspects(
     const idleMs = now - lastProgress(claimed, claim, options);
     const isStale = options.staleAfterMs !== null && idleMs >= options.staleAfterMs;
     if ((isAlive || isElsewhere) && !isStale) return [];
-    const reason = isAlive || isElsewhere ? `no progress for ${formatAge(idleMs)}` : "its process is gone";
+    const reason = isAlive || isElsewhere ? `no progress for ${exactAge(idleMs)}` : "its process is gone";
     const doing = claim.note === null ? "" : `; last note: ${claim.note}`;
     const why = `Agent unresponsive, task reset: ${reason} in ${task.id}${doing}`.slice(0, 1_000);
     const { token, note, session, by } = claim;

@@ -10,13 +10,13 @@ import {
   checkId,
   checkRole,
   type Entry,
+  exactAge,
   type GoalState,
   goalKind,
   HoldfastError,
   staleness,
 } from "../model/index.ts";
 import { stamped } from "./act.ts";
-import { formatAge } from "./age.ts";
 import { Goal } from "./goal.ts";
 import { goalNotFound } from "./goal-view.ts";
 import { type MergeReport, takeInEntries } from "./merging.ts";
@@ -82,7 +82,7 @@ function refuseStale(state: GoalState, now: number): void {
   if (!stale || state.ttlMs === null) return;
   throw new HoldfastError(
     "STATE_STALE",
-    `goal ${state.id} was last touched ${formatAge(ageMs)} ago; it counts as stale after ${formatAge(state.ttlMs)}`,
+    `goal ${state.id} was last touched ${exactAge(ageMs)} ago; it counts as stale after ${exactAge(state.ttlMs)}`,
     {
       hint: 'Check that it still says what is true, then open it with stale: "use". Nothing was deleted.',
       data: { goal: state.id, ageMs, ttlMs: state.ttlMs, updatedAt: state.updatedAt },

@@ -1,5 +1,6 @@
 /** The pure part: events, folds, state machines, canonical JSON, errors. No I/O, no clock, no randomness. */
 
+export * from "./age.ts";
 export * from "./budget.ts";
 export * from "./call.ts";
 export * from "./canonical-text.ts";

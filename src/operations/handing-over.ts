@@ -6,8 +6,8 @@
  */
 
 import * as z from "zod";
-import { checkFiles, formatAge, type Goal, makeBriefing } from "../goal/index.ts";
-import { HoldfastError, staleness } from "../model/index.ts";
+import { checkFiles, type Goal, makeBriefing } from "../goal/index.ts";
+import { exactAge, HoldfastError, staleness } from "../model/index.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { didYouMean } from "./nearest.ts";
@@ -74,7 +74,7 @@ export const handingOver = [
       const changed = files.filter(({ verdict }) => verdict !== "OK");
       const { stale, ageMs } = staleness(state, now);
       const reasons = [
-        stale ? `the goal was last touched ${formatAge(ageMs)} ago` : "",
+        stale ? `the goal was last touched ${exactAge(ageMs)} ago` : "",
         changed.length > 0 ? `${changed.length} recorded file(s) are not what they were` : "",
       ].filter(Boolean);
       const isBegun = force || reasons.length === 0;

@@ -9,7 +9,7 @@ export { keptBeside } from "./kept-beside.ts";
 export { type MovedStore, movedLine, movedNote, movedStore } from "./moved-store.ts";
 export { belowRoot, isWork } from "./named-file.ts";
 export { didYouMean } from "./nearest.ts";
-export { age, type Need } from "./need.ts";
+export type { Need } from "./need.ts";
 export { bringNews, hasNews, whatOf } from "./news.ts";
 export { type Operation, perform } from "./operation.ts";
 export { followInFiles } from "./planning-folder.ts";

@@ -1,9 +1,10 @@
 /** What sessions need of a person, as `status` says it: the most urgent first, each with the command that helps. */
 
 import { allRows } from "../journal/index.ts";
+import { age } from "../model/index.ts";
 import type { ItemRow, Store, StreamRow } from "../store.ts";
 import { leasesOf } from "./held-leases.ts";
-import { age, type Need } from "./need.ts";
+import type { Need } from "./need.ts";
 
 /** `open` are all calls without an outcome. */
 export async function callNeeds(

@@ -6,6 +6,7 @@
 
 import { allRows, loadStream, Payloads } from "../journal/index.ts";
 import {
+  age,
   type GoalState,
   goalFold,
   HoldfastError,
@@ -18,7 +19,7 @@ import { goalRows, knownGoals } from "./current-goal.ts";
 import { heldLeases, leasesOf } from "./held-leases.ts";
 import { type MovedStore, movedStore } from "./moved-store.ts";
 import { didYouMean } from "./nearest.ts";
-import { age, type Need } from "./need.ts";
+import type { Need } from "./need.ts";
 import { callNeeds, crashNeeds, leftAloneNeeds } from "./session-needs.ts";
 
 export interface GoalStatus {

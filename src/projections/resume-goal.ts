@@ -11,8 +11,8 @@
  */
 
 import { join, resolve } from "node:path";
-import { type FileCheck, type FileReport, formatAge, type Goal } from "../goal/index.ts";
-import { activeBlockers, type GoalState, type Position, staleness } from "../model/index.ts";
+import type { FileCheck, FileReport, Goal } from "../goal/index.ts";
+import { activeBlockers, exactAge, type GoalState, type Position, staleness } from "../model/index.ts";
 import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { oneLine } from "./written-text.ts";
 
@@ -66,7 +66,7 @@ export async function resumeGoal(goal: Goal, options: ResumeOptions = {}): Promi
   const files = await checked(goal, options.root);
   review.push(...mismatches(files, state));
   const { stale, ageMs } = staleness(state, goal.journal.now());
-  if (stale) review.push(`the state is ${formatAge(ageMs)} old: check that it still says what is true`);
+  if (stale) review.push(`the state is ${exactAge(ageMs)} old: check that it still says what is true`);
   const open = stale ? "stale" : review.length > 0 ? "review" : "ready";
   return {
     status: options.proceed ? "ready" : open,

@@ -13,6 +13,7 @@ import { holderFor, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
 import {
   type Amounts,
+  age,
   committed,
   type Draft,
   HoldfastError,
@@ -86,9 +87,12 @@ export async function openSession(
   }
 }
 
-/** Who was refused has not gone on with it: that its last owner died is for others to find, as it was. */
+/**
+ * Who was refused has not gone on with it: that its last owner died is for others to find, as it was. Where that cannot be
+ * written, the session counts as closed by its owner, and nothing else is lost: the refusal is what has to be heard.
+ */
 async function putBack({ store, namespace }: Journal, holder: Holder, name: string): Promise<void> {
-  await store.lease({ act: "take", namespace, name, holder, ttlMs: 0 });
+  await store.lease({ act: "take", namespace, name, holder, ttlMs: 0 }).catch(() => undefined);
 }
 
 function openingEvents(state: SessionState, exists: boolean, lease: Lease, options: SessionOptions): Draft[] {
@@ -178,17 +182,10 @@ function refuseStale(id: string, state: SessionState, now: number, options: Sess
   const ttlMs = options.ttlMs === undefined ? state.ttlMs : options.ttlMs;
   const ageMs = now - state.updatedAt;
   if (ttlMs === null || ageMs <= ttlMs || options.stale === "use") return;
-  throw new HoldfastError("STATE_STALE", `session ${id} was last changed ${ageText(ageMs)} ago`, {
-    hint: `Look at what it says before you go on: pass stale: "use" to continue it, or let it go on from outside: holdfast session retry ${id}. Or start a new session. How long it may rest is its ttlMs, ${ageText(ttlMs)}; null is for ever.`,
+  throw new HoldfastError("STATE_STALE", `session ${id} was last changed ${age(ageMs)} ago`, {
+    hint: `Look at what it says before you go on: pass stale: "use" to continue it, or let it go on from outside: holdfast session retry ${id}. Or start a new session. How long it may rest is its ttlMs, ${age(ttlMs)}; null is for ever.`,
     data: { session: id, ageMs, ttlMs },
   });
-}
-
-function ageText(ms: number): string {
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes < 60) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} days`;
 }
 
 function holderText(holder: Holder): string {

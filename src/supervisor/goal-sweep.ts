@@ -6,9 +6,9 @@
  * crash between two of them leaves the rest for the next look, and two supervisors write nothing twice.
  */
 
-import { formatAge, type Goal, type LostClaim } from "../goal/index.ts";
+import type { Goal, LostClaim } from "../goal/index.ts";
 import { type Journal, Lease } from "../journal/index.ts";
-import { type By, blockedTasks, type HistoryEntry, streamName } from "../model/index.ts";
+import { type By, blockedTasks, exactAge, type HistoryEntry, streamName } from "../model/index.ts";
 import type { LeaseRow } from "../store.ts";
 import { isLive, leasesUnder } from "./leases.ts";
 import type { SupervisorEvent } from "./notices.ts";
@@ -118,7 +118,7 @@ async function markDeadRun(place: GoalPlace, goal: Goal, entry: HistoryEntry, ru
 async function markStale(place: GoalPlace, goal: Goal, entry: HistoryEntry): Promise<void> {
   const idleMs = place.journal.now() - (await changedAt(goal, entry));
   if (idleMs < place.staleAfterMs) return;
-  await crash(place, goal, entry, `no sign of it for ${formatAge(idleMs)}`);
+  await crash(place, goal, entry, `no sign of it for ${exactAge(idleMs)}`);
 }
 
 async function changedAt(goal: Goal, { revision, startedAt }: HistoryEntry): Promise<number> {

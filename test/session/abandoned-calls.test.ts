@@ -1,6 +1,6 @@
 /** A session is cancelled with a call in doubt: somebody can still say what became of it. */
 
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Session } from "../../src/index.ts";
 import { type Bench, callBlock, counting, fatal, openBench, type Program, script } from "../ledger/bench.ts";
 import { storeSubjects } from "../subjects.ts";
@@ -55,6 +55,22 @@ describe.each(storeSubjects())("on $name", (subject) => {
     await expect(opened()).rejects.toMatchObject({ code: "STATE_STALE" });
     await expect(opened(), "nobody holds it").rejects.toMatchObject({ code: "STATE_STALE" });
     expect((await holdfast.superviseOnce()).crashed).toEqual(["alpha"]);
+  });
+
+  test("a stale session refuses somebody also where the store does not take that its process died", async () => {
+    await session.describe({ ttlMs: 1_000 });
+    await inDoubt();
+    const { holdfast } = await bench.afterCrash();
+    bench.passMs(5_000);
+    const { store } = holdfast.journal;
+    const lease = store.lease.bind(store);
+    const refused = vi.spyOn(store, "lease").mockImplementation(async (act) => {
+      if (act.act === "take" && act.ttlMs === 0) throw new Error("the disk is full");
+      return lease(act);
+    });
+    const opened = holdfast.session("alpha", { ifHeld: "throw" });
+    await expect(opened).rejects.toMatchObject({ code: "STATE_STALE" });
+    expect(refused.mock.calls.filter(([act]) => act.act === "take" && act.ttlMs === 0)).toHaveLength(1);
   });
 
   test("of a process that lives: it is left to it, and answered once that has let go", async () => {

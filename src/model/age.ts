@@ -5,8 +5,14 @@ const UNITS = [
   ["s", 1_000],
 ] as const;
 
+/** `3 d`: the largest unit, rounded down. */
+export function age(ms: number): string {
+  const unit = UNITS.find(([, size]) => ms >= size);
+  return unit ? `${Math.floor(ms / unit[1])} ${unit[0]}` : "0 s";
+}
+
 /** `3 d 4 h`: the two largest units, rounded down. */
-export function formatAge(ms: number): string {
+export function exactAge(ms: number): string {
   const first = UNITS.findIndex(([, size]) => ms >= size);
   if (first < 0) return "0 s";
   let left = ms;
@@ -16,8 +22,4 @@ export function formatAge(ms: number): string {
     return count > 0 ? `${count} ${name}` : "";
   });
   return parts.filter(Boolean).join(" ");
-}
-
-export function ago(now: number, at: number): string {
-  return `${formatAge(Math.max(0, now - at))} ago`;
 }

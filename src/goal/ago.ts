@@ -1,0 +1,5 @@
+import { exactAge } from "../model/index.ts";
+
+export function ago(now: number, at: number): string {
+  return `${exactAge(Math.max(0, now - at))} ago`;
+}
