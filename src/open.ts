@@ -18,6 +18,7 @@ import { goalKind, HoldfastError, isHoldfastError, sessionKind } from "./model/i
 import { openStore } from "./open-store.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
+import { ReadingStore } from "./stores/reading-store.ts";
 import {
   noteCrash,
   type SuperviseOptions,
@@ -41,8 +42,8 @@ export interface OpenOptions {
   /** A store of one's own, instead of an address. */
   readonly store?: Store;
   /**
-   * Look, and change nothing: for a SQLite file, or a folder of files, that may not be written. It has to be there, and what
-   * writes is refused with STORE_READONLY. A Postgres is looked at as a role that may only read.
+   * Look, and change nothing: also where the file, the folder or the role in the database may not write. The store has to be
+   * there, and what writes is refused with STORE_READONLY.
    */
   readonly readOnly?: boolean;
   /** Wall clock in milliseconds; for tests. */
@@ -61,7 +62,7 @@ export interface OpenOptions {
 export async function open(address?: string, options: OpenOptions = {}): Promise<Holdfast> {
   const { readOnly = false } = options;
   const store = options.store ?? (await openStore(address ?? process.env["HOLDFAST_STORE"], { readOnly }));
-  return new Holdfast(new Journal({ ...options, store }));
+  return new Holdfast(new Journal({ ...options, store: readOnly ? new ReadingStore(store) : store }));
 }
 
 /**

@@ -1,0 +1,75 @@
+/** Any store, for whoever promised to look and change nothing: what would write is refused before it reaches the store. */
+
+import { HoldfastError } from "../model/index.ts";
+import type {
+  AppendOutcome,
+  Blob,
+  GetRequest,
+  LeaseOutcome,
+  ListRequest,
+  ListRows,
+  Page,
+  Problem,
+  ReadPage,
+  ReadRequest,
+  RemoveOutcome,
+  Store,
+  WatchRequest,
+} from "../store.ts";
+
+export class ReadingStore implements Store {
+  readonly address: string;
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.address = store.address;
+    this.#store = store;
+  }
+
+  append(): Promise<AppendOutcome> {
+    return this.#refuse();
+  }
+
+  put(): Promise<void> {
+    return this.#refuse();
+  }
+
+  lease(): Promise<LeaseOutcome> {
+    return this.#refuse();
+  }
+
+  remove(): Promise<RemoveOutcome> {
+    return this.#refuse();
+  }
+
+  read(request: ReadRequest): Promise<ReadPage> {
+    return this.#store.read(request);
+  }
+
+  list<Of extends keyof ListRows>(request: Extract<ListRequest, { of: Of }>): Promise<Page<ListRows[Of]>> {
+    return this.#store.list<Of>(request);
+  }
+
+  get(request: GetRequest): Promise<Blob | null> {
+    return this.#store.get(request);
+  }
+
+  watch(request: WatchRequest, changed: () => void): () => void {
+    return this.#store.watch(request, changed);
+  }
+
+  check(): Promise<readonly Problem[]> {
+    return this.#store.check();
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+
+  async #refuse(): Promise<never> {
+    throw new HoldfastError("STORE_READONLY", `${this.address}: the store is open for reading only`, {
+      hint: "Nothing was written. Open it without `readOnly` to write.",
+      data: { address: this.address },
+    });
+  }
+}
