@@ -1,7 +1,7 @@
 /**
  * The agent: an ordinary program. It is killed at the worst moments, and what resumes it is running it again.
  *
- *     node --import tsx demo/agent.ts <folder> <address of the world>
+ *     node scripts/run.mjs demo/agent.ts <folder> <address of the world>
  */
 
 import { join } from "node:path";

@@ -5,12 +5,11 @@
 
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
-const root = fileURLToPath(new URL("..", import.meta.url));
-
 export async function buildPrograms(folder: string): Promise<void> {
+  // Where `scripts/run.mjs` has put us.
+  const root = process.cwd();
   await build({
     absWorkingDir: root,
     entryPoints: { agent: "demo/agent.ts", world: "demo/world.ts" },

@@ -2,7 +2,7 @@
  * How the cost of what one does grows with how much there is, on Postgres: the same acts in a schema with 10,000 events and
  * in one with 1,000,000, by turns, on one server. Outside of `npm test`: it writes about a gigabyte and takes minutes.
  *
- *     node --import tsx soak/main.ts [--events 1000000] [--per-session 100] [--rounds 60] [--url postgres://…] [--json]
+ *     npm run soak -- [--events 1000000] [--per-session 100] [--rounds 60] [--url postgres://…] [--json]
  *
  * `docs/scale.md` says what the figures mean.
  */

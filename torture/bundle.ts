@@ -2,10 +2,10 @@
 
 import { readFileSync, symlinkSync } from "node:fs";
 import { join, relative } from "node:path";
-import { fileURLToPath } from "node:url";
 import { type BuildOptions, build, type Plugin } from "esbuild";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
+/** Where `scripts/run.mjs` and the tests run. */
+const ROOT = process.cwd();
 
 /** A change to a source file for one bundle only: a planted bug in a place that no wrapper reaches. */
 export interface Mutation {

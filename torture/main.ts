@@ -11,7 +11,6 @@
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { bundle } from "./bundle.ts";
 import { hasStrace } from "./cases/system-calls.ts";
@@ -142,7 +141,7 @@ const seconds = (begun: number): string => `${((performance.now() - begun) / 1_0
 
 /** Everything below the mark is the last run's. */
 function writeDocs(text: string): void {
-  const file = fileURLToPath(new URL("../docs/torture.md", import.meta.url));
+  const file = "docs/torture.md";
   const mark = "<!-- the last full run -->";
   const [before] = readFileSync(file, "utf8").split(mark);
   writeFileSync(file, `${before}${mark}\n\n${text}\n`);

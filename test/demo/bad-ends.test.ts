@@ -1,6 +1,6 @@
 // The demo that does not go well, as a person meets it: it says so, and leaves nothing behind.
 
-import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, test } from "vitest";
@@ -9,14 +9,8 @@ import { end, foldersLeft, play, processesLeft, start } from "./playing.ts";
 const scratch = mkdtempSync(join(tmpdir(), "holdfast-demo-test-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-/** Where one demo may leave something. What the loader keeps of the sources is for all of them. */
-function place(): string {
-  const own = mkdtempSync(join(scratch, "own-"));
-  for (const name of readdirSync(scratch).filter((each) => each.startsWith("tsx-"))) {
-    symlinkSync(join(scratch, name), join(own, name), "junction");
-  }
-  return own;
-}
+/** Where one demo may leave something. */
+const place = (): string => mkdtempSync(join(scratch, "own-"));
 
 // At once, because each waits for processes that start one after another.
 describe.concurrent("the demo that does not go well", { timeout: 600_000 }, () => {

@@ -15,7 +15,7 @@ export function start(
   env: Record<string, string> = {},
 ): ChildProcess {
   const { HOLDFAST_FAILPOINT: _, ...inherited } = process.env;
-  return spawn(process.execPath, ["--import", "tsx", "demo/main.ts", ...args], {
+  return spawn(process.execPath, ["scripts/run.mjs", "demo/main.ts", ...args], {
     cwd: root,
     env: { ...inherited, TMPDIR: at, ...env },
     stdio: ["ignore", "pipe", "pipe"],

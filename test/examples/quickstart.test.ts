@@ -1,5 +1,4 @@
-// The first example is what a user runs first, and as a user would run it. Only its deaths are bundled, because each start
-// through a TypeScript loader costs a second.
+// The first example is what a user runs first. It is bundled, because each start through a TypeScript loader costs a second.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -15,11 +14,12 @@ const FILE = join("examples", "quickstart.ts");
 
 test("the quickstart that was killed goes on where it stopped when it is run again", async () => {
   const store = join(scratch, "store.db");
+  const program = programFile(join(root, FILE));
   for (const point of ["message.appended", "call.executed", "call.recorded"]) {
     const env = { HOLDFAST_STORE: store, HOLDFAST_FAILPOINT: point };
-    const killed = await run([programFile(join(root, FILE))], scratch, env);
+    const killed = await run([program], scratch, env);
     expect({ point, signal: killed.signal }).toEqual({ point, signal: "SIGKILL" });
   }
-  const { output } = await run(["--import", "tsx", FILE], scratch, { HOLDFAST_STORE: store });
+  const { output } = await run([program], scratch, { HOLDFAST_STORE: store });
   expect(output).toContain("done: Order 4711 is paid.");
 });

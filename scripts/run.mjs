@@ -1,0 +1,30 @@
+// Runs a program of this repository: `node scripts/run.mjs demo/main.ts`. It is bundled first: that takes a tenth of the time that
+// a loader needs for hundreds of files, and a bench measures the code as a user's program gets it, without the helpers that
+// a loader puts around every function to keep its name. The program finds itself at the root of the repository.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+process.chdir(root);
+// Where several are named the last counts: `npm run bench -- bench/peers/dbos.ts` names a second.
+let entry;
+while (process.argv[2]?.endsWith(".ts")) [entry] = process.argv.splice(2, 1);
+if (entry === undefined) throw new Error("Name the program: node scripts/run.mjs demo/main.ts");
+const folder = mkdtempSync(join(root, "node_modules", ".run-"));
+// Also when what is run ends the process by itself.
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+const outfile = join(folder, "program.mjs");
+await build({
+  entryPoints: [entry],
+  outfile,
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  target: "node20",
+  packages: "external",
+  logLevel: "warning",
+});
+await import(outfile);
