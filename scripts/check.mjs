@@ -40,7 +40,7 @@ const ON_BOTH = [
  * the driver of Node 20 collects all garbage whenever a connection closes, which takes longer than most tests.
  * HOLDFAST_FULL=1 runs everything on both.
  */
-const ON_FIRST = ["demo/demo.", "examples/quickstart.", "wiring/init."];
+const ON_FIRST = ["demo/demo.", "examples/quickstart."];
 
 /** Of the first Node's share, which is a sixth. */
 const SHORT_WORKERS = Math.max(1, Math.floor(availableParallelism() / 4));

@@ -13,8 +13,8 @@ import { type Acknowledgement, readAcknowledgements } from "./acknowledgements.t
 import { type Program, Workshop, warmUp } from "./programs.ts";
 import { verify } from "./verifier.ts";
 
-/** Where two Nodes share the tests, the first has forty and the second the rest of two hundred. HOLDFAST_FULL=1: each a thousand. */
-const SHARE = process.env["HOLDFAST_SHORT"] ? 40 : process.env["HOLDFAST_REST"] ? 160 : 200;
+/** Where two Nodes share the tests, the first has twenty and the second the rest of two hundred. HOLDFAST_FULL=1: each a thousand. */
+const SHARE = process.env["HOLDFAST_SHORT"] ? 20 : process.env["HOLDFAST_REST"] ? 180 : 200;
 const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : SHARE;
 /** Each is verified after every kill, so a store that lives on costs more with each. HOLDFAST_FULL=1: twenty. */
 const KILLS_PER_STORE = process.env["HOLDFAST_FULL"] ? 20 : 10;
