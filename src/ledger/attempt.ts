@@ -22,6 +22,8 @@ export type Outcome =
       readonly error: { message: string; name?: string };
       /** Only by the look of the error. */
       readonly presumed?: true;
+      /** The tool's `verify` has said so. */
+      readonly verified?: true;
     }
   | {
       readonly kind: "unknown";

@@ -3,10 +3,14 @@
  * sessions. The key that the vendor gets depends on their count, so that it is one that the vendor has not refused yet.
  * While a call is under way others may fail with its key, as long as it was not issued; whoever fails takes the next
  * number that is free.
+ *
+ * A failure that does not prove that nothing happened leaves another mark, also for good. From then on no call's own word
+ * that it did nothing is counted: what an earlier one sent may have landed, and the vendor must know its key again.
+ * Only who holds the key can leave that mark, so whoever fails sees it if it is there.
  */
 
 import { type CommitOutcome, commitResult, type Journal } from "../journal/index.ts";
-import { failureMark } from "../model/index.ts";
+import { type Call, doubtMark, failureMark } from "../model/index.ts";
 
 const MARKS_AT_ONCE = 8;
 
@@ -19,20 +23,34 @@ export async function failuresOf(journal: Journal, key: string): Promise<number>
   }
 }
 
+/** What the failure of a call has to say of the marks of its key; nothing, unless the key is global. */
+export interface Marks {
+  readonly failures?: number;
+  readonly doubted?: true;
+}
+
+const NO_MARKS: Marks = {};
+
+export async function marksOf(journal: Journal, call: Call | undefined): Promise<Marks> {
+  if (call?.scope !== "global") return NO_MARKS;
+  const { rows } = await journal.list<"keys">({ of: "keys", keys: [doubtMark(call.key)] });
+  return rows.length > 0 ? { doubted: true } : NO_MARKS;
+}
+
 /**
- * Commits what may be the failure of a call with this key. Its mark may be taken: then the marks are counted again, and
- * `commit` is told how many there are.
+ * Commits the failure of a call. Its mark may be taken: then the marks are counted again, and `commit` is told how many
+ * there are.
  */
 export async function withNextMark<Result>(
   journal: Journal,
-  key: string,
-  commit: (failures: number) => Promise<CommitOutcome<Result>>,
+  call: Call | undefined,
+  commit: (marks: Marks) => Promise<CommitOutcome<Result>>,
 ): Promise<Result> {
-  for (let failures = 0; ; ) {
-    const outcome = await commit(failures);
-    if (outcome.outcome !== "taken") return commitResult(outcome);
-    const counted = await failuresOf(journal, key);
-    if (counted <= failures) return commitResult(outcome);
-    failures = counted;
+  for (let marks = await marksOf(journal, call); ; ) {
+    const outcome = await commit(marks);
+    if (outcome.outcome !== "taken" || !call) return commitResult(outcome);
+    const failures = await failuresOf(journal, call.key);
+    if (failures <= (marks.failures ?? 0)) return commitResult(outcome);
+    marks = { ...marks, failures };
   }
 }

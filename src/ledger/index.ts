@@ -1,7 +1,7 @@
 export { type Attempts, attemptsOf } from "./attempts.ts";
 export { type CallProgress, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
 export { describeError } from "./error-text.ts";
-export { withNextMark } from "./failure-marks.ts";
+export { type Marks, withNextMark } from "./failure-marks.ts";
 export { VendorKeys } from "./keys.ts";
 export { type BlockedCall, type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
 export { type StandardSchema, validate } from "./standard-schema.ts";

@@ -20,11 +20,33 @@ export interface CallKey {
   readonly key: string;
 }
 
-export function callKey(namespace: string, tool: Tool, callId: string, raw: Json, input: unknown): CallKey {
+/** Whether a call with that key failed without proof that nothing happened. */
+type IsDoubted = (key: string) => boolean;
+
+export function callKey(
+  namespace: string,
+  tool: Tool,
+  callId: string,
+  raw: Json,
+  input: unknown,
+  isDoubted: IsDoubted,
+): CallKey {
   const dedupe = tool.dedupe ?? "session";
-  if (dedupe === "call" || wantsAgain(tool, raw)) {
-    return { scope: "call", key: hash([namespace, "call", tool.name, callId]) };
+  if (dedupe !== "call") {
+    const usual = usualKey(namespace, tool, dedupe, raw, input);
+    // Who insists after a failure that proved nothing wants that call to succeed, not another one beside it.
+    if (!wantsAgain(tool, raw) || isDoubted(usual.key)) return usual;
   }
+  return { scope: "call", key: hash([namespace, "call", tool.name, callId]) };
+}
+
+function usualKey(
+  namespace: string,
+  tool: Tool,
+  dedupe: Exclude<Tool["dedupe"], "call" | undefined>,
+  raw: Json,
+  input: unknown,
+): CallKey {
   if (typeof dedupe === "object") {
     const own = ownKey(tool.name, () => dedupe.key(input as never));
     const key = hash([namespace, dedupe.scope, tool.name, "own", own]);

@@ -10,7 +10,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import type { Decision } from "../journal/index.ts";
+import { commitResult, type Decision } from "../journal/index.ts";
 import {
   type Call,
   type CallResult,
@@ -22,7 +22,8 @@ import {
 } from "../model/index.ts";
 import type { Outcome } from "./attempt.ts";
 import { type LedgerContext, smallResult, storeResult } from "./context.ts";
-import { withNextMark } from "./failure-marks.ts";
+import { type Marks, withNextMark } from "./failure-marks.ts";
+import { isOpenToDoubt } from "./verifying.ts";
 import { sleep } from "./waiting.ts";
 
 /** Drafts that close the message once its last call is settled; they ride on that call's own commit. */
@@ -84,15 +85,18 @@ function write(writing: Writing): Promise<boolean> {
 }
 
 function writeDown(writing: Writing, result: CallResult | null): Promise<boolean> {
-  const { context, run, by } = writing;
+  const { context, run, outcome, by } = writing;
   const { own, journal } = context;
-  const key = own.state.calls.get(run.id)?.key ?? "";
-  const commit = (failures: number) => {
+  const commit = (marks: Marks) => {
     const decide = (state: SessionState, head: { generation: number }): Decision<boolean> =>
-      head.generation === run.generation ? decideOutcome(writing, state, result, failures) : NOTHING;
+      head.generation === run.generation ? decideOutcome(writing, state, result, marks) : NOTHING;
     return by === "late" ? own.log.commit(decide) : own.commit(decide);
   };
-  return stubbornly(stopOf(writing), () => withNextMark(journal, key, commit));
+  return stubbornly(stopOf(writing), () =>
+    outcome.kind === "failed"
+      ? withNextMark(journal, own.state.calls.get(run.id), commit)
+      : commit({}).then(commitResult),
+  );
 }
 
 /** A late answer needs no lease, so losing it is no reason to give up. */
@@ -135,10 +139,12 @@ export function watchLate(context: LedgerContext, run: Attempt, late: Promise<Ou
   context.attempts.track(run.id, watching);
 }
 
-/** Presumably nothing happened, and there is somebody to ask. */
+/** Presumably nothing happened, and more can be done than to believe it. */
 function isDoubtful(context: LedgerContext, run: Attempt, outcome: Outcome): outcome is Failed {
-  const hasVerify = context.tools.get(run.tool)?.verify !== undefined;
-  return hasVerify && outcome.kind === "failed" && outcome.presumed === true;
+  const tool = context.tools.get(run.tool);
+  const call = context.own.state.calls.get(run.id);
+  const isIt = tool !== undefined && call !== undefined && isOpenToDoubt(tool, call);
+  return isIt && outcome.kind === "failed" && outcome.presumed === true;
 }
 
 /** It ended without an answer only now: what must have settled counts from here. As the owner, or not at all. */
@@ -161,7 +167,7 @@ function decideOutcome(
   { context, run, outcome: given, by, closing }: Writing,
   state: SessionState,
   result: CallResult | null,
-  failures: number,
+  marks: Marks,
 ): Decision<boolean> {
   const call = state.calls.get(run.id);
   if (!call || !isOpen(call.status)) return NOTHING;
@@ -173,7 +179,7 @@ function decideOutcome(
   const draft =
     outcome.kind === "completed"
       ? completed(call, outcome.note, result, by)
-      : failed(run, outcome, by, failures);
+      : failed(run, outcome, by, marks);
   const rest = by === "execute" ? closing(state, run.id) : [];
   return { events: [...(context.riders.get(run.id) ?? []), draft, ...rest], result: true };
 }
@@ -200,13 +206,13 @@ type Failed = Extract<Outcome, { kind: "failed" }>;
 
 function failed(
   run: Attempt,
-  { error, presumed }: Failed,
+  { error, presumed, verified }: Failed,
   written: "execute" | "late",
-  failures: number,
+  marks: Marks,
 ): Draft {
-  const by = presumed ? "presumed" : written === "late" ? "late" : "definite";
-  const data = { callId: run.id, attempt: run.attempt, error, by };
-  return { type: "call.failed", data: failures > 0 ? { ...data, failures } : data };
+  const certain = verified ? "verify" : written === "late" ? "late" : "definite";
+  const by = presumed ? "presumed" : certain;
+  return { type: "call.failed", data: { callId: run.id, attempt: run.attempt, error, by, ...marks } };
 }
 
 function lost(run: Attempt, outcome: Extract<Outcome, { kind: "unknown" }>): Draft[] {

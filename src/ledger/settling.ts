@@ -27,6 +27,7 @@ import {
 } from "../model/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
+import { marksOf } from "./failure-marks.ts";
 import { withoutReason } from "./keys.ts";
 import { type Closing, recordOutcome } from "./recording.ts";
 import { validate } from "./standard-schema.ts";
@@ -231,9 +232,11 @@ async function withoutVerify(step: Settling, why: string, learnt: readonly Draft
   if (mayRepeat(tool, call, context.journal.now())) return reissue(step, learnt);
   if (tool.interrupted !== "fail") return askPerson(context, call, why, learnt);
   const error = { message: `interrupted, and nobody knows whether it took effect: ${why}` };
+  const marks = await marksOf(context.journal, call);
+  const data = { callId: call.id, attempt: call.attempt, error, by: "interrupted", ...marks };
   const wrote = await change(context, call, (state) => [
     ...learnt,
-    { type: "call.failed", data: { callId: call.id, attempt: call.attempt, error, by: "interrupted" } },
+    { type: "call.failed", data },
     ...closing(state, call.id),
   ]);
   if (wrote) context.on({ type: "call.failed", callId: call.id, tool: call.tool, error: error.message });
@@ -245,7 +248,7 @@ function mayRepeat(tool: Tool, call: Call, now: number): boolean {
   if (tool.idempotent === undefined) return false;
   if (tool.idempotent === true) return true;
   // By a clock that was set back since, nobody can tell how long ago it was.
-  const sinceMs = now - call.firstIssuedAt;
+  const sinceMs = now - (call.keySince ?? call.firstIssuedAt);
   return sinceMs >= 0 && sinceMs < tool.idempotent.forMs;
 }
 

@@ -8,7 +8,7 @@ import { attempt, type Outcome } from "./attempt.ts";
 import { callOf, executeFacts, type LedgerContext } from "./context.ts";
 import { type Attempt, type Closing, recordOutcome, watchLate } from "./recording.ts";
 import type { Tool } from "./tool.ts";
-import { lookedInto } from "./verifying.ts";
+import { isOpenToDoubt, lookedInto } from "./verifying.ts";
 
 export function startAndRecord(
   context: LedgerContext,
@@ -46,9 +46,10 @@ async function start(
   const facts = executeFacts(context, { id: run.id, vendorKey }, run.attempt);
   let outcome = await attempt(tool, args, facts, context.stop);
   failpoint("call.executed");
-  if (outcome.kind === "failed" && outcome.presumed && tool.verify) {
+  if (outcome.kind === "failed" && outcome.presumed) {
     const call = callOf(context.own.state, run.id);
-    outcome = await lookedInto({ context, call, tool, args }, outcome.error.message);
+    if (isOpenToDoubt(tool, call))
+      outcome = await lookedInto({ context, call, tool, args }, outcome.error.message);
   }
   // Before anything is written: a process that has lost its lease still records its attempt's own answer.
   if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);

@@ -43,12 +43,21 @@ export async function askVerify({ context, call, tool, args }: Question): Promis
   }
 }
 
-/** What an attempt that presumably did nothing comes to, where the tool can be asked. */
+/**
+ * Whether more can be done about an attempt that presumably did nothing than to believe it: to ask the tool, or to repeat it
+ * under its key. The key of a call of its own is not seen again: what the model asks for next has another.
+ */
+export function isOpenToDoubt({ verify, idempotent }: Tool, { scope }: Pick<Call, "scope">): boolean {
+  return verify !== undefined || (idempotent !== undefined && scope === "call");
+}
+
+/** What an attempt that presumably did nothing comes to, where more can be done. */
 export async function lookedInto(question: Question, message: string): Promise<Outcome> {
   const unknown: Outcome = { kind: "unknown", why: `it threw: ${message}`, late: null };
+  if (!question.tool.verify) return unknown;
   try {
     const found = await askVerify(question);
-    if (found.answer === "never") return { kind: "failed", error: { message } };
+    if (found.answer === "never") return { kind: "failed", error: { message }, verified: true };
     if (found.answer !== "landed") return unknown;
     const { value } = await readResult(question.tool, found.result);
     return { kind: "completed", value, note: `it threw (${message}), and verify found it done` };

@@ -72,7 +72,9 @@ export function prepareCall(
   let raw: Json = null;
   const decide = (input: Awaited<ReturnType<typeof validate>>): Ready | Refused => {
     if ("problem" in input) return refuse("input", `Invalid input for ${tool.name}: ${input.problem}`, raw);
-    const key = callKey(context.journal.namespace, tool, block.id, raw, input.value);
+    const { doubted } = context.own.state;
+    const isDoubted = (of: string): boolean => doubted.has(of);
+    const key = callKey(context.journal.namespace, tool, block.id, raw, input.value, isDoubted);
     return { callId: block.id, messageId, tool, raw, args: input.value, key };
   };
   // Arguments that are no JSON, or that have no key: only other arguments can help, and those come from the model.
@@ -179,7 +181,10 @@ function decideWave(
       latest = each.callId;
       started.push(each);
       const failed = Math.max(state.failures.get(each.key.key) ?? 0, failures.get(each.key.key) ?? 0);
-      events.push(issue(context, each, failed, holder?.id ?? null));
+      // Of a global key the marks of all sessions tell.
+      const known = each.key.scope === "global" ? undefined : state.doubted.get(each.key.key)?.vendorKey;
+      const vendorKey = known ?? context.vendorKeys.of(each.key, failed, holder?.id ?? null);
+      events.push(issue(context, each, failed, vendorKey));
     }
   }
   if (started.length === 0 && held.length === 0) events.push(...closing(state, settled));
@@ -197,7 +202,7 @@ function replays(tool: Tool, holder: Call, latestEffect: string | null): boolean
   return tool.effect !== "write" || holder.id === latestEffect;
 }
 
-function issue(context: LedgerContext, ready: Ready, failures: number, again: string | null): Draft {
+function issue(context: LedgerContext, ready: Ready, failures: number, vendorKey: string): Draft {
   const { callId, messageId, raw: args, key } = ready;
   return draftIssued({
     callId,
@@ -207,7 +212,7 @@ function issue(context: LedgerContext, ready: Ready, failures: number, again: st
     scope: key.scope,
     args,
     key: key.key,
-    vendorKey: context.vendorKeys.of(key, failures, again),
+    vendorKey,
     failures,
     attempt: 1,
     token: context.own.lease.token,

@@ -95,6 +95,8 @@ export interface Call {
   /** Of the current attempt, and of the first. */
   issuedAt: number;
   readonly firstIssuedAt: number;
+  /** Since when the vendor may know its key from an earlier call, whose failure did not prove that nothing happened. */
+  readonly keySince: number | null;
   /** Where its first `call.issued` stands. */
   readonly seq: number;
   /** The lease's token under which the current attempt was issued. */
@@ -186,6 +188,8 @@ export const failedSchema = z.strictObject({
   args: json.optional(),
   /** Definite failures of a global key that others have recorded since this call was issued are counted in. */
   failures: z.int().nonnegative().optional(),
+  /** Of a global key: an earlier call with it, of whichever session, failed without proof that nothing happened. */
+  doubted: z.literal(true).optional(),
 });
 export type FailedData = z.infer<typeof failedSchema>;
 

@@ -34,7 +34,8 @@ export function issueCall(state: SessionState, data: IssuedData, place: Place): 
     earlier.needsPerson = false;
     earlier.lostAt = null;
   } else {
-    add(state, newCall(data, place), "issue");
+    const keySince = state.doubted.get(data.key)?.since ?? null;
+    add(state, newCall(data, place, keySince), "issue");
   }
   state.keys.set(data.key, data.callId);
   if (data.effect !== "read") state.latestEffect = data.callId;
@@ -45,6 +46,7 @@ export function completeCall(state: SessionState, data: CompletedData, place: Pl
   move(state, call, "complete");
   call.result = data.result;
   settle(state, call, data, place);
+  state.doubted.delete(call.key);
 }
 
 export function failCall(state: SessionState, data: FailedData, place: Place): void {
@@ -55,14 +57,29 @@ export function failCall(state: SessionState, data: FailedData, place: Place): v
   call.error = data.error as CallError;
   settle(state, call, data, place);
   if (state.keys.get(call.key) === call.id) state.keys.delete(call.key);
-  if (earlier && countsAsFailure(data.by)) {
+  if (!earlier) return;
+  if (countsAsFailure(call, data)) {
     state.failures.set(call.key, Math.max(state.failures.get(call.key) ?? 0, call.failures) + 1);
+    state.doubted.delete(call.key);
+  } else if (leavesDoubt(data.by)) {
+    const { vendorKey, keySince, firstIssuedAt } = call;
+    state.doubted.set(call.key, { vendorKey, since: keySince ?? firstIssuedAt });
   }
 }
 
-/** Only a refusal that is certain changes the vendor's key; an outcome that is unknown, or only presumed, must not. */
-export function countsAsFailure(by: SettledBy): boolean {
-  return by !== "interrupted" && by !== "fork" && by !== "presumed";
+/**
+ * Only a refusal that is certain changes the vendor's key; an outcome that is unknown, or only presumed, must not. That
+ * this call did nothing says nothing of an earlier one with the same key: only a person, or `verify`, tells of both.
+ */
+export function countsAsFailure({ keySince }: Call, { by, doubted }: FailedData): boolean {
+  if (by === "fork" || leavesDoubt(by)) return false;
+  const isDoubted = keySince !== null || doubted === true;
+  return !isDoubted || by === "verify" || by === "person";
+}
+
+/** A failure after which what was sent may still have landed. */
+export function leavesDoubt(by: SettledBy): boolean {
+  return by === "presumed" || by === "interrupted";
 }
 
 export function loseCall(state: SessionState, data: LostData, place: Place): void {
@@ -122,7 +139,7 @@ export function repeatCall(state: SessionState, data: RepeatedData, place: Place
   call.settledAt = data.since;
 }
 
-function newCall(data: IssuedData, place: Place): Call {
+function newCall(data: IssuedData, place: Place, keySince: number | null = null): Call {
   return {
     id: data.callId,
     messageId: data.messageId,
@@ -137,6 +154,7 @@ function newCall(data: IssuedData, place: Place): Call {
     attempt: data.attempt,
     issuedAt: place.at,
     firstIssuedAt: place.at,
+    keySince,
     seq: place.seq,
     token: data.token,
     result: null,

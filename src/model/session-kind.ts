@@ -3,7 +3,7 @@ import { CALL_TRANSITIONS, type CallAct, type CallStatus, isOpen } from "./call.
 import type { DraftOf, Event, FacetChange, Place, StreamKind } from "./event.ts";
 import { expiryOf, type Item, type StreamFacets } from "./facets.ts";
 import { type Block, leastLength, messageArtifacts } from "./message.ts";
-import { countsAsFailure, illegalCall } from "./session-calls.ts";
+import { countsAsFailure, illegalCall, leavesDoubt } from "./session-calls.ts";
 import { type SessionEvents, sessionEvents } from "./session-events.ts";
 import { decodeSession, emptySession, encodeSession, type SessionState } from "./session-state.ts";
 
@@ -12,7 +12,7 @@ export type SessionDraft = DraftOf<SessionEvents>;
 /** Sessions as a kind of stream. */
 export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   kind: "session",
-  foldVersion: 4,
+  foldVersion: 5,
   events: sessionEvents,
   initial: emptySession,
   encode: encodeSession,
@@ -164,7 +164,8 @@ class Outlook {
 
   /**
    * A global key is claimed by the first issue and free again after a failure. Definite failures leave marks of
-   * their own, so that every session hands the vendor a key that it has not refused yet.
+   * their own, so that every session hands the vendor a key that it has not refused yet; the first failure that proves
+   * nothing leaves one as well, after which they count no more.
    */
   private seeKeys(draft: CallDraft, before: CallStatus | "none", event: number): void {
     if (draft.type === "call.issued" && before === "none" && draft.data.scope === "global") {
@@ -173,9 +174,12 @@ class Outlook {
     const call = this.state.calls.get(draft.data.callId);
     if (draft.type !== "call.failed" || call?.scope !== "global") return;
     this.releases.push(call.key);
-    if (!countsAsFailure(draft.data.by)) return;
-    const failures = Math.max(call.failures, draft.data.failures ?? 0);
-    this.claims.push({ key: failureMark(call.key, failures + 1), event });
+    if (countsAsFailure(call, draft.data)) {
+      const failures = Math.max(call.failures, draft.data.failures ?? 0);
+      this.claims.push({ key: failureMark(call.key, failures + 1), event });
+    } else if (leavesDoubt(draft.data.by) && call.keySince === null && !draft.data.doubted) {
+      this.claims.push({ key: doubtMark(call.key), event });
+    }
   }
 
   private item(item: Item): void {
@@ -183,6 +187,11 @@ class Outlook {
     const known = this.items.get(name);
     this.items.set(name, known ? { ...known, ...item } : item);
   }
+}
+
+/** The key that stands for the first failure of a global key that did not prove that nothing happened. */
+export function doubtMark(key: string): string {
+  return `${key}~?`;
 }
 
 /** The key that stands for the n-th definite failure of a global key. */

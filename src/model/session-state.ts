@@ -68,9 +68,17 @@ export interface SessionState {
   keys: Map<string, string>;
   /** How often a key failed definitely: the key handed to the vendor changes with it. */
   failures: Map<string, number>;
+  /** Keys whose last failure proved nothing: what was sent may have landed, so the vendor gets the same key next time. */
+  doubted: Map<string, DoubtedKey>;
   /** The latest issued call that is not a read: a `write` is replayed only while it is that one. */
   latestEffect: string | null;
   prompts: QueuedPrompt[];
+}
+
+export interface DoubtedKey {
+  readonly vendorKey: string;
+  /** When it was first handed out. */
+  readonly since: number;
 }
 
 export function emptySession(): SessionState {
@@ -100,6 +108,7 @@ export function emptySession(): SessionState {
     openCalls: new Set(),
     keys: new Map(),
     failures: new Map(),
+    doubted: new Map(),
     latestEffect: null,
     prompts: [],
   };
@@ -125,13 +134,22 @@ export function encodeSession(state: SessionState): Json {
     openCalls: [...state.openCalls],
     keys: [...state.keys],
     failures: [...state.failures],
+    doubted: [...state.doubted],
   } as unknown as Json;
 }
 
 export function decodeSession(json: Json): SessionState {
   const stored = json as unknown as Omit<
     SessionState,
-    "messageIds" | "callSlots" | "unfinished" | "checkpoints" | "calls" | "openCalls" | "keys" | "failures"
+    | "messageIds"
+    | "callSlots"
+    | "unfinished"
+    | "checkpoints"
+    | "calls"
+    | "openCalls"
+    | "keys"
+    | "failures"
+    | "doubted"
   > & {
     messageIds: EncodedIds;
     callSlots: EncodedIds;
@@ -141,6 +159,7 @@ export function decodeSession(json: Json): SessionState {
     openCalls: string[];
     keys: [string, string][];
     failures: [string, number][];
+    doubted: [string, DoubtedKey][];
   };
   return {
     ...stored,
@@ -152,6 +171,7 @@ export function decodeSession(json: Json): SessionState {
     openCalls: new Set(stored.openCalls),
     keys: new Map(stored.keys),
     failures: new Map(stored.failures),
+    doubted: new Map(stored.doubted),
   };
 }
 

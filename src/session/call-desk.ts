@@ -1,7 +1,7 @@
 /** Calls from outside: the queue of those that wait for a person, and that person's answers. */
 
 import { allRows, type Journal, Lease, type Log } from "../journal/index.ts";
-import { storeResult, withNextMark } from "../ledger/index.ts";
+import { type Marks, storeResult, withNextMark } from "../ledger/index.ts";
 import {
   type Call,
   type CallResult,
@@ -135,9 +135,8 @@ export class CallDesk {
     const result = await storeResult(this.journal, given === undefined ? null : copyJson(given, "result"));
     const asked = log.state.calls.get(callId);
     if (!asked || !isOpen(asked.status)) throw notOpen(session, callId, asked);
-    const { key } = asked;
     const { generation } = log.head;
-    const commit = (lease: Lease | null) => (failures: number) =>
+    const commit = (lease: Lease | null) => (marks: Marks) =>
       log.commit((state, head) => {
         // Removed meanwhile: what was answered is not the call of another session that has its name.
         if (head.generation !== generation) throw noSession(session, this.journal.store.address);
@@ -146,12 +145,12 @@ export class CallDesk {
         if (!lease && current.status !== "waiting") throw isAtIt(session, callId, current, null);
         if (answer.outcome === "landed" && isUnbegun(current)) throw notRun(session, callId);
         const before = lease ? putBeforePerson([current], WHY_UNATTENDED) : [];
-        const events = [...before, answerDraft(current, answer, result, failures)];
+        const events = [...before, answerDraft(current, answer, result, marks)];
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
-    if (asked.status === "waiting") return withNextMark(this.journal, key, commit(null));
-    return this.withLease(log, asked, answer.by, (lease) => withNextMark(this.journal, key, commit(lease)));
+    if (asked.status === "waiting") return withNextMark(this.journal, asked, commit(null));
+    return this.withLease(log, asked, answer.by, (lease) => withNextMark(this.journal, asked, commit(lease)));
   }
 
   /** The lease fences whoever held the session: should that one wake up, it begins nothing beside what is said here. */
@@ -248,12 +247,11 @@ function notRun(session: string, callId: string): HoldfastError {
   );
 }
 
-/** `failures` is 0 unless others have failed with the same global key since the call was issued. */
 function answerDraft(
   call: Call,
   answer: Answer & Spoken & { why: string },
   result: CallResult,
-  failures: number,
+  marks: Marks,
 ): Draft {
   const { id: callId, attempt } = call;
   const { by: person, why } = answer;
@@ -262,8 +260,7 @@ function answerDraft(
       return { type: "call.completed", data: { callId, attempt, result, by: "person", person, why } };
     case "failed": {
       const error = { message: `${person} says that it did not happen: ${why}` };
-      const data = { callId, attempt, error, by: "person", person, why };
-      return { type: "call.failed", data: failures > 0 ? { ...data, failures } : data };
+      return { type: "call.failed", data: { callId, attempt, error, by: "person", person, why, ...marks } };
     }
     case "retry":
       return { type: "call.granted", data: { callId, person, why } };

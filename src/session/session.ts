@@ -28,6 +28,7 @@ import { asRunOf, isWithinRunOf } from "./nesting.ts";
 import { OwnedSession } from "./owned-session.ts";
 import { runLoop } from "./run.ts";
 import type { RunOptions, RunResult } from "./run-options.ts";
+import { withNamedPrompt } from "./sub-agent-prompts.ts";
 import { diffVersions, type ForkReport, forkSession, type SessionVersion, versionOf } from "./versions.ts";
 
 /**
@@ -164,12 +165,13 @@ export class Session extends OwnedSession {
    */
   run(options: RunOptions): Promise<RunResult> {
     if (isWithinRunOf(this)) return Promise.reject(nestedRun(this.id));
+    const named = withNamedPrompt(this, options);
     // One loop at a time: a second one would ask the model about a conversation that the first is changing.
     const before = this.loop;
     const run = this.watched(async () => {
       await before.catch(() => undefined);
       await this.refresh();
-      return asRunOf(this, () => runLoop(this, options));
+      return asRunOf(this, () => runLoop(this, named));
     });
     this.loop = run;
     return run;

@@ -7,9 +7,10 @@ import {
   type StandardSchema,
   type ToolSpec,
 } from "../ledger/index.ts";
-import { type Amounts, isHoldfastError, type Json, messageText, toolCalls } from "../model/index.ts";
+import { type Amounts, isHoldfastError, type Json, messageText } from "../model/index.ts";
 import type { RunResult } from "./run-options.ts";
 import type { Session } from "./session.ts";
+import { namePrompts } from "./sub-agent-prompts.ts";
 
 /** For `agentTool`: a tool as the parent's model sees it, and the run that does its work. */
 export interface AgentToolSpec<Args> {
@@ -19,7 +20,10 @@ export interface AgentToolSpec<Args> {
   readonly inputJsonSchema?: Json;
   /** What the sub-agent may spend of its parent's budget. All that is left unless set. */
   readonly budget?: Amounts;
-  /** Runs the sub-agent in its own session, which is the same one after a crash. */
+  /**
+   * Runs the sub-agent in its own session, which is the same one after a crash. It is then called again, and prompts that it
+   * has put before, in the same words or under the same id, are answered from the record: let them not depend on the time.
+   */
   readonly run: (args: Args, child: Session, context: ExecuteContext) => Promise<RunResult>;
 }
 
@@ -44,6 +48,8 @@ export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, Agent
     effect: "mutate",
     // All its effects are in its own session's ledger, which a next attempt takes up; outside of that there are none.
     verify: () => never(),
+    // What its model, or a tool of its own, was refused says nothing of what it did before.
+    definite: () => false,
     execute: async (args, context) => {
       const { session, finished } = await openChild(context, spec.budget);
       const child = session as Session;
@@ -71,9 +77,7 @@ async function answer<Args>(
   child: Session,
   context: ExecuteContext,
 ): Promise<string> {
-  const last = child.messages.at(-1);
-  if (last?.role === "assistant" && toolCalls(last).length === 0 && child.openCalls.length === 0)
-    return messageText(last);
+  namePrompts(child);
   const result = await spec.run(args, child, context);
   if (result.status === "done") return result.text;
   if (child.status === "cancelled") throw new DefiniteFailure(`sub-agent ${child.id} was cancelled`);
@@ -89,12 +93,13 @@ function finalText(child: Session): string {
   return last ? messageText(last) : "";
 }
 
-/** A sub-agent that may not start has done nothing. */
+/** A sub-agent that may not start has done nothing, unless it did something at an earlier attempt. */
 async function openChild(context: ExecuteContext, budget: Amounts | undefined): Promise<ChildSession> {
   try {
     return await context.child(budget);
   } catch (error) {
-    if (isHoldfastError(error, "BUDGET_EXCEEDED") || isHoldfastError(error, "SESSION_ENDED")) {
+    const isFirst = context.attempt === 1;
+    if (isFirst && (isHoldfastError(error, "BUDGET_EXCEEDED") || isHoldfastError(error, "SESSION_ENDED"))) {
       throw new DefiniteFailure(error.message, { cause: error });
     }
     throw error;

@@ -34,7 +34,7 @@ describe.each(Object.entries(PLACES))("retention on %s", (_, makePlace) => {
       nowMs += 100 * HOUR_MS;
       await expect(holdfast.session("s")).rejects.toMatchObject({
         code: "STATE_STALE",
-        message: expect.stringContaining("4 days ago"),
+        message: expect.stringContaining("4 d ago"),
         data: { session: "s", ageMs: 100 * HOUR_MS, ttlMs: 72 * HOUR_MS },
       });
       expect((await holdfast.sessions.list()).sessions).toMatchObject([{ id: "s", stale: true }]);

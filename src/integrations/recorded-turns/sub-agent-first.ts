@@ -3,7 +3,8 @@ import { isHoldfastError } from "../../model/index.ts";
 
 /**
  * Calls a tool's own function. Where the first thing it does, before it has awaited anything, is to ask for a sub-agent
- * that may not start (no budget is left for it, say), nothing can have happened: the call fails, and the model is told.
+ * that may not start (no budget is left for it, say), nothing can have happened: the call fails, and the model is told. Not
+ * so at a later attempt: the sub-agent of an earlier one may have done something.
  */
 export async function withSubAgent(
   context: ExecuteContext,
@@ -17,7 +18,7 @@ export async function withSubAgent(
     } catch (error) {
       const mayNotStart =
         isHoldfastError(error, "BUDGET_EXCEEDED") || isHoldfastError(error, "SESSION_ENDED");
-      throw wasFirst && mayNotStart ? new DefiniteFailure(error.message) : error;
+      throw wasFirst && mayNotStart && context.attempt === 1 ? new DefiniteFailure(error.message) : error;
     }
   };
   const running = execute({ ...context, child });

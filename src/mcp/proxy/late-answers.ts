@@ -4,7 +4,7 @@
  * it can only add to what is known; what somebody else has found out first stands.
  */
 
-import { storeResult, withNextMark } from "../../ledger/index.ts";
+import { type Marks, storeResult, withNextMark } from "../../ledger/index.ts";
 import { type Call, type Draft, draftCompleted, isOpen, type Json } from "../../model/index.ts";
 import type { Session } from "../../session/index.ts";
 
@@ -18,19 +18,18 @@ export async function recordLate(
 ): Promise<void> {
   const { generation } = own.log.head;
   const result = "value" in outcome ? await storeResult(journal, outcome.value) : null;
-  const draft = (call: Call, failures: number): Draft | null => {
+  const draft = (call: Call, marks: Marks): Draft | null => {
     if (result) return draftCompleted({ callId, attempt: call.attempt, result, by: "late" });
     // That this attempt did nothing says nothing about another one.
     if (call.attempt !== attempt || (call.doubt !== null && call.doubt !== attempt)) return null;
     const error = { message: "failure" in outcome ? outcome.failure : "" };
-    const data = { callId, attempt, error, by: "late" };
-    return { type: "call.failed", data: failures > 0 ? { ...data, failures } : data };
+    return { type: "call.failed", data: { callId, attempt, error, by: "late", ...marks } };
   };
-  const commit = (failures: number) =>
+  const commit = (marks: Marks) =>
     own.log.commit((state, head) => {
       const call = head.generation === generation ? state.calls.get(callId) : undefined;
-      const late = call && isOpen(call.status) ? draft(call, failures) : null;
+      const late = call && isOpen(call.status) ? draft(call, marks) : null;
       return { events: late ? [late] : [], result: undefined };
     });
-  await withNextMark(journal, own.state.calls.get(callId)?.key ?? "", commit);
+  await withNextMark(journal, own.state.calls.get(callId), commit);
 }
