@@ -141,6 +141,8 @@ export interface Holder {
   readonly started: string | null;
   readonly boot: string | null;
   readonly pidNamespace: string | null;
+  /** What `started` counts from; without it two start times cannot be compared. */
+  readonly timeNamespace?: string | null;
 }
 
 export interface LeaseRow {

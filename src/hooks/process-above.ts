@@ -12,6 +12,8 @@ export interface ProcessAbove {
   readonly started: string;
   readonly boot: string;
   readonly pidNamespace: string;
+  /** What `started` counts from: by another one the same process has another start time. */
+  readonly timeNamespace?: string;
   /** Of the machine: another one that shares the folder has a boot of its own, which says nothing. */
   readonly host: string;
 }
@@ -36,7 +38,8 @@ export function processAbove(): ProcessAbove | null {
     }
     if (pid <= 1 || isUnclear(pid)) return null;
     const started = fieldsOf(pid)[19] ?? "";
-    return { pid, started, boot: bootId(), pidNamespace: pidNamespace(), host: hostname() };
+    const spaces = { pidNamespace: pidNamespace(), timeNamespace: timeNamespace() };
+    return { pid, started, boot: bootId(), ...spaces, host: hostname() };
   } catch {
     // Gone already, or not ours to see: then the time since its last sign of life has to do.
     return null;
@@ -49,7 +52,7 @@ export function lifeOf(above: ProcessAbove): "alive" | "gone" | "unknown" {
   const { pid, started, boot, pidNamespace: space } = above;
   try {
     if (boot !== bootId()) return "gone";
-    if (space !== pidNamespace()) return "unknown";
+    if (space !== pidNamespace() || above.timeNamespace !== timeNamespace()) return "unknown";
   } catch {
     return "unknown";
   }
@@ -93,4 +96,14 @@ function bootId(): string {
 
 function pidNamespace(): string {
   return readlinkSync("/proc/self/ns/pid");
+}
+
+/** A kernel that has none says so. */
+function timeNamespace(): string {
+  try {
+    return readlinkSync("/proc/self/ns/time");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "none";
+    throw error;
+  }
 }

@@ -5,9 +5,9 @@ import type { Holder } from "../store.ts";
 
 /**
  * Facts about this process from which a neighbour can later prove that it is dead. A process is provably dead
- * when it lived in this boot and this pid namespace and no process with its pid and start time is left. Where
- * a fact cannot be read (no more files may be opened, /proc hides the processes of others) the answer is "cannot tell",
- * and the lease has to run out.
+ * when it lived in this boot and this pid namespace and no process with its pid and start time is left. In another time
+ * namespace the same process has another start time, and only its pid counts. Where a fact cannot be read (no more files may
+ * be opened, /proc hides the processes of others) the answer is "cannot tell", and the lease has to run out.
  */
 
 function readFact(read: () => string): string | null {
@@ -41,6 +41,16 @@ function startTime(pid: number): string {
   return fields[18] ?? "";
 }
 
+/** A kernel that has none says so; one that does not let us look throws. */
+function timeNamespace(): string {
+  try {
+    return readlinkSync("/proc/self/ns/time");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "none";
+    throw error;
+  }
+}
+
 /** The system itself says that there is no such process. Others it may hide, but never deny. */
 function isNoProcess(pid: number): boolean {
   try {
@@ -60,6 +70,7 @@ function processFacts(): Omit<Holder, "owner" | "label"> {
     started: readFact(() => startTime(process.pid)),
     boot: bootId(),
     pidNamespace: readFact(() => readlinkSync("/proc/self/ns/pid")),
+    timeNamespace: readFact(timeNamespace),
   };
   return facts;
 }
@@ -74,8 +85,10 @@ export function provablyDead(holder: Holder): boolean {
   const here = processFacts();
   if (holder.boot !== here.boot || holder.pidNamespace !== here.pidNamespace) return false;
   if (isNoProcess(holder.pid)) return true;
+  const isComparable = Boolean(holder.timeNamespace) && holder.timeNamespace === here.timeNamespace;
   try {
-    return startTime(holder.pid) !== holder.started;
+    const started = startTime(holder.pid);
+    return started === "" || (isComparable && started !== holder.started);
   } catch {
     return false;
   }

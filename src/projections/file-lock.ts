@@ -131,8 +131,11 @@ async function isDead(file: string, seen: string): Promise<boolean> {
   const here = holderFor("", "");
   const isKnown = holder.started && holder.boot && holder.pidNamespace && here.started;
   if (!isKnown) return hasNoProcess(holder.pid) || isOld();
+  if (provablyDead(holder)) return true;
   const isNeighbour = holder.boot === here.boot && holder.pidNamespace === here.pidNamespace;
-  return isNeighbour ? provablyDead(holder) : isOld();
+  // Without the same time it cannot be told whether the process with its pid is the same.
+  const isLiving = isNeighbour && holder.timeNamespace === here.timeNamespace;
+  return !isLiving && isOld();
 }
 
 /** Earlier versions said no more than host and pid. */

@@ -102,6 +102,7 @@ export function thisProcess(): object | null {
     started,
     boot,
     pidNamespace: readlinkSync("/proc/self/ns/pid"),
+    timeNamespace: existsSync("/proc/self/ns/time") ? readlinkSync("/proc/self/ns/time") : "none",
     host: hostname(),
   };
 }

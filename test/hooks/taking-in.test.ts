@@ -134,6 +134,7 @@ describe.runIf(process.platform === "linux")(
   () => {
     test.each([
       ["in another container", { pidNamespace: "pid:[1]" }],
+      ["in a time of its own, by which it began at another one", { timeNamespace: "time:[1]", started: "1" }],
       ["on another machine, whose boot is another one of course", { host: "next-door", boot: "another" }],
     ])("%s", async (_, place) => {
       const { process: above } = start() as { process: object };

@@ -2,20 +2,30 @@
 
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { holderFor, provablyDead } from "../../src/journal/index.ts";
+import type { Holder } from "../../src/store.ts";
 import { programFile } from "../program.ts";
+import { canLeaveTime, IN_OTHER_TIME, needs } from "../sqlite/processes.ts";
 
 const LINUX = process.platform === "linux";
 const ASKING = programFile(new URL("programs/is-dead.ts", import.meta.url));
 
 afterEach(() => vi.restoreAllMocks());
 
-/** What a process says that may open no more files, of which it opens as many as it may. */
-function askedWithoutFiles(holder: object): string {
-  const limited = `ulimit -n 64; exec "$0" "$1" "$2"`;
-  const args = ["-c", limited, process.execPath, ASKING, JSON.stringify(holder)];
+/** What a process says that may open no more files, of which it opens as many as it may. `wrapper`: a command it runs under. */
+function askedWithoutFiles(holder: object, wrapper: readonly string[] = []): string {
+  const limited = `ulimit -n 64; exec "$@"`;
+  const args = ["-c", limited, "sh", ...wrapper, process.execPath, ASKING, JSON.stringify(holder)];
   return execFileSync("sh", args, { encoding: "utf8" }).trim();
+}
+
+async function endedChild(): Promise<Holder> {
+  const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
+  await once(child, "spawn");
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  return { ...holderFor("o", "child"), pid: child.pid as number };
 }
 
 test.runIf(LINUX)("a living process is not dead for one that can open no more files", () => {
@@ -23,11 +33,7 @@ test.runIf(LINUX)("a living process is not dead for one that can open no more fi
 });
 
 test.runIf(LINUX)("one that has ended is dead also for that one", async () => {
-  const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
-  await once(child, "spawn");
-  const holder = { ...holderFor("o", "child"), pid: child.pid as number };
-  child.kill("SIGKILL");
-  await once(child, "exit");
+  const holder = await endedChild();
   expect(provablyDead(holder)).toBe(true);
   expect(askedWithoutFiles(holder)).toBe("with files: true, without: true");
 });
@@ -42,3 +48,27 @@ test.runIf(LINUX)("one that may not be asked is not dead", () => {
   });
   expect(provablyDead(holderFor("o", "of another user"))).toBe(false);
 });
+
+test.runIf(LINUX)(
+  "one that does not say what its start time counts from is not dead while its number is in use",
+  () => {
+    const { timeNamespace: _, ...holder } = holderFor("o", "before");
+    expect(provablyDead({ ...holder, started: "1" })).toBe(false);
+    expect(provablyDead({ ...holder, started: "1", timeNamespace: null })).toBe(false);
+  },
+);
+
+describe.skipIf(!canLeaveTime)(
+  needs("for one in another time namespace", "a time namespace", canLeaveTime),
+  () => {
+    test("a living process is not dead, though it seems to have begun at another time", () => {
+      expect(askedWithoutFiles(holderFor("o", "living"), IN_OTHER_TIME)).toBe(
+        "with files: false, without: false",
+      );
+    });
+
+    test("one that has ended is dead", async () => {
+      expect(askedWithoutFiles(await endedChild(), IN_OTHER_TIME)).toBe("with files: true, without: true");
+    });
+  },
+);

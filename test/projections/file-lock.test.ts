@@ -124,6 +124,15 @@ describe.runIf(process.platform === "linux")("where the system tells when a proc
     expect(await got()).toBe("got it");
   });
 
+  test("of a holder with another time namespace, whose pid is in use, only time can tell", async () => {
+    const other = { ...(await written()), timeNamespace: "another", started: "1" };
+    left(other);
+    await refusal();
+    expect(existsSync(file())).toBe(true);
+    left(other, true);
+    expect(await got()).toBe("got it");
+  });
+
   test("it says which of them it is", async () => {
     expect(await written()).toMatchObject({ pidNamespace: readlinkSync("/proc/self/ns/pid") });
   });

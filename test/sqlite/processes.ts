@@ -57,6 +57,13 @@ export const hasShell = works("sqlite3", "--version");
 export const canMount =
   process.platform === "linux" && process.getuid?.() === 0 && works("unshare", "-m", "true");
 
+const BIND = "mount --bind /dev/null /proc/uptime";
+export const canMountOnProc = canMount && works("unshare", "-m", "sh", "-c", BIND);
+
+/** A command that runs another in a time namespace of its own, in which the machine has been up for longer. */
+export const IN_OTHER_TIME = ["unshare", "-T", "--boottime", "100000", "--fork"] as const;
+export const canLeaveTime = process.platform === "linux" && works(...IN_OTHER_TIME, "true");
+
 /** A name for `test.skipIf`, so that a skipped test says why. */
 export function needs(name: string, what: string, isThere: boolean): string {
   return isThere ? name : `${name} (skipped: ${what} is not to be had here)`;

@@ -1,6 +1,7 @@
 /**
  * Time for leases: how long this machine has been up. Nobody can set it back, it goes on while the machine sleeps,
- * and all processes of the machine read the same, but for those whose container has a clock of its own (a time namespace). It
+ * and all processes of the machine read the same, but for those whose container has a clock of its own (a time namespace), or is
+ * shown an uptime of its own (LXCFS): the latter count the time that the machine was awake, which nobody shows otherwise. It
  * begins anew at every boot, so a time is only comparable with times of the same timeline, which is the boot and that clock:
  *
  *   the same timeline                        the times say how long a lease has left
@@ -12,7 +13,7 @@
  * another boot.
  */
 
-import { readFileSync, readlinkSync } from "node:fs";
+import { readFileSync, readlinkSync, statSync } from "node:fs";
 import { uptime } from "node:os";
 
 export interface Clock {
@@ -78,36 +79,78 @@ function sinceSeen(clock: Clock, lease: Timed): number {
   return 0;
 }
 
-const ANCHOR_MS = 250;
-
-/** Asking the system costs as much as three SQL statements, so between two askings the process's own clock counts. */
 export function bootClock(): Clock {
-  let anchor = Number.NEGATIVE_INFINITY;
-  let upMs = 0;
-  const here = place();
+  const { isShown, ...here } = place();
   return {
     ...here,
     timeline: timelineOf({ ...here, nowMs: () => 0 }),
-    nowMs() {
-      const here = performance.now();
-      if (here - anchor > ANCHOR_MS) {
-        anchor = here;
-        upMs = uptime() * 1_000;
-      }
-      return Math.round(upMs + here - anchor);
-    },
+    nowMs: isShown ? () => Math.round(awakeMs()) : upMsFromAnchor(),
   };
 }
 
-let known: Pick<Clock, "boot" | "zone"> | undefined;
+const ANCHOR_MS = 250;
 
-function place(): Pick<Clock, "boot" | "zone"> {
+/**
+ * Asking the system costs as much as three SQL statements, so between two askings the process's own clock counts. That one
+ * stands still while the machine sleeps: the wall clock, which does not, tells that it has to be asked again.
+ */
+function upMsFromAnchor(): () => number {
+  let anchor = Number.NEGATIVE_INFINITY;
+  let wallAnchor = 0;
+  let upMs = 0;
+  return () => {
+    const here = performance.now();
+    const wall = Date.now();
+    const passedMs = here - anchor;
+    if (passedMs <= ANCHOR_MS && Math.abs(wall - wallAnchor - passedMs) <= ANCHOR_MS) {
+      return Math.round(upMs + passedMs);
+    }
+    anchor = here;
+    wallAnchor = wall;
+    upMs = uptime() * 1_000;
+    return Math.round(upMs);
+  };
+}
+
+/** How long the machine has been awake since its boot: CLOCK_MONOTONIC, the same for all processes of one time namespace. */
+function awakeMs(): number {
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1_000 + nanoseconds / 1_000_000;
+}
+
+interface Place extends Pick<Clock, "boot" | "zone"> {
+  /** The uptime is one that somebody shows to this container. */
+  readonly isShown: boolean;
+}
+
+let known: Place | undefined;
+
+function place(): Place {
   if (known) return known;
-  const zone = timeNamespace();
-  const found = { boot: bootId(), ...(zone !== null && { zone }) };
+  const isShown = isUptimeShown();
+  const zone = [timeNamespace(), isShown && "awake"].filter(Boolean).join("/");
+  const found = { boot: bootId(), ...(zone !== "" && { zone }), isShown };
   // A process that could open no more files when it was first asked may be able to later.
   if (found.boot !== UNKNOWN_BOOT) known = found;
   return found;
+}
+
+const UNLIKE_MS = 1_000;
+
+/**
+ * LXCFS mounts a file of its own over /proc/uptime, in which every container finds another time. It cannot be relied on even
+ * within one: while LXCFS is gone, or no more files may be opened, Node falls back to the machine's own.
+ */
+function isUptimeShown(): boolean {
+  if (process.platform !== "linux") return false;
+  // No machine has been awake for longer than it has been up.
+  if (uptime() * 1_000 < awakeMs() - UNLIKE_MS) return true;
+  try {
+    return statSync("/proc/uptime").dev !== statSync("/proc").dev;
+  } catch (error) {
+    // Where there is none, Node asks the kernel itself. Any other failure is that of a mount.
+    return (error as NodeJS.ErrnoException).code !== "ENOENT";
+  }
 }
 
 function bootId(): string {
