@@ -9,6 +9,7 @@ import {
   type GoalState,
   HoldfastError,
   nextStatus,
+  refuseOwnWork,
   refuseRole,
   type Task,
   type TaskAct,
@@ -203,7 +204,7 @@ export function verify(state: GoalState, by: By, verdict: Verdict): Act<string> 
   const task = taskOf(state, verdict.task);
   const isOwn = task.submission?.by.name === by.name;
   if (isOwn && by.role !== "human" && state.verification === "separate") {
-    throw refuseRole(by, "verify", `${task.id} is its own work`);
+    throw refuseOwnWork(by, task.id);
   }
   if (verdict.attempt !== undefined && verdict.attempt !== task.attempts)
     throw lookedAtAnother(task, verdict.attempt);

@@ -8,12 +8,13 @@ import { type Journal, leaseLost } from "../journal/index.ts";
 import {
   type By,
   checkId,
-  checkRole,
   type Entry,
   exactAge,
   type GoalState,
   goalKind,
   HoldfastError,
+  mayDo,
+  refuseRole,
   staleness,
 } from "../model/index.ts";
 import { stamped } from "./act.ts";
@@ -42,7 +43,8 @@ export async function openGoal(journal: Journal, id: string, options: OpenGoalOp
   if (log.state.id === "") {
     if (statement === undefined) throw goalNotFound(id);
     const outcome = await log.commit((state) => {
-      if (state.id === "") checkRole(by, "create", settings.verification ?? "separate");
+      if (state.id === "" && !mayDo(by.role, "create"))
+        throw refuseRole(by, "create", `there is no goal ${id}`);
       return stamped(state, by, create(state, by, id, { ...settings, statement }));
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);

@@ -253,12 +253,15 @@ export class LeaseKeeper {
 
 export function leaseLost(name: string, now: LeaseRow | null): HoldfastError {
   const who = now?.holder ? ` to ${now.holder.label} (${now.holder.host}, pid ${now.holder.pid})` : "";
+  const hint = now?.holder
+    ? "Another process continues this work. Stop here; open it again if you want to take it back."
+    : "Somebody has taken it over, or it ran out while this process, or the store, stood still. Look who has it (holdfast status); if nobody does, open it again and go on.";
   return new HoldfastError(
     "LEASE_LOST",
     `${name}: the lease was lost${who}; this handle can write nothing more`,
     {
-      hint: "Another process continues this work. Stop here; open it again if you want to take it back.",
-      data: { lease: name, token: now?.token },
+      hint,
+      data: { lease: name, ...(now && { token: now.token }) },
     },
   );
 }

@@ -72,6 +72,7 @@ export type GoalOperation = keyof typeof MAY;
 
 /** Where the name of an act does not say it: `addTask` is to add a task. */
 const IN_WORDS: Partial<Record<GoalOperation, string>> = {
+  create: "make a goal",
   fact: "record a fact",
   implementation: "record an implementation",
   recordFiles: "record files",
@@ -105,6 +106,15 @@ export function checkResolving(by: By, blocker: { readonly id: string; readonly 
   const isPlanner = by.role === "human" || (PLANNERS as readonly GoalRole[]).includes(by.role);
   if (isPlanner || by.name === blocker.by.name) return;
   throw refuseRole(by, "resolve", `${blocker.id} was reported by ${show(blocker.by.name)}`, PLANNERS);
+}
+
+/** The role would do, but not this one's. */
+export function refuseOwnWork(by: By, task: string): HoldfastError {
+  const { message, data } = refuseRole(by, "verify", `${task} is its own work`);
+  return new HoldfastError("ROLE_REFUSED", message, {
+    hint: "Somebody else has to look at it: an agent with another name (--by on the command line, `by` in code), or a person.",
+    data,
+  });
 }
 
 export function refuseRole(
