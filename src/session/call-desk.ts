@@ -18,7 +18,9 @@ import {
 } from "../model/index.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
 import { putBeforePerson } from "./abandoned-calls.ts";
+import { lifeOf } from "./life.ts";
 import type { Spoken } from "./sessions.ts";
+import { type OnCrash, stopSubAgent } from "./sub-agent-stop.ts";
 import { noSession } from "./versions.ts";
 
 export interface OpenCall {
@@ -39,7 +41,7 @@ export type Answer =
   | { readonly outcome: "landed"; readonly result?: unknown }
   /** It did not happen and cannot any more, or it is approved: the next run tries once more. */
   | { readonly outcome: "retry" }
-  /** It did not happen: the agent is told and decides. */
+  /** It did not happen: the agent is told and decides. Of a sub-agent's call: nor will it, as the sub-agent is stopped. */
   | { readonly outcome: "failed" };
 
 /** The call that was answered for. */
@@ -49,9 +51,6 @@ export interface Resolved {
   /** False: its session was cancelled, and is not run any more. */
   readonly goesOn: boolean;
 }
-
-/** Told of a session whose lease was taken from somebody who died, while that is held by whoever answers. */
-export type OnCrash = (lease: Lease, by: string) => Promise<void>;
 
 const READ_AT_ONCE = 8;
 
@@ -122,7 +121,8 @@ export class CallDesk {
 
   /**
    * Settles a call that waits, or one in doubt whose session nobody runs. Who said it and why is recorded with it. The call's
-   * session goes on at its next run.
+   * session goes on at its next run. That a sub-agent's call failed is refused while calls of the sub-agent are in doubt; when
+   * none is, the sub-agent is cancelled first, and then the outcome is written.
    */
   async resolve(
     call: string | { readonly session: string; readonly callId: string },
@@ -137,6 +137,12 @@ export class CallDesk {
     if (!asked || !isOpen(asked.status)) throw notOpen(session, callId, asked);
     const { key } = asked;
     const { generation } = log.head;
+    const stop = async (): Promise<void> => {
+      if (answer.outcome !== "failed") return;
+      const { journal, onCrash } = this;
+      const { by, why } = answer;
+      await stopSubAgent({ journal, onCrash, by, why }, lifeOf(session, generation), callId);
+    };
     const commit = (lease: Lease | null) => (failures: number) =>
       log.commit((state, head) => {
         // Removed meanwhile: what was answered is not the call of another session that has its name.
@@ -150,8 +156,14 @@ export class CallDesk {
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
-    if (asked.status === "waiting") return withNextMark(this.journal, key, commit(null));
-    return this.withLease(log, asked, answer.by, (lease) => withNextMark(this.journal, key, commit(lease)));
+    if (asked.status === "waiting") {
+      await stop();
+      return withNextMark(this.journal, key, commit(null));
+    }
+    return this.withLease(log, asked, answer.by, async (lease) => {
+      await stop();
+      return withNextMark(this.journal, key, commit(lease));
+    });
   }
 
   /** The lease fences whoever held the session: should that one wake up, it begins nothing beside what is said here. */

@@ -115,7 +115,8 @@ class Run {
     if (this.options.budget) await limitBudget(this.session, this.options.budget);
     const known = await this.recordedAnswer();
     if (known) return known;
-    await this.ledger().settle(this.session.unfinished);
+    const about = this.session.unfinished;
+    await this.ledger().settle(({ messageId }) => messageId !== about?.id);
     const held = await this.takePrompt();
     if (held) return held;
     for (;;) {

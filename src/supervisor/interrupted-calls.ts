@@ -4,7 +4,8 @@
  *     waits for a person ──▶ listed
  *     its tool is not known here ──▶ listed, and the session left to its agent; or, if so told, put before a person
  *     all tools of the session's open calls are known here ──▶ open it like any owner, settle, close
- *     the same, but the session is past its time to live ──▶ nothing is run: asked about, else put before a person
+ *     the same, but the session is past its time to live, or a sub-agent's whose call has its outcome already
+ *       ──▶ nothing is run: asked about, else put before a person
  *
  * What settles is the ledger: verify before retry, each step one commit under the lease. A supervisor that dies in the
  * middle leaves what any owner leaves: a lease that runs out, and calls with what was learnt so far.
@@ -22,7 +23,7 @@ import { openSession, type Session, undecided } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
 import { type CrashPlace, recordCrash } from "./crashed-sessions.ts";
 import { isLive } from "./leases.ts";
-import { isStale, leaveUnbegun, onlyToAsk } from "./stale-sessions.ts";
+import { isLeftAlone, type Restraint, restraintOf, settleByAsking } from "./restrained-sessions.ts";
 
 /** A call without an outcome in a session that nobody holds. */
 export interface OpenCallNote {
@@ -133,12 +134,11 @@ class Settling {
     const unsettled = openCallsOf(state).filter(({ status }) => status !== "waiting");
     if (unsettled.length === 0 || !unsettled.every(({ tool }) => this.#isOurs(tool))) return;
     if ((notBefore.get(id) ?? 0) > journal.now()) return;
-    const stale = isStale(state, journal.now());
-    // What a person allowed so long ago is left to its agent, which is let in by somebody who has looked.
-    if (stale && unsettled.some(({ granted }) => granted)) return;
+    const restraint = await restraintOf(journal, id, state);
+    if (isLeftAlone(restraint, unsettled)) return;
     const session = await this.#take(id);
     if (!session) return;
-    const settled = await settleHeld(this.#place, session, stale);
+    const settled = await settleHeld(this.#place, session, restraint);
     this.#tell(
       id,
       unsettled.filter((call) => settled.includes(call.id)),
@@ -229,7 +229,11 @@ async function openCallsIn(place: SettlePlace, session: string): Promise<SettleR
   );
 }
 
-async function settleHeld(place: SettlePlace, session: Session, stale: boolean): Promise<string[]> {
+async function settleHeld(
+  place: SettlePlace,
+  session: Session,
+  restraint: Restraint | null,
+): Promise<readonly string[]> {
   const { tools, stop } = place;
   let closed: Promise<void> | null = null;
   const close = (): Promise<void> => {
@@ -242,8 +246,8 @@ async function settleHeld(place: SettlePlace, session: Session, stale: boolean):
   };
   stop.addEventListener("abort", onStop, { once: true });
   try {
-    if (stale) await leaveUnbegun(session);
-    return (await session.settle(stale ? tools.map(onlyToAsk) : tools)).settled;
+    if (restraint !== null) return await settleByAsking(session, tools, restraint);
+    return (await session.settle(tools)).settled;
   } catch (error) {
     const isEnd =
       stop.aborted || isHoldfastError(error, "LEASE_LOST") || isHoldfastError(error, "SESSION_ENDED");
