@@ -18,9 +18,10 @@ import {
 } from "../model/index.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
 import { putBeforePerson } from "./abandoned-calls.ts";
+import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";
 import { lifeOf } from "./life.ts";
 import type { Spoken } from "./sessions.ts";
-import { type OnCrash, stopSubAgent } from "./sub-agent-stop.ts";
+import { stopSubAgent } from "./sub-agent-stop.ts";
 import { noSession } from "./versions.ts";
 
 export interface OpenCall {
@@ -173,10 +174,9 @@ export class CallDesk {
     label: string,
     act: (lease: Lease) => Promise<Result>,
   ): Promise<Result> {
-    const taken = await this.journal.leases.take(log.stream, this.journal.newId(), { label, waitMs: 0 });
+    const taken = await takeFromDead(this.journal, log.stream, label, this.onCrash);
     if (!(taken instanceof Lease)) throw isAtIt(streamId(log.stream), call.id, call, taken.holder);
     try {
-      if (taken.from !== null) await this.onCrash(taken, label);
       return await act(taken);
     } finally {
       await taken.release();

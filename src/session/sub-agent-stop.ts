@@ -12,11 +12,9 @@
 
 import { commitResult, type Journal, Lease } from "../journal/index.ts";
 import { type Call, HoldfastError, openCallsOf, sessionKind } from "../model/index.ts";
+import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";
 import { cancellation, childId } from "./children.ts";
 import { lifeOf } from "./life.ts";
-
-/** Told of a session whose lease was taken from somebody who died, while that is held by whoever answers. */
-export type OnCrash = (lease: Lease, by: string) => Promise<void>;
 
 interface Stop {
   readonly journal: Journal;
@@ -32,10 +30,9 @@ export async function stopSubAgent(stop: Stop, life: string, callId: string): Pr
   const log = await journal.open(sessionKind, id);
   if (!log.exists) return;
   if (log.state.status !== "active") return mustBeCertain(callId, id, openCallsOf(log.state));
-  const lease = await journal.leases.take(log.stream, journal.newId(), { label: by, waitMs: 0 });
+  const lease = await takeFromDead(journal, log.stream, by, stop.onCrash);
   if (!(lease instanceof Lease)) throw isHeld(callId, id, lease.holder?.label ?? "another process");
   try {
-    if (lease.from !== null) await stop.onCrash(lease, by);
     await log.refresh();
     const { generation } = log.head;
     const open = openCallsOf(log.state);

@@ -72,7 +72,7 @@ export async function settleInterrupted(
   const streams = await sessionsWithOpenCalls(place.journal);
   const free = streams.filter((stream) => !isLive(leases.get(stream)) && !underWay.has(streamId(stream)));
   const patience = new Patience(place.patienceMs);
-  const settling = new Settling(place);
+  const settling = new Settling(place, leases);
   try {
     for (const stream of free) {
       if (underWay.size >= AT_ONCE) await patience.race(underWay.values());
@@ -107,9 +107,11 @@ class Settling {
   readonly settled: SettleReport["settled"][number][] = [];
   readonly crashed: string[] = [];
   readonly #place: SettlePlace;
+  readonly #leases: ReadonlyMap<string, LeaseRow>;
 
-  constructor(place: SettlePlace) {
+  constructor(place: SettlePlace, leases: ReadonlyMap<string, LeaseRow>) {
     this.#place = place;
+    this.#leases = leases;
   }
 
   begin(session: string): void {
@@ -185,7 +187,8 @@ class Settling {
 
   async #recordCrash(session: Session): Promise<boolean> {
     try {
-      return await recordCrash(this.#place, session.internals.own.lease);
+      const { lease } = session.internals.own;
+      return await recordCrash(this.#place, lease, this.#leases.get(lease.name));
     } catch (error) {
       await session.close();
       throw error;
