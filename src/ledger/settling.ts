@@ -22,6 +22,7 @@ import {
   type Draft,
   draftIssued,
   isOpen,
+  restMs,
   type SessionState,
   type VerifyAnswer,
 } from "../model/index.ts";
@@ -155,7 +156,7 @@ async function awaitRunning(context: LedgerContext, call: Call): Promise<Step> {
 
 async function verify(step: Settling): Promise<Step> {
   const { context, call } = step;
-  const dueInMs = (call.verify?.againAt ?? 0) - context.journal.now();
+  const dueInMs = restMs(call, context.journal.now());
   if (dueInMs > context.patienceMs) return "later";
   if (dueInMs > 0) await sleep(dueInMs, context.stop);
   failpoint("verify.asked");

@@ -135,6 +135,15 @@ export function isUnbegun({ status, doubt, by, verify }: Call): boolean {
   return status === "waiting" && doubt === null && by === null && verify === null;
 }
 
+/**
+ * How long its tool wants not to be asked again, by this clock. Never longer than was meant: by one that was set back since it said
+ * so, nobody can tell how long ago that was, and it may be asked at once.
+ */
+export function restMs({ verify }: Call, now: number): number {
+  if (verify === null || verify.againAt === null || now < verify.at) return 0;
+  return Math.max(0, verify.againAt - now);
+}
+
 const text = z.string();
 /** Ids are checked where they come in. Here the call is on record, and whatever its id is, it can be settled. */
 const knownCallId = text;

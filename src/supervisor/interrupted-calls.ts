@@ -18,7 +18,7 @@
 
 import { allRows } from "../journal/index.ts";
 import type { Tool } from "../ledger/index.ts";
-import { type Call, isHoldfastError, openCallsOf, sessionKind, streamId } from "../model/index.ts";
+import { type Call, isHoldfastError, openCallsOf, restMs, sessionKind, streamId } from "../model/index.ts";
 import { openSession, type Session, undecided } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
 import { type CrashPlace, recordCrash } from "./crashed-sessions.ts";
@@ -41,7 +41,7 @@ export interface SettlePlace extends CrashPlace {
   readonly unknownTools: "leave" | "ask";
   readonly stop: AbortSignal;
   /** Wall clock before which a session is not asked again. Kept over sweeps. */
-  readonly notBefore: Map<string, number>;
+  readonly notBefore: Map<string, { readonly since: number; readonly until: number }>;
   /** Sessions whose calls are being settled. Kept over sweeps. */
   readonly underWay: Map<string, Promise<void>>;
   /** How long a look waits for those; null: to their end. */
@@ -135,7 +135,9 @@ class Settling {
     }
     const unsettled = openCallsOf(state).filter(({ status }) => status !== "waiting");
     if (unsettled.length === 0 || !unsettled.every(({ tool }) => this.#isOurs(tool))) return;
-    if ((notBefore.get(id) ?? 0) > journal.now()) return;
+    const rest = notBefore.get(id);
+    // Not by a clock that was set back since.
+    if (rest && rest.since <= journal.now() && journal.now() < rest.until) return;
     const restraint = await restraintOf(journal, id, state);
     if (isLeftAlone(restraint, unsettled)) return;
     const session = await this.#take(id);
@@ -165,8 +167,9 @@ class Settling {
       });
     }
     const later = [...calls.values()].filter(({ status }) => status === "unknown");
-    const dueAt = Math.max(...later.map(({ verify }) => verify?.againAt ?? journal.now() + AGAIN_MS));
-    if (later.length > 0) notBefore.set(session, dueAt);
+    const since = journal.now();
+    const waits = later.map((call) => (call.verify?.againAt == null ? AGAIN_MS : restMs(call, since)));
+    if (later.length > 0) notBefore.set(session, { since, until: since + Math.max(...waits) });
     else notBefore.delete(session);
   }
 

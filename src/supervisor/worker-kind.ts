@@ -40,6 +40,8 @@ export interface WorkerState {
   deaths: number;
   lastDeath: string | null;
   notBefore: number;
+  /** When its last worker ended, by the clock of whoever saw it. */
+  endedAt: number | null;
   loopedAt: number | null;
 }
 
@@ -87,7 +89,8 @@ const workerEvents = {
     state.status = "running";
     state.isWantedAgain = false;
   }),
-  "worker.ended": event(1, ended, (state: WorkerState, data) => {
+  "worker.ended": event(1, ended, (state: WorkerState, data, place) => {
+    state.endedAt = place.at;
     const isWell = data.how === "done" || data.how === "waiting";
     if (data.how === "waiting") state.status = "waiting";
     else state.status = data.how === "done" && !state.isWantedAgain ? "idle" : atRest(state);
@@ -113,7 +116,7 @@ export type WorkerDraft = DraftOf<WorkerEvents>;
 
 export const workerKind: StreamKind<WorkerState, WorkerEvents> = {
   kind: "worker",
-  foldVersion: 2,
+  foldVersion: 3,
   events: workerEvents,
   initial: () => ({
     work: null,
@@ -123,6 +126,7 @@ export const workerKind: StreamKind<WorkerState, WorkerEvents> = {
     deaths: 0,
     lastDeath: null,
     notBefore: 0,
+    endedAt: null,
     loopedAt: null,
   }),
   encode: (state) => ({ ...state }) as unknown as Json,

@@ -1,7 +1,7 @@
 // Calls of unknown outcome, met by a later look: what that may do, and what it may believe.
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { notYet, type Tool } from "../../src/index.ts";
+import { landed, notYet, type Tool, type Verdict } from "../../src/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import {
   type Bench,
@@ -44,6 +44,22 @@ describe.each(storeSubjects())("a call looked at again on $name", (subject) => {
     const result = await session.run({ model: script(), tools, prompt: "go" });
     const why = expect.stringContaining("may not start effects");
     expect(result).toMatchObject({ status: "waiting", waiting: [{ callId: "c1", person: true, why }] });
+    expect(world.effects).toHaveLength(1);
+  });
+
+  test("is asked at once by a clock that was set back since its tool said when", async () => {
+    const YEAR_MS = 365 * 86_400_000;
+    let answer: Verdict<unknown> = notYet({ againInMs: 30_000 });
+    const slow = { settleMs: 60_000, verify: () => answer };
+    bench.jumpMs(YEAR_MS);
+    const next = await killInside(fatal(world, "pay", slow));
+    const session = await next.session();
+    const tools = [counting(world, "pay", slow)];
+    expect((await session.settle(tools)).settled).toEqual([]);
+    answer = landed("paid");
+    expect((await session.settle(tools)).settled, "not before it is due").toEqual([]);
+    bench.jumpMs(-YEAR_MS);
+    expect((await session.settle(tools)).settled).toEqual(["c1"]);
     expect(world.effects).toHaveLength(1);
   });
 
