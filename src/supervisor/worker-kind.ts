@@ -42,7 +42,8 @@ export interface WorkerState {
   notBefore: number;
   /** When its last worker ended, by the clock of whoever saw it. */
   endedAt: number | null;
-  loopedAt: number | null;
+  /** How far the logs of its session and of the sub-agents had come when it was left alone, by their streams. */
+  leftAt: Readonly<Record<string, number>>;
 }
 
 const name = z.string().min(1).max(200);
@@ -58,7 +59,11 @@ const ended = z.strictObject({
   why: why.nullable(),
   notBefore: z.number(),
 });
-const looping = z.strictObject({ why, blocker: name.nullable() });
+const looping = z.strictObject({
+  why,
+  blocker: name.nullable(),
+  places: z.record(z.string(), z.int().nonnegative()),
+});
 const pardoned = z.strictObject({ why });
 const unwanted = z.strictObject({ why });
 
@@ -67,7 +72,7 @@ function atRest({ work: about }: WorkerState): WorkerStatus {
   return about?.kind === "session" ? "wanted" : "idle";
 }
 
-const AFRESH = { deaths: 0, notBefore: 0, loopedAt: null, isWantedAgain: false } as const;
+const AFRESH = { deaths: 0, notBefore: 0, leftAt: {}, isWantedAgain: false } as const;
 
 const workerEvents = {
   "worker.wanted": event(
@@ -102,10 +107,16 @@ const workerEvents = {
     state.deaths += 1;
     state.lastDeath = data.why;
   }),
-  "worker.looping": event(1, looping, (state: WorkerState, _data, place) => {
-    state.status = "looping";
-    state.loopedAt = place.at;
-  }),
+  "worker.looping": event(
+    2,
+    looping,
+    (state: WorkerState, data) => {
+      state.status = "looping";
+      state.leftAt = data.places;
+    },
+    // Where that was not recorded, whatever has happened in it counts as new: it is tried once more.
+    { 1: (data) => ({ ...(data as { why: Json }), places: {} }) },
+  ),
   "worker.pardoned": event(1, pardoned, (state: WorkerState) => {
     Object.assign(state, AFRESH, { status: atRest(state) });
   }),
@@ -127,7 +138,7 @@ export const workerKind: StreamKind<WorkerState, WorkerEvents> = {
     lastDeath: null,
     notBefore: 0,
     endedAt: null,
-    loopedAt: null,
+    leftAt: {},
   }),
   encode: (state) => ({ ...state }) as unknown as Json,
   decode: (json) => ({ ...(json as unknown as WorkerState) }),

@@ -280,7 +280,8 @@ export class Workers {
     const why = `${CRASH_LOOP} the worker for ${titleOf(work)} died ${deaths} times in a row; at last ${lastDeath}`;
     const goal = work.kind === "task" ? await this.#sweeper.goal(work.goal) : null;
     const blocker = goal && work.kind === "task" ? await block(this.#sweeper, goal, work.task, why) : null;
-    await write(own, { type: "worker.looping", data: { why: why.slice(0, 1_000), blocker } });
+    const places = work.kind === "session" ? Object.fromEntries(await this.#news.places(work.session)) : {};
+    await write(own, { type: "worker.looping", data: { why: why.slice(0, 1_000), blocker, places } });
     this.#sweeper.tell({ type: "worker.looping", work, deaths, blocker, why });
   }
 
