@@ -12,7 +12,7 @@ export type SessionDraft = DraftOf<SessionEvents>;
 /** Sessions as a kind of stream. */
 export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   kind: "session",
-  foldVersion: 4,
+  foldVersion: 5,
   events: sessionEvents,
   initial: emptySession,
   encode: encodeSession,
