@@ -118,7 +118,7 @@ export class Holdfast {
   constructor(journal: Journal) {
     this.journal = journal;
     this.sessions = new Sessions(journal);
-    this.calls = new CallDesk(journal, (lease, by) => noteCrash(journal, lease, by));
+    this.calls = new CallDesk(journal, (lease, by, found) => noteCrash(journal, lease, by, found));
   }
 
   get address(): string {

@@ -58,13 +58,13 @@ export class Ledger {
   }
 
   /**
-   * Settles what an earlier process, or an earlier run, left without an outcome. Calls of a message that is about to
-   * be run are left to that.
+   * Settles what an earlier process, or an earlier run, left without an outcome, as far as it is meant: calls of a message that
+   * is about to be run are left to that.
    */
-  async settle(except: Message | null = null): Promise<{ settled: string[]; open: string[] }> {
+  async settle(isMeant: (call: Call) => boolean): Promise<{ settled: string[]; open: string[] }> {
     failpoint("settle.begins");
     const closing: Closing = () => [];
-    const unsettled = openCallsOf(this.context.own.state).filter((call) => call.messageId !== except?.id);
+    const unsettled = openCallsOf(this.context.own.state).filter(isMeant);
     const before = unsettled.map((call) => call.id);
     await eachAtOnce(before, this.parallel, (id) => settleCall(this.context, id, closing));
     const open = new Set(this.context.own.state.openCalls);

@@ -6,7 +6,8 @@
  *     certainly never begun, or a person granted another attempt ──▶ issued, attempt + 1
  *     attempt + 1 in a fork whose effects are switched off ──▶ a person
  *     verify: landed ──▶ completed        never ──▶ issued, attempt + 1
- *             notYet ──▶ asked again; after `settleMs`, if declared, attempt + 1; else a person
+ *             notYet ──▶ asked again; after `settleMs`, if declared, attempt + 1; else, after a minute, a person
+ *                    ──▶ `settleMs` declared, and owner after owner goes before that is over: a person
  *             unsure, or errors that do not stop ──▶ same-key retry if the tool allows it, else a person
  *     no verify: idempotent and in time ──▶ issued, attempt + 1, same key
  *                interrupted: "fail" ──▶ failed        else ──▶ a person
@@ -14,6 +15,9 @@
  * Each arrow is one commit under the lease, decided on the state as it then is; a crash between two of them leaves
  * the call unknown with what was learnt so far, and the next process goes on from there. Nothing is ever retried
  * here without a recorded reason (I9).
+ *
+ * `settleMs` is counted by one owner on its steady clock. The wall clock, which anybody may set, never lets a call be run
+ * again; all that it may bring about is that a person is asked.
  */
 
 import { failpoint } from "../failpoint.ts";
@@ -22,6 +26,8 @@ import {
   type Draft,
   draftIssued,
   isOpen,
+  noTraceOf,
+  restMs,
   type SessionState,
   type VerifyAnswer,
 } from "../model/index.ts";
@@ -43,12 +49,15 @@ const BACK_OFF_MS = 100;
 const ASK_AGAIN_MS = 100;
 /** How long `notYet` is believed of a tool that never said when its effects must have settled. */
 const UNDECLARED_SETTLE_MS = 60_000;
+/** Owners that were told `notYet`, and settle times that have gone by since the first: then no later one is waited for. */
+const ENOUGH = { owners: 5, settleTimes: 10 };
 
 /** `later`: it will be known without a person, but not now. */
 export type Settled = "settled" | "waiting" | "later";
 
 export async function settleCall(context: LedgerContext, callId: string, closing: Closing): Promise<Settled> {
   const firstAttempt = callOf(context.own.state, callId).attempt;
+  const patience = { leftMs: context.patienceMs };
   for (;;) {
     context.stop.throwIfAborted();
     const now = callOf(context.own.state, callId);
@@ -56,7 +65,7 @@ export async function settleCall(context: LedgerContext, callId: string, closing
     if (now.status === "waiting" && !(await hasToolAgain(context, { ...now }))) return "waiting";
     // A copy: the state moves on while a verify is under way, and every step must rest on what it saw.
     const call = { ...now };
-    const step = await nextStep(context, call, closing, call.attempt - firstAttempt);
+    const step = await nextStep(context, call, closing, call.attempt - firstAttempt, patience);
     if (step !== "again") return step;
   }
 }
@@ -68,6 +77,7 @@ async function nextStep(
   call: Call,
   closing: Closing,
   retries: number,
+  patience: Settling["patience"],
 ): Promise<Step> {
   if (context.attempts.isRunning(call.id)) return awaitRunning(context, call);
   const known = context.attempts.recall(call.id, call.attempt);
@@ -80,7 +90,7 @@ async function nextStep(
   if ("problem" in input) {
     return lackTool(context, call, `its input is no longer accepted: ${input.problem}`);
   }
-  const step = { context, call, tool, args: input.value, closing, retries };
+  const step = { context, call, tool, args: input.value, closing, retries, patience };
   // Nothing that was started is in doubt: it never began, or a person says that it did not happen.
   if (call.doubt === null) return reissue(step, []);
   if (tool.verify) return verify(step);
@@ -96,6 +106,8 @@ interface Settling {
   readonly closing: Closing;
   /** Attempts that this settling has already made. */
   readonly retries: number;
+  /** What is left of the time that may be waited in place. */
+  readonly patience: { leftMs: number };
 }
 
 async function recordKnown(
@@ -155,9 +167,10 @@ async function awaitRunning(context: LedgerContext, call: Call): Promise<Step> {
 }
 
 async function verify(step: Settling): Promise<Step> {
-  const { context, call } = step;
-  const dueInMs = (call.verify?.againAt ?? 0) - context.journal.now();
-  if (dueInMs > context.patienceMs) return "later";
+  const { context, call, patience } = step;
+  const dueInMs = restMs(call, context.journal.now());
+  if (dueInMs > patience.leftMs) return "later";
+  patience.leftMs -= dueInMs;
   if (dueInMs > 0) await sleep(dueInMs, context.stop);
   failpoint("verify.asked");
   const endedAt = context.attempts.endedAt(call.id, call.attempt);
@@ -205,14 +218,25 @@ async function afterNotYet(step: Settling, wanted: number, elapsedMs: number): P
   if (tool.settleMs !== undefined && elapsedMs >= tool.settleMs) {
     return reissue(step, [verified(call, "notYet", { settled: true })]);
   }
-  if (tool.settleMs === undefined && elapsedMs >= Math.max(UNDECLARED_SETTLE_MS, againInMs)) {
-    const why = "no trace of it yet, and the tool has not said when it must have settled";
-    return askPerson(context, call, why, [verified(call, "notYet")]);
-  }
+  const why = whyEnough(step, againInMs, elapsedMs);
+  if (why !== null) return askPerson(context, call, why, [verified(call, "notYet")]);
   const leftMs = tool.settleMs === undefined ? Number.POSITIVE_INFINITY : tool.settleMs - elapsedMs;
   const againAt = now + Math.ceil(Math.min(againInMs, Math.max(0, leftMs)));
   await change(context, call, () => [verified(call, "notYet", { againAt })]);
   return "again";
+}
+
+/** Why a call without a trace is put before a person. Every opening begins `elapsedMs` anew, so it may never get far enough. */
+function whyEnough({ context, call, tool }: Settling, againInMs: number, elapsedMs: number): string | null {
+  const now = context.journal.now();
+  const { since, owners } = noTraceOf(call, now);
+  if (tool.settleMs === undefined) {
+    const isEnough = Math.max(elapsedMs, now - since) >= Math.max(UNDECLARED_SETTLE_MS, againInMs);
+    return isEnough ? "no trace of it yet, and the tool has not said when it must have settled" : null;
+  }
+  const enoughMs = Math.max(UNDECLARED_SETTLE_MS, ENOUGH.settleTimes * tool.settleMs);
+  if (owners < ENOUGH.owners || now - since < enoughMs) return null;
+  return `no trace of it yet; ${owners} owners have asked, and none stayed for the ${tool.settleMs} ms that it takes to settle`;
 }
 
 async function afterError(step: Settling, why: string): Promise<Step> {

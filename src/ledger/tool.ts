@@ -61,7 +61,8 @@ export function never(): Verdict<never> {
 
 /**
  * There is no trace of it, but it may still arrive. Asked again until `settleMs` are over, then it is run again; without
- * `settleMs`, for a minute, then a person is asked.
+ * `settleMs`, for a minute, then a person is asked. One process has to see `settleMs` out, as nobody else's clock is trusted
+ * with that: where again and again none does, a person is asked, too.
  */
 export function notYet(options: { againInMs: number }): Verdict<never> {
   return { answer: "notYet", againInMs: options.againInMs };

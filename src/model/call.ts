@@ -75,6 +75,15 @@ export interface CallError {
 
 export type VerifyAnswer = "landed" | "never" | "notYet" | "unsure" | "error";
 
+/** A verify that says again and again that there is no trace yet. */
+export interface NoTrace {
+  /** By the wall clock, when it first said so. */
+  readonly since: number;
+  /** How many of those who took the session it has said so to, and when the last of them found the call lost. */
+  readonly owners: number;
+  readonly lostAt: number | null;
+}
+
 /**
  * One tool call as the log tells it. Read it to show what is open and why, and what was done; it changes only by the
  * table above. An outcome that nobody knows is answered by `holdfast.calls.resolve`.
@@ -115,6 +124,8 @@ export interface Call {
     readonly at: number;
     readonly againAt: number | null;
     readonly errors: number;
+    /** Null once it says something else than that there is no trace yet. */
+    readonly noTrace: NoTrace | null;
   } | null;
   /** Since when the outcome is unknown. */
   lostAt: number | null;
@@ -135,6 +146,23 @@ export interface Call {
 /** True for one that waits and has certainly never been run: it can be allowed or refused, and cannot have landed. */
 export function isUnbegun({ status, doubt, by, verify }: Call): boolean {
   return status === "waiting" && doubt === null && by === null && verify === null;
+}
+
+/** What it comes to when its verify says `notYet` now. */
+export function noTraceOf({ verify, lostAt }: Call, at: number): NoTrace {
+  const earlier = verify?.noTrace;
+  if (!earlier) return { since: at, owners: 1, lostAt };
+  const owners = earlier.lostAt === lostAt ? earlier.owners : earlier.owners + 1;
+  return { since: Math.min(earlier.since, at), owners, lostAt };
+}
+
+/**
+ * How long its tool wants not to be asked again, by this clock. Never longer than was meant: by one that was set back since it said
+ * so, nobody can tell how long ago that was, and it may be asked at once.
+ */
+export function restMs({ verify }: Call, now: number): number {
+  if (verify === null || verify.againAt === null || now < verify.at) return 0;
+  return Math.max(0, verify.againAt - now);
 }
 
 const text = z.string();

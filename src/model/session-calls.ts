@@ -12,6 +12,8 @@ import {
   type IssuedData,
   isOpen,
   type LostData,
+  type NoTrace,
+  noTraceOf,
   type RepeatedData,
   type SettledBy,
   type VerifiedData,
@@ -101,8 +103,15 @@ export function verifyCall(state: SessionState, data: VerifiedData, place: Place
     at: place.at,
     againAt: data.againAt ?? null,
     errors: data.answer === "error" ? (call.verify?.errors ?? 0) + 1 : 0,
+    noTrace: noTraceAfter(call, data.answer, place.at),
   };
   if (data.answer === "never" || data.settled) call.doubt = null;
+}
+
+/** An error says nothing about it. */
+function noTraceAfter(call: Call, answer: VerifiedData["answer"], at: number): NoTrace | null {
+  if (answer === "notYet") return noTraceOf(call, at);
+  return answer === "error" ? (call.verify?.noTrace ?? null) : null;
 }
 
 export function waitCall(state: SessionState, data: WaitingData): void {

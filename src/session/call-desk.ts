@@ -18,7 +18,10 @@ import {
 } from "../model/index.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
 import { putBeforePerson } from "./abandoned-calls.ts";
+import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";
+import { lifeOf } from "./life.ts";
 import type { Spoken } from "./sessions.ts";
+import { stopSubAgent } from "./sub-agent-stop.ts";
 import { noSession } from "./versions.ts";
 
 export interface OpenCall {
@@ -39,7 +42,7 @@ export type Answer =
   | { readonly outcome: "landed"; readonly result?: unknown }
   /** It did not happen and cannot any more, or it is approved: the next run tries once more. */
   | { readonly outcome: "retry" }
-  /** It did not happen: the agent is told and decides. */
+  /** It did not happen: the agent is told and decides. Of a sub-agent's call: nor will it, as the sub-agent is stopped. */
   | { readonly outcome: "failed" };
 
 /** The call that was answered for. */
@@ -49,9 +52,6 @@ export interface Resolved {
   /** False: its session was cancelled, and is not run any more. */
   readonly goesOn: boolean;
 }
-
-/** Told of a session whose lease was taken from somebody who died, while that is held by whoever answers. */
-export type OnCrash = (lease: Lease, by: string) => Promise<void>;
 
 const READ_AT_ONCE = 8;
 
@@ -122,7 +122,8 @@ export class CallDesk {
 
   /**
    * Settles a call that waits, or one in doubt whose session nobody runs. Who said it and why is recorded with it. The call's
-   * session goes on at its next run.
+   * session goes on at its next run. That a sub-agent's call failed is refused while calls of the sub-agent are in doubt; when
+   * none is, the sub-agent is cancelled first, and then the outcome is written.
    */
   async resolve(
     call: string | { readonly session: string; readonly callId: string },
@@ -136,6 +137,12 @@ export class CallDesk {
     const asked = log.state.calls.get(callId);
     if (!asked || !isOpen(asked.status)) throw notOpen(session, callId, asked);
     const { generation } = log.head;
+    const stop = async (): Promise<void> => {
+      if (answer.outcome !== "failed") return;
+      const { journal, onCrash } = this;
+      const { by, why } = answer;
+      await stopSubAgent({ journal, onCrash, by, why }, lifeOf(session, generation), callId);
+    };
     const commit = (lease: Lease | null) => (marks: Marks) =>
       log.commit((state, head) => {
         // Removed meanwhile: what was answered is not the call of another session that has its name.
@@ -149,8 +156,14 @@ export class CallDesk {
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
-    if (asked.status === "waiting") return withNextMark(this.journal, asked, commit(null));
-    return this.withLease(log, asked, answer.by, (lease) => withNextMark(this.journal, asked, commit(lease)));
+    if (asked.status === "waiting") {
+      await stop();
+      return withNextMark(this.journal, asked, commit(null));
+    }
+    return this.withLease(log, asked, answer.by, async (lease) => {
+      await stop();
+      return withNextMark(this.journal, asked, commit(lease));
+    });
   }
 
   /** The lease fences whoever held the session: should that one wake up, it begins nothing beside what is said here. */
@@ -160,10 +173,9 @@ export class CallDesk {
     label: string,
     act: (lease: Lease) => Promise<Result>,
   ): Promise<Result> {
-    const taken = await this.journal.leases.take(log.stream, this.journal.newId(), { label, waitMs: 0 });
+    const taken = await takeFromDead(this.journal, log.stream, label, this.onCrash);
     if (!(taken instanceof Lease)) throw isAtIt(streamId(log.stream), call.id, call, taken.holder);
     try {
-      if (taken.from !== null) await this.onCrash(taken, label);
       return await act(taken);
     } finally {
       await taken.release();

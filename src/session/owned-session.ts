@@ -38,6 +38,8 @@ import { lifeOf } from "./life.ts";
 import { LostCalls } from "./lost-calls.ts";
 import { type MessageInput, readMessage } from "./message-input.ts";
 
+export const PATIENCE_MS = 10_000;
+
 type MessageDraft = ReturnType<typeof readMessage>;
 
 /** What an earlier process left, and what became of it. */
@@ -269,7 +271,7 @@ export class OwnedSession {
       stop: options.signal ? AbortSignal.any([this.stop, options.signal]) : this.stop,
       attempts,
       lostSince: (call) => this.lostCalls.since(call),
-      patienceMs: options.patienceMs ?? 10_000,
+      patienceMs: options.patienceMs ?? PATIENCE_MS,
       riders: this.riders,
       child: (callId, budget) => this.parts.openChild(this, callId, budget),
       // Between an intent and its effect nothing else may fail.

@@ -50,7 +50,10 @@ export interface RunOptions {
   readonly modelRetries?: number;
   /** Identical calls in a row: a note to the model at `warnAt` (5), a pause at `stopAt` (10). */
   readonly loop?: { readonly warnAt: number; readonly stopAt: number };
-  /** How long to wait in place for something that will be known without a person: 10 s unless set. Then it is `waiting`. */
+  /**
+   * How long to wait in place, in all, for the outcome of a call that will be known without a person: 10 s unless set, and not
+   * beyond `deadlineMs`. Then it is `waiting`.
+   */
   readonly patienceMs?: number;
 }
 

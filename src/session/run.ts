@@ -36,7 +36,7 @@ import { limitBudget, mustBeAmounts, spentUp } from "./limits.ts";
 import { repeatedCalls } from "./loop-detection.ts";
 import { readMessage } from "./message-input.ts";
 import { describeTools, isRetryable, type ModelResponse, mustAnswer, saidIn } from "./model.ts";
-import type { OwnedSession } from "./owned-session.ts";
+import { type OwnedSession, PATIENCE_MS } from "./owned-session.ts";
 import {
   answerTo,
   isFinal,
@@ -115,7 +115,8 @@ class Run {
     if (this.options.budget) await limitBudget(this.session, this.options.budget);
     const known = await this.recordedAnswer();
     if (known) return known;
-    await this.ledger().settle(this.session.unfinished);
+    const about = this.session.unfinished;
+    await this.ledger().settle(({ messageId }) => messageId !== about?.id);
     const held = await this.takePrompt();
     if (held) return held;
     for (;;) {
@@ -354,12 +355,14 @@ class Run {
   }
 
   private ledger() {
-    const { parallel, patienceMs } = this.options;
+    const { parallel, deadlineMs, patienceMs = PATIENCE_MS } = this.options;
+    const spentMs = performance.now() - this.startedAt;
+    const leftMs = deadlineMs === undefined ? patienceMs : Math.max(0, deadlineMs - spentMs);
     return this.session.ledger(this.options.tools ?? [], {
       signal: this.stop,
       perCall: (state) => this.cadence.afterCall(state),
       ...(parallel !== undefined && { parallel }),
-      ...(patienceMs !== undefined && { patienceMs }),
+      patienceMs: Math.min(patienceMs, leftMs),
       on: (progress) => {
         if (progress.type === "call.repeated") this.replayed.push(progress.callId);
         this.emit(progress);

@@ -10,6 +10,7 @@ import { failpoint } from "../failpoint.ts";
 import type { CallProgress, CallsOutcome, Tool } from "../ledger/index.ts";
 import {
   type Amounts,
+  type Call,
   compareTranscripts,
   type Draft,
   HoldfastError,
@@ -202,10 +203,13 @@ export class Session extends OwnedSession {
     return this.duringCommit(() => runDirectCall(this, direct));
   }
 
-  /** Settles what an earlier process left without an outcome, as far as these tools can. */
-  settle(tools: readonly Tool[]): Promise<{ settled: string[]; open: string[] }> {
+  /** Settles what an earlier process left without an outcome, as far as these tools can: all of it, unless told which. */
+  settle(
+    tools: readonly Tool[],
+    isMeant: (call: Call) => boolean = () => true,
+  ): Promise<{ settled: string[]; open: string[] }> {
     return this.during(async () => {
-      const report = await this.ledger(tools, {}).settle();
+      const report = await this.ledger(tools, {}).settle(isMeant);
       if (report.open.length > 0) await this.mustHold();
       this.noteSettled();
       return report;

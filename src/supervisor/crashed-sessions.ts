@@ -9,6 +9,9 @@
  * own that runs out: the next one comes by the same way, and finds the session marked already. So does one that could
  * not mark it for a reason that may pass: its lease is left to run out.
  *
+ * The answer to the take may get lost on its way, and the store asked once more: that finds the lease ours already, and no longer
+ * knows whom it was taken from. The lease as it was listed does, if nobody had it in between.
+ *
  * A session that goes on by itself in between is held again, and nothing is written. One whose process dies after the leases
  * were listed may be taken to settle its calls: whoever does that records the crash first.
  */
@@ -43,27 +46,34 @@ export async function markCrashedSessions(
   for (const lease of leases.values()) {
     if (!isAbandoned(lease)) continue;
     const session = streamId(lease.name);
-    const mark = () => markCrashed(place, lease.name);
+    const mark = () => markCrashed(place, lease);
     if (await place.attempt(`marking session ${session} as crashed`, mark, false)) crashed.push(session);
   }
   return crashed;
 }
 
-async function markCrashed(place: CrashPlace, stream: string): Promise<boolean> {
+async function markCrashed(place: CrashPlace, listed: LeaseRow): Promise<boolean> {
   const { journal, by } = place;
-  const lease = await journal.leases.take(stream, journal.newId(), { label: by.name, waitMs: 0 });
+  const lease = await journal.leases.take(listed.name, journal.newId(), { label: by.name, waitMs: 0 });
   if (!(lease instanceof Lease)) return false;
   try {
-    return await recordCrash(place, lease);
+    return await recordCrash(place, lease, listed);
   } finally {
     await lease.release();
   }
 }
 
-/** For whoever has just taken the lease of a session: true when that was left by somebody who died. */
-export async function recordCrash(place: Omit<CrashPlace, "attempt">, lease: Lease): Promise<boolean> {
+/**
+ * For whoever has just taken the lease of a session: true when that was left by somebody who died. `listed`: the lease as it was
+ * before, where that is known.
+ */
+export async function recordCrash(
+  place: Omit<CrashPlace, "attempt">,
+  lease: Lease,
+  listed?: LeaseRow,
+): Promise<boolean> {
   const { journal, by } = place;
-  const from = deadOf(place, lease);
+  const from = deadOf(place, lease, listed);
   try {
     // Only now: somebody may have ended or cancelled it before the lease was ours.
     const row = await journal.row(lease.name);
@@ -85,9 +95,14 @@ export async function recordCrash(place: Omit<CrashPlace, "attempt">, lease: Lea
 }
 
 /** Who had it before us; where that was ourselves, who had it before that. */
-function deadOf({ unmarked }: Pick<CrashPlace, "unmarked">, { name, from }: Lease): Holder | null {
+function deadOf(
+  { unmarked }: Pick<CrashPlace, "unmarked">,
+  { name, token, from: told }: Lease,
+  listed: LeaseRow | undefined,
+): Holder | null {
   const left = unmarked.get(name);
   unmarked.delete(name);
+  const from = told ?? (isAbandoned(listed) && token === listed.token + 1 ? listed.holder : null);
   return left && left.owner === from?.owner ? left.from : from;
 }
 

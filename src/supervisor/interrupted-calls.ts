@@ -4,7 +4,8 @@
  *     waits for a person ──▶ listed
  *     its tool is not known here ──▶ listed, and the session left to its agent; or, if so told, put before a person
  *     all tools of the session's open calls are known here ──▶ open it like any owner, settle, close
- *     the same, but the session is past its time to live ──▶ nothing is run: asked about, else put before a person
+ *     the same, but the session is past its time to live, or a sub-agent's whose call has its outcome already
+ *       ──▶ nothing is run: asked about, else put before a person
  *
  * What settles is the ledger: verify before retry, each step one commit under the lease. A supervisor that dies in the
  * middle leaves what any owner leaves: a lease that runs out, and calls with what was learnt so far.
@@ -17,12 +18,12 @@
 
 import { allRows } from "../journal/index.ts";
 import type { Tool } from "../ledger/index.ts";
-import { type Call, isHoldfastError, openCallsOf, sessionKind, streamId } from "../model/index.ts";
+import { type Call, isHoldfastError, openCallsOf, restMs, sessionKind, streamId } from "../model/index.ts";
 import { openSession, type Session, undecided } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
 import { type CrashPlace, recordCrash } from "./crashed-sessions.ts";
 import { isLive } from "./leases.ts";
-import { isStale, leaveUnbegun, onlyToAsk } from "./stale-sessions.ts";
+import { isLeftAlone, type Restraint, restraintOf, settleByAsking } from "./restrained-sessions.ts";
 
 /** A call without an outcome in a session that nobody holds. */
 export interface OpenCallNote {
@@ -40,7 +41,7 @@ export interface SettlePlace extends CrashPlace {
   readonly unknownTools: "leave" | "ask";
   readonly stop: AbortSignal;
   /** Wall clock before which a session is not asked again. Kept over sweeps. */
-  readonly notBefore: Map<string, number>;
+  readonly notBefore: Map<string, { readonly since: number; readonly until: number }>;
   /** Sessions whose calls are being settled. Kept over sweeps. */
   readonly underWay: Map<string, Promise<void>>;
   /** How long a look waits for those; null: to their end. */
@@ -71,7 +72,7 @@ export async function settleInterrupted(
   const streams = await sessionsWithOpenCalls(place.journal);
   const free = streams.filter((stream) => !isLive(leases.get(stream)) && !underWay.has(streamId(stream)));
   const patience = new Patience(place.patienceMs);
-  const settling = new Settling(place);
+  const settling = new Settling(place, leases);
   try {
     for (const stream of free) {
       if (underWay.size >= AT_ONCE) await patience.race(underWay.values());
@@ -106,9 +107,11 @@ class Settling {
   readonly settled: SettleReport["settled"][number][] = [];
   readonly crashed: string[] = [];
   readonly #place: SettlePlace;
+  readonly #leases: ReadonlyMap<string, LeaseRow>;
 
-  constructor(place: SettlePlace) {
+  constructor(place: SettlePlace, leases: ReadonlyMap<string, LeaseRow>) {
     this.#place = place;
+    this.#leases = leases;
   }
 
   begin(session: string): void {
@@ -132,13 +135,14 @@ class Settling {
     }
     const unsettled = openCallsOf(state).filter(({ status }) => status !== "waiting");
     if (unsettled.length === 0 || !unsettled.every(({ tool }) => this.#isOurs(tool))) return;
-    if ((notBefore.get(id) ?? 0) > journal.now()) return;
-    const stale = isStale(state, journal.now());
-    // What a person allowed so long ago is left to its agent, which is let in by somebody who has looked.
-    if (stale && unsettled.some(({ granted }) => granted)) return;
+    const rest = notBefore.get(id);
+    // Not by a clock that was set back since.
+    if (rest && rest.since <= journal.now() && journal.now() < rest.until) return;
+    const restraint = await restraintOf(journal, id, state);
+    if (isLeftAlone(restraint, unsettled)) return;
     const session = await this.#take(id);
     if (!session) return;
-    const settled = await settleHeld(this.#place, session, stale);
+    const settled = await settleHeld(this.#place, session, restraint);
     this.#tell(
       id,
       unsettled.filter((call) => settled.includes(call.id)),
@@ -163,8 +167,9 @@ class Settling {
       });
     }
     const later = [...calls.values()].filter(({ status }) => status === "unknown");
-    const dueAt = Math.max(...later.map(({ verify }) => verify?.againAt ?? journal.now() + AGAIN_MS));
-    if (later.length > 0) notBefore.set(session, dueAt);
+    const since = journal.now();
+    const waits = later.map((call) => (call.verify?.againAt == null ? AGAIN_MS : restMs(call, since)));
+    if (later.length > 0) notBefore.set(session, { since, until: since + Math.max(...waits) });
     else notBefore.delete(session);
   }
 
@@ -185,7 +190,8 @@ class Settling {
 
   async #recordCrash(session: Session): Promise<boolean> {
     try {
-      return await recordCrash(this.#place, session.internals.own.lease);
+      const { lease } = session.internals.own;
+      return await recordCrash(this.#place, lease, this.#leases.get(lease.name));
     } catch (error) {
       await session.close();
       throw error;
@@ -229,7 +235,11 @@ async function openCallsIn(place: SettlePlace, session: string): Promise<SettleR
   );
 }
 
-async function settleHeld(place: SettlePlace, session: Session, stale: boolean): Promise<string[]> {
+async function settleHeld(
+  place: SettlePlace,
+  session: Session,
+  restraint: Restraint | null,
+): Promise<readonly string[]> {
   const { tools, stop } = place;
   let closed: Promise<void> | null = null;
   const close = (): Promise<void> => {
@@ -242,8 +252,8 @@ async function settleHeld(place: SettlePlace, session: Session, stale: boolean):
   };
   stop.addEventListener("abort", onStop, { once: true });
   try {
-    if (stale) await leaveUnbegun(session);
-    return (await session.settle(stale ? tools.map(onlyToAsk) : tools)).settled;
+    if (restraint !== null) return await settleByAsking(session, tools, restraint);
+    return (await session.settle(tools)).settled;
   } catch (error) {
     const isEnd =
       stop.aborted || isHoldfastError(error, "LEASE_LOST") || isHoldfastError(error, "SESSION_ENDED");

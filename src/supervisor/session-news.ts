@@ -30,8 +30,8 @@ export type Places = ReadonlyMap<string, number>;
 
 export class SessionNews {
   readonly #journal: Journal;
-  /** Up to where a log has been read, and when the latest news in it was written. */
-  readonly #read = new Map<string, { life: number; seq: number; newsAt: number }>();
+  /** Up to where a log has been read, and where the latest news in it stands. */
+  readonly #read = new Map<string, { life: number; seq: number; news: number }>();
 
   constructor(journal: Journal) {
     this.#journal = journal;
@@ -50,22 +50,24 @@ export class SessionNews {
     return false;
   }
 
-  async hasComeAfter(session: string, at: number): Promise<boolean> {
+  /** The same, by places that were recorded. Times would not do: those who write have clocks of their own. */
+  async hasComeSince(session: string, places: Readonly<Record<string, number>>): Promise<boolean> {
     for (const { row } of await withSubAgents(this.#journal, session)) {
-      if (row.updatedAt > at && (await this.#newsAt(row)) > at) return true;
+      const place = places[row.stream] ?? 0;
+      if (row.head.seq > place && (await this.#latestNews(row, place)) > place) return true;
     }
     return false;
   }
 
   /** Every look asks this of what loops, for days maybe: what was read once is not read again. */
-  async #newsAt({ stream, head }: StreamRow): Promise<number> {
+  async #latestNews({ stream, head }: StreamRow, from: number): Promise<number> {
     const known = this.#read.get(stream);
-    const read = known?.life === head.generation ? known : { life: head.generation, seq: 0, newsAt: 0 };
+    const read = known?.life === head.generation ? known : { life: head.generation, seq: from, news: 0 };
     this.#read.set(stream, read);
     for await (const [seq, event] of this.#journal.events(stream, read.seq)) {
       read.seq = seq;
-      if (isNews(event)) read.newsAt = Math.max(read.newsAt, event.at);
+      if (isNews(event)) read.news = seq;
     }
-    return read.newsAt;
+    return read.news;
   }
 }

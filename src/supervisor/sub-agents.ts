@@ -1,5 +1,5 @@
 import type { Journal } from "../journal/index.ts";
-import { openCallsOf, type SessionState, sessionKind } from "../model/index.ts";
+import { isOpen, openCallsOf, type SessionState, sessionKind } from "../model/index.ts";
 import { childId, lifeOf } from "../session/index.ts";
 import type { StreamRow } from "../store.ts";
 
@@ -18,4 +18,18 @@ export async function withSubAgents(journal: Journal, id: string): Promise<Membe
     members.push(...(await withSubAgents(journal, childId(lifeOf(id, row.head.generation), call.id))));
   }
   return members;
+}
+
+/** A sub-agent whose call has its outcome already, or whose parent is gone, has ended or is such a one itself. */
+export async function worksForNobody(
+  journal: Journal,
+  id: string,
+  { parent }: SessionState,
+): Promise<boolean> {
+  if (parent === null) return false;
+  const { state, row } = await journal.load(sessionKind, parent.session);
+  const call = state.calls.get(parent.callId);
+  if (row.state !== "live" || state.status !== "active" || !call || !isOpen(call.status)) return true;
+  if (childId(lifeOf(parent.session, row.head.generation), call.id) !== id) return true;
+  return worksForNobody(journal, parent.session, state);
 }

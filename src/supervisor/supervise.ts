@@ -10,6 +10,7 @@
 
 import type { Journal, Lease } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/index.ts";
+import type { LeaseRow } from "../store.ts";
 import { recordCrash } from "./crashed-sessions.ts";
 import { DEFAULTS, type SuperviseOptions, type SweepOptions } from "./options.ts";
 import { Sweeper, type SweepReport } from "./sweep.ts";
@@ -28,7 +29,12 @@ export async function superviseOnce(journal: Journal, options: SweepOptions = {}
 }
 
 /** For whoever holds a session that somebody left who died, and only says something there: its crash is not forgotten by that. */
-export async function noteCrash(journal: Journal, lease: Lease, name: string): Promise<void> {
+export async function noteCrash(
+  journal: Journal,
+  lease: Lease,
+  name: string,
+  found: LeaseRow | null,
+): Promise<void> {
   const sweeper = new Sweeper(journal, { name });
   const place = {
     journal,
@@ -38,7 +44,7 @@ export async function noteCrash(journal: Journal, lease: Lease, name: string): P
     tell: () => undefined,
     unmarked: new Map(),
   };
-  await recordCrash(place, lease);
+  await recordCrash(place, lease, found ?? undefined);
 }
 
 /** Resolves after `signal` aborts and everything is in order. */

@@ -47,7 +47,7 @@ export class Sweeper {
   readonly notices: Notices;
   readonly #options: SweepOptions;
   readonly #goals = new Map<string, Goal>();
-  readonly #notBefore = new Map<string, number>();
+  readonly #notBefore: SettlePlace["notBefore"] = new Map();
   readonly #unmarked: CrashPlace["unmarked"] = new Map();
   readonly #told = new Set<string>();
   /** Calls that were told of as open, by what was told, with their session. */

@@ -58,7 +58,7 @@ export async function outlookOf(
   if ("over" in left) return left;
   if (left.isStale) return "wait";
   if (isLive((await journal.leases.find(stream)) ?? undefined)) return "wait";
-  if (worker.status === "looping" && !(await news.hasComeAfter(session, worker.loopedAt ?? 0))) return "wait";
+  if (worker.status === "looping" && !(await news.hasComeSince(session, worker.leftAt))) return "wait";
   if (worker.status === "waiting" && (await hindranceOf(journal, session)) === "person") return "wait";
   return "start";
 }

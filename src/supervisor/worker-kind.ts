@@ -40,7 +40,10 @@ export interface WorkerState {
   deaths: number;
   lastDeath: string | null;
   notBefore: number;
-  loopedAt: number | null;
+  /** When its last worker ended, by the clock of whoever saw it. */
+  endedAt: number | null;
+  /** How far the logs of its session and of the sub-agents had come when it was left alone, by their streams. */
+  leftAt: Readonly<Record<string, number>>;
 }
 
 const name = z.string().min(1).max(200);
@@ -56,7 +59,11 @@ const ended = z.strictObject({
   why: why.nullable(),
   notBefore: z.number(),
 });
-const looping = z.strictObject({ why, blocker: name.nullable() });
+const looping = z.strictObject({
+  why,
+  blocker: name.nullable(),
+  places: z.record(z.string(), z.int().nonnegative()),
+});
 const pardoned = z.strictObject({ why });
 const unwanted = z.strictObject({ why });
 
@@ -65,7 +72,7 @@ function atRest({ work: about }: WorkerState): WorkerStatus {
   return about?.kind === "session" ? "wanted" : "idle";
 }
 
-const AFRESH = { deaths: 0, notBefore: 0, loopedAt: null, isWantedAgain: false } as const;
+const AFRESH = { deaths: 0, notBefore: 0, leftAt: {}, isWantedAgain: false } as const;
 
 const workerEvents = {
   "worker.wanted": event(
@@ -87,7 +94,8 @@ const workerEvents = {
     state.status = "running";
     state.isWantedAgain = false;
   }),
-  "worker.ended": event(1, ended, (state: WorkerState, data) => {
+  "worker.ended": event(1, ended, (state: WorkerState, data, place) => {
+    state.endedAt = place.at;
     const isWell = data.how === "done" || data.how === "waiting";
     if (data.how === "waiting") state.status = "waiting";
     else state.status = data.how === "done" && !state.isWantedAgain ? "idle" : atRest(state);
@@ -99,10 +107,16 @@ const workerEvents = {
     state.deaths += 1;
     state.lastDeath = data.why;
   }),
-  "worker.looping": event(1, looping, (state: WorkerState, _data, place) => {
-    state.status = "looping";
-    state.loopedAt = place.at;
-  }),
+  "worker.looping": event(
+    2,
+    looping,
+    (state: WorkerState, data) => {
+      state.status = "looping";
+      state.leftAt = data.places;
+    },
+    // Where that was not recorded, whatever has happened in it counts as new: it is tried once more.
+    { 1: (data) => ({ ...(data as { why: Json }), places: {} }) },
+  ),
   "worker.pardoned": event(1, pardoned, (state: WorkerState) => {
     Object.assign(state, AFRESH, { status: atRest(state) });
   }),
@@ -113,7 +127,7 @@ export type WorkerDraft = DraftOf<WorkerEvents>;
 
 export const workerKind: StreamKind<WorkerState, WorkerEvents> = {
   kind: "worker",
-  foldVersion: 2,
+  foldVersion: 3,
   events: workerEvents,
   initial: () => ({
     work: null,
@@ -123,7 +137,8 @@ export const workerKind: StreamKind<WorkerState, WorkerEvents> = {
     deaths: 0,
     lastDeath: null,
     notBefore: 0,
-    loopedAt: null,
+    endedAt: null,
+    leftAt: {},
   }),
   encode: (state) => ({ ...state }) as unknown as Json,
   decode: (json) => ({ ...(json as unknown as WorkerState) }),

@@ -19,7 +19,7 @@
 
 import { type Goal, noteActs } from "../goal/index.ts";
 import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
-import { isHoldfastError, streamId, streamName } from "../model/index.ts";
+import { type Call, isHoldfastError, streamId, streamName } from "../model/index.ts";
 import { hindranceOf } from "./hindrance.ts";
 import { isAbandoned } from "./leases.ts";
 import { DEFAULTS, type SuperviseOptions, type WorkerCommand } from "./options.ts";
@@ -208,7 +208,11 @@ export class Workers {
       await this.#stopLoop(own, work);
       return null;
     }
-    return own.state.notBefore > this.#journal.now() ? own.state.notBefore : "now";
+    const { notBefore, endedAt } = own.state;
+    const now = this.#journal.now();
+    // By a clock that was set back since, nobody can tell how long it has waited.
+    const isResting = notBefore > now && (endedAt === null || endedAt <= now);
+    return isResting ? notBefore : "now";
   }
 
   async #launch(own: Own, work: Work, command: WorkerCommand): Promise<void> {
@@ -253,12 +257,13 @@ export class Workers {
       return died("it ended without having closed the session");
     }
     if (!left.isUnfinished) return DONE;
-    const due = left.open.map(({ verify }) => verify?.againAt ?? start.at);
+    const now = this.#journal.now();
+    const due = left.open.map((call) => dueAt(call, now) ?? start.at);
     const isToldWhen = due.length > 0 && due.every((at) => at > start.at);
     if (hindrance === null && !isToldWhen && !(await start.isTouched())) {
       return died("it ended without having touched the session, which has calls without an outcome");
     }
-    const later = isToldWhen ? 0 : this.#journal.now() + AGAIN_MS;
+    const later = isToldWhen ? 0 : now + AGAIN_MS;
     return { how: "waiting", why: null, notBefore: Math.max(later, ...due) };
   }
 
@@ -275,7 +280,8 @@ export class Workers {
     const why = `${CRASH_LOOP} the worker for ${titleOf(work)} died ${deaths} times in a row; at last ${lastDeath}`;
     const goal = work.kind === "task" ? await this.#sweeper.goal(work.goal) : null;
     const blocker = goal && work.kind === "task" ? await block(this.#sweeper, goal, work.task, why) : null;
-    await write(own, { type: "worker.looping", data: { why: why.slice(0, 1_000), blocker } });
+    const places = work.kind === "session" ? Object.fromEntries(await this.#news.places(work.session)) : {};
+    await write(own, { type: "worker.looping", data: { why: why.slice(0, 1_000), blocker, places } });
     this.#sweeper.tell({ type: "worker.looping", work, deaths, blocker, why });
   }
 
@@ -299,6 +305,12 @@ const DONE: End = { how: "done", why: null };
 
 function died(why: string): End {
   return { how: "died", why };
+}
+
+/** When its tool wants to be asked again; the clock of the worker that heard so may be ahead of ours. */
+function dueAt({ verify }: Call, now: number): number | null {
+  if (verify === null || verify.againAt === null) return null;
+  return Math.min(verify.againAt, now + verify.againAt - verify.at);
 }
 
 async function taskEnd(start: Start): Promise<End> {

@@ -1,7 +1,7 @@
 // Calls of unknown outcome, met by a later look: what that may do, and what it may believe.
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { notYet, type Tool } from "../../src/index.ts";
+import { landed, notYet, type Tool, type Verdict } from "../../src/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import {
   type Bench,
@@ -47,6 +47,22 @@ describe.each(storeSubjects())("a call looked at again on $name", (subject) => {
     expect(world.effects).toHaveLength(1);
   });
 
+  test("is asked at once by a clock that was set back since its tool said when", async () => {
+    const YEAR_MS = 365 * 86_400_000;
+    let answer: Verdict<unknown> = notYet({ againInMs: 30_000 });
+    const slow = { settleMs: 60_000, verify: () => answer };
+    bench.jumpMs(YEAR_MS);
+    const next = await killInside(fatal(world, "pay", slow));
+    const session = await next.session();
+    const tools = [counting(world, "pay", slow)];
+    expect((await session.settle(tools)).settled).toEqual([]);
+    answer = landed("paid");
+    expect((await session.settle(tools)).settled, "not before it is due").toEqual([]);
+    bench.jumpMs(-YEAR_MS);
+    expect((await session.settle(tools)).settled).toEqual(["c1"]);
+    expect(world.effects).toHaveLength(1);
+  });
+
   describe("whose tool wants to be asked again later than a look takes", () => {
     const slow = { settleMs: 10_600, verify: () => notYet({ againInMs: 10_500 }) };
     const look = async (program: Program): Promise<string[]> => {
@@ -73,4 +89,62 @@ describe.each(storeSubjects())("a call looked at again on $name", (subject) => {
       expect(world.effects).toHaveLength(1);
     });
   });
+
+  describe("by programs that do not live as long as it takes to settle", () => {
+    const MINUTE_MS = 60_000;
+    const spec = (settle: { settleMs?: number }) => ({
+      ...settle,
+      verify: () => notYet({ againInMs: 45_000 }),
+    });
+    /** One program after the other, each so long after the last, until a person is asked. Returns for how long. */
+    async function looks(first: Program, settle: object, passMs: () => void): Promise<number> {
+      let program = first;
+      for (let look = 0; look < 60; look++) {
+        const session = await program.session();
+        await session.settle([counting(world, "pay", spec(settle))]);
+        const [call] = session.openCalls;
+        await session.close();
+        if (call?.status === "waiting") return look;
+        passMs();
+        program = await bench.another();
+      }
+      throw new Error("nobody was ever asked");
+    }
+
+    test("is put before a person after a minute, if its tool has not said how long that is", async () => {
+      const next = await killInside(fatal(world, "pay", spec({})));
+      expect(await looks(next, {}, () => bench.passMs(50_000))).toBe(2);
+      expect(world.effects).toHaveLength(1);
+    });
+
+    test("is put before a person after many times that, if it has, and is not run again", async () => {
+      const settle = { settleMs: 2 * MINUTE_MS };
+      const next = await killInside(fatal(world, "pay", spec(settle)));
+      expect(await looks(next, settle, () => bench.passMs(MINUTE_MS))).toBe(20);
+      expect(world.effects).toHaveLength(1);
+    });
+
+    test("is not run again either by a clock that is set forward", async () => {
+      const settle = { settleMs: 2 * MINUTE_MS };
+      const next = await killInside(fatal(world, "pay", spec(settle)));
+      expect(await looks(next, settle, () => bench.jumpMs(1_000 * MINUTE_MS))).toBe(4);
+      expect(world.effects).toHaveLength(1);
+    });
+  });
+
+  test.each([{ patienceMs: 250 }, { deadlineMs: 250 }])(
+    "is not waited for any longer than a run may, however often its tool wants to be asked: %j",
+    async (limit) => {
+      let asked = 0;
+      const verify = () => {
+        asked += 1;
+        return notYet({ againInMs: 100 });
+      };
+      const next = await killInside(fatal(world, "pay", { settleMs: 60_000, verify }));
+      const tools = [counting(world, "pay", { settleMs: 60_000, verify })];
+      const result = await (await next.session()).run({ model: script(), tools, prompt: "go", ...limit });
+      expect(result).toMatchObject({ status: "waiting", waiting: [{ callId: "c1", person: false }] });
+      expect(asked).toBeLessThan(5);
+    },
+  );
 });

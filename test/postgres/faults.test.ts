@@ -1,6 +1,7 @@
 // The server and the network at their worst. Nothing that was acknowledged may be lost, and nothing happens twice.
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { Holdfast, Journal } from "../../src/index.ts";
 import type { Batch, Store } from "../../src/store.ts";
 import { append, batchOf, headSeq, holder, NAMESPACE, write } from "../sqlite/acts.ts";
 import { CuttingProxy } from "./proxy.ts";
@@ -68,6 +69,19 @@ describe("a connection that is cut", () => {
       expect(await eventsOf(store, "session/a")).toEqual([...before, "charged"]);
     },
   );
+
+  test("right after a supervisor took the lease of a session whose process died: the crash is noted", async () => {
+    const agent = new Journal({ store: await schema.open(), leaseMs: 200 });
+    const session = await new Holdfast(agent).session("order", { ttlMs: null });
+    await session.append({ role: "user", text: "Pay order 4711" });
+    agent.leases.stop();
+    const supervisor = new Holdfast(new Journal({ store: await throughProxy() }));
+    proxy.setTrap("take_lease", "reply");
+    const cuts = proxy.cuts;
+    const crashed = async () => (await supervisor.superviseOnce()).crashed;
+    await expect.poll(crashed, { timeout: PATIENCE_MS, interval: 100 }).toEqual(["order"]);
+    expect(proxy.cuts).toBe(cuts + 1);
+  });
 
   test.each(ways)("before the server got %s: it is sent again, and there once", async (_, sql, seq) => {
     const store = await throughProxy();

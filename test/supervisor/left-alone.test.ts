@@ -1,7 +1,7 @@
 /** Sessions that a supervisor leaves alone: status names them, and a person lets them go on. */
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Holdfast, Session } from "../../src/index.ts";
+import { Holdfast, Journal, type Session } from "../../src/index.ts";
 import { readStatus } from "../../src/operations/index.ts";
 import { DIES, Place, poll } from "./place.ts";
 
@@ -46,6 +46,15 @@ test("it gets its next worker when a person says so, and status has no more to s
   expect(await needs()).toEqual([]);
   await poll(started).toEqual(["a"]);
   await poll(async () => (await holdfast.sessions.get("a")).status).toBe("completed");
+});
+
+test("also when the clock of whoever says so is behind that of the supervisor", async () => {
+  await untilItLoops("a");
+  const { store } = holdfast.journal;
+  const operator = new Holdfast(new Journal({ store, now: () => place.nowMs - 5_000 }));
+  await operator.sessions.retry("a", ann);
+  const { started } = place.supervise(place.acting((session) => session.complete()));
+  await poll(started).toEqual(["a"]);
 });
 
 test("one that was run by hand since is not named any more", async () => {

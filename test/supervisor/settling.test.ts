@@ -1,7 +1,15 @@
 /** Calls that a supervisor settles: which it may run again, beside what it does so, and whom it tells. */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Holdfast, landed, never, notYet, type Tool, type Verdict } from "../../src/index.ts";
+import {
+  type Holdfast,
+  landed,
+  never,
+  notYet,
+  type Session,
+  type Tool,
+  type Verdict,
+} from "../../src/index.ts";
 import { altered } from "../journal/places.ts";
 import { counting, fatal } from "../ledger/bench.ts";
 import { ENDS, Place, poll } from "./place.ts";
@@ -69,6 +77,27 @@ describe("in a session past its time to live", () => {
     expect(effects).toHaveLength(2);
     expect(await callOf("a")).toMatchObject({ status: "completed", attempt: 2 });
   });
+});
+
+test("a retry that a person allowed long ago, and that waits for its tool, is not made in a session past its time to live", async () => {
+  const mail = fatal({ effects }, "mail");
+  const live = async (session: Session) => {
+    const cut = () => Promise.reject(new Error("the line was cut"));
+    await session.call({ id: "a-1", tool: buy(undefined, { execute: cut }), args: {} });
+    await holdfast.calls.resolve("a-1", { outcome: "retry", by: "ann", why: "it never came" });
+    await session.settle([]);
+    session.call({ id: "a-2", tool: mail.tool, args: {} }).catch(() => undefined);
+    await mail.reached;
+  };
+  await place.crash("a", live, { ttlMs: DAY_MS });
+  place.nowMs += 30 * DAY_MS;
+  const { open } = await holdfast.superviseOnce({ tools: [buy(), counting({ effects }, "mail")] });
+  expect(open).toMatchObject([
+    { callId: "a-1", person: true },
+    { callId: "a-2", person: true },
+  ]);
+  expect(effects).toEqual(["mail {}"]);
+  expect(await callOf("a"), "as it was").toMatchObject({ status: "waiting", lacksTool: true, granted: true });
 });
 
 test("a person's retry in a cancelled session stands until it is reopened", async () => {
