@@ -76,7 +76,9 @@ describe("an address is refused", () => {
 
   test("without the password that it needs", async () => {
     const url = `postgres://${USER}@127.0.0.1:${server.port}/postgres`;
-    expect(await refusal(openPostgres({ url }))).toMatchObject({ code: "STORE_IO" });
+    const refused = await refusal(openPostgres({ url }));
+    expect(refused).toMatchObject({ code: "STORE_IO", hint: expect.stringContaining("PGPASSWORD") });
+    expect(refused.message).toContain("asks for a password, and none was given");
   });
 
   test("of a database that is not there", async () => {
@@ -86,9 +88,11 @@ describe("an address is refused", () => {
   });
 
   test("that asks for TLS where the server has none", async () => {
-    const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?sslmode=verify-full` }));
-    expect(refused).toMatchObject({ code: "STORE_IO" });
-    expect(refused.message).toContain("SSL");
+    for (const mode of ["require", "verify-full"]) {
+      const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?sslmode=${mode}` }));
+      expect(refused).toMatchObject({ code: "STORE_IO", hint: expect.stringContaining("sslmode") });
+      expect(refused.message).toContain("the server speaks none");
+    }
   });
 
   test("with a name that no schema can have", async () => {
