@@ -5,13 +5,12 @@
  */
 
 import { type Goal, openGoal } from "../goal/index.ts";
-import { type By, HoldfastError, isHoldfastError, mayDo } from "../model/index.ts";
+import { type By, didYouMean, HoldfastError, isHoldfastError, mayDo } from "../model/index.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 import { keptBeside } from "./kept-beside.ts";
 import { movedNote, movedStore } from "./moved-store.ts";
-import { didYouMean } from "./nearest.ts";
 import { takeInNews } from "./news.ts";
 import { followInFiles, showsAnother } from "./planning-folder.ts";
 import { findStore, isRemote, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";

@@ -95,6 +95,26 @@ describe("an address is refused", () => {
     }
   });
 
+  test.each([
+    ["shcema=x1", "shcema", "Did you mean schema?"],
+    ["Schema=foo", "Schema", "Did you mean schema?"],
+    ["sslmode=disable&SSLROOTCERT=a.crt", "SSLROOTCERT", "Did you mean sslrootcert?"],
+    ["tenant=foo", "tenant", "Known are schema, host,"],
+    ["dbname=fleet", "dbname", "after the host"],
+  ])("with a parameter that nobody knows: %s", async (query, name, hint) => {
+    const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?${query}`, schema: schema.name }));
+    expect(refused).toMatchObject({ code: "INPUT_INVALID", hint: expect.stringContaining(hint) });
+    expect(refused.message).toMatch(new RegExp(`: ${name}$`));
+    expect(await schema.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema.name])).toEqual([]);
+  });
+
+  test("whose password has a question mark in it, without a part of it being shown", async () => {
+    for (const url of ["postgres://u:12?s3cret@host/db", "postgres://u:12?s3cret=&x@host/db"]) {
+      const refused = await refusal(openPostgres({ url }));
+      expect(refused).toMatchObject({ code: "INPUT_INVALID", hint: expect.stringContaining("%3F") });
+    }
+  });
+
   test("with a name that no schema can have", async () => {
     for (const name of ["", "pg_mine", "x".repeat(64), "a\0b"]) {
       const opening = openPostgres({ url: server.url, schema: name });
@@ -201,6 +221,13 @@ describe("a store is opened", () => {
     } finally {
       await holdfast.close();
     }
+  });
+
+  test("by an address with parameters that were made for others", async () => {
+    const others =
+      "channel_binding=prefer&target_session_attrs=read-write&connect_timeout=5&keepalives_idle=9";
+    const store = await schema.open({ url: `${server.tcpUrl()}?${others}&pgbouncer=true&lock_timeout=9000` });
+    expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok" });
   });
 
   test("by the PG* variables", async () => {
