@@ -81,8 +81,12 @@ export class Context {
       return await open(address, { ...this.openOptions, ...store });
     } catch (error) {
       if (!exists || !isHoldfastError(error, "STORE_READONLY")) throw error;
+      const store = await openStore(address, { readOnly: true }).catch((missing: unknown) => {
+        // It was to be made, and may not be: that there is none yet is no news to whoever makes it.
+        throw isHoldfastError(missing, "STORE_NOT_FOUND") ? error : missing;
+      });
       this.whyReadOnly = error;
-      return open(undefined, { ...this.openOptions, store: await openStore(address, { readOnly: true }) });
+      return open(undefined, { ...this.openOptions, store });
     }
   }
 
