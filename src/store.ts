@@ -391,6 +391,8 @@ export interface Store {
   watch(request: WatchRequest, changed: () => void): () => void;
   /** Everything that can be verified without knowing what the events mean. An empty list is good news. */
   check(): Promise<readonly Problem[]>;
+  /** Why nothing can be written here, told without writing; null where nothing is against it. Absent where opening tells. */
+  unwritable?(): Promise<{ readonly why: string; readonly hint: string } | null>;
   /** Waits for appends under way, then lets go of every resource. Closing twice is fine. */
   close(): Promise<void>;
 }

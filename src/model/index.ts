@@ -14,6 +14,7 @@ export * from "./json.ts";
 export * from "./message.ts";
 export * from "./message-shape.ts";
 export * from "./names.ts";
+export * from "./nearest.ts";
 export * from "./plan.ts";
 export * from "./session-diff.ts";
 export * from "./session-events.ts";

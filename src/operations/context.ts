@@ -5,13 +5,12 @@
  */
 
 import { type Goal, openGoal } from "../goal/index.ts";
-import { type By, HoldfastError, isHoldfastError, mayDo } from "../model/index.ts";
+import { type By, didYouMean, HoldfastError, isHoldfastError, mayDo } from "../model/index.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 import { keptBeside } from "./kept-beside.ts";
 import { movedNote, movedStore } from "./moved-store.ts";
-import { didYouMean } from "./nearest.ts";
 import { takeInNews } from "./news.ts";
 import { followInFiles, showsAnother } from "./planning-folder.ts";
 import { findStore, isRemote, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
@@ -82,8 +81,12 @@ export class Context {
       return await open(address, { ...this.openOptions, ...store });
     } catch (error) {
       if (!exists || !isHoldfastError(error, "STORE_READONLY")) throw error;
+      const store = await openStore(address, { readOnly: true }).catch((missing: unknown) => {
+        // It was to be made, and may not be: that there is none yet is no news to whoever makes it.
+        throw isHoldfastError(missing, "STORE_NOT_FOUND") ? error : missing;
+      });
       this.whyReadOnly = error;
-      return open(undefined, { ...this.openOptions, store: await openStore(address, { readOnly: true }) });
+      return open(undefined, { ...this.openOptions, store });
     }
   }
 

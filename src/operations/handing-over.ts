@@ -7,10 +7,9 @@
 
 import * as z from "zod";
 import { checkFiles, type Goal, makeBriefing } from "../goal/index.ts";
-import { exactAge, HoldfastError, staleness } from "../model/index.ts";
+import { didYouMean, exactAge, HoldfastError, staleness } from "../model/index.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
-import { didYouMean } from "./nearest.ts";
 import { given, operation } from "./operation.ts";
 import { fullId } from "./task-operations.ts";
 

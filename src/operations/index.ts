@@ -3,12 +3,12 @@
  * that whoever needs one of the small parts does not load the table and its schemas.
  */
 
+export { didYouMean } from "../model/index.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 export { keptBeside } from "./kept-beside.ts";
 export { type MovedStore, movedLine, movedNote, movedStore } from "./moved-store.ts";
 export { belowRoot, isWork } from "./named-file.ts";
-export { didYouMean } from "./nearest.ts";
 export type { Need } from "./need.ts";
 export { bringNews, hasNews, whatOf } from "./news.ts";
 export { type Operation, perform } from "./operation.ts";

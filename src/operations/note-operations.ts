@@ -5,6 +5,7 @@ import {
   blockerOf,
   confirmedFacts,
   DECISION_TYPES,
+  didYouMean,
   FILE_ACTS,
   type GoalState,
   HoldfastError,
@@ -13,7 +14,6 @@ import {
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { namedPath, recordedFile } from "./named-file.ts";
-import { didYouMean } from "./nearest.ts";
 import { given, operation } from "./operation.ts";
 import { fullId } from "./task-operations.ts";
 

@@ -7,6 +7,7 @@
 import { allRows, loadStream, Payloads } from "../journal/index.ts";
 import {
   age,
+  didYouMean,
   type GoalState,
   goalFold,
   HoldfastError,
@@ -18,7 +19,6 @@ import type { ItemRow, Store, StreamRow } from "../store.ts";
 import { goalRows, knownGoals } from "./current-goal.ts";
 import { heldLeases, leasesOf } from "./held-leases.ts";
 import { type MovedStore, movedStore } from "./moved-store.ts";
-import { didYouMean } from "./nearest.ts";
 import type { Need } from "./need.ts";
 import { callNeeds, crashNeeds, leftAloneNeeds } from "./session-needs.ts";
 

@@ -6,6 +6,7 @@ import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
 import { isHoldfastError, SESSION_STATUSES, streamId } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
+import type { Store } from "../store.ts";
 import type { Context } from "./context.ts";
 import { goalRows } from "./current-goal.ts";
 import { goal } from "./goal-operations.ts";
@@ -78,7 +79,7 @@ async function examineStore(context: Context): Promise<Finding[]> {
     const moved = await movedStore(store, namespace);
     return [
       moved === null
-        ? examineWriting(context, address)
+        ? await examineWriting(context, store)
         : bad("store", `${address}: ${movedLine(moved)}`, whereNow(moved.to)),
       good("goals", `${goals.length}`),
       waiting === 0
@@ -91,10 +92,15 @@ async function examineStore(context: Context): Promise<Finding[]> {
   }
 }
 
-function examineWriting({ isReadOnly }: Context, address: string): Finding {
-  if (!isReadOnly) return good("store", address);
-  const hint = "Check the owner and permissions of its files, and how the disk is mounted.";
-  return bad("store", `${address} can be looked at, but you may not write it`, hint);
+async function examineWriting({ isReadOnly }: Context, store: Store): Promise<Finding> {
+  const lookedAt = `${store.address} can be looked at, but you may not write it`;
+  if (isReadOnly) {
+    const hint = "Check the owner and permissions of its files, and how the disk is mounted.";
+    return bad("store", lookedAt, hint);
+  }
+  const unwritable = await store.unwritable?.();
+  if (unwritable) return bad("store", `${lookedAt}: ${unwritable.why}`, unwritable.hint);
+  return good("store", store.address);
 }
 
 /** Only what lies on a disk of ours has a folder. */

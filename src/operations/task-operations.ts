@@ -8,12 +8,11 @@
 
 import * as z from "zod";
 import type { ClaimProof, Goal, TaskInput } from "../goal/index.ts";
-import { findTask, HoldfastError, numbered } from "../model/index.ts";
+import { didYouMean, findTask, HoldfastError, numbered } from "../model/index.ts";
 import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { namedPath } from "./named-file.ts";
-import { didYouMean } from "./nearest.ts";
 import { given, operation } from "./operation.ts";
 
 const text = z.string();

@@ -67,6 +67,26 @@ test.each([[["init", "--agent", "none"]], [["goal", "new", "checkout", "Ship it"
   },
 );
 
+test.each([[["init", "--agent", "none"]], [["goal", "new", "checkout", "Ship it"]]])(
+  "%j by a user who may not make it says so, and who may",
+  async (words) => {
+    const role = `visitor_${schema.name.slice(-12)}`;
+    await schema.query(`CREATE ROLE ${role} LOGIN PASSWORD 'visitor'`);
+    try {
+      const visited = new URL(address.replace("@/", "@localhost/"));
+      Object.assign(visited, { username: role, password: "visitor" });
+      const { code, err } = await runInside(line.project, words, { HOLDFAST_STORE: visited.href });
+      expect(err).toMatch(/this user may not do that \(permission denied for database/);
+      expect(err).toContain("Let a user who may create a schema");
+      expect(err).not.toContain("holdfast init");
+      expect(code).toBe(1);
+      expect(await isThere()).toBe(false);
+    } finally {
+      await schema.query(`DROP ROLE ${role}`);
+    }
+  },
+);
+
 test("a copy from it makes neither of the two", async () => {
   const { code, err } = await runInside(line.project, ["copy", address, "copied.db"]);
   expect(code).toBe(3);

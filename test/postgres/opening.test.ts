@@ -76,7 +76,9 @@ describe("an address is refused", () => {
 
   test("without the password that it needs", async () => {
     const url = `postgres://${USER}@127.0.0.1:${server.port}/postgres`;
-    expect(await refusal(openPostgres({ url }))).toMatchObject({ code: "STORE_IO" });
+    const refused = await refusal(openPostgres({ url }));
+    expect(refused).toMatchObject({ code: "STORE_IO", hint: expect.stringContaining("PGPASSWORD") });
+    expect(refused.message).toContain("asks for a password, and none was given");
   });
 
   test("of a database that is not there", async () => {
@@ -86,9 +88,31 @@ describe("an address is refused", () => {
   });
 
   test("that asks for TLS where the server has none", async () => {
-    const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?sslmode=verify-full` }));
-    expect(refused).toMatchObject({ code: "STORE_IO" });
-    expect(refused.message).toContain("SSL");
+    for (const mode of ["require", "verify-full"]) {
+      const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?sslmode=${mode}` }));
+      expect(refused).toMatchObject({ code: "STORE_IO", hint: expect.stringContaining("sslmode") });
+      expect(refused.message).toContain("the server speaks none");
+    }
+  });
+
+  test.each([
+    ["shcema=x1", "shcema", "Did you mean schema?"],
+    ["Schema=foo", "Schema", "Did you mean schema?"],
+    ["sslmode=disable&SSLROOTCERT=a.crt", "SSLROOTCERT", "Did you mean sslrootcert?"],
+    ["tenant=foo", "tenant", "Known are schema, host,"],
+    ["dbname=fleet", "dbname", "after the host"],
+  ])("with a parameter that nobody knows: %s", async (query, name, hint) => {
+    const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?${query}`, schema: schema.name }));
+    expect(refused).toMatchObject({ code: "INPUT_INVALID", hint: expect.stringContaining(hint) });
+    expect(refused.message).toMatch(new RegExp(`: ${name}$`));
+    expect(await schema.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema.name])).toEqual([]);
+  });
+
+  test("whose password has a question mark in it, without a part of it being shown", async () => {
+    for (const url of ["postgres://u:12?s3cret@host/db", "postgres://u:12?s3cret=&x@host/db"]) {
+      const refused = await refusal(openPostgres({ url }));
+      expect(refused).toMatchObject({ code: "INPUT_INVALID", hint: expect.stringContaining("%3F") });
+    }
   });
 
   test("with a name that no schema can have", async () => {
@@ -197,6 +221,13 @@ describe("a store is opened", () => {
     } finally {
       await holdfast.close();
     }
+  });
+
+  test("by an address with parameters that were made for others", async () => {
+    const others =
+      "channel_binding=prefer&target_session_attrs=read-write&connect_timeout=5&keepalives_idle=9";
+    const store = await schema.open({ url: `${server.tcpUrl()}?${others}&pgbouncer=true&lock_timeout=9000` });
+    expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok" });
   });
 
   test("by the PG* variables", async () => {

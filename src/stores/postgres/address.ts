@@ -1,7 +1,7 @@
 /** What the caller says of the server, as settings for `pg`, and as text for messages that holds no password. */
 
 import type { PoolConfig } from "pg";
-import { HoldfastError } from "../../model/index.ts";
+import { didYouMean, HoldfastError } from "../../model/index.ts";
 
 const DEFAULT_SCHEMA = "holdfast";
 const MAX_IDENTIFIER_BYTES = 63;
@@ -11,9 +11,27 @@ export interface Target {
   readonly schema: string;
 }
 
+/** The only parameter that is ours. */
+const OWN = ["schema"];
+/** What `pg` takes from the query of a URL. The database it takes from the path alone. */
+const READ_BY_PG = [
+  ...["host", "port", "user", "password", "options", "client_encoding"],
+  ...["application_name", "fallback_application_name"],
+  ...["statement_timeout", "query_timeout", "lock_timeout", "idle_in_transaction_session_timeout"],
+  ...["ssl", "sslmode", "sslcert", "sslkey", "sslrootcert", "sslnegotiation", "uselibpqcompat"],
+];
+/** What stands in addresses that were made for others, and changes nothing of where they lead: passed over. */
+const PASSED_OVER = [
+  ...["channel_binding", "gssencmode", "target_session_attrs", "connect_timeout", "encoding", "binary"],
+  ...["keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"],
+  ...["pgbouncer", "connection_limit", "pool_timeout"],
+];
+const KNOWN = [...OWN, ...READ_BY_PG, ...PASSED_OVER];
+
 /**
  * A URL as `pg` reads it, TLS parameters included; what it does not say comes from the PG* variables. One parameter is
- * ours: `?schema=name`.
+ * ours: `?schema=name`. One that nobody knows is refused: with `?shcema=name` passed over, the store that opens would be
+ * somebody else's.
  */
 export function parseUrl(url: string, schema: string | undefined): Target {
   let parsed: URL;
@@ -24,10 +42,25 @@ export function parseUrl(url: string, schema: string | undefined): Target {
     throw invalid("the address is not a URL");
   }
   if (!/^postgres(ql)?:$/.test(parsed.protocol)) throw invalid("the address does not begin with postgres://");
+  checkParameters(parsed);
   const named = parsed.searchParams.get("schema");
   const own = url.replace(/([?&])schema=[^&#]*(&|(?=#|$))/, keepSeparator);
   const settings = { connectionString: withTls(own, parsed.searchParams) };
   return { settings, schema: checkSchema(schema ?? named ?? DEFAULT_SCHEMA) };
+}
+
+function checkParameters({ search, searchParams }: URL): void {
+  const unknown = [...searchParams.keys()].find((name) => !KNOWN.includes(name));
+  if (unknown === undefined) return;
+  // A password with a question mark in it ends up here, and is not shown.
+  if (search.includes("@")) throw invalid("what follows the question mark are no parameters");
+  const isDatabase = unknown === "dbname" || unknown === "database";
+  throw new HoldfastError("INPUT_INVALID", `the address has a parameter that is not known: ${unknown}`, {
+    hint: isDatabase
+      ? "The database stands after the host: postgres://user:password@host:5432/database."
+      : `${didYouMean(unknown, KNOWN)}Known are ${KNOWN.join(", ")}.`,
+    data: { parameter: unknown, known: KNOWN },
+  });
 }
 
 /** Modes of psql that ask for TLS. Here each of them also proves who the server is; only `no-verify` does not. */
@@ -71,7 +104,7 @@ export function checkSchema(schema: string | undefined): string {
 
 function invalid(why: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `this is no address of a Postgres server: ${why}`, {
-    hint: "Write postgres://user:password@host:5432/database, with signs such as @ : / # in the password as %40 %3A %2F %23.",
+    hint: "Write postgres://user:password@host:5432/database, with signs such as @ : / ? # in the password as %40 %3A %2F %3F %23.",
   });
 }
 

@@ -163,6 +163,25 @@ const OUT_OF_REACH: Kind = {
   what: "the server cannot be reached",
   hint: "Check that the server runs and that the network leads there, then try again.",
 };
+/** What `pg` itself says of a login that the server never got to refuse, without a code. */
+const BY_WORDS: readonly (readonly [RegExp, Kind])[] = [
+  [
+    /^SASL: .*client password must be/,
+    {
+      code: "STORE_IO",
+      what: "the server asks for a password, and none was given",
+      hint: "Put it into the address (postgres://user:password@host…), into PGPASSWORD or into ~/.pgpass, which only its owner may read (chmod 600).",
+    },
+  ],
+  [
+    /^The server does not support SSL connections$/,
+    {
+      code: "STORE_IO",
+      what: "TLS was asked for, and the server speaks none",
+      hint: "Switch TLS on in the server (ssl = on, with a certificate), or leave it out where the network may be trusted: no sslmode and no ssl in the address, no PGSSLMODE.",
+    },
+  ],
+];
 const OTHER: Kind = {
   code: "STORE_IO",
   what: "reading or writing failed",
@@ -190,6 +209,8 @@ export function storeError(address: string, failure: unknown, unknown = false): 
 
 function kindOf(failure: StatementFailure): Kind | null {
   if (!isPassing(failure)) return null;
+  const named = BY_WORDS.find(([words]) => words.test(said(failure)));
+  if (named) return named[1];
   const code = String((failure.cause as { code?: unknown } | null)?.code);
   return { ...OUT_OF_REACH, hint: BY_SYSTEM_CODE[code] ?? OUT_OF_REACH.hint };
 }

@@ -43,6 +43,7 @@ import { get, read } from "./read.ts";
 import { remove } from "./remove.ts";
 import { restore } from "./restore.ts";
 import { readSeal, reseal } from "./seal.ts";
+import { unwritable } from "./unwritable.ts";
 import { Watchers } from "./watch.ts";
 
 /** For tests that look behind the store. */
@@ -227,6 +228,10 @@ class PostgresStore implements Store {
 
   async check(): Promise<readonly Problem[]> {
     return this.#use((database) => check(database));
+  }
+
+  async unwritable(): Promise<{ why: string; hint: string } | null> {
+    return this.#use(unwritable);
   }
 
   close(): Promise<void> {
