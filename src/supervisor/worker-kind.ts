@@ -10,8 +10,8 @@
  *     there is nothing left to do ──unwanted──▶ idle, no deaths
  *
  * `wanted`: a session whose process died; a task is wanted by being ready, so its goal says so. One that dies while a
- * worker runs is wanted again as soon as that has ended. `waiting`: the worker of a session ended well and left calls
- * without an outcome; when no person has to answer any more, it is as good as wanted. Of a session, all this is about one
+ * worker runs is wanted again as soon as that has ended. `waiting`: the worker ended well and left calls
+ * without an outcome; when no person has to answer any more, its session is as good as wanted, its task may be started. Of a session, all this is about one
  * life of its name.
  */
 
@@ -40,6 +40,8 @@ export interface WorkerState {
   deaths: number;
   lastDeath: string | null;
   notBefore: number;
+  /** Of a task: its next worker comes when no person has to answer in this session any more. */
+  waitsIn: string | null;
   /** When its last worker ended, by the clock of whoever saw it. */
   endedAt: number | null;
   /** How far the logs of its session and of the sub-agents had come when it was left alone, by their streams. */
@@ -58,6 +60,8 @@ const ended = z.strictObject({
   how: z.enum(["done", "waiting", "died", "stopped"]),
   why: why.nullable(),
   notBefore: z.number(),
+  /** Of a task: the session in which a person has to answer before it can go on. */
+  session: name.optional(),
 });
 const looping = z.strictObject({
   why,
@@ -96,6 +100,7 @@ const workerEvents = {
   }),
   "worker.ended": event(1, ended, (state: WorkerState, data, place) => {
     state.endedAt = place.at;
+    state.waitsIn = data.session ?? null;
     const isWell = data.how === "done" || data.how === "waiting";
     if (data.how === "waiting") state.status = "waiting";
     else state.status = data.how === "done" && !state.isWantedAgain ? "idle" : atRest(state);
@@ -127,7 +132,7 @@ export type WorkerDraft = DraftOf<WorkerEvents>;
 
 export const workerKind: StreamKind<WorkerState, WorkerEvents> = {
   kind: "worker",
-  foldVersion: 3,
+  foldVersion: 4,
   events: workerEvents,
   initial: () => ({
     work: null,
@@ -137,6 +142,7 @@ export const workerKind: StreamKind<WorkerState, WorkerEvents> = {
     deaths: 0,
     lastDeath: null,
     notBefore: 0,
+    waitsIn: null,
     endedAt: null,
     leftAt: {},
   }),

@@ -13,8 +13,8 @@
  *
  * A worker that ends well without having changed its task counts as dead, too: it would be started for ever. So does one
  * that leaves its session as a crash does, or with calls that it could have settled and nothing new. One that leaves calls to
- * a person has done well, its own calls or those of a sub-agent or another session that it waits for; the session gets the
- * next worker when they are answered.
+ * a person has done well, its own calls or those of a sub-agent or another session that it waits for; the session, or the
+ * task that it works for, gets the next worker when they are answered.
  */
 
 import { type Goal, noteActs } from "../goal/index.ts";
@@ -25,6 +25,7 @@ import { isAbandoned } from "./leases.ts";
 import { DEFAULTS, type SuperviseOptions, type WorkerCommand } from "./options.ts";
 import { SessionNews } from "./session-news.ts";
 import type { Sweeper } from "./sweep.ts";
+import { sessionLeftToPerson } from "./waiting-tasks.ts";
 import { outlookOf, whatIsLeft } from "./wanted-sessions.ts";
 import { titleOf, type Work, workerId } from "./work.ts";
 import { type WorkerDraft, type WorkerState, workerKind } from "./worker-kind.ts";
@@ -43,6 +44,8 @@ interface End {
   readonly why: string | null;
   /** Of one that waits: when to see whether calls can be settled that no person is asked about. */
   readonly notBefore?: number;
+  /** Of a task that waits: the session in which a person has to answer. */
+  readonly session?: string;
 }
 
 const AGAIN_MS = 30_000;
@@ -208,7 +211,8 @@ export class Workers {
       await this.#stopLoop(own, work);
       return null;
     }
-    const { notBefore, endedAt } = own.state;
+    const { notBefore, endedAt, waitsIn } = own.state;
+    if (waitsIn !== null && (await hindranceOf(this.#journal, waitsIn)) === "person") return null;
     const now = this.#journal.now();
     // By a clock that was set back since, nobody can tell how long it has waited.
     const isResting = notBefore > now && (endedAt === null || endedAt <= now);
@@ -238,13 +242,22 @@ export class Workers {
       failure !== null
         ? died(failure)
         : work.kind === "task"
-          ? await taskEnd(start)
+          ? await this.#taskEnd(work, start)
           : await this.#sessionEnd(own, work.session, start);
     const { how, why } = this.#isStopping ? ({ ...end, how: "stopped" } as const) : end;
     await this.#recordEnd(own, { ...end, how });
     this.#sweeper.tell({ type: "worker.ended", work, how, why });
     if (work.kind === "session" && how === "died") await this.#isStillWanted(own, work);
     if (own.state.deaths >= (this.#options.maxDeaths ?? DEFAULTS.maxDeaths)) await this.#stopLoop(own, work);
+  }
+
+  async #taskEnd({ goal: id, task }: Extract<Work, { kind: "task" }>, start: Start): Promise<End> {
+    if (!(await start.isTouched())) return died("it ended without having touched the task");
+    const status = (await this.#sweeper.goal(id))?.state.tasks.get(task)?.status;
+    if (status !== "open" && status !== "in_progress") return DONE;
+    const session = await sessionLeftToPerson(this.#journal, id, start.at);
+    if (session === null) return DONE;
+    return { how: "waiting", why: `session ${session} waits for a person`, session };
   }
 
   async #sessionEnd(own: Own, session: string, start: Start): Promise<End> {
@@ -267,11 +280,14 @@ export class Workers {
     return { how: "waiting", why: null, notBefore: Math.max(later, ...due) };
   }
 
-  async #recordEnd(own: Own, { how, why, notBefore = 0 }: End): Promise<void> {
+  async #recordEnd(own: Own, { how, why, notBefore = 0, session }: End): Promise<void> {
     const { backoffMs = DEFAULTS.backoffMs, maxBackoffMs = DEFAULTS.maxBackoffMs } = this.#options;
     const waitMs = Math.min(maxBackoffMs, backoffMs * 2 ** Math.min(own.state.deaths, 30));
     const from = how === "died" ? this.#journal.now() + waitMs : notBefore;
-    await write(own, { type: "worker.ended", data: { how, why, notBefore: from } });
+    await write(own, {
+      type: "worker.ended",
+      data: { how, why, notBefore: from, ...(session && { session }) },
+    });
   }
 
   /** Blocks the task with the reason, then notes that it loops. A crash in between costs the person one more look. */
@@ -311,10 +327,6 @@ function died(why: string): End {
 function dueAt({ verify }: Call, now: number): number | null {
   if (verify === null || verify.againAt === null) return null;
   return Math.min(verify.againAt, now + verify.againAt - verify.at);
-}
-
-async function taskEnd(start: Start): Promise<End> {
-  return (await start.isTouched()) ? DONE : died("it ended without having touched the task");
 }
 
 const CRASH_LOOP = "Crash loop:";

@@ -261,6 +261,33 @@ describe("processes on one SQLite file", () => {
     await holdfast.close();
   });
 
+  test("a task whose session waits for a person gets its next worker when that one has answered", async () => {
+    const store = join(folder, "store.db");
+    const world = join(folder, "world");
+    const holdfast = await open(store);
+    const tasks = [{ title: "fax" }];
+    const goal = await holdfast.goal("checkout", {
+      statement: "Fax",
+      verification: "self",
+      by: human,
+      tasks,
+    });
+    const command = [process.execPath, program("asking-worker"), store, world];
+    const { of, stop } = supervise(holdfast, { start: { command }, maxDeaths: 5 });
+    const waiting = { how: "waiting", why: "session faxes waits for a person" };
+    await expect.poll(() => of("worker.ended"), WAIT).toContainEqual(expect.objectContaining(waiting));
+    const looks = vi.spyOn(holdfast.journal.leases, "take");
+    await expect.poll(() => looks.mock.calls.length, WAIT).toBeGreaterThan(5);
+    expect(of("worker.started")).toHaveLength(2);
+    await holdfast.calls.resolve("f1", { outcome: "landed", result: "sent", by: "ann", why: "it came out" });
+    await expect.poll(async () => (await goal.refresh()).progress().tasksCompleted, WAIT).toBe(1);
+    const ends = () => of("worker.ended").map(({ how }) => how);
+    await expect.poll(ends, WAIT).toEqual(["died", "waiting", "done"]);
+    await stop();
+    expect(readFileSync(world, "utf8")).toBe("fax\n");
+    await holdfast.close();
+  });
+
   test("a killed supervisor: the next one counts its worker as dead and starts another", async () => {
     const store = join(folder, "store.db");
     const pids = join(folder, "pids");
