@@ -15,6 +15,7 @@ export * from "./message.ts";
 export * from "./message-shape.ts";
 export * from "./names.ts";
 export * from "./plan.ts";
+export * from "./sealed-store.ts";
 export * from "./session-diff.ts";
 export * from "./session-events.ts";
 export * from "./session-kind.ts";

@@ -6,7 +6,15 @@
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 export { keptBeside } from "./kept-beside.ts";
-export { type MovedStore, movedLine, movedNote, movedStore } from "./moved-store.ts";
+export {
+  type MovedStore,
+  movedLine,
+  movedNote,
+  sealLine,
+  type UnfinishedCopy,
+  unfinishedLine,
+  unfinishedNote,
+} from "./moved-store.ts";
 export { belowRoot, isWork } from "./named-file.ts";
 export { didYouMean } from "./nearest.ts";
 export type { Need } from "./need.ts";
