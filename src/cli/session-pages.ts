@@ -274,3 +274,18 @@ export function migratePage({ address, dryRun, store, files }: ResultOf<"migrate
   ];
   return `${lines.join("\n")}\n`;
 }
+
+export function exportPage(report: ResultOf<"export">): string {
+  const { file, streams, writes, left, damaged, supervisorNotes } = report;
+  const notes = counted(supervisorNotes, "note");
+  return [
+    `${file}: ${streams} goals and sessions, ${writes} writes`,
+    ...damaged.map(({ stream, why }) => `! left out, because it is damaged: ${stream} (${why})`),
+    ...left.map((each) => `! left out: ${each}`),
+    ...(supervisorNotes === 0
+      ? []
+      : [`without ${notes} of supervisors on their workers, which a supervisor makes anew`]),
+  ]
+    .map((each) => `${each}\n`)
+    .join("");
+}

@@ -6,7 +6,7 @@ import { Misuse } from "./failure.ts";
 import { typed } from "./screen.ts";
 import * as page from "./session-pages.ts";
 import { statusData, statusPage } from "./status-page.ts";
-import { duration, json, list, whole } from "./values.ts";
+import { duration, json, whole } from "./values.ts";
 
 const SESSION = ["<session>", "its id, or the beginning of it"] as const;
 
@@ -276,10 +276,8 @@ export const storeCommands: readonly Command[] = [
     about: "write everything into one portable file",
     args: [["<file>", "a file that is not there yet"]],
     input: ([file]) => ({ file }),
-    page: ({ file, streams, writes, left }) =>
-      `${file}: ${streams} goals and sessions, ${writes} writes\n${list([...left])
-        ?.map((each) => `! left out: ${each}\n`)
-        .join("")}`,
+    page: page.exportPage,
+    found: ({ damaged }) => damaged.length > 0,
   }),
   command({
     words: "import",

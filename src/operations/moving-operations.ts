@@ -24,6 +24,13 @@ const portable = z.strictObject({
   left: z.array(text),
 });
 
+const exported = portable.extend({
+  /** What could not be read whole, and what was forked from that: left out. */
+  damaged: z.array(z.strictObject({ stream: text, why: text })),
+  /** How many notes of supervisors on their workers were left out. */
+  supervisorNotes: z.int(),
+});
+
 function shown<Report extends PortableReport>(report: Report): Report & { left: string[] } {
   return { ...report, left: [...report.left] };
 }
@@ -129,11 +136,12 @@ export const movingOperations = [
     who: "both",
     writes: false,
     input: z.strictObject({ file: text }),
-    result: portable,
+    result: exported,
     async run(context, { file }) {
       const { journal } = await context.holdfast();
       await refuseHalfFilled(journal.store);
-      return shown(await exportTo(journal, resolve(file), new Date(context.now()).toISOString()));
+      const report = await exportTo(journal, resolve(file), new Date(context.now()).toISOString());
+      return { ...shown(report), damaged: [...report.damaged] };
     },
   }),
   operation({
