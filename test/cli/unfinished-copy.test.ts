@@ -4,6 +4,7 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { howToEndCopy } from "../../src/model/index.ts";
 import { programFile } from "../program.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";
@@ -115,4 +116,16 @@ test("a copy needs both stores, and giving it up only the first", async () => {
   const project = line.newProject();
   expect(await runInside(project, ["copy", "a.db"])).toMatchObject({ code: 2 });
   expect(await runInside(project, ["copy", "a.db", "b.db", "--abandon"])).toMatchObject({ code: 2 });
+});
+
+test.each([
+  ["sqlite /srv/my store.db", "'/srv/my store.db'"],
+  ["files /srv/state", "/srv/state/"],
+  ["postgres db.example:5432/app agents", "'postgres://db.example:5432/app?schema=agents'"],
+  ["postgres /run/postgresql/app agents", "'postgres:///app?host=/run/postgresql&schema=agents'"],
+])("%s is typed as %s", (address, typed) => {
+  expect(howToEndCopy(address, "sqlite /b.db")).toContain(
+    `holdfast copy ${typed} /b.db; or give it up: holdfast copy --abandon ${typed}`,
+  );
+  expect(howToEndCopy(address, "memory:"), "no command reaches that").not.toContain("holdfast copy");
 });
