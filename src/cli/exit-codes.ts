@@ -1,6 +1,6 @@
 /** How a command ends, as scripts see it. `docs/cli.md` has the same table. */
 
-import type { ErrorCode } from "../model/index.ts";
+import type { ErrorCode, HoldfastError } from "../model/index.ts";
 
 export const EXIT = {
   done: 0,
@@ -24,8 +24,9 @@ const NOT_FOUND: readonly ErrorCode[] = [
   "GOAL_ITEM_NOT_FOUND",
 ];
 
-/** What is wrong with the store or the disk has failed; any other error of ours is a refusal. */
-export function exitCodeOf(code: ErrorCode): number {
+/** What is wrong with the store or the disk has failed; any other error of ours is a refusal, also that of a copied store. */
+export function exitCodeOf({ code, data }: Pick<HoldfastError, "code" | "data">): number {
+  if (code === "STORE_MOVED" || (code === "STORE_READONLY" && "moved" in data)) return EXIT.refused;
   if (MISUSED.includes(code)) return EXIT.misused;
   if (NOT_FOUND.includes(code)) return EXIT.notFound;
   return /^(STORE|EVENT|CODEC|ARTIFACT|BATCH)_/.test(code) ? EXIT.failed : EXIT.refused;

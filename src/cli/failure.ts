@@ -75,7 +75,7 @@ function described(error: unknown): {
   if (isHoldfastError(error)) {
     const { code, message, hint, retryable } = error;
     const full = code === "STORE_IO" ? fullDisk(error.data["path"]) : "";
-    return { code, message, hint: full + withStore(hint), retryable, exit: exitCodeOf(code) };
+    return { code, message, hint: full + withStore(hint), retryable, exit: exitCodeOf(error) };
   }
   const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
   const hint = "This is a fault in Holdfast. Please report it with the lines above.";

@@ -1,5 +1,6 @@
 /** Where a command prints: how wide it is, whether it has colours, and what happens when nobody reads any more. */
 
+import { shellWord } from "../model/index.ts";
 import { ON_A_STORE, withTypedCommands } from "../wiring/index.ts";
 import { EXIT } from "./exit-codes.ts";
 import { harmless } from "./harmless.ts";
@@ -34,7 +35,7 @@ export async function openScreen(named?: unknown): Promise<Screen> {
   const isTerminal = stdout.isTTY === true;
   const width = isTerminal ? Math.max(40, stdout.columns || 80) : Number.POSITIVE_INFINITY;
   const isSecret = /\/\/[^/]*@/.test(String(named));
-  const store = typeof named === "string" ? ` --store ${isSecret ? "…" : word(named)}` : "";
+  const store = typeof named === "string" ? ` --store ${isSecret ? "…" : shellWord(named)}` : "";
   hintedStore = store;
   if (!hasColours(isTerminal)) return { paint: PLAIN, width, isTerminal, store };
   const { default: colours } = await import("picocolors");
@@ -70,11 +71,6 @@ const HINTED = new RegExp(String.raw`\bholdfast (?:${ON_A_STORE})(?![\w-])`, "g"
 export function withStore(hint: string): string {
   if (hintedStore === "" || hint.includes("--store")) return hint;
   return hint.replace(HINTED, (command) => command + hintedStore);
-}
-
-/** As a shell reads it as one. */
-export function word(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function hasColours(isTerminal: boolean): boolean {

@@ -1,8 +1,9 @@
 /** What the answers about sessions, calls and the store look like to a person. */
 
+import { shellWord } from "../model/index.ts";
 import type { ResultOf } from "../operations/index.ts";
 import { ago, statusWord, valueText } from "./pages.ts";
-import { type Screen, typed, withStore, word } from "./screen.ts";
+import { type Screen, typed, withStore } from "./screen.ts";
 import { cut, table } from "./table.ts";
 
 type Call = ResultOf<"calls">["calls"][number];
@@ -178,7 +179,7 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
     // A verify that failed for good is the reason already.
     const isSaid = verify !== null && why?.endsWith(verify.slice("error: ".length));
     const known = [why, verify && !isSaid && `verify: ${verify}`].filter(Boolean).join("; ");
-    const named = `${word(call)}${shared ? ` --session ${word(session)}` : ""}${store}`;
+    const named = `${shellWord(call)}${shared ? ` --session ${shellWord(session)}` : ""}${store}`;
     // What a person has allowed already is not asked again.
     const isAsked = isWaiting || (each.unattended && each.grantedBy === null);
     const answers = [
@@ -272,4 +273,19 @@ export function migratePage({ address, dryRun, store, files }: ResultOf<"migrate
     }),
   ];
   return `${lines.join("\n")}\n`;
+}
+
+export function exportPage(report: ResultOf<"export">): string {
+  const { file, streams, writes, left, damaged, supervisorNotes } = report;
+  const notes = counted(supervisorNotes, "note");
+  return [
+    `${file}: ${streams} goals and sessions, ${writes} writes`,
+    ...damaged.map(({ stream, why }) => `! left out, because it is damaged: ${stream} (${why})`),
+    ...left.map((each) => `! left out: ${each}`),
+    ...(supervisorNotes === 0
+      ? []
+      : [`without ${notes} of supervisors on their workers, which a supervisor makes anew`]),
+  ]
+    .map((each) => `${each}\n`)
+    .join("");
 }

@@ -15,6 +15,7 @@ import {
   readStatus,
   refuseMissing,
   restoreFromRepository,
+  unfinishedNote,
   whatOf,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
@@ -64,6 +65,7 @@ export async function showStatus({ json, store, goal }: PlainOptions): Promise<v
   const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
   const status = await readStatus(opened, { goal: wanted, now: Date.now(), notTakenIn });
   if (status.moved !== null) warn(movedNote(status.address, status.moved));
+  if (status.unfinishedCopy !== null) warn(unfinishedNote(status.address, status.unfinishedCopy));
   const page = (each: typeof status) => statusPage(each, screen);
   await printed(answer(json, "status", status, page, (each) => statusData(each, screen)));
   // A process that ends lets go of what it only looked at; closing in good order takes longer than the look.

@@ -1,6 +1,6 @@
 /** `status` for people: first what needs them, then how things stand, last what to type. */
 
-import { type GoalStatus, movedLine, type Need, type Status } from "../operations/index.ts";
+import { type GoalStatus, movedLine, type Need, type Status, unfinishedLine } from "../operations/index.ts";
 import { type Paint, type Screen, typed } from "./screen.ts";
 
 const CELLS = 10;
@@ -10,6 +10,9 @@ export function statusPage(status: Status, screen: Screen): string {
   const isSaid = status.needs.some(({ command }) => command === status.next.command);
   const lines = [
     ...(status.moved === null ? [] : [`${paint.yellow(paint.bold("!"))} ${movedLine(status.moved)}`]),
+    ...(status.unfinishedCopy === null
+      ? []
+      : [`${paint.yellow(paint.bold("!"))} ${unfinishedLine(status.unfinishedCopy)}`]),
     ...status.notTakenIn.map((each) => `${paint.yellow(paint.bold("!"))} not taken in: ${each}`),
     ...needLines(status.needs, screen),
     ...status.goals.flatMap((goal) => goalLines(goal, paint)),

@@ -6,7 +6,7 @@ import { Misuse } from "./failure.ts";
 import { typed } from "./screen.ts";
 import * as page from "./session-pages.ts";
 import { statusData, statusPage } from "./status-page.ts";
-import { duration, json, list, whole } from "./values.ts";
+import { duration, json, whole } from "./values.ts";
 
 const SESSION = ["<session>", "its id, or the beginning of it"] as const;
 
@@ -256,11 +256,19 @@ export const storeCommands: readonly Command[] = [
     about: "move everything into another store",
     args: [
       ["<from>", "a store"],
-      ["<to>", "where to"],
+      ["[to]", "where to"],
     ],
-    input: ([from, to]) => ({ from, to }),
-    page: ({ from, to, rows, afterwards }) =>
-      `${from} is now ${to} (${rows["stream"] ?? 0} goals and sessions); the old one takes no more writes\n${afterwards}\n`,
+    options: [["--abandon", "give up a copy that was broken off: <from> takes writes again"]],
+    input: ([from, to], { abandon }) => {
+      if ((to === undefined) === (abandon === true)) return { from, to };
+      throw abandon
+        ? new Misuse("copy --abandon names only the store to copy from", "Leave out the other store.")
+        : new Misuse("copy: missing required argument 'to'", "See: holdfast copy --help");
+    },
+    page: ({ from, to, rows, afterwards, abandoned }) =>
+      abandoned
+        ? `${from} takes writes\n${afterwards}\n`
+        : `${from} is now ${to} (${rows["stream"] ?? 0} goals and sessions); the old one takes no more writes\n${afterwards}\n`,
   }),
   command({
     words: "export",
@@ -268,10 +276,8 @@ export const storeCommands: readonly Command[] = [
     about: "write everything into one portable file",
     args: [["<file>", "a file that is not there yet"]],
     input: ([file]) => ({ file }),
-    page: ({ file, streams, writes, left }) =>
-      `${file}: ${streams} goals and sessions, ${writes} writes\n${list([...left])
-        ?.map((each) => `! left out: ${each}\n`)
-        .join("")}`,
+    page: page.exportPage,
+    found: ({ damaged }) => damaged.length > 0,
   }),
   command({
     words: "import",

@@ -14,9 +14,8 @@ import {
   hasNews,
   keptBeside,
   knownGoals,
-  movedLine,
-  movedStore,
   type StorePlace,
+  sealLine,
   whatOf,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
@@ -57,8 +56,8 @@ export async function briefed(side: BriefingSide): Promise<string> {
 async function brief(side: BriefingSide): Promise<string> {
   const { session, place } = side;
   const { store, left } = await withNews(side, await openForALook(side));
-  const [found, moved] = await Promise.all([readCurrentGoal(store, place), movedStore(store, NAMESPACE)]);
-  const gone = moved === null ? "" : `Holdfast: ${movedLine(moved)}. Ask a person before you work by it.\n`;
+  const [found, sealed] = await Promise.all([readCurrentGoal(store, place), sealLine(store, NAMESPACE)]);
+  const gone = sealed === null ? "" : `Holdfast: ${sealed}. Ask a person before you work by it.\n`;
   const old = left === null ? "" : `What a pull brought is not in yet: ${left}\n`;
   if (typeof found === "string") return gone + old + found;
   const { state, seq, choose } = found;

@@ -16,6 +16,7 @@ export * from "./message-shape.ts";
 export * from "./names.ts";
 export * from "./nearest.ts";
 export * from "./plan.ts";
+export * from "./sealed-store.ts";
 export * from "./session-diff.ts";
 export * from "./session-events.ts";
 export * from "./session-kind.ts";

@@ -10,7 +10,7 @@ import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 import { keptBeside } from "./kept-beside.ts";
-import { movedNote, movedStore } from "./moved-store.ts";
+import { sealNote } from "./moved-store.ts";
 import { takeInNews } from "./news.ts";
 import { followInFiles, showsAnother } from "./planning-folder.ts";
 import { findStore, isRemote, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
@@ -90,20 +90,20 @@ export class Context {
     }
   }
 
-  /** Told once, and only of a store that was opened: what was read there is how things stood before it moved. */
+  /** Told once, and only of a store that was opened: what was read there is how things stood before it moved, or a part. */
   async tellMoved(): Promise<void> {
     // What could not be opened was reported to whoever needed it.
     const holdfast = await this.opening?.catch(() => null);
     if (!holdfast || this.isMovedTold) return;
     const { store, namespace, warn } = holdfast.journal;
-    const moved = await movedStore(store, namespace).catch((error: unknown) => {
+    const note = await sealNote(store, namespace).catch((error: unknown) => {
       // What was asked for is done, or failed for a reason of its own: this is only beside it.
       warn(error);
       return null;
     });
-    if (moved === null) return;
+    if (note === null) return;
     this.isMovedTold = true;
-    warn(movedNote(store.address, moved));
+    warn(note);
   }
 
   /** Whether the store could only be opened to look at it. */

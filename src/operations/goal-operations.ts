@@ -23,7 +23,7 @@ import {
 import type { Context } from "./context.ts";
 import { currentGoal, goalRows, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
-import { movedLine, movedStore } from "./moved-store.ts";
+import { sealLine } from "./moved-store.ts";
 import { given, operation } from "./operation.ts";
 
 const text = z.string();
@@ -260,9 +260,9 @@ export const goalOperations = [
       const { notTakenIn } = context;
       const briefing = makeBriefing(state, seq, context.now(), { ...given(options), files, notTakenIn });
       const { journal } = await context.holdfast();
-      const moved = await movedStore(journal.store, journal.namespace);
+      const sealed = await sealLine(journal.store, journal.namespace);
       // An agent sees the text alone, and no notes beside it.
-      const head = moved === null ? "" : `Holdfast: ${movedLine(moved)}.\n`;
+      const head = sealed === null ? "" : `Holdfast: ${sealed}.\n`;
       const stale = staleness(state, context.now()).stale;
       return { goal: state.id, ...briefing, text: head + briefing.text, stale };
     },

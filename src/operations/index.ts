@@ -7,7 +7,15 @@ export { didYouMean } from "../model/index.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 export { keptBeside } from "./kept-beside.ts";
-export { type MovedStore, movedLine, movedNote, movedStore } from "./moved-store.ts";
+export {
+  type MovedStore,
+  movedLine,
+  movedNote,
+  sealLine,
+  type UnfinishedCopy,
+  unfinishedLine,
+  unfinishedNote,
+} from "./moved-store.ts";
 export { belowRoot, isWork } from "./named-file.ts";
 export type { Need } from "./need.ts";
 export { bringNews, hasNews, whatOf } from "./news.ts";

@@ -3,13 +3,13 @@
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import * as z from "zod";
-import { copyStore, openTarget } from "../journal/index.ts";
+import { copyStore, openTarget, stayHere } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError, mergeNews, noteLine } from "../model/index.ts";
 import { openStore } from "../open-store.ts";
 import type { SyncReport } from "../projections/index.ts";
 import type { Store } from "../store.ts";
 import { goal } from "./goal-operations.ts";
-import { isFoundByItself, whereNow } from "./moved-store.ts";
+import { fromAnywhere, isFoundByItself, refuseHalfFilled, unfinishedCopy, whereNow } from "./moved-store.ts";
 import { operation } from "./operation.ts";
 import { inWords, showInFolder } from "./planning-folder.ts";
 import { exportTo, importFrom, type PortableReport } from "./portable-file/index.ts";
@@ -22,6 +22,13 @@ const portable = z.strictObject({
   writes: z.int(),
   artifacts: z.int(),
   left: z.array(text),
+});
+
+const exported = portable.extend({
+  /** What could not be read whole, and what was forked from that: left out. */
+  damaged: z.array(z.strictObject({ stream: text, why: text })),
+  /** How many notes of supervisors on their workers were left out. */
+  supervisorNotes: z.int(),
 });
 
 function shown<Report extends PortableReport>(report: Report): Report & { left: string[] } {
@@ -38,10 +45,8 @@ function planningAfter(place: StorePlace, to: string): string {
   return ` ${PLANNING}/ does not follow a store that is named: bring it up to date with holdfast rebuild.`;
 }
 
-/** Each store remembers the other by its address, and is asked from any folder. */
-function fromAnywhere({ address, moving }: Store, cwd: string): Parameters<typeof copyStore>[0] {
-  const whole = address.replace(/^(sqlite|files) (.*)$/, (_, kind, path) => `${kind} ${resolve(cwd, path)}`);
-  return { address: whole, ...(moving && { moving }) };
+function endOf({ address, moving }: Store, cwd: string): Parameters<typeof copyStore>[0] {
+  return { address: fromAnywhere(address, cwd), ...(moving && { moving }) };
 }
 
 const TASKS_NAMED = 3;
@@ -63,39 +68,61 @@ function withReleases(error: unknown, from: string, place: StorePlace): unknown 
   });
 }
 
+type CopyResult = z.input<typeof copyResult>;
+
+const copyResult = z.strictObject({
+  from: text,
+  /** Null where there was no copy to give up. */
+  to: text.nullable(),
+  rows: z.record(text, z.int()),
+  /** What has to be done so that the new store is found; of a copy that was given up, what is left of it. */
+  afterwards: text,
+  /** Whether this gave up a copy, and moved nothing. */
+  abandoned: z.boolean(),
+});
+
+async function giveUp(source: Store, cwd: string): Promise<CopyResult> {
+  const from = fromAnywhere(source.address, cwd);
+  const copy = await unfinishedCopy(source);
+  await stayHere(source);
+  const none = { from, rows: {}, abandoned: true };
+  if (copy === null) return { ...none, to: null, afterwards: "No copy of it was under way." };
+  return { ...none, to: copy.to, afterwards: `What came into ${copy.to} is of no use: remove it.` };
+}
+
+async function copyInto(source: Store, to: string, cwd: string, place: StorePlace): Promise<CopyResult> {
+  const there = findStore(to, cwd).address ?? to;
+  const target = await openTarget(endOf(source, cwd), (how) => openStore(there, how));
+  try {
+    const report = await copyStore(endOf(source, cwd), endOf(target, cwd));
+    const rows = Object.entries(report.rows).map(([kind, { count }]) => [kind, count] as const);
+    return {
+      from: report.from,
+      to: report.to,
+      rows: Object.fromEntries(rows),
+      afterwards: whereNow(report.to) + planningAfter(place, report.to),
+      abandoned: false,
+    };
+  } finally {
+    await target.close();
+  }
+}
+
 export const movingOperations = [
   operation({
     name: "copy",
     about: "Move everything into another store; the old one takes no more writes",
     who: "person",
     writes: true,
-    input: z.strictObject({ from: text, to: text }),
-    result: z.strictObject({
-      from: text,
-      to: text,
-      rows: z.record(text, z.int()),
-      /** What has to be done so that the new store is found. */
-      afterwards: text,
-    }),
+    /** Without `to`, a copy that was broken off is given up: the store takes writes again. */
+    input: z.strictObject({ from: text, to: text.optional() }),
+    result: copyResult,
     async run({ cwd }, { from, to }) {
       const place = findStore(from, cwd);
       refuseMissing(place);
       const source = await openStore(place.address ?? from, { mustExist: true });
       try {
-        const there = findStore(to, cwd).address ?? to;
-        const target = await openTarget(source, (how) => openStore(there, how));
-        try {
-          const report = await copyStore(fromAnywhere(source, cwd), fromAnywhere(target, cwd));
-          const rows = Object.entries(report.rows).map(([kind, { count }]) => [kind, count] as const);
-          return {
-            from: report.from,
-            to: report.to,
-            rows: Object.fromEntries(rows),
-            afterwards: whereNow(report.to) + planningAfter(place, report.to),
-          };
-        } finally {
-          await target.close();
-        }
+        return to === undefined ? await giveUp(source, cwd) : await copyInto(source, to, cwd, place);
       } catch (error) {
         throw withReleases(error, from, place);
       } finally {
@@ -109,10 +136,12 @@ export const movingOperations = [
     who: "both",
     writes: false,
     input: z.strictObject({ file: text }),
-    result: portable,
+    result: exported,
     async run(context, { file }) {
       const { journal } = await context.holdfast();
-      return shown(await exportTo(journal, resolve(file), new Date(context.now()).toISOString()));
+      await refuseHalfFilled(journal.store);
+      const report = await exportTo(journal, resolve(file), new Date(context.now()).toISOString());
+      return { ...shown(report), damaged: [...report.damaged] };
     },
   }),
   operation({

@@ -54,9 +54,14 @@ export async function perform(each: Operation, context: Context, input: unknown)
     return result;
   } catch (error) {
     // What is not there may be in the store that this one moved to; whoever writes is told so by the store itself.
-    if (!isHoldfastError(error, "STORE_MOVED")) await context.tellMoved();
+    if (!isSaidOfSeal(error)) await context.tellMoved();
     throw inWords(each.name, forCaller(each.name, context, context.reasonOf(error)));
   }
+}
+
+/** Whether the error itself says where everything went, or which copy is not finished. */
+function isSaidOfSeal(error: unknown): boolean {
+  return isHoldfastError(error, "STORE_MOVED") || (isHoldfastError(error) && "moved" in error.data);
 }
 
 /** An agent has the role that its server was started in: it cannot put on another, but can say who could. */

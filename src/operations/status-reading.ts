@@ -18,7 +18,7 @@ import {
 import type { ItemRow, Store, StreamRow } from "../store.ts";
 import { goalRows, knownGoals } from "./current-goal.ts";
 import { heldLeases, leasesOf } from "./held-leases.ts";
-import { type MovedStore, movedStore } from "./moved-store.ts";
+import { type MovedStore, movedStore, type UnfinishedCopy, unfinishedCopy } from "./moved-store.ts";
 import type { Need } from "./need.ts";
 import { callNeeds, crashNeeds, leftAloneNeeds } from "./session-needs.ts";
 
@@ -51,6 +51,7 @@ export interface Status {
   readonly address: string;
   /** Where everything is now, if this store has moved: the rest is as it was then. */
   readonly moved: MovedStore | null;
+  readonly unfinishedCopy: UnfinishedCopy | null;
   /** What git brought or a person wrote and could not be taken in. */
   readonly notTakenIn: readonly string[];
   readonly needs: readonly Need[];
@@ -114,7 +115,8 @@ export async function readStatus(store: Store, options: StatusOptions): Promise<
   const otherGoals = all.length - wanted.length;
   const every = [...urgent, ...needs];
   const moved = await movedStore(store, namespace);
-  const whole = { address: store.address, moved, notTakenIn, needs: every, goals, otherGoals, sessions };
+  const seal = { moved, unfinishedCopy: moved === null ? await unfinishedCopy(store) : null };
+  const whole = { address: store.address, ...seal, notTakenIn, needs: every, goals, otherGoals, sessions };
   return { ...whole, next: nextCommand(every, goals, naming) };
 }
 

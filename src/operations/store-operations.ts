@@ -12,7 +12,7 @@ import { goalRows } from "./current-goal.ts";
 import { goal } from "./goal-operations.ts";
 import { fileCheck } from "./handing-over.ts";
 import { keptBeside } from "./kept-beside.ts";
-import { movedLine, movedStore, whereNow } from "./moved-store.ts";
+import { sealNote } from "./moved-store.ts";
 import { given, operation } from "./operation.ts";
 import { openCallRows, readStatus } from "./status-reading.ts";
 import { isRemote, PLANNING, refuseMissing, type StorePlace } from "./store-place.ts";
@@ -24,6 +24,8 @@ const status = z.strictObject({
   address: text,
   /** Where everything is now, if this store has moved. */
   moved: z.strictObject({ to: text, asOf: text.nullable() }).nullable(),
+  /** The copy that this store is one end of, if it was not finished. */
+  unfinishedCopy: z.strictObject({ from: text, to: text, isTarget: z.boolean() }).nullable(),
   /** What git brought or a person wrote and could not be taken in. */
   notTakenIn: z.array(text),
   needs: z.array(need),
@@ -71,16 +73,14 @@ async function examineStore(context: Context): Promise<Finding[]> {
   const { place } = context;
   try {
     refuseMissing(place);
-    const { address, journal } = await context.holdfast();
+    const { journal } = await context.holdfast();
     const { store, namespace } = journal;
     const goals = await goalRows(store, namespace);
     const open = await openCallRows(store, namespace);
     const waiting = open.filter((row) => row.status === "waiting").length;
-    const moved = await movedStore(store, namespace);
+    const note = await sealNote(store, namespace);
     return [
-      moved === null
-        ? await examineWriting(context, store)
-        : bad("store", `${address}: ${movedLine(moved)}`, whereNow(moved.to)),
+      note === null ? await examineWriting(context, store) : bad("store", note.message, note.hint),
       good("goals", `${goals.length}`),
       waiting === 0
         ? good("calls", "none waits for a person")

@@ -200,12 +200,11 @@ export class CallDesk {
     const session = row && !another ? streamId(row.stream) : null;
     const call = session === null ? undefined : (await this.read(session))?.calls.get(callId);
     if (session === null || !call) {
-      return new HoldfastError("CALL_NOT_FOUND", `call ${callId} is not open`, {
+      return new HoldfastError(row ? "CALL_NOT_WAITING" : "CALL_NOT_FOUND", `call ${callId} is not open`, {
         hint: "List the open calls; it may have been settled already.",
       });
     }
-    const { message, hint, data } = notOpen(session, callId, call);
-    return new HoldfastError("CALL_NOT_FOUND", message, { hint, data });
+    return notOpen(session, callId, call);
   }
 }
 
@@ -237,7 +236,8 @@ function isAtIt(session: string, callId: string, { status }: Call, holder: Holde
 
 function notOpen(session: string, callId: string, call: Call | undefined): HoldfastError {
   const known = call ? `is ${call.status}: it waits for nobody` : "is not in its log";
-  return new HoldfastError("CALL_NOT_WAITING", `call ${callId} of session ${session} ${known}`, {
+  const code = call ? "CALL_NOT_WAITING" : "CALL_NOT_FOUND";
+  return new HoldfastError(code, `call ${callId} of session ${session} ${known}`, {
     hint: call ? `Nothing is left to decide${settledText(call)}.` : "List its calls.",
     data: { session, callId },
   });

@@ -8,11 +8,11 @@ import { delimiter, join } from "node:path";
 
 /** Commands that take a store, as an expression. */
 export const ON_A_STORE =
-  "(?:goal|task|block|session) [a-z]+|status|watch|brief|next|doctor|decide|decisions|facts?|forget|remember|blockers|move|resume|handoff|calls|resolve|init|check|rebuild|migrate|prune|supervise|copy|export|import";
+  "(?:goal|task|block|session) [a-z]+|status|watch|brief|next|doctor|decide|decisions|facts?|forget|remember|blockers|move|resume|handoff|calls|resolve|init|check|rebuild|migrate|prune|supervise|export|import";
 
 /** A command may stand in colour, and is not spelled twice. */
 const COMMAND = new RegExp(
-  String.raw`(?<=^|[\s(\`"':]|\x1b\[\d+m)(?<!npx (?:--no-install )?)holdfast (?=(?:${ON_A_STORE}|schema new|mcp|hook|completion|demo|torture|--help)(?![\w-]))`,
+  String.raw`(?<=^|[\s(\`"':]|\x1b\[\d+m)(?<!npx (?:--no-install )?)holdfast (?=(?:${ON_A_STORE}|copy|schema new|mcp|hook|completion|demo|torture|--help)(?![\w-]))`,
   "gm",
 );
 

@@ -53,6 +53,9 @@ beforeAll(async () => {
   await third.call({ tool: charge, args: { id: "long" }, id: "long" });
   await third.call({ tool: count, args: {}, id: "n1" });
   await third.close();
+  const fourth = await holdfast.session("four");
+  await fourth.call({ tool: charge, args: { id: "settled" }, id: "settled" });
+  await fourth.close();
   await holdfast.close();
 });
 afterAll(() => line.remove());
@@ -80,6 +83,15 @@ test("the command that calls prints answers for that call, also where two sessio
   expect(offered(await say("calls", "--session", "two"), "m1"), "of one session alone too").toEqual(ofTwo);
   const ran = await run(...words(ofOne[1] as string), ...ann);
   expect(ran.code, ran.err).toBe(0);
+});
+
+test("a call that has its outcome is refused, and one that was never made is not found", async () => {
+  const failed = (...of: string[]) => run("resolve", ...of, "--store", STORE, ...ann);
+  expect(await failed("settled", "failed")).toMatchObject({ code: 0 });
+  expect(await failed("settled", "failed")).toMatchObject({ code: 4, err: expect.stringContaining("ann") });
+  expect(await failed("settled", "failed", "--session", "four")).toMatchObject({ code: 4 });
+  expect(await failed("never", "failed")).toMatchObject({ code: 3 });
+  expect(await failed("never", "failed", "--session", "four")).toMatchObject({ code: 3 });
 });
 
 test("an id that several sessions use is refused with the option that tells them apart", async () => {

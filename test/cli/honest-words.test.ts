@@ -128,7 +128,7 @@ test("a write that a store refuses because it has moved says nothing of files", 
   const away = await say("copy", ".holdfast", "away.db");
   expect(away.out).toContain("Set HOLDFAST_STORE=");
   const refused = await say("task", "add", "One");
-  expect(refused.code).toBe(1);
+  expect(refused.code).toBe(4);
   expect(refused.err).toMatch(/^holdfast: [^\n]*has moved to/);
   expect(refused.err, "nothing was written that the files could lack").not.toContain("not up to date");
 });

@@ -60,7 +60,7 @@ describe.each(["sqlite", "files"] as const)("%s", (kind) => {
 
   test("what is refused says it once, and a wrong name says it too", async () => {
     const refused = await runInside(project, ["goal", "new", "n2", "Another"]);
-    expect(refused.code).toBe(1);
+    expect(refused.code).toBe(4);
     expect(refused.err).toContain(`has moved to sqlite ${project}/new.db`);
     expect(refused.err).not.toContain("note: ");
     const unknown = await runInside(project, ["goal", "show", "made-there"]);

@@ -3,9 +3,12 @@
 import { execFile } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
+import { append, write } from "../sqlite/acts.ts";
 import { CommandLine, environment, type Ran } from "./command-line.ts";
+import { runInside } from "./inside.ts";
 
 let line: CommandLine;
 beforeAll(async () => {
@@ -43,6 +46,27 @@ test("what only some take for the end of a line stays within its line", async ()
   const holdfast = await open(join(line.project, "other.db"));
   expect((await holdfast.sessions.get("s")).messages[0]?.blocks).toEqual([{ kind: "text", text }]);
   await holdfast.close();
+});
+
+test("what is damaged is named and the rest written; notes of supervisors are one line", async () => {
+  await say("partly.db", "1234567");
+  const holdfast = await open(join(line.project, "partly.db"));
+  await holdfast.goal("g", { statement: "Ship it" });
+  await append(holdfast.journal.store, write("worker/a", 0, ["note"]));
+  await append(holdfast.journal.store, write("worker/b", 0, ["note"]));
+  await holdfast.close();
+  const database = new DatabaseSync(join(line.project, "partly.db"));
+  database.exec("UPDATE writes SET payload = replace(payload, '1234567', '9234567')");
+  database.close();
+  const { code, out, err } = await runInside(line.project, ["export", "p.hf", "--store", "partly.db"]);
+  expect({ code, err }).toEqual({ code: 5, err: "" });
+  expect(out.split("\n")).toEqual([
+    expect.stringMatching(/p\.hf: 1 goals and sessions/),
+    expect.stringMatching(/^! left out, because it is damaged: session\/s \(.*checksum/),
+    "without 2 notes of supervisors on their workers, which a supervisor makes anew",
+    "",
+  ]);
+  expect(await runInside(line.project, ["import", "p.hf", "--store", "rest.db"])).toMatchObject({ code: 0 });
 });
 
 // A limit on the size of files does what a full disk does: it takes a part of a write, and refuses the next.

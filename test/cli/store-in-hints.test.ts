@@ -42,7 +42,8 @@ test("every command that takes a store is known, and prose is left alone", async
   for (const each of process.stdout.listeners("error")) {
     if (!listeners.includes(each)) process.stdout.off("error", each as () => void);
   }
-  for (const { words } of COMMANDS.filter(({ words }) => words !== "schema new")) {
+  // A copy names both its stores, and a schema needs none.
+  for (const { words } of COMMANDS.filter(({ words }) => words !== "schema new" && words !== "copy")) {
     expect(withStore(`See holdfast ${words}; then go on`)).toBe(
       `See holdfast ${words} --store 'my store'; then go on`,
     );
@@ -52,6 +53,7 @@ test("every command that takes a store is known, and prose is left alone", async
     "holdfast --help",
     "Say where it is: holdfast status --store …",
     "holdfast next-door",
+    "Finish it: holdfast copy a.db b.db",
   ])
     expect(withStore(prose)).toBe(prose);
 });

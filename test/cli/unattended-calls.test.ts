@@ -48,7 +48,7 @@ onLinux("calls says how to answer for it, and the answer is taken", async () => 
 onLinux("whoever answers after that hears who did, and how", async () => {
   const words = ["resolve", "c_8fk2", "failed", "--by", "bob", "--why", "not there"];
   const { code, err } = await runInside(line.project, words);
-  expect({ code, err }).toMatchObject({ code: 3, err: expect.stringContaining("is completed") });
+  expect({ code, err }).toMatchObject({ code: 4, err: expect.stringContaining("is completed") });
   expect(err).toContain("ann has answered for it (seen in the bank)");
 });
 

@@ -465,13 +465,13 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       const program = await waiting();
       const answer = { outcome: "failed", by: "ann", why: "-" } as const;
       await program.holdfast.calls.resolve("c1", answer);
-      await expect(program.holdfast.calls.resolve("c1", answer)).rejects.toMatchObject({
-        code: "CALL_NOT_FOUND",
-      });
-      const named = { session: "alpha", callId: "c1" };
-      await expect(program.holdfast.calls.resolve(named, answer)).rejects.toMatchObject({
-        code: "CALL_NOT_WAITING",
-      });
+      for (const [id, code] of [
+        ["c1", "CALL_NOT_WAITING"],
+        ["c9", "CALL_NOT_FOUND"],
+      ] as const) {
+        for (const named of [id, { session: "alpha", callId: id }])
+          await expect(program.holdfast.calls.resolve(named, answer)).rejects.toMatchObject({ code });
+      }
     });
   });
 

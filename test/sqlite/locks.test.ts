@@ -57,6 +57,20 @@ test("a lock that is never released becomes an error that says so, and nothing h
   expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok" });
 });
 
+test.each([{}, { readOnly: true }])(
+  "who opens a file (%j) that another process keeps for itself waits until that has let go",
+  async (how) => {
+    await (await folder.open()).close();
+    const other = new Companion("./programs/file-holder.ts", [folder.file()]);
+    await other.hear();
+    await expect(folder.open({ ...how, busyMs: 50 })).rejects.toMatchObject({ code: "STORE_BUSY" });
+    const opening = folder.open(how);
+    other.nudge();
+    await other.ended();
+    expect(await headSeq(await opening, "session/a")).toBe(0);
+  },
+);
+
 const isLinux = process.platform === "linux";
 
 test.skipIf(!isLinux)(

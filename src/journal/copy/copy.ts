@@ -47,7 +47,7 @@ export async function copyStore(from: Side, to: Side, options: CopyOptions = {})
   const [before, there] = [await source.moving.seal(), await target.moving.seal()];
   if (before?.phase === "left" && there?.move === before.move) return finish(source, target, there);
   refuseSource(source, before);
-  refuseTarget(target, source, there);
+  refuseTarget(target, source, there, before);
   await refuseNotReady(source);
   const leaving: Seal = { phase: "leaving", move: newMove(), other: target.address };
   await step(source, before, leaving);
@@ -91,7 +91,7 @@ async function refuseNotReady(source: End): Promise<void> {
 }
 
 /** Gives up a copy that was broken off: the source takes writes again. What came into the target is of no use. */
-export async function stayHere(store: Store): Promise<void> {
+export async function stayHere(store: Side): Promise<void> {
   const source = endOf(store);
   const seal = await source.moving.seal();
   if (seal === null || seal.phase === "arrived") return;

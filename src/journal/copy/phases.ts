@@ -15,7 +15,7 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError, howToEndCopy } from "../../model/index.ts";
 import type { Moving, Seal, Store } from "../../store.ts";
 
 export interface End {
@@ -40,8 +40,8 @@ export function newMove(): string {
 export function refuseSource(source: End, seal: Seal | null): void {
   if (seal?.phase === "entering") {
     throw new HoldfastError("STORE_READONLY", `${source.address} is itself being filled from ${seal.other}`, {
-      hint: "Finish that copy first.",
-      data: { address: source.address, from: seal.other },
+      hint: howToEndCopy(seal.other, source.address),
+      data: { address: source.address, moved: "entering", from: seal.other },
     });
   }
   if (seal?.phase === "left") {
@@ -52,9 +52,14 @@ export function refuseSource(source: End, seal: Seal | null): void {
   }
 }
 
-/** A target that an earlier copy from the same source began to fill may be filled again; no other with a seal may. */
-export function refuseTarget(target: End, source: End, seal: Seal | null): void {
-  if (seal === null || (seal.phase === "entering" && seal.other === source.address)) return;
+/**
+ * A target that an earlier copy from the same source began to fill may be filled again; no other with a seal may. The
+ * source is known by its address, or by the copy that it is still leaving with: addresses depend on the folder.
+ */
+export function refuseTarget(target: End, source: End, seal: Seal | null, before: Seal | null): void {
+  if (seal === null) return;
+  const isSame = seal.other === source.address || seal.move === before?.move;
+  if (seal.phase === "entering" && isSame) return;
   const what = seal.phase === "entering" ? "is being filled from" : "was filled from";
   throw notEmpty(target, `it ${seal.phase === "left" ? "has moved to" : what} ${seal.other}`);
 }

@@ -2,18 +2,24 @@
  * A store into one file, also while others write to it: each stream as it is when its turn comes. Keys are listed before
  * the streams, so that each of them is of a write that is in the file or of an earlier life; what is gone is listed
  * after them, so that a stream that was removed meanwhile is in the file as one or the other.
+ *
+ * A stream with a damaged record is left out whole, and so is what was forked from it; both are named. Keys that such a
+ * session holds come along, as those of one that is gone: what was done once, ever, is not done again.
  */
 
 import { everyRow, everyStream, type Journal } from "../../journal/index.ts";
-import { HoldfastError, streamKind } from "../../model/index.ts";
+import { type ErrorCode, HoldfastError, isHoldfastError, streamKind } from "../../model/index.ts";
 import type { Moved, StreamRow } from "../../store.ts";
 import { Fold } from "./fold.ts";
-import { type KeyAt, kindOf, mustKnow, type PortableReport, pieces, VERSION } from "./lines.ts";
+import { type ExportReport, type GoneLine, type KeyAt, kindOf, mustKnow, pieces, VERSION } from "./lines.ts";
 import { WrittenFile } from "./written-file.ts";
 
 const PAGE = 200;
+/** What supervisors remember of their workers: where they run, it is made anew. */
+const SUPERVISORS = "worker";
+const DAMAGE: readonly ErrorCode[] = ["EVENT_CORRUPT", "ARTIFACT_CORRUPT", "ARTIFACT_MISSING"];
 
-export async function exportTo(journal: Journal, file: string, at: string): Promise<PortableReport> {
+export async function exportTo(journal: Journal, file: string, at: string): Promise<ExportReport> {
   const target = await WrittenFile.begin(file);
   try {
     await target.add({ holdfast: "export", version: VERSION, at });
@@ -32,6 +38,11 @@ class Export {
   private readonly seen = new Set<string>();
   private readonly artifacts = new Set<string>();
   private readonly left: string[] = [];
+  private readonly damaged = new Map<string, string>();
+  private readonly asGone: GoneLine[] = [];
+  private supervisorNotes = 0;
+  /** What came with the stream that is being added. */
+  private fresh: string[] = [];
   /** Who holds each key, of the streams that are in the file. */
   private readonly holders = new Map<string, string>();
   private streams = 0;
@@ -42,12 +53,13 @@ class Export {
     this.target = target;
   }
 
-  async run(): Promise<Omit<PortableReport, "file">> {
+  async run(): Promise<Omit<ExportReport, "file">> {
     const keys = await keysByStream(this.journal);
     for await (const row of everyStream(this.journal, { hidden: true })) await this.add(row, keys);
     await this.addGone(await keysByStream(this.journal));
-    const { streams, writes, artifacts, left } = this;
-    return { streams, writes, artifacts: artifacts.size, left };
+    const { streams, writes, artifacts, left, supervisorNotes } = this;
+    const damaged = [...this.damaged].map(([stream, why]) => ({ stream, why }));
+    return { streams, writes, artifacts: artifacts.size, left, damaged, supervisorNotes };
   }
 
   /** A fork comes after what it shares its past with. */
@@ -55,11 +67,43 @@ class Export {
     if (this.seen.has(row.stream)) return;
     if (!kindOf(row.stream)) {
       this.seen.add(row.stream);
-      this.left.push(row.stream);
+      if (streamKind(row.stream) === SUPERVISORS) this.supervisorNotes += 1;
+      else this.left.push(row.stream);
       return;
     }
-    if (row.parent) await this.add(await this.journal.row(row.parent.stream), keys);
-    await this.addStream(row.stream, keys.get(row.stream) ?? []);
+    const parent = row.parent?.stream;
+    if (parent !== undefined) await this.add(await this.journal.row(parent), keys);
+    if (parent !== undefined && this.damaged.has(parent)) {
+      this.leaveOut(row, `it was forked from ${parent}, which is left out`, keys);
+    } else await this.addUnlessDamaged(row, keys);
+  }
+
+  private async addUnlessDamaged(row: StreamRow, keys: ReadonlyMap<string, readonly KeyAt[]>): Promise<void> {
+    const { streams, writes, target } = this;
+    const mark = target.mark();
+    this.fresh = [];
+    try {
+      await this.addStream(row.stream, keys.get(row.stream) ?? []);
+    } catch (error) {
+      if (!isHoldfastError(error) || !DAMAGE.includes(error.code)) throw error;
+      await target.backTo(mark);
+      for (const hash of this.fresh) this.artifacts.delete(hash);
+      this.streams = streams;
+      this.writes = writes;
+      this.leaveOut(row, error.message, keys);
+    }
+  }
+
+  private leaveOut(
+    { stream, head }: StreamRow,
+    why: string,
+    keys: ReadonlyMap<string, readonly KeyAt[]>,
+  ): void {
+    this.seen.add(stream);
+    this.damaged.set(stream, why);
+    const before = keys.get(stream) ?? [];
+    if (before.length === 0 || streamKind(stream) !== "session") return;
+    this.asGone.push({ gone: stream, generation: head.generation + 1, before });
   }
 
   private async addStream(stream: string, known: readonly KeyAt[]): Promise<void> {
@@ -96,6 +140,7 @@ class Export {
   private async addArtifact(hash: string): Promise<void> {
     if (this.artifacts.has(hash)) return;
     this.artifacts.add(hash);
+    this.fresh.push(hash);
     const bytes = await this.journal.getArtifact(hash);
     for (const line of pieces({ artifact: hash }, bytes)) await this.target.add(line);
   }
@@ -109,6 +154,7 @@ class Export {
 
   /** Only sessions: nothing outside a store hangs on how often the name of a goal was used. */
   private async addGone(keys: ReadonlyMap<string, readonly KeyAt[]>): Promise<void> {
+    for (const line of this.asGone) await this.target.add(line);
     for await (const row of rowsOf(this.journal, "stream")) {
       const { stream, state, head } = row;
       if (state !== "gone" || streamKind(stream) !== "session" || this.seen.has(stream)) continue;

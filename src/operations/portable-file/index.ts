@@ -1,3 +1,3 @@
 export { exportTo } from "./export.ts";
 export { importFrom } from "./import.ts";
-export type { PortableReport } from "./lines.ts";
+export type { ExportReport, PortableReport } from "./lines.ts";

@@ -91,6 +91,13 @@ export interface PortableReport {
   readonly left: readonly string[];
 }
 
+export interface ExportReport extends PortableReport {
+  /** Streams that could not be read whole, left out. */
+  readonly damaged: readonly { readonly stream: string; readonly why: string }[];
+  /** How many streams supervisors keep of their workers; left out, because they belong to the store. */
+  readonly supervisorNotes: number;
+}
+
 const PIECE = 512 * 1024;
 
 /** The lines of one payload or artifact, the first of them with `head`. */

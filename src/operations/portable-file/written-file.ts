@@ -1,14 +1,23 @@
 /**
  * The file that an export writes: under another name until all of it is on the disk, then renamed, and the folder synced.
- * When something fails nothing is left of it.
+ * When something fails nothing is left of it. What turns out to be damaged is taken out again: back to a mark before it.
  */
 
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
+import { constants, existsSync } from "node:fs";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { HoldfastError } from "../../model/index.ts";
 import type { Line } from "./lines.ts";
+
+/** Appending: after a part was taken out, the next write goes to the new end. */
+const ANEW = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND;
+
+/** How far a file had come. */
+export interface Mark {
+  readonly bytes: number;
+  readonly sum: ReturnType<typeof createHash>;
+}
 
 /** So much is kept in memory before it is written. */
 const AT_ONCE = 1024 * 1024;
@@ -16,7 +25,9 @@ const AT_ONCE = 1024 * 1024;
 export class WrittenFile {
   private readonly file: string;
   private readonly handle: FileHandle;
-  private readonly sum = createHash("sha256");
+  private sum = createHash("sha256");
+  /** All that was added, also what waits. */
+  private bytes = 0;
   private waiting: Buffer[] = [];
   private waitingBytes = 0;
 
@@ -32,7 +43,7 @@ export class WrittenFile {
         data: { file },
       });
     }
-    const handle = await onDisk(file, () => open(partOf(file), "w", 0o600));
+    const handle = await onDisk(file, () => open(partOf(file), ANEW, 0o600));
     return new WrittenFile(file, handle);
   }
 
@@ -40,6 +51,18 @@ export class WrittenFile {
     const bytes = Buffer.from(`${JSON.stringify(line)}\n`);
     this.sum.update(bytes);
     await this.put(bytes);
+  }
+
+  mark(): Mark {
+    return { bytes: this.bytes, sum: this.sum.copy() };
+  }
+
+  /** Takes out what was added since, once. */
+  async backTo({ bytes, sum }: Mark): Promise<void> {
+    await this.flush();
+    await onDisk(this.file, () => this.handle.truncate(bytes));
+    this.bytes = bytes;
+    this.sum = sum;
   }
 
   /** The last line, after which the file has its name. */
@@ -64,6 +87,7 @@ export class WrittenFile {
   private async put(bytes: Buffer): Promise<void> {
     this.waiting.push(bytes);
     this.waitingBytes += bytes.length;
+    this.bytes += bytes.length;
     if (this.waitingBytes >= AT_ONCE) await this.flush();
   }
 

@@ -7,7 +7,7 @@
  * is run again from its beginning.
  */
 
-import { HoldfastError, MOVED_PAGE_BYTES } from "../../model/index.ts";
+import { HoldfastError, MOVED_PAGE_BYTES, sealedStore } from "../../model/index.ts";
 import type { Moved, Page, Seal } from "../../store.ts";
 import { putArtifact } from "./acts.ts";
 import type { Turn } from "./append.ts";
@@ -20,25 +20,13 @@ import type { State } from "./state.ts";
 
 const PAGE_ROWS = 500;
 
-const WHAT = {
-  left: "has moved to",
-  leaving: "is being copied to",
-  entering: "is being filled from",
-} as const;
-
 /** For acts that a sealed folder refuses. */
 export function refuseSealed({ folder }: Turn): void {
   const { seal } = folder.state.data;
   if (!seal || seal.phase === "arrived") return;
   const path = folder.paths.folder;
-  throw new HoldfastError(
-    seal.phase === "left" ? "STORE_MOVED" : "STORE_READONLY",
-    `${path}: this store ${WHAT[seal.phase]} ${seal.other}`,
-    {
-      hint: "Open the other store: this one takes no more writes. If the copy was broken off, run it again.",
-      data: { path, moved: seal.phase, to: seal.other },
-    },
-  );
+  const { phase, other } = seal;
+  throw sealedStore(`${path}: this store`, `files ${path}`, { phase, other }, { data: { path } });
 }
 
 export function reseal(turn: Turn, expect: Seal | null, next: Seal | null): boolean {

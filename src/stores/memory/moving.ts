@@ -1,6 +1,6 @@
 /** What a copy reads and writes: the rows of every namespace as they are, and the seal. Nothing here waits. */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError, sealedStore } from "../../model/index.ts";
 import type { Moved, Moving, Page, Seal } from "../../store.ts";
 import {
   copyPayload,
@@ -19,15 +19,8 @@ const PAGE_ROWS = 500;
 /** Throws while the store has left, leaves, or is being filled. */
 export function refuseSealed({ seal }: MemoryData): void {
   if (!seal || seal.phase === "arrived") return;
-  const what = { left: "has moved to", leaving: "is being copied to", entering: "is being filled from" };
-  throw new HoldfastError(
-    seal.phase === "left" ? "STORE_MOVED" : "STORE_READONLY",
-    `this memory store ${what[seal.phase]} ${seal.other}`,
-    {
-      hint: "Open the other store: this one takes no more writes. If the copy was broken off, run it again.",
-      data: { moved: seal.phase, to: seal.other },
-    },
-  );
+  const { phase, other } = seal;
+  throw sealedStore("this memory store", "memory:", { phase, other });
 }
 
 export class MemoryMoving implements Moving {

@@ -9,7 +9,7 @@
  *   lost     the connection ended, or nothing was heard in time: it may or may not be committed
  */
 
-import { type ErrorCode, HoldfastError } from "../../model/index.ts";
+import { type ErrorCode, HoldfastError, sealedStore } from "../../model/index.ts";
 
 export type Fate = "unsent" | "refused" | "lost";
 
@@ -245,28 +245,14 @@ function unfit(address: string, failure: unknown): HoldfastError {
   });
 }
 
-const MOVING = {
-  left: "has moved to",
-  leaving: "is being copied to",
-  entering: "is being filled from",
-} as const;
-
 function detailOf(failure: unknown): string {
   return (causeOf(failure) as { detail: string }).detail;
 }
 
 /** What the schema says of its seal, in the words of every store. */
 function sealed(address: string, failure: unknown): HoldfastError {
-  const { phase, other } = JSON.parse(detailOf(failure)) as { phase: keyof typeof MOVING; other: string };
-  return new HoldfastError(
-    phase === "left" ? "STORE_MOVED" : "STORE_READONLY",
-    `${address}: this store ${MOVING[phase]} ${other}`,
-    {
-      hint: "Open the other store: this one takes no more writes. If the copy was broken off, run it again.",
-      cause: causeOf(failure),
-      data: { address, moved: phase, to: other },
-    },
-  );
+  const seal = JSON.parse(detailOf(failure)) as Parameters<typeof sealedStore>[2];
+  return sealedStore(`${address}: this store`, address, seal, { cause: causeOf(failure), data: { address } });
 }
 
 export function notDurable(address: string, cause?: unknown): HoldfastError {

@@ -226,11 +226,11 @@ async function openForReading(place: Place): Promise<Opened> {
  * In WAL mode even readers need shared memory beside the file. On a medium that cannot have it the file is read as
  * one that nobody changes, which is right as long as no WAL waits beside it.
  */
-async function openReadOnly({ path }: Place): Promise<Connection> {
+async function openReadOnly({ path, busyMs }: Place): Promise<Connection> {
   const connection = await Connection.open(path, true);
   try {
     connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    connection.peek(TABLES);
+    await patiently(path, busyMs, () => connection.peek(TABLES));
     return connection;
   } catch (error) {
     await connection.close();

@@ -6,7 +6,7 @@
  * at its next write, and one that is alone pays nothing for it.
  */
 
-import { HoldfastError } from "../../model/index.ts";
+import { sealedStore } from "../../model/index.ts";
 import type { Seal } from "../../store.ts";
 import type { Connection } from "./driver.ts";
 import type { Done, Transaction } from "./transaction.ts";
@@ -25,21 +25,9 @@ export function reseal(transaction: Transaction, expect: Seal | null, next: Seal
   return { result: true, wrote: true };
 }
 
-const WHAT = {
-  left: "has moved to",
-  leaving: "is being copied to",
-  entering: "is being filled from",
-} as const;
-
 /** For acts that a sealed file refuses. */
 export function refuseSealed(path: string, { seal }: Transaction): void {
   if (!seal || seal.phase === "arrived") return;
-  throw new HoldfastError(
-    seal.phase === "left" ? "STORE_MOVED" : "STORE_READONLY",
-    `${path}: this store ${WHAT[seal.phase]} ${seal.other}`,
-    {
-      hint: "Open the other store: this one takes no more writes. If the copy was broken off, run it again.",
-      data: { path, moved: seal.phase, to: seal.other },
-    },
-  );
+  const { phase, other } = seal;
+  throw sealedStore(`${path}: this store`, `sqlite ${path}`, { phase, other }, { data: { path } });
 }
