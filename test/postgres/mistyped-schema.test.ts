@@ -111,8 +111,8 @@ test("a copy that is refused makes no target", async () => {
   expect(await isThere()).toBe(false);
   expect(await say("copy", ".holdfast", "moved.db")).toMatchObject({ code: 0 });
   const left = await say("copy", ".holdfast", address);
-  expect(left).toMatchObject({ code: 1, err: expect.stringContaining("has moved to") });
-  expect(await say("copy", ".holdfast", "another.db")).toMatchObject({ code: 1 });
+  expect(left).toMatchObject({ code: 4, err: expect.stringContaining("has moved to") });
+  expect(await say("copy", ".holdfast", "another.db")).toMatchObject({ code: 4 });
   expect(existsSync(join(project, "another.db"))).toBe(false);
   expect(await isThere()).toBe(false);
   const again = await say("copy", ".holdfast", "moved.db");
