@@ -1,7 +1,7 @@
 // What an agent can do over MCP as `init` wires it, a worker, and who could do the rest.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { CommandLine } from "../cli/command-line.ts";
+import { commandFile } from "../cli/command-line.ts";
 import { runInside } from "../cli/inside.ts";
 import { type Connected, Project } from "./setting.ts";
 
@@ -10,10 +10,9 @@ type Data = Record<string, unknown>;
 let project: Project;
 let agent: Connected;
 beforeAll(async () => {
-  const { cli } = await CommandLine.build();
   project = new Project();
   await runInside(project.folder, ["init", "--agent", "none"]);
-  agent = await project.connect([cli, "mcp", "--by", "bob"]);
+  agent = await project.connect([commandFile("cli"), "mcp", "--by", "bob"]);
 });
 afterAll(async () => {
   await agent.close();
