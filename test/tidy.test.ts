@@ -11,7 +11,7 @@ import { describe, expect, test } from "vitest";
 
 /** Lowest first. A part imports from rows below its own, never from its own row or above. */
 const LAYERS: readonly (readonly string[])[] = [
-  ["model", "failpoint.ts"],
+  ["model", "failpoint.ts", "time-namespace.ts"],
   ["store.ts"],
   ["stores", "journal"],
   ["ledger"],

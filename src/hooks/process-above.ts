@@ -6,6 +6,7 @@
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import { basename } from "node:path";
+import { timeNamespace } from "../time-namespace.ts";
 
 export interface ProcessAbove {
   readonly pid: number;
@@ -96,14 +97,4 @@ function bootId(): string {
 
 function pidNamespace(): string {
   return readlinkSync("/proc/self/ns/pid");
-}
-
-/** A kernel that has none says so. */
-function timeNamespace(): string {
-  try {
-    return readlinkSync("/proc/self/ns/time");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "none";
-    throw error;
-  }
 }

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Holder } from "../store.ts";
+import { timeNamespace } from "../time-namespace.ts";
 
 /**
  * Facts about this process from which a neighbour can later prove that it is dead. A process is provably dead
@@ -39,16 +40,6 @@ function startTime(pid: number): string {
   // While other threads of it still run, only its first thread is dead.
   if ("ZX".includes(state) && readdirSync(`/proc/${pid}/task`).length <= 1) return "";
   return fields[18] ?? "";
-}
-
-/** A kernel that has none says so; one that does not let us look throws. */
-function timeNamespace(): string {
-  try {
-    return readlinkSync("/proc/self/ns/time");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "none";
-    throw error;
-  }
 }
 
 /** The system itself says that there is no such process. Others it may hide, but never deny. */

@@ -5,7 +5,8 @@
  * that a new default in the schema does not change it. It does not hold the session: within a session the fold
  * decides, and a fork finds the calls that it inherited. The vendor's key adds the session (unless the scope is
  * global) and the number of definite failures, so that it stays the same while an outcome is unknown and changes
- * once the vendor may have remembered a refusal.
+ * once the vendor may have remembered a refusal. A failure that proved nothing leaves the vendor's key in doubt: until
+ * somebody knows, the next call gets that very one (`wave.ts`).
  */
 
 import { canonicalOf, type DedupeScope, HoldfastError, type Json, sha256, show } from "../model/index.ts";

@@ -2,7 +2,14 @@
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { anything } from "../../bench/schema.ts";
-import { agentTool, type Holdfast, type Model, open, type Tool } from "../../src/index.ts";
+import {
+  type AgentToolSpec,
+  agentTool,
+  type Holdfast,
+  type Model,
+  open,
+  type Tool,
+} from "../../src/index.ts";
 import { callBlock, counting, script } from "../ledger/bench.ts";
 
 let holdfast: Holdfast;
@@ -21,6 +28,11 @@ beforeEach(async () => {
   });
 });
 afterEach(() => holdfast.close());
+
+/** A tool that is an agent, for those who do not care what it is given. */
+function subAgent(spec: Pick<AgentToolSpec<unknown>, "name" | "run" | "budget">): Tool {
+  return agentTool({ description: "", input: anything, ...spec }) as unknown as Tool;
+}
 
 /** Charges, breaks once with `error`, and says that it has paid. */
 function payer(error: () => Promise<Error> | Error): Model {
@@ -52,12 +64,10 @@ describe("a sub-agent that has charged", () => {
     "is taken up again when its model refuses it with %j",
     async (look) => {
       const model = payer(() => Object.assign(new Error("no"), look));
-      const pay = agentTool({
+      const pay = subAgent({
         name: "pay",
-        description: "",
-        input: anything,
         run: (_args, child) => child.run({ model, tools: [charge], modelRetries: 0, prompt: "pay" }),
-      }) as unknown as Tool;
+      });
       const session = await holdfast.session("order");
       const result = await session.run({ model: stubborn("pay"), tools: [pay], prompt: "Pay" });
       expect(result.status).toBe("done");
@@ -71,18 +81,14 @@ describe("a sub-agent that has charged", () => {
       seen = resolve;
     });
     const model = payer(() => other.then(() => new Error("the model breaks")));
-    const pay = agentTool({
+    const pay = subAgent({
       name: "pay",
-      description: "",
-      input: anything,
       budget: { usd: 1 },
       run: (_args, child) => child.run({ model, tools: [charge], prompt: "pay" }),
-    }) as unknown as Tool;
+    });
     // Costs more than it was given: what a model call costs is known only afterwards.
-    const look = agentTool({
+    const look = subAgent({
       name: "look",
-      description: "",
-      input: anything,
       budget: { usd: 0.2 },
       run: async (_args, child) => {
         const dear: Model = async () => ({ message: { text: "seen" }, usage: { usd: 1.2 } });
@@ -90,7 +96,7 @@ describe("a sub-agent that has charged", () => {
         setTimeout(seen, 200);
         return result;
       },
-    }) as unknown as Tool;
+    });
     const session = await holdfast.session("order");
     const tools = [pay, look];
     const both = script([callBlock("b0", "pay"), callBlock("b1", "look")]);
@@ -119,17 +125,15 @@ describe("the run of a sub-agent that broke", () => {
       asked += 1;
       return planner(input);
     };
-    const pay = agentTool({
+    const pay = subAgent({
       name: "pay",
-      description: "",
-      input: anything,
       run: async (_args, child) => {
         attempts += 1;
         await child.run({ model, tools: [charge], prompt: "plan it" });
         if (attempts === 1) throw new Error("it breaks between its two steps");
         return child.run({ model, tools: [charge], prompt: "now do it" });
       },
-    }) as unknown as Tool;
+    });
     const session = await holdfast.session("order");
     await session.run({ model: script([callBlock("b", "pay")]), tools: [pay], prompt: "Pay" });
     const [call] = (await holdfast.sessions.get("order")).calls;
@@ -142,10 +146,8 @@ describe("the run of a sub-agent that broke", () => {
     let asked = 0;
     let attempts = 0;
     const model: Model = async () => ({ message: { text: `answer ${++asked}` } });
-    const pay = agentTool({
+    const pay = subAgent({
       name: "pay",
-      description: "",
-      input: anything,
       run: async (_args, child) => {
         attempts += 1;
         await child.run({ model, prompt: "go on" });
@@ -153,7 +155,7 @@ describe("the run of a sub-agent that broke", () => {
         if (attempts === 1) throw new Error("it breaks after its second step");
         return second;
       },
-    }) as unknown as Tool;
+    });
     const session = await holdfast.session("order");
     await session.run({ model: script([callBlock("b", "pay")]), tools: [pay], prompt: "Pay" });
     const [call] = (await holdfast.sessions.get("order")).calls;
