@@ -116,6 +116,15 @@ export function sameJson(left: unknown, right: unknown): boolean {
   );
 }
 
+/** A lower bound of the length of a value as JSON: its texts, which are most of anything large. */
+export function textIn(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (value === null || typeof value !== "object") return 0;
+  let length = 0;
+  for (const name in value) length += textIn(value[name as never]);
+  return length;
+}
+
 /**
  * Freezes what was parsed from the log, all the way down. What is frozen already is left alone: nothing here freezes a
  * value before what is in it.

@@ -2,6 +2,7 @@ import { type Budget, type BudgetChange, budgetFacet, changeBudget, releaseChild
 import { CALL_TRANSITIONS, type CallAct, type CallStatus, isOpen } from "./call.ts";
 import type { DraftOf, Event, FacetChange, Place, StreamKind } from "./event.ts";
 import { expiryOf, type Item, type StreamFacets } from "./facets.ts";
+import { textIn } from "./json.ts";
 import { type Block, leastLength, messageArtifacts } from "./message.ts";
 import { countsAsFailure, illegalCall, leavesDoubt } from "./session-calls.ts";
 import { type SessionEvents, sessionEvents } from "./session-events.ts";
@@ -17,10 +18,18 @@ export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   initial: emptySession,
   encode: encodeSession,
   decode: decodeSession,
-  leastLength: ({ messages }) => messages.reduce((sum, message) => sum + leastLength(message), 0),
+  leastLength: leastSession,
   shrinking: ["transcript.replaced"],
   facets: sessionFacets,
 };
+
+/** What most of a session is: what was said, and what its calls were given and returned. */
+function leastSession({ messages, calls }: SessionState): number {
+  let length = 0;
+  for (const message of messages) length += leastLength(message);
+  for (const { args, result } of calls.values()) length += textIn(args) + textIn(result);
+  return length;
+}
 
 /**
  * Looks one write ahead of the state, without touching it. A transition that the fold would refuse is refused here

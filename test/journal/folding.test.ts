@@ -197,6 +197,7 @@ test("a snapshot and the events after it give what all events give, at every pos
       for (const [position, text] of snapshots.entries()) {
         const later = restored(text);
         expect(snapshot(later)).toBe(text);
+        expect(sessionKind.leastLength?.(later)).toBeLessThanOrEqual(text.length);
         for (const [index, each] of events.slice(position).entries()) {
           applyEvent(sessionKind, later, each, position + index + 1);
         }

@@ -7,7 +7,7 @@
  */
 
 import * as z from "zod";
-import { type Event, event, type FacetChange, type StreamKind } from "../../model/index.ts";
+import { type Event, event, type FacetChange, type StreamKind, textIn } from "../../model/index.ts";
 import { applyChange, type Change } from "./change.ts";
 import type { Part } from "./stored-part.ts";
 import { decodeThread, encodeThread } from "./thread-snapshot.ts";
@@ -140,14 +140,6 @@ function lengthOfChange(told: Change): number {
 
 function lengthOf(parts: readonly Part[]): number {
   return parts.reduce((sum, each) => sum + textIn(each), 0);
-}
-
-function textIn(value: unknown): number {
-  if (typeof value === "string") return value.length;
-  if (value === null || typeof value !== "object") return 0;
-  let length = 0;
-  for (const name in value) length += textIn(value[name as never]);
-  return length;
 }
 
 function facets(state: ThreadState, events: readonly Event[]): FacetChange {

@@ -11,14 +11,13 @@
 
 import { HoldfastError } from "../../model/index.ts";
 import type { AppendOutcome, Batch, Head, LeaseOutcome } from "../../store.ts";
+import { placeName } from "./text.ts";
 
 /** What is remembered costs about 200 bytes each; the oldest is forgotten first. */
 const MOST = 20_000;
 
 const isOlder = (a: Head, b: Head): boolean =>
   a.generation < b.generation || (a.generation === b.generation && a.seq < b.seq);
-
-const nameOf = (namespace: string, name: string): string => JSON.stringify([namespace, name]);
 
 export class Acknowledged {
   readonly #address: string;
@@ -30,11 +29,11 @@ export class Acknowledged {
   }
 
   headOf(namespace: string, stream: string): Head | undefined {
-    return this.#heads.get(nameOf(namespace, stream));
+    return this.#heads.get(placeName(namespace, stream));
   }
 
   tokenOf(namespace: string, lease: string): number | undefined {
-    return this.#tokens.get(nameOf(namespace, lease));
+    return this.#tokens.get(placeName(namespace, lease));
   }
 
   /** Throws when a stream ends before what was `known` of it. */
@@ -57,7 +56,7 @@ export class Acknowledged {
     } else if (outcome.outcome === "ok") {
       batch.writes.forEach(({ stream }, index) => {
         const head = outcome.heads[index];
-        if (head) keepNewest(this.#heads, nameOf(batch.namespace, stream), head, isOlder);
+        if (head) keepNewest(this.#heads, placeName(batch.namespace, stream), head, isOlder);
       });
     }
   }
@@ -66,7 +65,7 @@ export class Acknowledged {
     if (outcome.outcome !== "granted" && outcome.outcome !== "held") return;
     const { name, token } = outcome.lease;
     this.checkToken(name, token, known);
-    keepNewest(this.#tokens, nameOf(namespace, name), token, (a, b) => a < b);
+    keepNewest(this.#tokens, placeName(namespace, name), token, (a, b) => a < b);
   }
 
   #forgotten(what: string): HoldfastError {

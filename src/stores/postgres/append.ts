@@ -54,7 +54,7 @@ import { HoldfastError, type Item, type StreamFacets } from "../../model/index.t
 import type { AppendOutcome, Batch, Head, Write } from "../../store.ts";
 import { fencedOutcome, type StoredFence } from "./leases.ts";
 import { isPlain, markOf } from "./plain.ts";
-import { fromText, toBytes, toText, toTextOrNull } from "./text.ts";
+import { fromText, placeName, toBytes, toText, toTextOrNull } from "./text.ts";
 
 /** What a seq column can hold. */
 const MAX_SEQ = 2 ** 31 - 1;
@@ -104,20 +104,23 @@ export interface Encoded {
 }
 
 export function encode(batch: Batch): Encoded {
-  const payloads = batch.writes.map(({ payload }) =>
+  const { namespace, writes } = batch;
+  const payloads = writes.map(({ payload }) =>
     typeof payload === "string" ? toText(payload) : Buffer.from(payload),
   );
-  const touches = batch.writes.flatMap(({ stream, fork }) => (fork ? [stream, fork.stream] : [stream]));
+  const touches: string[] = [];
+  for (const { stream, fork } of writes) {
+    touches.push(placeName(namespace, stream));
+    if (fork) touches.push(placeName(namespace, fork.stream));
+  }
   return {
     batch,
     payloads,
     bytes: payloads.reduce((sum, { length }) => sum + length, 0),
-    touches: touches.map((stream) => placeName(batch.namespace, stream)),
+    touches,
     isPlain: isPlain(batch),
   };
 }
-
-const placeName = (namespace: string, name: string): string => JSON.stringify([namespace, name]);
 
 /** The changing arguments of `append_batches`: places and leases to be locked first, batches, bytes. */
 export function flightArguments(flight: readonly Encoded[]): [string, string, string, Buffer] {

@@ -23,6 +23,11 @@ export class Held {
   uses = 1;
   /** Why it must not be used again. */
   broken: Error | undefined;
+  #patienceMs = 0;
+  /** When the answer to what is under way is due, and when somebody looks. */
+  #dueAt = Number.POSITIVE_INFINITY;
+  #looksAt = Number.POSITIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(client: pg.PoolClient) {
     this.client = client;
@@ -34,10 +39,47 @@ export class Held {
     this.broken ??= why;
   };
 
+  /**
+   * A statement goes out. A server that is silent for longer than `ms` is given up: the socket is closed under the
+   * statement, which then fails.
+   */
+  expectAnswer(ms: number): void {
+    this.#patienceMs = ms;
+    this.#dueAt = performance.now() + ms;
+    if (this.#dueAt < this.#looksAt) this.#lookIn(ms);
+  }
+
+  /** The timer stays: to set one for every statement takes as long as to send it. */
+  isAnswered(): void {
+    this.#dueAt = Number.POSITIVE_INFINITY;
+  }
+
   release(): void {
+    clearTimeout(this.#timer);
     this.client.off("error", this.break);
     this.client.release(this.broken);
   }
+
+  #lookIn(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#looksAt = performance.now() + ms;
+    this.#timer = setTimeout(this.#look, ms);
+    // While a statement is under way its socket keeps the process, and at other times nothing should.
+    this.#timer.unref();
+  }
+
+  readonly #look = (): void => {
+    this.#looksAt = Number.POSITIVE_INFINITY;
+    const leftMs = this.#dueAt - performance.now();
+    if (leftMs <= 0) cut(this.client, new Error(`the server did not answer within ${this.#patienceMs} ms`));
+    else if (leftMs < Number.POSITIVE_INFINITY) this.#lookIn(leftMs);
+  };
+}
+
+function cut(client: pg.PoolClient, why: Error): void {
+  const { stream } = (client as unknown as { connection: { stream: { destroy(error: Error): void } } })
+    .connection;
+  stream.destroy(why);
 }
 
 export class Connections {

@@ -26,6 +26,7 @@ import {
   sqlState,
   storeError,
 } from "./failures.ts";
+import { type Bound, type Kept, KeptRun, takesRuns } from "./kept-run.ts";
 
 export type Value = string | number | boolean | null | Buffer | readonly (string | number | boolean | null)[];
 
@@ -42,19 +43,13 @@ export interface Entry {
   readonly allowLoss: boolean;
 }
 
-/** A statement that is worth keeping on the server. */
-export interface Frequent {
-  readonly name: string;
-  readonly text: string;
-}
-
 /** The text is part of the name: what somebody else has left under it, behind a pooler, is the same statement. */
-export function frequent(what: string, text: string): Frequent {
+export function kept(what: string, text: string): Kept {
   return { name: `holdfast ${what} ${sha256(text).slice(0, 24)}`, text };
 }
 
 /** Runs statements one after another on the connection of one transaction. */
-export type Query = <Row>(statement: string | Frequent, values?: readonly Value[]) => Promise<Row[]>;
+export type Query = <Row>(text: string, values?: readonly Value[]) => Promise<Row[]>;
 
 const INT8 = 20;
 const INT4 = 23;
@@ -68,9 +63,11 @@ const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
   [BOOL]: (text) => text === "t",
   [BYTEA]: (text) => Buffer.from(text.slice(2), "hex"),
 };
+const asText = (text: string): string => text;
 const TYPES = {
-  getTypeParser: (type: number) => PARSERS[type] ?? ((text: string) => text),
+  getTypeParser: (type: number) => PARSERS[type] ?? asText,
 } as unknown as pg.CustomTypesConfig;
+const TEXTS = { getTypeParser: () => asText } as unknown as pg.CustomTypesConfig;
 
 export class Database {
   readonly address: string;
@@ -100,19 +97,24 @@ export class Database {
     return [store, allowLoss, this.limits.busyMs];
   }
 
-  /**
-   * One statement, tried once. Fails with a `StatementFailure`, also a frequent one that was not kept, which will be sent
-   * in full the next time.
-   */
+  /** One statement, tried once. Fails with a `StatementFailure`. */
   async attempt<Row>(
-    statement: string | Frequent,
+    text: string,
     values: readonly Value[],
     statementMs = this.limits.statementMs,
   ): Promise<Row[]> {
+    return this.#use(await this.#connections.take(), statementMs, (query) => query<Row>(text, values));
+  }
+
+  /**
+   * The same for one that the server keeps: the one column of its one row, as text. It fails also where it was not kept, and
+   * will be sent in full the next time.
+   */
+  ask(statement: Kept, values: readonly Bound[]): Promise<string | null> {
     const taken = this.#connections.take();
-    return this.#use(taken instanceof Promise ? await taken : taken, statementMs, (query) =>
-      query<Row>(statement, values),
-    );
+    // Not awaited where one is at hand: this is on the way of every append.
+    if (!(taken instanceof Promise)) return this.#askOn(taken, statement, values);
+    return taken.then((held) => this.#askOn(held, statement, values));
   }
 
   /** One statement that may run any number of times, tried until the server is there and nobody is in the way. */
@@ -185,29 +187,39 @@ export class Database {
     }
   }
 
+  #askOn(held: Held, { name, text }: Kept, values: readonly Bound[]): Promise<string | null> {
+    const statement = { name: this.#isKept ? name : "", text };
+    return new Promise((resolve, reject) => {
+      held.expectAnswer(this.limits.statementMs);
+      runKept(held.client, statement, values, (error, answer) => {
+        held.isAnswered();
+        const failure = error === null ? null : failureOf(held, error);
+        if (failure && isNotKept(failure)) this.#isKept = false;
+        this.#connections.give(held);
+        if (failure) reject(failure);
+        else resolve(answer);
+      });
+    });
+  }
+
   async #use<Result>(
     held: Held,
     statementMs: number,
     act: (query: Query) => Promise<Result>,
   ): Promise<Result> {
-    const { client } = held;
-    const query: Query = async <Row>(
-      statement: string | Frequent,
-      values?: readonly Value[],
-    ): Promise<Row[]> => {
-      const timer = setTimeout(() => {
-        cut(client, new Error(`the server did not answer within ${statementMs} ms`));
-      }, statementMs);
+    const query: Query = async <Row>(text: string, values?: readonly Value[]): Promise<Row[]> => {
+      held.expectAnswer(statementMs);
       try {
-        const result = await client.query(this.#configOf(statement, values));
-        return result.rows as Row[];
+        const { rows } = await held.client.query({
+          text,
+          types: TYPES,
+          ...(values && { values: [...values] }),
+        });
+        return rows as Row[];
       } catch (error) {
-        const failure = new StatementFailure(isAnswer(error) ? "refused" : "lost", error);
-        if (failure.fate === "lost") held.break(failure);
-        if (typeof statement !== "string" && isNotKept(failure)) this.#isKept = false;
-        throw failure;
+        throw failureOf(held, error);
       } finally {
-        clearTimeout(timer);
+        held.isAnswered();
       }
     };
     try {
@@ -216,16 +228,29 @@ export class Database {
       this.#connections.give(held);
     }
   }
+}
 
-  #configOf(statement: string | Frequent, values: readonly Value[] | undefined): pg.QueryConfig {
-    if (typeof statement === "string") {
-      return values
-        ? { text: statement, values: [...values], types: TYPES }
-        : { text: statement, types: TYPES };
-    }
-    const { name, text } = statement;
-    return { ...(this.#isKept && { name }), text, values: [...(values ?? [])], types: TYPES };
+function failureOf(held: Held, error: unknown): StatementFailure {
+  const failure = new StatementFailure(isAnswer(error) ? "refused" : "lost", error);
+  if (failure.fate === "lost") held.break(failure);
+  return failure;
+}
+
+function runKept(
+  client: pg.PoolClient,
+  { name, text }: Kept,
+  values: readonly Bound[],
+  told: (error: unknown, answer: string | null) => void,
+): void {
+  if (takesRuns(client)) {
+    client.query(new KeptRun({ name, text }, values, told));
+    return;
   }
+  const config = { text, values: [...values], types: TEXTS, rowMode: "array" as const };
+  client.query<(string | null)[]>(name === "" ? config : { ...config, name }).then(
+    ({ rows }) => told(null, rows[0]?.[0] ?? null),
+    (error) => told(error, null),
+  );
 }
 
 /** The server said what is wrong and goes on: the transaction is undone. After FATAL it may be committed or not. */
@@ -233,13 +258,6 @@ function isAnswer(error: unknown): boolean {
   const severity = (error as { severity?: unknown } | null)?.severity;
   const state = sqlState(error);
   return state !== null && !isPassingState(state) && severity !== "FATAL" && severity !== "PANIC";
-}
-
-/** Closes the socket under a statement, which then fails. */
-function cut(client: pg.PoolClient, why: Error): void {
-  const { stream } = (client as unknown as { connection: { stream: { destroy(error: Error): void } } })
-    .connection;
-  stream.destroy(why);
 }
 
 const MAX_PAUSE_MS = 500;

@@ -5,7 +5,7 @@
 
 import type { Item, StreamFacets } from "../../model/index.ts";
 import type { Batch, Write } from "../../store.ts";
-import type { Value } from "./database.ts";
+import type { Bound } from "./kept-run.ts";
 import { FACET } from "./schema-1-single.ts";
 import { toBytes, toText, toTextOrNull } from "./text.ts";
 
@@ -58,7 +58,7 @@ type Words = (string | null)[];
 type Numbers = (number | null)[];
 
 /** All arguments but the first three. */
-export function plainArguments(flight: readonly PlainBatch[]): Value[] {
+export function plainArguments(flight: readonly PlainBatch[]): Bound[] {
   const words: Words = [];
   const numbers: Numbers = [];
   const guards: { namespace: string; lease: string; token: number }[] = [];

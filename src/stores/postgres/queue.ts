@@ -3,8 +3,9 @@
 import { HoldfastError } from "../../model/index.ts";
 import type { AppendOutcome, Batch } from "../../store.ts";
 import { type Encoded, encode, flightArguments, headsAfter, parseOutcomes } from "./append.ts";
-import { type Database, type Entry, type Frequent, frequent, pause } from "./database.ts";
+import { type Database, type Entry, kept, pause } from "./database.ts";
 import { asFailure, isCollision, isLocked, isPassing, isStandby, isUnfit } from "./failures.ts";
+import type { Kept } from "./kept-run.ts";
 import { inLockOrder, plainArguments } from "./plain.ts";
 import { SINGLE_LOCK_MS, SINGLE_PARAMETERS } from "./schema-1-single.ts";
 import { isSingle, singleArguments } from "./single.ts";
@@ -35,8 +36,8 @@ export class AppendQueue {
   readonly #database: Database;
   readonly #entry: Entry;
   readonly #sql: string;
-  readonly #plainSql: Frequent;
-  readonly #singleSql: Frequent;
+  readonly #plainSql: Kept;
+  readonly #singleSql: Kept;
   readonly #inTheAir = new Set<string>();
   #waiting: Waiting[] = [];
   #flights = 0;
@@ -47,7 +48,7 @@ export class AppendQueue {
     this.#entry = entry;
     const call = (name: string, parameters: number, result: string) => {
       const list = Array.from({ length: parameters }, (_, index) => `$${index + 1}`);
-      return frequent(name, `SELECT ${database.schema}.${name}(${list.join(", ")}) AS ${result}`);
+      return kept(name, `SELECT ${database.schema}.${name}(${list.join(", ")}) AS ${result}`);
     };
     this.#sql = call("append_batches", 7, "outcomes").text;
     this.#plainSql = call("append_plain", 10, "stored");
@@ -101,6 +102,8 @@ export class AppendQueue {
    * streams wait as well.
    */
   #take(): Waiting[] {
+    // As it mostly is: who writes alone has nobody to look out for.
+    if (this.#waiting.length === 1 && this.#inTheAir.size === 0) return this.#waiting.splice(0);
     const held = new Set(this.#inTheAir);
     const share = Math.ceil(this.#waiting.length / (MAX_FLIGHTS - this.#flights));
     const most = Math.min(FLIGHT_BATCHES, Math.max(SHARE_BATCHES, share));
@@ -137,14 +140,14 @@ export class AppendQueue {
   /** Returns the batches that have no answer yet. */
   async #flyPlain(flight: readonly Waiting[]): Promise<Left> {
     const sorted = inLockOrder(flight);
-    let isStored: (place: number) => boolean;
+    const isAlone = this.#isAlone(sorted);
+    let answer: string | null;
     try {
-      isStored = this.#isAlone(sorted)
-        ? await this.#storeOne(sorted[0] as Waiting)
-        : await this.#storeAll(sorted);
+      answer = await (isAlone ? this.#sendOne(sorted[0] as Waiting) : this.#sendAll(sorted));
     } catch (error) {
       return { flight, wasLost: asFailure(error).fate === "lost" };
     }
+    const isStored = isAlone ? () => answer === "t" : placesIn(answer);
     const left: Waiting[] = [];
     sorted.forEach((each, place) => {
       if (isStored(place)) each.resolve({ outcome: "ok", heads: headsAfter(each.batch), resent: false });
@@ -157,22 +160,15 @@ export class AppendQueue {
     return isSingle(flight) && this.#database.limits.busyMs >= SINGLE_LOCK_MS;
   }
 
-  async #storeOne(each: Waiting): Promise<() => boolean> {
-    const values = singleArguments(this.#entry, each);
-    const [row] = await this.#database.attempt<{ stored: boolean }>(this.#singleSql, values);
-    return () => row?.stored === true;
+  #sendOne(each: Waiting): Promise<string | null> {
+    return this.#database.ask(this.#singleSql, singleArguments(this.#entry, each));
   }
 
-  async #storeAll(flight: readonly Waiting[]): Promise<(place: number) => boolean> {
+  #sendAll(flight: readonly Waiting[]): Promise<string | null> {
     const { store, allowLoss } = this.#entry;
     const lockMs = Math.min(PLAIN_LOCK_MS, this.#database.limits.busyMs);
-    const values = [store, allowLoss, lockMs, ...plainArguments(flight)];
-    const [row] = await this.#database.attempt<{ stored: string | null }>(this.#plainSql, values);
-    const { stored } = row as { stored: string | null };
-    if (stored === null) return () => true;
-    // As in `{0,2}`.
-    const places = new Set(stored.slice(1, -1).split(","));
-    return (place) => places.has(`${place}`);
+    const values = [store, allowLoss ? "t" : "f", `${lockMs}`, ...plainArguments(flight)];
+    return this.#database.ask(this.#plainSql, values);
   }
 
   /**
@@ -231,4 +227,11 @@ export class AppendQueue {
       },
     );
   }
+}
+
+/** The places that `append_plain` names, as in `{0,2}`; all of them where it names none. */
+function placesIn(answer: string | null): (place: number) => boolean {
+  if (answer === null) return () => true;
+  const places = new Set(answer.slice(1, -1).split(","));
+  return (place) => places.has(`${place}`);
 }

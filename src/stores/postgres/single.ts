@@ -2,7 +2,8 @@
 
 import type { Item, StreamFacets } from "../../model/index.ts";
 import type { Write } from "../../store.ts";
-import type { Entry, Value } from "./database.ts";
+import type { Entry } from "./database.ts";
+import type { Bound } from "./kept-run.ts";
 import { facetBits, markOf, type PlainBatch, textArray } from "./plain.ts";
 import { FACET, FACET_WORDS } from "./schema-1-single.ts";
 import { toText, toTextOrNull } from "./text.ts";
@@ -13,7 +14,7 @@ export function isSingle(flight: readonly PlainBatch[]): boolean {
 }
 
 /** In the order of the parameters in `schema-1-single.ts`. */
-export function singleArguments({ store, allowLoss }: Entry, { batch, payloads }: PlainBatch): Value[] {
+export function singleArguments({ store, allowLoss }: Entry, { batch, payloads }: PlainBatch): Bound[] {
   const [write] = batch.writes as [Write];
   const { stream, expect, count, at, sum, codec, facets = {}, guards, items } = write;
   const [payload = ""] = payloads;
@@ -44,15 +45,15 @@ export function singleArguments({ store, allowLoss }: Entry, { batch, payloads }
 }
 
 /** A time to expire at that is not cleared is a parameter of its own. */
-function facetArguments(facets: StreamFacets): [Value, Value] {
+function facetArguments(facets: StreamFacets): [Bound, Bound] {
   const bits = facetBits(facets);
   if ((bits & ~FACET.expiresAt) === 0 && facets.expiresAt !== null) return [null, null];
   return [`${bits}`, textArray(FACET_WORDS.map((name) => toTextOrNull(facets[name])))];
 }
 
-const NO_ITEM: readonly Value[] = [null, null, null, null, null, null, null, null, null];
+const NO_ITEM: readonly Bound[] = [null, null, null, null, null, null, null, null, null];
 
-function itemArguments(item: Item | undefined): readonly Value[] {
+function itemArguments(item: Item | undefined): readonly Bound[] {
   if (!item) return NO_ITEM;
   const { kind, id, seq, endSeq, status, name, key, at, doneAt } = item;
   return [

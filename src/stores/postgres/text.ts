@@ -46,3 +46,7 @@ export function toPayload(payload: Payload): StoredPayload {
 export function fromPayload({ payload, bytes }: StoredPayload): Payload {
   return payload === null ? new Uint8Array(bytes ?? []) : fromText(payload);
 }
+
+/** One name for something in a namespace. The length tells where that ends. */
+export const placeName = (namespace: string, name: string): string =>
+  `${namespace.length}:${namespace}${name}`;

@@ -12,7 +12,7 @@
 import type { WatchRequest } from "../../store.ts";
 import type { Database } from "./database.ts";
 import { Listener } from "./notify.ts";
-import { toText } from "./text.ts";
+import { fromText, placeName, toText } from "./text.ts";
 
 const POLL_MS = 200;
 /** How many looks are left out while a listener is live. */
@@ -136,9 +136,8 @@ export class Watchers {
         watchers.map(({ stream }) => toText(stream as string)),
       ],
     );
-    return new Map(rows.map(({ namespace, stream, head }) => [placeName(namespace, stream, true), head]));
+    return new Map(
+      rows.map(({ namespace, stream, head }) => [placeName(fromText(namespace), fromText(stream)), head]),
+    );
   }
 }
-
-const placeName = (namespace: string, stream: string, isStored = false): string =>
-  JSON.stringify(isStored ? [namespace, stream] : [toText(namespace), toText(stream)]);
