@@ -26,8 +26,8 @@ import {
   type Event,
   HoldfastError,
   isHoldfastError,
-  makeEvent,
   type StreamKind,
+  writeEvents,
 } from "../model/index.ts";
 import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
 import { type Fold, foldName, foldNews, type Loaded, loadStream, type Reader, verifying } from "./reading.ts";
@@ -179,17 +179,17 @@ export class Log<State> {
     guard: Guard | undefined,
   ): { batch: Batch; events: readonly Event[]; bytes: number } {
     const at = this.context.now();
-    const drafted = decision.events.map((draft) => makeEvent(this.kind, draft, at));
+    const { events, text } = writeEvents(this.kind, decision.events, at);
     const expect = this.at;
     const place = { namespace: this.context.namespace, stream: this.stream, seq: expect.seq + 1 };
-    const encoded = this.context.payloads.encodeEvents(drafted, place);
+    const encoded = this.context.payloads.encodeEvents(events, text, place);
     const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1) ?? {};
     const { fork } = decision;
     const guards = guard ? [guard, ...(decision.guards ?? [])] : decision.guards;
     const write: Write = {
       stream: this.stream,
       expect,
-      count: drafted.length,
+      count: events.length,
       payload: encoded.payload,
       codec: encoded.codec,
       sum: encoded.sum,

@@ -133,11 +133,14 @@ class CheckedDraft<Type extends string, Data> implements Draft<Type, Data> {
   readonly type: Type;
   readonly data: Data;
   readonly schema: EventSchema<unknown>;
+  /** The data as JSON, where whoever copied it has written that as well. */
+  readonly text: string | undefined;
 
-  constructor(type: Type, data: Data, schema: EventSchema<unknown>) {
+  constructor(type: Type, data: Data, schema: EventSchema<unknown>, text: string | undefined) {
     this.type = type;
     this.data = data;
     this.schema = schema;
+    this.text = text;
   }
 }
 
@@ -146,8 +149,9 @@ export function checkedDraft<Type extends string, Data>(
   type: Type,
   data: Data,
   schema: EventSchema<unknown>,
+  text?: string,
 ): Draft<Type, Data> {
-  return new CheckedDraft(type, data, schema);
+  return new CheckedDraft(type, data, schema, text);
 }
 
 /** A draft becomes an event: copied, frozen, checked against its schema. A bad one is refused, with the path. */
@@ -167,6 +171,26 @@ export function makeEvent<State>(kind: StreamKind<State>, draft: Draft, at: numb
     });
   }
   return { type: draft.type, v: spec.version, at, data };
+}
+
+/** The drafts as events, and those as a write holds them: what `JSON.stringify` makes of the list. */
+export function writeEvents<State>(
+  kind: StreamKind<State>,
+  drafts: readonly Draft[],
+  at: number,
+): { readonly events: readonly Event[]; readonly text: string } {
+  const events: Event[] = [];
+  let text = "[";
+  for (const draft of drafts) {
+    const made = makeEvent(kind, draft, at);
+    if (events.length > 0) text += ",";
+    text +=
+      draft instanceof CheckedDraft && draft.text !== undefined && made.data === draft.data
+        ? `{"type":${JSON.stringify(made.type)},"v":${made.v},"at":${at},"data":${draft.text}}`
+        : JSON.stringify(made);
+    events.push(made);
+  }
+  return { events, text: `${text}]` };
 }
 
 /** Brings a stored event to the current version of its type. */

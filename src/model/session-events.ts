@@ -26,6 +26,7 @@ import {
   type ToolResultBlock,
   toolCalls,
 } from "./message.ts";
+import { takePlainMessage } from "./plain-message.ts";
 import { planSchema } from "./plan.ts";
 import {
   completeCall,
@@ -85,7 +86,9 @@ export function reactivate(state: SessionState, events: readonly Draft[]): reado
 
 /** The event that appends a message, copied and checked once for both. */
 export function draftMessage(value: unknown): Draft<"message", { readonly message: Message }> {
-  return checkedDraft("message", { message: checkMessage(value) }, messageAppended);
+  const plain = takePlainMessage(value);
+  if (!plain) return checkedDraft("message", { message: checkMessage(value) }, messageAppended);
+  return checkedDraft("message", { message: plain.value }, messageAppended, `{"message":${plain.text}}`);
 }
 
 /** The event that appends the results of settled calls, and answers that stand in no call's record. */
@@ -115,7 +118,8 @@ export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
 const checkpointMade = z.strictObject({ version: z.int().positive(), label: text.nullable() });
 
 export function draftCheckpoint(version: number, label: string | null): Draft<"checkpoint"> {
-  return checkedDraft("checkpoint", { version, label }, checkpointMade);
+  const text = `{"version":${version},"label":${JSON.stringify(label)}}`;
+  return checkedDraft("checkpoint", { version, label }, checkpointMade, text);
 }
 
 /** Wraps every handler: whatever happens to a session, it was touched then. */
