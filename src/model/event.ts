@@ -144,7 +144,10 @@ class CheckedDraft<Type extends string, Data> implements Draft<Type, Data> {
   }
 }
 
-/** For parts of the model that have copied and checked the data themselves; `makeEvent` does not do it again. */
+/**
+ * For parts of the model that have copied and checked the data themselves; `makeEvent` does not do it again. `text`: what
+ * `JSON.stringify` would make of the data, for a type whose name needs no escapes.
+ */
 export function checkedDraft<Type extends string, Data>(
   type: Type,
   data: Data,
@@ -180,17 +183,19 @@ export function writeEvents<State>(
   at: number,
 ): { readonly events: readonly Event[]; readonly text: string } {
   const events: Event[] = [];
-  let text = "[";
+  const time = String(at);
+  let text = "";
   for (const draft of drafts) {
     const made = makeEvent(kind, draft, at);
-    if (events.length > 0) text += ",";
-    text +=
-      draft instanceof CheckedDraft && draft.text !== undefined && made.data === draft.data
-        ? `{"type":${JSON.stringify(made.type)},"v":${made.v},"at":${at},"data":${draft.text}}`
-        : JSON.stringify(made);
+    // Data that is the draft's own was taken over as it was checked, and so is its text.
+    const isWritten = draft instanceof CheckedDraft && draft.text !== undefined && made.data === draft.data;
+    const own = isWritten
+      ? `{"type":"${made.type}","v":${made.v},"at":${time},"data":${draft.text}}`
+      : JSON.stringify(made);
+    text += events.length === 0 ? own : `,${own}`;
     events.push(made);
   }
-  return { events, text: `${text}]` };
+  return { events, text: `[${text}]` };
 }
 
 /** Brings a stored event to the current version of its type. */

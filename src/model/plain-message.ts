@@ -67,9 +67,8 @@ function takeCall(value: Members, kind: "tool_call"): Taken<Block> | undefined {
   if (!isCallId(id) || typeof name !== "string" || name === "") return undefined;
   const args = copyPlain(value["args"], "drop", 3);
   if (args === undefined) return undefined;
-  const named = `{"kind":"tool_call","id":${JSON.stringify(id)},"name":${JSON.stringify(name)}`;
-  const text = `${named},"args":${JSON.stringify(args)}`;
-  return withMeta({ kind, id, name, args }, text, takeMeta(value, names, 4, 3));
+  const call = { kind, id, name, args };
+  return withMeta(call, JSON.stringify(call).slice(0, -1), takeMeta(value, names, 4, 3));
 }
 
 function takeResult(value: Members, kind: "tool_result"): Taken<Block> | undefined {

@@ -81,7 +81,7 @@ export function reactivation({ status }: SessionState): readonly Draft[] {
 
 /** The same before events that go on with it. */
 export function reactivate(state: SessionState, events: readonly Draft[]): readonly Draft[] {
-  return events.length === 0 ? events : [...reactivation(state), ...events];
+  return events.length === 0 || state.status === "active" ? events : [...reactivation(state), ...events];
 }
 
 /** The event that appends a message, copied and checked once for both. */
@@ -237,7 +237,9 @@ function addMessage(state: SessionState, message: Message): void {
 function index(state: SessionState, message: Message): void {
   state.messageIds.add(message.id);
   let calls = 0;
-  for (const block of message.blocks) {
+  const { blocks } = message;
+  for (let at = 0; at < blocks.length; at++) {
+    const block = blocks[at] as Block;
     if (block.kind !== "tool_call") continue;
     state.callSlots.add(block.id);
     calls += 1;
@@ -283,7 +285,9 @@ function forgetFinished(state: SessionState): void {
 /** As nearly all answers come: one result for each call, in their order. */
 function answersInOrder(message: Message, results: Message): boolean {
   let next = 0;
-  for (const block of message.blocks) {
+  const { blocks } = message;
+  for (let at = 0; at < blocks.length; at++) {
+    const block = blocks[at] as Block;
     if (block.kind !== "tool_call") continue;
     const result = results.blocks[next];
     if (result?.kind !== "tool_result" || result.callId !== block.id) return false;
