@@ -114,12 +114,16 @@ test("what JSON would change, and what a later change of it would reach, is not 
   expect(wrong.filter((each) => takePlainMessage(each))).toEqual([]);
 });
 
-test("a string is written as JSON writes it", () => {
+test("a string is written as JSON writes it, after much and after little that had to be escaped", () => {
   const unit = fc.constantFrom(...'aé→😀"\\\n\t\r\0\x7f\u2028\x1f', "\ud800", "\udc00");
-  const long = fc.string({ unit, minLength: 60, maxLength: 200 });
-  const plain = fc.string({ unit: fc.constantFrom(...'aé→"\\\n\t'), minLength: 60, maxLength: 200 });
+  const dense = fc.string({ unit, minLength: 60, maxLength: 200 });
+  const usual = fc.string({ unit: fc.constantFrom(...'aé→"\\\n\t'), minLength: 60, maxLength: 200 });
+  const plain = "a".repeat(100);
   fc.assert(
-    fc.property(fc.oneof(long, plain, fc.string()), (each) => quote(each) === JSON.stringify(each)),
+    fc.property(fc.oneof(dense, usual, fc.string()), fc.boolean(), (each, isAfterLittle) => {
+      for (let times = 0; isAfterLittle && times < 50; times++) quote(plain);
+      expect(quote(each)).toBe(JSON.stringify(each));
+    }),
     { numRuns: 2_000 },
   );
 });
