@@ -36,6 +36,16 @@ export async function alternate(
   return rounds;
 }
 
+/** The last `count` rounds. */
+export function lastOf({ rawMs, oursMs, rawCpuMs, oursCpuMs }: Rounds, count: number): Rounds {
+  return {
+    rawMs: rawMs.slice(-count),
+    oursMs: oursMs.slice(-count),
+    rawCpuMs: rawCpuMs.slice(-count),
+    oursCpuMs: oursCpuMs.slice(-count),
+  };
+}
+
 async function timed(work: Round, round: number, clockMs: number[], cpuMs: number[]): Promise<void> {
   const cpuBefore = process.cpuUsage();
   const before = performance.now();

@@ -44,8 +44,8 @@ export class Payloads {
     return this.codecs.length === 0;
   }
 
-  encodeEvents(events: readonly Event[], place: PayloadPlace): Encoded {
-    const text = JSON.stringify(events);
+  /** `text` is the JSON of `events`. */
+  encodeEvents(events: readonly Event[], text: string, place: PayloadPlace): Encoded {
     const codec = this.codecs[0];
     if (!codec) return { payload: text, codec: null, sum: payloadSum(text), events };
     const payload = ownBytes(codec.encode(text, place));

@@ -26,8 +26,8 @@ import {
   type Event,
   HoldfastError,
   isHoldfastError,
-  makeEvent,
   type StreamKind,
+  writeEvents,
 } from "../model/index.ts";
 import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
 import { type Fold, foldName, foldNews, type Loaded, loadStream, type Reader, verifying } from "./reading.ts";
@@ -71,7 +71,8 @@ export class Log<State> {
   private replayedBytes: number;
   private measureAt: number;
   private queue: Promise<unknown> = Promise.resolve();
-  private waiting = 0;
+  /** How many are under way or waiting in `queue`. Each counts itself out: a promise for that would be one more a commit. */
+  private turns = 0;
   private isStarting = false;
   /** Whether memory can be decided on; else the next commit rereads, or loads anew, first. */
   private trust: "sound" | "doubtful" | "broken" = "sound";
@@ -125,7 +126,7 @@ export class Log<State> {
 
   /** Takes in what others have written. */
   refresh(): Promise<State> {
-    return this.inTurn(() => this.reread());
+    return this.inTurn(() => this.refreshNow());
   }
 
   /** After all that was begun before; at once, if that is over. */
@@ -133,45 +134,53 @@ export class Log<State> {
     // Called by what runs within `act` itself, a codec or a watcher: its turn comes once this one stands in the queue.
     if (this.isStarting) return Promise.resolve().then(() => this.inTurn(act));
     this.isStarting = true;
-    const turn = this.waiting === 0 ? act() : this.queue.then(act);
+    this.turns += 1;
+    const turn = this.turns === 1 ? act() : this.queue.then(act, act);
     this.isStarting = false;
-    this.waiting += 1;
-    this.queue = turn.then(this.turnIsOver, this.turnIsOver);
+    this.queue = turn;
     return turn;
   }
 
-  private readonly turnIsOver = (): void => {
-    this.waiting -= 1;
-  };
+  private async refreshNow(): Promise<State> {
+    try {
+      return await this.reread();
+    } finally {
+      this.turns -= 1;
+    }
+  }
 
   private async commitNow<Result>(
     decide: (state: State, head: Head) => Decision<Result>,
     guard: Guard | undefined,
   ): Promise<CommitOutcome<Result>> {
-    if (this.trust !== "sound") await this.reread();
-    for (let tries = 0; tries < DECIDE_LIMIT; tries++) {
-      const decision = decide(this.current, this.at);
-      if (decision.events.length === 0)
-        return { outcome: "ok", result: decision.result, head: this.at, appended: false };
-      const { batch, events, bytes } = this.prepare(decision, guard);
-      let outcome: AppendOutcome;
-      try {
-        outcome = await this.context.store.append(batch);
-      } catch (error) {
-        outcome = await this.sendAgain(batch, error);
+    try {
+      if (this.trust !== "sound") await this.reread();
+      for (let tries = 0; tries < DECIDE_LIMIT; tries++) {
+        const decision = decide(this.current, this.at);
+        if (decision.events.length === 0)
+          return { outcome: "ok", result: decision.result, head: this.at, appended: false };
+        const { batch, events, bytes } = this.prepare(decision, guard);
+        let outcome: AppendOutcome;
+        try {
+          outcome = await this.context.store.append(batch);
+        } catch (error) {
+          outcome = await this.sendAgain(batch, error);
+        }
+        if (outcome.outcome === "ok") {
+          this.fold(events, bytes);
+          if (this.mayPaySnapshot(this.hasShrunk(events))) await this.snapshotIfItPays();
+          return { outcome: "ok", result: decision.result, head: this.at, appended: true };
+        }
+        if (outcome.outcome !== "conflict") return outcome;
+        if (decision.fork) throw cannotFork(this.stream, outcome.stream);
+        await this.afterConflict(outcome.head, outcome.stream);
       }
-      if (outcome.outcome === "ok") {
-        this.fold(events, bytes);
-        if (this.mayPaySnapshot(this.hasShrunk(events))) await this.snapshotIfItPays();
-        return { outcome: "ok", result: decision.result, head: this.at, appended: true };
-      }
-      if (outcome.outcome !== "conflict") return outcome;
-      if (decision.fork) throw cannotFork(this.stream, outcome.stream);
-      await this.afterConflict(outcome.head, outcome.stream);
+      throw new HoldfastError("STREAM_BUSY", `${this.stream}: ${DECIDE_LIMIT} attempts met a conflict each`, {
+        hint: "Many writers change this at once. Try again, or spread the work over several goals or sessions.",
+      });
+    } finally {
+      this.turns -= 1;
     }
-    throw new HoldfastError("STREAM_BUSY", `${this.stream}: ${DECIDE_LIMIT} attempts met a conflict each`, {
-      hint: "Many writers change this at once. Try again, or spread the work over several goals or sessions.",
-    });
   }
 
   private prepare<Result>(
@@ -179,25 +188,26 @@ export class Log<State> {
     guard: Guard | undefined,
   ): { batch: Batch; events: readonly Event[]; bytes: number } {
     const at = this.context.now();
-    const drafted = decision.events.map((draft) => makeEvent(this.kind, draft, at));
+    const { events, text } = writeEvents(this.kind, decision.events, at);
     const expect = this.at;
     const place = { namespace: this.context.namespace, stream: this.stream, seq: expect.seq + 1 };
-    const encoded = this.context.payloads.encodeEvents(drafted, place);
+    const encoded = this.context.payloads.encodeEvents(events, text, place);
     const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1) ?? {};
     const { fork } = decision;
     const guards = guard ? [guard, ...(decision.guards ?? [])] : decision.guards;
-    const write: Write = {
+    const { payload, codec, sum } = encoded;
+    const write: { -readonly [Key in keyof Write]: Write[Key] } = {
       stream: this.stream,
       expect,
-      count: drafted.length,
-      payload: encoded.payload,
-      codec: encoded.codec,
-      sum: encoded.sum,
+      count: events.length,
+      payload,
+      codec,
+      sum,
       at,
-      ...change,
-      ...(fork && { fork }),
-      ...(guards && { guards }),
     };
+    Object.assign(write, change);
+    if (fork) write.fork = fork;
+    if (guards) write.guards = guards;
     const batch = { id: randomUUID(), namespace: this.context.namespace, writes: [write] };
     return { batch, events: encoded.events, bytes: encoded.payload.length };
   }

@@ -1,7 +1,7 @@
 import type { AppendOutcome, Head } from "../store.ts";
 import { artifactMissing, commitResult } from "./commit-result.ts";
-import { type Lease, leaseLost, thisMoment } from "./leases.ts";
-import type { Decision, Log } from "./log.ts";
+import { type Lease, leaseLost, type Moment, thisMoment } from "./leases.ts";
+import type { CommitOutcome, Decision, Log } from "./log.ts";
 
 /** What a guarded commit can come to, once a lost lease and a missing artifact have become errors. */
 export type OwnedOutcome<Result> =
@@ -26,11 +26,20 @@ export class OwnedLog<State> {
   }
 
   /** Like `Log.commit`, with the lease as a guard. Throws LEASE_LOST when fenced. */
-  async commit<Result>(
-    decide: (state: State, head: Head) => Decision<Result>,
-  ): Promise<OwnedOutcome<Result>> {
+  commit<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<OwnedOutcome<Result>> {
     const before = thisMoment();
-    const outcome = await this.log.commit(decide, this.lease.guard);
+    return this.log.commit(decide, this.lease.guard).then((outcome) => this.accept(outcome, before));
+  }
+
+  /** For events that claim no key: the result itself. */
+  write<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<Result> {
+    const before = thisMoment();
+    return this.log
+      .commit(decide, this.lease.guard)
+      .then((outcome) => commitResult(this.accept(outcome, before)));
+  }
+
+  private accept<Result>(outcome: CommitOutcome<Result>, before: Moment): OwnedOutcome<Result> {
     if (outcome.outcome === "fenced") {
       if (outcome.lease === this.lease.name) this.lease.markLost();
       throw leaseLost(outcome.lease, outcome.now);
@@ -38,10 +47,5 @@ export class OwnedLog<State> {
     if (outcome.outcome === "missing") throw artifactMissing(outcome.artifact);
     if (outcome.outcome === "ok" && outcome.appended) this.lease.confirm(before);
     return outcome;
-  }
-
-  /** For events that claim no key: the result itself. */
-  write<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<Result> {
-    return this.commit(decide).then(commitResult);
   }
 }

@@ -133,21 +133,28 @@ class CheckedDraft<Type extends string, Data> implements Draft<Type, Data> {
   readonly type: Type;
   readonly data: Data;
   readonly schema: EventSchema<unknown>;
+  /** The data as JSON, where whoever copied it has written that as well. */
+  readonly text: string | undefined;
 
-  constructor(type: Type, data: Data, schema: EventSchema<unknown>) {
+  constructor(type: Type, data: Data, schema: EventSchema<unknown>, text: string | undefined) {
     this.type = type;
     this.data = data;
     this.schema = schema;
+    this.text = text;
   }
 }
 
-/** For parts of the model that have copied and checked the data themselves; `makeEvent` does not do it again. */
+/**
+ * For parts of the model that have copied and checked the data themselves; `makeEvent` does not do it again. `text`: what
+ * `JSON.stringify` would make of the data, for a type whose name needs no escapes.
+ */
 export function checkedDraft<Type extends string, Data>(
   type: Type,
   data: Data,
   schema: EventSchema<unknown>,
+  text?: string,
 ): Draft<Type, Data> {
-  return new CheckedDraft(type, data, schema);
+  return new CheckedDraft(type, data, schema, text);
 }
 
 /** A draft becomes an event: copied, frozen, checked against its schema. A bad one is refused, with the path. */
@@ -167,6 +174,28 @@ export function makeEvent<State>(kind: StreamKind<State>, draft: Draft, at: numb
     });
   }
   return { type: draft.type, v: spec.version, at, data };
+}
+
+/** The drafts as events, and those as a write holds them: what `JSON.stringify` makes of the list. */
+export function writeEvents<State>(
+  kind: StreamKind<State>,
+  drafts: readonly Draft[],
+  at: number,
+): { readonly events: readonly Event[]; readonly text: string } {
+  const events: Event[] = [];
+  const time = String(at);
+  let text = "";
+  for (const draft of drafts) {
+    const made = makeEvent(kind, draft, at);
+    // Data that is the draft's own was taken over as it was checked, and so is its text.
+    const isWritten = draft instanceof CheckedDraft && draft.text !== undefined && made.data === draft.data;
+    const own = isWritten
+      ? `{"type":"${made.type}","v":${made.v},"at":${time},"data":${draft.text}}`
+      : JSON.stringify(made);
+    text += events.length === 0 ? own : `,${own}`;
+    events.push(made);
+  }
+  return { events, text: `[${text}]` };
 }
 
 /** Brings a stored event to the current version of its type. */

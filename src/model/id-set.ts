@@ -19,7 +19,7 @@ export class IdSet {
   }
 
   has(id: string): boolean {
-    return this.known().has(id) || this.all().has(id);
+    return this.known().has(id) || (this.early.length > 0 && this.all().has(id));
   }
 
   encode(): EncodedIds {

@@ -141,7 +141,7 @@ export function freezeJson<Value>(value: Value): Value {
  * value it is. Undefined: the value has to be looked at more closely. `doubtful` is what becomes of undefined members and
  * of half surrogate pairs.
  */
-function copyPlain(value: unknown, doubtful: "drop" | "refuse", depth: number): Json | undefined {
+export function copyPlain(value: unknown, doubtful: "drop" | "refuse", depth: number): Json | undefined {
   if (typeof value === "string") return doubtful === "drop" || value.isWellFormed() ? value : undefined;
   if (typeof value === "number") return Number.isFinite(value) ? value + 0 : undefined;
   if (typeof value === "boolean" || value === null) return value;

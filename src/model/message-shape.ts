@@ -9,8 +9,8 @@ import type { Json } from "./json.ts";
 
 type Members = { readonly [name: string]: Json };
 
-const ROLES: readonly unknown[] = ["system", "user", "assistant", "tool"];
-const DATE_TIME = regexes.datetime({ offset: true });
+export const MESSAGE_ROLES: readonly unknown[] = ["system", "user", "assistant", "tool"];
+export const DATE_TIME = regexes.datetime({ offset: true });
 const CONTROL = /\p{Cc}/u;
 
 /** `value` comes from `copyJson`, so all of it is JSON and no member is undefined. */
@@ -19,7 +19,7 @@ export function isPlainMessage(value: Json): boolean {
   const { id, role, createdAt, blocks, meta } = value;
   return (
     isShortText(id) &&
-    ROLES.includes(role) &&
+    MESSAGE_ROLES.includes(role) &&
     typeof createdAt === "string" &&
     DATE_TIME.test(createdAt) &&
     Array.isArray(blocks) &&
@@ -65,10 +65,10 @@ function hasNoMore(value: Members, members: number, meta: Json | undefined): boo
   return count === members + 1 && isObject(meta) && !Object.hasOwn(meta, "__proto__");
 }
 
-function isShortText(value: Json | undefined): value is string {
+export function isShortText(value: unknown): value is string {
   return typeof value === "string" && value.length >= 1 && value.length <= 256;
 }
 
-function isCallId(value: Json | undefined): boolean {
+export function isCallId(value: unknown): value is string {
   return isShortText(value) && !CONTROL.test(value);
 }

@@ -26,6 +26,7 @@ import {
   type ToolResultBlock,
   toolCalls,
 } from "./message.ts";
+import { takePlainMessage } from "./plain-message.ts";
 import { planSchema } from "./plan.ts";
 import {
   completeCall,
@@ -80,12 +81,14 @@ export function reactivation({ status }: SessionState): readonly Draft[] {
 
 /** The same before events that go on with it. */
 export function reactivate(state: SessionState, events: readonly Draft[]): readonly Draft[] {
-  return events.length === 0 ? events : [...reactivation(state), ...events];
+  return events.length === 0 || state.status === "active" ? events : [...reactivation(state), ...events];
 }
 
 /** The event that appends a message, copied and checked once for both. */
 export function draftMessage(value: unknown): Draft<"message", { readonly message: Message }> {
-  return checkedDraft("message", { message: checkMessage(value) }, messageAppended);
+  const plain = takePlainMessage(value);
+  if (!plain) return checkedDraft("message", { message: checkMessage(value) }, messageAppended);
+  return checkedDraft("message", { message: plain.value }, messageAppended, `{"message":${plain.text}}`);
 }
 
 /** The event that appends the results of settled calls, and answers that stand in no call's record. */
@@ -115,7 +118,8 @@ export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
 const checkpointMade = z.strictObject({ version: z.int().positive(), label: text.nullable() });
 
 export function draftCheckpoint(version: number, label: string | null): Draft<"checkpoint"> {
-  return checkedDraft("checkpoint", { version, label }, checkpointMade);
+  const text = `{"version":${version},"label":${JSON.stringify(label)}}`;
+  return checkedDraft("checkpoint", { version, label }, checkpointMade, text);
 }
 
 /** Wraps every handler: whatever happens to a session, it was touched then. */
@@ -233,7 +237,9 @@ function addMessage(state: SessionState, message: Message): void {
 function index(state: SessionState, message: Message): void {
   state.messageIds.add(message.id);
   let calls = 0;
-  for (const block of message.blocks) {
+  const { blocks } = message;
+  for (let at = 0; at < blocks.length; at++) {
+    const block = blocks[at] as Block;
     if (block.kind !== "tool_call") continue;
     state.callSlots.add(block.id);
     calls += 1;
@@ -279,7 +285,9 @@ function forgetFinished(state: SessionState): void {
 /** As nearly all answers come: one result for each call, in their order. */
 function answersInOrder(message: Message, results: Message): boolean {
   let next = 0;
-  for (const block of message.blocks) {
+  const { blocks } = message;
+  for (let at = 0; at < blocks.length; at++) {
+    const block = blocks[at] as Block;
     if (block.kind !== "tool_call") continue;
     const result = results.blocks[next];
     if (result?.kind !== "tool_result" || result.callId !== block.id) return false;

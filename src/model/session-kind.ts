@@ -37,8 +37,9 @@ function leastSession({ messages, calls }: SessionState): number {
  */
 function sessionFacets(state: SessionState, events: readonly Event[], firstSeq: number): FacetChange {
   const outlook = new Outlook(state);
-  for (const [index, each] of events.entries()) {
-    outlook.see(each as Event & SessionDraft, { seq: firstSeq + index, at: each.at }, index);
+  for (let index = 0; index < events.length; index++) {
+    const each = events[index] as Event & SessionDraft;
+    outlook.see(each, { seq: firstSeq + index, at: each.at }, index);
   }
   return outlook.change();
 }
@@ -63,8 +64,9 @@ type Facets = { -readonly [Key in keyof StreamFacets]: StreamFacets[Key] };
 
 class Outlook {
   private readonly state: SessionState;
-  private readonly items = new Map<string, Item>();
-  private readonly statuses = new Map<string, CallStatus>();
+  /** Made when there is something for them: a message has neither. */
+  private items: Map<string, Item> | undefined;
+  private statuses: Map<string, CallStatus> | undefined;
   private readonly claims: { key: string; event: number }[] = [];
   private readonly releases: string[] = [];
   private readonly artifacts: string[] = [];
@@ -84,7 +86,7 @@ class Outlook {
   see(draft: SessionDraft, place: Place, index: number): void {
     this.lastAt = place.at;
     if (draft.type === "message") {
-      this.artifacts.push(...messageArtifacts(draft.data.message.blocks));
+      messageArtifacts(draft.data.message.blocks, this.artifacts);
       return;
     }
     if (draft.type === "checkpoint") {
@@ -106,7 +108,7 @@ class Outlook {
     if (this.open !== this.state.openCalls.size) this.facets.openCalls = this.open;
     if (this.ttlMs !== null) this.facets.expiresAt = expiryOf(this.lastAt, this.ttlMs);
     const { facets, claims, releases, artifacts } = this;
-    return { facets, items: [...this.items.values()], claims, releases, artifacts };
+    return { facets, items: this.items ? [...this.items.values()] : [], claims, releases, artifacts };
   }
 
   private seeIdentity(draft: SessionDraft): void {
@@ -147,10 +149,11 @@ class Outlook {
 
   private seeCall(draft: CallDraft, { seq, at }: Place, index: number): void {
     const id = draft.data.callId;
-    const before = this.statuses.get(id) ?? this.state.calls.get(id)?.status ?? "none";
+    const before = this.statuses?.get(id) ?? this.state.calls.get(id)?.status ?? "none";
     const transitions: Partial<Record<CallAct, CallStatus>> = CALL_TRANSITIONS[before];
     const status = transitions[CALL_ACTS[draft.type]];
     if (!status) throw illegalCall(id, before, CALL_ACTS[draft.type]);
+    this.statuses ??= new Map();
     this.statuses.set(id, status);
     if (!isOpen(status)) this.budget = releaseChild(this.budget, id);
     this.seeKeys(draft, before, index);
@@ -193,6 +196,7 @@ class Outlook {
 
   private item(item: Item): void {
     const name = `${item.kind} ${item.id}`;
+    this.items ??= new Map();
     const known = this.items.get(name);
     this.items.set(name, known ? { ...known, ...item } : item);
   }

@@ -22,8 +22,6 @@ export function withOwnCallIds(draft: MessageDraft, state: SessionState): Messag
 
 function areAllNew(message: Message, state: SessionState): boolean {
   const calls = toolCalls(message);
-  return (
-    calls.every(({ id }) => !state.callSlots.has(id) && !state.calls.has(id)) &&
-    (calls.length < 2 || new Set(calls.map(({ id }) => id)).size === calls.length)
-  );
+  for (const { id } of calls) if (state.callSlots.has(id) || state.calls.has(id)) return false;
+  return calls.length < 2 || new Set(calls.map(({ id }) => id)).size === calls.length;
 }

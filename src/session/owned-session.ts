@@ -27,20 +27,16 @@ import {
   openCallsOf,
   type Plan,
   type QueuedPrompt,
-  reactivate,
   type SessionState,
   type SessionStatus,
 } from "../model/index.ts";
 import { putBeforePerson, undecided } from "./abandoned-calls.ts";
-import { withOwnCallIds } from "./call-ids.ts";
-import { checkpointDraft, mustBeFinished } from "./drafts.ts";
+import { appendDrafts } from "./append-drafts.ts";
 import { lifeOf } from "./life.ts";
 import { LostCalls } from "./lost-calls.ts";
 import { type MessageInput, readMessage } from "./message-input.ts";
 
 export const PATIENCE_MS = 10_000;
-
-type MessageDraft = ReturnType<typeof readMessage>;
 
 /** What an earlier process left, and what became of it. */
 export interface Resumed {
@@ -85,7 +81,9 @@ export class OwnedSession {
   /** For the session layer: aborts when another process takes over, and when this handle is closed. */
   readonly stop: AbortSignal;
   private readonly stopping = new AbortController();
-  private readonly busy = new Set<Promise<unknown>>();
+  /** How much work `close` has to wait for, and whom to tell when there is none left. */
+  private busy = 0;
+  private readonly idle: (() => void)[] = [];
   private readonly riders = new Map<string, readonly Draft[]>();
   private readonly lostCalls: LostCalls;
   /** How many messages of which transcript are known to be frozen: what was read from the store is not by itself. */
@@ -198,13 +196,16 @@ export class OwnedSession {
     const now = this.internals.journal.now();
     const inputs = Array.isArray(input) ? input : [input as MessageInput];
     const drafts = inputs.map((each) => readMessage(each, now, () => this.internals.journal.newId()));
-    await this.write((state) => {
-      const fresh = newMessages(drafts, state);
-      if (fresh[0] && fresh[0].data.message.role !== "tool") mustBeFinished(this.id, state);
-      const events: Draft[] = fresh.map((draft) => withOwnCallIds(draft, state));
-      if (events.length > 0 && options.checkpoint) events.push(checkpointDraft(state, options.checkpoint));
-      return { events: reactivate(state, events), result: undefined };
-    });
+    if (this.closed) throw closedError(this.id);
+    this.busy += 1;
+    try {
+      await this.internals.own.write((state) => {
+        mustNotBeCancelled(this.id, state);
+        return { events: appendDrafts(this.id, drafts, state, options.checkpoint), result: undefined };
+      });
+    } finally {
+      this.workIsOver();
+    }
     failpoint("message.appended");
     const stored = drafts.map(({ data }) => this.findMessage(data.message.id) ?? data.message);
     return Array.isArray(input) ? stored : (stored[0] as Message);
@@ -220,7 +221,7 @@ export class OwnedSession {
     if (this.closed) return;
     this.closed = true;
     this.stopping.abort(closedError(this.id));
-    await Promise.allSettled(this.busy);
+    if (this.busy > 0) await new Promise<void>((resolve) => this.idle.push(resolve));
     await this.leaveCallsToPerson();
     this.lostCalls.leave(this.openCalls);
     this.parts.onClose(this);
@@ -312,13 +313,15 @@ export class OwnedSession {
   protected watched<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.closed) return Promise.reject(closedError(this.id));
     const running = work();
-    this.busy.add(running);
-    const done = (): void => {
-      this.busy.delete(running);
-    };
-    running.then(done, done);
+    this.busy += 1;
+    running.then(this.workIsOver, this.workIsOver);
     return running;
   }
+
+  private readonly workIsOver = (): void => {
+    this.busy -= 1;
+    if (this.busy === 0) for (const tell of this.idle.splice(0)) tell();
+  };
 
   /** For the session layer: that something is still open is only true for as long as nobody else has taken over. */
   mustHold(): Promise<void> {
@@ -363,17 +366,6 @@ export class OwnedSession {
     const known = new Set<unknown>(this.messages);
     return values.map((value) => (known.has(value) ? (value as Message) : checkMessage(value)));
   }
-}
-
-/** Those whose id is not there yet, in the log or earlier in the same call. */
-function newMessages(drafts: readonly MessageDraft[], state: SessionState): MessageDraft[] {
-  const seen = new Set<string>();
-  return drafts.filter(({ data }) => {
-    const { id } = data.message;
-    if (state.messageIds.has(id) || seen.has(id)) return false;
-    seen.add(id);
-    return true;
-  });
 }
 
 function closedError(id: string): HoldfastError {

@@ -4,7 +4,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { makeTurns } from "../../bench/turns.ts";
-import { copyJson, isPlainMessage, messageSchema } from "../../src/model/index.ts";
+import { copyJson, isPlainMessage, messageSchema, quote, takePlainMessage } from "../../src/model/index.ts";
 
 type Any = fc.Arbitrary<unknown>;
 
@@ -79,7 +79,57 @@ test("nothing skips the schema that the schema would refuse", () => {
   expect(Math.min(seen.skipped, seen.refused)).toBeGreaterThan(200);
 });
 
+test("what is taken in one walk is valid, and its copy and its text are those of JSON", () => {
+  let taken = 0;
+  fc.assert(
+    fc.property(message, (value) => {
+      const plain = takePlainMessage(value);
+      if (!plain) return;
+      taken += 1;
+      const copied = copyJson(value, "message");
+      expect(messageSchema.safeParse(copied).success).toBe(true);
+      expect(plain.value).toStrictEqual(copied);
+      expect(plain.text).toBe(JSON.stringify(copied));
+    }),
+    { numRuns: 2_000 },
+  );
+  expect(taken).toBeGreaterThan(200);
+});
+
+test("what JSON would change, and what a later change of it would reach, is not taken", () => {
+  const [usual] = makeTurns(1)[0]?.messages ?? [];
+  const block = { kind: "tool_call", id: "call_1", name: "charge", args: { cents: 1 } };
+  const plain = takePlainMessage({ ...usual, blocks: [block] });
+  block.args.cents = 2;
+  expect(plain?.value.blocks).toEqual([{ ...block, args: { cents: 1 } }]);
+  expect(Object.isFrozen(plain?.value.blocks[0])).toBe(true);
+  const wrong = [
+    { ...usual, [Symbol("more")]: 1 },
+    { ...usual, blocks: [{ ...block, args: { at: new Date(0) } }] },
+    { ...usual, blocks: [{ ...block, args: Number.NaN }] },
+    { ...usual, blocks: [Object.assign(Object.create({ more: 1 }), block)] },
+    { ...usual, blocks: [block, undefined] },
+    { ...usual, meta: undefined },
+  ];
+  expect(wrong.filter((each) => takePlainMessage(each))).toEqual([]);
+});
+
+test("a string is written as JSON writes it, after much and after little that had to be escaped", () => {
+  const unit = fc.constantFrom(...'aé→😀"\\\n\t\r\0\x7f\u2028\x1f', "\ud800", "\udc00");
+  const dense = fc.string({ unit, minLength: 60, maxLength: 200 });
+  const usual = fc.string({ unit: fc.constantFrom(...'aé→"\\\n\t'), minLength: 60, maxLength: 200 });
+  const plain = "a".repeat(100);
+  fc.assert(
+    fc.property(fc.oneof(dense, usual, fc.string()), fc.boolean(), (each, isAfterLittle) => {
+      for (let times = 0; isAfterLittle && times < 50; times++) quote(plain);
+      expect(quote(each)).toBe(JSON.stringify(each));
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
 test("what agents usually say skips the schema", () => {
   const usual = makeTurns(50).flatMap(({ messages }) => messages);
+  expect(usual.filter((each) => !takePlainMessage(each))).toEqual([]);
   expect(usual.filter((each) => !isPlainMessage(copyJson(each, "message")))).toEqual([]);
 });

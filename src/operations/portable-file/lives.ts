@@ -7,7 +7,7 @@
  */
 
 import { type Journal, Lease } from "../../journal/index.ts";
-import { type Draft, HoldfastError, makeEvent, sessionKind } from "../../model/index.ts";
+import { type Draft, HoldfastError, sessionKind, writeEvents } from "../../model/index.ts";
 import type { Guard, Head, StreamRow, Write } from "../../store.ts";
 import type { KeyAt } from "./lines.ts";
 
@@ -95,9 +95,9 @@ function standIn(journal: Journal, stream: string, keys: readonly KeyAt[]): Omit
   const seqs = keys.map(([, seq]) => seq);
   const count = seqs.reduce((most, seq) => Math.max(most, seq), drafts.length);
   while (drafts.length < count) drafts.push({ type: "session.described", data: {} });
-  const made = drafts.map((draft) => makeEvent(sessionKind, draft, at));
-  const change = sessionKind.facets?.(sessionKind.initial(), made, 1) ?? {};
-  const { payload, codec, sum } = journal.payloads.encodeEvents(made, {
+  const { events, text } = writeEvents(sessionKind, drafts, at);
+  const change = sessionKind.facets?.(sessionKind.initial(), events, 1) ?? {};
+  const { payload, codec, sum } = journal.payloads.encodeEvents(events, text, {
     namespace: journal.namespace,
     stream,
     seq: 1,

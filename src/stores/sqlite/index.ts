@@ -110,12 +110,15 @@ class SqliteStore implements Store {
       let bytes = 0;
       for (const { payload } of batch.writes) bytes += payload.length;
       const from = batch.writes[0]?.stream ?? "";
-      const act = (transaction: Transaction) => append(transaction, this.#clock, batch);
+      const act = (transaction: Transaction) => {
+        refuseSealed(this.#medium.place.path, transaction);
+        return append(transaction, this.#clock, batch);
+      };
       const answered = ({ outcome }: AppendOutcome): void => {
         if (outcome !== "ok") return;
         for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
       };
-      return this.#change(act, { bytes, from, answered });
+      return this.#changeSealed(act, { bytes, from, answered });
     } catch (error) {
       return Promise.reject(error);
     }

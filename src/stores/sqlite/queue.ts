@@ -259,7 +259,8 @@ export class WriteQueue {
     }
     if (wrote && !this.#commit(transaction, acts)) return null;
     if (!wrote) connection.rollback();
-    for (const [index, act] of acts.entries()) {
+    for (let index = 0; index < acts.length; index++) {
+      const act = acts[index] as Act;
       act.answered?.(results[index]);
       act.resolve(results[index]);
     }

@@ -1,0 +1,39 @@
+/**
+ * A string as JSON has it, letter for letter what `JSON.stringify` gives. That one looks at each letter by itself, which is most of
+ * what saving a message costs. Prose has few letters to escape, always the same ones, and V8 looks for one letter many times as
+ * fast: so those are replaced one after another. Each of them costs more than `JSON.stringify` takes for it, so where there
+ * were many lately, as in code, and where there are others, that one writes.
+ */
+export function quote(text: string): string {
+  if (text.length < LONG || text.length > HUGE) return JSON.stringify(text);
+  const isRare = density > DENSE || RARE.test(text) || !text.isWellFormed();
+  const written = isRare ? JSON.stringify(text) : escaped(text);
+  density += ((written.length - text.length - 2) / text.length - density) / 8;
+  return written;
+}
+
+/** Where one call of `JSON.stringify` takes less, and where a wrong guess would cost too much. */
+const LONG = 64;
+const HUGE = 64 * 1024;
+
+/** How much longer texts have become lately, on average, and from where on replacing costs more. */
+let density = 0;
+const DENSE = 0.03;
+
+/** What JSON escapes beside the four below. Half surrogate pairs are looked for apart, which takes no time where letters are bytes. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+const RARE = /[\0-\x08\x0b-\x1f]/;
+const BACKSLASH = /\\/g;
+const QUOTE = /"/g;
+const LINE = /\n/g;
+const TAB = /\t/g;
+
+function escaped(text: string): string {
+  let result = text;
+  // The backslash comes first, because the others bring new ones.
+  if (result.includes("\\")) result = result.replace(BACKSLASH, "\\\\");
+  if (result.includes('"')) result = result.replace(QUOTE, '\\"');
+  if (result.includes("\n")) result = result.replace(LINE, "\\n");
+  if (result.includes("\t")) result = result.replace(TAB, "\\t");
+  return `"${result}"`;
+}
