@@ -26,7 +26,7 @@ const bundle = await rolldown({
   cwd: root,
   input: programs,
   platform: "node",
-  external: [/^node:/, ...external],
+  external: [/^node:/, ...external.map((name) => new RegExp(`^${name}(/|$)`))],
   tsconfig: join(root, "tsconfig.json"),
   transform: { target: "node20" },
   plugins: [replacing],
