@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** What is bundled in is loaded at once; a native module cannot be. */
-const NATIVE = ["@photostructure/sqlite", "pg-native"];
+const NATIVE = ["@photostructure/sqlite", "pg-native", "esbuild"];
 /** In the old format and imported when needed: in a file of their own, bundled, they would lose the names they export. */
 const LAZY = ["ajv", "yaml"];
 
@@ -31,6 +31,7 @@ const SETS = {
   // The programs that are made to die for SQLite: where they open an SQLite file they open a folder of plain files.
   files: { ...STORE, instead: { "src/stores/sqlite/index.ts": "test/files/programs/as-sqlite.ts" } },
   command: { of: ["src/cli/main.ts", "test/cli/programs", "test/mcp/programs"] },
+  demo: { of: ["demo/main.ts"] },
   // The calls of examples are recorded in the module that the recorder imports as well.
   examples: { of: ["examples", "test/examples/recorder.ts"] },
   agents: {
