@@ -34,6 +34,8 @@ const SETS = {
   demo: { of: ["demo/main.ts"] },
   // The calls of examples are recorded in the module that the recorder imports as well.
   examples: { of: ["examples", "test/examples/recorder.ts"] },
+  // By itself, without the frameworks that others of them bring along.
+  quickstart: { of: ["examples/quickstart.ts"] },
   agents: {
     of: ["ai-sdk", "langgraph", "openai-agents"].map((each) => `test/integrations/${each}/programs`),
   },
