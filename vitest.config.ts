@@ -45,6 +45,8 @@ export default defineConfig({
     // Files share what is loaded: loading the sources anew for each took a third of all processor time. So a test that changes
     // something of its process (a variable, a clock, a failpoint) puts it back.
     isolate: false,
+    // Node 24 reads our sources as they are, in a third of the time and without wrapping whatever they import.
+    experimental: { viteModuleRunner: !Reflect.get(process.features, "typescript") },
     sequence: { sequencer: LongestFirst },
     unstubEnvs: true,
     restoreMocks: true,

@@ -213,6 +213,12 @@ async function allSuites() {
   ]);
 }
 
+/** The Node that starts fastest, for whatever comes out the same on any: a third less processor time for knip and attw. */
+function fastestNode() {
+  const second = secondNode();
+  return second !== null && existsSync(second) ? second : process.execPath;
+}
+
 /** What is checked is the very tarball that would be published. No test needs it. */
 async function checkPackage(aside) {
   if (!(await step("build", aside("tsdown")))) return;
@@ -262,8 +268,9 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
 
 try {
   // The suites wait for disks and processes a quarter of the time: whatever only reads files takes that, and no more.
+  const node = fastestNode();
   const aside = (program, ...args) => ({
-    command: process.execPath,
+    command: node,
     args: [isAbsolute(program) ? program : tool(program), ...args],
     priority: constants.priority.PRIORITY_LOW,
   });

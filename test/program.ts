@@ -1,64 +1,88 @@
 /**
  * Programs of the tests in plain JavaScript. A start through a TypeScript loader costs ten times what a start of Node
- * does, and the suites start hundreds of processes. A program is made by whoever needs it first, and the whole run
- * shares it; the folder it stands in goes with the run.
+ * does, and the suites start hundreds of processes. A program is made by whoever needs it first, together with those of its
+ * set, which share most of what they import; the whole run shares it, and the folder it stands in goes with the run.
  */
 
-import { createHash } from "node:crypto";
-import { chmodSync, existsSync, mkdtempSync, renameSync, rmSync } from "node:fs";
-import { basename, join } from "node:path";
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { buildSync } from "esbuild";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** What is bundled in is loaded at once; a native module cannot be. */
-const NATIVE = ["@photostructure/sqlite", "pg-native"];
+const NATIVE = ["@photostructure/sqlite", "pg-native", "esbuild"];
 /** In the old format and imported when needed: in a file of their own, bundled, they would lose the names they export. */
 const LAZY = ["ajv", "yaml"];
-/** Packages in the old format call `require` for what Node brings along. */
-const REQUIRE = `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`;
 
-/** The file of one program, whose source is given by a path or URL. */
-export function programFile(source: URL | string): string {
-  const name = basename(fileOf(source), ".ts");
-  return join(programFolder({ [name]: source }), `${name}.mjs`);
+interface Programs {
+  /** Files, and folders whose files are all programs. */
+  readonly of: readonly string[];
+  /** What the programs get in place of a file that they import. */
+  readonly instead?: Readonly<Record<string, string>>;
 }
 
-/** The folder of several programs that share what they both import, as `<name>.mjs`. */
-export function programFolder(sources: Readonly<Record<string, URL | string>>): string {
+const STORE = { of: ["test/crash/programs", "test/sqlite/programs", "test/journal/programs"] };
+
+/** What is bundled at once. More in one set is less to bundle, in more files that each start has to load. */
+const SETS = {
+  store: STORE,
+  // The programs that are made to die for SQLite: where they open an SQLite file they open a folder of plain files.
+  files: { ...STORE, instead: { "src/stores/sqlite/index.ts": "test/files/programs/as-sqlite.ts" } },
+  command: { of: ["src/cli/main.ts", "test/cli/programs", "test/mcp/programs"] },
+  demo: { of: ["demo/main.ts"] },
+  // The calls of examples are recorded in the module that the recorder imports as well.
+  examples: { of: ["examples", "test/examples/recorder.ts"] },
+  // By itself, without the frameworks that others of them bring along.
+  quickstart: { of: ["examples/quickstart.ts"] },
+  agents: {
+    of: ["ai-sdk", "langgraph", "openai-agents"].map((each) => `test/integrations/${each}/programs`),
+  },
+  others: {
+    of: [
+      "test/copy/programs",
+      "test/files/programs/artifact-putter.ts",
+      "test/goal/run-child.ts",
+      "test/projections/programs",
+      "test/supervisor/programs",
+    ],
+  },
+} satisfies Record<string, Programs>;
+
+/** The file of one program, whose source is given by a path or URL. `set`: where it is in two of them. */
+export function programFile(source: URL | string, set?: keyof typeof SETS): string {
+  const path = relative(root, typeof source === "string" ? source : fileURLToPath(source));
+  const names = Object.keys(SETS) as (keyof typeof SETS)[];
+  const found = set ?? names.find((each) => sourcesOf(SETS[each]).includes(path));
+  if (found === undefined) throw new Error(`${path} is in none of the sets of programs`);
+  return join(made(found), `${nameOf(path)}.mjs`);
+}
+
+const sourcesOf = ({ of }: Programs): string[] =>
+  of.flatMap((path) =>
+    path.endsWith(".ts") ? [path] : readdirSync(join(root, path)).map((name) => `${path}/${name}`),
+  );
+
+const nameOf = (path: string): string => path.replaceAll("/", "-").replace(/\.ts$/, "");
+
+/** The folder of a set. */
+function made(set: keyof typeof SETS): string {
   const home = process.env["HOLDFAST_TEST_PROGRAMS"];
   if (home === undefined) throw new Error("test/program-folder.ts has to be among the global set-ups");
-  const entryPoints = Object.fromEntries(
-    Object.entries(sources).map(([name, source]) => [name, fileOf(source)]),
-  );
-  const folder = join(
-    home,
-    createHash("sha256").update(JSON.stringify(entryPoints)).digest("hex").slice(0, 16),
-  );
+  const folder = join(home, set);
   if (existsSync(folder)) return folder;
   const making = mkdtempSync(join(home, "making-"));
   chmodSync(making, 0o755);
-  buildSync({
-    entryPoints,
-    absWorkingDir: root,
-    outdir: making,
-    outExtension: { ".js": ".mjs" },
-    bundle: true,
-    // What is imported when needed stays in files of its own. In one file with all else it could not be told from what is needed
-    // at once, and each start would run the whole model: twice the time.
-    splitting: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    tsconfig: join(root, "tsconfig.json"),
+  const { instead = {}, ...programs }: Programs = SETS[set];
+  const inRoot = (path: string): string => join(root, path);
+  const asked = {
+    folder: making,
+    programs: Object.fromEntries(sourcesOf(programs).map((path) => [nameOf(path), inRoot(path)])),
     external: [...NATIVE, ...LAZY],
-    banner: { js: REQUIRE },
-    // For NODE_OPTIONS=--enable-source-maps; by itself Node does not look at them.
-    sourcemap: "linked",
-    sourcesContent: false,
-    logLevel: "warning",
-  });
+    instead: Object.fromEntries(Object.entries(instead).map((each) => each.map(inRoot))),
+  };
+  execFileSync(process.execPath, [inRoot("scripts/bundle-programs.mjs"), JSON.stringify(asked)]);
   try {
     renameSync(making, folder);
   } catch (error) {
@@ -67,8 +91,4 @@ export function programFolder(sources: Readonly<Record<string, URL | string>>): 
     rmSync(making, { recursive: true, force: true });
   }
   return folder;
-}
-
-function fileOf(source: URL | string): string {
-  return typeof source === "string" ? source : fileURLToPath(source);
 }

@@ -49,29 +49,29 @@ export async function bundleProgram(text: string, folder: string, name: string):
   return join(folder, `${name}.mjs`);
 }
 
-/** Bundles into `folder`. */
-export async function bundle(folder: string, mutations: readonly Mutation[] = []): Promise<Bundle> {
+const PROGRAMS: Bundle = {
+  agent: "agent/main.ts",
+  world: "world/main.ts",
+  writer: "power-cut/writer/main.ts",
+  opener: "power-cut/opener/main.ts",
+};
+const ALL = Object.keys(PROGRAMS) as (keyof Bundle)[];
+
+/** Bundles into `folder` what is `wanted`, which is everything unless it is said. */
+export async function bundle(
+  folder: string,
+  mutations: readonly Mutation[] = [],
+  wanted: readonly (keyof Bundle)[] = ALL,
+): Promise<Bundle> {
   linkModules(folder);
-  const entries = {
-    agent: "agent/main.ts",
-    world: "world/main.ts",
-    writer: "power-cut/writer/main.ts",
-    opener: "power-cut/opener/main.ts",
-  };
   await build({
     ...OPTIONS,
-    entryPoints: Object.fromEntries(
-      Object.entries(entries).map(([name, file]) => [name, join(ROOT, "torture", file)]),
-    ),
+    entryPoints: Object.fromEntries(wanted.map((name) => [name, join(ROOT, "torture", PROGRAMS[name])])),
     outdir: folder,
     plugins: [mutating(mutations)],
   });
-  return {
-    agent: join(folder, "agent.mjs"),
-    world: join(folder, "world.mjs"),
-    writer: join(folder, "writer.mjs"),
-    opener: join(folder, "opener.mjs"),
-  };
+  const file = (name: keyof Bundle): string => join(folder, `${name}.mjs`);
+  return { agent: file("agent"), world: file("world"), writer: file("writer"), opener: file("opener") };
 }
 
 function mutating(mutations: readonly Mutation[]): Plugin {

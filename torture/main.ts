@@ -124,7 +124,7 @@ function cut(
       string,
     ];
     for (const each of [made, root, scratch]) mkdirSync(each);
-    const writer = mutations.length > 0 ? await bundle(made, mutations) : workshop.bundle;
+    const writer = mutations.length > 0 ? await bundle(made, mutations, ["writer"]) : workshop.bundle;
     const steps = await traceWriter(writer, root, { rounds: 3, payloadBytes: 6_000 });
     return cutEverywhere(steps, { root, scratch, bundle: workshop.bundle }, options);
   });

@@ -4,7 +4,7 @@ import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { programFolder } from "../program.ts";
+import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
 import { removeProject } from "../remove-project.ts";
 
@@ -110,8 +110,7 @@ const PROGRAMS = {
 
 /** The file of the command line, or of a program that some test runs beside it. */
 export function commandFile(name: keyof typeof PROGRAMS): string {
-  const sources = Object.entries(PROGRAMS).map(([each, path]) => [each, join(root, path)]);
-  return join(programFolder(Object.fromEntries(sources)), `${name}.mjs`);
+  return programFile(join(root, PROGRAMS[name]));
 }
 
 /** Nothing of the surroundings in which the tests run. */

@@ -55,11 +55,11 @@ test(
     // ── Work ──
     expect(await say("task", "claim", "1", ...worker)).toContain("in_progress by claude-7f2");
     expect(await say("task", "start", "1", "writing the migration", ...worker)).toContain("in_progress");
-    expect(await say("status")).toMatch(/T-001 {2}claude-7f2 {2}users table/);
+    expect(await again("status")).toMatch(/T-001 {2}claude-7f2 {2}users table/);
     writeFileSync(join(line.project, "users.sql"), "create table users ()");
     const handedIn = ["--summary", "migrated", "--file", "users.sql", "--ran", "npm test"];
     expect(await say("task", "submit", "T-001", ...handedIn, ...worker)).toContain("submitted");
-    expect(await say("status")).toContain("! 1 of checkout to verify");
+    expect(await again("status")).toContain("! 1 of checkout to verify");
     expect(await say("task", "verify", "1", "--why", "ran it")).toContain("done");
     expect(await say("task", "show", "1")).toContain("accepted by");
 
@@ -80,7 +80,7 @@ test(
     // ── A blocker ──
     await again("task", "claim", "2", ...worker);
     expect(await say("task", "block", "2", "the database is down", ...worker)).toContain("blocked");
-    const blocked = await say("status");
+    const blocked = await again("status");
     expect(blocked.split("\n")[0]).toMatch(
       /^! B-001 the database is down, since \d+ s {2}holdfast block resolve B-001 --how …$/,
     );
@@ -91,7 +91,9 @@ test(
     await line.runAgent("charging");
     expect(await say("calls")).toContain("c_8fk2 charge");
     expect(await line.runAgent(null)).toContain("waiting");
-    expect((await say("status")).split("\n")[0]).toMatch(/^! 1 call waits for you, since .* holdfast calls$/);
+    expect((await again("status")).split("\n")[0]).toMatch(
+      /^! 1 call waits for you, since .* holdfast calls$/,
+    );
     const ways = (await again("calls")).match(/holdfast resolve .*/g);
     expect(ways).toEqual(["landed", "retry", "failed"].map((each) => `holdfast resolve c_8fk2 ${each}`));
     const answer = ["--result", '"pay_3Q"', "--by", "ann", "--why", "seen in the bank"];
@@ -133,7 +135,7 @@ test("what was exported is the same in another store", async () => {
     ["task", "list", "--all"],
   ]) {
     const here = JSON.parse(await again(...words, "--json"));
-    const there = JSON.parse(await say(...words, ...other, "--json"));
+    const there = JSON.parse(await again(...words, ...other, "--json"));
     expect(there.data, words.join(" ")).toEqual(here.data);
   }
   const checked = await run("check", "--json", ...other);

@@ -13,11 +13,12 @@ import { type Acknowledgement, readAcknowledgements } from "./acknowledgements.t
 import { type Program, Workshop, warmUp } from "./programs.ts";
 import { verify } from "./verifier.ts";
 
-/** Where two Nodes share the tests, the first has twenty and the second the rest of two hundred. HOLDFAST_FULL=1: each a thousand. */
-const SHARE = process.env["HOLDFAST_SHORT"] ? 20 : process.env["HOLDFAST_REST"] ? 180 : 200;
+/** Where two Nodes share the tests, the first has ten and the second the rest of two hundred. HOLDFAST_FULL=1: each a thousand. */
+const isShort = Boolean(process.env["HOLDFAST_SHORT"]);
+const SHARE = isShort ? 10 : process.env["HOLDFAST_REST"] ? 190 : 200;
 const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : SHARE;
-/** Each is verified after every kill, so a store that lives on costs more with each. HOLDFAST_FULL=1: twenty. */
-const KILLS_PER_STORE = process.env["HOLDFAST_FULL"] ? 20 : 10;
+/** Each is verified after every kill, so a store that lives on costs more with each; of ten kills five are with a neighbour. */
+const KILLS_PER_STORE = process.env["HOLDFAST_FULL"] ? 20 : isShort ? 5 : 10;
 /** Of ten lives this many end while the store is being opened; the others some time after their first append. */
 const EARLY_DEATHS = 2;
 const OPENING_MS = 40;

@@ -48,11 +48,11 @@ const LOCKING = ["close", "fcntl"];
 const STRACE = "strace";
 const isFull = Boolean(process.env["HOLDFAST_FULL"]);
 /**
- * Of each call; only writing goes beyond it. HOLDFAST_FULL=1 takes all. The short form is for the first of two Nodes: the calls
+ * Of each call; only writing and syncing go beyond it. HOLDFAST_FULL=1 takes all. The short form is for the first of two Nodes: the calls
  * are those of SQLite, which both bring along, so a sample shows that its driver makes them as well.
  */
 const isShort = Boolean(process.env["HOLDFAST_SHORT"]);
-const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : isShort ? 12 : 60;
+const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : isShort ? 5 : 20;
 const LANES = 2;
 const TRIES = 3;
 

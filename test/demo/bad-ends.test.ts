@@ -4,13 +4,19 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, test } from "vitest";
-import { end, foldersLeft, play, processesLeft, start } from "./playing.ts";
+import { programFile } from "../program.ts";
+import * as playing from "./playing.ts";
+import { end, foldersLeft, play, processesLeft } from "./playing.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "holdfast-demo-test-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 /** Where one demo may leave something. */
 const place = (): string => mkdtempSync(join(scratch, "own-"));
+
+/** Three of it, bundled once. */
+const start = (at: string, args: readonly string[] = [], env: Record<string, string> = {}) =>
+  playing.start(at, args, env, [programFile(new URL("../../demo/main.ts", import.meta.url))]);
 
 // At once, because each waits for processes that start one after another.
 describe.concurrent("the demo that does not go well", { timeout: 600_000 }, () => {

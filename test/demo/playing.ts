@@ -8,14 +8,15 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** `at`: where it may leave something. */
+/** `at`: where it may leave something. `program`: what `npm run demo` runs, unless it is one that was bundled before. */
 export function start(
   at: string,
   args: readonly string[] = [],
   env: Record<string, string> = {},
+  program: readonly string[] = ["scripts/run.mjs", "demo/main.ts"],
 ): ChildProcess {
   const { HOLDFAST_FAILPOINT: _, ...inherited } = process.env;
-  return spawn(process.execPath, ["scripts/run.mjs", "demo/main.ts", ...args], {
+  return spawn(process.execPath, [...program, ...args], {
     cwd: root,
     env: { ...inherited, TMPDIR: at, ...env },
     stdio: ["ignore", "pipe", "pipe"],

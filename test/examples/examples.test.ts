@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
-import { programFolder } from "../program.ts";
+import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
 import { type Run, root, run } from "./running.ts";
 import { SHOWN_BY } from "./shown-by.ts";
@@ -18,18 +18,11 @@ const examples = readdirSync(join(root, "examples"))
   .filter((file) => file !== "temporary-folder.ts")
   .map((file) => basename(file, ".ts"));
 
-/** The calls are recorded in the module that both import, so the two are bundled together. */
-const bundles = (): string =>
-  programFolder({
-    recorder: new URL("./recorder.ts", import.meta.url),
-    ...Object.fromEntries(examples.map((each) => [each, join(root, "examples", `${each}.ts`)])),
-  });
-
 /** With the arguments of Node. */
 const recorded = (name: string): string[] => [
   "--import",
-  pathToFileURL(join(bundles(), "recorder.mjs")).href,
-  join(bundles(), `${name}.mjs`),
+  pathToFileURL(programFile(new URL("./recorder.ts", import.meta.url))).href,
+  programFile(join(root, "examples", `${name}.ts`)),
 ];
 
 /** What each example must show, line by line, wherever it stands in its output. */

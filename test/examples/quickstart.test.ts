@@ -14,7 +14,7 @@ const FILE = join("examples", "quickstart.ts");
 
 test("the quickstart that was killed goes on where it stopped when it is run again", async () => {
   const store = join(scratch, "store.db");
-  const program = programFile(join(root, FILE));
+  const program = programFile(join(root, FILE), "quickstart");
   for (const point of ["message.appended", "call.executed", "call.recorded"]) {
     const env = { HOLDFAST_STORE: store, HOLDFAST_FAILPOINT: point };
     const killed = await run([program], scratch, env);

@@ -21,7 +21,7 @@ describe.skipIf(!hasStrace)(needs("a power cut", "strace", hasStrace), () => {
   beforeAll(async () => {
     chooseStore("files");
     folder = mkdtempSync(join(scratch(), "holdfast-power-cut-"));
-    whole = await bundle(make("whole"));
+    whole = await bundle(make("whole"), [], ["writer", "opener"]);
   });
   afterAll(() => {
     killAll();
@@ -66,7 +66,7 @@ describe.skipIf(!hasStrace)(needs("a power cut", "strace", hasStrace), () => {
     { timeout: LIMIT_MS },
     async ([name, mutations]) => {
       const id = name.replaceAll(/\W+/g, "-");
-      const planted = await bundle(make(id), mutations as Mutation[]);
+      const planted = await bundle(make(id), mutations as Mutation[], ["writer"]);
       const { violations } = await cut(`${id}-cut`, planted, { limit: 2_000, untilFound: true });
       expect(violations).not.toEqual([]);
     },

@@ -16,7 +16,7 @@ import { verify } from "../crash/verifier.ts";
 import { FilesWorkshop } from "./workshop.ts";
 
 /** HOLDFAST_FULL=1: a thousand. */
-const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : 80;
+const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : 40;
 /** Each is verified after every kill, so a store that lives on costs more with each. HOLDFAST_FULL=1: twenty. */
 const KILLS_PER_STORE = process.env["HOLDFAST_FULL"] ? 20 : 10;
 /** Of ten lives this many end while the store is being opened; the others some time after their first append. */

@@ -41,7 +41,7 @@ const CHANGING = [
 
 const isFull = Boolean(process.env["HOLDFAST_FULL"]);
 /** Of each call. HOLDFAST_FULL=1 takes all. */
-const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : 16;
+const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : 10;
 const LANES = 2;
 const TRIES = 3;
 

@@ -1,15 +1,14 @@
 /**
- * The programs that are made to die for SQLite, bundled so that where they open an SQLite file they open a folder of
- * this store: the same work, the same acknowledgements, the same verifier.
+ * The programs that are made to die for SQLite, which open a folder of this store where they open an SQLite file: the same
+ * work, the same acknowledgements, the same verifier.
  */
 
-import { symlinkSync } from "node:fs";
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, type Plugin } from "esbuild";
 import { Program } from "../crash/programs.ts";
+import { programFile } from "../program.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -22,18 +21,7 @@ const PROGRAMS = {
   "io-error": "test/sqlite/programs/io-error.ts",
 } as const;
 
-/** Only what the programs themselves import: the store below still needs SQLite for its lock. */
-const files: Plugin = {
-  name: "files instead of sqlite",
-  setup({ onResolve }) {
-    onResolve({ filter: /\/stores\/sqlite\/index\.ts$/ }, ({ importer }) => {
-      if (!/\/test\/(crash|sqlite)\/programs\//.test(importer)) return null;
-      return { path: join(ROOT, "test/files/programs/as-sqlite.ts") };
-    });
-  },
-};
-
-/** The bundles, a folder for everything the tests leave, and the processes they started; all of it goes at the end. */
+/** A folder for everything the tests leave, and the processes they started; all of it goes at the end. */
 export class FilesWorkshop {
   readonly folder: string;
   readonly #started = new Set<Program>();
@@ -45,23 +33,6 @@ export class FilesWorkshop {
 
   static async make(home = tmpdir()): Promise<FilesWorkshop> {
     const folder = await realpath(await mkdtemp(join(home, "holdfast-files-crash-")));
-    await build({
-      entryPoints: Object.fromEntries(
-        Object.entries(PROGRAMS).map(([name, file]) => [name, join(ROOT, file)]),
-      ),
-      outdir: join(folder, "programs"),
-      outExtension: { ".js": ".mjs" },
-      bundle: true,
-      // What is imported when needed stays in files of its own, and is not run at each start.
-      splitting: true,
-      platform: "node",
-      format: "esm",
-      target: "node20",
-      external: ["@photostructure/sqlite"],
-      logLevel: "warning",
-      plugins: [files],
-    });
-    symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "dir");
     return new FilesWorkshop(folder);
   }
 
@@ -73,7 +44,7 @@ export class FilesWorkshop {
   }
 
   command(name: keyof typeof PROGRAMS, ...args: string[]): [string, ...string[]] {
-    return [process.execPath, join(this.folder, "programs", `${name}.mjs`), ...args];
+    return [process.execPath, programFile(join(ROOT, PROGRAMS[name]), "files"), ...args];
   }
 
   start(name: keyof typeof PROGRAMS, ...args: string[]): Program {

@@ -17,7 +17,7 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
   let whole: Bundle;
   beforeAll(async () => {
     folder = mkdtempSync(join(scratch(), "holdfast-power-cut-"));
-    whole = await bundle(make("whole"));
+    whole = await bundle(make("whole"), [], ["writer", "opener"]);
   });
   afterAll(() => {
     killAll();
@@ -51,7 +51,7 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
     { timeout: LIMIT_MS },
     async ([name, mutations]) => {
       const id = name.replaceAll(/\W+/g, "-");
-      const planted = await bundle(make(id), mutations as Mutation[]);
+      const planted = await bundle(make(id), mutations as Mutation[], ["writer"]);
       const { violations } = await cut(`${id}-cut`, planted, { limit: 2_000, untilFound: true });
       expect(violations).not.toEqual([]);
     },
