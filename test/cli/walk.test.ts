@@ -1,6 +1,5 @@
 // A small project from beginning to end with nothing but the command line, as a person and two agents would do it. Every
-// command is a process of its own once; where it comes again for its words only, it need not start Node again. In the short
-// form (HOLDFAST_SHORT=1, on the Node whose start takes longest) only the agent is a process.
+// command is a process of its own once; where it comes again for its words only, it need not start Node again.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,14 +16,12 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-const isShort = Boolean(process.env["HOLDFAST_SHORT"]);
-
 function run(...args: string[]): Promise<Ran> {
-  return isShort ? runInside(line.project, args) : line.run(args);
+  return line.run(args);
 }
 
 function say(...args: string[]): Promise<string> {
-  return isShort ? again(...args) : line.say(...args);
+  return line.say(...args);
 }
 
 /** For a command that was a process before. */
