@@ -3,7 +3,7 @@ import { digest, type Note } from "./tally.ts";
 
 /**
  * What a writer was told, kept outside the store: one line each, written after the promise resolved. A line that the
- * kill tore off was not said. `removing` is the one intent among them: from there on a stream may be gone.
+ * kill tore off was not said: each life begins with an empty one, so that it stands alone. `removing` is the one intent among them: from there on a stream may be gone.
  */
 export type Acknowledgement =
   | { readonly of: "append"; readonly batch: string; readonly writes: readonly AcknowledgedWrite[] }
@@ -24,6 +24,7 @@ export type Acknowledge = (said: Acknowledgement) => void;
 /** A write by `write(2)` stays in the kernel when the process dies. */
 export function acknowledgeTo(file: string): Acknowledge {
   const descriptor = openSync(file, "a");
+  writeSync(descriptor, "\n");
   return (said) => {
     writeSync(descriptor, `${JSON.stringify(said)}\n`);
   };
@@ -31,7 +32,15 @@ export function acknowledgeTo(file: string): Acknowledge {
 
 export function readAcknowledgements(file: string): Acknowledgement[] {
   const lines = readFileSync(file, { encoding: "utf8", flag: "a+" }).split("\n");
-  return lines.slice(0, -1).map((line) => JSON.parse(line) as Acknowledgement);
+  return lines.slice(0, -1).flatMap((line, place) => {
+    if (line === "") return [];
+    try {
+      return [JSON.parse(line) as Acknowledgement];
+    } catch (error) {
+      if (lines[place + 1] !== "") throw error;
+      return [];
+    }
+  });
 }
 
 export function acknowledgedWrite(stream: string, last: number, notes: readonly Note[]): AcknowledgedWrite {

@@ -52,7 +52,7 @@ const isFull = Boolean(process.env["HOLDFAST_FULL"]);
  * are those of SQLite, which both bring along, so a sample shows that its driver makes them as well.
  */
 const isShort = Boolean(process.env["HOLDFAST_SHORT"]);
-const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : isShort ? 4 : 20;
+const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : isShort ? 5 : 20;
 const LANES = 2;
 const TRIES = 3;
 

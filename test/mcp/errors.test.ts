@@ -48,6 +48,6 @@ test("an error has a few hundred words at most, whatever was asked for", async (
 
 test("what is wrong beside what was asked for is a line of ours", async () => {
   await agent.client.callTool({ name: "brief", arguments: {} });
-  await expect.poll(() => project.said(), { timeout: 50_000 }).toMatch(/^holdfast mcp: note: .*\.planning/m);
+  await expect.poll(() => project.said(), { timeout: 50_000 }).toMatch(/^holdfast mcp: note: .* taken in/m);
   expect(project.said()).not.toContain("(node:");
 });
