@@ -31,8 +31,10 @@ export function sealMarkdown(goal: string, revision: number, rest: string): Seal
 /** `rest` is what follows the seal inside the outermost object, its end included. */
 export function sealJson(goal: string, version: number, revision: number, rest: string): SealedText {
   const head = `{\n  "schema_version": ${version},\n  "run_id": ${jsonString(goal)},\n  "revision": ${revision},\n`;
-  return sealed(goal, revision, head, (digest) => `  "digest": "sha256:${digest}",\n`, rest);
+  return sealed(goal, revision, head, jsonLine, rest);
 }
+
+const jsonLine = (digest: string): string => `  "digest": "sha256:${digest}",\n`;
 
 function sealed(
   goal: string,
@@ -73,7 +75,9 @@ export function readSeal(raw: string): ReadSeal {
   if (!found || digest === null) return { ...place, isIntact: false };
   const before = text.slice(0, found.index);
   const rest = before + text.slice(found.index + found[0].length);
-  return { ...place, isIntact: BEFORE_DIGEST.test(before) && sha256(rest) === digest };
+  // It says nothing about the space in its own line either.
+  const isAsWritten = found[1] !== undefined || found[0] === jsonLine(digest);
+  return { ...place, isIntact: isAsWritten && BEFORE_DIGEST.test(before) && sha256(rest) === digest };
 }
 
 const SEALS = /^(?:digest: sha256:|\s*"digest": "sha256:)[0-9a-f]{64}/gm;
