@@ -47,10 +47,13 @@ async function liveAndDie(writer: Program, life: number): Promise<void> {
   expect(signal).toBe("SIGKILL");
 }
 
-/** The file and its WAL, without the shared memory: what a machine finds after it was switched on again. */
+/**
+ * The file and its journals, without the shared memory: what a machine finds after it was switched on again. A new file has a
+ * rollback journal until its tables are there, and is damaged without it.
+ */
 async function verifyCopy(place: string, said: readonly Acknowledgement[]): Promise<string[]> {
   const copy = join(place, "copy.db");
-  for (const end of ["", "-wal"]) {
+  for (const end of ["", "-wal", "-journal"]) {
     await rm(copy + end, { force: true });
     await copyFile(join(place, `store.db${end}`), copy + end).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
