@@ -21,9 +21,7 @@ const STEP_LIMIT_MS = 30 * 60_000;
 const FAILURE_LENGTH = 4_000;
 const OUTPUT_LINES = 200;
 const SECOND_NODE_MAJOR = 24;
-/**
- * What differs between the two Nodes is the SQLite driver. What stands on it directly runs on both, shorter on the first.
- */
+/** What differs between the two Nodes is the SQLite driver. What stands on it directly runs on both, shorter on the first. */
 const ON_BOTH = [
   "conformance/sqlite.",
   "conformance/model.",

@@ -196,16 +196,10 @@ export class OwnedSession {
     const now = this.internals.journal.now();
     const inputs = Array.isArray(input) ? input : [input as MessageInput];
     const drafts = inputs.map((each) => readMessage(each, now, () => this.internals.journal.newId()));
-    if (this.closed) throw closedError(this.id);
-    this.busy += 1;
-    try {
-      await this.internals.own.write((state) => {
-        mustNotBeCancelled(this.id, state);
-        return { events: appendDrafts(this.id, drafts, state, options.checkpoint), result: undefined };
-      });
-    } finally {
-      this.workIsOver();
-    }
+    await this.write((state) => ({
+      events: appendDrafts(this.id, drafts, state, options.checkpoint),
+      result: undefined,
+    }));
     failpoint("message.appended");
     const stored = drafts.map(({ data }) => this.findMessage(data.message.id) ?? data.message);
     return Array.isArray(input) ? stored : (stored[0] as Message);
@@ -343,18 +337,23 @@ export class OwnedSession {
   }
 
   /** For the session layer: appends events as the owner. */
-  write<Result>(
+  async write<Result>(
     decide: (state: SessionState) => {
       events: readonly Draft[];
       result: Result;
     },
   ): Promise<Result> {
-    return this.watched(() =>
-      this.internals.own.write((state) => {
+    if (this.closed) throw closedError(this.id);
+    // As `watched` does, without a promise for the end: this is on the way of every append.
+    this.busy += 1;
+    try {
+      return await this.internals.own.write((state) => {
         mustNotBeCancelled(this.id, state);
         return decide(state);
-      }),
-    );
+      });
+    } finally {
+      this.workIsOver();
+    }
   }
 
   protected findMessage(id: string): Message | undefined {

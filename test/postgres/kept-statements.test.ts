@@ -194,6 +194,14 @@ describe("what is asked arrives as it was said", () => {
     await database.close();
   });
 
+  test("one that cannot be sent is lost, and nobody waits for its connection", async () => {
+    const database = databaseOn({});
+    const unfit = [{}, null, null, null] as unknown as (string | null)[];
+    await expect(database.ask(ECHO, unfit)).rejects.toMatchObject({ fate: "lost" });
+    expect(await database.ask(ECHO, ["a", null, null, "1"])).toBe('["a", null, null, 1]');
+    await database.close();
+  });
+
   test("one that the caller's pool gives up in time is lost, and so is its connection", async () => {
     const database = databaseOn({ query_timeout: 100 });
     await expect(database.ask({ name: "", text: "SELECT pg_sleep($1)::text" }, ["5"])).rejects.toMatchObject({

@@ -190,15 +190,21 @@ export class Database {
   #askOn(held: Held, { name, text }: Kept, values: readonly Bound[]): Promise<string | null> {
     const statement = { name: this.#isKept ? name : "", text };
     return new Promise((resolve, reject) => {
-      held.expectAnswer(this.limits.statementMs);
-      runKept(held.client, statement, values, (error, answer) => {
+      const told = (error: unknown, answer: string | null): void => {
         held.isAnswered();
         const failure = error === null ? null : failureOf(held, error);
         if (failure && isNotKept(failure)) this.#isKept = false;
         this.#connections.give(held);
         if (failure) reject(failure);
         else resolve(answer);
-      });
+      };
+      held.expectAnswer(this.limits.statementMs);
+      try {
+        runKept(held.client, statement, values, told);
+      } catch (error) {
+        // What could not be put into bytes, such as gigabytes. How much of it went out does not matter: the connection is closed.
+        told(error, null);
+      }
     });
   }
 
