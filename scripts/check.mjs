@@ -148,7 +148,7 @@ async function suite(name, node, only = [], env = {}) {
   );
 }
 
-/** Every failed test with its message, before all else; then the end of the output, where errors outside of tests stand. */
+/** Every failed test with its message; then the errors outside of tests, or else the end of the output. */
 function whatFailed({ testResults = [] }, output) {
   const failed = testResults.flatMap(({ name, message, assertionResults = [] }) => {
     const tests = assertionResults.filter(({ status }) => status === "failed");
@@ -158,7 +158,10 @@ function whatFailed({ testResults = [] }, output) {
         `${relative(root, name)}: ${fullName}\n${failureMessages.join("\n").slice(0, FAILURE_LENGTH)}`,
     );
   });
-  return [...failed, output.trim().split("\n").slice(-OUTPUT_LINES).join("\n")].join("\n\n");
+  const lines = output.trim().split("\n");
+  const outside = lines.findIndex((line) => line.includes("Unhandled Error"));
+  const end = lines.slice(outside < 0 ? -OUTPUT_LINES : outside);
+  return [...failed, end.join("\n")].join("\n\n");
 }
 
 /** The package of the second Node. Null where this is that Node already, or npm has none for this machine. */

@@ -199,12 +199,7 @@ export class Database {
         else resolve(answer);
       };
       held.expectAnswer(this.limits.statementMs);
-      try {
-        runKept(held.client, statement, values, told);
-      } catch (error) {
-        // What could not be put into bytes, such as gigabytes. How much of it went out does not matter: the connection is closed.
-        told(error, null);
-      }
+      runKept(held.client, statement, values, told);
     });
   }
 

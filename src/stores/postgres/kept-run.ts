@@ -55,8 +55,17 @@ export class KeptRun implements pg.Submittable {
     this.callback = told;
   }
 
-  submit(connection: pg.Connection): void {
-    const wire = connection as unknown as Wire;
+  /** What cannot be put into bytes, such as gigabytes, is returned as an error, of which `pg` then tells as of any other. */
+  submit(connection: pg.Connection): Error | undefined {
+    try {
+      this.#send(connection as unknown as Wire);
+      return;
+    } catch (error) {
+      return error as Error;
+    }
+  }
+
+  #send(wire: Wire): void {
     const { name, text } = this;
     const bytes = boundMessages(name, this.#values);
     const submitted = wire.submittedNamedStatements;
