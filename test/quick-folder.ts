@@ -10,7 +10,7 @@ const ENOUGH_BYTES = 1_000_000_000;
  * disk takes milliseconds for every sync. HOLDFAST_FULL=1 takes the disk.
  */
 export function quickFolder(): string {
-  if (process.env["HOLDFAST_FULL"]) return tmpdir();
+  if (process.env["HOLDFAST_FULL"] || tmpdir().startsWith(MEMORY)) return tmpdir();
   try {
     accessSync(MEMORY, constants.W_OK);
     const { bavail, bsize } = statfsSync(MEMORY);

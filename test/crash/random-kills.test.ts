@@ -22,7 +22,7 @@ const KILLS_PER_STORE = process.env["HOLDFAST_FULL"] ? 20 : isShort ? 5 : 10;
 /** Of ten lives this many end while the store is being opened; the others some time after their first append. */
 const EARLY_DEATHS = 2;
 const OPENING_MS = 40;
-const WORKING_MS = 50;
+const WORKING_MS = 25;
 
 let workshop: Workshop;
 
