@@ -16,6 +16,10 @@ interface Change {
 
 export type Commit = readonly Change[];
 
+/** What Holdfast binds as bytes it has made them of: the floor has to make them, too. */
+const asText = (value: BareValue): BareValue =>
+  value instanceof Uint8Array ? Buffer.from(value).toString() : value;
+
 const CHANGES = /^\s*(INSERT|UPDATE|DELETE)/;
 
 /** Runs `work` on a store that is open already, and returns the commits that it made, in order. */
@@ -24,7 +28,7 @@ export async function recordCommits(work: (soFar: () => number) => Promise<void>
   let changes: Change[] = [];
   const { run, get } = Connection.prototype;
   const note = (sql: string, values: readonly BareValue[]): void => {
-    if (CHANGES.test(sql)) changes.push({ sql, values });
+    if (CHANGES.test(sql)) changes.push({ sql, values: values.map(asText) });
     if (sql !== "COMMIT") return;
     // A heartbeat may come at any moment; it is not part of the work.
     if (changes.some((each) => !each.sql.startsWith("UPDATE leases"))) commits.push(changes);

@@ -9,12 +9,11 @@
  *  - An expected outcome (`conflict`, `fenced`, `taken`, `missing`) is a value and leaves nothing behind.
  *  - A rejection is a `HoldfastError`. With `unknown: true` the batch may be durable: sent again, its id makes it safe.
  *  - Within a stream, `seq` is gapless and every write with an older lease token than the newest is refused.
- *  - Nothing crosses a namespace.
  *  - The checks of an append come in this order, each over the whole batch: resend, fenced, conflict, taken,
  *    missing. A resend must match in every write and gets the heads of the first time.
  *  - A release frees only what its own stream claimed. Within a batch keys change write by write, releases first.
  *  - A hidden stream takes no more writes: every append to it is a `conflict` with its own head.
- *  - Names arrive checked (`model/names.ts`); a store keeps different names different, byte for byte.
+ *  - Names arrive checked (`model/names.ts`); different ones stay different, byte for byte. Nothing crosses a namespace.
  *
  * Stores hold no rules. If two stores would need the same `if`, it belongs above this line.
  */
@@ -31,6 +30,8 @@ export interface Head {
 
 /** A payload as the codec left it: text stays text, so that a person can read it with any SQL shell. */
 export type Payload = string | Uint8Array;
+/** Of a write: its text as UTF-8, where that is at hand. A store may keep these bytes, and need not. JSON does not see them. */
+export const UTF_8 = Symbol("UTF-8");
 
 export interface Guard {
   readonly lease: string;
@@ -50,6 +51,7 @@ export interface Write {
   /** How many events the payload holds; they get the next `count` seqs. */
   readonly count: number;
   readonly payload: Payload;
+  readonly [UTF_8]?: Uint8Array | undefined;
   /** Name of the codec that made the payload; null for plain JSON text. */
   readonly codec: string | null;
   /** CRC-32 of the payload's bytes, so that `check` can tell a changed record from a good one. */

@@ -25,6 +25,8 @@ export interface PayloadCodec {
 
 export interface Encoded {
   readonly payload: Payload;
+  /** The same as UTF-8, where it had to be made for the sum. */
+  readonly utf8: Uint8Array | undefined;
   readonly codec: string | null;
   readonly sum: number;
   /** The events as a reader will see them. */
@@ -47,10 +49,13 @@ export class Payloads {
   /** `text` is the JSON of `events`. */
   encodeEvents(events: readonly Event[], text: string, place: PayloadPlace): Encoded {
     const codec = this.codecs[0];
-    if (!codec) return { payload: text, codec: null, sum: payloadSum(text), events };
+    if (!codec) {
+      const utf8 = utf8Of(text);
+      return { payload: text, utf8, codec: null, sum: payloadSum(utf8 ?? text), events };
+    }
     const payload = ownBytes(codec.encode(text, place));
     const stored = JSON.parse(codec.decode(payload, place)) as Event[];
-    return { payload, codec: codec.name, sum: payloadSum(payload), events: stored };
+    return { payload, utf8: undefined, codec: codec.name, sum: payloadSum(payload), events: stored };
   }
 
   decodeEvents(payload: Payload, codec: string | null, place: PayloadPlace): Event[] {
@@ -126,6 +131,26 @@ function changed(place: PayloadPlace): HoldfastError {
 /** A store writes them later than this, and a codec may use its buffer again. */
 function ownBytes(payload: Payload): Payload {
   return typeof payload === "string" ? payload : new Uint8Array(payload);
+}
+
+/** One piece of memory for many texts, and how much of it they have. What was given away is not written to again. */
+let slab = Buffer.allocUnsafeSlow(0);
+let taken = 0;
+const SLAB_BYTES = 256 * 1024;
+/** Longer texts are few, and to make them twice costs little beside writing them. */
+const SHORT = 32 * 1024;
+
+/** The bytes of a text. To have each text's in memory of its own costs more than to make them. */
+function utf8Of(text: string): Uint8Array | undefined {
+  if (text.length > SHORT) return undefined;
+  // A unit of UTF-16 has at most three bytes in UTF-8.
+  if (slab.length - taken < 3 * text.length) {
+    slab = Buffer.allocUnsafeSlow(SLAB_BYTES);
+    taken = 0;
+  }
+  const begin = taken;
+  taken += slab.write(text, begin);
+  return slab.subarray(begin, taken);
 }
 
 let crc32: ((data: Payload) => number) | undefined;

@@ -29,7 +29,15 @@ import {
   type StreamKind,
   writeEvents,
 } from "../model/index.ts";
-import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
+import {
+  type AppendOutcome,
+  type Batch,
+  type Guard,
+  type Head,
+  type StreamRow,
+  UTF_8,
+  type Write,
+} from "../store.ts";
 import { type Fold, foldName, foldNews, type Loaded, loadStream, type Reader, verifying } from "./reading.ts";
 
 const DECIDE_LIMIT = 1_000;
@@ -195,12 +203,13 @@ export class Log<State> {
     const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1) ?? {};
     const { fork } = decision;
     const guards = guard ? [guard, ...(decision.guards ?? [])] : decision.guards;
-    const { payload, codec, sum } = encoded;
+    const { payload, utf8, codec, sum } = encoded;
     const write: { -readonly [Key in keyof Write]: Write[Key] } = {
       stream: this.stream,
       expect,
       count: events.length,
       payload,
+      [UTF_8]: utf8,
       codec,
       sum,
       at,

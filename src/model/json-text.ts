@@ -2,12 +2,12 @@
  * A string as JSON has it, letter for letter what `JSON.stringify` gives. That one looks at each letter by itself, which is most of
  * what saving a message costs. Prose has few letters to escape, always the same ones, and V8 looks for one letter many times as
  * fast: so those are replaced one after another. Each of them costs more than `JSON.stringify` takes for it, so where there
- * were many lately, as in code, and where there are others, that one writes.
+ * were many lately, as in code, and where there are others, that one writes. Half surrogate pairs are looked for apart, which
+ * takes no time where letters are bytes.
  */
 export function quote(text: string): string {
   if (text.length < LONG || text.length > HUGE) return JSON.stringify(text);
-  const isRare = density > DENSE || RARE.test(text) || !text.isWellFormed();
-  const written = isRare ? JSON.stringify(text) : escaped(text);
+  const written = density > DENSE || !text.isWellFormed() ? JSON.stringify(text) : escaped(text);
   density += ((written.length - text.length - 2) / text.length - density) / 8;
   return written;
 }
@@ -20,20 +20,18 @@ const HUGE = 64 * 1024;
 let density = 0;
 const DENSE = 0.03;
 
-/** What JSON escapes beside the four below. Half surrogate pairs are looked for apart, which takes no time where letters are bytes. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
-const RARE = /[\0-\x08\x0b-\x1f]/;
 const BACKSLASH = /\\/g;
 const QUOTE = /"/g;
 const LINE = /\n/g;
 const TAB = /\t/g;
+/** Nothing is left that JSON escapes. Said of the whole text, because V8 then takes half the time of a search for what is not so. */
+const PLAIN = /^[ -\uffff]*$/;
 
 function escaped(text: string): string {
   let result = text;
   // The backslash comes first, because the others bring new ones.
   if (result.includes("\\")) result = result.replace(BACKSLASH, "\\\\");
-  if (result.includes('"')) result = result.replace(QUOTE, '\\"');
-  if (result.includes("\n")) result = result.replace(LINE, "\\n");
+  result = result.replace(QUOTE, '\\"').replace(LINE, "\\n");
   if (result.includes("\t")) result = result.replace(TAB, "\\t");
-  return `"${result}"`;
+  return PLAIN.test(result) ? `"${result}"` : JSON.stringify(text);
 }

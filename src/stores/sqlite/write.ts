@@ -1,7 +1,7 @@
 /** The changes of one write that passed every question: stream row, log row, items, keys, references. */
 
 import { HoldfastError, type Item, type StreamFacets, streamKind } from "../../model/index.ts";
-import type { Batch, Write } from "../../store.ts";
+import { type Batch, UTF_8, type Write } from "../../store.ts";
 import type { Connection, Value } from "./driver.ts";
 import { about, type StreamKey } from "./rows.ts";
 import { type StoredText, toPayload, toText, toTextOrNull } from "./text.ts";
@@ -63,8 +63,11 @@ interface Checked {
   readonly artifacts: readonly number[];
 }
 
-const INSERT_WRITE = `INSERT INTO writes (id, first, at, sum, utf16, codec, batch, payload)
-  VALUES (? << 28 | ?, ?, ?, ?, ?, ?, ?, ?)`;
+const insertWrite = (payload: string): string =>
+  `INSERT INTO writes (id, first, at, sum, utf16, codec, batch, payload) VALUES (? << 28 | ?, ?, ?, ?, ?, ?, ?, ${payload})`;
+const INSERT_WRITE = insertWrite("?");
+/** The bytes are there already, and are taken for what they are. */
+const INSERT_UTF_8 = insertWrite("CAST(? AS TEXT)");
 const RELEASE_KEY = "DELETE FROM keys WHERE namespace = ? AND key = ? AND stream = ?";
 const CLAIM_KEY = "INSERT INTO keys (namespace, key, stream, seq) VALUES (?, ?, ?, ?)";
 const REFER = "INSERT OR IGNORE INTO artifact_refs (artifact, stream) VALUES (?, ?)";
@@ -76,8 +79,20 @@ export function storeWrite({ connection, cache }: Transaction, batch: Batch, che
   const last = expect.seq + count;
   const id = storeStream(connection, namespace, checked, last);
   const { value, utf16 } = toPayload(write.payload);
+  const utf8 = utf16 === null ? write[UTF_8] : undefined;
   const first = expect.seq + 1;
-  connection.run(INSERT_WRITE, id, last, first, at, sum, utf16, toTextOrNull(codec), toText(batch.id), value);
+  connection.run(
+    utf8 ? INSERT_UTF_8 : INSERT_WRITE,
+    id,
+    last,
+    first,
+    at,
+    sum,
+    utf16,
+    toTextOrNull(codec),
+    toText(batch.id),
+    utf8 ?? value,
+  );
   for (const item of write.items ?? []) storeItem(connection, namespace, id, item);
   for (const key of write.releases ?? []) connection.run(RELEASE_KEY, namespace, toText(key), id);
   for (const { key, event } of write.claims ?? []) {

@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { open } from "../../src/open.ts";
+import { PLACES, type Place } from "./places.ts";
+
+/** Every number of bytes a letter can have, what JSON escapes, and a half pair, which it escapes as well. */
+const LETTERS = ["a", "é", "€", "😀", "\n", '"', "\\", "\0", "\u001f", "\ud800"];
+
+/** Texts of all lengths around those at which memory for their bytes begins anew, each unlike any other. */
+const textOf = (number: number): string => {
+  const letter = LETTERS[number % LETTERS.length] as string;
+  return `${number}:${letter.repeat((number * 997) % 12_000)}:${number}`;
+};
+
+describe.each(Object.entries(PLACES))("payloads on %s", (_name, makePlace) => {
+  let place: Place;
+
+  beforeEach(async () => {
+    place = await makePlace();
+  });
+
+  afterEach(() => place.dispose());
+
+  test("what many sessions say at once is stored as each of them said it", async () => {
+    const numbers = Array.from({ length: 160 }, (_, index) => index);
+    const holdfast = await open(undefined, { store: place.store });
+    const sessions = await Promise.all(numbers.map((number) => holdfast.session(`s-${number}`)));
+    await Promise.all(
+      sessions.map((session, number) => session.append({ role: "user", text: textOf(number) })),
+    );
+    // One more each: it may use the memory of the first ones, which must be out of their hands by then.
+    await Promise.all(
+      sessions.map((session, number) => session.append({ role: "user", text: textOf(number + 1) })),
+    );
+    expect(await place.store.check()).toEqual([]);
+    for (const number of numbers) {
+      const { messages } = await holdfast.sessions.get(`s-${number}`);
+      expect(messages.map(({ blocks }) => blocks)).toEqual([
+        [{ kind: "text", text: textOf(number) }],
+        [{ kind: "text", text: textOf(number + 1) }],
+      ]);
+    }
+    await Promise.all(sessions.map((session) => session.close()));
+  });
+});
