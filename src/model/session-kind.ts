@@ -13,7 +13,7 @@ export type SessionDraft = DraftOf<SessionEvents>;
 /** Sessions as a kind of stream. */
 export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   kind: "session",
-  foldVersion: 5,
+  foldVersion: 6,
   events: sessionEvents,
   initial: emptySession,
   encode: encodeSession,

@@ -1,5 +1,6 @@
 // The server keeps the most frequent statements prepared. Where it does not, or a pooler is in between, nothing is lost or done twice.
 
+import { Socket } from "node:net";
 import fc from "fast-check";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -125,16 +126,28 @@ describe("on a connection of the caller's own", () => {
 
 describe("what is asked arrives as it was said", () => {
   const pools: pg.Pool[] = [];
+  /** How many were made for the last of them. */
+  let connections = 0;
 
   afterEach(async () => {
     await Promise.all(pools.splice(0).map((pool) => pool.end()));
   });
 
-  function databaseOn(options: pg.PoolConfig & { readonly pipeline?: boolean }): Database {
+  function databaseOn(
+    options: pg.PoolConfig & { readonly pipeline?: boolean },
+    statementMs = 30_000,
+  ): Database {
     const pool = new pg.Pool({ connectionString: serverUrl(), max: 1, ...options });
     pools.push(pool);
-    return new Database(pool, false, "test", "nowhere", { busyMs: 30_000, statementMs: 30_000 });
+    connections = 0;
+    pool.on("connect", () => {
+      connections += 1;
+    });
+    return new Database(pool, false, "test", "nowhere", { busyMs: 30_000, statementMs });
   }
+
+  /** As drivers for other places than Node have them. */
+  const socketWithoutCork = (): Socket => Object.assign(new Socket(), { cork: undefined, uncork: undefined });
 
   const ECHO = {
     name: "echo",
@@ -164,6 +177,7 @@ describe("what is asked arrives as it was said", () => {
     ["in full", {}, { ...ECHO, name: "" }],
     ["by a client that has several queries on their way", { pipeline: true }, ECHO],
     ["by one whose queries have a time limit", { query_timeout: 30_000 }, ECHO],
+    ["by one whose socket cannot hold back what is written", { stream: socketWithoutCork }, ECHO],
   ])("%s", async (_, options, statement) => {
     const database = databaseOn(options);
     await fc.assert(
@@ -178,6 +192,7 @@ describe("what is asked arrives as it was said", () => {
         ]);
       }),
     );
+    expect(connections).toBe(1);
     await database.close();
   });
 
@@ -199,6 +214,43 @@ describe("what is asked arrives as it was said", () => {
     const unfit = [{}, null, null, null] as unknown as (string | null)[];
     await expect(database.ask(ECHO, unfit)).rejects.toMatchObject({ fate: "lost" });
     expect(await database.ask(ECHO, ["a", null, null, "1"])).toBe('["a", null, null, 1]');
+    await database.close();
+  });
+
+  test("one that the caller's client throws at is lost, and nobody waits for its connection", async () => {
+    let isThrowing = true;
+    class Instrumented extends pg.Client {
+      override query = ((...said: Parameters<pg.Client["query"]>) => {
+        if (isThrowing) throw new Error("no span for this query");
+        return super.query(...said);
+      }) as unknown as pg.Client["query"];
+    }
+    const database = databaseOn({ Client: Instrumented });
+    await expect(database.ask(ECHO, ["a", null, null, "1"])).rejects.toMatchObject({ fate: "lost" });
+    isThrowing = false;
+    expect(await database.ask(ECHO, ["a", null, null, "1"])).toBe('["a", null, null, 1]');
+    await database.close();
+  });
+
+  test.each([
+    ["", {}],
+    [" by a client that has several queries on their way", { pipeline: true }],
+  ])("an answer without a row%s is none", async (_, options) => {
+    const database = databaseOn(options);
+    const none = { name: "none", text: "SELECT $1 WHERE false" };
+    await expect(database.ask(none, ["1"])).rejects.toMatchObject({ fate: "lost" });
+    expect(await database.ask(ECHO, ["a", null, null, "1"])).toBe('["a", null, null, 1]');
+    await database.close();
+  });
+
+  test("a time limit that no timer can have is none", async () => {
+    const warned: Error[] = [];
+    const note = (warning: Error): number => warned.push(warning);
+    process.on("warning", note);
+    const database = databaseOn({}, 1e12);
+    expect(await database.ask({ name: "", text: "SELECT pg_sleep($1)::text" }, ["0.1"])).toBe("");
+    process.off("warning", note);
+    expect(warned).toEqual([]);
     await database.close();
   });
 

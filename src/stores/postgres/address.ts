@@ -24,7 +24,8 @@ const READ_BY_PG = [
 const PASSED_OVER = [
   ...["channel_binding", "gssencmode", "target_session_attrs", "connect_timeout", "encoding", "binary"],
   ...["keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"],
-  ...["pgbouncer", "connection_limit", "pool_timeout"],
+  ...["pgbouncer", "connection_limit", "pool_timeout", "statement_cache_size", "supa"],
+  ...["sslsni", "sslcertmode", "tcp_user_timeout"],
 ];
 const KNOWN = [...OWN, ...READ_BY_PG, ...PASSED_OVER];
 
@@ -49,11 +50,11 @@ export function parseUrl(url: string, schema: string | undefined): Target {
   return { settings, schema: checkSchema(schema ?? named ?? DEFAULT_SCHEMA) };
 }
 
-function checkParameters({ search, searchParams }: URL): void {
+function checkParameters({ search, hash, searchParams }: URL): void {
   const unknown = [...searchParams.keys()].find((name) => !KNOWN.includes(name));
   if (unknown === undefined) return;
   // A password with a question mark in it ends up here, and is not shown.
-  if (search.includes("@")) throw invalid("what follows the question mark are no parameters");
+  if (`${search}${hash}`.includes("@")) throw invalid("what follows the question mark are no parameters");
   const isDatabase = unknown === "dbname" || unknown === "database";
   throw new HoldfastError("INPUT_INVALID", `the address has a parameter that is not known: ${unknown}`, {
     hint: isDatabase

@@ -17,6 +17,8 @@ import { StatementFailure } from "./failures.ts";
 
 /** How often a connection may be taken before the pool sees it again. */
 const MOST_USES = 100;
+/** A timer that is set for longer goes off at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export class Held {
   readonly client: pg.PoolClient;
@@ -63,7 +65,7 @@ export class Held {
   #lookIn(ms: number): void {
     clearTimeout(this.#timer);
     this.#looksAt = performance.now() + ms;
-    this.#timer = setTimeout(this.#look, ms);
+    this.#timer = setTimeout(this.#look, Math.min(ms, LONGEST_TIMER_MS));
     // While a statement is under way its socket keeps the process, and at other times nothing should.
     this.#timer.unref();
   }

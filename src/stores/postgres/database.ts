@@ -26,7 +26,7 @@ import {
   sqlState,
   storeError,
 } from "./failures.ts";
-import { type Bound, type Kept, KeptRun, takesRuns } from "./kept-run.ts";
+import { type Bound, type Kept, KeptRun, noRow, takesRuns } from "./kept-run.ts";
 
 export type Value = string | number | boolean | null | Buffer | readonly (string | number | boolean | null)[];
 
@@ -190,16 +190,24 @@ export class Database {
   #askOn(held: Held, { name, text }: Kept, values: readonly Bound[]): Promise<string | null> {
     const statement = { name: this.#isKept ? name : "", text };
     return new Promise((resolve, reject) => {
+      let isTold = false;
       const told = (error: unknown, answer: string | null): void => {
+        if (isTold) return;
+        isTold = true;
         held.isAnswered();
         const failure = error === null ? null : failureOf(held, error);
         if (failure && isNotKept(failure)) this.#isKept = false;
-        this.#connections.give(held);
         if (failure) reject(failure);
         else resolve(answer);
+        this.#connections.give(held);
       };
       held.expectAnswer(this.limits.statementMs);
-      runKept(held.client, statement, values, told);
+      try {
+        runKept(held.client, statement, values, told);
+      } catch (error) {
+        // A client of the caller's own may have something around its queries. How far it came nobody knows.
+        told(error, null);
+      }
     });
   }
 
@@ -249,7 +257,7 @@ function runKept(
   }
   const config = { text, values: [...values], types: TEXTS, rowMode: "array" as const };
   client.query<(string | null)[]>(name === "" ? config : { ...config, name }).then(
-    ({ rows }) => told(null, rows[0]?.[0] ?? null),
+    ({ rows: [row] }) => (row ? told(null, row[0] ?? null) : told(noRow(text), null)),
     (error) => told(error, null),
   );
 }

@@ -24,7 +24,7 @@ export interface Kept {
 
 /** As much of a connection of `pg` as is used here. */
 interface Wire {
-  readonly stream: { write(bytes: Buffer): unknown; cork(): void; uncork(): void };
+  readonly stream: { write(bytes: Buffer): unknown; cork?(): void; uncork?(): void };
   /** By name, what the server has prepared; and, in newer releases, what is on its way. */
   readonly parsedStatements: Record<string, string | undefined>;
   readonly submittedNamedStatements?: Record<string, string | undefined>;
@@ -46,7 +46,8 @@ export class KeptRun implements pg.Submittable {
   /** Named as `pg` names it, which puts its own around it where queries have a time limit. */
   callback: Told;
   readonly #values: readonly Bound[];
-  #answer: string | null = null;
+  /** Undefined until a row has come. */
+  #answer: string | null | undefined;
 
   constructor({ name, text }: Kept, values: readonly Bound[], told: Told) {
     this.name = name;
@@ -73,11 +74,15 @@ export class KeptRun implements pg.Submittable {
       wire.stream.write(bytes);
       return;
     }
-    wire.stream.cork();
-    wire.parse({ name, text, types: [] });
-    if (name !== "" && submitted) submitted[name] = text;
-    wire.stream.write(bytes);
-    wire.stream.uncork();
+    // The sockets of some drivers have no such thing; it only saves a packet.
+    wire.stream.cork?.();
+    try {
+      wire.parse({ name, text, types: [] });
+      if (name !== "" && submitted) submitted[name] = text;
+      wire.stream.write(bytes);
+    } finally {
+      wire.stream.uncork?.();
+    }
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
@@ -85,7 +90,8 @@ export class KeptRun implements pg.Submittable {
   }
 
   handleReadyForQuery(): void {
-    this.callback(null, this.#answer);
+    if (this.#answer === undefined) this.callback(noRow(this.text), null);
+    else this.callback(null, this.#answer);
   }
 
   handleError(error: unknown): void {
@@ -96,6 +102,11 @@ export class KeptRun implements pg.Submittable {
   handleRowDescription(): void {}
   handleEmptyQuery(): void {}
   handlePortalSuspended(): void {}
+}
+
+/** Taken for an answer, it would say that everything is stored. */
+export function noRow(text: string): Error {
+  return new Error(`the server sent no row for ${text}`);
 }
 
 const BIND = 0x42;
