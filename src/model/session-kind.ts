@@ -3,7 +3,7 @@ import { CALL_TRANSITIONS, type CallAct, type CallStatus, isOpen } from "./call.
 import type { DraftOf, Event, FacetChange, Place, StreamKind } from "./event.ts";
 import { expiryOf, type Item, type StreamFacets } from "./facets.ts";
 import { textIn } from "./json.ts";
-import { type Block, leastLength, messageArtifacts } from "./message.ts";
+import { type Block, leastLength, type Message, messageArtifacts } from "./message.ts";
 import { countsAsFailure, illegalCall, leavesDoubt } from "./session-calls.ts";
 import { type SessionEvents, sessionEvents } from "./session-events.ts";
 import { decodeSession, emptySession, encodeSession, type SessionState } from "./session-state.ts";
@@ -25,9 +25,18 @@ export const sessionKind: StreamKind<SessionState, SessionEvents> = {
 
 /** What most of a session is: what was said, and what its calls were given and returned. */
 function leastSession({ messages, calls }: SessionState): number {
-  let length = 0;
-  for (const message of messages) length += leastLength(message);
+  let length = lengthOf(messages);
   for (const { args, result } of calls.values()) length += textIn(args) + textIn(result);
+  return length;
+}
+
+/** Of how many messages of a transcript the length is known. It only grows; one that is replaced is another. */
+const lengths = new WeakMap<readonly Message[], { readonly count: number; readonly length: number }>();
+
+function lengthOf(messages: readonly Message[]): number {
+  let { count, length } = lengths.get(messages) ?? { count: 0, length: 0 };
+  for (; count < messages.length; count++) length += leastLength(messages[count] as Message);
+  lengths.set(messages, { count, length });
   return length;
 }
 
