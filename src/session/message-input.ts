@@ -16,16 +16,17 @@ export function readMessage(
   now: number,
   newId: () => string,
 ): ReturnType<typeof draftMessage> {
-  const { text, blocks = [], id, createdAt } = input;
+  const { id, role, createdAt, text, blocks, meta, ...others } = input;
   // Nothing to add, and nothing that only a spread would make plain: the copy that is made of it anyway is enough.
   const isWhole = text === undefined && typeof id === "string" && typeof createdAt === "string";
-  if (isWhole && input.blocks && Object.getPrototypeOf(input) === Object.prototype)
-    return draftMessage(input);
+  if (isWhole && blocks && Object.getPrototypeOf(input) === Object.prototype) return draftMessage(input);
+  // In the order in which a message is read in one walk. Whatever else there is comes last, and is refused.
   return draftMessage({
-    ...input,
     id: id ?? newId(),
+    role,
     createdAt: createdAt ?? new Date(now).toISOString(),
-    text: undefined,
-    blocks: text === undefined ? blocks : [{ kind: "text", text }, ...blocks],
+    blocks: text === undefined ? (blocks ?? []) : [{ kind: "text", text }, ...(blocks ?? [])],
+    ...(meta !== undefined && { meta }),
+    ...others,
   });
 }

@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { makeTurns } from "../../bench/turns.ts";
 import { copyJson, isPlainMessage, messageSchema, quote, takePlainMessage } from "../../src/model/index.ts";
+import { readMessage } from "../../src/session/index.ts";
 
 type Any = fc.Arbitrary<unknown>;
 
@@ -126,6 +127,18 @@ test("a string is written as JSON writes it, after much and after little that ha
     }),
     { numRuns: 2_000 },
   );
+});
+
+test("what people write is in the order that one walk reads", () => {
+  const block = { kind: "reasoning", text: "Hm." } as const;
+  const written = [
+    { role: "user", text: "Hello." },
+    { text: "Hello.", role: "user", id: "m" },
+    { role: "assistant", blocks: [block], meta: { model: "m-1" } },
+    { meta: {}, createdAt: "2026-01-31T12:00:00Z", blocks: [block], text: "So.", role: "assistant", id: "m" },
+  ] as const;
+  const drafts = written.map((input) => readMessage(input, 0, () => "given"));
+  expect(drafts.filter(({ data }) => !takePlainMessage(data.message))).toEqual([]);
 });
 
 test("what agents usually say skips the schema", () => {
