@@ -11,6 +11,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   rmSync,
   statfsSync,
   writeFileSync,
@@ -55,7 +56,8 @@ const ENOUGH_BYTES = 4_000_000_000;
 const root = fileURLToPath(new URL("..", import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), "holdfast-check-"));
 const quick = quickFolder();
-const leftovers = quick === tmpdir() ? [scratch] : [scratch, quick];
+const programs = realpathSync(mkdtempSync(join(quick, "holdfast-programs-")));
+const leftovers = quick === tmpdir() ? [scratch, programs] : [scratch, quick];
 const running = new Set();
 const total = { passed: 0, failed: 0, skipped: 0 };
 
@@ -157,6 +159,7 @@ async function suite(name, node, only = [], env = {}) {
       TMPDIR: quick,
       HOLDFAST_DISK: tmpdir(),
       HOLDFAST_COMPILED: join(scratch, "compiled"),
+      HOLDFAST_TEST_PROGRAMS: programs,
       PATH: `${dirname(node)}${delimiter}${process.env.PATH}`,
     },
   });
