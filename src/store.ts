@@ -30,7 +30,7 @@ export interface Head {
 
 /** A payload as the codec left it: text stays text, so that a person can read it with any SQL shell. */
 export type Payload = string | Uint8Array;
-/** Of a write: its text as UTF-8, where that is at hand. A store may keep these bytes, and need not. JSON does not see them. */
+/** Of a write: UTF-8 that is at hand. A store may keep these bytes for the payload that they are `of`. JSON does not see them. */
 export const UTF_8 = Symbol("UTF-8");
 
 export interface Guard {
@@ -51,7 +51,7 @@ export interface Write {
   /** How many events the payload holds; they get the next `count` seqs. */
   readonly count: number;
   readonly payload: Payload;
-  readonly [UTF_8]?: Uint8Array | undefined;
+  readonly [UTF_8]?: { readonly of: Payload; readonly bytes: Uint8Array } | undefined;
   /** Name of the codec that made the payload; null for plain JSON text. */
   readonly codec: string | null;
   /** CRC-32 of the payload's bytes, so that `check` can tell a changed record from a good one. */

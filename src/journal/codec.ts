@@ -25,8 +25,8 @@ export interface PayloadCodec {
 
 export interface Encoded {
   readonly payload: Payload;
-  /** The same as UTF-8, where it had to be made for the sum. */
-  readonly utf8: Uint8Array | undefined;
+  /** The same as UTF-8, where it had to be made for the sum. Whoever changes a payload on its way is noticed by `of`. */
+  readonly utf8: { readonly of: string; readonly bytes: Uint8Array } | undefined;
   readonly codec: string | null;
   readonly sum: number;
   /** The events as a reader will see them. */
@@ -50,8 +50,9 @@ export class Payloads {
   encodeEvents(events: readonly Event[], text: string, place: PayloadPlace): Encoded {
     const codec = this.codecs[0];
     if (!codec) {
-      const utf8 = utf8Of(text);
-      return { payload: text, utf8, codec: null, sum: payloadSum(utf8 ?? text), events };
+      const bytes = utf8Of(text);
+      const utf8 = bytes && { of: text, bytes };
+      return { payload: text, utf8, codec: null, sum: payloadSum(bytes ?? text), events };
     }
     const payload = ownBytes(codec.encode(text, place));
     const stored = JSON.parse(codec.decode(payload, place)) as Event[];

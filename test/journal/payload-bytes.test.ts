@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { payloadSum } from "../../src/journal/index.ts";
 import { open } from "../../src/open.ts";
+import type { Batch } from "../../src/store.ts";
 import { PLACES, type Place } from "./places.ts";
 
 /** Every number of bytes a letter can have, what JSON escapes, and a half pair, which it escapes as well. */
@@ -40,5 +42,34 @@ describe.each(Object.entries(PLACES))("payloads on %s", (_name, makePlace) => {
       ]);
     }
     await Promise.all(sessions.map((session) => session.close()));
+  });
+
+  test("what a store in between changes is stored as it has changed it", async () => {
+    const { store } = place;
+    const redacting = {
+      append: (batch: Batch) =>
+        store.append({
+          ...batch,
+          writes: batch.writes.map((write) => {
+            const payload = (write.payload as string).replaceAll("sk-1234", "sk-****");
+            return { ...write, payload, sum: payloadSum(payload) };
+          }),
+        }),
+    };
+    const between = new Proxy(store, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(name === "append" ? redacting : target, name);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+    const holdfast = await open(undefined, { store: between });
+    const session = await holdfast.session("s");
+    await session.append({ role: "user", text: "the key is sk-1234" });
+    await session.close();
+    const { writes } = await store.read({ namespace: "default", stream: "session/s", after: 0 });
+    const stored = writes.map(({ payload }) => payload).join();
+    expect(stored).toContain("sk-****");
+    expect(stored).not.toContain("sk-1234");
+    expect(await store.check()).toEqual([]);
   });
 });

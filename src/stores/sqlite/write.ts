@@ -79,7 +79,8 @@ export function storeWrite({ connection, cache }: Transaction, batch: Batch, che
   const last = expect.seq + count;
   const id = storeStream(connection, namespace, checked, last);
   const { value, utf16 } = toPayload(write.payload);
-  const utf8 = utf16 === null ? write[UTF_8] : undefined;
+  const known = write[UTF_8];
+  const utf8 = utf16 === null && known?.of === write.payload ? known.bytes : undefined;
   const first = expect.seq + 1;
   connection.run(
     utf8 ? INSERT_UTF_8 : INSERT_WRITE,
