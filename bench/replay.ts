@@ -16,7 +16,8 @@ interface Change {
 
 export type Commit = readonly Change[];
 
-/** What Holdfast binds as bytes it has made them of: the floor has to make them, too. */
+/** The text of a payload that Holdfast binds as UTF-8: to make bytes of it is work that the floor has to do as well. */
+const TEXT_AS_BYTES = "CAST(? AS TEXT)";
 const asText = (value: BareValue): BareValue =>
   value instanceof Uint8Array ? Buffer.from(value).toString() : value;
 
@@ -28,7 +29,8 @@ export async function recordCommits(work: (soFar: () => number) => Promise<void>
   let changes: Change[] = [];
   const { run, get } = Connection.prototype;
   const note = (sql: string, values: readonly BareValue[]): void => {
-    if (CHANGES.test(sql)) changes.push({ sql, values: values.map(asText) });
+    const said = sql.includes(TEXT_AS_BYTES) ? values.map(asText) : values;
+    if (CHANGES.test(sql)) changes.push({ sql, values: said });
     if (sql !== "COMMIT") return;
     // A heartbeat may come at any moment; it is not part of the work.
     if (changes.some((each) => !each.sql.startsWith("UPDATE leases"))) commits.push(changes);

@@ -1,5 +1,5 @@
 import { type Event, HoldfastError } from "../model/index.ts";
-import type { Payload, StoredWrite } from "../store.ts";
+import type { Payload, StoredWrite, UTF_8, Write } from "../store.ts";
 
 /** Where a payload belongs: encryption binds to it, so that a row moved elsewhere does not decrypt. */
 export interface PayloadPlace {
@@ -26,7 +26,7 @@ export interface PayloadCodec {
 export interface Encoded {
   readonly payload: Payload;
   /** The same as UTF-8, where it had to be made for the sum. Whoever changes a payload on its way is noticed by `of`. */
-  readonly utf8: { readonly of: string; readonly bytes: Uint8Array } | undefined;
+  readonly utf8: Write[typeof UTF_8];
   readonly codec: string | null;
   readonly sum: number;
   /** The events as a reader will see them. */

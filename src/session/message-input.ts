@@ -16,17 +16,23 @@ export function readMessage(
   now: number,
   newId: () => string,
 ): ReturnType<typeof draftMessage> {
-  const { id, role, createdAt, text, blocks, meta, ...others } = input;
+  const { id, createdAt, text, blocks } = input;
   // Nothing to add, and nothing that only a spread would make plain: the copy that is made of it anyway is enough.
   const isWhole = text === undefined && typeof id === "string" && typeof createdAt === "string";
   if (isWhole && blocks && Object.getPrototypeOf(input) === Object.prototype) return draftMessage(input);
-  // In the order in which a message is read in one walk. Whatever else there is comes last, and is refused.
-  return draftMessage({
+  return draftMessage(completed(input, now, newId));
+}
+
+/** In the order in which a message is read in one walk. Whatever else there is comes last, and is refused. */
+function completed(input: MessageInput, now: number, newId: () => string): object {
+  const { id, role, createdAt, text, blocks = [], meta, ...others } = input;
+  return {
     id: id ?? newId(),
     role,
     createdAt: createdAt ?? new Date(now).toISOString(),
-    blocks: text === undefined ? (blocks ?? []) : [{ kind: "text", text }, ...(blocks ?? [])],
+    // What is no list is left for the schema to refuse.
+    blocks: text === undefined || !Array.isArray(blocks) ? blocks : [{ kind: "text", text }, ...blocks],
     ...(meta !== undefined && { meta }),
     ...others,
-  });
+  };
 }

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { makeTurns } from "../../bench/turns.ts";
 import { copyJson, isPlainMessage, messageSchema, quote, takePlainMessage } from "../../src/model/index.ts";
-import { readMessage } from "../../src/session/index.ts";
+import { type MessageInput, readMessage } from "../../src/session/index.ts";
 
 type Any = fc.Arbitrary<unknown>;
 
@@ -139,6 +139,15 @@ test("what people write is in the order that one walk reads", () => {
   ] as const;
   const drafts = written.map((input) => readMessage(input, 0, () => "given"));
   expect(drafts.filter(({ data }) => !takePlainMessage(data.message))).toEqual([]);
+});
+
+test.each([null, "blocks", 1, {}])("blocks that are %j are refused, with a text and without", (blocks) => {
+  for (const more of [{}, { text: "Hello." }]) {
+    const input = { role: "user", blocks, ...more } as unknown as MessageInput;
+    expect(() => readMessage(input, 0, () => "given")).toThrow(
+      "message: $.blocks: Invalid input: expected array",
+    );
+  }
 });
 
 test("what agents usually say skips the schema", () => {
