@@ -1,4 +1,3 @@
-import { inspect } from "node:util";
 import { v7 as uuid } from "uuid";
 import {
   checkId,
@@ -180,7 +179,8 @@ function safely(warn: (error: unknown) => void): (error: unknown) => void {
 
 /** Node takes texts and errors, and throws at anything else, which is what others may have thrown. */
 function emitWarning(error: unknown): void {
-  process.emitWarning(error instanceof Error ? error : inspect(error));
+  // Asked for when needed, which is as good as never: to load it takes longer than to open a session.
+  process.emitWarning(error instanceof Error ? error : process.getBuiltinModule("node:util").inspect(error));
 }
 
 export interface ForkedLog<State> {

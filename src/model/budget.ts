@@ -20,13 +20,15 @@ export interface Budget {
   readonly reserved: { readonly [id: string]: Amounts };
 }
 
-const amount = z.number().nonnegative();
+const amount = () => z.number().nonnegative();
 
-export const amountsSchema = z.strictObject({
-  usd: amount.optional(),
-  tokens: amount.optional(),
-  turns: amount.optional(),
-}) as unknown as z.ZodType<Amounts>;
+export const amountsSchema = z.lazy(() =>
+  z.strictObject({
+    usd: amount().optional(),
+    tokens: amount().optional(),
+    turns: amount().optional(),
+  }),
+) as unknown as z.ZodType<Amounts>;
 
 export const NO_BUDGET: Budget = { spent: {}, limit: {}, reserved: {} };
 

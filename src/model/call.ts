@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { type DataOf, late } from "./event.ts";
 import type { Json } from "./json.ts";
 import { callIdSchema } from "./message.ts";
 
@@ -170,101 +171,116 @@ const text = z.string();
 const knownCallId = text;
 /** Drafts are copied as strict JSON before they are checked; walking them once more would say nothing new. */
 const json = z.custom<Json>((value) => value !== undefined, "expected a JSON value");
-const result = z.union([
-  z.strictObject({ value: json }),
-  z.strictObject({ artifact: z.string().length(64), bytes: z.int().nonnegative() }),
-]);
-const error = z.strictObject({ message: text, name: text.optional() });
-const settledBy = z.enum(SETTLED_BY);
+const result = () =>
+  z.union([
+    z.strictObject({ value: json }),
+    z.strictObject({ artifact: z.string().length(64), bytes: z.int().nonnegative() }),
+  ]);
+const error = () => z.strictObject({ message: text, name: text.optional() });
+const settledBy = () => z.enum(SETTLED_BY);
 
-export const issuedSchema = z.strictObject({
-  callId: callIdSchema,
-  messageId: text.nullable(),
-  tool: text.min(1),
-  effect: z.enum(["read", "write", "mutate"]),
-  scope: z.enum(["call", "session", "global"]),
-  args: json,
-  key: text,
-  vendorKey: text,
-  /** Definite failures of this key before: the vendor's key changes with them. */
-  failures: z.int().nonnegative(),
-  attempt: z.int().positive(),
-  token: z.int().nonnegative(),
-});
-export type IssuedData = z.infer<typeof issuedSchema>;
+export const issuedSchema = late(() =>
+  z.strictObject({
+    callId: callIdSchema,
+    messageId: text.nullable(),
+    tool: text.min(1),
+    effect: z.enum(["read", "write", "mutate"]),
+    scope: z.enum(["call", "session", "global"]),
+    args: json,
+    key: text,
+    vendorKey: text,
+    /** Definite failures of this key before: the vendor's key changes with them. */
+    failures: z.int().nonnegative(),
+    attempt: z.int().positive(),
+    token: z.int().nonnegative(),
+  }),
+);
+export type IssuedData = DataOf<typeof issuedSchema>;
 
-export const completedSchema = z.strictObject({
-  callId: knownCallId,
-  attempt: z.int().positive(),
-  result,
-  by: settledBy,
-  person: text.optional(),
-  why: text.optional(),
-});
-export type CompletedData = z.infer<typeof completedSchema>;
+export const completedSchema = late(() =>
+  z.strictObject({
+    callId: knownCallId,
+    attempt: z.int().positive(),
+    result: result(),
+    by: settledBy(),
+    person: text.optional(),
+    why: text.optional(),
+  }),
+);
+export type CompletedData = DataOf<typeof completedSchema>;
 
 /** `tool` and `args` stand here only when the call failed before it could be issued. */
-export const failedSchema = z.strictObject({
-  callId: knownCallId,
-  attempt: z.int().nonnegative(),
-  error,
-  by: settledBy,
-  person: text.optional(),
-  why: text.optional(),
-  messageId: text.nullable().optional(),
-  tool: text.optional(),
-  args: json.optional(),
-  /** Definite failures of a global key that others have recorded since this call was issued are counted in. */
-  failures: z.int().nonnegative().optional(),
-  /** Of a global key: an earlier call with it, of whichever session, failed without proof that nothing happened. */
-  doubted: z.literal(true).optional(),
-});
-export type FailedData = z.infer<typeof failedSchema>;
+export const failedSchema = late(() =>
+  z.strictObject({
+    callId: knownCallId,
+    attempt: z.int().nonnegative(),
+    error: error(),
+    by: settledBy(),
+    person: text.optional(),
+    why: text.optional(),
+    messageId: text.nullable().optional(),
+    tool: text.optional(),
+    args: json.optional(),
+    /** Definite failures of a global key that others have recorded since this call was issued are counted in. */
+    failures: z.int().nonnegative().optional(),
+    /** Of a global key: an earlier call with it, of whichever session, failed without proof that nothing happened. */
+    doubted: z.literal(true).optional(),
+  }),
+);
+export type FailedData = DataOf<typeof failedSchema>;
 
 /** `started: false` when it is certain that the attempt never began. */
-export const lostSchema = z.strictObject({
-  callId: knownCallId,
-  attempt: z.int().positive(),
-  why: text,
-  started: z.literal(false).optional(),
-  /** What it waits for is a person's answer to somebody else, such as its sub-agent. */
-  person: z.literal(true).optional(),
-});
-export type LostData = z.infer<typeof lostSchema>;
+export const lostSchema = late(() =>
+  z.strictObject({
+    callId: knownCallId,
+    attempt: z.int().positive(),
+    why: text,
+    started: z.literal(false).optional(),
+    /** What it waits for is a person's answer to somebody else, such as its sub-agent. */
+    person: z.literal(true).optional(),
+  }),
+);
+export type LostData = DataOf<typeof lostSchema>;
 
-export const verifiedSchema = z.strictObject({
-  callId: knownCallId,
-  attempt: z.int().positive(),
-  answer: z.enum(["landed", "never", "notYet", "unsure", "error"]),
-  detail: text.optional(),
-  againAt: z.number().optional(),
-  /** Nothing that was sent can still arrive: the tool's own time for that is over. */
-  settled: z.literal(true).optional(),
-});
-export type VerifiedData = z.infer<typeof verifiedSchema>;
+export const verifiedSchema = late(() =>
+  z.strictObject({
+    callId: knownCallId,
+    attempt: z.int().positive(),
+    answer: z.enum(["landed", "never", "notYet", "unsure", "error"]),
+    detail: text.optional(),
+    againAt: z.number().optional(),
+    /** Nothing that was sent can still arrive: the tool's own time for that is over. */
+    settled: z.literal(true).optional(),
+  }),
+);
+export type VerifiedData = DataOf<typeof verifiedSchema>;
 
-export const waitingSchema = z.strictObject({
-  callId: knownCallId,
-  why: text,
-  /** It waits only because the program that settled it could not tell: one that has its tool may. */
-  lacks: z.literal("tool").optional(),
-});
-export type WaitingData = z.infer<typeof waitingSchema>;
+export const waitingSchema = late(() =>
+  z.strictObject({
+    callId: knownCallId,
+    why: text,
+    /** It waits only because the program that settled it could not tell: one that has its tool may. */
+    lacks: z.literal("tool").optional(),
+  }),
+);
+export type WaitingData = DataOf<typeof waitingSchema>;
 
-export const grantedSchema = z.strictObject({ callId: knownCallId, person: text, why: text });
-export type GrantedData = z.infer<typeof grantedSchema>;
+export const grantedSchema = late(() => z.strictObject({ callId: knownCallId, person: text, why: text }));
+export type GrantedData = DataOf<typeof grantedSchema>;
 
-export const repeatedSchema = z.strictObject({
-  callId: callIdSchema,
-  messageId: text.nullable(),
-  tool: text.min(1),
-  effect: z.enum(["read", "write", "mutate"]),
-  args: json,
-  key: text,
-  of: z.strictObject({ session: text, callId: knownCallId }),
-  /** When the first one finished. */
-  since: z.number(),
-  /** Only when the first one belongs to another session, so that the repeat can be read without it. */
-  result: result.optional(),
-});
-export type RepeatedData = z.infer<typeof repeatedSchema>;
+export const repeatedSchema = late(() =>
+  z.strictObject({
+    callId: callIdSchema,
+    messageId: text.nullable(),
+    tool: text.min(1),
+    effect: z.enum(["read", "write", "mutate"]),
+    args: json,
+    key: text,
+    of: z.strictObject({ session: text, callId: knownCallId }),
+    /** When the first one finished. */
+    since: z.number(),
+    /** Only when the first one belongs to another session, so that the repeat can be read without it. */
+    result: result().optional(),
+  }),
+);
+export type RepeatedData = DataOf<typeof repeatedSchema>;

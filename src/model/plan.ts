@@ -15,15 +15,17 @@ export interface Plan {
   readonly steps: readonly PlanStep[];
 }
 
-export const planSchema = z.strictObject({
-  title: z.string().optional(),
-  steps: z.array(
-    z.strictObject({
-      id: z.string().min(1),
-      description: z.string(),
-      status: z.enum(["pending", "in_progress", "done", "skipped", "failed"]),
-      postconditions: z.array(z.string()),
-      evidence: z.array(z.string()),
-    }),
-  ),
-}) as unknown as z.ZodType<Plan>;
+export const planSchema = z.lazy(() =>
+  z.strictObject({
+    title: z.string().optional(),
+    steps: z.array(
+      z.strictObject({
+        id: z.string().min(1),
+        description: z.string(),
+        status: z.enum(["pending", "in_progress", "done", "skipped", "failed"]),
+        postconditions: z.array(z.string()),
+        evidence: z.array(z.string()),
+      }),
+    ),
+  }),
+) as unknown as z.ZodType<Plan>;

@@ -15,7 +15,16 @@ import {
   verifiedSchema,
   waitingSchema,
 } from "./call.ts";
-import { checkedDraft, type Draft, type EventSpec, event, type Place } from "./event.ts";
+import {
+  checkedDraft,
+  type DataOf,
+  type Draft,
+  type EventSchema,
+  type EventSpec,
+  event,
+  late,
+  type Place,
+} from "./event.ts";
 import {
   type Block,
   blockSchema,
@@ -42,36 +51,42 @@ import { openCallsOf, SESSION_STATUSES, type SessionState } from "./session-stat
 import { applySegments, isReordered, segmentSchema } from "./transcript.ts";
 
 const text = z.string();
-const metadata = z.record(text, z.json()) as unknown as z.ZodType<JsonObject>;
-const limits = z.strictObject({
-  usd: z.number().nonnegative().nullable().optional(),
-  tokens: z.number().nonnegative().nullable().optional(),
-  turns: z.number().nonnegative().nullable().optional(),
-});
+const metadata = () => z.record(text, z.json()) as unknown as z.ZodType<JsonObject>;
+const limits = () =>
+  z.strictObject({
+    usd: z.number().nonnegative().nullable().optional(),
+    tokens: z.number().nonnegative().nullable().optional(),
+    turns: z.number().nonnegative().nullable().optional(),
+  });
 
-const described = z.strictObject({
+const description = () => ({
   title: text.nullable().optional(),
   scratchpadRoot: text.nullable().optional(),
-  metadata: metadata.optional(),
+  metadata: metadata().optional(),
   goal: text.nullable().optional(),
   ttlMs: z.number().positive().nullable().optional(),
 });
-type Described = z.infer<typeof described>;
+const described = late(() => z.strictObject(description()));
+type Described = DataOf<typeof described>;
 
-const parent = z.strictObject({ session: text, callId: text });
-const opened = described.extend({ parent: parent.optional() });
-const forked = z.strictObject({ session: text, version: z.int(), seq: z.int(), live: z.boolean() });
+const parent = () => z.strictObject({ session: text, callId: text });
+const opened = late(() => z.strictObject({ ...description(), parent: parent().optional() }));
+const forked = late(() =>
+  z.strictObject({ session: text, version: z.int(), seq: z.int(), live: z.boolean() }),
+);
 
 /** A result block, or the id of a settled call whose recorded result becomes one: nothing is stored twice. */
-const results = z.strictObject({
-  id: text.min(1),
-  createdAt: z.iso.datetime({ offset: true }),
-  blocks: z.array(
-    z.union([z.strictObject({ call: text }), z.looseObject({ kind: z.literal("tool_result") })]),
-  ),
-});
+const results = late(() =>
+  z.strictObject({
+    id: text.min(1),
+    createdAt: z.iso.datetime({ offset: true }),
+    blocks: z.array(
+      z.union([z.strictObject({ call: text }), z.looseObject({ kind: z.literal("tool_result") })]),
+    ),
+  }),
+);
 
-const messageAppended = z.strictObject({ message: messageSchema });
+const messageAppended = late(() => z.strictObject({ message: messageSchema }));
 
 /** Whoever goes on with an ended session makes it active again; a cancelled one has to be reopened first. */
 export function reactivation({ status }: SessionState): readonly Draft[] {
@@ -115,7 +130,7 @@ export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
   return checkedDraft("call.completed", data, completedSchema);
 }
 
-const checkpointMade = z.strictObject({ version: z.int().positive(), label: text.nullable() });
+const checkpointMade = late(() => z.strictObject({ version: z.int().positive(), label: text.nullable() }));
 
 export function draftCheckpoint(version: number, label: string | null): Draft<"checkpoint"> {
   const text = `{"version":${version},"label":${JSON.stringify(label)}}`;
@@ -125,7 +140,7 @@ export function draftCheckpoint(version: number, label: string | null): Draft<"c
 /** Wraps every handler: whatever happens to a session, it was touched then. */
 function on<Data>(
   version: number,
-  schema: z.ZodType<Data>,
+  schema: EventSchema<Data>,
   apply: (state: SessionState, data: Data, place: Place) => void,
 ): EventSpec<SessionState, Data> {
   return event(version, schema, (state: SessionState, data: Data, place: Place) => {
@@ -143,7 +158,9 @@ export const sessionEvents = {
   "session.described": on(1, described, describe),
   "session.status": on(
     1,
-    z.strictObject({ status: z.enum(SESSION_STATUSES), why: text.nullable(), by: text.nullable() }),
+    late(() =>
+      z.strictObject({ status: z.enum(SESSION_STATUSES), why: text.nullable(), by: text.nullable() }),
+    ),
     (state, { status, why, by }) => {
       state.status = status;
       state.ended = status === "active" ? null : { why, by };
@@ -152,14 +169,18 @@ export const sessionEvents = {
   "session.forked": on(1, forked, fork),
   "session.effects": on(
     1,
-    z.strictObject({ effects: z.enum(["live", "refused"]), by: text.optional(), why: text.optional() }),
+    late(() =>
+      z.strictObject({ effects: z.enum(["live", "refused"]), by: text.optional(), why: text.optional() }),
+    ),
     (state, data) => {
       state.effects = data.effects;
     },
   ),
   "session.taken": on(
     1,
-    z.strictObject({ owner: text, token: z.int(), host: text, pid: z.int(), from: text.nullable() }),
+    late(() =>
+      z.strictObject({ owner: text, token: z.int(), host: text, pid: z.int(), from: text.nullable() }),
+    ),
     () => undefined,
   ),
   message: on(1, messageAppended, (state, { message }) => {
@@ -174,7 +195,7 @@ export const sessionEvents = {
   }),
   "transcript.replaced": on(
     1,
-    z.strictObject({ segments: z.array(segmentSchema), why: text.optional() }),
+    late(() => z.strictObject({ segments: z.array(segmentSchema), why: text.optional() })),
     (state, { segments }) => {
       const before = state.messages;
       state.messages = applySegments(before, segments);
@@ -184,36 +205,56 @@ export const sessionEvents = {
       forgetFinished(state);
     },
   ),
-  "plan.set": on(1, z.strictObject({ plan: planSchema.nullable() }), (state, { plan }) => {
-    state.plan = plan;
-  }),
-  "budget.limited": on(1, z.strictObject({ limits, by: text.optional() }), (state, data) => {
-    state.budget = changeBudget(state.budget, { act: "limit", limits: data.limits as never });
-  }),
-  "budget.reserved": on(1, z.strictObject({ id: text, amounts: amountsSchema }), (state, { id, amounts }) => {
-    state.budget = changeBudget(state.budget, { act: "reserve", id, amounts });
-  }),
+  "plan.set": on(
+    1,
+    late(() => z.strictObject({ plan: planSchema.nullable() })),
+    (state, { plan }) => {
+      state.plan = plan;
+    },
+  ),
+  "budget.limited": on(
+    1,
+    late(() => z.strictObject({ limits: limits(), by: text.optional() })),
+    (state, data) => {
+      state.budget = changeBudget(state.budget, { act: "limit", limits: data.limits as never });
+    },
+  ),
+  "budget.reserved": on(
+    1,
+    late(() => z.strictObject({ id: text, amounts: amountsSchema })),
+    (state, { id, amounts }) => {
+      state.budget = changeBudget(state.budget, { act: "reserve", id, amounts });
+    },
+  ),
   "budget.settled": on(
     1,
-    z.strictObject({ id: text, spent: amountsSchema, lost: z.boolean().optional() }),
+    late(() => z.strictObject({ id: text, spent: amountsSchema, lost: z.boolean().optional() })),
     (state, { id, spent }) => {
       state.budget = changeBudget(state.budget, { act: "settle", id, spent });
     },
   ),
-  "budget.spent": on(1, z.strictObject({ amounts: amountsSchema }), (state, { amounts }) => {
-    state.budget = changeBudget(state.budget, { act: "spend", amounts });
-  }),
+  "budget.spent": on(
+    1,
+    late(() => z.strictObject({ amounts: amountsSchema })),
+    (state, { amounts }) => {
+      state.budget = changeBudget(state.budget, { act: "spend", amounts });
+    },
+  ),
   checkpoint: on(1, checkpointMade, (state, { version, label }, { seq, at }) => {
     state.version = version;
     state.checkpoints.set(version, { version, seq, at, label });
   }),
-  "checkpoint.deleted": on(1, z.strictObject({ version: z.int().positive() }), (state, { version }) => {
-    state.checkpoints.delete(version);
-  }),
+  "checkpoint.deleted": on(
+    1,
+    late(() => z.strictObject({ version: z.int().positive() })),
+    (state, { version }) => {
+      state.checkpoints.delete(version);
+    },
+  ),
   "prompt.queued": on(
     1,
     // As strict as the message that it becomes: what a run cannot take in must not be acknowledged.
-    z.strictObject({ id: text.min(1).max(256), blocks: z.array(blockSchema), by: text }),
+    late(() => z.strictObject({ id: text.min(1).max(256), blocks: z.array(blockSchema), by: text })),
     (state, { id, blocks, by }, { at }) => {
       state.prompts.push({ id, blocks, by, at });
     },
@@ -305,7 +346,7 @@ function describe(state: SessionState, data: Described): void {
 }
 
 /** What was open at the fork belongs to the parent, which alone may learn how it ended. */
-function fork(state: SessionState, data: z.infer<typeof forked>, place: Place): void {
+function fork(state: SessionState, data: DataOf<typeof forked>, place: Place): void {
   for (const call of openCallsOf(state)) {
     const error = { message: `belongs to session ${data.session}` };
     failCall(state, { callId: call.id, attempt: call.attempt, error, by: "fork" }, place);

@@ -13,10 +13,12 @@ export type Segment =
   | { readonly keep: readonly [from: number, to: number] }
   | { readonly add: readonly Message[] };
 
-export const segmentSchema = z.union([
-  z.strictObject({ keep: z.tuple([z.int().nonnegative(), z.int().positive()]) }),
-  z.strictObject({ add: z.array(messageSchema) }),
-]) as unknown as z.ZodType<Segment>;
+export const segmentSchema = z.lazy(() =>
+  z.union([
+    z.strictObject({ keep: z.tuple([z.int().nonnegative(), z.int().positive()]) }),
+    z.strictObject({ add: z.array(messageSchema) }),
+  ]),
+) as unknown as z.ZodType<Segment>;
 
 export function applySegments(old: readonly Message[], segments: readonly Segment[]): Message[] {
   const result: Message[] = [];

@@ -3,7 +3,6 @@
  * and that is a warning. A notice is sent at least once per supervisor; two supervisors may both send one.
  */
 
-import { spawn } from "node:child_process";
 import type { Work } from "./work.ts";
 
 /** What a supervisor found or did. `onEvent` is told of all of them, `notify` of those that a person would want to hear of. */
@@ -124,6 +123,7 @@ export class Notices {
 function runCommand({ command, timeoutMs }: CommandNotice, event: SupervisorEvent): Promise<void> {
   return new Promise((resolve, reject) => {
     const [program = "", ...args] = command;
+    const { spawn } = process.getBuiltinModule("node:child_process");
     const child = spawn(program, args, {
       stdio: ["pipe", "ignore", "inherit"],
       timeout: timeoutMs ?? COMMAND_TIMEOUT_MS,

@@ -23,6 +23,7 @@ import {
   event,
   type FacetChange,
   type Json,
+  late,
   type StreamKind,
 } from "../model/index.ts";
 import { titleOf, type Work } from "./work.ts";
@@ -49,27 +50,32 @@ export interface WorkerState {
 }
 
 const name = z.string().min(1).max(200);
-const work = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("task"), goal: name, task: name }),
-  z.strictObject({ kind: z.literal("session"), session: name }),
-]);
+const work = () =>
+  z.discriminatedUnion("kind", [
+    z.strictObject({ kind: z.literal("task"), goal: name, task: name }),
+    z.strictObject({ kind: z.literal("session"), session: name }),
+  ]);
 const why = z.string().max(1_000);
-const wanted = z.strictObject({ work, life: z.number().nullable() });
-const started = z.strictObject({ work, by: name });
-const ended = z.strictObject({
-  how: z.enum(["done", "waiting", "died", "stopped"]),
-  why: why.nullable(),
-  notBefore: z.number(),
-  /** Of a task: the session in which a person has to answer before it can go on. */
-  session: name.optional(),
-});
-const looping = z.strictObject({
-  why,
-  blocker: name.nullable(),
-  places: z.record(z.string(), z.int().nonnegative()),
-});
-const pardoned = z.strictObject({ why });
-const unwanted = z.strictObject({ why });
+const wanted = late(() => z.strictObject({ work: work(), life: z.number().nullable() }));
+const started = late(() => z.strictObject({ work: work(), by: name }));
+const ended = late(() =>
+  z.strictObject({
+    how: z.enum(["done", "waiting", "died", "stopped"]),
+    why: why.nullable(),
+    notBefore: z.number(),
+    /** Of a task: the session in which a person has to answer before it can go on. */
+    session: name.optional(),
+  }),
+);
+const looping = late(() =>
+  z.strictObject({
+    why,
+    blocker: name.nullable(),
+    places: z.record(z.string(), z.int().nonnegative()),
+  }),
+);
+const pardoned = late(() => z.strictObject({ why }));
+const unwanted = late(() => z.strictObject({ why }));
 
 /** Where a piece of work stands while nobody works on it. */
 function atRest({ work: about }: WorkerState): WorkerStatus {

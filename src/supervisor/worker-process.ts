@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import type { WorkerCommand } from "./options.ts";
 import type { Work } from "./work.ts";
 
@@ -17,6 +17,7 @@ export class WorkerProcess {
 
   constructor(work: Work, { command, cwd, env, output = "inherit" }: WorkerCommand) {
     const [program = "", ...args] = command;
+    const { spawn } = process.getBuiltinModule("node:child_process");
     let child: ChildProcess;
     try {
       child = spawn(program, args, {

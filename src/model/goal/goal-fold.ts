@@ -3,9 +3,8 @@
  * hold is checked when it is written, in `goal-events.ts`.
  */
 
-import type { z } from "zod";
 import { HoldfastError } from "../errors.ts";
-import type { Event, FoldKind, Place } from "../event.ts";
+import type { DataOf, Event, FoldKind, Place } from "../event.ts";
 import type * as goal from "./goal-schemas.ts";
 import {
   type CheckpointKind,
@@ -103,19 +102,17 @@ function making<Data extends Stamped>(
   });
 }
 
-type Data<Schema extends z.ZodType> = z.infer<Schema>;
-
 export const goalFolds = {
-  "goal.created": on((state: GoalState, data: Data<typeof goal.goalCreated>, { at }) => {
+  "goal.created": on((state: GoalState, data: DataOf<typeof goal.goalCreated>, { at }) => {
     const { by: _by, uid: _uid, ...content } = data;
     Object.assign(state, content, { createdAt: at });
   }),
-  "goal.described": on((state: GoalState, data: Data<typeof goal.goalDescribed>) => {
+  "goal.described": on((state: GoalState, data: DataOf<typeof goal.goalDescribed>) => {
     Object.assign(state, data.change);
   }),
   "phase.added": making(
     "phase.added",
-    (state: GoalState, { number, name }: Data<typeof goal.phaseAdded>, { seq }) => {
+    (state: GoalState, { number, name }: DataOf<typeof goal.phaseAdded>, { seq }) => {
       if (number !== state.phases.length + 1) throw outOfOrder("phase", number, state.phases.length + 1);
       state.phases = [...state.phases, { number, name, plans: [], closedAt: null }];
       state.phasesRevision = seq;
@@ -125,7 +122,7 @@ export const goalFolds = {
   "phase.completed": on(change.completePhase, CHECKPOINTS["phase.completed"]),
   "plan.added": making(
     "plan.added",
-    (state: GoalState, { phase, number, name }: Data<typeof goal.planAdded>, { seq }) => {
+    (state: GoalState, { phase, number, name }: DataOf<typeof goal.planAdded>, { seq }) => {
       const { plans } = phaseOf(state, phase);
       if (number !== plans.length + 1) throw outOfOrder("plan", number, plans.length + 1);
       const grown = [...plans, { number, name }];
@@ -152,42 +149,44 @@ export const goalFolds = {
   "blocker.identified": on(note.identifyBlocker),
   "blocker.bypassed": on(note.bypassBlocker),
   "blocker.resolved": on(note.resolveBlocker),
-  "fact.set": on<Data<typeof noted.factSet>>((state, { key, value, source, expiresAt, by }, { at }) => {
+  "fact.set": on<DataOf<typeof noted.factSet>>((state, { key, value, source, expiresAt, by }, { at }) => {
     // Set anew, so that the order of the map is the order in which the facts were last confirmed.
     state.facts.delete(key);
     state.facts.set(key, { key, value, source, expiresAt, by, at });
   }, CHECKPOINTS["fact.set"]),
-  "fact.forgotten": on((state: GoalState, { key }: Data<typeof noted.factForgotten>) => {
+  "fact.forgotten": on((state: GoalState, { key }: DataOf<typeof noted.factForgotten>) => {
     state.facts.delete(key);
   }),
   "files.recorded": on(note.recordFiles),
   "implementation.noted": on(
-    (state: GoalState, { text, files, by }: Data<typeof noted.implementationNoted>, { at }) => {
+    (state: GoalState, { text, files, by }: DataOf<typeof noted.implementationNoted>, { at }) => {
       state.implementations = [...state.implementations, { text, files, by, at }];
     },
   ),
   "question.asked": making("question.asked", note.askQuestion),
   "question.answered": on(note.answerQuestion),
-  "next.set": on((state: GoalState, { text, task, by }: Data<typeof noted.nextSet>, { at }) => {
+  "next.set": on((state: GoalState, { text, task, by }: DataOf<typeof noted.nextSet>, { at }) => {
     state.next = text === null && task === null ? null : { text, task, by, at };
   }),
-  "error.recorded": on<Data<typeof noted.errorRecorded>>((state) => {
+  "error.recorded": on<DataOf<typeof noted.errorRecorded>>((state) => {
     state.counters = { ...state.counters, errors: state.counters.errors + 1 };
   }, CHECKPOINTS["error.recorded"]),
-  "edit.taken": on((state: GoalState, { file, hash, editedAt, by }: Data<typeof noted.editTaken>, { at }) => {
-    state.edits.set(file, { file, hash, editedAt: Math.min(editedAt, at), by, at });
-  }),
+  "edit.taken": on(
+    (state: GoalState, { file, hash, editedAt, by }: DataOf<typeof noted.editTaken>, { at }) => {
+      state.edits.set(file, { file, hash, editedAt: Math.min(editedAt, at), by, at });
+    },
+  ),
   "session.started": on(note.startSession),
   "session.noted": on(note.noteSession),
   "session.ended": on(note.endSession),
   "session.crashed": on(note.crashSession),
-  [RENUMBERED]: on((state: GoalState, { item }: Data<typeof goal.itemRenumbered>) => {
+  [RENUMBERED]: on((state: GoalState, { item }: DataOf<typeof goal.itemRenumbered>) => {
     state.unsettled = state.unsettled.filter(({ uid }) => uid !== item);
   }),
   /** What other copies wrote, and what that makes of the state: see `merge.ts`. */
   [MERGED]: {
     version: 1,
-    apply(state: GoalState, data: Data<typeof goal.goalMerged>, { seq, at }: Place) {
+    apply(state: GoalState, data: DataOf<typeof goal.goalMerged>, { seq, at }: Place) {
       const { entries, delta, notes, outdated = [] } = data;
       applyGoalDelta(state, delta);
       for (const { uid } of entries) {

@@ -1,6 +1,7 @@
 /** What the events of the goal itself hold, and how copies of it exchange them. */
 
 import * as z from "zod";
+import { late } from "../event.ts";
 import type { Json } from "../json.ts";
 import { eventUid, line, ordinal, stamp, text, wallClock } from "./field.ts";
 import type { Entry } from "./lineage.ts";
@@ -8,44 +9,52 @@ import type { GoalDelta } from "./merge.ts";
 import type { MergeNote } from "./merge-notes.ts";
 import { VERIFICATIONS } from "./roles.ts";
 
-const settings = {
+const settings = () => ({
   ttlMs: z.int().positive().nullable(),
   verification: z.enum(VERIFICATIONS),
   maxAttempts: ordinal,
-};
-export const goalCreated = z.strictObject({
-  ...stamp,
-  id: line,
-  statement: text,
-  title: line.nullable(),
-  ...settings,
 });
-const described = z.strictObject({ statement: text, title: line.nullable(), ...settings }).partial();
-export const goalDescribed = z.strictObject({ ...stamp, change: described });
-export const phaseAdded = z.strictObject({ ...stamp, number: ordinal, name: line });
-export const planAdded = z.strictObject({ ...stamp, phase: ordinal, number: ordinal, name: line });
+export const goalCreated = late(() =>
+  z.strictObject({
+    ...stamp,
+    id: line,
+    statement: text,
+    title: line.nullable(),
+    ...settings(),
+  }),
+);
+const described = () => z.strictObject({ statement: text, title: line.nullable(), ...settings() }).partial();
+export const goalDescribed = late(() => z.strictObject({ ...stamp, change: described() }));
+export const phaseAdded = late(() => z.strictObject({ ...stamp, number: ordinal, name: line }));
+export const planAdded = late(() =>
+  z.strictObject({ ...stamp, phase: ordinal, number: ordinal, name: line }),
+);
 
-const entry = z.strictObject({
-  uid: eventUid,
-  t: wallClock,
-  c: wallClock,
-  type: line,
-  v: ordinal,
-  at: wallClock,
-  refs: z.record(line, eventUid),
-  data: z.custom<Readonly<Record<string, Json>>>((value) => typeof value === "object" && value !== null),
-});
+const entry = z.lazy(() =>
+  z.strictObject({
+    uid: eventUid,
+    t: wallClock,
+    c: wallClock,
+    type: line,
+    v: ordinal,
+    at: wallClock,
+    refs: z.record(line, eventUid),
+    data: z.custom<Readonly<Record<string, Json>>>((value) => typeof value === "object" && value !== null),
+  }),
+);
 
 /** One event of another copy, as a file of events holds it. */
 export const entrySchema: z.ZodType<Entry> = entry;
 
-export const itemRenumbered = z.strictObject({ ...stamp, item: eventUid, name: line });
+export const itemRenumbered = late(() => z.strictObject({ ...stamp, item: eventUid, name: line }));
 
-export const goalMerged = z.strictObject({
-  by: stamp.by,
-  entries: z.array(entry).min(1),
-  delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
-  notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),
-  /** What earlier merges noted of these events is so no longer. */
-  outdated: z.array(eventUid).optional(),
-});
+export const goalMerged = late(() =>
+  z.strictObject({
+    by: stamp.by,
+    entries: z.array(entry).min(1),
+    delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
+    notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),
+    /** What earlier merges noted of these events is so no longer. */
+    outdated: z.array(eventUid).optional(),
+  }),
+);

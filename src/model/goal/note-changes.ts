@@ -1,7 +1,6 @@
 /** How everything but tasks changes a goal. */
 
-import type { z } from "zod";
-import type { Place } from "../event.ts";
+import type { DataOf, Place } from "../event.ts";
 import { type Blocker, type BlockerAct, nextBlockerStatus } from "./blocker.ts";
 import { blockerOf, decisionOf, type GoalState, historyOf, questionOf } from "./goal-state.ts";
 import type { HistoryEntry } from "./history.ts";
@@ -23,9 +22,7 @@ import type {
 import type { FileAct, FileRecord } from "./notes.ts";
 import type { By } from "./roles.ts";
 
-type Data<Schema extends z.ZodType> = z.infer<Schema>;
-
-export function makeDecision(state: GoalState, data: Data<typeof decisionMade>, { seq, at }: Place): void {
+export function makeDecision(state: GoalState, data: DataOf<typeof decisionMade>, { seq, at }: Place): void {
   const { uid: _uid, ...content } = data;
   if (data.supersedes !== null) {
     const old = decisionOf(state, data.supersedes);
@@ -37,7 +34,7 @@ export function makeDecision(state: GoalState, data: Data<typeof decisionMade>, 
 
 export function reportBlocker(
   state: GoalState,
-  data: Data<typeof blockerReported>,
+  data: DataOf<typeof blockerReported>,
   { seq, at }: Place,
 ): void {
   const { id, description, affects, by } = data;
@@ -62,19 +59,19 @@ export function reportBlocker(
 
 export function identifyBlocker(
   state: GoalState,
-  data: Data<typeof blockerIdentified>,
+  data: DataOf<typeof blockerIdentified>,
   { seq, at }: Place,
 ): void {
   moveBlocker(state, data.blocker, "identify", { identifiedAt: at, revision: seq });
 }
 
-export function bypassBlocker(state: GoalState, data: Data<typeof blockerBypassed>, place: Place): void {
+export function bypassBlocker(state: GoalState, data: DataOf<typeof blockerBypassed>, place: Place): void {
   const { workaround, followUps } = data;
   const change = { bypassedAt: place.at, workaround, followUps, revision: place.seq };
   moveBlocker(state, data.blocker, "bypass", change);
 }
 
-export function resolveBlocker(state: GoalState, data: Data<typeof blockerResolved>, place: Place): void {
+export function resolveBlocker(state: GoalState, data: DataOf<typeof blockerResolved>, place: Place): void {
   const change = { resolvedAt: place.at, resolution: data.resolution, revision: place.seq };
   moveBlocker(state, data.blocker, "resolve", change);
 }
@@ -110,24 +107,28 @@ export function recordFile(state: GoalState, seen: FileSeen): void {
   state.files.set(seen.path, record);
 }
 
-export function recordFiles(state: GoalState, data: Data<typeof filesRecorded>, { at }: Place): void {
+export function recordFiles(state: GoalState, data: DataOf<typeof filesRecorded>, { at }: Place): void {
   const { by, task, session } = data;
   for (const { path, hash, act } of data.files) recordFile(state, { path, hash, act, task, session, by, at });
 }
 
-export function askQuestion(state: GoalState, data: Data<typeof questionAsked>, { at }: Place): void {
+export function askQuestion(state: GoalState, data: DataOf<typeof questionAsked>, { at }: Place): void {
   const { id, text, by } = data;
   state.given = { ...state.given, Q: Math.max(state.given.Q, numberOf(id)) };
   state.questions.set(id, { id, text, answer: null, by, at, answeredAt: null });
 }
 
-export function answerQuestion(state: GoalState, data: Data<typeof questionAnswered>, { at }: Place): void {
+export function answerQuestion(state: GoalState, data: DataOf<typeof questionAnswered>, { at }: Place): void {
   const question = questionOf(state, data.question);
   state.questions.set(question.id, { ...question, answer: data.answer, answeredAt: at });
 }
 
 /** A session that starts again under its name continues its own entry: one session, one line in the history. */
-export function startSession(state: GoalState, data: Data<typeof sessionStarted>, { seq, at }: Place): void {
+export function startSession(
+  state: GoalState,
+  data: DataOf<typeof sessionStarted>,
+  { seq, at }: Place,
+): void {
   const { session: id, agent, resumes } = data;
   const old = state.history.get(id);
   const notes = [...(old?.notes ?? []), ...(data.notes === null ? [] : [data.notes])];
@@ -150,12 +151,12 @@ export function startSession(state: GoalState, data: Data<typeof sessionStarted>
   });
 }
 
-export function noteSession(state: GoalState, data: Data<typeof sessionNoted>, { seq }: Place): void {
+export function noteSession(state: GoalState, data: DataOf<typeof sessionNoted>, { seq }: Place): void {
   const entry = historyOf(state, data.session);
   state.history.set(entry.id, { ...entry, ...told(entry, data), revision: seq });
 }
 
-export function endSession(state: GoalState, data: Data<typeof sessionEnded>, { seq, at }: Place): void {
+export function endSession(state: GoalState, data: DataOf<typeof sessionEnded>, { seq, at }: Place): void {
   const entry = historyOf(state, data.session);
   state.history.set(entry.id, {
     ...entry,
@@ -168,7 +169,11 @@ export function endSession(state: GoalState, data: Data<typeof sessionEnded>, { 
   });
 }
 
-export function crashSession(state: GoalState, data: Data<typeof sessionCrashed>, { seq, at }: Place): void {
+export function crashSession(
+  state: GoalState,
+  data: DataOf<typeof sessionCrashed>,
+  { seq, at }: Place,
+): void {
   const entry = historyOf(state, data.session);
   const notes = [...entry.notes, ...(data.notes === null ? [] : [data.notes])];
   state.history.set(entry.id, { ...entry, status: "crashed", endedAt: at, notes, revision: seq });

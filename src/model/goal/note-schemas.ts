@@ -1,6 +1,7 @@
 /** What the events of everything but tasks hold. */
 
 import * as z from "zod";
+import { late } from "../event.ts";
 import type { Json } from "../json.ts";
 import { DECISION_TYPES } from "./decision.ts";
 import {
@@ -21,123 +22,147 @@ import {
 } from "./field.ts";
 import { FILE_ACTS } from "./notes.ts";
 
-export const decisionMade = z.strictObject({
-  ...stamp,
-  id: decisionId,
-  date: z.iso.date(),
-  type: z.enum(DECISION_TYPES),
-  context: text,
-  decision: text,
-  reason: text,
-  alternatives: z.array(z.strictObject({ option: line, whyNot: text })),
-  reversible: z.boolean(),
-  files: z.array(relativePath),
-  supersedes: decisionId.nullable(),
-});
+export const decisionMade = late(() =>
+  z.strictObject({
+    ...stamp,
+    id: decisionId,
+    date: z.iso.date(),
+    type: z.enum(DECISION_TYPES),
+    context: text,
+    decision: text,
+    reason: text,
+    alternatives: z.array(z.strictObject({ option: line, whyNot: text })),
+    reversible: z.boolean(),
+    files: z.array(relativePath),
+    supersedes: decisionId.nullable(),
+  }),
+);
 
-const affects = z.strictObject({
-  tasks: z.array(taskId),
-  phases: z.array(ordinal),
-  goal: z.boolean(),
-  other: z.array(line),
-});
+const affects = () =>
+  z.strictObject({
+    tasks: z.array(taskId),
+    phases: z.array(ordinal),
+    goal: z.boolean(),
+    other: z.array(line),
+  });
 
 /** `reportedAt`: when it was first seen, where that was before the goal knew of it. */
-export const blockerReported = z.strictObject({
-  ...stamp,
-  id: blockerId,
-  description: text,
-  affects,
-  reportedAt: wallClock.optional(),
-});
-export const blockerIdentified = z.strictObject({ ...stamp, blocker: blockerId });
-export const blockerBypassed = z.strictObject({
-  ...stamp,
-  blocker: blockerId,
-  workaround: text,
-  followUps: z.array(taskId),
-});
-export const blockerResolved = z.strictObject({ ...stamp, blocker: blockerId, resolution: text });
+export const blockerReported = late(() =>
+  z.strictObject({
+    ...stamp,
+    id: blockerId,
+    description: text,
+    affects: affects(),
+    reportedAt: wallClock.optional(),
+  }),
+);
+export const blockerIdentified = late(() => z.strictObject({ ...stamp, blocker: blockerId }));
+export const blockerBypassed = late(() =>
+  z.strictObject({
+    ...stamp,
+    blocker: blockerId,
+    workaround: text,
+    followUps: z.array(taskId),
+  }),
+);
+export const blockerResolved = late(() => z.strictObject({ ...stamp, blocker: blockerId, resolution: text }));
 
-const value = z
-  .json()
-  .refine(
-    (json) => JSON.stringify(json).length <= VALUE_LIMIT,
-    `must be below ${VALUE_LIMIT} characters: store it as a file or an artifact and keep its path or hash here`,
-  );
+const value = () =>
+  z
+    .json()
+    .refine(
+      (json) => JSON.stringify(json).length <= VALUE_LIMIT,
+      `must be below ${VALUE_LIMIT} characters: store it as a file or an artifact and keep its path or hash here`,
+    );
 
-export const factSet = z.strictObject({
-  ...stamp,
-  key: line,
-  value: value as unknown as z.ZodType<Json>,
-  source: text,
-  expiresAt: wallClock.nullable(),
-});
-export const factForgotten = z.strictObject({ ...stamp, key: line, why: text });
+export const factSet = late(() =>
+  z.strictObject({
+    ...stamp,
+    key: line,
+    value: value() as unknown as z.ZodType<Json>,
+    source: text,
+    expiresAt: wallClock.nullable(),
+  }),
+);
+export const factForgotten = late(() => z.strictObject({ ...stamp, key: line, why: text }));
 
-export const filesRecorded = z.strictObject({
-  ...stamp,
-  files: z
-    .array(
-      z
-        .strictObject({ path: relativePath, hash: contentHash.nullable(), act: z.enum(FILE_ACTS) })
-        .refine(({ hash, act }) => (hash === null) === (act === "deleted"), {
-          message: "needs the content's hash, unless the file was deleted",
-          path: ["hash"],
-        }),
-    )
-    .min(1),
-  task: taskId.nullable(),
-  session: sessionName.nullable(),
-});
+export const filesRecorded = late(() =>
+  z.strictObject({
+    ...stamp,
+    files: z
+      .array(
+        z
+          .strictObject({ path: relativePath, hash: contentHash.nullable(), act: z.enum(FILE_ACTS) })
+          .refine(({ hash, act }) => (hash === null) === (act === "deleted"), {
+            message: "needs the content's hash, unless the file was deleted",
+            path: ["hash"],
+          }),
+      )
+      .min(1),
+    task: taskId.nullable(),
+    session: sessionName.nullable(),
+  }),
+);
 
-export const implementationNoted = z.strictObject({ ...stamp, text, files: z.array(relativePath) });
+export const implementationNoted = late(() =>
+  z.strictObject({ ...stamp, text, files: z.array(relativePath) }),
+);
 
-export const questionAsked = z.strictObject({ ...stamp, id: questionId, text });
-export const questionAnswered = z.strictObject({ ...stamp, question: questionId, answer: text });
+export const questionAsked = late(() => z.strictObject({ ...stamp, id: questionId, text }));
+export const questionAnswered = late(() => z.strictObject({ ...stamp, question: questionId, answer: text }));
 
-export const nextSet = z.strictObject({ ...stamp, text: optionalText, task: taskId.nullable() });
+export const nextSet = late(() => z.strictObject({ ...stamp, text: optionalText, task: taskId.nullable() }));
 
-export const errorRecorded = z.strictObject({ ...stamp, message: text, task: taskId.nullable() });
+export const errorRecorded = late(() => z.strictObject({ ...stamp, message: text, task: taskId.nullable() }));
 
-export const editTaken = z.strictObject({
-  ...stamp,
-  file: relativePath,
-  hash: contentHash,
-  editedAt: wallClock,
-  /** Parts of the edit that no event could say; the file was kept beside. */
-  left: z.array(text),
-});
+export const editTaken = late(() =>
+  z.strictObject({
+    ...stamp,
+    file: relativePath,
+    hash: contentHash,
+    editedAt: wallClock,
+    /** Parts of the edit that no event could say; the file was kept beside. */
+    left: z.array(text),
+  }),
+);
 
-const usage = z.number().min(0).max(1).nullable();
+const usage = () => z.number().min(0).max(1).nullable();
 
-export const sessionStarted = z.strictObject({
-  ...stamp,
-  session: sessionName,
-  agent: line,
-  resumes: sessionName.nullable(),
-  notes: optionalText,
-  /** When that was, for a session that ran before the goal knew of it. */
-  startedAt: wallClock.optional(),
-});
+export const sessionStarted = late(() =>
+  z.strictObject({
+    ...stamp,
+    session: sessionName,
+    agent: line,
+    resumes: sessionName.nullable(),
+    notes: optionalText,
+    /** When that was, for a session that ran before the goal knew of it. */
+    startedAt: wallClock.optional(),
+  }),
+);
 
-export const sessionNoted = z.strictObject({
-  ...stamp,
-  session: sessionName,
-  contextUsage: usage,
-  issues: z.array(text),
-  notes: optionalText,
-});
+export const sessionNoted = late(() =>
+  z.strictObject({
+    ...stamp,
+    session: sessionName,
+    contextUsage: usage(),
+    issues: z.array(text),
+    notes: optionalText,
+  }),
+);
 
-export const sessionEnded = z.strictObject({
-  ...stamp,
-  session: sessionName,
-  contextUsage: usage,
-  completed: z.array(line),
-  issues: z.array(text),
-  notes: optionalText,
-  handoffReason: optionalText,
-  endedAt: wallClock.optional(),
-});
+export const sessionEnded = late(() =>
+  z.strictObject({
+    ...stamp,
+    session: sessionName,
+    contextUsage: usage(),
+    completed: z.array(line),
+    issues: z.array(text),
+    notes: optionalText,
+    handoffReason: optionalText,
+    endedAt: wallClock.optional(),
+  }),
+);
 
-export const sessionCrashed = z.strictObject({ ...stamp, session: sessionName, notes: optionalText });
+export const sessionCrashed = late(() =>
+  z.strictObject({ ...stamp, session: sessionName, notes: optionalText }),
+);

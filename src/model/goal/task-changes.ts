@@ -1,8 +1,7 @@
 /** How the events of tasks change a goal. Every step goes through the table of transitions in `task.ts`. */
 
-import type { z } from "zod";
 import { HoldfastError } from "../errors.ts";
-import type { Place } from "../event.ts";
+import type { DataOf, Place } from "../event.ts";
 import { type GoalState, phaseOf, taskOf } from "./goal-state.ts";
 import type { HistoryEntry } from "./history.ts";
 import { numberOf } from "./naming.ts";
@@ -23,11 +22,10 @@ import type {
   taskSubmitted,
 } from "./task-schemas.ts";
 
-type Data<Schema extends z.ZodType> = z.infer<Schema>;
 /** The fields of any task, build or review: a change of these leaves its kind alone. */
 type Change = Partial<Omit<Task, "id" | "kind">>;
 
-export function addTask(state: GoalState, data: Data<typeof taskAdded>, place: Place): void {
+export function addTask(state: GoalState, data: DataOf<typeof taskAdded>, place: Place): void {
   checkPlace(state, data.phase, data.plan);
   if (state.tasks.has(data.id)) throw taken(state, data.id);
   state.given = { ...state.given, T: Math.max(state.given.T, numberOf(data.id)) };
@@ -38,7 +36,7 @@ export function addTask(state: GoalState, data: Data<typeof taskAdded>, place: P
  * Written out field by field and not spread: Node 20 gives every object that grows after a spread a hidden class of
  * its own, and a survey of a thousand tasks then takes ten times as long.
  */
-function newTask(data: Data<typeof taskAdded>, { seq, at }: Place): Task {
+function newTask(data: DataOf<typeof taskAdded>, { seq, at }: Place): Task {
   const task = {
     id: data.id,
     phase: data.phase,
@@ -69,7 +67,7 @@ function newTask(data: Data<typeof taskAdded>, { seq, at }: Place): Task {
   return Object.assign(task, { kind, reviews, checklist });
 }
 
-export function editTask(state: GoalState, data: Data<typeof taskEdited>, place: Place): void {
+export function editTask(state: GoalState, data: DataOf<typeof taskEdited>, place: Place): void {
   const task = taskOf(state, data.task);
   const change = data.change as Change;
   checkPlace(state, change.phase ?? task.phase, change.plan === undefined ? task.plan : change.plan);
@@ -77,7 +75,7 @@ export function editTask(state: GoalState, data: Data<typeof taskEdited>, place:
 }
 
 /** A claim of a task in progress is a take-over: the last holder lost its lease, so its session counts as crashed. */
-export function claimTask(state: GoalState, data: Data<typeof taskClaimed>, place: Place): void {
+export function claimTask(state: GoalState, data: DataOf<typeof taskClaimed>, place: Place): void {
   const { at } = place;
   const task = taskOf(state, data.task);
   const status = nextStatus(task, "claim");
@@ -100,7 +98,7 @@ export function claimTask(state: GoalState, data: Data<typeof taskClaimed>, plac
   changeSession(state, session, { workingOn: task.id }, place);
 }
 
-export function progressTask(state: GoalState, data: Data<typeof taskProgressed>, place: Place): void {
+export function progressTask(state: GoalState, data: DataOf<typeof taskProgressed>, place: Place): void {
   const task = underClaim(state, data);
   const status = nextStatus(task, "progress");
   if (!task.claim) return;
@@ -108,7 +106,7 @@ export function progressTask(state: GoalState, data: Data<typeof taskProgressed>
   put(state, task, { status, claim: { ...task.claim, progressAt: place.at, note } }, place);
 }
 
-export function submitTask(state: GoalState, data: Data<typeof taskSubmitted>, place: Place): void {
+export function submitTask(state: GoalState, data: DataOf<typeof taskSubmitted>, place: Place): void {
   const task = underClaim(state, data);
   const session = task.claim?.session ?? null;
   const { evidence, by, uid = null } = data;
@@ -127,7 +125,7 @@ export function submitTask(state: GoalState, data: Data<typeof taskSubmitted>, p
   state.counters = { ...state.counters, iterations: state.counters.iterations + 1 };
 }
 
-export function acceptTask(state: GoalState, data: Data<typeof taskJudged>, place: Place): void {
+export function acceptTask(state: GoalState, data: DataOf<typeof taskJudged>, place: Place): void {
   const task = lookedAt(state, data);
   const { at } = place;
   const verdict = { accepted: true, why: data.why, by: data.by, at };
@@ -139,7 +137,7 @@ export function acceptTask(state: GoalState, data: Data<typeof taskJudged>, plac
   succeed(state, `complete ${task.id}`, task.id, place);
 }
 
-export function rejectTask(state: GoalState, data: Data<typeof taskJudged>, place: Place): void {
+export function rejectTask(state: GoalState, data: DataOf<typeof taskJudged>, place: Place): void {
   const task = lookedAt(state, data);
   const { at } = place;
   const { submission } = task;
@@ -160,7 +158,7 @@ export function rejectTask(state: GoalState, data: Data<typeof taskJudged>, plac
   });
 }
 
-export function failTask(state: GoalState, data: Data<typeof taskFailed>, place: Place): void {
+export function failTask(state: GoalState, data: DataOf<typeof taskFailed>, place: Place): void {
   const task = underClaim(state, data);
   const { error, retryable } = data;
   move(state, task, "fail", place, {
@@ -174,12 +172,12 @@ export function failTask(state: GoalState, data: Data<typeof taskFailed>, place:
   state.counters = { ...state.counters, iterations: iterations + 1, errors: errors + 1 };
 }
 
-export function releaseTask(state: GoalState, data: Data<typeof taskReleased>, place: Place): void {
+export function releaseTask(state: GoalState, data: DataOf<typeof taskReleased>, place: Place): void {
   putBack(state, underClaim(state, data), "release", data.why, place);
 }
 
 /** The session's own record says why it ended; it keeps what it was working on. */
-export function resetTask(state: GoalState, data: Data<typeof taskReset>, place: Place): void {
+export function resetTask(state: GoalState, data: DataOf<typeof taskReset>, place: Place): void {
   putBack(state, underClaim(state, data), "reset", data.why, place);
 }
 
@@ -196,17 +194,17 @@ function putBack(
   if (act === "release") changeSession(state, session, { workingOn: null }, place);
 }
 
-export function retryTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
+export function retryTask(state: GoalState, data: DataOf<typeof taskChanged>, place: Place): void {
   move(state, taskOf(state, data.task), "retry", place, { failures: 0, failure: null });
 }
 
-export function dropTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
+export function dropTask(state: GoalState, data: DataOf<typeof taskChanged>, place: Place): void {
   const task = taskOf(state, data.task);
   changeSession(state, task.claim?.session ?? null, { workingOn: null }, place);
   move(state, task, "drop", place, { claim: null, failure: null, doneAt: place.at, endSeq: place.seq });
 }
 
-export function reopenTask(state: GoalState, data: Data<typeof taskChanged>, place: Place): void {
+export function reopenTask(state: GoalState, data: DataOf<typeof taskChanged>, place: Place): void {
   move(state, taskOf(state, data.task), "reopen", place, {
     doneAt: null,
     endSeq: null,
@@ -217,7 +215,7 @@ export function reopenTask(state: GoalState, data: Data<typeof taskChanged>, pla
   });
 }
 
-export function aliasTask(state: GoalState, data: Data<typeof taskAliased>, { seq }: Place): void {
+export function aliasTask(state: GoalState, data: DataOf<typeof taskAliased>, { seq }: Place): void {
   const task = taskOf(state, data.task);
   if (state.tasks.has(data.alias)) throw taken(state, data.alias);
   // The number stays taken: a later task must not get a name that already means another one.
@@ -227,13 +225,13 @@ export function aliasTask(state: GoalState, data: Data<typeof taskAliased>, { se
 }
 
 /** Whoever goes back to a phase has something to do there, whatever was said of it before. */
-export function enterPhase(state: GoalState, data: Data<typeof phaseNumber>, place: Place): void {
+export function enterPhase(state: GoalState, data: DataOf<typeof phaseNumber>, place: Place): void {
   const { number, closedAt } = phaseOf(state, data.phase);
   state.focus = number;
   if (closedAt !== null) closePhase(state, number, null, place);
 }
 
-export function completePhase(state: GoalState, data: Data<typeof phaseNumber>, place: Place): void {
+export function completePhase(state: GoalState, data: DataOf<typeof phaseNumber>, place: Place): void {
   closePhase(state, phaseOf(state, data.phase).number, place.at, place);
 }
 
@@ -277,7 +275,7 @@ function underClaim(state: GoalState, data: { task: string; claim?: string | und
 }
 
 /** Two copies may have handed in the same task. A verdict is about what was looked at: on other work it says nothing. */
-function lookedAt(state: GoalState, { task: id, submission }: Data<typeof taskJudged>): Task {
+function lookedAt(state: GoalState, { task: id, submission }: DataOf<typeof taskJudged>): Task {
   const task = taskOf(state, id);
   const { uid, by } = task.submission ?? {};
   if (task.status !== "submitted" || !uid || !submission || uid === submission) return task;

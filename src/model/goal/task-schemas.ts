@@ -1,6 +1,7 @@
 /** What the events of tasks hold. */
 
 import * as z from "zod";
+import { late } from "../event.ts";
 import {
   contentHash,
   eventUid,
@@ -15,7 +16,7 @@ import {
   text,
 } from "./field.ts";
 
-const content = {
+const content = () => ({
   phase: ordinal,
   plan: ordinal.nullable(),
   wave: ordinal,
@@ -23,65 +24,80 @@ const content = {
   description: optionalText,
   dependsOn: z.array(taskId),
   files: z.array(relativePath),
-};
-
-const buildContent = { acceptance: z.array(line) };
-const reviewContent = { reviews: z.array(taskId).min(1), checklist: z.array(line).min(1) };
-
-export const taskAdded = z.discriminatedUnion("kind", [
-  z.strictObject({ ...stamp, id: taskId, kind: z.literal("build"), ...content, ...buildContent }),
-  z.strictObject({ ...stamp, id: taskId, kind: z.literal("review"), ...content, ...reviewContent }),
-]);
-
-const change = z.strictObject({ ...content, ...buildContent, ...reviewContent }).partial();
-export const taskEdited = z.strictObject({ ...stamp, task: taskId, change });
-
-const evidenceSchema = z.strictObject({
-  summary: optionalText,
-  commands: z.array(
-    z.strictObject({ command: text, exitCode: z.int(), output: z.string().max(TEXT_LIMIT).nullable() }),
-  ),
-  files: z.array(z.strictObject({ path: relativePath, hash: contentHash.nullable() })),
 });
+
+const buildContent = () => ({ acceptance: z.array(line) });
+const reviewContent = () => ({ reviews: z.array(taskId).min(1), checklist: z.array(line).min(1) });
+
+export const taskAdded = late(() =>
+  z.discriminatedUnion("kind", [
+    z.strictObject({ ...stamp, id: taskId, kind: z.literal("build"), ...content(), ...buildContent() }),
+    z.strictObject({ ...stamp, id: taskId, kind: z.literal("review"), ...content(), ...reviewContent() }),
+  ]),
+);
+
+const change = () => z.strictObject({ ...content(), ...buildContent(), ...reviewContent() }).partial();
+export const taskEdited = late(() => z.strictObject({ ...stamp, task: taskId, change: change() }));
+
+const evidence = () =>
+  z.strictObject({
+    summary: optionalText,
+    commands: z.array(
+      z.strictObject({ command: text, exitCode: z.int(), output: z.string().max(TEXT_LIMIT).nullable() }),
+    ),
+    files: z.array(z.strictObject({ path: relativePath, hash: contentHash.nullable() })),
+  });
 
 const token = z.int().min(0);
 
 /** `after`: the claim that it takes over. `as`: what the task was called then, whatever it is called later. */
-export const taskClaimed = z.strictObject({
-  ...stamp,
-  task: taskId,
-  session: sessionName.nullable(),
-  token,
-  after: eventUid.nullable().optional(),
-  as: taskId.optional(),
-});
+export const taskClaimed = late(() =>
+  z.strictObject({
+    ...stamp,
+    task: taskId,
+    session: sessionName.nullable(),
+    token,
+    after: eventUid.nullable().optional(),
+    as: taskId.optional(),
+  }),
+);
 /** The claim under which it was done: a token says nothing to other copies of the goal. */
 const claim = eventUid.optional();
-export const taskProgressed = z.strictObject({ ...stamp, task: taskId, token, claim, note: optionalText });
-export const taskSubmitted = z.strictObject({
-  ...stamp,
-  task: taskId,
-  token,
-  claim,
-  evidence: evidenceSchema,
-});
-export const taskFailed = z.strictObject({
-  ...stamp,
-  task: taskId,
-  token,
-  claim,
-  error: text,
-  retryable: z.boolean(),
-});
-export const taskReleased = z.strictObject({ ...stamp, task: taskId, token, claim, why: optionalText });
-export const taskReset = z.strictObject({ ...stamp, task: taskId, claim, why: text });
+export const taskProgressed = late(() =>
+  z.strictObject({ ...stamp, task: taskId, token, claim, note: optionalText }),
+);
+export const taskSubmitted = late(() =>
+  z.strictObject({
+    ...stamp,
+    task: taskId,
+    token,
+    claim,
+    evidence: evidence(),
+  }),
+);
+export const taskFailed = late(() =>
+  z.strictObject({
+    ...stamp,
+    task: taskId,
+    token,
+    claim,
+    error: text,
+    retryable: z.boolean(),
+  }),
+);
+export const taskReleased = late(() =>
+  z.strictObject({ ...stamp, task: taskId, token, claim, why: optionalText }),
+);
+export const taskReset = late(() => z.strictObject({ ...stamp, task: taskId, claim, why: text }));
 /** `submission`: the event that handed in what was looked at. Another copy may have handed in something else. */
-export const taskJudged = z.strictObject({
-  ...stamp,
-  task: taskId,
-  submission: eventUid.optional(),
-  why: optionalText,
-});
-export const taskChanged = z.strictObject({ ...stamp, task: taskId, why: text });
-export const taskAliased = z.strictObject({ ...stamp, alias: taskId, task: taskId });
-export const phaseNumber = z.strictObject({ ...stamp, phase: ordinal });
+export const taskJudged = late(() =>
+  z.strictObject({
+    ...stamp,
+    task: taskId,
+    submission: eventUid.optional(),
+    why: optionalText,
+  }),
+);
+export const taskChanged = late(() => z.strictObject({ ...stamp, task: taskId, why: text }));
+export const taskAliased = late(() => z.strictObject({ ...stamp, alias: taskId, task: taskId }));
+export const phaseNumber = late(() => z.strictObject({ ...stamp, phase: ordinal }));
