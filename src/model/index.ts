@@ -12,6 +12,7 @@ export * from "./facets.ts";
 export * from "./goal/index.ts";
 export * from "./json.ts";
 export * from "./json-text.ts";
+export { late } from "./late.ts";
 export * from "./message.ts";
 export * from "./message-shape.ts";
 export * from "./names.ts";

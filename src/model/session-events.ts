@@ -15,16 +15,8 @@ import {
   verifiedSchema,
   waitingSchema,
 } from "./call.ts";
-import {
-  checkedDraft,
-  type DataOf,
-  type Draft,
-  type EventSchema,
-  type EventSpec,
-  event,
-  late,
-  type Place,
-} from "./event.ts";
+import { checkedDraft, type Draft, type EventSchema, type EventSpec, event, type Place } from "./event.ts";
+import { type DataOf, late } from "./late.ts";
 import {
   type Block,
   blockSchema,

@@ -4,7 +4,8 @@
  */
 
 import { HoldfastError } from "../errors.ts";
-import type { DataOf, Event, FoldKind, Place } from "../event.ts";
+import type { Event, FoldKind, Place } from "../event.ts";
+import type { DataOf } from "../late.ts";
 import type * as goal from "./goal-schemas.ts";
 import {
   type CheckpointKind,

@@ -1,8 +1,8 @@
 /** What the events of the goal itself hold, and how copies of it exchange them. */
 
 import * as z from "zod";
-import { late } from "../event.ts";
 import type { Json } from "../json.ts";
+import { late } from "../late.ts";
 import { eventUid, line, ordinal, stamp, text, wallClock } from "./field.ts";
 import type { Entry } from "./lineage.ts";
 import type { GoalDelta } from "./merge.ts";

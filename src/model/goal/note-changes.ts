@@ -1,6 +1,7 @@
 /** How everything but tasks changes a goal. */
 
-import type { DataOf, Place } from "../event.ts";
+import type { Place } from "../event.ts";
+import type { DataOf } from "../late.ts";
 import { type Blocker, type BlockerAct, nextBlockerStatus } from "./blocker.ts";
 import { blockerOf, decisionOf, type GoalState, historyOf, questionOf } from "./goal-state.ts";
 import type { HistoryEntry } from "./history.ts";

@@ -1,8 +1,8 @@
 /** What the events of everything but tasks hold. */
 
 import * as z from "zod";
-import { late } from "../event.ts";
 import type { Json } from "../json.ts";
+import { late } from "../late.ts";
 import { DECISION_TYPES } from "./decision.ts";
 import {
   blockerId,
