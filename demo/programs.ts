@@ -5,24 +5,26 @@
 
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { build } from "esbuild";
+import { rolldown } from "rolldown";
 
 export async function buildPrograms(folder: string): Promise<void> {
   // Where `scripts/run.mjs` has put us.
   const root = process.cwd();
-  await build({
-    absWorkingDir: root,
-    entryPoints: { agent: "demo/agent.ts", world: "demo/world.ts" },
-    outdir: folder,
-    outExtension: { ".js": ".mjs" },
-    bundle: true,
-    splitting: true,
-    format: "esm",
+  const made = await rolldown({
+    cwd: root,
+    input: { agent: "demo/agent.ts", world: "demo/world.ts" },
     platform: "node",
-    target: "node20",
-    external: ["@photostructure/sqlite", "pg", "ajv", "yaml"],
+    external: [/^node:/, /^@photostructure\/sqlite(\/|$)/, /^(pg|ajv|yaml)(\/|$)/],
+    transform: { target: "node20" },
     logLevel: "silent",
   });
+  await made.write({
+    dir: folder,
+    format: "esm",
+    entryFileNames: "[name].mjs",
+    chunkFileNames: "[name]-[hash].mjs",
+  });
+  await made.close();
   // The programs find their packages as if they stood in this repository.
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "junction");
 }

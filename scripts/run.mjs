@@ -3,9 +3,9 @@
 // a loader puts around every function to keep its name. The program finds itself at the root of the repository.
 
 import { mkdtempSync, rmSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { rolldown } from "rolldown";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 process.chdir(root);
@@ -17,14 +17,15 @@ const folder = mkdtempSync(join(root, "node_modules", ".run-"));
 // Also when what is run ends the process by itself.
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const outfile = join(folder, "program.mjs");
-await build({
-  entryPoints: [entry],
-  outfile,
-  bundle: true,
+const bundle = await rolldown({
+  cwd: root,
+  input: entry,
   platform: "node",
-  format: "esm",
-  target: "node20",
-  packages: "external",
-  logLevel: "warning",
+  // Packages stay where they are.
+  external: (id) => !id.startsWith(".") && !isAbsolute(id),
+  transform: { target: "node20" },
+  logLevel: "warn",
 });
+await bundle.write({ file: outfile, format: "esm", codeSplitting: false });
+await bundle.close();
 await import(outfile);

@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** What is bundled in is loaded at once; a native module cannot be. */
-const NATIVE = ["@photostructure/sqlite", "pg-native", "esbuild"];
+const NATIVE = ["@photostructure/sqlite", "pg-native", "rolldown"];
 /** In the old format and imported when needed: in a file of their own, bundled, they would lose the names they export. */
 const LAZY = ["ajv", "yaml"];
 
@@ -36,6 +36,7 @@ const SETS = {
   examples: { of: ["examples", "test/examples/recorder.ts"] },
   // By itself, without the frameworks that others of them bring along.
   quickstart: { of: ["examples/quickstart.ts"] },
+  servers: { of: ["test/postgres/programs", "test/fleet/programs", "torture/world/main.ts"] },
   agents: {
     of: ["ai-sdk", "langgraph", "openai-agents"].map((each) => `test/integrations/${each}/programs`),
   },

@@ -2,7 +2,7 @@
 
 import { readFileSync, symlinkSync } from "node:fs";
 import { join, relative } from "node:path";
-import { type BuildOptions, build, type Plugin } from "esbuild";
+import { type Plugin, rolldown } from "rolldown";
 
 /** Where `scripts/run.mjs` and the tests run. */
 const ROOT = process.cwd();
@@ -23,19 +23,32 @@ export interface Bundle {
   readonly opener: string;
 }
 
-const NATIVE = ["@photostructure/sqlite"];
+/** A native driver cannot be bundled, and what is imported when needed, and in the old format, would lose the names it exports. */
+const OUTSIDE = [/^node:/, /^@photostructure\/sqlite(\/|$)/, /^ajv(\/|$)/, /^yaml(\/|$)/];
 
-const OPTIONS: BuildOptions = {
-  bundle: true,
-  // What is imported when needed stays in files of its own, and is not run at each start.
-  splitting: true,
-  platform: "node",
-  format: "esm",
-  target: "node20",
-  external: [...NATIVE, "ajv", "yaml"],
-  outExtension: { ".js": ".mjs" },
-  logLevel: "warning",
-};
+/** What is imported when needed stays in files of its own, and is not run at each start. */
+async function write(
+  programs: Readonly<Record<string, string>>,
+  folder: string,
+  plugin: Plugin,
+): Promise<void> {
+  const made = await rolldown({
+    cwd: ROOT,
+    input: programs,
+    platform: "node",
+    external: OUTSIDE,
+    transform: { target: "node20" },
+    plugins: [plugin],
+    logLevel: "warn",
+  });
+  await made.write({
+    dir: folder,
+    format: "esm",
+    entryFileNames: "[name].mjs",
+    chunkFileNames: "[name]-[hash].mjs",
+  });
+  await made.close();
+}
 
 /** The native driver stays outside of bundles and is found through this link. */
 export function linkModules(folder: string): void {
@@ -44,8 +57,12 @@ export function linkModules(folder: string): void {
 
 /** One program that was written on the spot, `<name>.mjs` in `folder`; its imports count from the root of the repository. */
 export async function bundleProgram(text: string, folder: string, name: string): Promise<string> {
-  const stdin = { contents: text, resolveDir: ROOT, loader: "ts" } as const;
-  await build({ ...OPTIONS, stdin, outdir: folder, entryNames: name });
+  const place = join(ROOT, `${name}.ts`);
+  await write({ [name]: place }, folder, {
+    name: "written-on-the-spot",
+    resolveId: (id) => (id === place ? place : null),
+    load: (id) => (id === place ? text : null),
+  });
   return join(folder, `${name}.mjs`);
 }
 
@@ -64,12 +81,8 @@ export async function bundle(
   wanted: readonly (keyof Bundle)[] = ALL,
 ): Promise<Bundle> {
   linkModules(folder);
-  await build({
-    ...OPTIONS,
-    entryPoints: Object.fromEntries(wanted.map((name) => [name, join(ROOT, "torture", PROGRAMS[name])])),
-    outdir: folder,
-    plugins: [mutating(mutations)],
-  });
+  const programs = Object.fromEntries(wanted.map((name) => [name, join(ROOT, "torture", PROGRAMS[name])]));
+  await write(programs, folder, mutating(mutations));
   const file = (name: keyof Bundle): string => join(folder, `${name}.mjs`);
   return { agent: file("agent"), world: file("world"), writer: file("writer"), opener: file("opener") };
 }
@@ -77,13 +90,9 @@ export async function bundle(
 function mutating(mutations: readonly Mutation[]): Plugin {
   return {
     name: "planted-bugs",
-    setup(build) {
-      if (mutations.length === 0) return;
-      build.onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) => {
-        const mine = mutations.filter(({ file }) => file === relative(ROOT, path));
-        if (mine.length === 0) return undefined;
-        return { contents: mine.reduce(mutate, readFileSync(path, "utf8")), loader: "ts" };
-      });
+    load(path) {
+      const mine = mutations.filter(({ file }) => file === relative(ROOT, path));
+      return mine.length === 0 ? null : mine.reduce(mutate, readFileSync(path, "utf8"));
     },
   };
 }

@@ -37,7 +37,7 @@ async function start(
   // Made once, before ten of them come for it.
   await schema.open();
   const address = `${schema.url}${schema.url.includes("?") ? "&" : "?"}schema=${schema.name}`;
-  fleet = new Fleet(plant, {
+  fleet = new Fleet({
     ...rest,
     sessions: namesOf(sessions),
     configs: [{ address, dir, world: plant.socket, leaseMs, thinkMs, jumpMs: 0, plant: bug }],
@@ -194,7 +194,7 @@ describe.each(["postgres", "sqlite"])("a worker on %s whose clock jumps an hour 
         : `${schema.url}${schema.url.includes("?") ? "&" : "?"}schema=${schema.name}`;
     const store = await openStore(place);
     const config = { address: place, dir, world: plant.socket, leaseMs: 20_000, thinkMs: 10, plant: null };
-    const running = new Fleet(plant, {
+    const running = new Fleet({
       workers: 2,
       atOnce: 3,
       // Two that want the same session at the same time would be told that it is held: here nobody may be told.

@@ -10,16 +10,14 @@
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
-import { linkModules } from "../../torture/bundle.ts";
 import { type Child, type Said, startNode } from "../../torture/processes.ts";
 import { scratch } from "../../torture/workshop.ts";
+import { programFile } from "../program.ts";
 import type { Ending, WorkerConfig } from "./orders.ts";
 
 const FOREVER_MS = 2 ** 31 - 1;
 
-/** Worker and world as single files, and the world running. */
+/** The world running, and a place for the records of fleets. */
 export class Plant {
   readonly folder: string;
   readonly socket: string;
@@ -33,22 +31,8 @@ export class Plant {
 
   static async open(): Promise<Plant> {
     const folder = mkdtempSync(join(scratch(), "holdfast-fleet-"));
-    linkModules(folder);
-    const source = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
-    await build({
-      entryPoints: { worker: source("programs/worker.ts"), world: source("../../torture/world/main.ts") },
-      outdir: folder,
-      outExtension: { ".js": ".mjs" },
-      bundle: true,
-      platform: "node",
-      format: "esm",
-      target: "node20",
-      external: ["@photostructure/sqlite", "pg"],
-      logLevel: "error",
-    });
-    const world = startNode(join(folder, "world.mjs"), [join(folder, "world.sock")], {
-      limitMs: FOREVER_MS,
-    });
+    const program = programFile(new URL("../../torture/world/main.ts", import.meta.url));
+    const world = startNode(program, [join(folder, "world.sock")], { limitMs: FOREVER_MS });
     await world.event("listening");
     return new Plant(folder, world);
   }
@@ -118,10 +102,10 @@ export class Fleet {
   readonly #problems: string[] = [];
   #hasBegun = false;
 
-  constructor(plant: Plant, options: FleetOptions) {
+  constructor(options: FleetOptions) {
     this.#options = options;
     this.#sessions = new Set(options.sessions);
-    this.#script = join(plant.folder, "worker.mjs");
+    this.#script = programFile(new URL("programs/worker.ts", import.meta.url));
     this.#waiting = [...options.sessions];
     for (let count = 0; count < options.workers; count++) this.#hire();
   }

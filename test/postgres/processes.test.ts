@@ -1,11 +1,11 @@
 // Many programs on one store, as on many machines.
 
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { append, batchOf, holder, NAMESPACE, write } from "../sqlite/acts.ts";
 import { Program } from "./processes.ts";
 import { TestSchema } from "./schema.ts";
 
-let program: Program;
+const program = new Program("insist.ts");
 const schemas: TestSchema[] = [];
 
 function newSchema(): TestSchema {
@@ -13,10 +13,6 @@ function newSchema(): TestSchema {
   schemas.push(schema);
   return schema;
 }
-
-beforeAll(async () => {
-  program = await Program.make("insist.ts");
-});
 
 afterAll(async () => {
   await program.dispose();

@@ -1,38 +1,20 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
-import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { programFile } from "../program.ts";
 
-/** A program of this folder in one file, so that ten of it start at once in little time. */
+/** A program of this folder, and its processes. */
 export class Program {
-  readonly #folder: string;
+  readonly #file: string;
   readonly #children: ChildProcessByStdio<Writable, Readable, null>[] = [];
 
-  private constructor(folder: string) {
-    this.#folder = folder;
-  }
-
-  static async make(name: string): Promise<Program> {
-    const folder = await mkdtemp(join(tmpdir(), "holdfast-program-"));
-    await build({
-      entryPoints: [fileURLToPath(new URL(`programs/${name}`, import.meta.url))],
-      outfile: join(folder, "program.cjs"),
-      bundle: true,
-      platform: "node",
-      format: "cjs",
-      external: ["pg-native"],
-      logLevel: "error",
-    });
-    return new Program(folder);
+  constructor(name: string) {
+    this.#file = programFile(new URL(`programs/${name}`, import.meta.url));
   }
 
   start(...args: string[]): Running {
-    const child = spawn(process.execPath, [join(this.#folder, "program.cjs"), ...args], {
+    const child = spawn(process.execPath, [this.#file, ...args], {
       stdio: ["pipe", "pipe", "inherit"],
     });
     this.#children.push(child);
@@ -49,7 +31,6 @@ export class Program {
       child.kill("SIGKILL");
       await once(child, "exit");
     }
-    await rm(this.#folder, { recursive: true });
   }
 }
 
