@@ -32,7 +32,8 @@ export async function openStore(address: string | undefined, options: OpenStoreO
     const { readOnly = false, mustExist = readOnly } = options;
     return openPostgres({ url: address, mustExist });
   }
-  if (address !== undefined && /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:")) {
+  // Also `:memory:`, as SQLite has it: a folder of that name is not what was meant, and one there is `./:memory:`.
+  if (address !== undefined && /^([a-z][a-z0-9+.-]+)?:/i.test(address) && !address.startsWith("file:")) {
     throw new HoldfastError(
       "STORE_NOT_FOUND",
       `no store understands the address ${withoutPassword(address)}`,

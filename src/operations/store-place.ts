@@ -94,7 +94,7 @@ export function refuseMissing({ exists, isKeptOut, emptied, shown }: StorePlace)
 
 /** Whether an address leads to a server, or nowhere at all, instead of to the disk. */
 export function isRemote(address: string): boolean {
-  return /^[a-z][a-z0-9+.-]+:/i.test(address) && !address.startsWith("file:");
+  return /^([a-z][a-z0-9+.-]+)?:/i.test(address) && !address.startsWith("file:");
 }
 
 type Found = Pick<StorePlace, "exists" | "isKeptOut" | "emptied">;

@@ -76,6 +76,7 @@ const TABLE: readonly (readonly [typed: string, code: number, says: string, hint
   ["completion tcsh", 2, "completion: there is no script for tcsh", "bash, zsh or fish"],
   ["status --store nowhere.db", 3, "there is no store at", "holdfast init"],
   ["status --store mysql://a:secret@b/c", 3, "no store understands the address mysql://b/c", "postgres://"],
+  ["goal new x y --store :memory:", 3, "no store understands the address :memory:", '"memory:"'],
 ];
 
 /** What `main.ts` has a short way for runs as a process; the rest inside this one, which is what takes no time. */
