@@ -109,7 +109,8 @@ async function contentOf(block: Block, artifacts: Artifacts): Promise<ContentPar
         type: "tool_use",
         id: wireId(block.id),
         name: block.name,
-        input: block.args,
+        // A call that was no object is on record as it came, and has been refused; the API takes nothing else.
+        input: isObject(block.args) ? block.args : {},
         ...extra,
       } as ContentParam;
     case "tool_result": {
@@ -134,6 +135,10 @@ export async function contentsOf(blocks: readonly Block[], artifacts: Artifacts)
   return contents.filter((content) => content !== null);
 }
 
+function isObject(args: Json): boolean {
+  return typeof args === "object" && args !== null && !Array.isArray(args);
+}
+
 /** Ids of other providers, and those that a session made to tell two calls apart, as this API takes them. */
 function wireId(id: string): string {
   return id.replace(/[^A-Za-z0-9_-]/g, "_");
@@ -147,16 +152,35 @@ function reasoningOf(text: string, extra: JsonObject): ContentParam | null {
   return { type: "thinking", thinking: text, ...extra } as unknown as ContentParam;
 }
 
+const IMAGES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
+
+/** What the API takes of a file of this type, which may have parameters (`text/plain; charset=utf-8`); null: nothing. */
+function shownAs(mediaType: string): { as: string; source: string; media_type: string } | null {
+  const media_type = (mediaType.split(";")[0] as string).trim().toLowerCase();
+  if (IMAGES.has(media_type)) return { as: "image", source: "base64", media_type };
+  if (media_type === "application/pdf") return { as: "document", source: "base64", media_type };
+  if (!media_type.startsWith("text/")) return null;
+  return { as: "document", source: "text", media_type: "text/plain" };
+}
+
+/**
+ * A file that came in this API's format goes back as it came. Of any other, what the API cannot read is named in a text: one
+ * block that it refuses would make it refuse the conversation from then on. Nobody needs the bytes for that.
+ */
 async function fileOf(block: FileBlock, extra: JsonObject, artifacts: Artifacts): Promise<ContentParam> {
-  const bytes = Buffer.from(await artifacts.getArtifact(block.artifact));
-  const { mediaType, name } = block;
-  const isText = mediaType.startsWith("text/");
-  const {
-    as = mediaType.startsWith("image/") ? "image" : "document",
-    source = isText ? "text" : "base64",
-    ...rest
-  } = extra as { readonly [name: string]: Json };
-  const media_type = source === "text" ? "text/plain" : mediaType;
+  const { mediaType, name, artifact } = block;
+  const { as: cameAs, source: cameFrom, ...rest } = extra as { readonly [name: string]: Json };
+  const came = cameAs !== undefined && { as: cameAs, source: cameFrom, media_type: mediaType };
+  const shown = came || shownAs(mediaType);
+  if (!shown) {
+    const named = name === undefined ? "" : ` ${JSON.stringify(name)}`;
+    const text = `[file${named} of type ${mediaType}, not shown, stored as artifact ${artifact}]`;
+    // A document's other members, such as `citations`, mean something else in a text.
+    const { cache_control } = rest;
+    return { type: "text", text, ...(cache_control !== undefined && { cache_control }) } as ContentParam;
+  }
+  const { as, source, media_type } = shown;
+  const bytes = Buffer.from(await artifacts.getArtifact(artifact));
   return {
     type: as,
     source: { type: source, media_type, data: bytes.toString(source === "text" ? "utf8" : "base64") },

@@ -6,7 +6,9 @@ import { HoldfastError, type JsonObject } from "../../model/index.ts";
 import type { Model, ModelRequest, ModelResponse } from "../../session/index.ts";
 import { amountsOf, type PriceTable } from "../prices.ts";
 import { type Artifacts, anthropicMeta, blockOf } from "./content.ts";
+import { refuseCutOff } from "./cut-off.ts";
 import { toAnthropicMessages } from "./messages.ts";
+import { liveContainer, withoutDeadUses } from "./server-tools.ts";
 
 type Params = Anthropic.MessageCreateParamsNonStreaming;
 
@@ -60,17 +62,16 @@ export function fromAnthropic(
   const artifacts = options.artifacts ?? NO_ARTIFACTS;
   return async (request): Promise<ModelResponse> => {
     const params = await paramsOf(request, model, options, artifacts);
-    const answers = [await ask(client, params, request, options)];
-    for (
-      let last = answers[0];
-      last?.stop_reason === "pause_turn" && answers.length <= PAUSES;
-      last = answers.at(-1)
-    ) {
-      const said = { role: "assistant", content: last.content } as Anthropic.MessageParam;
+    const answers: Anthropic.Message[] = [];
+    for (;;) {
+      const answer = await ask(client, params, request, options);
+      answers.push(answer);
+      if (answer.stop_reason !== "pause_turn") return responseOf(answers, options, artifacts);
+      if (answers.length > PAUSES) throw pausedTooOften(answer.model);
+      const said = { role: "assistant", content: answer.content } as Anthropic.MessageParam;
       params.messages = [...params.messages, said];
-      answers.push(await ask(client, params, request, options));
+      if (answer.container) Object.assign(params, containerParam(params, answer.container.id));
     }
-    return responseOf(answers, options, artifacts);
   };
 }
 
@@ -80,7 +81,8 @@ async function paramsOf(
   { params }: FromAnthropicOptions,
   artifacts: Artifacts,
 ): Promise<Params> {
-  const converted = await toAnthropicMessages(messages, artifacts);
+  const container = liveContainer(messages, Date.now());
+  const converted = await toAnthropicMessages(withoutDeadUses(messages, container), artifacts);
   const given = typeof params?.system === "string" ? [textParam(params.system)] : (params?.system ?? []);
   const spoken = [...given, ...(system === null ? [] : [textParam(system)]), ...converted.system];
   const described = tools.map(({ name, description, inputJsonSchema }) => {
@@ -95,7 +97,16 @@ async function paramsOf(
     messages: converted.messages,
     ...(spoken.length > 0 && { system: spoken }),
     ...(offered.length > 0 && { tools: offered }),
+    // Nothing but tools of the server's runs in a container, and those are in `params`.
+    ...(container !== undefined && params?.tools?.length && containerParam(params, container)),
   };
+}
+
+/** The container that code runs in, beside the skills that it is given. One that the program itself names comes first. */
+function containerParam({ container }: Pick<Partial<Params>, "container">, id: string): Partial<Params> {
+  if (container === undefined) return { container: id };
+  if (typeof container !== "object" || container === null) return {};
+  return { container: { ...container, id: container.id ?? id } };
 }
 
 function textParam(text: string): Anthropic.TextBlockParam {
@@ -120,6 +131,7 @@ async function ask(
   }
 }
 
+const ENDED_EARLY = /^(?:stream|request) ended without/;
 const RETRYABLE_TYPES = new Set(["overloaded_error", "api_error", "rate_limit_error", "timeout_error"]);
 
 /**
@@ -129,15 +141,23 @@ const RETRYABLE_TYPES = new Set(["overloaded_error", "api_error", "rate_limit_er
 async function failureOf(error: unknown, signal: AbortSignal): Promise<Error> {
   const { status, type, headers, message } = error as Partial<InstanceType<typeof Anthropic.APIError>>;
   const isAnswer = typeof status === "number";
-  const isBroken =
-    !isAnswer && error instanceof Error && /^APIConnection|^(?:Type)?Error$/.test(error.constructor.name);
   const retryable = isAnswer
     ? status === 408 || status === 409 || status === 429 || status >= 500
-    : RETRYABLE_TYPES.has(String(type)) || isBroken;
+    : RETRYABLE_TYPES.has(String(type)) || isBroken(error);
   const waitMs = retryable ? retryAfterMs(headers) : 0;
   if (waitMs > 0) await sleep(waitMs, signal);
   const text = `Anthropic: ${message ?? String(error)}`;
   return new AnthropicCallFailed(text, { retryable, status, cause: error });
+}
+
+/**
+ * A connection that did not hold. While a stream is read, the client puts an error of its own around whatever happens, with the
+ * cause inside; for a stream that just ends it has only words.
+ */
+function isBroken(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (/^APIConnection|^(?:Type)?Error$/.test(error.constructor.name)) return true;
+  return error.name === "AnthropicError" && (error.cause instanceof Error || ENDED_EARLY.test(error.message));
 }
 
 function retryAfterMs(headers: Headers | undefined): number {
@@ -147,6 +167,13 @@ function retryAfterMs(headers: Headers | undefined): number {
   return Number.isFinite(wanted) ? Math.min(Math.max(wanted, 0), RETRY_AFTER_LIMIT_MS) : 0;
 }
 
+/** Not repeated by the loop: the same question would most likely be paused as often again, and each time is paid for. */
+function pausedTooOften(model: string): AnthropicCallFailed {
+  const said = `Anthropic: ${model} paused its turn ${PAUSES + 1} times in a row and did not end it.`;
+  const todo = "No answer is recorded: run again to ask again, or limit the server's tools (max_uses).";
+  return new AnthropicCallFailed(`${said} ${todo}`, { retryable: false });
+}
+
 async function responseOf(
   answers: readonly Anthropic.Message[],
   { prices }: FromAnthropicOptions,
@@ -154,7 +181,7 @@ async function responseOf(
 ): Promise<ModelResponse> {
   const last = answers.at(-1) as Anthropic.Message;
   const content = answers.flatMap((answer) => answer.content);
-  if (last.stop_reason === "max_tokens" && content.at(-1)?.type === "tool_use") throw cutOff(last.model);
+  refuseCutOff(last);
   const { id, model, stop_reason, stop_sequence } = last;
   const usages = answers.map((answer) => answer.usage);
   const sum = (count: (usage: Anthropic.Usage) => number | null | undefined): number =>
@@ -165,7 +192,15 @@ async function responseOf(
     cacheRead: sum((usage) => usage.cache_read_input_tokens),
     cacheWrite: sum((usage) => usage.cache_creation_input_tokens),
   };
-  const kept = { id, model, stop_reason, stop_sequence, usage: count as JsonObject };
+  const container = answers.findLast((answer) => answer.container)?.container;
+  const kept = {
+    id,
+    model,
+    stop_reason,
+    stop_sequence,
+    usage: count as JsonObject,
+    ...(container && { container: { id: container.id, expires_at: container.expires_at } }),
+  };
   return {
     message: {
       blocks: await Promise.all(content.map((each) => blockOf(each as never, artifacts))),
@@ -173,11 +208,4 @@ async function responseOf(
     },
     usage: amountsOf(count, model, prices),
   };
-}
-
-/** Half of a call's arguments may be missing. Such a call is not run. */
-function cutOff(model: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `${model} ran into max_tokens in the middle of a tool call`, {
-    hint: "Raise params.max_tokens, or ask for less at once. The call was not run.",
-  });
 }
