@@ -5,6 +5,7 @@
  *  - Identity of a prompt: the messages that the SDK hands to the provider, system text included. Settings, headers, the
  *    list of tools and the model's name do not count: an answer that is on record stays the answer after a deploy that
  *    changes a temperature or a description.
+ *  - A question that tells of a call what is not so is refused: see `misreported-calls.ts`.
  *  - Tools that did not come through the handle are refused: see `tool-marks.ts`.
  *  - Several steps: each is a turn, and its prompt holds the answers and results before it, all of them from the record.
  *  - The SDK's own retries (`maxRetries`): a call that throws writes nothing and leaves the cursor, so the next one takes its
@@ -14,10 +15,10 @@
  *    in which the program makes them; `d.messages(prompt)` begins a run of its own for each prompt.
  */
 
-import type { Message, SessionState, ToolResultBlock } from "../../model/index.ts";
+import { HoldfastError, type Message, type SessionState, type ToolResultBlock } from "../../model/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
-import type { Question, RecordedTurns } from "../recorded-turns/index.ts";
+import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
 import type { Artifacts } from "./file-data.ts";
 import { heldStream } from "./held-stream.ts";
 import type {
@@ -27,18 +28,20 @@ import type {
   ModelMessage,
   StreamResult,
 } from "./language-model.ts";
-import { fromModelMessage } from "./messages.ts";
+import { fromModelMessage, wordsOf } from "./messages.ts";
+import type { MisreportedCalls } from "./misreported-calls.ts";
 import { type Part, resultBlock } from "./parts.ts";
 import { answerOf, responseOf, streamOf } from "./response.ts";
 import { mustBeInLedger, unmarked } from "./tool-marks.ts";
 
 export interface ModelContext {
   readonly turns: RecordedTurns;
+  readonly misreported: MisreportedCalls;
   readonly artifacts: Artifacts;
   readonly prices: PriceTable | undefined;
   readonly ignoreSystem: boolean;
-  /** True when the transcript already has what the user said before this turn. */
-  isHeard(position: number): boolean;
+  /** What `d.messages` has stored of what the user said before this turn. */
+  promptAt(position: number): Message | null;
 }
 
 export function durableModel(inner: LanguageModel, context: ModelContext): LanguageModel {
@@ -53,7 +56,7 @@ export function durableModel(inner: LanguageModel, context: ModelContext): Langu
     },
     doGenerate: async (given): Promise<GenerateResult> => {
       const options = unmarked(given);
-      const turn = await turns.next(questionOf(options, context));
+      const turn = await nextTurn(options, context);
       try {
         if (turn.recorded) return checked(await responseOf(turn.recorded, artifacts), given);
         const result = checked(await inner.doGenerate(withStop(options, turns)), given);
@@ -73,14 +76,17 @@ export function durableModel(inner: LanguageModel, context: ModelContext): Langu
     },
     doStream: async (given): Promise<StreamResult> => {
       const options = unmarked(given);
-      const turn = await turns.next(questionOf(options, context));
+      const turn = await nextTurn(options, context);
       try {
         if (turn.recorded)
           return { stream: replay(checked(await responseOf(turn.recorded, artifacts), given)) };
         const result = await inner.doStream(withStop(options, turns));
         const record = async (whole: GenerateResult): Promise<GenerateResult> =>
           responseOf(await turn.record(await answerOf(checked(whole, given), artifacts, pricing)), artifacts);
-        const isTaken = (id: string): boolean => stateOf(turns).callSlots.has(id);
+        const isTaken = (id: string): boolean => {
+          const { callSlots, calls } = stateOf(turns);
+          return callSlots.has(id) || calls.has(id);
+        };
         return { ...result, stream: heldStream(result.stream, { record, failed: turn.failed, isTaken }) };
       } catch (error) {
         turn.failed();
@@ -98,6 +104,25 @@ function checked(result: GenerateResult, given: CallOptions): GenerateResult {
 
 function stateOf(turns: RecordedTurns): SessionState {
   return turns.session.internals.own.state;
+}
+
+/** The turn is taken even if its question is to be refused: that it failed is what lets a program try again. */
+async function nextTurn(options: CallOptions, context: ModelContext): Promise<Turn> {
+  const refusal = context.misreported.refusal(options.prompt);
+  let turn: Turn;
+  try {
+    turn = await context.turns.next(questionOf(options, context));
+  } catch (error) {
+    // Where a call is open, that is what has to be settled first. All else may follow from what was thrown.
+    throw refusal && !isAboutOpenCalls(error) ? refusal.error : error;
+  }
+  if (!refusal) return turn;
+  turn.failed();
+  throw refusal.error;
+}
+
+function isAboutOpenCalls(error: unknown): boolean {
+  return error instanceof HoldfastError && error.code === "SESSION_HAS_OPEN_CALLS";
 }
 
 /** A session that was lost or closed stops its model call, too. */
@@ -132,24 +157,32 @@ function questionOf({ prompt, abortSignal }: CallOptions, context: ModelContext)
   return {
     prompt: context.ignoreSystem ? prompt.filter(({ role }) => role !== "system") : prompt,
     signal: abortSignal,
-    heard: (position) => (context.isHeard(position) ? [] : heardIn(prompt, context, position)),
+    heard: (position) => heardIn(prompt, context, position),
     results: (asked) => resultsIn(prompt, asked, context.artifacts),
   };
 }
 
-/** What the user said since the last answer. */
+/** What the user said since the last answer, and since the prompt that is stored. */
 async function heardIn(
   prompt: CallOptions["prompt"],
-  { artifacts, turns }: ModelContext,
+  { artifacts, turns, promptAt }: ModelContext,
   position: number,
 ): Promise<MessageInput[]> {
   const since = prompt.slice(prompt.findLastIndex(({ role }) => role !== "user") + 1);
-  return Promise.all(
-    since.map(async (message, index) => ({
-      ...(await fromModelMessage(message as ModelMessage, artifacts)),
-      id: `heard:${turns.name}:${position}:${index}`,
-    })),
+  const said = await Promise.all(
+    since.map((message) => fromModelMessage(message as ModelMessage, artifacts)),
   );
+  const stored = promptAt(position);
+  return said
+    .slice(stored ? afterPrompt(said, stored) : 0)
+    .map((message, index) => ({ ...message, id: `heard:${turns.name}:${position}:${index}` }));
+}
+
+/** A program may put messages of its own behind those of `d.messages`. If it has changed those, nobody knows what is new. */
+function afterPrompt(said: readonly MessageInput[], stored: Message): number {
+  const words = wordsOf(stored.blocks);
+  const at = said.findLastIndex(({ blocks }) => wordsOf(blocks) === words);
+  return at === -1 ? said.length : at + 1;
 }
 
 /** Results of calls that did not go through the ledger: refused by the SDK, denied, or run by the client. */

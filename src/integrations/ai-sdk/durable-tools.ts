@@ -12,7 +12,9 @@ import {
 import {
   type Block,
   type Call,
+  canonicalText,
   HoldfastError,
+  isOpen,
   type Json,
   type JsonObject,
   resultBlock as ledgerResult,
@@ -30,7 +32,8 @@ import { type Artifacts, sdkExtra } from "./file-data.ts";
 import { type InputSchema, schemaOf } from "./input-schema.ts";
 import type { InferToolInput, InferToolOutput, ModelMessage, SdkTool, ToolSet } from "./language-model.ts";
 import { toModelMessages } from "./messages.ts";
-import { resultBlock } from "./parts.ts";
+import type { MisreportedCalls } from "./misreported-calls.ts";
+import { plain, resultBlock } from "./parts.ts";
 import { marked } from "./tool-marks.ts";
 
 /**
@@ -100,6 +103,7 @@ export class ToolCallFailed extends Error {
 
 export interface ToolContext {
   readonly turns: RecordedTurns;
+  readonly misreported: MisreportedCalls;
   readonly artifacts: Artifacts;
   readonly approvals: "queue" | "sdk";
 }
@@ -156,13 +160,16 @@ interface ToolRun extends KnownTool {
 }
 
 async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
-  const { turns } = context;
+  const { turns, misreported } = context;
   const callId = run.options.toolCallId;
-  const args = recordedArgs(turns, callId) ?? (run.input as Json);
-  const outcome = await recordedCall(run, args, context);
-  if (outcome.status === "completed") return outcome.value;
+  const outcome = await misreported.watch(callId, run.declaration.effect === "read", async () => {
+    const { args, input } = recordedInput(turns, callId, run.input);
+    const found = await recordedCall({ ...run, input }, args, context);
+    if (found.status === "waiting") throw noOutcomeYet(turns.session, callId, run.name, found.why);
+    return found;
+  });
   if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
-  throw noOutcomeYet(turns.session, callId, run.name, outcome.why);
+  return outcome.value;
 }
 
 /** A call that the SDK does not run now: another run asked for it, and was killed before it had an outcome. */
@@ -185,16 +192,18 @@ async function recordedCall(run: ToolRun, args: Json, context: ToolContext): Pro
   const { options, input, tool } = run;
   const { turns, artifacts } = context;
   const callId = options.toolCallId;
-  const approval = await approvalOf(run, context);
+  const known = stateOf(turns).calls.get(callId);
+  // Nothing is left to allow of a call that has its outcome. One without still needs it: it may never have begun.
+  const approval = known && !isOpen(known.status) ? null : await approvalOf(run, context);
   return turns.call({
-    tool: ledgerTool(run, approval !== null),
+    tool: ledgerTool(run, approval !== null || known !== undefined),
     callId,
     args,
     signal: options.abortSignal,
     approval,
     present: async (value) => {
-      if (!tool.toModelOutput) return null;
-      const output = await modelOutput(tool, { ...options, input, output: value }, context);
+      const output = await presented(tool, { ...options, input, output: value }, context);
+      if (!output) return null;
       const part = { type: "tool-result", toolCallId: callId, toolName: run.name, output };
       const { content, isError, meta } = await resultBlock(part, artifacts);
       return { content, ...(isError && { isError }), ...(meta && { meta }) } satisfies Presented;
@@ -203,12 +212,12 @@ async function recordedCall(run: ToolRun, args: Json, context: ToolContext): Pro
 }
 
 /** One call's tool: what the SDK made of the input is what `execute` and `verify` get, as long as this program runs. */
-function ledgerTool({ name, tool, declaration, input, options }: ToolRun, needsApproval: boolean): Tool {
+function ledgerTool({ name, tool, declaration, input, options }: ToolRun, counts: boolean): Tool {
   const parsed: StandardSchema<unknown, unknown> = {
     "~standard": { version: 1, vendor: "holdfast", validate: () => ({ value: input }) },
   };
-  // What a person has to allow is a call that counts, even if it only reads.
-  const asksFirst = needsApproval && declaration.effect === "read";
+  // What a person has to allow is a call that counts, even if it only reads; and so is one that the ledger has.
+  const asksFirst = counts && declaration.effect === "read";
   const effect = asksFirst ? "mutate" : (declaration.effect ?? "mutate");
   return {
     ...(declaration as Partial<Tool>),
@@ -244,14 +253,30 @@ async function approvalOf(
   return isNeeded ? `${name} needs approval: "retry" runs it, "failed" refuses it` : null;
 }
 
-/** The arguments as the recorded answer has them, before any schema changed them. */
-function recordedArgs(turns: RecordedTurns, callId: string): Json | undefined {
+/**
+ * What a call is made with: `args` as they are on record, before any schema changed them, and `input` for the tool. What was
+ * not JSON has been repaired by the program, perhaps in another way than before: then the ledger says what was run.
+ */
+function recordedInput(
+  turns: RecordedTurns,
+  callId: string,
+  given: unknown,
+): { readonly args: Json; readonly input: unknown } {
+  const asked = askedArgs(turns, callId);
+  if (asked !== undefined) return { args: asked, input: given };
+  const run = stateOf(turns).calls.get(callId)?.args;
+  if (run === undefined) return { args: given as Json, input: given };
+  const isSame = canonicalText(run) === canonicalText(plain(given));
+  return { args: run, input: isSame ? given : run };
+}
+
+/** As the recorded answer has them; undefined where that is not JSON. */
+function askedArgs(turns: RecordedTurns, callId: string): Json | undefined {
   const { messages, callSlots } = stateOf(turns);
   if (!callSlots.has(callId)) return undefined;
   const block = messages
     .findLast((message) => message.blocks.some((each) => asksFor(each, callId)))
     ?.blocks.find((each) => asksFor(each, callId));
-  // What was not JSON has been repaired by the program: then that is what is run.
   return typeof block?.args === "string" && sdkExtra(block.meta)["input"] === block.args
     ? undefined
     : block?.args;
@@ -263,6 +288,22 @@ function asksFor(block: Block, callId: string): block is ToolCallBlock {
 
 function stateOf(turns: RecordedTurns): SessionState {
   return turns.session.internals.own.state;
+}
+
+/** How the transcript has a result, if not plainly. */
+async function presented(
+  tool: AnyTool,
+  options: Parameters<typeof modelOutput>[1],
+  context: ToolContext,
+): Promise<Output | null> {
+  if (!tool.toModelOutput) return null;
+  try {
+    return await modelOutput(tool, options, context);
+  } catch {
+    // The effect is on record, so the tool has not failed. The SDK asks for the same in a moment and ends the run with
+    // what is thrown; the transcript has the plain result.
+    return null;
+  }
 }
 
 /** How the model reads a result. Of a repeated call it reads that it was not run again, and since when. */

@@ -4,15 +4,7 @@
  * model again, which asks for the same charge with other words and another id.
  */
 
-import {
-  type Block,
-  canonicalText,
-  HoldfastError,
-  type JsonObject,
-  type Message,
-  messageText,
-  toolCalls,
-} from "../../model/index.ts";
+import { HoldfastError, type Message, messageText, toolCalls } from "../../model/index.ts";
 import type { MessageInput, Session } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import {
@@ -25,9 +17,9 @@ import {
 } from "../recorded-turns/index.ts";
 import { durableModel, type ModelContext } from "./durable-model.ts";
 import { durableTools, type ToolContext, type ToolDeclarations } from "./durable-tools.ts";
-import { sdkExtra } from "./file-data.ts";
 import type { LanguageModel, ModelMessage, ToolSet, UserModelMessage } from "./language-model.ts";
-import { fromModelMessage, toModelMessages } from "./messages.ts";
+import { fromModelMessage, toModelMessages, wordsOf } from "./messages.ts";
+import { MisreportedCalls } from "./misreported-calls.ts";
 
 /** What `durable` may be told: which run this is, and what may change between two starts of it. */
 export interface DurableOptions {
@@ -77,22 +69,30 @@ export interface Durable {
 /** Makes a session's model, tools and messages durable for the AI SDK. One handle for everything in a program. */
 export function durable(session: Session, options: DurableOptions = {}): Durable {
   const turns = new RecordedTurns(session, options.run === undefined ? {} : { run: options.run });
+  const misreported = new MisreportedCalls(turns);
   const artifacts = session.internals.journal;
-  let promptIsStored = false;
+  let prompt: Message | null = null;
   const forModel: ModelContext = {
     turns,
+    misreported,
     artifacts,
     prices: options.prices,
     ignoreSystem: options.ignoreSystem ?? false,
-    isHeard: (position) => promptIsStored && position === 0,
+    promptAt: (position) => (position === 0 ? prompt : null),
   };
-  const forTools: ToolContext = { turns, artifacts, approvals: options.approvals ?? "queue" };
+  const forTools: ToolContext = {
+    turns,
+    misreported,
+    artifacts,
+    approvals: options.approvals ?? "queue",
+  };
   return {
     model: (model) => durableModel(mustBeModel(model), forModel),
     tools: (tools, declarations = {}) => durableTools(tools, declarations, forTools),
-    messages: async (prompt) => {
-      const asked = await takePrompt(session, turns, prompt);
-      promptIsStored = true;
+    messages: async (given) => {
+      const asked = await takePrompt(session, turns, given);
+      prompt = asked;
+      misreported.forget();
       turns.begin(asked.id);
       const until = session.messages.findLastIndex(({ id }) => id === asked.id);
       return toModelMessages(session.messages.slice(0, until + 1), artifacts, async (block) =>
@@ -120,11 +120,17 @@ async function takePrompt(
     if (words) mustSayTheSame(session, id, wordsOf(said.blocks), wordsOf(words));
     if (known) return known;
     mustBeThere(session, id);
+    mustNameRun(session, id);
   }
   const unanswered = id === undefined ? unansweredLike(session, said) : undefined;
   if (unanswered) return unanswered;
   await turns.finish();
   return appendPrompt(session, { ...said, ...(id !== undefined && { id }) });
+}
+
+/** A prompt's id is the name of its run: one that cannot be is refused before anything is written. */
+function mustNameRun(session: Session, id: string): void {
+  new RecordedTurns(session, { run: id });
 }
 
 function promptMessage(session: Session, prompt: DurablePrompt): Promise<MessageInput> {
@@ -133,16 +139,6 @@ function promptMessage(session: Session, prompt: DurablePrompt): Promise<Message
   if ("text" in prompt) return fromModelMessage({ role: "user", content: prompt.text }, artifacts);
   const { content, providerOptions } = prompt;
   return fromModelMessage({ role: "user", content, ...(providerOptions && { providerOptions }) }, artifacts);
-}
-
-/** What was said, whatever form and provider's options it was said with. */
-function wordsOf(blocks: readonly Block[] = []): string {
-  const words = blocks.map((block) => {
-    if (block.kind === "file") return block.artifact;
-    const { providerOptions: _options, ...part } = (sdkExtra(block.meta)["part"] ?? {}) as JsonObject;
-    return block.kind === "text" ? [block.text, part] : block.kind;
-  });
-  return canonicalText(words);
 }
 
 /** The same words since the last answer that asked for nothing more: a program that was started again. */
@@ -160,6 +156,7 @@ function unanswered({ messages }: Session): Message[] {
 
 async function lastPrompt(session: Session, turns: RecordedTurns): Promise<Message> {
   if (session.prompts.length > 0 && unanswered(session).length === 0) {
+    for (const { id } of session.prompts.slice(-1)) mustNameRun(session, id);
     await turns.finish();
     const queued = await appendQueued(session);
     if (queued) return queued;

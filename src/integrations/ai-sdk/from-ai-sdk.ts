@@ -48,7 +48,8 @@ export function fromAiSdk(model: LanguageModel, options: FromAiSdkOptions = {}):
       ? await streamed(await model.doStream(call), request)
       : await model.doGenerate(call);
     if (result.finishReason.unified === "error") throw badFinish(model.modelId, result);
-    if (result.finishReason.unified === "length" && endsInCall(result)) throw cutOff(model.modelId);
+    if (!MAY_CALL.has(result.finishReason.unified) && asksForCalls(result))
+      throw cutOff(model.modelId, result);
     const { blocks, meta, spent } = await answerOf(result, artifacts, { modelId: model.modelId, prices });
     return { message: { blocks, ...(meta && { meta }) }, ...(spent && { usage: spent }) };
   };
@@ -117,7 +118,7 @@ async function streamed(
   for (;;) {
     const { done, value } = await reader.read();
     if (done) break;
-    if (value.type === "error") throw value.error;
+    if (value.type === "error") throw streamError(value.error);
     if (value.type === "finish") return response.finished(value);
     if (value.type === "text-delta") request.partial({ text: value.delta });
     if (value.type === "reasoning-delta") request.partial({ reasoning: value.delta });
@@ -134,13 +135,50 @@ function badFinish(modelId: string, { finishReason }: GenerateResult): Error {
   return Object.assign(error, { retryable: true });
 }
 
-function endsInCall({ content }: GenerateResult): boolean {
-  return content.at(-1)?.type === "tool-call";
+/** What a stream reports as its error may be anything: some providers pass on the object that came over the wire. */
+function streamError(given: unknown): Error {
+  if (given instanceof Error) return given;
+  const { error: inner, ...outer } = Object(given) as Members;
+  const members: Members = typeof inner === "object" && inner !== null ? (inner as Members) : outer;
+  const { type, code, message } = members;
+  const words = [type ?? code, message].filter((each) => typeof each === "string");
+  const what = words.length > 0 ? words.join(": ") : (JSON.stringify(given) ?? String(given));
+  const error = new Error(`the model's stream broke off with an error: ${what}`, { cause: given });
+  const mayPass = PASSING_ERRORS.has(String(type)) || PASSING_ERRORS.has(String(code));
+  // Else the loop looks into the cause, for a status or a flag of the provider's own.
+  return Object.assign(error, mayPass && { retryable: true });
+}
+
+type Members = { readonly [name: string]: unknown };
+
+/** As providers name what another attempt may get past, in streams that had begun with status 200. */
+const PASSING_ERRORS = new Set([
+  "overloaded_error",
+  "api_error",
+  "rate_limit_error",
+  "timeout_error",
+  "server_error",
+  "rate_limit_exceeded",
+]);
+
+/** An answer that ended for any other reason may have been cut off, as the SDK sees it, too. */
+const MAY_CALL = new Set(["stop", "tool-calls"]);
+
+function asksForCalls({ content }: GenerateResult): boolean {
+  return content.some((part) => part.type === "tool-call" && !part.providerExecuted);
 }
 
 /** Half of a call's arguments may be missing. Such a call is not run. */
-function cutOff(modelId: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `${modelId} ran out of tokens in the middle of a tool call`, {
-    hint: "Raise settings.maxOutputTokens, or ask for less at once. The call was not run.",
-  });
+function cutOff(modelId: string, { finishReason: { unified, raw } }: GenerateResult): HoldfastError {
+  if (unified === "length") {
+    return new HoldfastError("INPUT_INVALID", `${modelId} ran out of tokens in the middle of a tool call`, {
+      hint: "Raise settings.maxOutputTokens, or ask for less at once. The call was not run.",
+    });
+  }
+  const reason = raw === undefined || raw === unified ? unified : `${unified} (${raw})`;
+  return new HoldfastError(
+    "INPUT_INVALID",
+    `${modelId} ended an answer that asks for tool calls with ${reason}: they may have been cut off`,
+    { hint: "Nothing of the answer was recorded and no call was run. Ask again, or in other words." },
+  );
 }

@@ -25,7 +25,8 @@ const ACTED_ON = new Set(["tool-call", "tool-result", "tool-approval-request"]);
 export function heldStream(source: StreamResult["stream"], recording: Recording): ReadableStream<StreamPart> {
   const reader = source.getReader();
   const response = new StreamedResponse();
-  const held: StreamPart[] = [];
+  const calls = new CallPlaces();
+  const held: HeldPart[] = [];
   let holding = false;
   let broken = false;
 
@@ -36,7 +37,7 @@ export function heldStream(source: StreamResult["stream"], recording: Recording)
       return [part];
     }
     const stored = await recording.record(response.finished(part));
-    return [...renamed(held, response.content, stored.content), part];
+    return [...asStored(held, response.content, stored.content), part];
   };
 
   const take = async (part: StreamPart): Promise<StreamPart[]> => {
@@ -47,10 +48,12 @@ export function heldStream(source: StreamResult["stream"], recording: Recording)
       return [part];
     }
     response.see(part);
-    if (ACTED_ON.has(part.type)) holding = true;
+    const place = calls.placeOf(part);
+    // A second call of this answer under one id gets another when it is stored, and nobody knows that one yet.
+    if (ACTED_ON.has(part.type) || (place !== null && place > 0)) holding = true;
     if (part.type.startsWith("tool-input") && recording.isTaken((part as { id: string }).id)) return [];
     if (!holding) return [part];
-    held.push(part);
+    held.push({ part, place });
     return [];
   };
 
@@ -153,24 +156,58 @@ export class StreamedResponse {
   }
 }
 
-/** Ids that the session had used before got new ones when they were stored. */
-function renamed(
-  held: readonly StreamPart[],
+/** `place`: which call of the answer it belongs to, among those that the provider gave the same id. */
+interface HeldPart {
+  readonly part: StreamPart;
+  readonly place: number | null;
+}
+
+/** Some providers give one id to several calls of an answer. Their parts come in order, with or without their input before. */
+class CallPlaces {
+  private readonly begun = new Map<string, number>();
+  private readonly called = new Map<string, number>();
+
+  placeOf(part: StreamPart): number | null {
+    const { begun, called } = this;
+    if (part.type === "tool-call") {
+      const place = called.get(part.toolCallId) ?? 0;
+      called.set(part.toolCallId, place + 1);
+      return place;
+    }
+    if (part.type === "tool-input-start") {
+      const place = Math.max(begun.get(part.id) ?? 0, called.get(part.id) ?? 0);
+      begun.set(part.id, place + 1);
+      return place;
+    }
+    const isInput = part.type === "tool-input-delta" || part.type === "tool-input-end";
+    return isInput ? Math.max((begun.get(part.id) ?? 1) - 1, 0) : null;
+  }
+}
+
+/**
+ * The held parts, with calls as they are stored: an id that this answer or the session had used before is another there.
+ * Results and approvals are about calls that the provider runs, which keep their ids.
+ */
+function asStored(
+  held: readonly HeldPart[],
   given: readonly Content[],
   stored: readonly Content[],
 ): StreamPart[] {
-  const names = new Map<string, string>();
+  const calls = new Map<string, ToolCallPart[]>();
   given.forEach((part, index) => {
     const kept = stored[index];
-    if (part.type === "tool-call" && kept?.type === "tool-call") names.set(part.toolCallId, kept.toolCallId);
+    if (part.type !== "tool-call" || kept?.type !== "tool-call") return;
+    calls.set(part.toolCallId, [...(calls.get(part.toolCallId) ?? []), kept]);
   });
-  return held.map((part) => {
-    if ("toolCallId" in part) return { ...part, toolCallId: names.get(part.toolCallId) ?? part.toolCallId };
-    if (part.type.startsWith("tool-input") && "id" in part && part.id !== undefined)
-      return { ...part, id: names.get(part.id) ?? part.id } as StreamPart;
-    return part;
+  return held.map(({ part, place }) => {
+    if (place === null) return part;
+    if (part.type === "tool-call") return calls.get(part.toolCallId)?.[place] ?? part;
+    const { id } = part as { id: string };
+    return { ...part, id: calls.get(id)?.[place]?.toolCallId ?? id } as StreamPart;
   });
 }
+
+type ToolCallPart = Extract<Content, { type: "tool-call" }>;
 
 function endedEarly(): HoldfastError {
   return new HoldfastError("INPUT_INVALID", "the model's stream ended without a finish part", {

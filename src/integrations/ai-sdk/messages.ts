@@ -1,6 +1,14 @@
 /** Messages of the SDK and of a session, both ways. A message that went one way comes back as it was. */
 
-import type { Json, Message, ToolResultBlock } from "../../model/index.ts";
+import {
+  type Block,
+  canonicalText,
+  type Json,
+  type JsonObject,
+  type Message,
+  type ToolCallBlock,
+  type ToolResultBlock,
+} from "../../model/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import { type Artifacts, sdkExtra, sdkMeta } from "./file-data.ts";
 import type { ModelMessage } from "./language-model.ts";
@@ -24,6 +32,16 @@ export async function fromModelMessage(message: ModelMessage, artifacts: Artifac
   return { role, blocks, ...sdkMeta({ ...extra, content: "parts" }) };
 }
 
+/** What was said, whatever form and provider's options it was said with. */
+export function wordsOf(blocks: readonly Block[] = []): string {
+  const words = blocks.map((block) => {
+    if (block.kind === "file") return block.artifact;
+    const { providerOptions: _options, ...part } = (sdkExtra(block.meta)["part"] ?? {}) as JsonObject;
+    return block.kind === "text" ? [block.text, part] : block.kind;
+  });
+  return canonicalText(words);
+}
+
 /** What a tool returned, where more is known of it than the text in the transcript. */
 export type KnownResult = (block: ToolResultBlock) => Promise<{ readonly value: Json } | null>;
 
@@ -35,19 +53,29 @@ export async function toModelMessages(
   artifacts: Artifacts,
   known: KnownResult = NOTHING_KNOWN,
 ): Promise<ModelMessage[]> {
-  const names = new Map<string, string>();
-  for (const { blocks } of messages)
-    for (const block of blocks) if (block.kind === "tool_call") names.set(block.id, block.name);
+  const calls: Calls = { asked: new Map(), failed: new Set() };
+  for (const { blocks } of messages) {
+    for (const block of blocks) {
+      if (block.kind === "tool_call") calls.asked.set(block.id, block);
+      if (block.kind === "tool_result" && block.isError) calls.failed.add(block.callId);
+    }
+  }
   const converted = await Promise.all(
-    messages.map((message) => toModelMessage(message, artifacts, names, known)),
+    messages.map((message) => toModelMessage(message, artifacts, calls, known)),
   );
   return converted.filter((message) => message !== null);
+}
+
+/** The calls of a conversation: who asked for what, and which came to nothing. */
+interface Calls {
+  readonly asked: Map<string, ToolCallBlock>;
+  readonly failed: Set<string>;
 }
 
 async function toModelMessage(
   { role, blocks, meta }: Message,
   artifacts: Artifacts,
-  names: ReadonlyMap<string, string>,
+  calls: Calls,
   known: KnownResult,
 ): Promise<ModelMessage | null> {
   const { content, ...rest } = sdkExtra(meta) as { readonly content?: Json };
@@ -59,9 +87,9 @@ async function toModelMessage(
   }
   const parts: Part[] = [];
   for (const block of blocks) {
-    const part = block.kind === "tool_result" ? await knownPart(block, names, known) : null;
+    const part = block.kind === "tool_result" ? await knownPart(block, known) : null;
     const found = part ?? (await partOf(block, artifacts));
-    const spoken = content === undefined ? responsePart(named(found, names)) : found;
+    const spoken = content === undefined ? responsePart(completed(found, block, calls)) : found;
     if (spoken) parts.push(spoken);
   }
   // An answer of nothing but sources, say. No provider takes an empty message.
@@ -70,27 +98,42 @@ async function toModelMessage(
 }
 
 /** Results that the ledger has are read from there: as the value that the tool returned, not as text. */
-async function knownPart(
-  block: ToolResultBlock,
-  names: ReadonlyMap<string, string>,
-  known: KnownResult,
-): Promise<Part | null> {
+async function knownPart(block: ToolResultBlock, known: KnownResult): Promise<Part | null> {
   if (block.isError || block.meta?.["ai"] !== undefined || block.meta?.["repeats"] !== undefined) return null;
   const found = await known(block);
   if (!found) return null;
   const { value } = found;
-  const output = { type: typeof value === "string" ? "text" : "json", value };
   return {
     type: "tool-result",
     toolCallId: block.callId,
-    toolName: names.get(block.callId) ?? "unknown",
-    output,
+    output: { type: typeof value === "string" ? "text" : "json", value },
   };
 }
 
-function named(part: Part, names: ReadonlyMap<string, string>): Part {
-  if (part.type !== "tool-result" || part["toolName"] !== undefined) return part;
-  return { ...part, toolName: names.get(part["toolCallId"] as string) ?? "unknown" };
+/** A call or a result as the SDK itself would tell it: a result has its tool's name, and the options of its call. */
+function completed(part: Part, block: Block, { asked, failed }: Calls): Part {
+  if (block.kind === "tool_call") return { ...part, input: inputOf(block, failed) };
+  if (block.kind !== "tool_result") return part;
+  const call = asked.get(block.callId);
+  const { type, toolCallId, toolName = call?.name ?? "unknown", ...rest } = part;
+  const { providerOptions } = sdkExtra(call?.meta);
+  return {
+    type,
+    toolCallId,
+    toolName,
+    ...rest,
+    ...(providerOptions !== undefined && rest["providerOptions"] === undefined && { providerOptions }),
+  };
+}
+
+/**
+ * Providers want an object and refuse the whole conversation over anything else, so arguments that were none, and not run
+ * for it, are left out. Some tools do take plain text: what came to a result stays as it was.
+ */
+function inputOf({ id, args, meta }: ToolCallBlock, failed: ReadonlySet<string>): Json {
+  if (typeof args === "object" && args !== null && !Array.isArray(args)) return args;
+  const isJson = typeof args !== "string" || sdkExtra(meta)["input"] !== args;
+  return isJson && !failed.has(id) ? args : {};
 }
 
 /** Content of a recorded answer, as the SDK itself would put it into the next prompt. */
@@ -115,7 +158,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text === "" ? "{}" : text);
   } catch {
-    // Providers may send what is no JSON; then the text is all there is.
-    return text;
+    // Providers may send what is no JSON, and take only an object back.
+    return {};
   }
 }
