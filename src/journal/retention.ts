@@ -4,10 +4,14 @@
  * since it was chosen. A stream that forks share is hidden and goes with the last of them.
  *
  * All of that is asked again under the stream's lease, right before it goes.
+ *
+ * What belongs to a stream, under its id and of another kind, goes with it: when it is erased before it, so that whoever
+ * was interrupted finds it still there and erases again; else after it, so that it is never without what belongs to it. A
+ * crash in between then leaves what nobody reads any more, and what erasing that id takes, too.
  */
 
 import { v7 as uuid } from "uuid";
-import { HoldfastError, streamId, streamKind } from "../model/index.ts";
+import { HoldfastError, streamId, streamKind, streamName } from "../model/index.ts";
 import type { Guard, Head, Store, StreamRow } from "../store.ts";
 import { Lease, type LeaseKeeper } from "./leases.ts";
 import { allRows } from "./pages.ts";
@@ -27,9 +31,16 @@ export interface RemoveOptions {
   /** Only if it is still there. */
   readonly head?: Head;
   readonly isNeeded?: IsNeeded;
+  /** Kinds of streams that belong to it: they have its id. */
+  readonly companions?: readonly string[];
 }
 
 const PAGE = 200;
+
+interface Belonging {
+  readonly of: string;
+  readonly companion: StreamRow;
+}
 
 /** Where to remove, and whose leases to do it under. */
 export interface Ground {
@@ -64,22 +75,78 @@ async function removeHeld(
   ground: Ground,
   stream: string,
   guards: readonly Guard[],
-  { erase, head, isNeeded }: RemoveOptions,
+  { erase, head, isNeeded, companions = [] }: RemoveOptions,
 ): Promise<Removal> {
   const { store, namespace } = ground;
-  for (;;) {
+  for (let isFirst = true; ; isFirst = false) {
     const row = await rowOf(ground, stream);
-    if (row.state === "gone") return "gone";
+    // One that was hidden already goes with the last of its forks.
+    if (row.state === "gone") return isFirst ? "gone" : "removed";
     if (row.facets.openCalls > 0) return "open";
     if (head && (head.generation !== row.head.generation || head.seq !== row.head.seq)) return "changed";
     if (await isNeeded?.(streamId(stream))) return "needed";
-    if (erase) await eraseForks(ground, stream);
+    if (erase) {
+      await eraseForks(ground, stream, companions);
+      await eraseCompanions(ground, stream, companions);
+    }
+    const left = await belongings(ground, row, companions);
     const how = erase ? { erase } : {};
     const outcome = await store.remove({ of: "stream", namespace, stream, expect: row.head, guards, ...how });
-    if (outcome.outcome === "removed") return "removed";
+    if (outcome.outcome === "removed") {
+      await removeLeft(ground, left, how);
+      return "removed";
+    }
     // A fork that came in between: erasing takes that too.
     if (outcome.outcome === "hidden" && !erase) return "hidden";
     if (outcome.outcome === "fenced") return "held";
+  }
+}
+
+/** Whether there was any. */
+export async function eraseCompanions(
+  ground: Ground,
+  stream: string,
+  companions: readonly string[],
+): Promise<boolean> {
+  let isAny = false;
+  for (const kind of companions) {
+    const name = streamName(kind, streamId(stream));
+    const result = await removeStream(ground, name, { erase: true });
+    if (result === "held" || result === "open") throw cannotErase(stream, name, result);
+    isAny ||= result === "removed";
+  }
+  return isAny;
+}
+
+/** Streams, and where what belongs to them ends: of the row's own, and of those that are hidden and may go with it. */
+async function belongings(
+  ground: Ground,
+  row: StreamRow,
+  companions: readonly string[],
+): Promise<Belonging[]> {
+  const found: Belonging[] = [];
+  let each: StreamRow | null = companions.length > 0 ? row : null;
+  while (each) {
+    const { stream, parent }: StreamRow = each;
+    for (const kind of companions) {
+      const companion = await rowOf(ground, streamName(kind, streamId(stream)));
+      if (companion.state !== "gone") found.push({ of: stream, companion });
+    }
+    const above: StreamRow | null = parent && (await rowOf(ground, parent.stream));
+    each = above?.state === "hidden" ? above : null;
+  }
+  return found;
+}
+
+/** Not what has been written to since: somebody has begun anew under that name. */
+async function removeLeft(
+  ground: Ground,
+  found: readonly Belonging[],
+  how: Pick<RemoveOptions, "erase">,
+): Promise<void> {
+  for (const { of, companion } of found) {
+    if ((await rowOf(ground, of)).state === "gone")
+      await removeStream(ground, companion.stream, { head: companion.head, ...how });
   }
 }
 
@@ -102,7 +169,7 @@ async function foresee(
   return forks.rows.length > 0 ? "hidden" : "removed";
 }
 
-async function eraseForks(ground: Ground, parent: string): Promise<void> {
+async function eraseForks(ground: Ground, parent: string, companions: readonly string[]): Promise<void> {
   const { store, namespace } = ground;
   for (;;) {
     const forks = await store.list<"streams">({
@@ -114,17 +181,18 @@ async function eraseForks(ground: Ground, parent: string): Promise<void> {
     });
     if (forks.rows.length === 0) return;
     for (const fork of forks.rows) {
-      const result = await removeStream(ground, fork.stream, { erase: true });
+      const result = await removeStream(ground, fork.stream, { erase: true, companions });
       if (result === "open" || result === "held") throw cannotErase(parent, fork.stream, result);
     }
   }
 }
 
-function cannotErase(parent: string, fork: string, why: "open" | "held"): HoldfastError {
+function cannotErase(parent: string, part: string, why: "open" | "held"): HoldfastError {
   const reason = why === "open" ? "has calls without an outcome" : "is held by a running process";
-  return new HoldfastError("STREAM_BUSY", `${parent} cannot be erased: its fork ${fork} ${reason}`, {
+  const what = streamKind(part) === streamKind(parent) ? `its fork ${part}` : `${part}, which belongs to it,`;
+  return new HoldfastError("STREAM_BUSY", `${parent} cannot be erased: ${what} ${reason}`, {
     hint: "Settle those calls or stop that process, then erase again.",
-    data: { parent, fork, why },
+    data: { parent, fork: part, why },
   });
 }
 
@@ -138,6 +206,7 @@ export interface PruneOptions {
   readonly keep?: number;
   readonly dryRun?: boolean;
   readonly isNeeded?: IsNeeded;
+  readonly companions?: readonly string[];
 }
 
 /** What became of the streams that matched, by id. With `dryRun`, what would. */
@@ -163,10 +232,10 @@ export async function prune(ground: Ground, options: PruneOptions): Promise<Prun
   };
   for (const row of await matching(ground, options)) {
     const id = streamId(row.stream);
-    const { isNeeded } = options;
+    const { isNeeded, companions = [] } = options;
     const result = options.dryRun
       ? await foresee(ground, row, isNeeded)
-      : await removeStream(ground, row.stream, { head: row.head, ...(isNeeded && { isNeeded }) });
+      : await removeStream(ground, row.stream, { head: row.head, companions, ...(isNeeded && { isNeeded }) });
     if (result === "removed" || result === "hidden") report[result].push(id);
     else if (result !== "gone") report.spared.push({ id, why: result });
   }

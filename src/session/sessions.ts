@@ -79,6 +79,9 @@ export interface Spoken {
   readonly why?: string;
 }
 
+/** Kinds of streams that integrations keep under a session's id. They are part of it, and are removed with it. */
+const COMPANIONS = ["openai-agents"] as const;
+
 /**
  * What `holdfast.sessions` gives: all sessions of a store, without holding any. For dashboards, operators and the
  * program that prompts an agent which runs elsewhere.
@@ -240,14 +243,21 @@ export class Sessions {
     const { olderThanMs, ...rest } = options;
     const updatedBefore =
       olderThanMs === undefined ? {} : { updatedBefore: this.journal.now() - olderThanMs };
-    return this.journal.prune({ kind: "session", ...rest, ...updatedBefore, isNeeded: this.isNeeded });
+    const how = { isNeeded: this.isNeeded, companions: COMPANIONS };
+    return this.journal.prune({ kind: "session", ...rest, ...updatedBefore, ...how });
   }
 
-  /** For privacy: removes the session and every fork that shares its past, and overwrites the bytes. */
+  /**
+   * For privacy: removes the session and every fork that shares its past, with the conversations that integrations keep for
+   * them, and overwrites the bytes.
+   */
   async erase(id: string): Promise<void> {
-    const how = { erase: true, isNeeded: this.isNeeded } as const;
-    const result = await this.journal.remove(streamName("session", id), how);
+    const stream = streamName("session", id);
+    const how = { erase: true, isNeeded: this.isNeeded, companions: COMPANIONS } as const;
+    const result = await this.journal.remove(stream, how);
     if (result === "removed") return;
+    // A conversation without a session, or one that a removal which was cut off has left.
+    if (result === "gone" && (await this.journal.eraseCompanions(stream, COMPANIONS))) return;
     if (result === "gone") throw noSession(id, this.journal.store.address);
     const reason =
       result === "held"

@@ -8,7 +8,14 @@
  *  - The SDK's retries: a call that throws writes nothing and leaves the cursor, so the next one takes its place.
  */
 
-import { type AgentInputItem, type Model, type ModelRequest, OpenAIProvider, Usage } from "@openai/agents";
+import {
+  type AgentInputItem,
+  type Model,
+  type ModelRequest,
+  OpenAIProvider,
+  type StreamEvent,
+  Usage,
+} from "@openai/agents";
 import { HoldfastError, type Message, type ToolResultBlock } from "../../model/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
@@ -24,6 +31,8 @@ export interface ModelContext {
   readonly plainTools: readonly string[] | "all";
   /** True when the transcript already has what the user said before this turn. */
   isHeard(position: number): boolean;
+  /** The prompt goes on behind this call: the SDK may have kept the run's state, and not asked for its earlier turns. */
+  follow(callId: string): void;
 }
 
 export function durableModel(given: Model | string, context: ModelContext): Model {
@@ -32,10 +41,16 @@ export function durableModel(given: Model | string, context: ModelContext): Mode
   let resolved: Promise<Model> | undefined;
   const inner = (): Promise<Model> => {
     resolved ??= (async () => (typeof given === "string" ? new OpenAIProvider().getModel(given) : given))();
+    // Of a key that was missing, say: the next question tries again.
+    resolved.catch(() => {
+      resolved = undefined;
+    });
     return resolved;
   };
   const next = async (request: ModelRequest): Promise<Turn> => {
     mustBeInLedger(request, context);
+    const callId = lastCallIn(itemsOf(request));
+    if (callId !== null) context.follow(callId);
     return turns.next(questionOf(request, context));
   };
   return {
@@ -67,7 +82,13 @@ export function durableModel(given: Model | string, context: ModelContext): Mode
         const response = { output, usage: new Usage(usage as never), ...(id !== "" && { responseId: id }) };
         return responseOf(await turn.record(answerOf(response as never, name, prices)));
       };
-      const events = (await inner()).getStreamedResponse(withStop(request, turns));
+      let events: AsyncIterable<StreamEvent>;
+      try {
+        events = (await inner()).getStreamedResponse(withStop(request, turns));
+      } catch (error) {
+        turn.failed();
+        throw error;
+      }
       yield* heldEvents(events, { record, failed: turn.failed });
     },
     getRetryAdvice: async (args) => (await inner()).getRetryAdvice?.(args),
@@ -116,9 +137,18 @@ function itemsOf({ input }: ModelRequest): readonly AgentInputItem[] {
   return typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
 }
 
+/** The last call after all that the user said, if there is one. */
+function lastCallIn(items: readonly AgentInputItem[]): string | null {
+  const last = items.findLast((item) => isUser(item) || item.type === "function_call");
+  return last?.type === "function_call" ? last.callId : null;
+}
+
+function isUser(item: AgentInputItem): boolean {
+  return "role" in item && item.role === "user";
+}
+
 /** What the user said since the last answer. */
 function heardIn(items: readonly AgentInputItem[], run: string, position: number): MessageInput[] {
-  const isUser = (item: AgentInputItem): boolean => "role" in item && item.role === "user";
   const since = items.slice(items.findLastIndex((item) => !isUser(item)) + 1);
   return since.map((item, index) => ({ ...messageOf([item]), id: `heard:${run}:${position}:${index}` }));
 }

@@ -22,9 +22,10 @@ import type {
   Verdict,
   VerifyContext,
 } from "../../ledger/index.ts";
-import { type Call, HoldfastError, isHoldfastError, type Json } from "../../model/index.ts";
+import { type Call, copyArgs, HoldfastError, isHoldfastError, type Json } from "../../model/index.ts";
 import { noOutcomeYet, type RecordedTurns, withSubAgent } from "../recorded-turns/index.ts";
 import { argsOf } from "./response.ts";
+import { storable } from "./tool-output.ts";
 
 /**
  * What a tool does to the world, and how to find out whether it did: as in holdfast's own `tool`. Without it a tool counts
@@ -58,6 +59,8 @@ interface AnyOptions extends EffectOptions {
 export interface ToolContext {
   readonly turns: RecordedTurns;
   readonly approvals: "queue" | "sdk";
+  /** The SDK runs this call: of the run under way, or of one whose state it has kept. */
+  follow(callId: string): void;
 }
 
 const CONTEXT = Symbol.for("holdfast.openai-agents.context");
@@ -97,6 +100,7 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
   const { effect, dedupe, idempotent, settleMs, interrupted, definite, verify, ...rest } = given;
   const declared = { effect, dedupe, idempotent, settleMs, interrupted, definite, verify };
   const begun = new Set<string>();
+  const takenUp = new Set<string>();
   const made = tool({
     ...(rest as object),
     ...(context.approvals === "queue" && { needsApproval: false }),
@@ -109,14 +113,22 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
         : "An error occurred while running the tool. Please try again.";
     },
     execute: (input: unknown, runContext: RunContext<unknown>, details?: ToolCallDetails) => {
-      if (details?.toolCall) begun.add(details.toolCall.callId);
-      return runTool({ options: given, declared, input, runContext, details }, context);
+      const callId = details?.toolCall?.callId;
+      if (callId !== undefined) begun.add(callId);
+      if (callId !== undefined && !takenUp.has(callId)) context.follow(callId);
+      // As the SDK spells its name: so the model asks for it, and so it is known below.
+      return runTool({ name: known.name, options: given, declared, input, runContext, details }, context);
     },
   } as never);
   const known = made as unknown as FunctionTool<Context, Parameters, unknown>;
   context.turns.know(known.name, async (call) => {
     begun.delete(call.id);
-    await takeUp(known as unknown as FunctionTool, call);
+    takenUp.add(call.id);
+    try {
+      await takeUp(known as unknown as FunctionTool, call);
+    } finally {
+      takenUp.delete(call.id);
+    }
     // Without, the SDK has refused its arguments.
     return begun.has(call.id);
   });
@@ -142,6 +154,7 @@ async function takeUp({ name, invoke }: FunctionTool, { id, args }: Call): Promi
 }
 
 interface ToolRun {
+  readonly name: string;
   readonly options: AnyOptions;
   readonly declared: { readonly [Name in keyof EffectOptions]: EffectOptions[Name] | undefined };
   readonly input: unknown;
@@ -151,17 +164,18 @@ interface ToolRun {
 
 async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
   const call = run.details?.toolCall;
-  const name = run.options.name ?? run.options.execute.name;
+  const { name } = run;
   if (!call) {
     throw new HoldfastError("INPUT_INVALID", `tool ${name} was invoked without a call of a model`, {
       hint: "Let the SDK's run() invoke it, or call the function behind it.",
     });
   }
-  const approval = await approvalOf(run, name, context);
+  const args = ledgerArgs(call.arguments, name);
+  const approval = await approvalOf(run, context);
   const outcome = await context.turns.call({
-    tool: ledgerTool(run, name, approval !== null),
+    tool: ledgerTool(run, approval !== null),
     callId: call.callId,
-    args: argsOf(call.arguments),
+    args,
     signal: ownSignal(run.details?.signal),
     approval,
   });
@@ -169,6 +183,16 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
   if (outcome.status === "completed") return JSON.parse(JSON.stringify(outcome.value ?? null));
   if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
   throw noOutcomeYet(context.turns.session, call.callId, name, outcome.why);
+}
+
+/** What the ledger cannot hold, half of a surrogate pair say, is a fault of the model like other bad arguments: it is told. */
+function ledgerArgs(written: string, name: string): Json {
+  try {
+    return copyArgs(argsOf(written), `args of ${name}`);
+  } catch (error) {
+    if (isHoldfastError(error, "ARGS_NOT_JSON")) throw new ToolCallFailed(error.message);
+    throw error;
+  }
 }
 
 /** The SDK aborts the other calls of an answer when one throws. An effect that has begun is not given up for that. */
@@ -185,15 +209,12 @@ function ownSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
 }
 
 /** One call's tool: what the SDK made of the input is what `execute` and `verify` get. */
-function ledgerTool(
-  { options, declared, input, runContext, details }: ToolRun,
-  name: string,
-  asks: boolean,
-): Tool {
+function ledgerTool({ name, options, declared, input, runContext, details }: ToolRun, asks: boolean): Tool {
   const parsed: StandardSchema<unknown, unknown> = {
     "~standard": { version: 1, vendor: "holdfast", validate: () => ({ value: input }) },
   };
   const given = Object.fromEntries(Object.entries(declared).filter(([, value]) => value !== undefined));
+  const { verify } = declared;
   // What a person has to allow is a call that counts, even if it only reads.
   const asksFirst = asks && declared.effect === "read";
   return {
@@ -207,14 +228,19 @@ function ledgerTool(
       const result = await withSubAgent(context, (own) =>
         options.execute(args, runContext, { ...details, signal: own.signal, [CONTEXT]: own }),
       );
-      return result as Json;
+      return storable(result) as Json;
     },
+    ...(verify && {
+      verify: async (args: never, context: VerifyContext) => {
+        const verdict = await verify(args, context);
+        return verdict.answer === "landed" ? { ...verdict, result: storable(verdict.result) } : verdict;
+      },
+    }),
   };
 }
 
 async function approvalOf(
-  { options, input, runContext, details }: ToolRun,
-  name: string,
+  { name, options, input, runContext, details }: ToolRun,
   { approvals }: ToolContext,
 ): Promise<string | null> {
   const { needsApproval } = options;

@@ -5,7 +5,7 @@
  */
 
 import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@openai/agents";
-import type { Message } from "../../model/index.ts";
+import { type Json, type Message, toolCalls } from "../../model/index.ts";
 import type { Session } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import {
@@ -19,6 +19,7 @@ import { durableModel, type ModelContext } from "./durable-model.ts";
 import { type DurableToolOptions, durableTool, type ToolContext } from "./durable-tool.ts";
 import { HoldfastSession } from "./holdfast-session.ts";
 import { itemsOf, messageOf, textItem, wordsOf } from "./items.ts";
+import { lastTurnOf, turnThatAsked } from "./turns-on-record.ts";
 
 /** What `durable` may be told beside the session. */
 export interface DurableOptions {
@@ -67,36 +68,56 @@ export interface Durable {
 /** Makes a session's model, tools, input and items durable for OpenAI Agents. One handle for everything in a program. */
 export function durable(session: Session, options: DurableOptions = {}): Durable {
   const turns = new RecordedTurns(session);
-  const items = new HoldfastSession(session.internals, session.id);
+  const items = new HoldfastSession(session.internals, session.id, session);
+  const approvals = options.approvals ?? "queue";
   let inputIsStored = false;
+  /** A call of another run, or of a later turn, comes from a state that the SDK has kept: the run is the one that asked for it. */
+  const follow = (callId: string): void => {
+    const asked = turnThatAsked(session, callId);
+    if (!asked) return;
+    if (turns.name !== asked.run) {
+      turns.begin(asked.run);
+      items.goOnWith(asked.run);
+    }
+    turns.skipTo(asked.position + 1);
+  };
   const forModel: ModelContext = {
     turns,
     prices: options.prices,
     plainTools: options.plainTools ?? [],
     isHeard: (position) => inputIsStored && position === 0,
+    follow: (callId) => {
+      if (!inputIsStored || turnThatAsked(session, callId)?.run === turns.name) follow(callId);
+    },
   };
-  const forTools: ToolContext = { turns, approvals: options.approvals ?? "queue" };
+  const forTools: ToolContext = { turns, approvals, follow };
   return {
     model: (model) => durableModel(model, forModel),
     tool: (toolOptions) => durableTool(toolOptions, forTools),
     input: async (input) => {
-      const asked = await takeInput(session, turns, items, input);
+      const asked = await takeInput(session, turns, items, input, approvals);
       inputIsStored = true;
       turns.begin(asked.id);
-      items.beginRun(asked.id);
+      const before = asked.meta?.[BEFORE];
+      items.beginRun(asked.id, typeof before === "number" ? before : null);
       return inputOf(session, asked);
     },
     session: items,
   };
 }
 
+/** In an input's `meta`: how many items the conversation had when it was given. They are its past, however often it is resumed. */
+const BEFORE = "itemsBefore";
+
 async function takeInput(
   session: Session,
   turns: RecordedTurns,
   conversation: HoldfastSession,
   input: DurableInput,
+  approvals: "queue" | "sdk",
 ): Promise<Message> {
   await session.refresh();
+  await conversation.mustHavePast();
   const id = typeof input === "string" ? undefined : input.id;
   const items = given(input);
   const says = wordsOf(items);
@@ -110,10 +131,35 @@ async function takeInput(
   }
   const last = session.messages.findLast(isInput);
   if (id === undefined && last && wordsOf(itemsOf(last)) === says) {
-    if (!(await conversation.hasAdded(last.id, inputOf(session, last).length))) return last;
+    const added = await conversation.addedBy(last.id);
+    const isMore = added.length > inputOf(session, last).length;
+    if (!isMore || isInterrupted(session, last.id, added, approvals)) return last;
   }
   await turns.finish();
-  return appendPrompt(session, { ...messageOf(items), ...(id !== undefined && { id }) });
+  const said = messageOf(items);
+  const meta = { ...said.meta, [BEFORE]: await conversation.count() };
+  return appendPrompt(session, { ...said, meta, ...(id !== undefined && { id }) });
+}
+
+/**
+ * The SDK adds a run's items at its end, but also where it stops for an approval, and once that is given, before the model
+ * is asked. Only a run whose last answer has calls can be at such a place.
+ */
+function isInterrupted(
+  session: Session,
+  run: string,
+  added: readonly Json[],
+  approvals: "queue" | "sdk",
+): boolean {
+  const last = lastTurnOf(session, run);
+  const calls = last ? toolCalls(last) : [];
+  const hasResult = (callId: string): boolean =>
+    added.some((item) => {
+      const { type, callId: of } = item as { type?: Json; callId?: Json };
+      return type === "function_call_result" && of === callId;
+    });
+  // With all their results, it may as well have ended with its tools (`toolUseBehavior`), if nobody was to approve them.
+  return calls.length > 0 && (approvals === "sdk" || !calls.every(({ id }) => hasResult(id)));
 }
 
 /** With what others had queued until then. */

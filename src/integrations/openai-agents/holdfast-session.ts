@@ -18,20 +18,13 @@ import {
   type Json,
   sameJson,
   sha256,
+  streamId,
+  streamName,
 } from "../../model/index.ts";
 import type { Holdfast } from "../../open.ts";
-import { type ItemState, type ItemsChanged, itemKind, type StoredItem } from "./item-log.ts";
-
-type Change = Omit<ItemsChanged, "run">;
-
-/** A run that is resumed as one: what it added before it was killed is not its own past. */
-interface RunUnderWay {
-  readonly name: string;
-  /** Until it adds something, it asks for what was there before it. */
-  isBeginning: boolean;
-  /** How many items it has added, of those that are stored perhaps. */
-  added: number;
-}
+import type { Session } from "../../session/index.ts";
+import { type ItemState, itemKind, stateIn } from "./item-log.ts";
+import { beginningOf, type Change, changeOfRun, pastOf, type RunUnderWay } from "./run-items.ts";
 
 /**
  * A conversation of the SDK on any store: a durable `MemorySession`, for `run()`'s option `session`. Of a program that should be
@@ -40,12 +33,15 @@ interface RunUnderWay {
 export class HoldfastSession implements SessionHistoryTransactionAwareSession {
   private readonly journal: Journal;
   private readonly id: string;
+  /** For `durable`: the session that is held, and so in the life that it is. */
+  private readonly owner: Session | null;
   private log: Promise<Log<ItemState>> | null = null;
   private run: RunUnderWay | null = null;
 
-  constructor(holdfast: Pick<Holdfast, "journal">, id: string) {
+  constructor(holdfast: Pick<Holdfast, "journal">, id: string, owner?: Session) {
     this.journal = holdfast.journal;
     this.id = id;
+    this.owner = owner ?? null;
   }
 
   async getSessionId(): Promise<string> {
@@ -54,10 +50,9 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
 
   /** All items, or the latest `limit` of them, the oldest first. */
   async getItems(limit?: number): Promise<AgentInputItem[]> {
-    const { items } = await (await this.open()).refresh();
+    const { items } = await this.now();
     const { run } = this;
-    const begun = run?.isBeginning ? items.findIndex((each) => each.run === run.name) : -1;
-    const seen = begun < 0 ? items : items.slice(0, begun);
+    const seen = run?.isBeginning ? pastOf(items, run) : items;
     const wanted = limit === undefined ? seen : limit <= 0 ? [] : seen.slice(-limit);
     return wanted.map(({ item }) => structuredClone(item) as unknown as AgentInputItem);
   }
@@ -67,8 +62,12 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
     const { run } = this;
     if (!run) return this.change(({ items: all }) => ({ keep: all.length, add: added }));
     run.isBeginning = false;
-    await this.change(({ items: all }) => changeOfRun(all, run, added));
-    run.added += added.length;
+    let from = 0;
+    await this.change(({ items: all }) => {
+      from = run.added ?? beginningOf(all, run, added);
+      return changeOfRun(all, run, from, added);
+    });
+    run.added = from + added.length;
   }
 
   async popItem(): Promise<AgentInputItem | undefined> {
@@ -117,14 +116,35 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
   }
 
   /** For `durable`: what the run has added before, in this process or one that was killed, is not added again. */
-  beginRun(name: string): void {
-    this.run = { name, isBeginning: true, added: 0 };
+  beginRun(name: string, before: number | null): void {
+    this.run = { name, before, isBeginning: true, added: null };
   }
 
-  /** For `durable`: whether the run has added more than what the user said, which the SDK does at its end. */
-  async hasAdded(name: string, more: number): Promise<boolean> {
-    const { items } = await (await this.open()).refresh();
-    return items.filter((each) => each.run === name).length > more;
+  /** For `durable`: the same for a run that the SDK takes up in the middle, from a state of its own. */
+  goOnWith(name: string): void {
+    this.run = { name, before: null, isBeginning: false, added: null };
+  }
+
+  /** For `durable`: how many items there are. */
+  async count(): Promise<number> {
+    return (await this.now()).items.length;
+  }
+
+  /** For `durable`: what a run has added. */
+  async addedBy(name: string): Promise<Json[]> {
+    return (await this.now()).items.filter(({ run }) => run === name).map(({ item }) => item);
+  }
+
+  /** For `durable`: items are not shared with forks, and a fork that forgets what was said must not go on unnoticed. */
+  async mustHavePast(): Promise<void> {
+    if (!this.owner?.internals.own.state.forked || (await this.now()).life > 0) return;
+    let { parent } = await this.journal.row(streamName("session", this.id));
+    while (parent) {
+      const from = streamId(parent.stream);
+      const { state } = await this.journal.load(itemKind, from);
+      if (state.items.length > 0) throw hasNoPast(this.id, from);
+      ({ parent } = await this.journal.row(parent.stream));
+    }
   }
 
   /** What is refused, or is nothing to do, is so by what is stored now and not by what this handle last saw. */
@@ -145,15 +165,29 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
   /** Whether anything was written. */
   private async changed(log: Log<ItemState>, decide: (state: ItemState) => Change | null): Promise<boolean> {
     const run = this.run?.name ?? null;
+    const life = await this.life();
     const outcome = await log.commit((state) => {
-      const change = decide(state);
+      const now = stateIn(state, life, this.id);
+      const change = decide(now);
       const changesNothing =
-        change === null ||
-        (change.add.length === 0 && change.keep === state.items.length && !change.operation);
+        change === null || (change.add.length === 0 && change.keep === now.items.length && !change.operation);
       if (changesNothing) return { events: [], result: undefined };
-      return { events: [{ type: "items.changed", data: { ...change, run } }], result: undefined };
+      const data = { ...change, run, ...(life > 1 && { life }) };
+      return { events: [{ type: "items.changed", data }], result: undefined };
     });
     return outcome.outcome === "ok" && outcome.appended;
+  }
+
+  private async now(): Promise<ItemState> {
+    const log = await this.open();
+    const life = await this.life();
+    return stateIn(await log.refresh(), life, this.id);
+  }
+
+  /** Which session of this name it is; of one that was removed, and is not there again yet: the next. */
+  private async life(): Promise<number> {
+    if (this.owner) return this.owner.internals.own.log.head.generation;
+    return (await this.journal.row(streamName("session", this.id))).head.generation;
   }
 
   private open(): Promise<Log<ItemState>> {
@@ -169,20 +203,6 @@ function stored(value: unknown): Json {
   return copyJson(value, "session item");
 }
 
-/** A resumed run adds what it added before: that is there. Where it differs, what it says now counts. */
-function changeOfRun(all: readonly StoredItem[], run: RunUnderWay, added: readonly Json[]): Change | null {
-  const first = all.findIndex((each) => each.run === run.name);
-  if (first < 0) return { keep: all.length, add: [...added] };
-  const last = all.findLastIndex((each) => each.run === run.name);
-  // Others have spoken since: this run was finished, and is only told again.
-  if (last !== all.length - 1) return null;
-  const from = first + run.added;
-  let same = 0;
-  while (same < added.length && sameJson(all[from + same]?.item, added[same])) same += 1;
-  if (same === added.length) return null;
-  return { keep: from + same, add: added.slice(same) };
-}
-
 function corrected(item: Json, mutations: readonly SessionHistoryMutation[]): Json {
   const { type, callId } = item as { type?: Json; callId?: Json };
   if (type !== "function_call") return item;
@@ -195,4 +215,15 @@ function refused(id: string, problem: string): HoldfastError {
     hint: "Read the items again and decide again.",
     data: { session: id },
   });
+}
+
+function hasNoPast(id: string, from: string): HoldfastError {
+  return new HoldfastError(
+    "INPUT_INVALID",
+    `session ${id} is a fork of ${from}, whose conversation (d.session) it does not have: nothing was asked`,
+    {
+      hint: `Give it what it should have, once, before d.input: d.session.addItems(await new HoldfastSession(holdfast, ${JSON.stringify(from)}).getItems()), up to where it should go on.`,
+      data: { session: id, from },
+    },
+  );
 }

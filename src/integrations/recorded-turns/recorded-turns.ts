@@ -141,6 +141,11 @@ export class RecordedTurns {
     this.marks = marksOf(this.state.messages, run);
   }
 
+  /** For a framework that has kept a state of its own: it does not ask again for the turns before it. */
+  skipTo(position: number): void {
+    this.cursor = Math.max(this.cursor, position);
+  }
+
   /** The next question. Throws before anything is asked if it cannot be the next one, or must not be asked now. */
   async next(question: Question): Promise<Turn> {
     this.mustBeAlone();
