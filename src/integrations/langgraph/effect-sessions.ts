@@ -1,4 +1,5 @@
-import { streamName } from "../../model/index.ts";
+import type { Journal } from "../../journal/index.ts";
+import { type JsonObject, streamName } from "../../model/index.ts";
 import type { Holdfast } from "../../open.ts";
 import { goingOnWith, type Session } from "../../session/index.ts";
 import { threadKind } from "./thread-kind.ts";
@@ -7,6 +8,24 @@ import { sessionIdOf, streamIdOf } from "./thread-name.ts";
 interface Held {
   users: number;
   session: Promise<Session>;
+}
+
+/** With which a thread's session is opened. */
+function metadataFor(threadStream: string): JsonObject {
+  return goingOnWith("its thread", threadStream);
+}
+
+/** Whether that session keeps the effects of that thread, and is not somebody's own that has such an id. */
+export async function keepsEffectsOf(
+  journal: Journal,
+  session: string,
+  threadStream: string,
+): Promise<boolean> {
+  for await (const [, { data }] of journal.events(session, 0, 1)) {
+    const { metadata = {} } = data as { readonly metadata?: JsonObject };
+    return Object.entries(metadataFor(threadStream)).every(([name, value]) => metadata[name] === value);
+  }
+  return false;
 }
 
 /**
@@ -47,7 +66,7 @@ export class EffectSessions {
     return this.holdfast.session(sessionIdOf(thread), {
       title: `LangGraph thread ${thread}`,
       ttlMs: null,
-      metadata: goingOnWith("its thread", streamName(threadKind.kind, streamIdOf(thread))),
+      metadata: metadataFor(streamName(threadKind.kind, streamIdOf(thread))),
     });
   }
 

@@ -24,6 +24,9 @@
  *
  * An `id` replaces all but the thread: that effect happens once in the life of the thread.
  *
+ * One that is on record as failed is followed by the next of its number where `failed-effects.ts` says so. All of them have one
+ * key, so that the ledger counts their failures, and keeps the vendor's key while a failure proves nothing.
+ *
  *  - A node that runs again must come to the same effects in the same order, as far as it comes. What it asks for is compared
  *    with the record (the arguments of a tool stand for its inline effects, if these have none), and other arguments are
  *    refused: a node that decides by chance or by the clock would otherwise get the result of something else.
@@ -49,7 +52,7 @@ import {
   type ToolWrapperParams,
 } from "@langchain/core/tools";
 import type { InferInteropZodOutput, InteropZodObject } from "@langchain/core/utils/types";
-import type { ExecuteContext, StandardSchema, Tool, ToolSpec } from "../../ledger/index.ts";
+import type { ExecuteContext, Tool, ToolSpec } from "../../ledger/index.ts";
 import { type CallError, HoldfastError, type Json } from "../../model/index.ts";
 import type { Session } from "../../session/index.ts";
 import { EffectSessions } from "./effect-sessions.ts";
@@ -63,6 +66,8 @@ import {
   repeats,
   waits,
 } from "./effect-stops.ts";
+import { mayBeTriedAgain } from "./failed-effects.ts";
+import { type EffectOptions, inlineTool, withKey } from "./inline-tool.ts";
 import {
   type Caller,
   callIdOf,
@@ -76,21 +81,6 @@ import type { HoldfastSaver } from "./saver.ts";
 
 /** A checkpoint is saved within milliseconds of the node's start, or (`durability: "exit"`) not before the run's end. */
 const SAVED_WITHIN_MS = 10_000;
-
-type Inline<Result> = Omit<
-  ToolSpec<Json, Result>,
-  "name" | "description" | "input" | "execute" | "effect" | "dedupe"
->;
-
-/** How an effect that was interrupted is settled (`verify`, `idempotent`, `settleMs` …), and what makes it the same effect. */
-export interface EffectOptions<Result> extends Partial<Inline<Result>> {
-  /** This effect happens once in the life of the thread, wherever it is called from. */
-  readonly id?: string;
-  /** What is recorded with it, for people and for `verify`. In a durable tool, without this and `id`: the tool's arguments. */
-  readonly args?: Json;
-  /** `mutate` unless set. */
-  readonly effect?: ToolSpec<Json, Result>["effect"];
-}
 
 /** What a durable node or tool gets beside its input. */
 export interface Effects {
@@ -196,6 +186,9 @@ async function withEffects<Result>(
     const result = await body(work.effects);
     if (!attempt.stopped) return result;
   } catch (error) {
+    // A tool's caller may have an answer to it; a node that ends with it has none.
+    if (error instanceof EffectFailed && caller.tool === null && !attempt.stopped)
+      await saver.noteHeard({ ...work.run, callId: error.callId }, "ended");
     if (!attempt.stopped) throw error;
   } finally {
     await work.use.done();
@@ -258,24 +251,50 @@ class EffectCalls {
     // Before anything is awaited: calls side by side keep the order in which the node made them.
     const place = id === undefined ? this.nextPlace(tool.name) : 1;
     const { tool: caller, toolCall } = this.caller;
-    const callId =
+    const first =
       id === undefined
         ? callIdOf(this.run, [caller, toolCall, this.time, tool.name, place])
         : threadCallId(id);
+    let callId = first;
     const isRead = tool.effect === "read";
     let isReading = false;
     try {
       if (this.run.attempt.stopped) throw this.run.attempt.stopped.error;
       if (place > 1 && !isTold && !isRead) throw alike(tool.name);
       const session = await this.begin();
-      if (!isRead) await this.mayBegin(session, callId);
+      if (!isRead) {
+        callId = await this.numbered(session, first);
+        await this.mayBegin(session, callId);
+      }
       isReading = isRead;
-      return await settled(session, tool, args, callId, this.config.signal);
+      return await this.heard(settled(session, withKey(tool, first), args, callId, this.config.signal));
     } catch (error) {
       // What is on record as failed, and what a read came to, is the body's to deal with.
       if (error instanceof EffectFailed || isReading) throw error;
       this.run.attempt.stopped ??= { error: explained(error, callId, tool.name), callId };
       throw this.caller.thrown(this.run.attempt.stopped);
+    }
+  }
+
+  /** The number of this effect that counts: the first, or the next after one that failed and may be tried again. */
+  private async numbered(session: Session, first: string): Promise<string> {
+    const { calls } = session.internals.own.state;
+    for (let callId = first, number = 2; ; callId = `${first}.${number}`, number++) {
+      const call = calls.get(callId);
+      if (!call || !mayBeTriedAgain(call)) return callId;
+      const heard = await this.saver.howHeard({ ...this.run, callId });
+      if (heard === "heard" || (heard === "no" && !isThreadCall(callId))) return callId;
+    }
+  }
+
+  /** Noted before the body gets it: what it does from there on rests on that. */
+  private async heard<Result>(outcome: Promise<Result>): Promise<Result> {
+    try {
+      return await outcome;
+    } catch (error) {
+      if (error instanceof EffectFailed && isThreadCall(error.callId))
+        await this.saver.noteHeard({ ...this.run, callId: error.callId }, "heard");
+      throw error;
     }
   }
 
@@ -332,19 +351,6 @@ async function settled<Result>(
   if (outcome.status === "completed") return outcome.value;
   if (outcome.status === "failed") throw new EffectFailed(id, outcome.error);
   throw waits(id, tool.name, outcome.why);
-}
-
-const ANYTHING: StandardSchema<unknown, Json> = {
-  "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value: value as Json }) },
-};
-
-function inlineTool<Result>(
-  name: string,
-  execute: (context: ExecuteContext) => Promise<Result> | Result,
-  options: Omit<EffectOptions<Result>, "id" | "args">,
-): ToolSpec<Json, Result> {
-  const spec = { effect: "mutate" as const, ...options, dedupe: "call" as const };
-  return { ...spec, name, description: name, input: ANYTHING, execute: (_args, context) => execute(context) };
 }
 
 async function mustBeSaved(saver: HoldfastSaver, { places }: NodeRun): Promise<void> {

@@ -111,7 +111,8 @@ export function callIdOf({ root, ns }: NodeRun, within: readonly (string | numbe
 
 /** Of a call that is the same wherever in the thread it is made. */
 export function threadCallId(id: string): string {
-  return `lg_id_${sha256(id).slice(0, 32)}`;
+  // As JSON text, which keeps half surrogate pairs apart that UTF-8 would make alike.
+  return `lg_id_${sha256(id.isWellFormed() ? id : JSON.stringify(id)).slice(0, 32)}`;
 }
 
 export function isThreadCall(callId: string): boolean {

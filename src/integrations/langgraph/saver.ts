@@ -10,8 +10,8 @@
  *
  *  - Taken down means: what is saved is what the values were when LangGraph called, not what a node made of them since.
  *  - A conflict is another writer of the same thread. Deciding again compares with what that one wrote, so a write is
- *    added to it and never over it. A `put` that follows a checkpoint which is no longer the latest is refused
- *    (`mustFollow`): the second of two runs hears of it when it saves its input, and its effects never start.
+ *    added to it and never over it. A `put` that follows a checkpoint which another one follows already is
+ *    refused (`mustFollow`): the second of two runs hears of it when it saves its input, and its effects never start.
  *  - The same `put` or `putWrites` again changes nothing: a checkpoint is replaced by itself, writes keep their first value.
  *  - A crash before the append leaves the checkpoint before, with the writes that were saved for it: LangGraph runs only
  *    the tasks without writes again. A crash after it leaves the new one. There is nothing in between, and nothing to
@@ -41,11 +41,13 @@ import { type Draft, HoldfastError, show } from "../../model/index.ts";
 import type { Holdfast } from "../../open.ts";
 import type { Problem } from "../../store.ts";
 import { ExactSerializer } from "./exact-serializer.ts";
+import { draftHeard, type Heard, type HeardFailure, howHeard } from "./failed-effects.ts";
 import { listTuples } from "./listing.ts";
 import { type CheckpointPlace, configOf, loadHistory, loadTuple } from "./loading.ts";
 import { type Comparison, Parts } from "./part.ts";
-import { dropOld, removeExpired, removeThread, threadStreams } from "./pruning.ts";
+import { dropOld, threadStreams } from "./pruning.ts";
 import { ReadMemory } from "./read-memory.ts";
+import { removeExpired, removeLeft, removeThread } from "./removal.ts";
 import { NO_TASK, PatientPromise, Runs } from "./run-progress.ts";
 import { SaveSignals } from "./save-signals.ts";
 import {
@@ -260,6 +262,20 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     });
   }
 
+  /** For the effects layer: what the run of a node has made of a failure until now. */
+  async howHeard(failure: HeardFailure): Promise<Heard> {
+    return howHeard(await this.threads.read(failure.thread), failure);
+  }
+
+  /** For the effects layer: durable when it resolves. */
+  async noteHeard(failure: HeardFailure, heard: "heard" | "ended"): Promise<void> {
+    const yes = await this.parts.part(true, heard);
+    await this.commit(failure.thread, (state) => {
+      const draft = draftHeard(state, failure, heard, yes);
+      return draft ? [draft] : [];
+    });
+  }
+
   private async saveCheckpoint(
     config: RunnableConfig,
     checkpoint: Checkpoint,
@@ -273,7 +289,10 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     if (parent === null) this.reads.beginsAnew(thread);
     run?.saves(checkpoint.id, metadata.source, checkpoint.channel_values);
     try {
-      const taken = putRequest(this.parts, { thread, ns, parent }, checkpoint, metadata, newVersions);
+      const seen = this.threads.lastSeen(thread);
+      const base = seen && parent !== null ? findCheckpoint(seen, ns, parent) : undefined;
+      const place = { thread, ns, parent };
+      const taken = putRequest(this.parts, place, checkpoint, metadata, { newVersions, base });
       const request = taken instanceof Promise ? await taken : taken;
       const reads = { ...this.reads.of(thread, ns, parent), isCopy: metadata.source === "fork" };
       await this.commit(thread, (state) => {
@@ -318,15 +337,18 @@ export class HoldfastSaver extends BaseCheckpointSaver {
   ): Promise<void> {
     const log = await this.threads.get(thread);
     const { generation } = log.head;
-    await log.commit((state, head) => {
-      const events = decide(state, head.generation === generation);
-      const isDescribed = state.thread === thread && state.ttlMs === this.ttlMs;
-      const described = { type: "thread.described", data: { thread, ttlMs: this.ttlMs } };
-      return {
-        events: isDescribed || events.length === 0 ? events : [described, ...events],
-        result: undefined,
-      };
-    });
+    for (let isCleared = false; ; isCleared = true) {
+      const outcome = await log.commit((state, head) => {
+        const events = decide(state, head.generation === generation);
+        const isDescribed = state.thread === thread && state.ttlMs === this.ttlMs;
+        if (isDescribed || events.length === 0) return { events, result: "done" };
+        if (state.thread === null && !isCleared) return { events: [], result: "begins" };
+        const described = { type: "thread.described", data: { thread, ttlMs: this.ttlMs } };
+        return { events: [described, ...events], result: "done" };
+      });
+      if (outcome.outcome !== "ok" || outcome.result === "done") return;
+      await removeLeft(this.holdfast.journal, thread);
+    }
   }
 
   private async *allThreads(): AsyncGenerator<string> {

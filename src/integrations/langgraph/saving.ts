@@ -17,6 +17,7 @@ import {
   latestId,
   type SavedCheckpoint,
   type ThreadState,
+  type Version,
   writeKey,
 } from "./thread-state.ts";
 
@@ -28,25 +29,44 @@ export interface PutRequest {
   readonly checkpoint: Pick<Checkpoint, "id" | "v" | "ts" | "channel_versions" | "versions_seen">;
   /** Channels that have a value, whether it is new or not. */
   readonly channels: readonly string[];
+  /** Of those channels whose value is not the one that the parent has. */
   readonly values: ReadonlyMap<string, ValueParts>;
+  /** Those among them that LangGraph did not name as new: the values of a checkpoint that this is a copy of. */
+  readonly copied: ReadonlySet<string>;
   readonly metadata: Part;
   readonly delta: readonly string[];
 }
 
-/** At once where the serializer is: everything is asked for now, and what the graph does next is not in it. */
+/**
+ * At once where the serializer is: everything is asked for now, and what the graph does next is not in it.
+ *
+ * LangGraph names as new what has changed since it loaded the checkpoint. A copy, which is saved beside its original, has
+ * nothing new in it and yet not the values of its parent. So whatever the parent, `base`, does not have in this very version
+ * is taken down as well; of a copy all of it, if the parent is not in memory, or there is none. Versions alone would not say
+ * whose values they are: branches number them alike.
+ */
 export function putRequest(
   parts: Parts,
   place: Pick<PutRequest, "thread" | "ns" | "parent">,
   given: Checkpoint,
   metadata: CheckpointMetadata,
-  newVersions: ChannelVersions,
+  {
+    newVersions,
+    base,
+  }: { readonly newVersions: ChannelVersions; readonly base: SavedCheckpoint | undefined },
 ): PutRequest | Promise<PutRequest> {
   const { channel_values, id, v, ts } = given;
   const channels = Object.keys(channel_values);
   const values = new Map<string, ValueParts>();
+  const copied = new Set<string>();
   const later: Promise<unknown>[] = [];
   for (const channel of channels) {
-    if (!Object.hasOwn(newVersions, channel)) continue;
+    const isNew = Object.hasOwn(newVersions, channel);
+    const isElsewhere = base
+      ? !hasVersion(base, channel, given.channel_versions[channel])
+      : metadata.source === "fork";
+    if (!isNew && !isElsewhere) continue;
+    if (!isNew) copied.add(channel);
     const list = JSON.stringify([place.thread, place.ns, channel]);
     const taken = parts.takeDown(channel_values[channel], `channel ${channel}`, list);
     if (taken instanceof Promise) later.push(taken.then((value) => values.set(channel, value)));
@@ -61,10 +81,15 @@ export function putRequest(
     checkpoint: { id, v, ts, channel_versions: { ...given.channel_versions }, versions_seen },
     channels,
     values,
+    copied,
     delta: Object.keys(metadata.counters_since_delta_snapshot ?? {}),
   };
   if (later.length === 0 && !(told instanceof Promise)) return { ...request, metadata: told };
   return Promise.all([told, ...later]).then(([told]) => ({ ...request, metadata: told }));
+}
+
+function hasVersion({ values, versions }: SavedCheckpoint, channel: string, version?: Version): boolean {
+  return values.has(channel) && versions.get(channel) === version;
 }
 
 export function draftCheckpoint(state: ThreadState, request: PutRequest): Draft {
@@ -114,42 +139,34 @@ function changedValues(
   const changes: [string, Change][] = [];
   const kept = new Set<string>();
   for (const channel of request.channels) {
-    const before = base?.values.get(channel);
     const given = request.values.get(channel);
-    if (given) {
-      const change = compareValue(given, before && { value: before, of: request.parent as string });
+    if (given || (base && hasVersion(base, channel, request.checkpoint.channel_versions[channel])))
       kept.add(channel);
-      if (change) changes.push([channel, change]);
-      continue;
-    }
-    const version = request.checkpoint.channel_versions[channel];
-    if (before && base?.versions.get(channel) === version) kept.add(channel);
-    else {
-      const as = elsewhere(state, request, channel);
-      if (as !== undefined) {
-        kept.add(channel);
-        changes.push([channel, { as }]);
-      }
-    }
+    if (!given) continue;
+    const before = base?.values.get(channel);
+    const change = compareValue(given, before && { value: before, of: request.parent as string });
+    if (!change) continue;
+    const as = request.copied.has(channel) ? elsewhere(state, request, channel, given) : undefined;
+    changes.push([channel, as === undefined ? change : { as }]);
   }
   return { changes, without: [...(base?.values.keys() ?? [])].filter((channel) => !kept.has(channel)) };
 }
 
-/**
- * A copy of a checkpoint is saved beside it, so its values are not those of its parent: they are where the same versions
- * are. Branches count their versions alike, so one with all versions the same goes before one with this version only.
- */
-function elsewhere(state: ThreadState, request: PutRequest, channel: string): string | undefined {
-  const { ns, checkpoint } = request;
+/** A copy is saved beside its original: what that has is not written out a second time, as far as it is the same. */
+function elsewhere(
+  state: ThreadState,
+  request: PutRequest,
+  channel: string,
+  given: ValueParts,
+): string | undefined {
+  const { ns, parent, checkpoint } = request;
   const version = checkpoint.channel_versions[channel];
-  let found: string | undefined;
-  for (const id of (state.spaces.get(ns)?.order ?? []).toReversed()) {
-    const candidate = findCheckpoint(state, ns, id);
-    if (!candidate?.values.has(channel) || candidate.versions.get(channel) !== version) continue;
-    if (compareEntries(checkpoint.channel_versions, candidate.versions).set.length === 0) return id;
-    found ??= id;
-  }
-  return found;
+  return state.spaces.get(ns)?.order.findLast((id) => {
+    const sibling = findCheckpoint(state, ns, id);
+    if (sibling?.parent !== parent || sibling.versions.get(channel) !== version) return false;
+    const value = sibling.values.get(channel);
+    return value !== undefined && compareValue(given, { value, of: id }) === null;
+  });
 }
 
 export interface WritesPlace {
@@ -178,9 +195,9 @@ export function draftWrites(
 }
 
 /**
- * Two runs that began with the same checkpoint: the first to save goes on, the other is told. Saving both would show only
- * the later of the two, and what the other did would be gone without a word. Who asked for an older checkpoint by its
- * id wants a branch and gets one.
+ * Two runs that follow the same checkpoint: the first to save goes on, the other is told. Saving both would show only the
+ * later of the two, and what the other did would be gone without a word. Who asked for an older checkpoint by its id wants
+ * a branch and gets one; and whoever is at work on another branch goes on with that, whichever was saved last.
  */
 export function mustFollow(
   state: ThreadState,
@@ -195,10 +212,20 @@ export function mustFollow(
     return;
   }
   if (!findCheckpoint(state, ns, parent)) throw noCheckpoint(thread, ns, parent);
-  const copiesLatest =
-    reads.isCopy && latest !== undefined && findCheckpoint(state, ns, latest)?.parent === parent;
-  if (parent !== latest && !reads.wantsBranch && !copiesLatest)
-    throw movedOn(thread, `checkpoint ${parent}`, latest);
+  const child = latestChild(state, ns, parent);
+  if (child === undefined || reads.wantsBranch || (reads.isCopy && child === latest)) return;
+  throw movedOn(thread, `checkpoint ${parent}`, child);
+}
+
+/** What follows a checkpoint was saved after it: nearly always there is nothing to look through. */
+function latestChild(state: ThreadState, ns: string, parent: string): string | undefined {
+  const order = state.spaces.get(ns)?.order ?? [];
+  for (let index = order.length - 1; index >= 0; index--) {
+    const id = order[index] as string;
+    if (id === parent) return undefined;
+    if (findCheckpoint(state, ns, id)?.parent === parent) return id;
+  }
+  return undefined;
 }
 
 export function noCheckpoint(thread: string, ns: string, parent: string): HoldfastError {
@@ -208,13 +235,13 @@ export function noCheckpoint(thread: string, ns: string, parent: string): Holdfa
   });
 }
 
-function movedOn(thread: string, from: string, latest: string | undefined): HoldfastError {
+function movedOn(thread: string, from: string, other: string): HoldfastError {
   return new HoldfastError(
     "STREAM_BUSY",
-    `thread ${thread}: this run began with ${from}, but another has saved ${latest} since`,
+    `thread ${thread}: this run follows ${from}, but another has saved ${other} after it`,
     {
       hint: "Two runs were at work on one thread. Nothing of the other is lost: invoke again to continue after it, or pass a checkpoint_id to branch.",
-      data: { thread, from, latest },
+      data: { thread, from, latest: other },
     },
   );
 }

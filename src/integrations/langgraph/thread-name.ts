@@ -13,9 +13,16 @@ export function streamIdOf(thread: string): string {
   return `sha256.${sha256(JSON.stringify(thread))}`;
 }
 
+const SESSION_PREFIX = "langgraph.";
+
 /** The session that keeps the calls of a thread's nodes. */
 export function sessionIdOf(thread: string): string {
-  return `langgraph.${streamIdOf(thread)}`;
+  return `${SESSION_PREFIX}${streamIdOf(thread)}`;
+}
+
+/** The id of the stream of the thread whose session has this id; null if it cannot be a thread's. */
+export function servedBy(session: string): string | null {
+  return session.startsWith(SESSION_PREFIX) ? session.slice(SESSION_PREFIX.length) : null;
 }
 
 export function checkThread(thread: unknown): string {

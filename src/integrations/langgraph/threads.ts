@@ -8,6 +8,7 @@ export class Threads {
   private readonly journal: Journal;
   private readonly limit: number;
   private readonly open = new Map<string, Promise<Log<ThreadState>>>();
+  private readonly loaded = new WeakMap<Promise<Log<ThreadState>>, Log<ThreadState>>();
 
   constructor(journal: Journal, limit: number) {
     this.journal = journal;
@@ -21,7 +22,10 @@ export class Threads {
     this.open.delete(thread);
     this.open.set(thread, log);
     if (!known) {
-      log.catch(() => this.forget(thread));
+      log.then(
+        (loaded) => this.loaded.set(log, loaded),
+        () => this.forget(thread),
+      );
       for (const [oldest] of this.open) {
         if (this.open.size <= this.limit) break;
         this.open.delete(oldest);
@@ -35,6 +39,12 @@ export class Threads {
     const known = this.open.has(thread);
     const log = await this.get(thread);
     return known ? log.refresh() : log.state;
+  }
+
+  /** As it was when it was last seen here; undefined if it is not in memory. For who cannot wait. */
+  lastSeen(thread: string): ThreadState | undefined {
+    const log = this.open.get(thread);
+    return log && this.loaded.get(log)?.state;
   }
 
   forget(thread: string): void {

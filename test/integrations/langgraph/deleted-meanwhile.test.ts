@@ -1,16 +1,22 @@
-/** A thread that is deleted while a run is at work on it. */
+/** A thread that is deleted while a run is at work on it, or by a process that dies in the middle. */
 
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
-import { HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
+import { durableNode, HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
 import { memoryData, openMemory } from "../../../src/stores/memory/index.ts";
 
 const config = { configurable: { thread_id: "t" } };
 
-function put(saver: HoldfastSaver) {
+function put(saver: HoldfastSaver, thread = "t") {
   const checkpoint = { ...emptyCheckpoint(), id: uuid6(0) };
-  return saver.put(config, checkpoint, { source: "input", step: -1, parents: {} }, {});
+  return saver.put(
+    { configurable: { thread_id: thread } },
+    checkpoint,
+    { source: "input", step: -1, parents: {} },
+    {},
+  );
 }
 
 async function savers(options: { ttlMs?: number; now?: () => number } = {}) {
@@ -51,4 +57,68 @@ test("one that expires while it is being run is not removed", async () => {
   expect(await there.removeExpired()).toEqual([]);
   await run.close();
   expect(await there.removeExpired()).toEqual(["t"]);
+});
+
+describe("a process that dies when the thread is gone and the record of its effects is not", () => {
+  const State = Annotation.Root({ mail: Annotation<string> });
+
+  /** A graph whose one effect happens once in the life of its thread. */
+  function greeting(saver: HoldfastSaver, mail: string) {
+    const node = durableNode(saver, async (_state: typeof State.State, { effect }) => ({
+      mail: await effect("mail", () => mail, { id: "welcome" }),
+    }));
+    return new StateGraph(State)
+      .addNode("greet", node)
+      .addEdge(START, "greet")
+      .addEdge("greet", END)
+      .compile({ checkpointer: saver });
+  }
+
+  /** Nothing more is removed by this process once it has removed a thread. */
+  async function diesInTheMiddle() {
+    let now = Date.UTC(2026, 0, 1);
+    const data = memoryData();
+    const dies = new Proxy(openMemory({ data }), {
+      get: (store, name) => {
+        const member: unknown = Reflect.get(store, name, store);
+        if (typeof member !== "function") return member;
+        return (...args: unknown[]) => {
+          const { stream = "" } = (args[0] ?? {}) as { stream?: string };
+          if (name === "remove" && stream.startsWith("session/")) throw new Error("killed");
+          return member.apply(store, args);
+        };
+      },
+    });
+    const here = new HoldfastSaver(await open(undefined, { store: dies, now: () => now }), { ttlMs: 1_000 });
+    expect((await greeting(here, "first").invoke({}, config)).mail).toBe("first");
+    const there = new HoldfastSaver(await open(undefined, { store: openMemory({ data }), now: () => now }));
+    const left = async () => (await there.holdfast.sessions.list()).sessions.map(({ id }) => id);
+    const expire = () => {
+      now += 2_000;
+    };
+    return { here, there, left, expire };
+  }
+
+  test.each(["deleteThread", "removeExpired"] as const)(
+    "in %s: a new thread of that name does not get the result of the dead one's effect",
+    async (act) => {
+      const { here, there, left, expire } = await diesInTheMiddle();
+      expire();
+      await expect(here[act]("t")).rejects.toThrow("killed");
+      expect(await there.getTuple(config)).toBeUndefined();
+      expect(await left()).toEqual(["langgraph.t"]);
+      expect((await greeting(there, "second").invoke({}, config)).mail).toBe("second");
+    },
+  );
+
+  test("is made good by the next removeExpired, which leaves alone what is not a thread's", async () => {
+    const { here, there, left, expire } = await diesInTheMiddle();
+    const own = await there.holdfast.session("langgraph.own");
+    await own.close();
+    expire();
+    await expect(here.removeExpired()).rejects.toThrow("killed");
+    await put(there, "living");
+    expect(await there.removeExpired()).toEqual([]);
+    expect(await left()).toEqual(["langgraph.own"]);
+  });
 });

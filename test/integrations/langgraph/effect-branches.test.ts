@@ -75,6 +75,35 @@ test("nor does one that was updated while a node that had effects waited for an 
   expect(world).toEqual(["greet", "charge 1"]);
 });
 
+test.each([
+  ["an update", { update: { order: "2" } }],
+  ["a goto to itself", { goto: "pay" }],
+  ["a goto to another node", { goto: "ship" }],
+])("nor does a Command with %s and no resume, while such a node waits", async (_what, command) => {
+  const { graph, world } = await paying({ asks: true });
+  await graph.invoke({ order: "1" }, thread);
+  await expect(graph.invoke(new Command(command) as never, thread)).rejects.toMatchObject(refused);
+  // Nor does the checkpoint that it left, with or without another Command.
+  await expect(graph.invoke(null, thread)).rejects.toMatchObject(refused);
+  await expect(graph.invoke(new Command(command) as never, thread)).rejects.toMatchObject(refused);
+  expect(world).toEqual(["greet", "charge 1"]);
+  await graph.invoke(null, { configurable: { ...thread.configurable, ...live } });
+  expect(world).toHaveLength(3);
+  // A new input is a new order, also after Commands.
+  await graph.invoke({ order: "3" }, thread);
+  expect(world.at(-1)).toBe("charge 3");
+});
+
+test("but a Command with a resume goes on with them, and one on a thread that is at its end begins something new", async () => {
+  const { graph, world } = await paying({ asks: true });
+  await graph.invoke({ order: "1" }, thread);
+  const resumed = await graph.invoke(new Command({ resume: "yes", update: { order: "2" } }), thread);
+  expect(resumed).toMatchObject({ order: "2", receipt: "receipt 2" });
+  expect(world).toEqual(["greet", "charge 1"]);
+  await graph.invoke(new Command({ goto: "pay" }), thread);
+  expect(world).toEqual(["greet", "charge 1", "charge 2"]);
+});
+
 test("but a new input on an older checkpoint does, and so does an update before anything was done", async () => {
   const { graph, world, beforePay } = await paying();
   const paused = { ...thread, interruptBefore: ["pay" as const] };

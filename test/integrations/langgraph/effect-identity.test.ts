@@ -251,6 +251,19 @@ describe("two inline effects of one name", () => {
   });
 });
 
+test("effects whose ids differ in half a surrogate pair are two", async () => {
+  const saver = await freshSaver();
+  const world: string[] = [];
+  const node = durableNode(saver, async (_state: Log, { effect }) => ({
+    log: [
+      await effect("mail", () => `mail ${world.push("first")}`, { id: "order-\ud83d" }),
+      await effect("mail", () => `mail ${world.push("second")}`, { id: "order-\ud83e" }),
+    ],
+  }));
+  const state = await oneNode(saver, node).invoke({ log: [] }, thread);
+  expect(state.log).toEqual(["mail 1", "mail 2"]);
+});
+
 describe("the functional API", () => {
   test("has an effect for each call in an entrypoint, and the same ones after an interrupt", async () => {
     const saver = await freshSaver();

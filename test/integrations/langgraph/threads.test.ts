@@ -203,6 +203,45 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect((await graph.getState(config())).values).toEqual({ log: ["a", "main"] });
   });
 
+  test("a run comes to its end although somebody branches from an older checkpoint meanwhile", async () => {
+    await speaking(saver, "first").invoke({ log: ["a"] }, config());
+    const fork = (await speaking(saver, "").getState(config())).config;
+    let branch: Promise<typeof Log.State> | undefined;
+    // It branches while the node of the other run is at work.
+    const other = await elsewhere();
+    const main = new StateGraph(Log)
+      .addNode("speak", async () => {
+        branch = speaking(other, "branch").invoke({ log: ["c"] }, fork);
+        await branch;
+        return { log: ["main"] };
+      })
+      .addNode("end", () => ({ log: ["end"] }))
+      .addEdge(START, "speak")
+      .addEdge("speak", "end")
+      .addEdge("end", END)
+      .compile({ checkpointer: saver });
+    const ended = await main.invoke({ log: ["b"] }, config());
+    expect(ended.log).toEqual(["a", "first", "b", "main", "end"]);
+    expect((await branch)?.log).toEqual(["a", "first", "c", "branch"]);
+    expect((await main.getState(config())).values).toEqual(ended);
+  });
+
+  test("a copy has the values of its original, although another branch has the same versions", async () => {
+    const graph = speaking(saver, "main");
+    await graph.invoke({ log: ["a"] }, config());
+    const fork = (await graph.getState(config())).config;
+    await graph.invoke({ log: ["b"] }, fork);
+    const original = (await graph.getState(config())).config;
+    await speaking(saver, "branch").invoke({ log: ["c"] }, fork);
+    const copy = await graph.updateState(original, null, "__copy__");
+    const kept = { log: ["a", "main", "b", "main"] };
+    expect((await graph.getState(copy)).values).toEqual(kept);
+    expect((await speaking(await elsewhere(), "").getState(config())).values).toEqual(kept);
+    // Nor does it matter whether its thread is in memory.
+    const later = await speaking(await elsewhere(), "").updateState(original, null, "__copy__");
+    expect((await graph.getState(later)).values).toEqual(kept);
+  });
+
   test("a graph whose subgraph remembers can be run again from an earlier checkpoint", async () => {
     const subgraph = new StateGraph(Log)
       .addNode("inner", ({ log }) => ({ log: [`inner ${log.length}`] }))

@@ -1,0 +1,185 @@
+// An effect that is on record as failed: who tries it again, and who has to live with it.
+
+import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
+import { afterEach, describe, expect, test } from "vitest";
+import { DefiniteFailure, type Holdfast, open } from "../../../src/index.ts";
+import {
+  durableNode,
+  EffectFailed,
+  type EffectOptions,
+  type Effects,
+  HoldfastSaver,
+} from "../../../src/integrations/langgraph/index.ts";
+
+const opened: Holdfast[] = [];
+afterEach(async () => {
+  for (const each of opened.splice(0)) await each.close();
+});
+
+async function freshSaver(): Promise<HoldfastSaver> {
+  const holdfast = await open("memory:");
+  opened.push(holdfast);
+  return new HoldfastSaver(holdfast);
+}
+
+const State = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
+});
+type Log = typeof State.State;
+const thread = { configurable: { thread_id: "t" } };
+
+function oneNode(
+  saver: HoldfastSaver,
+  body: (effects: Effects) => Promise<Partial<Log>>,
+  options: object = {},
+) {
+  return new StateGraph(State)
+    .addNode(
+      "work",
+      durableNode(saver, (_state: Log, effects) => body(effects)),
+      options,
+    )
+    .addEdge(START, "work")
+    .addEdge("work", END)
+    .compile({ checkpointer: saver });
+}
+
+const refused = () => Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+const declined = () => new DefiniteFailure("card declined");
+
+/** A service that is down until it is said to be up, and the keys that it was called with. */
+function service(error: () => Error) {
+  const keys: string[] = [];
+  const its = { isDown: true, keys, mails: 0 };
+  const send = (effects: Effects, options: EffectOptions<string>) =>
+    effects.effect(
+      "mail",
+      ({ key }) => {
+        keys.push(key);
+        if (its.isDown) throw error();
+        return `mail ${++its.mails}`;
+      },
+      options,
+    );
+  return { its, send };
+}
+
+const kinds: [string, EffectOptions<string>][] = [
+  ["an effect", {}],
+  ["an effect with an id", { id: "welcome" }],
+];
+
+describe.each(kinds)("%s that failed", (_kind, options) => {
+  test("is tried again when the node that ended with it is run again, and then happens once", async () => {
+    const saver = await freshSaver();
+    const { its, send } = service(declined);
+    const body = async (effects: Effects) => {
+      const log = [await send(effects, options)];
+      interrupt("go on?");
+      return { log };
+    };
+    await expect(oneNode(saver, body).invoke({ log: [] }, thread)).rejects.toThrow(EffectFailed);
+    await expect(oneNode(saver, body).invoke(null, thread)).rejects.toThrow(EffectFailed);
+    its.isDown = false;
+    // Another saver knows no more of the attempts before than what is stored.
+    const other = new HoldfastSaver(saver.holdfast);
+    await oneNode(other, body).invoke(null, thread);
+    const state = await oneNode(saver, body).invoke(new Command({ resume: "yes" }), thread);
+    expect(state.log).toEqual(["mail 1"]);
+    expect(its.mails).toBe(1);
+    // Each definite failure may be remembered by the vendor under its key.
+    expect(new Set(its.keys).size).toBe(3);
+    expect(its.keys).toHaveLength(3);
+  });
+
+  test("is tried again by a retry policy, with the same key if the failure proved nothing", async () => {
+    const saver = await freshSaver();
+    const { its, send } = service(refused);
+    let attempts = 0;
+    const body = async (effects: Effects) => {
+      its.isDown = ++attempts < 3;
+      return { log: [await send(effects, options)] };
+    };
+    const retryPolicy = { maxAttempts: 3, initialInterval: 1, jitter: false, logWarning: false };
+    const state = await oneNode(saver, body, { retryPolicy }).invoke({ log: [] }, thread);
+    expect(state.log).toEqual(["mail 1"]);
+    expect(its.keys).toHaveLength(3);
+    expect(new Set(its.keys).size).toBe(1);
+  });
+
+  test("stays failed for a node that caught the failure and went on from it", async () => {
+    const saver = await freshSaver();
+    const { its, send } = service(declined);
+    const letters: string[] = [];
+    let isFlaky = true;
+    const body = async (effects: Effects) => {
+      const sent = await send(effects, options).catch(() =>
+        effects.effect("letter", () => `letter ${letters.push("letter")}`),
+      );
+      if (isFlaky) throw new Error("flaky");
+      interrupt("go on?");
+      return { log: [sent] };
+    };
+    await expect(oneNode(saver, body).invoke({ log: [] }, thread)).rejects.toThrow("flaky");
+    its.isDown = false;
+    isFlaky = false;
+    await oneNode(new HoldfastSaver(saver.holdfast), body).invoke(null, thread);
+    const state = await oneNode(saver, body).invoke(new Command({ resume: "yes" }), thread);
+    expect(state.log).toEqual(["letter 1"]);
+    expect([its.mails, letters]).toEqual([0, ["letter"]]);
+  });
+
+  test("stays failed if that is only how its interruption was to be counted", async () => {
+    const saver = await freshSaver();
+    const { its, send } = service(() => new Error("who knows"));
+    const graph = oneNode(saver, async (effects) => ({
+      log: [await send(effects, { ...options, interrupted: "fail" })],
+    }));
+    await expect(graph.invoke({ log: [] }, thread)).rejects.toThrow(EffectFailed);
+    its.isDown = false;
+    await expect(graph.invoke(null, thread)).rejects.toThrow(EffectFailed);
+    expect(its.mails).toBe(0);
+  });
+
+  test("stays failed if a person said so", async () => {
+    const saver = await freshSaver();
+    const { its, send } = service(() => new Error("who knows"));
+    const graph = oneNode(saver, async (effects) => ({ log: [await send(effects, options)] }));
+    await graph.invoke({ log: [] }, thread);
+    const [call] = (await saver.holdfast.calls.list()).calls;
+    const answer = { outcome: "failed", by: "ann", why: "must not be sent" } as const;
+    await saver.holdfast.calls.resolve(call?.callId ?? "", answer);
+    its.isDown = false;
+    for (let again = 0; again < 2; again++)
+      await expect(graph.invoke(null, thread)).rejects.toThrow(EffectFailed);
+    expect(its.mails).toBe(0);
+  });
+});
+
+test("an effect with an id that failed is tried again by a later turn, also where the failure was caught", async () => {
+  const saver = await freshSaver();
+  const { its, send } = service(declined);
+  const graph = oneNode(saver, async (effects) => ({
+    log: [await send(effects, { id: "welcome" }).catch(() => "not sent")],
+  }));
+  expect((await graph.invoke({ log: [] }, thread)).log).toEqual(["not sent"]);
+  its.isDown = false;
+  await graph.invoke({ log: [] }, thread);
+  const { log } = await graph.invoke({ log: [] }, thread);
+  expect(log).toEqual(["not sent", "mail 1", "mail 1"]);
+});
+
+test("what is known of failures goes with the checkpoints that it is about", async () => {
+  const saver = await freshSaver();
+  const { send } = service(declined);
+  const graph = oneNode(saver, async (effects) => ({
+    log: [await send(effects, { id: "welcome" }).catch(() => "not sent")],
+  }));
+  for (let turn = 0; turn < 3; turn++) await graph.invoke({ log: [] }, thread);
+  expect(await saver.pruneThread("t", { keepLast: 1 })).toBe(8);
+  let notes = 0;
+  for await (const [, { type, data }] of saver.holdfast.journal.events("langgraph/t", 0))
+    if (type === "checkpoints.dropped" && (data as { ns: string }).ns !== "") notes += 1;
+  expect(notes).toBe(1);
+  expect(await saver.check()).toEqual([]);
+});
