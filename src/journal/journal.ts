@@ -15,7 +15,6 @@ import { DEFAULT_LEASE_MS, LeaseKeeper } from "./leases.ts";
 import { Log, type LogContext } from "./log.ts";
 import { type Loaded, loadStream, readRow, readWrites, verifying } from "./reading.ts";
 import {
-  eraseCompanions,
   type PruneOptions,
   type PruneReport,
   prune,
@@ -136,11 +135,6 @@ export class Journal implements LogContext {
 
   remove(stream: string, options: RemoveOptions = {}): Promise<Removal> {
     return removeStream(this, stream, options);
-  }
-
-  /** What belongs to a stream that is not there itself. Whether there was any. */
-  eraseCompanions(stream: string, companions: readonly string[]): Promise<boolean> {
-    return eraseCompanions(this, stream, companions);
   }
 
   prune(options: PruneOptions): Promise<PruneReport> {

@@ -60,7 +60,7 @@ export async function removeStream(
 ): Promise<Removal> {
   if (options.guards) return removeHeld(ground, stream, options.guards, options);
   const row = await rowOf(ground, stream);
-  if (row.state === "gone") return "gone";
+  if (row.state === "gone") return removeGone(ground, stream, options);
   if (row.facets.openCalls > 0) return "open";
   const lease = await ground.leases.take(stream, uuid(), { label: "removal", waitMs: 0 });
   if (!(lease instanceof Lease)) return "held";
@@ -69,6 +69,15 @@ export async function removeStream(
   } finally {
     await lease.release();
   }
+}
+
+/** What belongs to a stream may be there without it: it never was, or a removal was cut off. Erasing takes that, too. */
+async function removeGone(
+  ground: Ground,
+  stream: string,
+  { erase, companions = [] }: RemoveOptions,
+): Promise<"gone" | "removed"> {
+  return erase && (await eraseCompanions(ground, stream, companions)) ? "removed" : "gone";
 }
 
 async function removeHeld(
@@ -103,7 +112,7 @@ async function removeHeld(
 }
 
 /** Whether there was any. */
-export async function eraseCompanions(
+async function eraseCompanions(
   ground: Ground,
   stream: string,
   companions: readonly string[],

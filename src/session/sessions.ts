@@ -252,12 +252,9 @@ export class Sessions {
    * them, and overwrites the bytes.
    */
   async erase(id: string): Promise<void> {
-    const stream = streamName("session", id);
     const how = { erase: true, isNeeded: this.isNeeded, companions: COMPANIONS } as const;
-    const result = await this.journal.remove(stream, how);
+    const result = await this.journal.remove(streamName("session", id), how);
     if (result === "removed") return;
-    // A conversation without a session, or one that a removal which was cut off has left.
-    if (result === "gone" && (await this.journal.eraseCompanions(stream, COMPANIONS))) return;
     if (result === "gone") throw noSession(id, this.journal.store.address);
     const reason =
       result === "held"
