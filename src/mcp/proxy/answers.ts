@@ -1,7 +1,9 @@
 /** What the client is told of a call: the server's own answer, or in its place what the ledger knows. */
 
-import { type CallError, isHoldfastError, type Json } from "../../model/index.ts";
+import { type Call, type CallError, formatPath, isHoldfastError, type Json } from "../../model/index.ts";
 import type { DirectOutcome } from "../../session/index.ts";
+import { INVALID_PARAMS, type Line, type RpcError } from "./json-rpc.ts";
+import { exactText, type InexactNumber } from "./json-text.ts";
 
 interface ToolResult {
   readonly content: readonly unknown[];
@@ -9,6 +11,35 @@ interface ToolResult {
 }
 
 const META = "holdfast/call";
+/** Beside a recorded answer: its numbers that JavaScript rounds, as the server wrote them. */
+const NUMBERS = "holdfast/numbers";
+
+/** What is recorded of an answer: the result, and which of its numbers are not what it says. */
+export function withNumbers({ message: { result }, inexact }: Line): unknown {
+  const numbers = inexact.flatMap(({ path, text }) => {
+    return path[0] === "result" ? [{ path: path.slice(1), text }] : [];
+  });
+  if (numbers.length === 0 || typeof result !== "object" || result === null) return result;
+  const meta = (result as { _meta?: object })._meta;
+  return { ...result, _meta: { ...meta, [NUMBERS]: numbers } };
+}
+
+/** The same as the client reads it: every number as the server wrote it. */
+export function answerJson(result: unknown): string {
+  const { _meta: meta } = Object(result) as { _meta?: Readonly<Record<string, unknown>> };
+  const numbers = meta?.[NUMBERS];
+  if (!Array.isArray(numbers)) return JSON.stringify(result ?? null);
+  const { [NUMBERS]: _numbers, ...left } = meta ?? {};
+  const { _meta, ...rest } = result as Readonly<Record<string, unknown>>;
+  const shown = Object.keys(left).length === 0 ? rest : { ...rest, _meta: left };
+  return exactText(shown, numbers.filter(isInexact));
+}
+
+/** A server may say anything under that name. */
+function isInexact(value: unknown): value is InexactNumber {
+  const { path, text } = Object(value) as Partial<Record<keyof InexactNumber, unknown>>;
+  return typeof text === "string" && Array.isArray(path);
+}
 
 /** The recorded answer. One that the server gave just now goes out as it is; any other says where it comes from. */
 export function completedAnswer(
@@ -80,4 +111,23 @@ export function troubleAnswer(error: unknown): unknown {
 
 function errorResult(text: string, meta: Readonly<Record<string, unknown>>): unknown {
   return { content: [{ type: "text", text: `[holdfast] ${text}` }], isError: true, _meta: { [META]: meta } };
+}
+
+/** What the model reads beside an answer that the server did not give to this very request. */
+export function noteOn(call: Call | undefined, wasReplayed: boolean, wasJoined: boolean): string | null {
+  if (!call) return null;
+  const at = new Date(call.settledAt ?? call.issuedAt).toISOString();
+  if (call.settledBy === "person") return `Not run again. ${call.by} says that it has happened: ${call.why}`;
+  if (call.settledBy === "verify")
+    return "Not run again. It had happened before its answer was lost: that was found out, and this stands for the answer.";
+  if (wasReplayed)
+    return `Not run again. This is the recorded answer of call ${call.id}, which ran at ${at}.`;
+  if (wasJoined) return "The same call was under way already. It ran once, and this is its answer.";
+  return null;
+}
+
+/** Nothing is issued for it: recorded, and sent on, it would be another call. */
+export function inexactCall({ path, text }: InexactNumber): RpcError {
+  const what = `${formatPath(path)} is ${text}, which would be rounded to ${Number(text)}`;
+  return { code: INVALID_PARAMS, message: `Nothing was done: ${what}. Send it as a text: "${text}".` };
 }

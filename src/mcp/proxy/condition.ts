@@ -4,11 +4,15 @@
  *
  * Unless `error` is said, a condition holds only for an answer that is no error: "not found" must be asked for by name
  * before it counts as an answer.
+ *
+ * A placeholder that the call has nothing for, or only blanks, leaves its condition undecided: every text contains the
+ * empty one. Undecided is neither true nor false, and `not` does not change that: what says nothing proves nothing,
+ * neither that a call has landed nor that it has left no trace.
  */
 
 import * as z from "zod";
 import { canonicalJson, type Json } from "../../model/index.ts";
-import { badPlaceholder, type CallFacts, fill, textOf } from "./template.ts";
+import { badPlaceholder, type CallFacts, fill, isSaid, textOf } from "./template.ts";
 
 /** A tool's answer, as far as conditions look at it. */
 export interface ToolAnswer {
@@ -38,6 +42,8 @@ const template = z.json().refine((value) => badPlaceholder(value) === null, {
 
 export const templateSchema = template as unknown as z.ZodType<Json>;
 
+const EVERY_TEXT = "is empty, and every text has that in it";
+
 const pattern = z.string().refine(
   (text) => {
     try {
@@ -58,8 +64,8 @@ export const conditionSchema: z.ZodType<Condition> = z.lazy(() =>
         .regex(/^(\/.*)?$/, "is no JSON pointer: it begins with /")
         .optional(),
       equals: templateSchema.optional(),
-      contains: templateSchema.pipe(z.string()).optional(),
-      matches: pattern.optional(),
+      contains: templateSchema.pipe(z.string().min(1, EVERY_TEXT)).optional(),
+      matches: pattern.min(1, EVERY_TEXT).optional(),
       exists: z.boolean().optional(),
       error: z.boolean().optional(),
       any: z.array(conditionSchema).min(1).optional(),
@@ -71,25 +77,50 @@ export const conditionSchema: z.ZodType<Condition> = z.lazy(() =>
     }),
 );
 
-/** A placeholder without a value makes the condition false: what is not known proves nothing. */
-export function holds(condition: Condition, answer: ToolAnswer, facts: CallFacts): boolean {
-  const { at, equals, contains, matches, exists, error, any, all, not } = condition;
+/** Undefined where it cannot be told, because the call has nothing to compare the answer with. */
+export function holds(condition: Condition, answer: ToolAnswer, facts: CallFacts): boolean | undefined {
+  const { error, any, all, not } = condition;
   const isCombined =
-    equals === undefined && contains === undefined && matches === undefined && exists === undefined;
+    condition.equals === undefined &&
+    condition.contains === undefined &&
+    condition.matches === undefined &&
+    condition.exists === undefined;
   const wantsError = error ?? (isCombined ? undefined : false);
   if (wantsError !== undefined && (answer.isError === true) !== wantsError) return false;
+  const parts = own(condition, answer, facts);
+  if (any) parts.push(opposite(every(any.map((each) => opposite(holds(each, answer, facts))))));
+  if (all) parts.push(...all.map((each) => holds(each, answer, facts)));
+  if (not) parts.push(opposite(holds(not, answer, facts)));
+  return every(parts);
+}
+
+/** What the condition says itself, without those inside it. */
+function own(
+  { at, equals, contains, matches, exists }: Condition,
+  answer: ToolAnswer,
+  facts: CallFacts,
+): (boolean | undefined)[] {
   const found = at === undefined || at === "" ? answerText(answer) : pointed(answer as unknown as Json, at);
-  if (exists !== undefined && (found !== undefined) !== exists) return false;
-  if (equals !== undefined && !isEqual(found, fill(equals, facts))) return false;
+  const parts: (boolean | undefined)[] = [];
+  if (exists !== undefined) parts.push((found !== undefined) === exists);
+  if (equals !== undefined)
+    parts.push(isSaid(equals, facts) ? isEqual(found, fill(equals, facts)) : undefined);
   if (contains !== undefined) {
-    const wanted = fill(contains, facts);
-    if (wanted === undefined || found === undefined || !textOf(found).includes(textOf(wanted))) return false;
+    const wanted = isSaid(contains, facts) ? textOf(fill(contains, facts)) : undefined;
+    parts.push(wanted === undefined ? undefined : found !== undefined && textOf(found).includes(wanted));
   }
-  if (matches !== undefined && (found === undefined || !new RegExp(matches, "u").test(textOf(found))))
-    return false;
-  if (any && !any.some((each) => holds(each, answer, facts))) return false;
-  if (all && !all.every((each) => holds(each, answer, facts))) return false;
-  return !not || !holds(not, answer, facts);
+  if (matches !== undefined) parts.push(found !== undefined && new RegExp(matches, "u").test(textOf(found)));
+  return parts;
+}
+
+/** One that is false decides; else one that cannot be told leaves it open. */
+function every(parts: readonly (boolean | undefined)[]): boolean | undefined {
+  if (parts.includes(false)) return false;
+  return parts.includes(undefined) ? undefined : true;
+}
+
+function opposite(part: boolean | undefined): boolean | undefined {
+  return part === undefined ? undefined : !part;
 }
 
 export function answerText(answer: ToolAnswer): string {

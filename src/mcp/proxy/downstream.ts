@@ -1,11 +1,15 @@
 /**
  * The server behind the proxy: a process that is started again when it ends.
  *
- *     starting ──(handshake replayed, if the client has made one)──▶ ready ──exit──▶ down ──back-off──▶ starting
+ *     starting ──(handshake replayed, if the client has made one)──▶ ready ──exit──▶ read out ──▶ down ──back-off──▶ starting
+ *
+ * A process that has ended may have left answers in its pipe: they are read before it counts as ended.
  *
  * What is said to it while it is not ready waits in the outbox, in order. What it was asked and had not answered when it
  * ended is lost: our own requests fail with `ServerGone`, because nobody knows whether they took effect; the client's
- * are reported to `onEnd`. A request that was never written fails with `NotSent`: nothing can have happened.
+ * are reported to `onEnd`, and those that still wait in the outbox are not sent to its successor: their client has been told,
+ * and an answer to a question is of no use to a process that has not asked it. A request that was never written fails with
+ * `NotSent`: nothing can have happened.
  *
  * The client shook hands with the first process only. A later one is given the same handshake, the log level and the
  * subscriptions again; the client does not notice.
@@ -13,17 +17,9 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import {
-  type Id,
-  isResponse,
-  type Line,
-  type Message,
-  parseLine,
-  readLines,
-  requestText,
-  writeLine,
-} from "./json-rpc.ts";
+import { type Id, isResponse, type Line, parseLine, readLines, requestText, writeLine } from "./json-rpc.ts";
 
 /** It was never written: nothing can have happened. */
 export class NotSent extends Error {
@@ -38,9 +34,9 @@ class ServerGone extends Error {
 /** Nobody waits for the answer any more. `late` is the answer all the same, if one comes. */
 export class GivenUp extends Error {
   override readonly name = "GivenUp";
-  readonly late: Promise<Message>;
+  readonly late: Promise<Line>;
 
-  constructor(why: string, late: Promise<Message>) {
+  constructor(why: string, late: Promise<Line>) {
     super(why);
     this.late = late;
   }
@@ -65,9 +61,23 @@ const HEALTHY_MS = 10_000;
 /** How long a request of ours waits for a server that is down. */
 const PATIENCE_MS = 20_000;
 const STOP_MS = 2_000;
+/** A process that it started may hold its pipe open for ever: after this long without a word, nothing is awaited any more. */
+const LAST_WORDS_MS = 500;
+/** … and so often at most, however much is said. */
+const LAST_WORDS = 10;
+
+export interface Asking {
+  readonly id?: string;
+  /** Called in the moment in which it is written: from there on nobody can call it back. */
+  begun?(): void;
+  /** Called when it is with the system. */
+  sent?(): void;
+  /** Aborted before that, it is not sent. */
+  readonly signal?: AbortSignal;
+}
 
 interface Pending {
-  resolve(message: Message): void;
+  resolve(line: Line): void;
   reject(error: Error): void;
 }
 
@@ -83,6 +93,7 @@ export class Downstream {
   private readonly prefix = `holdfast-${randomBytes(6).toString("hex")}-`;
   private count = 0;
   private ending: Promise<void> = Promise.resolve();
+  private restart: NodeJS.Timeout | undefined;
   /** What the client said to introduce itself, in the order in which it is repeated. */
   private readonly introduction = new Map<string, string>();
 
@@ -106,9 +117,14 @@ export class Downstream {
     const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
     this.process = child;
     const startedAt = Date.now();
-    // A pipe that broke is followed by the end of its process, which says more.
-    child.stdin.on("error", (error) => this.options.log(`cannot write to the server: ${error.message}`));
-    readLines(child.stdout, (raw) => this.read(raw));
+    child.stdin.on("error", (error) => {
+      this.options.log(`cannot write to the server: ${error.message}`);
+      if (this.process === child) this.isReady = false;
+      endSoon(child);
+    });
+    readLines(child.stdout, (raw) => {
+      if (this.process === child) this.read(raw);
+    });
     this.ending = new Promise((resolve) => {
       const end = (why: string): void => {
         if (this.process !== child) return;
@@ -116,7 +132,10 @@ export class Downstream {
         resolve();
       };
       child.once("error", (error) => end(`could not be started: ${error.message}`));
-      child.once("exit", (code, signal) => end(`ended (${signal ?? `exit code ${code}`})`));
+      child.once("exit", (code, signal) => {
+        if (this.process === child) this.isReady = false;
+        void this.lastWords(child).then(() => end(`ended (${signal ?? `exit code ${code}`})`));
+      });
     });
     return new Promise((resolve, reject) => {
       child.once("error", reject);
@@ -147,21 +166,28 @@ export class Downstream {
     this.introduction.delete(name);
   }
 
-  /** A request of our own. `sent` is called when it is with the system: from there on nobody can call it back. */
+  /** A request of our own. */
   async request(
     method: string,
     params: unknown,
-    { id = this.newId(), sent, signal }: { id?: string; sent?: () => void; signal?: AbortSignal } = {},
-  ): Promise<Message> {
+    { id = this.newId(), begun, sent, signal }: Asking = {},
+  ): Promise<Line> {
     await this.ready(signal);
+    if (signal?.aborted) throw new NotSent("nothing was sent: it was given up before");
+    begun?.();
     return this.ask(id, requestText(id, method, params), sent);
+  }
+
+  /** Whether a request of ours is with the process that runs now, and not answered. */
+  isUnderWay(id: string): boolean {
+    return this.pending.has(id);
   }
 
   /** Gives up waiting for the answer to a request of ours. */
   abandon(id: string, why: string): void {
     const pending = this.pending.get(id);
     if (!pending) return;
-    const late = new Promise<Message>((resolve, reject) => this.pending.set(id, { resolve, reject }));
+    const late = new Promise<Line>((resolve, reject) => this.pending.set(id, { resolve, reject }));
     // A server that ends without it: nobody has to be told again.
     late.catch(() => undefined);
     pending.reject(new GivenUp(why, late));
@@ -170,18 +196,39 @@ export class Downstream {
   /** Closes its input, and ends it if it does not end by itself. */
   async stop(): Promise<void> {
     this.isStopping = true;
+    clearTimeout(this.restart);
     for (const wake of [...this.waiting]) wake();
     const { process: child } = this;
     if (!child) return;
     child.stdin?.end();
-    const force = setTimeout(() => child.kill("SIGTERM"), STOP_MS);
-    const last = setTimeout(() => child.kill("SIGKILL"), 2 * STOP_MS);
+    // A client that reads no more must not keep what the server has to say, and with it the server.
+    child.stdout?.resume();
+    endSoon(child);
     await this.ending;
-    clearTimeout(force);
-    clearTimeout(last);
+    child.stdout?.destroy();
   }
 
-  private ask(id: string, raw: string, sent?: () => void): Promise<Message> {
+  /** Resolves when all that a process said before its end has been read; a client that is slow to read is waited for. */
+  private lastWords(child: ChildProcess): Promise<void> {
+    return new Promise((resolve) => {
+      const stdout = child.stdout as Socket | null;
+      let left = LAST_WORDS;
+      let heard = stdout?.bytesRead;
+      const timer = setInterval(() => {
+        if (stdout?.isPaused() && !this.isStopping) return;
+        left -= 1;
+        if (left === 0 || stdout?.bytesRead === heard) enough();
+        heard = stdout?.bytesRead;
+      }, LAST_WORDS_MS);
+      const enough = (): void => {
+        clearInterval(timer);
+        resolve();
+      };
+      child.once("close", enough);
+    });
+  }
+
+  private ask(id: string, raw: string, sent?: () => void): Promise<Line> {
     return new Promise((resolve, reject) => {
       if (!this.process?.stdin?.writable) {
         reject(new NotSent("nothing was sent: the server has closed its input"));
@@ -193,7 +240,7 @@ export class Downstream {
   }
 
   private async ready(signal: AbortSignal | undefined): Promise<void> {
-    if (this.isReady) return;
+    if (this.isReady || signal?.aborted) return;
     await new Promise<void>((resolve) => {
       const wake = (): void => {
         clearTimeout(timer);
@@ -204,7 +251,7 @@ export class Downstream {
       this.waiting.add(wake);
       signal?.addEventListener("abort", wake, { once: true });
     });
-    if (!this.isReady) throw new NotSent("nothing was sent: the server is not running");
+    if (!this.isReady && !signal?.aborted) throw new NotSent("nothing was sent: the server is not running");
   }
 
   private async write(raw: string): Promise<void> {
@@ -252,12 +299,13 @@ export class Downstream {
     }
     const pending = this.pending.get(message.id);
     this.pending.delete(message.id);
-    pending?.resolve(message);
+    pending?.resolve(line);
   }
 
   private ended(why: string, livedMs: number): void {
     this.process = null;
     this.isReady = false;
+    this.outbox = [];
     const lost = [...this.pending.values()];
     this.pending.clear();
     for (const { reject } of lost) reject(new ServerGone(`the server ${why} before it answered`));
@@ -266,11 +314,22 @@ export class Downstream {
     this.failures = livedMs >= HEALTHY_MS ? 1 : this.failures + 1;
     const pauseMs = Math.min(LONGEST_BACK_OFF_MS, BACK_OFF_MS * 2 ** (this.failures - 1));
     this.options.log(`the server ${why}; it is started again in ${pauseMs} ms`);
-    setTimeout(() => {
-      if (this.isStopping) return;
+    // Kept running by this: a proxy whose client's input is paused has nothing else that would.
+    this.restart = setTimeout(() => {
       this.start().catch((error: Error) =>
         this.options.log(`the server cannot be started: ${error.message}`),
       );
-    }, pauseMs).unref();
+    }, pauseMs);
   }
+}
+
+/** A process that cannot be told anything any more is of no use, even if it lives on: it is ended if it does not end itself. */
+function endSoon(child: ChildProcess): void {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const force = setTimeout(() => child.kill("SIGTERM"), STOP_MS);
+  const last = setTimeout(() => child.kill("SIGKILL"), 2 * STOP_MS);
+  child.once("exit", () => {
+    clearTimeout(force);
+    clearTimeout(last);
+  });
 }

@@ -19,12 +19,15 @@ import {
   type StandardSchema,
   type Tool,
   tool,
+  unsure,
   type Verdict,
 } from "../../ledger/index.ts";
 import type { Json } from "../../model/index.ts";
+import { withNumbers } from "./answers.ts";
 import { answerText, holds, type ToolAnswer } from "./condition.ts";
 import { type Downstream, GivenUp, NotSent } from "./downstream.ts";
-import type { Message, RpcError } from "./json-rpc.ts";
+import type { Line, Message, RpcError } from "./json-rpc.ts";
+import { asTexts } from "./json-text.ts";
 import type { LateOutcome } from "./late-answers.ts";
 import type { ToolRule, VerifyRule } from "./proxy-config.ts";
 import { type CallFacts, fill, textOf } from "./template.ts";
@@ -35,6 +38,9 @@ export interface Forwarding {
   readonly id: string;
   /** The other parameters of `tools/call`, such as `_meta` with the token for its progress. */
   readonly params: Readonly<Record<string, unknown>>;
+  /** Aborted when the client has cancelled it before it was sent: then it never is. */
+  readonly stop: AbortController;
+  isSent: boolean;
 }
 
 export interface Forwarder {
@@ -66,15 +72,34 @@ export function ledgerArgs(params: Readonly<Record<string, unknown>>): Json {
   return (Object.keys(rest).length === 0 ? args : { ...rest, [ARGUMENTS]: args }) as Json;
 }
 
-function toolParams(name: string, recorded: Json): { name: string; arguments: Json } {
-  const isWrapped = typeof recorded === "object" && recorded !== null && ARGUMENTS in recorded;
-  if (!isWrapped) return { name, arguments: recorded };
-  const { [ARGUMENTS]: args, ...rest } = recorded as Readonly<Record<string, Json>>;
-  return { ...rest, name, arguments: args ?? {} };
+/** The other way round: the tool's own arguments, and what stood beside them. */
+function unwrapped(recorded: Json): { readonly args: Json; readonly rest: Readonly<Record<string, Json>> } {
+  const isWrapped = isMembers(recorded) && Object.hasOwn(recorded, ARGUMENTS);
+  if (!isWrapped) return { args: recorded, rest: {} };
+  const { [ARGUMENTS]: args = {}, ...rest } = recorded;
+  return { args, rest };
 }
 
-export function ledgerTool(name: string, rule: ToolRule, forwarder: Forwarder): Tool {
-  const { verify, idempotent, timeoutMs, settleMs, interrupted } = rule;
+function isMembers(value: Json): value is Readonly<Record<string, Json>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A key that the agent gave itself stays: it comes again with the same call. An empty one is none. */
+function withKey({ keyArgument }: ToolRule, args: Json, key: string): Json {
+  if (keyArgument === undefined || !isMembers(args)) return args;
+  const given = args[keyArgument];
+  return given === undefined || given === null || given === "" ? { ...args, [keyArgument]: key } : args;
+}
+
+function lacksKey({ keyArgument }: ToolRule, recorded: Json): boolean {
+  return keyArgument !== undefined && !isMembers(unwrapped(recorded).args);
+}
+
+/** `recorded` are the arguments of the call that it is made for, as `ledgerArgs` gives them. */
+export function ledgerTool(name: string, rule: ToolRule, recorded: Json, forwarder: Forwarder): Tool {
+  const { verify, timeoutMs, settleMs, interrupted } = rule;
+  // Without our key in it, the same call again is another one to the tool.
+  const idempotent = lacksKey(rule, recorded) ? undefined : rule.idempotent;
   return tool<Json, Json>({
     name,
     description: `${name} of the server behind the proxy`,
@@ -88,7 +113,8 @@ export function ledgerTool(name: string, rule: ToolRule, forwarder: Forwarder): 
     execute: (args, { callId, key, attempt }) =>
       forward(name, rule, forwarder, { args, callId, key }, attempt),
     ...(verify && {
-      verify: (args, { callId, key, signal }) => ask(verify, forwarder, { args, callId, key }, signal),
+      verify: (args, { callId, key, signal }) =>
+        ask(verify, forwarder, { args: unwrapped(args).args, callId, key }, signal),
     }),
   }) as Tool;
 }
@@ -108,9 +134,11 @@ async function forward(
   attempt: number,
 ): Promise<Json> {
   const own = forwarder.forwarding(facts.callId);
-  const params = { ...own?.params, ...toolParams(name, withKey(rule, facts)), ...metaOf(forwarder, own) };
+  const { args, rest } = unwrapped(facts.args);
+  const called = { ...rest, name, arguments: withKey(rule, args, facts.key) };
+  const params = { ...own?.params, ...called, ...metaOf(forwarder, own) };
   try {
-    return read(rule, forwarder, facts.callId, await send(forwarder.downstream, params, own?.id));
+    return read(rule, forwarder, facts.callId, await send(forwarder.downstream, params, own));
   } catch (error) {
     if (error instanceof GivenUp)
       void error.late.then(
@@ -125,7 +153,7 @@ async function forward(
 }
 
 /** What an answer says that nobody waits for; null if it leaves the outcome unknown. */
-function lateOutcome(rule: ToolRule, answer: Message): LateOutcome | null {
+function lateOutcome(rule: ToolRule, answer: Line): LateOutcome | null {
   try {
     return { value: read(rule, { keepAnswer: () => undefined }, "", answer) };
   } catch (error) {
@@ -133,12 +161,9 @@ function lateOutcome(rule: ToolRule, answer: Message): LateOutcome | null {
   }
 }
 
-function read(
-  rule: ToolRule,
-  forwarder: Pick<Forwarder, "keepAnswer">,
-  callId: string,
-  { error, result }: Message,
-): Json {
+function read(rule: ToolRule, forwarder: Pick<Forwarder, "keepAnswer">, callId: string, line: Line): Json {
+  const { error } = line.message;
+  const result = withNumbers(line);
   if (error) {
     if (!REFUSED.has(error.code))
       throw new Error(`the server answered with error ${error.code}: ${error.message}`);
@@ -154,10 +179,14 @@ function read(
   return (result ?? null) as Json;
 }
 
-async function send(downstream: Downstream, params: unknown, id: string | undefined): Promise<Message> {
+async function send(downstream: Downstream, params: unknown, own: Forwarding | undefined): Promise<Line> {
+  const sent = (): void => failpoint("mcp.forwarded");
+  const begun = (): void => {
+    if (own) own.isSent = true;
+  };
   try {
-    const sent = (): void => failpoint("mcp.forwarded");
-    return await downstream.request("tools/call", params, id === undefined ? { sent } : { id, sent });
+    const asking = own ? { id: own.id, signal: own.stop.signal, begun, sent } : { sent };
+    return await downstream.request("tools/call", params, asking);
   } catch (error) {
     if (error instanceof NotSent) throw new DefiniteFailure(error.message);
     throw error;
@@ -170,11 +199,6 @@ function metaOf(forwarder: Forwarder, own: Forwarding | undefined): { _meta?: un
   return meta === undefined ? {} : { _meta: meta };
 }
 
-function withKey({ keyArgument }: ToolRule, { args, key }: CallFacts): Json {
-  const isPlain = typeof args === "object" && args !== null && !Array.isArray(args) && !(ARGUMENTS in args);
-  return keyArgument === undefined || !isPlain ? args : { [keyArgument]: key, ...(args as object) };
-}
-
 async function ask(
   rule: VerifyRule,
   forwarder: Forwarder,
@@ -185,13 +209,19 @@ async function ask(
   if (args === undefined)
     throw new Error(`verify with ${rule.tool} needs an argument that the call did not have`);
   const params = { name: rule.tool, arguments: args, ...metaOf(forwarder, undefined) };
-  const { error, result } = await forwarder.downstream.request("tools/call", params, { signal });
+  const line = await forwarder.downstream.request("tools/call", params, { signal });
+  const { error, result } = asTexts(line.message, line.inexact) as Message;
   if (error) throw new Error(`${rule.tool} answered with error ${error.code}: ${error.message}`);
+  // A number that was rounded could equal another one; as a text it is what the server said.
   const answer = (result ?? {}) as ToolAnswer;
-  if (holds(rule.landed, answer, facts)) return landed(landedResult(rule, facts, answer));
+  const hasLanded = holds(rule.landed, answer, facts);
+  if (hasLanded) return landed(landedResult(rule, facts, answer));
   if (rule.never && holds(rule.never, answer, facts)) return never();
-  const isAbsent = rule.absent !== undefined && holds(rule.absent, answer, facts);
+  const isAbsent = rule.absent !== undefined && holds(rule.absent, answer, facts) === true;
   if (answer.isError === true && !isAbsent) throw new Error(`${rule.tool} answered: ${answerText(answer)}`);
+  // "No trace" would let it be run again after a while; but a trace of nothing cannot be seen.
+  if (hasLanded === undefined && !isAbsent)
+    return unsure("what verify looks for is empty in this call, so it proves nothing");
   return notYet({ againInMs: ASK_AGAIN_MS });
 }
 

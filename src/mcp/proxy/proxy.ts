@@ -18,13 +18,24 @@ import type { Readable, Writable } from "node:stream";
 import { failpoint } from "../../failpoint.ts";
 import { type Call, copyJson, HoldfastError, type Json } from "../../model/index.ts";
 import type { DirectCall, DirectOutcome, Session } from "../../session/index.ts";
-import { completedAnswer, failedAnswer, troubleAnswer, waitingAnswer } from "./answers.ts";
+import {
+  answerJson,
+  completedAnswer,
+  failedAnswer,
+  inexactCall,
+  noteOn,
+  troubleAnswer,
+  waitingAnswer,
+} from "./answers.ts";
 import { Deliveries, type NumberedCall } from "./delivery.ts";
 import { Downstream } from "./downstream.ts";
 import { Introduction } from "./introduction.ts";
 import {
   errorText,
   type Id,
+  idAt,
+  invalidity,
+  isId,
   isRequest,
   isResponse,
   type Line,
@@ -39,6 +50,7 @@ import {
 import { recordLate } from "./late-answers.ts";
 import { type Forwarding, ledgerArgs, ledgerTool } from "./ledger-tool.ts";
 import type { ProxyConfig, ToolRule } from "./proxy-config.ts";
+import { ServerQuestions } from "./server-questions.ts";
 
 /** How a call gets into the ledger: `session.call`, unless a test puts something around it. */
 export type Keep = (direct: DirectCall<unknown>) => Promise<DirectOutcome<unknown>>;
@@ -70,6 +82,7 @@ const LOOK_AFTER_MS = 2_000;
 const CANCELLED_MS = 2_000;
 const LAST_CALLS_MS = 3_000;
 const SERVER_ENDED = -32_000;
+const SHOWN = 200;
 
 export class DurableProxy {
   /** Resolves when the client has closed its end. */
@@ -83,9 +96,9 @@ export class DurableProxy {
   private readonly running = new Map<string, Promise<Outcome>>();
   private readonly forwardings = new Map<string, Forwarding>();
   private readonly kept = new Map<string, Answer>();
-  /** Requests that were passed on: the client's and the server's, and what they ask for. */
+  /** Requests of the client that were passed on, and what they ask for. */
   private readonly passedOn = new Map<Id, string>();
-  private readonly serverAsks = new Set<Id>();
+  private readonly questions: ServerQuestions;
   private readonly work = new Set<Promise<void>>();
   private timer: NodeJS.Timeout | undefined;
 
@@ -102,6 +115,7 @@ export class DurableProxy {
       onEnd: (why) => this.serverEnded(why),
     });
     this.introduction = new Introduction(this.downstream);
+    this.questions = new ServerQuestions(() => this.downstream.newId());
     this.deliveries = new Deliveries(session, (id) => this.recorded(id));
     this.clientGone = new Promise((resolve) => {
       input.once("end", resolve);
@@ -135,30 +149,42 @@ export class DurableProxy {
 
   private fromClient(raw: string): void {
     const line = parseLine(raw);
-    if (!line) {
-      this.options.log(`the client sent what is no message: ${raw.slice(0, 200)}`);
+    if (line && isResponse(line.message) && isId(line.message.id)) {
+      this.clientAnswered(line, line.message.id);
       return;
     }
-    const { message } = line;
-    if (isResponse(message)) {
-      this.clientAnswered(line, message.id);
+    const { id, method } = line?.message ?? {};
+    if (!line || typeof method !== "string" || (id !== undefined && !isId(id))) {
+      this.refuse(raw, isId(id) ? id : null);
       return;
     }
     const wasIntroduced = this.introduction.isDone;
     this.introduction.hear(line);
-    if (message.method === "notifications/cancelled") this.clientCancelled(line);
-    else if (isRequest(message)) this.clientAsks(line, message.id, message.method);
+    if (method === "notifications/cancelled") this.clientCancelled(line);
+    else if (id !== undefined) this.clientAsks(line, id, method);
+    // It would be run outside the ledger, and nobody would hear what came of it.
+    else if (method === "tools/call") this.options.log(`the client sent a call without an id: ${shown(raw)}`);
     else this.downstream.send(raw);
     if (!wasIntroduced && this.introduction.isDone) this.lookAfter();
   }
 
-  private clientAsks({ raw, message }: Line, id: Id, method: string): void {
+  /** A client that waits for an answer to what is no message must get one. */
+  private refuse(raw: string, id: Id | null): void {
+    this.options.log(`the client sent what is no message: ${shown(raw)}`);
+    const error = invalidity(raw);
+    if (error) this.note(this.toClient(errorText(id, error)));
+  }
+
+  private clientAsks(line: Line, id: Id, method: string): void {
     if (this.introduction.isModern) this.note(this.deliveries.readAll());
+    const { raw, message } = line;
     const name = message.params?.["name"];
     if (method === "tools/call" && typeof name === "string") {
       const rule = this.options.config.ruleFor(name);
       if (rule.effect !== "read") {
-        this.note(this.callTool(id, name, rule, message.params ?? {}));
+        const rounded = line.inexact.find(({ path }) => path[0] === "params");
+        if (rounded) this.note(this.toClient(errorText(id, inexactCall(rounded))));
+        else this.note(this.callTool(id, name, rule, message.params ?? {}));
         return;
       }
     }
@@ -167,13 +193,15 @@ export class DurableProxy {
   }
 
   private clientAnswered({ raw }: Line, id: Id): void {
-    if (this.downstream.isOwn(id)) this.note(this.deliveries.read(id));
-    // An answer to a server that has ended in between is of no use to its successor.
-    else if (this.serverAsks.delete(id)) this.downstream.send(raw);
+    const answer = this.questions.answered(raw, id);
+    if (answer !== null) this.downstream.send(answer);
+    else if (this.downstream.isOwn(id)) this.note(this.deliveries.read(id));
   }
 
-  private clientCancelled({ raw, message }: Line): void {
-    const id = message.params?.["requestId"] as Id;
+  private clientCancelled(line: Line): void {
+    const { raw, message } = line;
+    const id = idAt(line, "requestId");
+    if (id === undefined) return;
     this.deliveries.cancelled(id);
     const asked = this.asked.get(id);
     if (!asked) {
@@ -187,6 +215,9 @@ export class DurableProxy {
     );
     const forwarding = this.forwardings.get(asked.callId);
     if (isWanted || !forwarding || asked.cancel === "finish") return;
+    // A server that heard of the end before the beginning would run it all the same.
+    if (!forwarding.isSent) forwarding.stop.abort();
+    if (!this.downstream.isUnderWay(forwarding.id)) return;
     const params = { ...message.params, requestId: forwarding.id };
     this.downstream.send(notificationText("notifications/cancelled", params));
     const why = "the client gave it up, and the server did not say what came of it";
@@ -197,19 +228,21 @@ export class DurableProxy {
   // ── From the server ──
 
   private fromServer(line: Line): void {
-    const { message } = line;
-    if (isRequest(message)) this.serverAsks.add(message.id);
+    const { raw, message } = line;
     if (isResponse(message)) {
       this.introduction.answered(line, this.passedOn.get(message.id));
       this.passedOn.delete(message.id);
     }
-    this.note(this.toClient(line.raw));
+    let told: string | null = raw;
+    if (isRequest(message)) told = this.questions.asked(raw, message.id);
+    else if (message.method === "notifications/cancelled") told = this.questions.withdrawn(line);
+    if (told !== null) this.note(this.toClient(told));
   }
 
   private serverEnded(why: string): void {
     const lost = [...this.passedOn.keys()];
     this.passedOn.clear();
-    this.serverAsks.clear();
+    for (const told of this.questions.ended(why)) this.note(this.toClient(told));
     const error = {
       code: SERVER_ENDED,
       message: `the server ${why} before it answered; it is started again`,
@@ -225,9 +258,19 @@ export class DurableProxy {
     let isDelivery = false;
     try {
       const args = copyJson(ledgerArgs(params), `arguments of ${name}`);
-      call = this.deliveries.numbered(name, args, rule.dedupe !== "delivered");
-      this.asked.set(id, { callId: call.callId, cancel: rule.cancel, isCancelled: false });
-      const outcome = await this.run(call.callId, name, rule, args, { id: this.downstream.newId(), params });
+      const number = (): NumberedCall => {
+        const made = this.deliveries.numbered(name, args, rule.dedupe !== "delivered");
+        const isCancelled = this.asked.get(id)?.isCancelled === true;
+        this.asked.set(id, { callId: made.callId, cancel: rule.cancel, isCancelled });
+        return made;
+      };
+      call = number();
+      // The same call was just cancelled before it was sent: this one is another, once that is recorded.
+      if (this.forwardings.get(call.callId)?.stop.signal.aborted) {
+        await Promise.allSettled([this.running.get(call.callId)]);
+        call = number();
+      }
+      const outcome = await this.run(call.callId, name, rule, args, this.forwardingOf(id, params));
       answer = this.answerOf(name, outcome);
       isDelivery = outcome.status === "completed" && rule.dedupe === "delivered";
     } catch (error) {
@@ -238,10 +281,19 @@ export class DurableProxy {
     // Nobody waits for it any more; the ledger has it for the next time.
     if (isCancelled) return;
     await this.toClient(
-      "error" in answer ? errorText(id, answer.error) : resultText(id, this.inTheirWords(answer.result)),
+      "error" in answer
+        ? errorText(id, answer.error)
+        : resultText(id, answerJson(this.inTheirWords(answer.result))),
     );
     failpoint("mcp.replied");
     if (call && isDelivery) await this.awaitReading(call, id);
+  }
+
+  private forwardingOf(id: Id, params: Readonly<Record<string, unknown>>): Forwarding {
+    const made = { id: this.downstream.newId(), params, stop: new AbortController(), isSent: false };
+    const asked = this.asked.get(id);
+    if (asked?.isCancelled && asked.cancel !== "finish") made.stop.abort();
+    return made;
   }
 
   /** The newer protocol wants every result to say that it is one; the ledger's own words do not. */
@@ -267,7 +319,7 @@ export class DurableProxy {
     const underWay = this.running.get(callId);
     if (underWay) return underWay.then((outcome) => ({ ...outcome, joined: true }));
     if (forwarding) this.forwardings.set(callId, forwarding);
-    const tool = ledgerTool(name, rule, {
+    const tool = ledgerTool(name, rule, args, {
       downstream: this.downstream,
       forwarding: (id) => this.forwardings.get(id),
       envelope: () => this.introduction.envelope,
@@ -341,15 +393,6 @@ function cannotStart(command: readonly string[], cause: Error): HoldfastError {
   });
 }
 
-/** What the model reads beside an answer that the server did not give to this very request. */
-function noteOn(call: Call | undefined, wasReplayed: boolean, wasJoined: boolean): string | null {
-  if (!call) return null;
-  const at = new Date(call.settledAt ?? call.issuedAt).toISOString();
-  if (call.settledBy === "person") return `Not run again. ${call.by} says that it has happened: ${call.why}`;
-  if (call.settledBy === "verify")
-    return "Not run again. It had happened before its answer was lost: that was found out, and this stands for the answer.";
-  if (wasReplayed)
-    return `Not run again. This is the recorded answer of call ${call.id}, which ran at ${at}.`;
-  if (wasJoined) return "The same call was under way already. It ran once, and this is its answer.";
-  return null;
+function shown(raw: string): string {
+  return raw.slice(0, SHOWN);
 }

@@ -3,7 +3,7 @@
  * nothing else takes the value as it is, so that numbers stay numbers; anywhere else it becomes text.
  */
 
-import type { Json } from "../../model/index.ts";
+import { canonicalOf, type Json } from "../../model/index.ts";
 
 /** What a placeholder may name: the call's arguments, its key, its id. */
 export interface CallFacts {
@@ -28,6 +28,19 @@ export function badPlaceholder(value: unknown): string | null {
     if (bad !== null) return bad;
   }
   return null;
+}
+
+/**
+ * Whether every placeholder of a text stands for something: an argument that is missing, null or blank says nothing, and
+ * what is left of the text around it may stand anywhere. What is not one text but has texts in it (an object that is
+ * compared whole) says enough by its shape, as long as nothing in it is missing.
+ */
+export function isSaid(template: Json, facts: CallFacts): boolean {
+  if (typeof template !== "string") return fill(template, facts) !== undefined;
+  return [...template.matchAll(PLACEHOLDER)].every(([, name = ""]) => {
+    const value = placeholderValue(name, facts);
+    return value !== undefined && value !== null && textOf(value).trim() !== "";
+  });
 }
 
 /** Fills in; undefined where a placeholder names an argument that the call did not have. */
@@ -64,7 +77,8 @@ function placeholderValue(name: string, facts: CallFacts): Json | undefined {
   return value;
 }
 
+/** One text for one value: in whatever order the members of an object come, a key made of it is the same. */
 export function textOf(value: Json | undefined): string {
   if (value === undefined) return "";
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return typeof value === "string" ? value : canonicalOf(value);
 }

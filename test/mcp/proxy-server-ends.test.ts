@@ -1,0 +1,138 @@
+// The server behind ends at a bad moment, or the client gives a call up at one.
+
+import { rmSync } from "node:fs";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Heard, RawProxy, said, soon } from "./raw-proxy.ts";
+
+/**
+ * Every process of it numbers its questions from 0, as the official SDK does. It does not come up while there is a file
+ * `down`, and ends when it is told to.
+ */
+const SERVER = `
+  if (m.method === "notifications/cancelled") effect("heard that " + m.params.requestId + " is cancelled");
+  if (m.method === "stop reading") {
+    process.stdin.pause();
+    say({ method: "reads no more" });
+    setInterval(() => fs.existsSync(here("end")) && process.exit(1), 10);
+  }
+  if (m.method === "withdraw") say({ method: "notifications/cancelled", params: { requestId: 0 } });
+  globalThis.open ??= [];
+  if (m.result && open[m.id]) {
+    effect("DONE: " + open[m.id].params.arguments.what);
+    ok(open[m.id].id, "done");
+  }
+  if (m.method !== "tools/call") return;
+  const { name, arguments: args } = m.params;
+  if (name === "end") process.exit(1);
+  if (name === "ask") write('{"id":' + (open.push(m) - 1) + ',"method":"elicitation/create","params":{"n":9007199254740993,"message":' + JSON.stringify(args.what) + '}}');
+  else if (name === "flood") {
+    effect("pid " + process.pid);
+    for (let line = 0; line < 55; line++) say({ method: "notifications/message", params: { data: "x".repeat(4000) } });
+    ok(m.id, "receipt 4711");
+    process.kill(process.pid, "SIGKILL");
+  } else if (name === "leave a child") {
+    const child = require("node:child_process").spawn("sleep", ["600"], { stdio: ["ignore", "inherit", "ignore"], detached: true });
+    effect("child " + child.pid);
+    process.exit(1);
+  } else { effect("ran " + name); ok(m.id, "ok"); }
+`;
+
+const UP = 'if (fs.existsSync(here("down"))) process.exit(1);';
+
+let proxy: RawProxy;
+beforeAll(async () => {
+  proxy = await RawProxy.start(SERVER, "tools: { end: read }", UP);
+});
+afterAll(() => proxy.close());
+
+const question = (what: string): Promise<Heard> =>
+  proxy.heard(({ method, params }) => method === "elicitation/create" && params?.["message"] === what);
+const withdrawal = (id: unknown): Promise<Heard> =>
+  proxy.heard(({ method, params }) => method === "notifications/cancelled" && params?.["requestId"] === id);
+const asks = (id: number, what: string): void =>
+  proxy.say({ id, method: "tools/call", params: { name: "ask", arguments: { what } } });
+
+test("an answer to a server that has ended is not taken by its successor for the answer to another question", async () => {
+  asks(1, "send a greeting?");
+  const first = await question("send a greeting?");
+  await proxy.call(2, "end", {});
+  expect((await withdrawal(first.id)).params?.["reason"]).toContain("does not wait for the answer any more");
+  asks(3, "drop the database?");
+  const second = await question("drop the database?");
+  expect(second.id).not.toBe(first.id);
+  proxy.say({ id: first.id, result: { action: "accept" } });
+  proxy.say({ id: 0, result: { action: "accept" } });
+  await proxy.ask(4, "tools/list", {});
+  expect(proxy.effects()).toEqual([]);
+  proxy.say({ id: second.id, result: { action: "accept" } });
+  expect(said(await proxy.heard(({ id, result }) => id === 3 && result !== undefined))).toBe("done");
+  expect(proxy.effects()).toEqual(["DONE: drop the database?"]);
+});
+
+test("a question reaches the client as it is but for its id, and is withdrawn under that id", async () => {
+  await proxy.call(11, "end", {});
+  asks(12, "well?");
+  const { id } = await question("well?");
+  expect(await proxy.line((heard) => heard.id === id)).toContain('"n":9007199254740993');
+  proxy.say({ method: "withdraw" });
+  await withdrawal(id);
+});
+
+test("a server that ends with a full pipe does not leave the proxy deaf", async () => {
+  proxy.say({ method: "stop reading" });
+  await proxy.heard(({ method }) => method === "reads no more");
+  proxy.say({
+    id: 21,
+    method: "tools/call",
+    params: { name: "upload", arguments: { data: "x".repeat(1_000_000) } },
+  });
+  await soon(() => expect(proxy.input.isPaused()).toBe(true));
+  proxy.project.write("end", "");
+  expect(said(await proxy.heard(({ id }) => id === 21))).toContain("Nobody knows");
+  expect(await proxy.ask(22, "tools/list", {})).toHaveProperty("result");
+});
+
+test("a call that is cancelled before it was sent is not sent, and known as not run", async () => {
+  const call = { method: "tools/call", params: { name: "pay", arguments: {} } };
+  const cancel = { method: "notifications/cancelled", params: { requestId: 31 } };
+  proxy.write([{ id: 31, ...call }, cancel].map((each) => JSON.stringify(each)).join("\n"));
+  // The same call, meant again: it is another one.
+  proxy.say({ id: 32, ...call });
+  expect(said(await proxy.heard(({ id }) => id === 32))).toBe("ok");
+  expect(proxy.effects().filter((each) => !each.startsWith("DONE"))).toEqual(["ran pay"]);
+  expect((await proxy.calls("pay")).map(({ status }) => status).sort()).toEqual(["completed", "failed"]);
+});
+
+test("neither is one that waits for a server that is down", async () => {
+  const down = proxy.project.write("down", "");
+  await proxy.call(41, "end", {});
+  proxy.say({ id: 42, method: "tools/call", params: { name: "book", arguments: {} } });
+  await soon(async () => expect(await proxy.calls("book")).toMatchObject([{ status: "issued" }]));
+  proxy.say({ method: "notifications/cancelled", params: { requestId: 42 } });
+  await soon(async () => expect(await proxy.calls("book")).toMatchObject([{ status: "failed" }]));
+  rmSync(down);
+  await soon(async () =>
+    expect(await proxy.ask(`up ${Math.random()}`, "tools/list", {})).toHaveProperty("result"),
+  );
+  expect(proxy.effects()).not.toContain("ran book");
+});
+
+test("an answer that is in the pipe when the server ends is an answer, however slow the client reads", async () => {
+  proxy.output.pause();
+  proxy.say({ id: 51, method: "tools/call", params: { name: "flood", arguments: {} } });
+  let pid = 0;
+  await soon(() => {
+    pid = Number(/pid (\d+)/.exec(proxy.effects().join("\n"))?.[1]);
+    expect(pid).toBeGreaterThan(0);
+  });
+  await soon(() => expect(() => process.kill(pid, 0)).toThrow());
+  proxy.output.resume();
+  expect(said(await proxy.heard(({ id }) => id === 51))).toBe("receipt 4711");
+});
+
+test("a process that the server leaves behind does not keep its end from being noticed", async () => {
+  const answer = await proxy.call(61, "leave a child", {});
+  expect(said(answer)).toContain("Nobody knows");
+  process.kill(Number(/child (\d+)/.exec(proxy.effects().join("\n"))?.[1]), "SIGKILL");
+  expect(await proxy.ask(62, "tools/list", {})).toHaveProperty("result");
+});

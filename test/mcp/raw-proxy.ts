@@ -1,0 +1,147 @@
+// The proxy inside this process, spoken to line by line: for what the official client would never send, or would hide.
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { expect, vi } from "vitest";
+import { runProxy } from "../../src/mcp/index.ts";
+import type { Call } from "../../src/model/index.ts";
+import { open } from "../../src/open.ts";
+import { Project } from "./setting.ts";
+
+export interface Heard {
+  readonly id?: unknown;
+  readonly method?: string;
+  readonly params?: Readonly<Record<string, unknown>>;
+  readonly result?: { readonly content?: { text?: string }[]; readonly [name: string]: unknown };
+  readonly error?: { readonly code: number; readonly message: string };
+}
+
+/** Awaited, however slow the machine is. */
+export const soon = (check: () => Promise<void> | void): Promise<void> =>
+  vi.waitFor(check, { timeout: 50_000, interval: 10 });
+
+/**
+ * A server whose `body` handles each message but the handshake: `m`, or `raw`, the text it came as. It has `say`, `ok` (a
+ * text as the answer), `effect` (a line that the test reads), and `here` (a path in the project). `first` is run before anything else.
+ */
+function program(body: string, first: string): string {
+  return `
+    const fs = require("node:fs");
+    const here = (name) => require("node:path").join(process.argv[1], name);
+    const write = (text) => fs.writeSync(1, text + "\\n");
+    const say = (message) => write(JSON.stringify({ jsonrpc: "2.0", ...message }));
+    const ok = (id, text) => say({ id, result: { content: [{ type: "text", text }] } });
+    const effect = (text) => fs.appendFileSync(here("effects.log"), text + "\\n");
+    ${first}
+    const handle = (m, raw) => { ${body} };
+    require("node:readline").createInterface({ input: process.stdin }).on("line", (raw) => {
+      const m = JSON.parse(raw);
+      if (m.method === "initialize")
+        say({ id: m.id, result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } } });
+      else if (m.method === "tools/list") say({ id: m.id, result: { tools: [] } });
+      else handle(m, raw);
+    });
+  `;
+}
+
+export class RawProxy {
+  readonly project = new Project();
+  readonly lines: string[] = [];
+  readonly log: string[] = [];
+  /** What the client reads: a test may be slow at it. */
+  readonly output = new PassThrough();
+  /** What the proxy reads: paused while its server is slow. */
+  readonly input = new PassThrough();
+  private ended: Promise<void> = Promise.resolve();
+  private rest = "";
+
+  /** With a client that has shaken hands, and answers every ping. */
+  static async start(body: string, config = "tools: {}", first = ""): Promise<RawProxy> {
+    const made = new RawProxy();
+    const { input, output, project } = made;
+    output.on("data", (chunk: Buffer) => made.hear(String(chunk)));
+    made.ended = runProxy({
+      command: [process.execPath, "-e", program(body, first), project.folder],
+      store: join(project.folder, "store.db"),
+      config: project.write("tools.yaml", config),
+      session: "s",
+      by: "ann",
+      input,
+      output,
+      log: (text) => made.log.push(text),
+    });
+    const clientInfo = { name: "c", version: "1" };
+    const hello = { protocolVersion: "2025-06-18", capabilities: { elicitation: {} }, clientInfo };
+    await made.ask("hello", "initialize", hello);
+    made.say({ method: "notifications/initialized" });
+    return made;
+  }
+
+  say(message: object): void {
+    this.write(JSON.stringify({ jsonrpc: "2.0", ...message }));
+  }
+
+  write(text: string): void {
+    this.input.write(`${text}\n`);
+  }
+
+  /** The text of the first line that fits, as soon as there is one. */
+  async line(fits: (heard: Heard, raw: string) => boolean): Promise<string> {
+    let found: string | undefined;
+    await soon(() => {
+      found = this.lines.find((raw) => fits(JSON.parse(raw), raw));
+      expect(found, `among ${this.lines.join("\n").slice(0, 2_000)}`).toBeDefined();
+    });
+    return found ?? "";
+  }
+
+  async heard(fits: (heard: Heard) => boolean): Promise<Heard> {
+    return JSON.parse(await this.line(fits)) as Heard;
+  }
+
+  ask(id: string | number, method: string, params: object): Promise<Heard> {
+    this.say({ id, method, params });
+    return this.heard((each) => each.id === id && each.method === undefined);
+  }
+
+  call(id: string | number, name: string, args: object, more: object = {}): Promise<Heard> {
+    return this.ask(id, "tools/call", { name, arguments: args, ...more });
+  }
+
+  effects(): string[] {
+    const file = join(this.project.folder, "effects.log");
+    return existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean) : [];
+  }
+
+  /** What the ledger has of the calls of a tool. */
+  async calls(tool: string): Promise<readonly Call[]> {
+    const holdfast = await open(join(this.project.folder, "store.db"));
+    try {
+      return (await holdfast.sessions.get("s")).calls.filter((each) => each.tool === tool);
+    } finally {
+      await holdfast.close();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.input.end();
+    await this.ended;
+    this.project.remove();
+  }
+
+  private hear(text: string): void {
+    const lines = (this.rest + text).split("\n");
+    this.rest = lines.pop() ?? "";
+    for (const raw of lines) {
+      this.lines.push(raw);
+      const { id, method } = JSON.parse(raw) as Heard;
+      if (method === "ping") this.say({ id, result: {} });
+    }
+  }
+}
+
+/** The text of an answer. */
+export function said({ result }: Heard): string {
+  return (result?.content ?? []).map(({ text = "" }) => text).join("\n");
+}
