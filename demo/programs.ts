@@ -3,28 +3,13 @@
  * instead of one, and what is seen is the recovery, not the loader.
  */
 
-import { symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { rolldown } from "rolldown";
+import { linkModules, writePrograms } from "../torture/bundle.ts";
 
 export async function buildPrograms(folder: string): Promise<void> {
   // Where `scripts/run.mjs` has put us.
   const root = process.cwd();
-  const made = await rolldown({
-    cwd: root,
-    input: { agent: "demo/agent.ts", world: "demo/world.ts" },
-    platform: "node",
-    external: [/^node:/, /^@photostructure\/sqlite(\/|$)/, /^(pg|ajv|yaml)(\/|$)/],
-    transform: { target: "node20" },
-    logLevel: "silent",
-  });
-  await made.write({
-    dir: folder,
-    format: "esm",
-    entryFileNames: "[name].mjs",
-    chunkFileNames: "[name]-[hash].mjs",
-  });
-  await made.close();
-  // The programs find their packages as if they stood in this repository.
-  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"), "junction");
+  const program = (name: string): string => join(root, "demo", name);
+  await writePrograms({ agent: program("agent.ts"), world: program("world.ts") }, folder);
+  linkModules(folder);
 }

@@ -26,11 +26,11 @@ export interface Bundle {
 /** A native driver cannot be bundled, and what is imported when needed, and in the old format, would lose the names it exports. */
 const OUTSIDE = [/^node:/, /^@photostructure\/sqlite(\/|$)/, /^ajv(\/|$)/, /^yaml(\/|$)/];
 
-/** What is imported when needed stays in files of its own, and is not run at each start. */
-async function write(
+/** By name, their files. What is imported when needed stays in files of its own, and is not run at each start. */
+export async function writePrograms(
   programs: Readonly<Record<string, string>>,
   folder: string,
-  plugin: Plugin,
+  plugin?: Plugin,
 ): Promise<void> {
   const made = await rolldown({
     cwd: ROOT,
@@ -52,13 +52,13 @@ async function write(
 
 /** The native driver stays outside of bundles and is found through this link. */
 export function linkModules(folder: string): void {
-  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "dir");
+  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "junction");
 }
 
 /** One program that was written on the spot, `<name>.mjs` in `folder`; its imports count from the root of the repository. */
 export async function bundleProgram(text: string, folder: string, name: string): Promise<string> {
   const place = join(ROOT, `${name}.ts`);
-  await write({ [name]: place }, folder, {
+  await writePrograms({ [name]: place }, folder, {
     name: "written-on-the-spot",
     resolveId: (id) => (id === place ? place : null),
     load: (id) => (id === place ? text : null),
@@ -82,7 +82,7 @@ export async function bundle(
 ): Promise<Bundle> {
   linkModules(folder);
   const programs = Object.fromEntries(wanted.map((name) => [name, join(ROOT, "torture", PROGRAMS[name])]));
-  await write(programs, folder, mutating(mutations));
+  await writePrograms(programs, folder, mutating(mutations));
   const file = (name: keyof Bundle): string => join(folder, `${name}.mjs`);
   return { agent: file("agent"), world: file("world"), writer: file("writer"), opener: file("opener") };
 }

@@ -13,6 +13,15 @@ import { type WireAnswer, wireServer } from "../wire/server.ts";
 import { answer, streamed } from "./paying-model.ts";
 import { freshHoldfast, makeWorld, program, says, scripted, toolCall } from "./scripted-world.ts";
 
+const chargeTool = (log: string[]) =>
+  tool({
+    name: "charge",
+    description: "Charges an order",
+    effect: "mutate",
+    input: z.object({ order: z.string() }),
+    execute: ({ order }) => log.push(order),
+  });
+
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0)) await close();
@@ -33,13 +42,7 @@ test.each([
     for (const stream of [false, true]) {
       const holdfast = await freshHoldfast();
       const session = await holdfast.session("own");
-      const charge = tool({
-        name: "charge",
-        description: "Charges an order",
-        effect: "mutate",
-        input: z.object({ order: z.string() }),
-        execute: ({ order }) => log.push(order),
-      });
+      const charge = chargeTool(log);
       const model = fromAiSdk(scripted(ended(unified), says("paid")), { stream });
       const run = session.run({ model, tools: [charge], prompt: "Pay" });
       await expect(run).rejects.toMatchObject({
@@ -62,13 +65,7 @@ test("a call in an answer that ended as it should is run, whatever the provider 
     const holdfast = await freshHoldfast();
     const session = await holdfast.session("own");
     const log: string[] = [];
-    const charge = tool({
-      name: "charge",
-      description: "Charges an order",
-      effect: "mutate",
-      input: z.object({ order: z.string() }),
-      execute: ({ order }) => log.push(order),
-    });
+    const charge = chargeTool(log);
     const model = fromAiSdk(scripted(ended(unified), says("paid")));
     expect(await session.run({ model, tools: [charge], prompt: "Pay" })).toMatchObject({ text: "paid" });
     expect(log).toEqual(["1"]);

@@ -3,21 +3,10 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import Anthropic from "@anthropic-ai/sdk";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { fromAnthropic } from "../../../src/integrations/anthropic/index.ts";
 import { skipWaits } from "../../skip-waits.ts";
 import { chargeTool, loopback, said, streamedCall } from "./loopback.ts";
-
-const closing: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
-});
-
-async function begin(...given: Parameters<typeof loopback>) {
-  const api = await loopback(...given);
-  closing.push(api.close);
-  return api;
-}
 
 const HALF = '{"order":"o1","amount":10';
 const CALL = { type: "tool_use", id: "toolu_1", name: "charge", input: { order: "o1", amount: 1_000 } };
@@ -30,7 +19,7 @@ describe("a call whose arguments may be cut off is not run", () => {
     { stop: "stop_sequence", what: "wrote a stop sequence", hint: "params.stop_sequences" },
     { stop: null, what: "stop_reason: null", hint: "Run again" },
   ])("after $stop", async ({ stop, what, hint }) => {
-    const { holdfast, client } = await begin([{ events: streamedCall(HALF, stop) }]);
+    const { holdfast, client } = await loopback([{ events: streamedCall(HALF, stop) }]);
     const { charge, charged } = chargeTool();
     const session = await holdfast.session("pay");
     const model = fromAnthropic(client, "claude-sonnet-5-5", { stream: true });
@@ -52,7 +41,7 @@ describe("a call whose arguments may be cut off is not run", () => {
       stop: "max_tokens",
     },
   ])("but it is run when $what", async ({ content, stop }) => {
-    const { holdfast, client } = await begin([said(content, stop)]);
+    const { holdfast, client } = await loopback([said(content, stop)]);
     const { charge, charged } = chargeTool();
     const session = await holdfast.session("pay");
     await session.run({ model: fromAnthropic(client, "claude-sonnet-5-5"), tools: [charge], prompt: "Pay" });
@@ -74,8 +63,11 @@ async function breakingApi(howItBreaks: "destroyed" | "ended") {
     return response.write(text(events.slice(0, 2)), () => response.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  closing.push(() => new Promise((resolve) => server.close(() => resolve())));
-  closing.unshift(async () => server.closeAllConnections());
+  onTestFinished(async () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeAllConnections();
+    await closed;
+  });
   const baseURL = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return new Anthropic({ baseURL, apiKey: "none", maxRetries: 0 });
 }
@@ -83,7 +75,7 @@ async function breakingApi(howItBreaks: "destroyed" | "ended") {
 test.each(["destroyed", "ended"] as const)(
   "a stream whose connection is %s in the middle is asked for again",
   async (howItBreaks) => {
-    const { holdfast } = await begin([]);
+    const { holdfast } = await loopback([]);
     const model = fromAnthropic(await breakingApi(howItBreaks), "claude-sonnet-5-5", { stream: true });
     const { charge, charged } = chargeTool();
     const session = await holdfast.session("pay");

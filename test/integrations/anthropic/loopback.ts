@@ -1,18 +1,19 @@
 import Anthropic from "@anthropic-ai/sdk";
+import { onTestFinished } from "vitest";
 import { z } from "zod";
 import { open, tool } from "../../../src/index.ts";
 import { type WireAnswer, wireServer } from "../wire/server.ts";
 
-/** A store, and Anthropic's client on an API that gives these answers and then says "Done.". `close` ends both. */
+/** A store, and Anthropic's client on an API that gives these answers and then says "Done.". Both end with the test. */
 export async function loopback(answers: readonly WireAnswer[]) {
   const server = await wireServer([...answers, said([{ type: "text", text: "Done." }], "end_turn")]);
   const holdfast = await open("memory:");
   const client = new Anthropic({ baseURL: server.url, apiKey: "none", maxRetries: 0 });
-  const close = async (): Promise<void> => {
+  onTestFinished(async () => {
     await server.close();
     await holdfast.close();
-  };
-  return { holdfast, client, requests: server.requests, close };
+  });
+  return { holdfast, client, requests: server.requests };
 }
 
 const HEAD = {

@@ -1,19 +1,13 @@
 // What an earlier answer left behind must not make the API refuse every later request.
 
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { tool } from "../../../src/index.ts";
 import { fromAnthropic } from "../../../src/integrations/anthropic/index.ts";
 import { chargeTool, loopback, said } from "./loopback.ts";
 
-const closing: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
-});
-
 async function begin(...given: Parameters<typeof loopback>) {
   const api = await loopback(...given);
-  closing.push(api.close);
   return { ...api, session: await api.holdfast.session("s") };
 }
 

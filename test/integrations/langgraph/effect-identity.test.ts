@@ -15,26 +15,15 @@ import {
   task,
 } from "@langchain/langgraph";
 import { ToolNode } from "@langchain/langgraph/prebuilt";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { type Holdfast, open } from "../../../src/index.ts";
 import {
   durableNode,
   durableTool,
   type EffectOptions,
-  HoldfastSaver,
+  type HoldfastSaver,
 } from "../../../src/integrations/langgraph/index.ts";
-
-const opened: Holdfast[] = [];
-afterEach(async () => {
-  for (const each of opened.splice(0)) await each.close();
-});
-
-async function freshSaver(): Promise<HoldfastSaver> {
-  const holdfast = await open("memory:");
-  opened.push(holdfast);
-  return new HoldfastSaver(holdfast);
-}
+import { freshSaver } from "./fresh-saver.ts";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),

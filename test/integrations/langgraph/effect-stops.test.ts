@@ -11,26 +11,16 @@ import {
   StateGraph,
 } from "@langchain/langgraph";
 import { ToolNode } from "@langchain/langgraph/prebuilt";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { type Holdfast, HoldfastError, open } from "../../../src/index.ts";
+import { HoldfastError } from "../../../src/index.ts";
 import {
   durableNode,
   durableTool,
   type Effects,
-  HoldfastSaver,
+  type HoldfastSaver,
 } from "../../../src/integrations/langgraph/index.ts";
-
-const opened: Holdfast[] = [];
-afterEach(async () => {
-  for (const each of opened.splice(0)) await each.close();
-});
-
-async function freshSaver(): Promise<HoldfastSaver> {
-  const holdfast = await open("memory:");
-  opened.push(holdfast);
-  return new HoldfastSaver(holdfast);
-}
+import { freshSaver } from "./fresh-saver.ts";
 
 const thread = { configurable: { thread_id: "t" } };
 

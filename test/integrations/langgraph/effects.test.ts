@@ -6,26 +6,16 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { type Holdfast, open, tool } from "../../../src/index.ts";
-import { durableNode, type Effects, HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
+import { tool } from "../../../src/index.ts";
+import { durableNode, type Effects, type HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
 import { programFile } from "../../program.ts";
 import { quickFolder } from "../../quick-folder.ts";
+import { freshSaver } from "./fresh-saver.ts";
 
 const scratch = mkdtempSync(join(quickFolder(), "holdfast-langgraph-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-
-const opened: Holdfast[] = [];
-afterEach(async () => {
-  for (const each of opened.splice(0)) await each.close();
-});
-
-async function freshSaver(): Promise<HoldfastSaver> {
-  const holdfast = await open("memory:");
-  opened.push(holdfast);
-  return new HoldfastSaver(holdfast);
-}
 
 interface Ended {
   readonly code: number | null;

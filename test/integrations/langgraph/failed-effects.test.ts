@@ -1,8 +1,8 @@
 // An effect that is on record as failed: who tries it again, and who has to live with it.
 
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
-import { afterEach, describe, expect, test } from "vitest";
-import { DefiniteFailure, type Holdfast, open } from "../../../src/index.ts";
+import { describe, expect, test } from "vitest";
+import { DefiniteFailure } from "../../../src/index.ts";
 import {
   durableNode,
   EffectFailed,
@@ -10,17 +10,7 @@ import {
   type Effects,
   HoldfastSaver,
 } from "../../../src/integrations/langgraph/index.ts";
-
-const opened: Holdfast[] = [];
-afterEach(async () => {
-  for (const each of opened.splice(0)) await each.close();
-});
-
-async function freshSaver(): Promise<HoldfastSaver> {
-  const holdfast = await open("memory:");
-  opened.push(holdfast);
-  return new HoldfastSaver(holdfast);
-}
+import { freshSaver } from "./fresh-saver.ts";
 
 const State = Annotation.Root({
   log: Annotation<string[]>({ reducer: (left, right) => [...left, ...right], default: () => [] }),
