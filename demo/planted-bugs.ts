@@ -6,14 +6,12 @@
 import type { Session, Tool } from "../src/index.ts";
 
 export async function plantBug(tools: Tool[], session: Session): Promise<Tool[]> {
-  const bug = process.env["HOLDFAST_DEMO_PLANT"];
-  // Mails pass for reads: they go out before anything is on record, and again when the turn is resumed.
-  if (bug === "issue-after-effect") {
-    return tools.map((each) => (each.name === "send_mail" ? { ...each, effect: "read" } : each));
-  }
+  const bugs = process.env["HOLDFAST_DEMO_PLANT"]?.split(" ") ?? [];
   // A turn that was answered but not finished is forgotten: the model is asked for it again.
-  if (bug === "turn-asked-again" && session.unfinished) {
+  if (bugs.includes("turn-asked-again") && session.unfinished) {
     await session.compact(session.messages.slice(0, -1));
   }
-  return tools;
+  // Mails pass for reads: they go out before anything is on record, and again when the turn is resumed.
+  if (!bugs.includes("issue-after-effect")) return tools;
+  return tools.map((each) => (each.name === "send_mail" ? { ...each, effect: "read" } : each));
 }

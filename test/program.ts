@@ -33,7 +33,7 @@ const SETS = {
   command: { of: ["src/cli/main.ts", "test/cli/programs", "test/mcp/programs"] },
   demo: { of: ["demo/main.ts"] },
   // The calls of examples are recorded in the module that the recorder imports as well.
-  examples: { of: ["examples", "test/examples/recorder.ts"] },
+  examples: { of: ["examples", "test/examples/recorder.ts", "test/examples/together.ts"] },
   // By itself, without the frameworks that others of them bring along.
   quickstart: { of: ["examples/quickstart.ts"] },
   servers: { of: ["test/postgres/programs", "test/fleet/programs", "torture/world/main.ts"] },

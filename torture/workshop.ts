@@ -20,7 +20,8 @@ export class Workshop {
     this.worldProcess = worldProcess;
   }
 
-  static async open(): Promise<Workshop> {
+  /** `wanted`: the programs that its cases start; the world is always among them. */
+  static async open(wanted?: readonly (keyof Bundle)[]): Promise<Workshop> {
     const folder = mkdtempSync(join(scratch(), "holdfast-torture-"));
     // Also when the run is broken off: an exit handler is the last that is asked.
     process.once("exit", () => {
@@ -28,7 +29,7 @@ export class Workshop {
       rmSync(folder, { recursive: true, force: true });
     });
     try {
-      const made = await bundle(folder);
+      const made = await bundle(folder, [], wanted);
       const world = join(folder, "world.sock");
       const child = startNode(made.world, [world], { limitMs: 2 ** 31 - 1 });
       await child.event("listening");

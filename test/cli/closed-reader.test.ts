@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { afterEach, expect, test } from "vitest";
+import { afterAll, afterEach, expect, test } from "vitest";
 import { CommandLine, environment } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 
@@ -10,15 +10,18 @@ const named = ["--store", "store.db"];
 const line = await CommandLine.build();
 const started: ChildProcess[] = [];
 
-afterEach(() => {
+afterEach(async () => {
   for (const child of started.splice(0)) {
+    const ended = child.exitCode === null && child.signalCode === null ? once(child, "exit") : null;
     try {
       process.kill(-(child.pid ?? 0), "SIGKILL");
     } catch {
       // It has ended, as it should.
     }
+    await ended;
   }
 });
+afterAll(() => line.remove());
 
 function start(command: string): ChildProcess {
   const child = spawn("bash", ["-c", command], { cwd: line.project, env: environment(), detached: true });
@@ -62,5 +65,4 @@ test("while its reader is there, every line is the answer", async () => {
     .split("\n")
     .map((each) => JSON.parse(each).kind);
   expect(new Set(kinds)).toEqual(new Set(["status"]));
-  line.remove();
 });

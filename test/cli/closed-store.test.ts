@@ -1,13 +1,14 @@
 // A store that could only be looked at for a while is as good as before once it may be written again.
 
 import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from "node:child_process";
-import { chmodSync, chownSync, existsSync, statSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, readdirSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CommandLine, environment } from "./command-line.ts";
+import { runInside } from "./inside.ts";
 
 /** Whoever runs as root may write everywhere, so somebody else tries; if that user may read the project at all. */
 const SOMEBODY = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
@@ -21,17 +22,16 @@ describe.skipIf(!isAble)("a store that may not be written for a while", () => {
 
   beforeAll(async () => {
     line = await CommandLine.build();
-    if (SOMEBODY.uid !== undefined) {
-      for (const each of [line.project, join(line.project, ".git")])
-        chownSync(each, SOMEBODY.uid, SOMEBODY.gid);
-    }
     store = join(line.project, ".holdfast", "store.db");
     for (const words of [
       ["init", "--agent", "none"],
       ["goal", "new", "g", "Ship it"],
     ]) {
-      expect(await run(...words)).toMatchObject({ code: 0 });
+      expect(await runInside(line.project, words)).toMatchObject({ code: 0 });
     }
+    if (SOMEBODY.uid === undefined) return;
+    for (const name of ["", ...readdirSync(line.project, { recursive: true, encoding: "utf8" })])
+      chownSync(join(line.project, name), SOMEBODY.uid, SOMEBODY.gid);
   });
   afterAll(() => line.remove());
 

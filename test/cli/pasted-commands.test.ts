@@ -37,8 +37,9 @@ test("pages, failures, help and briefings of a project's own copy say npx, and J
   const begun = await runLocal(["goal", "new", "g", "Ship it"], { FORCE_COLOR: "1" });
   expect(begun.out).toContain('npx holdfast task add "what is to be done" --goal g');
   expect((await runLocal(["status"])).out).toContain("npx holdfast task add");
-  expect((await runLocal(["task", "claim", "9"])).err).toContain("List them: npx holdfast task list --all");
-  expect((await runLocal(["task", "claim", "9"])).err).toMatch(/^holdfast: /);
+  const { err } = await runLocal(["task", "claim", "9"]);
+  expect(err).toContain("List them: npx holdfast task list --all");
+  expect(err).toMatch(/^holdfast: /);
   expect((await runLocal(["nonsense"])).err).toContain("npx holdfast --help");
   expect((await runLocal(["status", "--help"])).out).toContain("Usage: npx holdfast status");
   const input = ["hook", "claude", "session-start"];

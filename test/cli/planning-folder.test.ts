@@ -44,7 +44,7 @@ function edit(from: string, to: string, agoMs: number): void {
 test("a goal, a task and a fact are in the files when the command is over", async () => {
   expect(await over("goal", "new", "checkout", "Ship the checkout")).toMatchObject({ code: 0, err: "" });
   expect(page()).toContain("Ship the checkout");
-  await over("task", "add", "Build the cart");
+  await here("task", "add", "Build the cart");
   expect(page()).toContain("Build the cart");
   await over("fact", "currency", "EUR", "--source", "the contract");
   expect(readFileSync(planning("agent_state.json"), "utf8")).toContain("EUR");

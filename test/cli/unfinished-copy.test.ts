@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { howToEndCopy } from "../../src/model/index.ts";
 import { programFile } from "../program.ts";
 import { CommandLine } from "./command-line.ts";
@@ -37,14 +37,16 @@ describe.each([
   let abandon: string;
   const run = (...words: string[]) => runInside(project, words);
 
-  beforeEach(async () => {
+  const leave = async (): Promise<void> => {
     project = line.newProject();
     expect(await run("init", "--agent", "none", "--store", from)).toMatchObject({ code: 0 });
     expect(await run("goal", "new", "n1", "Ship it", "--store", from)).toMatchObject({ code: 0 });
     expect(await killedCopy(project, from, to)).toBe("SIGKILL");
     finish = `holdfast copy ${join(project, from)} ${join(project, to)}`;
     abandon = `holdfast copy --abandon ${join(project, from)}`;
-  });
+  };
+  // The tests up to the command that finishes it leave it as it is.
+  beforeAll(leave);
 
   test("what is half there is neither exported nor copied on", async () => {
     for (const words of [
@@ -103,6 +105,7 @@ describe.each([
   });
 
   test("the other gives it up: the first takes writes again", async () => {
+    await leave();
     const { code, out } = await run(...wordsOf(abandon));
     expect(code).toBe(0);
     expect(out).toMatch(/takes writes\nWhat came into .* is of no use: remove it/);

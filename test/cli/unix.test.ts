@@ -91,7 +91,7 @@ test("the store of a repository is found from a folder below, and another one wh
 
 test("the short way of status and the long way say the same", async () => {
   const short = await line.say("status");
-  const long = await line.say("status", "--by", "ann");
+  const { out: long } = await runInside(line.project, ["status", "--by", "ann"]);
   expect(long).toBe(short);
 });
 

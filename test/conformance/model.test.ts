@@ -23,9 +23,9 @@ import { sqliteForTest } from "./sqlite-subject.ts";
 import { StoreModel } from "./store-model.ts";
 
 const TIME_LIMIT_MS = 5_000;
-const RUNS_IN_MEMORY = process.env["HOLDFAST_FULL"] ? 300 : 100;
+const RUNS_IN_MEMORY = process.env["HOLDFAST_FULL"] ? 300 : 60;
 /** The short form is for the first of two Nodes, where each closing of a store takes as long as ten histories in memory. */
-const RUNS_ON_SQLITE = process.env["HOLDFAST_FULL"] ? 180 : process.env["HOLDFAST_SHORT"] ? 20 : 60;
+const RUNS_ON_SQLITE = process.env["HOLDFAST_FULL"] ? 180 : process.env["HOLDFAST_SHORT"] ? 20 : 30;
 const sqlite = sqliteForTest();
 afterAll(() => sqlite.dispose());
 

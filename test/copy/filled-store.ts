@@ -28,7 +28,7 @@ const opaque = tool({
   },
 });
 
-const picture = new Uint8Array(300_000).fill(7);
+const picture = new Uint8Array(30_000).fill(7);
 
 export async function fill(store: Store): Promise<void> {
   const holdfast = await open(undefined, { store });

@@ -61,15 +61,18 @@ async function takesWrites(store: Store): Promise<boolean> {
 
 const FOREVER = Number.MAX_SAFE_INTEGER;
 
+/** What every source holds, made once. */
+const filled = memoryData();
+beforeAll(() => fill(openMemory({ data: filled })));
+
 /** One copy that dies at `steps`, then whatever `goOn` does about it. False when it lived to its end. */
 async function dieAt(
   steps: number,
   dies: "before" | "after",
   goOn: (source: Store, target: Store) => Promise<void>,
 ): Promise<boolean> {
-  const source = openMemory({ data: memoryData() });
+  const source = openMemory({ data: structuredClone(filled) });
   const target = openMemory({ data: memoryData() });
-  await fill(source);
   const before = JSON.stringify(await contentsOf(source));
   const life = new Life(steps, dies);
   const copied = copyStore(mortal(source, life, "a"), mortal(target, life, "b")).then(

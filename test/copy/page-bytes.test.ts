@@ -13,7 +13,7 @@ afterAll(async () => {
 });
 
 const LARGE = 3_000_000;
-const COUNT = 5;
+const COUNT = 4;
 /** Eight megabytes, and the row that went beyond them. */
 const PAGE_BYTES = 8 * 1024 * 1024 + LARGE;
 

@@ -58,7 +58,7 @@ const TRIES = 3;
 
 function whyNot(): string | null {
   try {
-    execFileSync(STRACE, ["-qq", "-o", "/dev/null", process.execPath, "-e", "0"], { stdio: "ignore" });
+    execFileSync(STRACE, ["-qq", "-o", "/dev/null", "true"], { stdio: "ignore" });
     return null;
   } catch (error) {
     return `strace cannot be used here (${(error as Error).message.split("\n")[0]})`;

@@ -4,11 +4,12 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
 import { type Run, root, run } from "./running.ts";
 import { SHOWN_BY } from "./shown-by.ts";
+import type { Shown } from "./together.ts";
 
 const scratch = mkdtempSync(join(quickFolder(), "holdfast-examples-test-"));
 const temporary = mkdtempSync(join(scratch, "tmp-"));
@@ -18,11 +19,13 @@ const examples = readdirSync(join(root, "examples"))
   .filter((file) => file !== "temporary-folder.ts")
   .map((file) => basename(file, ".ts"));
 
+const fileOf = (name: string): string => programFile(join(root, "examples", `${name}.ts`));
+
 /** With the arguments of Node. */
 const recorded = (name: string): string[] => [
   "--import",
   pathToFileURL(programFile(new URL("./recorder.ts", import.meta.url))).href,
-  programFile(join(root, "examples", `${name}.ts`)),
+  fileOf(name),
 ];
 
 /** What each example must show, line by line, wherever it stands in its output. */
@@ -223,10 +226,38 @@ async function runTimed(name: string, env: Record<string, string>): Promise<Run>
   return ran;
 }
 
+/** They start themselves again, end the process, or depend on time. With HOLDFAST_FULL=1 every one is a process of its own. */
+const ALONE = process.env["HOLDFAST_FULL"] ? examples : [...TIMED, "supervisor", "postgres"];
+
+let together: Run;
+const shown = new Map<string, Shown>();
+beforeAll(async () => {
+  const files = examples.filter((name) => !ALONE.includes(name)).map(fileOf);
+  if (files.length === 0) return;
+  const notes = join(scratch, "together.jsonl");
+  together = await run(
+    [programFile(new URL("./together.ts", import.meta.url)), notes, ...files],
+    temporary,
+    {},
+  );
+  if (!existsSync(notes)) return;
+  for (const line of readFileSync(notes, "utf8").split("\n").filter(Boolean)) {
+    const each = JSON.parse(line) as Shown;
+    shown.set(each.file, each);
+  }
+});
+
+async function shownBy(name: string): Promise<Run & Pick<Shown, "calls">> {
+  if (!ALONE.includes(name))
+    return { ...together, ...(shown.get(fileOf(name)) ?? { output: "", calls: [] }) };
+  const record = join(scratch, `${name}.calls`);
+  const ran = await runTimed(name, { HOLDFAST_TEST_RECORD: record });
+  return { ...ran, calls: existsSync(record) ? readFileSync(record, "utf8").split("\n") : [] };
+}
+
 describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
   test("shows what it claims, calls what it is named for, and leaves nothing behind", async () => {
-    const record = join(scratch, `${name}.calls`);
-    const { errors, code, output } = await runTimed(name, { HOLDFAST_TEST_RECORD: record });
+    const { errors, code, output, calls } = await shownBy(name);
     expect(errors).toBe("");
     expect(code).toBe(0);
     const lines = output.split("\n");
@@ -236,11 +267,10 @@ describe.each(Object.entries(CLAIMS))("examples/%s.ts", (name, claims) => {
     }
     expect(readdirSync(temporary).filter((left) => left.startsWith("holdfast"))).toEqual([]);
 
-    const calls = existsSync(record) ? readFileSync(record, "utf8").split("\n") : [];
     const text = readFileSync(join(root, "examples", `${name}.ts`), "utf8");
-    const shown = Object.keys(SHOWN_BY).filter((each) => SHOWN_BY[each] === name);
-    for (const each of shown.filter((one) => one.includes("."))) expect(calls).toContain(each);
-    for (const each of shown.filter((one) => !one.includes(".")))
+    const named = Object.keys(SHOWN_BY).filter((each) => SHOWN_BY[each] === name);
+    for (const each of named.filter((one) => one.includes("."))) expect(calls).toContain(each);
+    for (const each of named.filter((one) => !one.includes(".")))
       expect(text).toMatch(new RegExp(`\\b${each}\\(`));
   });
 });

@@ -67,7 +67,7 @@ describe.skipIf(!hasStrace)(needs("a power cut", "strace", hasStrace), () => {
     async ([name, mutations]) => {
       const id = name.replaceAll(/\W+/g, "-");
       const planted = await bundle(make(id), mutations as Mutation[], ["writer"]);
-      const { violations } = await cut(`${id}-cut`, planted, { limit: 2_000, untilFound: true });
+      const { violations } = await cut(`${id}-cut`, planted, { untilFound: true });
       expect(violations).not.toEqual([]);
     },
   );

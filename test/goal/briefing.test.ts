@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { estimateTokens, type Goal, MIN_BRIEFING_TOKENS, makeBriefing } from "../../src/goal/index.ts";
+import { anyCodePoint } from "../any-code-point.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, codeOf, supervisor, verifier, worker } from "./bench.ts";
 import { anySteps, BEGINNING, take } from "./random-operations.ts";
@@ -27,7 +28,7 @@ const HOSTILE = [
 
 const hostile = fc.oneof(
   { weight: 3, arbitrary: fc.constantFrom(...HOSTILE.map((text) => text.slice(0, 480))) },
-  fc.string({ minLength: 1, maxLength: 480, unit: "binary" }),
+  fc.string({ minLength: 1, maxLength: 480, unit: anyCodePoint }),
   fc.string({ minLength: 1, maxLength: 40 }),
 );
 

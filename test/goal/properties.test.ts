@@ -34,7 +34,7 @@ function expectInvariants(state: GoalState): void {
 describe.each(storeSubjects())("any operations on $name", (subject) => {
   afterAll(() => subject.dispose());
   /** HOLDFAST_FULL=1: ten times as many. */
-  const runs = (subject.name === "memory" ? 15 : 4) * (process.env["HOLDFAST_FULL"] ? 10 : 1);
+  const runs = (subject.name === "memory" ? 15 : 2) * (process.env["HOLDFAST_FULL"] ? 10 : 1);
 
   const play = async (steps: Parameters<typeof take>[1][], check: (goal: Goal, bench: Bench) => unknown) => {
     const bench = await Bench.open(subject);

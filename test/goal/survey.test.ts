@@ -131,7 +131,7 @@ test("a task waits for itself exactly when it is not movable though nothing is i
       expect(circular.length > 0).toBe(surveyGoal(state).movable.size < state.tasks.size);
       for (const { id } of circular) expect(surveyGoal(state).movable.has(id)).toBe(false);
     }),
-    { numRuns: 1_000 },
+    RUNS,
   );
 });
 

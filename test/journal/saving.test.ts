@@ -115,7 +115,7 @@ describe.each(Object.entries(PLACES))("saving a whole transcript on %s", (_, mak
           await session.close();
         },
       ),
-      { numRuns: 25 },
+      { numRuns: process.env["HOLDFAST_FULL"] ? 25 : 12 },
     );
   });
 });

@@ -1,11 +1,14 @@
 // The proxy is killed with SIGKILL at every point on the way of a call. The one that is started again, asked the same by
-// an agent that never got its answer, neither loses nor doubles the call. Effects are counted by the server behind.
+// an agent that never got its answer, neither loses nor doubles the call. Effects are counted by the server behind. The next
+// proxy is in this process where nothing happens to it; with HOLDFAST_FULL=1, and before the server from npm, a process too.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { connectInside } from "./inside-proxy.ts";
 import { findProblems } from "./proxy-checker.ts";
+import { serverText } from "./raw-proxy.ts";
 import { Programs, Project, textOf } from "./setting.ts";
 
 const FILESYSTEM = fileURLToPath(
@@ -37,18 +40,35 @@ tools:
 /** Starting processes takes time: `HOLDFAST_FULL=1` kills at the points that are left out here, too. */
 const isFull = process.env["HOLDFAST_FULL"] === "1";
 
+/** Does what the counting server does with these two, without what that one has to load. */
+const SMALL = serverText(`
+  if (m.method !== "tools/call") return;
+  const { name, arguments: { id } } = m.params;
+  if (name === "add") effect("add " + id);
+  const lines = fs.existsSync(here("effects.log")) ? fs.readFileSync(here("effects.log"), "utf8").trim().split("\\n") : [];
+  ok(m.id, name === "add" ? "add " + id + ": line " + lines.length : "found " + lines.filter((each) => each.split(" ")[1] === id).length);
+`);
+
 let programs: Programs;
 let project: Project;
 beforeAll(async () => {
   programs = await Programs.build();
 });
 afterAll(() => programs.remove());
+beforeEach(() => {
+  project = new Project();
+  project.write("tools.yaml", CONFIG);
+});
 afterEach(() => project.remove());
 
 function proxyOf(server: readonly string[]): string[] {
-  project = new Project();
-  const config = project.write("tools.yaml", CONFIG);
-  return [programs.cli, "mcp", "proxy", "--config", config, "--", ...server];
+  return [programs.cli, "mcp", "proxy", "--config", join(project.folder, "tools.yaml"), "--", ...server];
+}
+
+/** Who comes after the one that was killed. */
+async function next(server: readonly string[]): ReturnType<typeof connectInside> {
+  if (isFull) return { ...(await project.connect(proxyOf(server))), hasRead: Promise.resolve() };
+  return connectInside(project, { command: server, config: join(project.folder, "tools.yaml") });
 }
 
 async function callsOf(): Promise<Parameters<typeof findProblems>[0]["calls"]> {
@@ -62,6 +82,8 @@ interface Fault {
   readonly fired: () => boolean;
   /** The answer was on its way to the client already. */
   readonly answered?: true;
+  /** It is the server that kills. */
+  readonly isByServer?: true;
 }
 
 const at = (point: string): Fault => ({
@@ -84,29 +106,33 @@ const FROM_THE_SERVER: readonly Fault[] = ["before", "after"].map((when) => ({
   name: `by the server, ${when} its effect`,
   env: { SERVER_FAULT: `parent-${when}` },
   fired: () => readFileSync(`${project.effectsLog}.fault`, "utf8") === "x",
+  isByServer: true,
 }));
 
 describe("a call whose proxy is killed happens once", () => {
   test.each([...AROUND_THE_LEDGER, ...FROM_THE_SERVER.slice(isFull ? 0 : 1)])(
     "$name",
-    async ({ env, fired, answered }) => {
-      const command = proxyOf(programs.counting);
+    async ({ env, fired, answered, isByServer }) => {
+      const small = [process.execPath, "-e", SMALL, project.folder];
+      const server = isFull || isByServer ? programs.counting : small;
       const call = { name: "add", arguments: { id: "a" } };
 
-      const first = await project.connect(command, { env });
+      const first = await project.connect(proxyOf(server), { env });
       const lost = first.client.callTool(call);
       if (answered) expect(textOf(await lost)).toBe("add a: line 1");
       else await expect(lost).rejects.toThrow();
       await first.gone;
       expect(fired()).toBe(true);
 
-      const second = await project.connect(command);
+      const second = await next(server);
       const answer = await second.client.callTool(call);
       expect(answer.isError).toBeFalsy();
       expect(
         findProblems({ effects: project.effects(), calls: await callsOf(), meant: { "add a": 1 } }),
       ).toEqual([]);
 
+      // Without a pipe between them, our next call would be faster than the sign that the answer was read.
+      await second.hasRead;
       // Now the answer has arrived: the same call once more is meant, and happens.
       expect(textOf(await second.client.callTool(call))).toBe("add a: line 2");
       await second.close();
@@ -118,39 +144,33 @@ describe("a call whose proxy is killed happens once", () => {
 });
 
 describe("the filesystem server from npm: an edit is made once", () => {
-  test.each(isFull ? ON_THE_WAY : ON_THE_WAY.filter((_, index) => index % 2 === 1))(
-    "killed at $name",
-    async ({ env, fired }) => {
-      const command = proxyOf([process.execPath, FILESYSTEM]);
-      const folder = join(project.folder, "files");
-      const path = project.write("files/a.txt", "x");
-      const full = [...command, folder];
-      // Each edit makes the file one longer: its length counts the effects.
-      const call = { name: "edit_file", arguments: { path, edits: [{ oldText: "x", newText: "xx" }] } };
+  test.each(isFull ? ON_THE_WAY : ON_THE_WAY.slice(1, 2))("killed at $name", async ({ env, fired }) => {
+    const path = project.write("files/a.txt", "x");
+    const full = proxyOf([process.execPath, FILESYSTEM, join(project.folder, "files")]);
+    // Each edit makes the file one longer: its length counts the effects.
+    const call = { name: "edit_file", arguments: { path, edits: [{ oldText: "x", newText: "xx" }] } };
 
-      const first = await project.connect(full, { env });
-      await expect(first.client.callTool(call)).rejects.toThrow();
-      await first.gone;
-      expect(fired()).toBe(true);
+    const first = await project.connect(full, { env });
+    await expect(first.client.callTool(call)).rejects.toThrow();
+    await first.gone;
+    expect(fired()).toBe(true);
 
-      const second = await project.connect(full);
-      await second.client.listTools();
-      const answer = await second.client.callTool(call);
-      expect(answer.isError).toBeFalsy();
-      expect(readFileSync(path, "utf8")).toBe("xx");
-      await second.close();
-      expect((await callsOf()).map(({ status }) => status)).toEqual(["completed"]);
-    },
-  );
+    const second = await project.connect(full);
+    await second.client.listTools();
+    const answer = await second.client.callTool(call);
+    expect(answer.isError).toBeFalsy();
+    expect(readFileSync(path, "utf8")).toBe("xx");
+    await second.close();
+    expect((await callsOf()).map(({ status }) => status)).toEqual(["completed"]);
+  });
 });
 
 test("a tool that takes our key is repeated with it, and happens once", async () => {
-  const command = proxyOf(programs.counting);
   const call = { name: "keyed", arguments: { id: "k" } };
-  const first = await project.connect(command, { env: { SERVER_FAULT: "parent-after" } });
+  const first = await project.connect(proxyOf(programs.counting), { env: { SERVER_FAULT: "parent-after" } });
   await expect(first.client.callTool(call)).rejects.toThrow();
   await first.gone;
-  const second = await project.connect(command);
+  const second = await next(programs.counting);
   expect(textOf(await second.client.callTool(call))).toContain("keyed k");
   await second.close();
   const [only] = await callsOf();
@@ -159,9 +179,7 @@ test("a tool that takes our key is repeated with it, and happens once", async ()
 });
 
 test("the checker finds a proxy that forwards before the intent is durable", async () => {
-  project = new Project();
-  const config = project.write("tools.yaml", CONFIG);
-  const command = [programs.faulty, config, ...programs.counting];
+  const command = [programs.faulty, join(project.folder, "tools.yaml"), ...programs.counting];
   const call = { name: "add", arguments: { id: "a" } };
   const first = await project.connect(command, { env: { HOLDFAST_FAILPOINT: "wave.planned" } });
   await expect(first.client.callTool(call)).rejects.toThrow();

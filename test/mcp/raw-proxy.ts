@@ -25,7 +25,7 @@ export const soon = (check: () => Promise<void> | void): Promise<void> =>
  * A server whose `body` handles each message but the handshake: `m`, or `raw`, the text it came as. It has `say`, `ok` (a
  * text as the answer), `effect` (a line that the test reads), and `here` (a path in the project). `first` is run before anything else.
  */
-function program(body: string, first: string): string {
+export function serverText(body: string, first = ""): string {
   return `
     const fs = require("node:fs");
     const here = (name) => require("node:path").join(process.argv[1], name);
@@ -55,6 +55,8 @@ export class RawProxy {
   readonly input = new PassThrough();
   private ended: Promise<void> = Promise.resolve();
   private rest = "";
+  /** The lines, parsed once: whoever waits for one looks at all of them every few milliseconds. */
+  private readonly parsed: Heard[] = [];
 
   /** With a client that has shaken hands, and answers every ping. */
   static async start(body: string, config = "tools: {}", first = ""): Promise<RawProxy> {
@@ -62,7 +64,7 @@ export class RawProxy {
     const { input, output, project } = made;
     output.on("data", (chunk: Buffer) => made.hear(String(chunk)));
     made.ended = runProxy({
-      command: [process.execPath, "-e", program(body, first), project.folder],
+      command: [process.execPath, "-e", serverText(body, first), project.folder],
       store: join(project.folder, "store.db"),
       config: project.write("tools.yaml", config),
       session: "s",
@@ -90,8 +92,9 @@ export class RawProxy {
   async line(fits: (heard: Heard, raw: string) => boolean): Promise<string> {
     let found: string | undefined;
     await soon(() => {
-      found = this.lines.find((raw) => fits(JSON.parse(raw), raw));
-      expect(found, `among ${this.lines.join("\n").slice(0, 2_000)}`).toBeDefined();
+      found = this.lines.find((raw, index) => fits(this.parsed[index] ?? {}, raw));
+      const first = this.lines.slice(0, 20).map((raw) => raw.slice(0, 100));
+      expect(found, `among ${first.join("\n")}`).toBeDefined();
     });
     return found ?? "";
   }
@@ -135,7 +138,9 @@ export class RawProxy {
     this.rest = lines.pop() ?? "";
     for (const raw of lines) {
       this.lines.push(raw);
-      const { id, method } = JSON.parse(raw) as Heard;
+      const heard = JSON.parse(raw) as Heard;
+      this.parsed.push(heard);
+      const { id, method } = heard;
       if (method === "ping") this.say({ id, result: {} });
     }
   }

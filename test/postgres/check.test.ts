@@ -1,20 +1,19 @@
 // A checker that cannot fail protects nothing: each kind of damage is planted and must be found.
 
 import { createHash } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Store } from "../../src/store.ts";
 import { append, NAMESPACE, write } from "../sqlite/acts.ts";
 import { TestSchema } from "./schema.ts";
 
-let schema: TestSchema;
+const schema = new TestSchema();
 let store: Store;
 
 const BYTES = new Uint8Array([7, 7, 7]);
 const HASH = createHash("sha256").update(BYTES).digest("hex");
 
 beforeEach(async () => {
-  schema = new TestSchema();
-  store = await schema.open();
+  store = await schema.open({ pool: schema.pool });
   await store.put({ of: "artifact", namespace: NAMESPACE, hash: HASH, bytes: BYTES, at: 1 });
   const items = [{ kind: "call", id: "c1", seq: 1, at: 1, doneAt: null }];
   const parts = { artifacts: [HASH], claims: [{ key: "k", event: 0 }], items, facets: { openCalls: 1 } };
@@ -25,7 +24,8 @@ beforeEach(async () => {
   await store.lease({ act: "take", namespace: NAMESPACE, name: "session/a", holder, ttlMs: 1_000 });
 });
 
-afterEach(() => schema.dispose());
+afterEach(() => schema.empty());
+afterAll(() => schema.dispose());
 
 test("a sound store has no problems", async () => {
   expect(await store.check()).toEqual([]);

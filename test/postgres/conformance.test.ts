@@ -1,7 +1,21 @@
-import { afterAll } from "vitest";
+import { afterAll, beforeEach } from "vitest";
 import { runStoreSuite } from "../conformance/run.ts";
-import { postgresForTest } from "./subject.ts";
+import { pooledPostgresForTest, postgresForTest } from "./subject.ts";
 
-const subject = postgresForTest();
-runStoreSuite(subject);
-afterAll(() => subject.dispose());
+/**
+ * Where stores have connections of their own: what is about closing them, and about several at once. A connection costs the
+ * server more than most cases, so in all others those of one test after another share some. HOLDFAST_FULL=1: their own in all.
+ */
+const APART = ["closing", "reopening", "watch", "conflict"];
+
+const [apart, sharing] = [postgresForTest(), pooledPostgresForTest()];
+let subject = apart;
+beforeEach(({ task }) => {
+  const isApart = process.env["HOLDFAST_FULL"] || APART.includes(task.suite?.name ?? "");
+  subject = isApart ? apart : sharing;
+});
+runStoreSuite({ name: apart.name, open: () => subject.open() });
+afterAll(async () => {
+  await apart.dispose();
+  await sharing.dispose();
+});

@@ -1,6 +1,6 @@
 // The server and the network at their worst. Nothing that was acknowledged may be lost, and nothing happens twice.
 
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { Holdfast, Journal } from "../../src/index.ts";
 import type { Batch, Store } from "../../src/store.ts";
 import { append, batchOf, headSeq, holder, NAMESPACE, write } from "../sqlite/acts.ts";
@@ -15,18 +15,17 @@ let schema: TestSchema;
 beforeAll(async () => {
   server = await PostgresServer.start();
   proxy = await CuttingProxy.to(server.port);
+  schema = new TestSchema(server.url);
+  await schema.open();
 });
 
 afterAll(async () => {
+  await schema.dispose();
   await proxy.close();
   await server.stop();
 });
 
-beforeEach(() => {
-  schema = new TestSchema(server.url);
-});
-
-afterEach(() => schema.dispose());
+afterEach(() => schema.empty());
 
 async function eventsOf(store: Store, stream: string): Promise<unknown[]> {
   const { writes } = await store.read({ namespace: NAMESPACE, stream, after: 0 });
@@ -158,8 +157,6 @@ describe("a connection that is cut", () => {
   });
 
   test("silently: a server that does not answer is given up after a while, and asked again", async () => {
-    // Made by a store that has time for it.
-    await (await schema.open()).close();
     const store = await patiently(() =>
       schema.open({ url: server.tcpUrl(proxy.port), statementMs: 1_500, busyMs: 30_000 }),
     );
@@ -243,9 +240,10 @@ test("a server that is killed and started again has lost nothing that was acknow
 }, 180_000);
 
 test("a schema that is dropped or replaced under the store is noticed, not written to", async () => {
-  const store = await schema.open();
+  const another = new TestSchema(server.url);
+  const store = await another.open();
   await append(store, write("session/a", 0, [1]));
-  await schema.query("UPDATE $schema.meta SET value = 'another' WHERE name = 'store'");
+  await another.query("UPDATE $schema.meta SET value = 'another' WHERE name = 'store'");
   await expect(append(store, write("session/a", 1, [2]))).rejects.toMatchObject({ code: "STORE_REPLACED" });
   const ask = { act: "take", namespace: NAMESPACE, name: "session/a", ttlMs: 60_000 } as const;
   await expect(store.lease({ ...ask, holder: holder("one") })).rejects.toMatchObject({
@@ -259,11 +257,12 @@ test("a schema that is dropped or replaced under the store is noticed, not writt
     at: 1,
   } as const;
   await expect(store.put(artifact)).rejects.toMatchObject({ code: "STORE_REPLACED" });
-  await schema.query("DROP SCHEMA $schema CASCADE");
+  await another.query("DROP SCHEMA $schema CASCADE");
   await expect(append(store, write("session/a", 1, [2]))).rejects.toMatchObject({
     code: "STORE_REPLACED",
     hint: expect.stringContaining("Stop all writers"),
   });
+  await another.dispose();
 });
 
 describe("a lock that somebody left behind", () => {

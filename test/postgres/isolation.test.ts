@@ -1,6 +1,6 @@
 // Every function relies on seeing what was committed while it waited. At a higher level of isolation it would not.
 
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { append, headSeq, holder, NAMESPACE, write } from "../sqlite/acts.ts";
 import { TestSchema } from "./schema.ts";
 import { PostgresServer, USER } from "./server.ts";
@@ -8,14 +8,18 @@ import { PostgresServer, USER } from "./server.ts";
 let server: PostgresServer;
 let schema: TestSchema;
 
-beforeEach(async () => {
+beforeAll(async () => {
   server = await PostgresServer.start();
+});
+afterAll(() => server.stop());
+
+beforeEach(() => {
   schema = new TestSchema(server.url);
 });
 
 afterEach(async () => {
+  await schema.query(`ALTER ROLE ${USER} RESET default_transaction_isolation`);
   await schema.dispose();
-  await server.stop();
 });
 
 const LEVELS = ["repeatable read", "serializable"];

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Store } from "../../src/store.ts";
 import { Database } from "../../src/stores/postgres/index.ts";
 import { type StoreTopic, storeSuite } from "../../src/testing/index.ts";
+import { anyCodePoint } from "../any-code-point.ts";
 import { append, batchOf, NAMESPACE, write } from "../sqlite/acts.ts";
 import { serverUrl, TestSchema } from "./schema.ts";
 import { PostgresServer } from "./server.ts";
@@ -154,7 +155,7 @@ describe("what is asked arrives as it was said", () => {
     text: "SELECT jsonb_build_array($1::text, $2::text, encode($3::bytea, 'hex'), $4::integer)::text",
   };
   const text = fc.oneof(
-    fc.string({ unit: "binary", maxLength: 200 }),
+    fc.string({ unit: anyCodePoint, maxLength: 200 }),
     fc.string({ maxLength: 70 }),
     fc.constantFrom(
       "",

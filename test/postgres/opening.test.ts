@@ -200,12 +200,20 @@ describe("a server that forgets", () => {
   });
 
   test("is refused when fsync is off", async () => {
-    const careless = await PostgresServer.start({ fsync: "off" });
+    const set = async (how: string): Promise<void> => {
+      await schema.query(`ALTER SYSTEM ${how}`);
+      await schema.query("SELECT pg_reload_conf()");
+    };
+    const refused = () => refusal(openPostgres({ url: server.url, schema: schema.name, mustExist: true }));
+    const isRefused = (code: string) =>
+      vi.waitFor(async () => expect(await refused()).toMatchObject({ code }), 30_000);
+    await set("SET fsync = off");
     try {
-      expect(await refusal(openPostgres({ url: careless.url }))).toMatchObject({ code: "STORE_NOT_DURABLE" });
+      await isRefused("STORE_NOT_DURABLE");
     } finally {
-      await careless.stop();
+      await set("RESET fsync");
     }
+    await isRefused("STORE_NOT_FOUND");
   });
 });
 

@@ -3,13 +3,6 @@ import type { PostgresOptions } from "../../src/stores/postgres/index.ts";
 import type { Opened, StoreSubject } from "../../src/testing/index.ts";
 import { isServerOfRun, TestSchema } from "./schema.ts";
 
-const TABLES = ["streams", "writes", "items", "leases", "keys", "artifacts", "artifact_refs", "snapshots"];
-
-const EMPTIED = [
-  ...TABLES.map((table) => `DELETE FROM $schema.${table}`),
-  "DELETE FROM $schema.meta WHERE name = 'seal'",
-].join(";");
-
 /** Leases in the schema run by a clock that only the test moves. */
 const TEST_CLOCK = `
   CREATE TABLE $schema.test_clock (ms bigint NOT NULL);
@@ -85,8 +78,7 @@ async function openIn(
       await schema.query("UPDATE $schema.test_clock SET ms = ms + $1", [Math.round(ms)]);
     },
     dispose: async () => {
-      await schema.close();
-      await schema.query(EMPTIED);
+      await schema.empty();
       done();
     },
   };

@@ -32,7 +32,17 @@ describe.skipIf(!hasOpenssl)(needs("a server with TLS", "openssl", hasOpenssl), 
     certificate = join(server.folder, "server.crt");
     const key = join(server.folder, "server.key");
     const names = ["-subj", "/CN=holdfast test", "-addext", "subjectAltName=IP:127.0.0.1"];
-    const kind = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"];
+    const kind = [
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:prime256v1",
+      "-nodes",
+      "-days",
+      "2",
+    ];
     execFileSync("openssl", [...kind, ...names, "-keyout", key, "-out", certificate], { stdio: "ignore" });
     const { uid, gid } = statSync(server.folder);
     chownSync(key, uid, gid);

@@ -1,6 +1,6 @@
 // A person with `psql` reads everything, and needs no library for it.
 
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import type { Store } from "../../src/store.ts";
 import { viewedRows, writeViewedGoal } from "../goal/viewed-goal.ts";
 import { append, sumOf, write } from "../sqlite/acts.ts";
@@ -9,7 +9,7 @@ import { TestSchema } from "./schema.ts";
 const AT = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
 const ISO = "2026-01-02T03:04:05.678Z";
 
-let schema: TestSchema;
+const schema = new TestSchema();
 let store: Store;
 
 function event(type: string, data: object): object {
@@ -30,8 +30,7 @@ async function query(sql: string): Promise<unknown[]> {
 }
 
 beforeEach(async () => {
-  schema = new TestSchema();
-  store = await schema.open();
+  store = await schema.open({ pool: schema.pool });
   const facets = {
     status: "active",
     title: "Pay order 4711",
@@ -63,7 +62,8 @@ beforeEach(async () => {
   await append(store, write("session/a", 4, more, { at: AT, items: settled }));
 });
 
-afterEach(() => schema.dispose());
+afterEach(() => schema.empty());
+afterAll(() => schema.dispose());
 
 test("sessions", async () => {
   expect(await query("SELECT * FROM $schema.sessions")).toEqual([

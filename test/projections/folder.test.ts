@@ -1,13 +1,15 @@
 import { chmodSync, mkdirSync, rmSync, statSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect } from "vitest";
 import { loadGoal } from "../../src/goal/index.ts";
 import { projectGoal, readSeal, renderGoal } from "../../src/projections/index.ts";
 import { human, worker } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
 import { FolderBench, PLAN } from "./folder-bench.ts";
+import { testsInTurn } from "./in-turn.ts";
 
 describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
+  const inTurn = testsInTurn(subject);
   afterAll(() => subject.dispose());
   const open: FolderBench[] = [];
   const begin = async (
@@ -21,7 +23,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     for (const bench of open.splice(0)) await bench.dispose();
   });
 
-  test("follows every write, and can be deleted and rebuilt byte for byte", async () => {
+  inTurn("follows every write, and can be deleted and rebuilt byte for byte", async () => {
     const bench = await begin();
     await bench.goal.decide({
       type: "technology",
@@ -48,7 +50,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     for (const { path, text } of renderGoal(state, seq).files) expect(bench.read(path)).toBe(text);
   });
 
-  test("writes only the files that changed", async () => {
+  inTurn("writes only the files that changed", async () => {
     const bench = await begin(PLAN, { auto: false });
     await bench.goal.decide({ type: "technology", context: "a", decision: "b", reason: "c" });
     expect((await bench.folder.sync()).written).toEqual([
@@ -63,7 +65,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect((await bench.folder.sync()).written).toEqual([]);
   });
 
-  test("a deleted file comes back, and an older rendering that git brought back is no edit", async () => {
+  inTurn("a deleted file comes back, and an older rendering that git brought back is no edit", async () => {
     const bench = await begin();
     const old = bench.read();
     await bench.goal.fact({ key: "db", value: 1, source: "x" });
@@ -78,13 +80,13 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect(bench.beside()).toEqual([]);
   });
 
-  test("line endings that git or an editor changed are no edit", async () => {
+  inTurn("line endings that git or an editor changed are no edit", async () => {
     const bench = await begin();
     bench.save("STATE.md", bench.read().replaceAll("\n", "\r\n"), 0);
     expect((await bench.folder.sync()).edits).toEqual([]);
   });
 
-  test("never goes back a revision: a file that is ahead of the store is left alone", async () => {
+  inTurn("never goes back a revision: a file that is ahead of the store is left alone", async () => {
     const bench = await begin();
     const later = renderGoal(bench.goal.state, bench.goal.seq + 5).files.find(
       ({ path }) => path === "STATE.md",
@@ -95,7 +97,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect(bench.read()).toBe(later?.text);
   });
 
-  test("a crash between rename and record looks like no edit to the next process", async () => {
+  inTurn("a crash between rename and record looks like no edit to the next process", async () => {
     const bench = await begin();
     await bench.folder.close();
     const other = await bench.bench.another();
@@ -108,7 +110,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect(report).toMatchObject({ edits: [], written: [] });
   });
 
-  test("removes what a killed writer left behind, and nothing else", async () => {
+  inTurn("removes what a killed writer left behind, and nothing else", async () => {
     const bench = await begin();
     await bench.folder.close();
     writeFileSync(bench.path(".holdfast-0123456789ab.tmp"), "half a fi");
@@ -118,7 +120,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect(bench.read("notes.txt")).toBe("mine");
   });
 
-  test("a folder of another goal, and links inside the folder, are refused", async () => {
+  inTurn("a folder of another goal, and links inside the folder, are refused", async () => {
     const bench = await begin();
     const other = await bench.bench.journal;
     const { openGoal } = await import("../../src/goal/index.ts");
@@ -135,7 +137,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     });
   });
 
-  test("while another renders, one waits, and says so when that takes too long", async () => {
+  inTurn("while another renders, one waits, and says so when that takes too long", async () => {
     const bench = await begin(PLAN, { auto: false, waitMs: 30 });
     const held: { release(): Promise<void> }[] = [];
     const { rows } = await bench.bench.journal.list<"leases">({
@@ -156,17 +158,20 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect((await bench.folder.sync()).written).toContain("STATE.md");
   });
 
-  test("another layout of the same JSON says nothing: it is undone, and the log stays as it was", async () => {
-    const bench = await begin();
-    const { seq } = bench.goal;
-    bench.save("task_board.json", JSON.stringify(JSON.parse(bench.read("task_board.json"))));
-    const report = await bench.folder.sync();
-    expect(report).toMatchObject({ written: ["task_board.json"], edits: [{ taken: [], left: [] }] });
-    expect(bench.goal.seq).toBe(seq);
-    expect(bench.beside()).toEqual([]);
-  });
+  inTurn(
+    "another layout of the same JSON says nothing: it is undone, and the log stays as it was",
+    async () => {
+      const bench = await begin();
+      const { seq } = bench.goal;
+      bench.save("task_board.json", JSON.stringify(JSON.parse(bench.read("task_board.json"))));
+      const report = await bench.folder.sync();
+      expect(report).toMatchObject({ written: ["task_board.json"], edits: [{ taken: [], left: [] }] });
+      expect(bench.goal.seq).toBe(seq);
+      expect(bench.beside()).toEqual([]);
+    },
+  );
 
-  test("a write that cannot be rendered is durable all the same, and says so", async () => {
+  inTurn("a write that cannot be rendered is durable all the same, and says so", async () => {
     const warned: unknown[] = [];
     const bench = await begin();
     Object.assign(bench.bench.journal, { warn: (error: unknown) => warned.push(error) });
@@ -177,7 +182,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect(warned).toHaveLength(1);
   });
 
-  test("files can be read by everybody and are replaced, not written into", async () => {
+  inTurn("files can be read by everybody and are replaced, not written into", async () => {
     const bench = await begin();
     const before = statSync(bench.path("STATE.md"));
     chmodSync(bench.path("STATE.md"), 0o444);
@@ -187,7 +192,7 @@ describe.each(storeSubjects())("the folder of a goal on $name", (subject) => {
     expect(after.mode & 0o444).toBe(0o444);
   });
 
-  test("STATE.md stays on one page and the files stay few for a long goal", async () => {
+  inTurn("STATE.md stays on one page and the files stay few for a long goal", async () => {
     const tasks = Array.from({ length: 200 }, (_, index) => ({ title: `task ${index} ${"x".repeat(400)}` }));
     const bench = await begin({ ...PLAN, tasks }, { auto: false });
     for (let index = 0; index < 40; index++) {

@@ -65,6 +65,9 @@ const SPACED: [number, Slips][] = [
   [0, [{ what: "delete", at: 0, to: 0, text: "word0" }]],
 ];
 
+/** HOLDFAST_FULL=1: ten times as many. */
+const RUNS = process.env["HOLDFAST_FULL"] ? 150 : 15;
+
 test("whatever is done to the files: nothing breaks, nothing contradicts, and no word is lost", async () => {
   await fc.assert(
     fc.asyncProperty(
@@ -115,6 +118,6 @@ test("whatever is done to the files: nothing breaks, nothing contradicts, and no
         }
       },
     ),
-    { numRuns: Number(process.env["HOLDFAST_TEST_RUNS"] ?? 25), examples: [[SPACED]] },
+    { numRuns: Number(process.env["HOLDFAST_TEST_RUNS"] ?? RUNS), examples: [[SPACED]] },
   );
 }, 240_000);

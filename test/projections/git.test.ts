@@ -177,7 +177,7 @@ describe("two branches that each add a task, a decision and a blocker of the sam
 
 test("a long goal is a few files, and two branches that made few of many merge without conflict", async () => {
   const a = await begin();
-  const updates = process.env["HOLDFAST_FULL"] === "1" ? 300 : 45;
+  const updates = process.env["HOLDFAST_FULL"] === "1" ? 300 : 30;
   const write = async ({ goal }: Tree, who: string): Promise<void> => {
     for (let index = 0; index < updates; index++) {
       await goal.fact({ key: `${who} ${index % 9}`, value: index, source: "a command that printed this" });

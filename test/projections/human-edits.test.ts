@@ -1,15 +1,17 @@
 import { execFileSync } from "node:child_process";
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, vi } from "vitest";
 import { projectGoal, readSeal } from "../../src/projections/index.ts";
 import { orchestrator, verifier, worker } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
 import { FolderBench } from "./folder-bench.ts";
+import { testsInTurn } from "./in-turn.ts";
 
 const ANN = { name: "ann", role: "human" };
 
 describe.each(storeSubjects())("a person edits the files of a goal on $name", (subject) => {
+  const inTurn = testsInTurn(subject);
   afterAll(() => subject.dispose());
   let bench: FolderBench;
   beforeEach(async () => {
@@ -25,7 +27,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     return edits.flatMap((edit) => [...edit.taken, ...edit.left.map((line) => `LEFT ${line}`)]);
   };
 
-  test("STATE.md: everything it offers becomes events by a human, in one commit", async () => {
+  inTurn("STATE.md: everything it offers becomes events by a human, in one commit", async () => {
     await bench.goal.block({ description: "no keys", affects: ["T-003"] });
     const question = await bench.goal.ask({ text: "Which bank?" });
     const commits = await bench.bench.commits(bench.goal);
@@ -76,7 +78,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(await taken()).toEqual([]);
   });
 
-  test("task_board.json and agent_state.json: fields, tasks, phases, facts, answers", async () => {
+  inTurn("task_board.json and agent_state.json: fields, tasks, phases, facts, answers", async () => {
     await bench.goal.fact({ key: "db", value: "mysql", source: "guess" });
     const board = JSON.parse(bench.read("task_board.json"));
     board.tasks[0].title = "all tables";
@@ -112,7 +114,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(now.verification).toBe("self");
   });
 
-  test("records: a decision is superseded, a blocker resolved, a session gets a note", async () => {
+  inTurn("records: a decision is superseded, a blocker resolved, a session gets a note", async () => {
     await bench.goal.decide({
       type: "technology",
       context: "JWT library",
@@ -141,24 +143,27 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.read("decisions/D-001-jwt-library.md")).toContain("superseded_by: D-002");
   });
 
-  test("three ways: what an agent did meanwhile stays, and what both changed becomes what the person wrote", async () => {
-    const base = bench.read();
-    await bench.goal.editTask({ task: "T-001", change: { title: "users and roles" } });
-    await bench.goal.setNext({ next: "agent's plan" });
-    await bench.goal.addTask({ title: "agent's task", phase: 1 });
-    bench.save("STATE.md", base.replace("## Next Action\n", "## Next Action\n\nann's plan\n"));
-    const [edit] = (await bench.folder.sync()).edits;
-    expect(edit).toMatchObject({
-      taken: ["next action: ann's plan"],
-      conflicts: ["next action: ann's plan"],
-      left: [],
-    });
-    expect(bench.goal.state.next?.text).toBe("ann's plan");
-    expect(bench.goal.state.tasks.get("T-001")?.title).toBe("users and roles");
-    expect(bench.read()).toContain("agent's task");
-  });
+  inTurn(
+    "three ways: what an agent did meanwhile stays, and what both changed becomes what the person wrote",
+    async () => {
+      const base = bench.read();
+      await bench.goal.editTask({ task: "T-001", change: { title: "users and roles" } });
+      await bench.goal.setNext({ next: "agent's plan" });
+      await bench.goal.addTask({ title: "agent's task", phase: 1 });
+      bench.save("STATE.md", base.replace("## Next Action\n", "## Next Action\n\nann's plan\n"));
+      const [edit] = (await bench.folder.sync()).edits;
+      expect(edit).toMatchObject({
+        taken: ["next action: ann's plan"],
+        conflicts: ["next action: ann's plan"],
+        left: [],
+      });
+      expect(bench.goal.state.next?.text).toBe("ann's plan");
+      expect(bench.goal.state.tasks.get("T-001")?.title).toBe("users and roles");
+      expect(bench.read()).toContain("agent's task");
+    },
+  );
 
-  test("a person who saves again from an old buffer adds nothing twice", async () => {
+  inTurn("a person who saves again from an old buffer adds nothing twice", async () => {
     const buffer = bench.read().replace("## Tasks\n", "## Tasks\n\n- [ ] write docs\n");
     bench.save("STATE.md", buffer);
     expect(await taken()).toEqual(["new task: write docs"]);
@@ -170,7 +175,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(titles.filter((title) => title === "write docs")).toHaveLength(1);
   });
 
-  test("a crash after the edit was taken in renders again and adds nothing", async () => {
+  inTurn("a crash after the edit was taken in renders again and adds nothing", async () => {
     bench.edit("STATE.md", "## Decisions\n", "## Decisions\n\n- keep it small\n");
     const edited = bench.read();
     await bench.folder.sync();
@@ -182,7 +187,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(readSeal(bench.read()).isIntact).toBe(true);
   });
 
-  test("a file of an older version is read as what it means", async () => {
+  inTurn("a file of an older version is read as what it means", async () => {
     await bench.goal.fact({ key: "db", value: "mysql", source: "guess" });
     const old = bench
       .read("agent_state.json")
@@ -195,7 +200,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(JSON.parse(bench.read("agent_state.json"))).toMatchObject({ schema_version: 2, risks: [] });
   });
 
-  test("lines of the seal that changed places are an edit, and are put back", async () => {
+  inTurn("lines of the seal that changed places are an edit, and are put back", async () => {
     await bench.goal.fact({ key: "db", value: "postgres", source: "compose" });
     const page = bench.read("STATE.md");
     const moved = page.replace(/(revision: .*\n)(digest: .*\n)/, "$2$1");
@@ -205,7 +210,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.read("STATE.md")).toBe(page);
   });
 
-  test("what is written where nothing is read is left, not lost", async () => {
+  inTurn("what is written where nothing is read is left, not lost", async () => {
     await bench.goal.decide({
       type: "technology",
       context: "JWT library",
@@ -223,49 +228,57 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.beside()).toHaveLength(2);
   });
 
-  test("what cannot be taken in is kept beside and reported, and the rest is taken in all the same", async () => {
-    bench.edit("STATE.md", "## Progress\n\n", "## Progress\n\n100% done!\n");
-    bench.edit("STATE.md", "## Sessions", "## My Notes\n\ncall Bob\n\n## Sessions");
-    bench.edit("STATE.md", "## Next Action\n", "## Next Action\n\ncall Bob\n");
-    const edited = bench.read();
-    const { edits } = await bench.folder.sync();
-    expect(edits).toMatchObject([
-      {
-        file: "STATE.md",
-        taken: ["next action: call Bob"],
-        left: ['section "Progress" cannot be changed here', 'section "My Notes" cannot be changed here'],
-      },
-    ]);
-    expect(bench.beside()).toEqual([edits[0]?.beside]);
-    expect(bench.read(edits[0]?.beside ?? "")).toBe(edited);
-    expect(bench.goal.state.next?.text).toBe("call Bob");
-  });
+  inTurn(
+    "what cannot be taken in is kept beside and reported, and the rest is taken in all the same",
+    async () => {
+      bench.edit("STATE.md", "## Progress\n\n", "## Progress\n\n100% done!\n");
+      bench.edit("STATE.md", "## Sessions", "## My Notes\n\ncall Bob\n\n## Sessions");
+      bench.edit("STATE.md", "## Next Action\n", "## Next Action\n\ncall Bob\n");
+      const edited = bench.read();
+      const { edits } = await bench.folder.sync();
+      expect(edits).toMatchObject([
+        {
+          file: "STATE.md",
+          taken: ["next action: call Bob"],
+          left: ['section "Progress" cannot be changed here', 'section "My Notes" cannot be changed here'],
+        },
+      ]);
+      expect(bench.beside()).toEqual([edits[0]?.beside]);
+      expect(bench.read(edits[0]?.beside ?? "")).toBe(edited);
+      expect(bench.goal.state.next?.text).toBe("call Bob");
+    },
+  );
 
-  test("an agent is refused for five seconds after an edit, then decides on what the person wrote", async () => {
-    // How long ago that was is told by the file and the wall clock, which stands still: a busy machine has its time.
-    vi.useFakeTimers({ toFake: ["Date"] });
-    bench.edit("STATE.md", "## Next Action\n", "## Next Action\n\nstop\n", 1_000);
-    const write = () => bench.goal.fact({ key: "k", value: 1, source: "x", by: worker });
-    await expect(write()).rejects.toMatchObject({
-      code: "HUMAN_EDITING",
-      retryable: true,
-      message: "goal checkout: a person edited STATE.md a moment ago",
-      data: { file: "STATE.md" },
-      hint: expect.stringMatching(/^Wait 4 s, read the goal again/),
-    });
-    await expect(bench.goal.claim("T-001", { by: worker })).rejects.toMatchObject({ code: "HUMAN_EDITING" });
-    expect(bench.goal.state.facts.has("k")).toBe(false);
-    expect(bench.read()).toContain("\nstop\n");
-    bench.age("STATE.md", 6_000);
-    // The clock of the goal says when the edit was taken in; agents elsewhere keep the same distance.
-    await expect(write()).rejects.toMatchObject({ code: "HUMAN_EDITING" });
-    expect(bench.goal.state.next?.text).toBe("stop");
-    bench.bench.passMs(5_001);
-    await write();
-    expect(bench.goal.state.facts.has("k")).toBe(true);
-  });
+  inTurn(
+    "an agent is refused for five seconds after an edit, then decides on what the person wrote",
+    async () => {
+      // How long ago that was is told by the file and the wall clock, which stands still: a busy machine has its time.
+      vi.useFakeTimers({ toFake: ["Date"] });
+      bench.edit("STATE.md", "## Next Action\n", "## Next Action\n\nstop\n", 1_000);
+      const write = () => bench.goal.fact({ key: "k", value: 1, source: "x", by: worker });
+      await expect(write()).rejects.toMatchObject({
+        code: "HUMAN_EDITING",
+        retryable: true,
+        message: "goal checkout: a person edited STATE.md a moment ago",
+        data: { file: "STATE.md" },
+        hint: expect.stringMatching(/^Wait 4 s, read the goal again/),
+      });
+      await expect(bench.goal.claim("T-001", { by: worker })).rejects.toMatchObject({
+        code: "HUMAN_EDITING",
+      });
+      expect(bench.goal.state.facts.has("k")).toBe(false);
+      expect(bench.read()).toContain("\nstop\n");
+      bench.age("STATE.md", 6_000);
+      // The clock of the goal says when the edit was taken in; agents elsewhere keep the same distance.
+      await expect(write()).rejects.toMatchObject({ code: "HUMAN_EDITING" });
+      expect(bench.goal.state.next?.text).toBe("stop");
+      bench.bench.passMs(5_001);
+      await write();
+      expect(bench.goal.state.facts.has("k")).toBe(true);
+    },
+  );
 
-  test("people are never refused, and a goal may switch the distance off", async () => {
+  inTurn("people are never refused, and a goal may switch the distance off", async () => {
     bench.edit("STATE.md", "## Next Action\n", "## Next Action\n\nstop\n", 0);
     await bench.goal.fact({ key: "k", value: 1, source: "x" });
     expect(bench.goal.state.next?.text).toBe("stop");
@@ -276,7 +289,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.goal.state.next?.text).toBe("go");
   });
 
-  test("a person ticks off a task that an agent works on: the agent is told", async () => {
+  inTurn("a person ticks off a task that an agent works on: the agent is told", async () => {
     const claim = await bench.goal.claim("T-001", { by: worker });
     bench.edit("STATE.md", "- [ ] T-001", "- [x] T-001");
     expect(await taken()).toEqual(["T-001 done"]);
@@ -285,7 +298,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.goal.task("T-001")).toMatchObject({ status: "done" });
   });
 
-  test("what the goal refuses of an edit is left with the reason", async () => {
+  inTurn("what the goal refuses of an edit is left with the reason", async () => {
     await bench.goal.claim("T-001", { by: worker });
     const board = JSON.parse(bench.read("task_board.json"));
     board.tasks[0].status = "submitted";
@@ -298,7 +311,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.beside()).toHaveLength(1);
   });
 
-  test("an edit that another process takes in keeps agents here at a distance", async () => {
+  inTurn("an edit that another process takes in keeps agents here at a distance", async () => {
     const journal = await bench.bench.another();
     const goal = await bench.bench.goal({ root: bench.root, by: orchestrator }, journal);
     const folder = await projectGoal(goal, { human: "ann" });
@@ -319,7 +332,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
         stdio: ["ignore", "pipe", "ignore"],
       });
 
-    test("a checkout is no edit: old renderings are replaced, no agent waits", async () => {
+    inTurn("a checkout is no edit: old renderings are replaced, no agent waits", async () => {
       git("init", "-q", "-b", "main");
       git("add", ".planning");
       git("commit", "-qm", "first");
@@ -333,7 +346,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
       expect(bench.reports).toEqual([]);
     });
 
-    test("a hand-edited record that a checkout brings is kept beside, not taken in", async () => {
+    inTurn("a hand-edited record that a checkout brings is kept beside, not taken in", async () => {
       await bench.goal.decide({ type: "technology", context: "a", decision: "b", reason: "c", by: verifier });
       git("init", "-q", "-b", "main");
       git("add", ".planning");
@@ -357,7 +370,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     const sides = (theirs: string): string =>
       bench.read().replace(LINE, `<<<<<<< HEAD\n${LINE}\n=======\n${theirs}\n>>>>>>> side`);
 
-    test("both sides of a conflict are rebuilt from the log", async () => {
+    inTurn("both sides of a conflict are rebuilt from the log", async () => {
       const text = bench.read();
       bench.save("STATE.md", sides("- [x] T-001 [done] users table"), 0);
       const { edits } = await bench.folder.sync();
@@ -365,22 +378,27 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
       expect(bench.read()).toBe(text);
     });
 
-    test.each([
+    const written: [what: string, theirs: string][] = [
       ["a tick", "- [x] T-001 [open] users table"],
       ["a title", "- [ ] T-001 [open] users and groups"],
       ["a paragraph", `${LINE}\n\nMind the budget.`],
-    ])("what a person wrote between the sides of a conflict is kept beside: %s", async (_, theirs) => {
-      const text = bench.read();
-      const found = sides(theirs);
-      bench.save("STATE.md", found, 0);
-      const { edits } = await bench.folder.sync();
-      expect(edits).toMatchObject([{ from: "conflict", left: [expect.stringContaining("in no rendering")] }]);
-      expect(bench.read()).toBe(text);
-      expect(bench.beside().map((name) => bench.read(name))).toEqual([found]);
-    });
+    ];
+    for (const [what, theirs] of written) {
+      inTurn(`what a person wrote between the sides of a conflict is kept beside: ${what}`, async () => {
+        const text = bench.read();
+        const found = sides(theirs);
+        bench.save("STATE.md", found, 0);
+        const { edits } = await bench.folder.sync();
+        expect(edits).toMatchObject([
+          { from: "conflict", left: [expect.stringContaining("in no rendering")] },
+        ]);
+        expect(bench.read()).toBe(text);
+        expect(bench.beside().map((name) => bench.read(name))).toEqual([found]);
+      });
+    }
   });
 
-  test("many files at once are no person's work: kept beside, not taken in", async () => {
+  inTurn("many files at once are no person's work: kept beside, not taken in", async () => {
     await bench.goal.decide({ type: "technology", context: "a", decision: "b", reason: "c", by: verifier });
     await bench.goal.decide({ type: "technology", context: "d", decision: "e", reason: "f", by: verifier });
     for (const file of bench.files()) bench.save(file, `${bench.read(file)}\n `, 10_000);
@@ -389,7 +407,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
     expect(bench.beside()).toHaveLength(5);
   });
 
-  test("an editor that saves by renaming is noticed like one that writes in place", async () => {
+  inTurn("an editor that saves by renaming is noticed like one that writes in place", async () => {
     const path = join(bench.root, "draft.md");
     writeFileSync(path, bench.read().replace("# Checkout", "# Renamed"));
     renameSync(path, bench.path("STATE.md"));

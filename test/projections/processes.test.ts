@@ -100,9 +100,9 @@ function expectWhole(folder: string): number {
   return files;
 }
 
-const WRITES = process.env["HOLDFAST_FULL"] === "1" ? 200 : 25;
+const WRITES = process.env["HOLDFAST_FULL"] === "1" ? 200 : 12;
 /** So many reads go with each write, however slow the machine is. */
-const READS_PER_WRITE = 3;
+const READS_PER_WRITE = 5;
 
 test.each(["sqlite", "files", "postgres"] as const)(
   "two processes write 50 ms apart on %s while a third reads: nothing is lost, every read is whole, none goes back",
@@ -128,7 +128,7 @@ test.each(["sqlite", "files", "postgres"] as const)(
       }
       reads++;
       if (reads % READS_PER_WRITE === 0) for (const { child } of writers) child.stdin?.write("go on\n");
-      await pause(3);
+      await pause(5);
     }
     await over;
     expect(writers.map(({ errors }) => errors.join(""))).toEqual(["", ""]);

@@ -12,6 +12,7 @@ import {
   renderGoal,
   SCHEMAS,
 } from "../../src/projections/index.ts";
+import { anyCodePoint } from "../any-code-point.ts";
 import { Bench } from "../goal/bench.ts";
 import { expectNoContradiction } from "../goal/brute-force.ts";
 import { anySteps, BEGINNING, take } from "../goal/random-operations.ts";
@@ -21,7 +22,7 @@ import { comparable, restored } from "./restored-state.ts";
 /** Words, and everything that could be taken for structure. */
 const words = fc.oneof(
   fc.string({ minLength: 1, maxLength: 20, unit: "grapheme" }),
-  fc.string({ minLength: 1, maxLength: 12, unit: "binary" }),
+  fc.string({ minLength: 1, maxLength: 12, unit: anyCodePoint }),
   fc.constantFrom(
     "---",
     "# STATE.md",
@@ -59,9 +60,9 @@ function expectOnePage(goal: Goal, text: string): void {
 
 describe.each(storeSubjects())("the files of any goal on $name", (subject) => {
   afterAll(() => subject.dispose());
-  /** HOLDFAST_FULL=1: ten times as many. */
-  const most = process.env["HOLDFAST_FULL"] ? 150 : 15;
-  const numRuns = subject.name === "memory" ? Number(process.env["HOLDFAST_TEST_RUNS"] ?? most) : 4;
+  /** HOLDFAST_FULL=1: fifteen times as many. */
+  const most = process.env["HOLDFAST_FULL"] ? 150 : 10;
+  const numRuns = subject.name === "memory" ? Number(process.env["HOLDFAST_TEST_RUNS"] ?? most) : most / 5;
 
   test("read back as the same state, carry a seal that fits, and fit one page", async () => {
     await fc.assert(

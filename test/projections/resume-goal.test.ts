@@ -1,13 +1,15 @@
 import { mkdirSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect } from "vitest";
 import { resumeGoal } from "../../src/projections/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { FolderBench } from "./folder-bench.ts";
+import { testsInTurn } from "./in-turn.ts";
 
 const HOUR = 3_600_000;
 
 describe.each(storeSubjects())("resuming a goal on $name", (subject) => {
+  const inTurn = testsInTurn(subject);
   afterAll(() => subject.dispose());
   let bench: FolderBench;
   const file = (path: string, text: string): void => {
@@ -39,7 +41,7 @@ describe.each(storeSubjects())("resuming a goal on $name", (subject) => {
   });
   afterEach(() => bench.dispose());
 
-  test("shows the three lines, with the plan and the summaries of the phase's earlier plans", async () => {
+  inTurn("shows the three lines, with the plan and the summaries of the phase's earlier plans", async () => {
     file(".planning/2-3-PLAN.md", "the plan");
     file(".planning/2-1-SUMMARY.md", "keys are made");
     file(".planning/02-02-SUMMARY.md", "tokens are made");
@@ -59,7 +61,7 @@ describe.each(storeSubjects())("resuming a goal on $name", (subject) => {
     ]);
   });
 
-  test("a mismatch stops and asks, unless somebody says to go on", async () => {
+  inTurn("a mismatch stops and asks, unless somebody says to go on", async () => {
     file("src/auth.ts", "v2");
     unlinkSync(join(bench.root, "src/gone.ts"));
     const stopped = await resumeGoal(bench.goal);
@@ -75,7 +77,7 @@ describe.each(storeSubjects())("resuming a goal on $name", (subject) => {
     });
   });
 
-  test("state that is older than its time to live stops too, and says how old it is", async () => {
+  inTurn("state that is older than its time to live stops too, and says how old it is", async () => {
     bench.bench.passMs(80 * HOUR);
     const stopped = await resumeGoal(bench.goal);
     expect(stopped).toMatchObject({ status: "stale", ageMs: 80 * HOUR });
@@ -83,7 +85,7 @@ describe.each(storeSubjects())("resuming a goal on $name", (subject) => {
     expect((await resumeGoal(bench.goal, { proceed: true })).status).toBe("ready");
   });
 
-  test("a plan that is no text is said, not read", async () => {
+  inTurn("a plan that is no text is said, not read", async () => {
     file(".planning/2-3-PLAN.md", "x".repeat(2_000_000));
     const resumed = await resumeGoal(bench.goal);
     expect(resumed).toMatchObject({ status: "review", plan: null });

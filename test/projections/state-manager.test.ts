@@ -147,6 +147,9 @@ describe.each(SUBJECTS)("load, update, commit on $name", (subject) => {
   });
 });
 
+/** Of each process that is left alone. */
+const COMMITS = process.env["HOLDFAST_FULL"] ? 40 : 15;
+
 test("two processes that commit to one file at once both get everything in, and a killed one leaves a whole file", async () => {
   const file = join(folder, "shared.json");
   const program = programFile(new URL("./programs/committer.ts", import.meta.url));
@@ -164,7 +167,7 @@ test("two processes that commit to one file at once both get everything in, and 
     });
     return { child, items, ended: once(child, "close") };
   };
-  const writers = [start("a", 40), start("b", 40), start("killed", 10_000)];
+  const writers = [start("a", COMMITS), start("b", COMMITS), start("killed", 10_000)];
   const [a, b, killed] = writers as [(typeof writers)[0], (typeof writers)[0], (typeof writers)[0]];
   await Promise.race([once(killed.child.stdout as NodeJS.ReadableStream, "data"), killed.ended]);
   await a.ended;
@@ -172,7 +175,7 @@ test("two processes that commit to one file at once both get everything in, and 
   await Promise.all([b.ended, killed.ended]);
   const { items } = JSON.parse(readFileSync(file, "utf8")) as { items: string[] };
   for (const item of writers.flatMap((writer) => writer.items)) expect(items).toContain(item);
-  expect(items.filter((item) => /^[ab]-/.test(item))).toHaveLength(80);
+  expect(items.filter((item) => /^[ab]-/.test(item))).toHaveLength(2 * COMMITS);
   expect(new Set(items).size).toBe(items.length);
 });
 

@@ -211,6 +211,8 @@ describe.each(subjects)("agents and two supervisors on $name", (subject) => {
         await bench.dispose();
       }
     });
-    await fc.assert(property, { numRuns: subject.name === "memory" ? 100 : 8 });
+    /** HOLDFAST_FULL=1: ten times as many. */
+    const runs = (subject.name === "memory" ? 50 : 5) * (process.env["HOLDFAST_FULL"] ? 10 : 1);
+    await fc.assert(property, { numRuns: runs });
   });
 });

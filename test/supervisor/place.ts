@@ -18,8 +18,14 @@ import { quickFolder } from "../quick-folder.ts";
 const LEASE_MS = 60_000;
 const WAIT = { timeout: 50_000, interval: 2 };
 
-export const DIES = { command: [process.execPath, "-e", "process.exit(1)"], output: "ignore" } as const;
-export const ENDS = { command: [process.execPath, "-e", ""], output: "ignore" } as const;
+export const DIES = { command: ["false"], output: "ignore" } as const;
+export const ENDS = { command: ["true"], output: "ignore" } as const;
+
+/** A worker that ends when there is such a file. `$$` in its name stands for the number of the process. */
+export const untilThere = (file: string, code = 0) => ({
+  command: ["sh", "-c", `until [ -e "${file}" ]; do sleep 0.01; done; exit ${code}`],
+  output: "ignore" as const,
+});
 
 /** Until a value is as expected, however slow the machine is. */
 export const poll = <Value>(value: () => Value | Promise<Value>) => expect.poll(value, WAIT);
@@ -58,15 +64,13 @@ export class Place {
 
   /** Workers that do this in the sessions that they are started for, let go of them, and end well. */
   acting(act: (session: Session) => Promise<unknown>): Pick<SuperviseOptions, "start" | "onEvent"> {
-    const folder = JSON.stringify(this.#folder);
-    const code = `setInterval(() => require("fs").existsSync(${folder} + "/" + process.pid) && process.exit(0), 5)`;
     const work = async (id: string): Promise<void> => {
       const session = await this.another().session(id);
       await act(session);
       await session.close();
     };
     return {
-      start: { command: [process.execPath, "-e", code], output: "ignore" },
+      start: untilThere(join(this.#folder, "$$")),
       onEvent: (event) => {
         if (event.type !== "worker.started" || event.work.kind !== "session") return;
         const end = (): void => writeFileSync(join(this.#folder, String(event.pid)), "");

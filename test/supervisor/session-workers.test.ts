@@ -13,10 +13,9 @@ import { Sweeper, superviseOnce, Workers } from "../../src/supervisor/index.ts";
 import { human } from "../goal/bench.ts";
 import { counting, fatal } from "../ledger/bench.ts";
 import { quickFolder } from "../quick-folder.ts";
+import { DIES, ENDS, untilThere } from "./place.ts";
 
 const LEASE_MS = 60_000;
-const DIES = { command: [process.execPath, "-e", "process.exit(1)"], output: "ignore" } as const;
-const ENDS = { command: [process.execPath, "-e", ""], output: "ignore" } as const;
 
 let data: MemoryData;
 let nowMs: number;
@@ -130,7 +129,6 @@ test("none is started again for a session that has ended meanwhile, however it e
 test("one that dies after it has ended its session is no crash loop", async () => {
   const folder = await mkdtemp(join(quickFolder(), "holdfast-workers-"));
   const file = join(folder, "ended");
-  const code = `setInterval(() => require("fs").existsSync(${JSON.stringify(file)}) && process.exit(1), 5)`;
   await crash(["a", asked]);
   const end = async (): Promise<void> => {
     const session = await holdfast.session("a");
@@ -139,7 +137,7 @@ test("one that dies after it has ended its session is no crash loop", async () =
     writeFileSync(file, "");
   };
   const { ended, of, looks, stop, started } = supervise({
-    start: { command: [process.execPath, "-e", code], output: "ignore" },
+    start: untilThere(file, 1),
     maxDeaths: 1,
     onEvent: ({ type }) => type === "worker.started" && !existsSync(file) && end(),
   });
@@ -303,9 +301,8 @@ test("a session that crashes while its worker runs is wanted again, and that cou
   await crash(["a", asked]);
   const folder = await mkdtemp(join(quickFolder(), "holdfast-workers-"));
   const file = join(folder, "crashed");
-  const code = `setInterval(() => require("fs").existsSync(${JSON.stringify(file)}) && process.exit(0), 5)`;
   const { of, started, ended, looks, stop } = supervise({
-    start: { command: [process.execPath, "-e", code], output: "ignore" },
+    start: untilThere(file),
   });
   await poll(started).toEqual(["a"]);
   await crash(["a", nothing]);

@@ -51,13 +51,9 @@ function supervise(holdfast: Holdfast, options: Omit<SuperviseOptions, "signal">
   return { events, of, stop };
 }
 
-/** A worker in a few words of JavaScript; `say(word)` writes a line that the test can read. */
+/** A worker in a few words of shell, which starts in a moment; `say word` writes a line that the test can read. */
 const script = (code: string) => ({
-  command: [
-    process.execPath,
-    "-e",
-    `const say = (word) => require("fs").appendFileSync(${JSON.stringify(join(folder, "log"))}, word + " " + process.env.HOLDFAST_TASK + "\\n");${code}`,
-  ],
+  command: ["sh", "-c", `say() { echo "$1 $HOLDFAST_TASK" >> '${join(folder, "log")}'; }; ${code}`],
   output: "ignore" as const,
 });
 const said = (): string[] => {
@@ -103,7 +99,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
       told.push(event);
     };
     const start = (work: { kind: string; task?: string }) =>
-      work.task === "T-001" ? script("process.exit(3)") : null;
+      work.task === "T-001" ? script("exit 3") : null;
     const { of } = supervise(holdfast, { start, notify, maxDeaths: 3 });
     await expect.poll(() => of("worker.looping").length, WAIT).toBe(1);
     expect(of("worker.ended").map(({ how, why }) => [how, why])).toEqual(
@@ -125,7 +121,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
   });
 
   test("are as many as allowed, and never two for one task, also with two supervisors", async () => {
-    const start = script('say("begin"); setTimeout(() => { say("end"); process.exit(0) }, 150)');
+    const start = script("say begin; sleep 0.15; say end");
     const second = new Holdfast(new Journal({ store: await opened.another() }));
     const options = { start, parallel: 1, maxDeaths: 1 };
     const supervisors = [supervise(holdfast, options), supervise(second, options)];
@@ -139,9 +135,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
   });
 
   test("are asked to stop when the supervisor stops, and that is no death of theirs", async () => {
-    const start = script(
-      'process.on("SIGTERM", () => { say("stopping"); process.exit(0) }); say("begin"); setInterval(() => {}, 1000)',
-    );
+    const start = script("trap 'say stopping; exit 0' TERM; say begin; sleep 100 & wait");
     // It has all the time that it needs: on a busy machine a process may not get to its last words within half a second.
     const { stop, of } = supervise(holdfast, { start, parallel: 1, graceMs: 50_000 });
     await expect.poll(said, WAIT).toContain("begin T-001");
@@ -158,7 +152,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
   });
 
   test("that do not stop are killed", async () => {
-    const start = script('process.on("SIGTERM", () => {}); say("begin"); setInterval(() => {}, 1000)');
+    const start = script("trap '' TERM; say begin; exec sleep 100");
     const { stop, of } = supervise(holdfast, { start, parallel: 1, graceMs: 50 });
     await expect.poll(said, WAIT).toContain("begin T-001");
     const pid = of("worker.started")[0]?.pid ?? 0;
@@ -188,7 +182,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
     const events: SupervisorEvent[] = [];
     const sweeper = new Sweeper(holdfast.journal, { onEvent: (event) => events.push(event) });
     const { signal } = new AbortController();
-    const workers = new Workers(sweeper, { start: script('say("begin")'), signal });
+    const workers = new Workers(sweeper, { start: script("say begin"), signal });
     expect(await workers.start(stale)).toBeNull();
     await workers.stop();
     expect(events).toEqual([]);
@@ -207,9 +201,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
     dying.leases.stop();
     await opened.advanceMs?.(300_000);
     const start = (work: { kind: string }) =>
-      work.kind === "session"
-        ? script("say(process.env.HOLDFAST_SESSION); process.exit(process.argv.length > 2 ? 1 : 0)")
-        : null;
+      work.kind === "session" ? script('say "$HOLDFAST_SESSION"; exit $#') : null;
     const looks = vi.spyOn(Sweeper.prototype, "sweep");
     const { of } = supervise(holdfast, { start });
     await expect.poll(() => of("worker.ended"), WAIT).toEqual([expect.objectContaining({ how: "done" })]);
@@ -303,7 +295,7 @@ describe("processes on one SQLite file", () => {
       await expect.poll(sleepers, WAIT).toHaveLength(1);
       child.kill("SIGKILL");
       await once(child, "exit");
-      const { of } = supervise(holdfast, { start: script('say("begin"); process.exit(1)'), maxDeaths: 2 });
+      const { of } = supervise(holdfast, { start: script("say begin; exit 1"), maxDeaths: 2 });
       await expect.poll(() => of("worker.looping").length, WAIT).toBe(1);
       expect(said()).toEqual(["begin T-001"]);
       expect(of("worker.looping")[0]?.deaths).toBe(2);

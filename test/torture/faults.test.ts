@@ -16,8 +16,12 @@ const LIMIT_MS = 180_000;
 const HARMLESS = { fired: true, violations: [] };
 
 let workshop: Workshop;
+/** How often an agent that nobody disturbs syncs. */
+let syncs = 0;
 beforeAll(async () => {
-  workshop = await Workshop.open();
+  workshop = await Workshop.open(["agent", "world"]);
+  // Also the one that leaves compiled code to all others: who is killed leaves none.
+  if (hasStrace()) syncs = (await countCalls(workshop, scenario("keyed"), workshop.layStore)).fsync;
 });
 afterAll(() => workshop.close());
 
@@ -39,13 +43,17 @@ const asZombie = (name: string, point: string) =>
   );
 
 describe.concurrent("killed in the middle of a call and run again, an agent neither loses nor doubles its effect", () => {
-  const cases = [
-    ["read", "message.appended:2"],
+  /** Each script and each point once; of what others have as well, only with HOLDFAST_FULL=1. */
+  const more = [
     ["keyed", "call.executed"],
-    ["keyed", "wave.issued"],
-    ["fenced", "call.starts"],
     ["fenced", "call.executed"],
     ["timed", "call.starts"],
+  ] as const;
+  const cases = [
+    ...(process.env["HOLDFAST_FULL"] ? more : []),
+    ["read", "message.appended:2"],
+    ["keyed", "wave.issued"],
+    ["fenced", "call.starts"],
     ["ask", "call.executed"],
     ["ask", "call.recorded"],
     ["fail", "call.executed"],
@@ -120,8 +128,7 @@ test.for(["settle", "cancel", "prompt"] as const)(
 
 describe.skipIf(!hasStrace())("with faults at system calls (skipped without strace)", () => {
   test("killed before a sync, an agent goes on where it was", { timeout: LIMIT_MS }, async () => {
-    const { fsync } = await countCalls(workshop, scenario("keyed"), workshop.layStore);
-    const fault = killBefore("fsync", Math.ceil(fsync / 2), workshop.layStore);
+    const fault = killBefore("fsync", Math.ceil(syncs / 2), workshop.layStore);
     expect(await runCase(workshop, scenario("keyed"), [fault])).toMatchObject(HARMLESS);
   });
 
@@ -129,8 +136,7 @@ describe.skipIf(!hasStrace())("with faults at system calls (skipped without stra
     "nothing is acknowledged after an I/O error (sticky: %s)",
     { timeout: LIMIT_MS },
     async (sticky) => {
-      const { fsync } = await countCalls(workshop, scenario("keyed"), workshop.layStore);
-      const fault = failAt("fsync", Math.ceil(fsync / 2), "EIO", sticky, workshop.layStore);
+      const fault = failAt("fsync", Math.ceil(syncs / 2), "EIO", sticky, workshop.layStore);
       expect(await runCase(workshop, scenario("keyed"), [fault])).toMatchObject(HARMLESS);
     },
   );

@@ -52,7 +52,7 @@ describe.skipIf(!hasStrace())("a power cut (skipped without strace)", () => {
     async ([name, mutations]) => {
       const id = name.replaceAll(/\W+/g, "-");
       const planted = await bundle(make(id), mutations as Mutation[], ["writer"]);
-      const { violations } = await cut(`${id}-cut`, planted, { limit: 2_000, untilFound: true });
+      const { violations } = await cut(`${id}-cut`, planted, { untilFound: true });
       expect(violations).not.toEqual([]);
     },
   );

@@ -142,7 +142,7 @@ function digest(image: Image): string {
   return hash.digest("base64");
 }
 
-const IMAGES_PER_PROCESS = 150;
+const IMAGES_PER_PROCESS = 200;
 
 /** A process that opens images, replaced before it holds too many descriptors. */
 class Opener {

@@ -21,7 +21,12 @@ function withJson(
   io: "input" | "output",
   validate: StandardSchemaWithJSON["~standard"]["validate"],
 ): StandardSchemaWithJSON {
-  const json = (): Record<string, unknown> => slim(z.toJSONSchema(schema, { io })) as Record<string, unknown>;
+  // Clients list the tools whenever they please, and all schemas together take a tenth of a second.
+  let made: Record<string, unknown> | undefined;
+  const json = (): Record<string, unknown> => {
+    made ??= slim(z.toJSONSchema(schema, { io })) as Record<string, unknown>;
+    return made;
+  };
   return {
     "~standard": { version: 1, vendor: "holdfast", validate, jsonSchema: { input: json, output: json } },
   };

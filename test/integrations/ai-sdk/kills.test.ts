@@ -5,9 +5,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, test, vi } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { programFile } from "../../program.ts";
 import { quickFolder } from "../../quick-folder.ts";
+import type { Job } from "./programs/agent.ts";
 
 // Each start of Node is a second, and ten on a busy machine.
 vi.setConfig({ testTimeout: 300_000 });
@@ -32,70 +33,73 @@ interface Ended {
   readonly stderr: string;
 }
 
-function place(how: "durable" | "bare", call: "generate" | "stream") {
+function makeJob(how: Job["how"], call: Job["call"]): Job {
   const folder = mkdtempSync(join(quickFolder(), "holdfast-ai-sdk-"));
   folders.push(folder);
-  const world = join(folder, "world.log");
-  const start = async ({ at, tool }: Kill = {}): Promise<Ended> => {
-    const args = [PROGRAM, join(folder, "store.db"), world, how, call, ...(tool ? [tool] : [])];
-    const env = { ...process.env, ...(at !== undefined && { HOLDFAST_FAILPOINT: at }) };
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
-    const said = { stdout: "", stderr: "" };
-    for (const name of ["stdout", "stderr"] as const) {
-      child[name].setEncoding("utf8").on("data", (text: string) => {
-        said[name] += text;
-      });
-    }
-    const [status, signal] = (await once(child, "close")) as [number | null, string | null];
-    return { status, signal, ...said };
-  };
-  const seen = (): string[] => {
-    const text = existsSync(world) ? readFileSync(world, "utf8") : "";
-    return text
-      .split("\n")
-      .filter((line) => line !== "")
-      .map((line) => line.split(" ").slice(0, 2).join(" "));
-  };
-  return { start, seen };
+  return { how, call, store: join(folder, "store.db"), world: join(folder, "world.log") };
 }
 
-/** In the order in which a run meets them, each in a new process that resumes what the killed one left. */
-const KILLS: readonly (Kill & { readonly always: boolean })[] = [
-  { at: "model.answered:1", always: false }, // The model has answered, nobody knows.
-  { at: "message.appended:1", always: true }, // The answer is recorded, its tool has not begun.
-  { at: "results.appended:1", always: false }, // The step is over, the next question is not asked.
-  { at: "message.appended:1", always: false }, // The second answer is recorded: two calls side by side.
-  { at: "wave.issued:1", always: false }, // The intent of the charge is durable, the charge is not made.
-  { tool: "inside", always: true }, // The charge is made, its outcome is not recorded.
-  { tool: "between", always: true }, // The charge is settled, the mail is issued.
-  { at: "model.answered:1", always: false }, // Both are done, the last answer is not recorded.
+async function start(jobs: readonly Job[], at?: string): Promise<Ended> {
+  const env = { ...process.env, ...(at !== undefined && { HOLDFAST_FAILPOINT: at }) };
+  const args = [PROGRAM, JSON.stringify(jobs)];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
+  const said = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name].setEncoding("utf8").on("data", (text: string) => {
+      said[name] += text;
+    });
+  }
+  const [status, signal] = (await once(child, "close")) as [number | null, string | null];
+  return { status, signal, ...said };
+}
+
+async function kill(job: Job, { at, tool }: Kill): Promise<void> {
+  const { signal } = await start([{ ...job, ...(tool && { kill: tool }) }], at);
+  expect({ at, tool, signal }).toEqual({ at, tool, signal: "SIGKILL" });
+}
+
+function seen({ world }: Job): string[] {
+  const text = existsSync(world) ? readFileSync(world, "utf8") : "";
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => line.split(" ").slice(0, 2).join(" "));
+}
+
+/** In the order in which a run meets them, each in a new process that resumes what the killed one left. `in`: of which run. */
+const KILLS: readonly (Kill & { readonly in?: Job["call"] })[] = [
+  { at: "model.answered:1" }, // The model has answered, nobody knows.
+  { at: "message.appended:1", in: "generate" }, // The answer is recorded, its tool has not begun.
+  { at: "results.appended:1" }, // The step is over, the next question is not asked.
+  { at: "message.appended:1" }, // The second answer is recorded: two calls side by side.
+  { at: "wave.issued:1" }, // The intent of the charge is durable, the charge is not made.
+  { tool: "inside", in: "stream" }, // The charge is made, its outcome is not recorded.
+  { tool: "between", in: "generate" }, // The charge is settled, the mail is issued.
+  { at: "model.answered:1" }, // Both are done, the last answer is not recorded.
 ];
 
-/** Each costs a start of Node. The full list is run with HOLDFAST_FULL=1. */
+/** Each costs a start of Node. All of them in both runs with HOLDFAST_FULL=1. */
 const FULL = process.env["HOLDFAST_FULL"] === "1";
-const GENERATE_KILLS = KILLS.filter(({ always }) => FULL || always);
-const STREAM_KILLS = KILLS.filter(({ tool }) => FULL || tool === "inside");
 
-// Each in a place of its own, so all at once.
-describe.concurrent("an AI SDK program that is killed", () => {
-  test.each([
-    { call: "generate", kills: GENERATE_KILLS },
-    { call: "stream", kills: STREAM_KILLS },
-  ] as const)("$call: one charge and one mail, wherever the program is killed", async ({ call, kills }) => {
-    const { start, seen } = place("durable", call);
-    for (const kill of kills) {
-      const { signal } = await start(kill);
-      expect({ kill, signal }).toEqual({ kill, signal: "SIGKILL" });
-    }
-    const { stdout, stderr, status } = await start();
-    expect({ status, stderr, stdout }).toEqual({ status: 0, stderr: "", stdout: "paid 3\n" });
-    expect(seen()).toEqual(["charge 4711", "mail ann"]);
-  });
+async function killedJob(call: Job["call"]): Promise<Job> {
+  const job = makeJob("durable", call);
+  for (const each of KILLS) if (FULL || each.in === call) await kill(job, each);
+  return job;
+}
 
-  test("and without it the same kill charges twice, so this test can fail", async () => {
-    const { start, seen } = place("bare", "generate");
-    expect((await start({ tool: "inside" })).signal).toBe("SIGKILL");
-    expect((await start()).stdout).toBe("paid 3\n");
-    expect(seen()).toEqual(["charge 4711", "charge 4711", "mail ann"]);
-  });
+async function killedBareJob(): Promise<Job> {
+  const job = makeJob("bare", "generate");
+  await kill(job, { tool: "inside" });
+  return job;
+}
+
+// One process finishes what the killed ones left, each in a place of its own: loading the framework takes longer than the work.
+test("one charge and one mail, wherever the program is killed; without us the same kill charges twice", async () => {
+  const killed = [killedJob("generate"), killedJob("stream"), killedBareJob()];
+  const [generating, streaming, bare] = (await Promise.all(killed)) as [Job, Job, Job];
+  const { stdout, stderr, status } = await start([generating, streaming, bare]);
+  expect({ status, stderr, stdout }).toEqual({ status: 0, stderr: "", stdout: "paid 3\n".repeat(3) });
+  expect(seen(generating)).toEqual(["charge 4711", "mail ann"]);
+  expect(seen(streaming)).toEqual(["charge 4711", "mail ann"]);
+  expect(seen(bare)).toEqual(["charge 4711", "charge 4711", "mail ann"]);
 });

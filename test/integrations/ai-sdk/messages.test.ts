@@ -5,12 +5,13 @@ import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { fromModelMessages, toModelMessages } from "../../../src/integrations/ai-sdk/index.ts";
+import { anyCodePoint } from "../../any-code-point.ts";
 import { anyUrl as url } from "../any-url.ts";
 
 const holdfast = await open("memory:");
 afterAll(() => holdfast.close());
 
-const text = fc.string({ unit: "binary", maxLength: 20 });
+const text = fc.string({ unit: anyCodePoint, maxLength: 20 });
 const id = fc.string({ minLength: 1, maxLength: 20 }).filter((each) => !/\p{Cc}/u.test(each));
 const json = fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value)) as never);
 const options = fc.option(fc.dictionary(id, fc.dictionary(id, json, { maxKeys: 2 }), { maxKeys: 2 }), {

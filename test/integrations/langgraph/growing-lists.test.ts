@@ -1,5 +1,6 @@
 // A list costs what was added to it, and is what it was when it was saved, whatever was done to it before and after.
 
+import { isDeepStrictEqual } from "node:util";
 import { AIMessage, type BaseMessage, HumanMessage } from "@langchain/core/messages";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { afterEach, describe, expect, test } from "vitest";
@@ -42,9 +43,14 @@ async function loaded(saver: HoldfastSaver, at: object = config()): Promise<Reco
 function said(list: readonly unknown[] | undefined): unknown[] {
   return (list ?? []).map((each) =>
     each instanceof AIMessage || each instanceof HumanMessage
-      ? structuredClone([each.id, each.content, each.additional_kwargs])
+      ? [each.id, each.content, { ...each.additional_kwargs }]
       : structuredClone(each),
   );
+}
+
+/** Finding no difference takes `expect` much longer; where there is one, it tells. */
+function expectAlike(actual: readonly unknown[], expected: readonly unknown[]): void {
+  if (!isDeepStrictEqual(actual, expected)) expect(actual).toEqual(expected);
 }
 
 function messages(count: number, from = 0): BaseMessage[] {
@@ -75,7 +81,7 @@ test("saving a long list again looks at some of its messages, and at each of the
   await put(saver, { messages: added }, first);
   expect(reads).toBeGreaterThan(0);
   expect(reads).toBeLessThan(list.length / 5);
-  expect(said((await loaded(saver))["messages"])).toEqual(said(added));
+  expectAlike(said((await loaded(saver))["messages"]), said(added));
 });
 
 test("a field replaced in place in a very long list is found within a few saves, said aloud, and then all are", async () => {
@@ -89,11 +95,11 @@ test("a field replaced in place in a very long list is found within a few saves,
     last = await put(saver, { messages: [...list] }, last);
   }
   expect(warnings).toMatchObject([{ code: "STATE_STALE", data: { what: "channel messages[500]" } }]);
-  expect(said((await loaded(saver))["messages"])).toEqual(said(list));
+  expectAlike(said((await loaded(saver))["messages"]), said(list));
   for (const index of [3, 700, 77]) {
     (list[index] as BaseMessage).content = "changed";
     last = await put(saver, { messages: [...list] }, last);
-    expect(said((await loaded(saver))["messages"])).toEqual(said(list));
+    expectAlike(said((await loaded(saver))["messages"]), said(list));
   }
   expect(warnings).toHaveLength(1);
 });
@@ -122,7 +128,7 @@ test.each([
       change(list[(saves * 7) % list.length] as BaseMessage);
       list.push(...messages(1, list.length));
       last = await put(saver, { messages: list }, last);
-      expect(said((await loaded(saver))["messages"])).toEqual(said(list));
+      expectAlike(said((await loaded(saver))["messages"]), said(list));
     }
     expect(warnings).toEqual([]);
   },
@@ -141,7 +147,7 @@ test("a change in place is found however long ago the list was short", async () 
   (list[1] as BaseMessage).additional_kwargs["x"] = 1;
   for (let saves = 0; saves < 15 && warnings.length === 0; saves++) await grow();
   expect(warnings).toMatchObject([{ code: "STATE_STALE", data: { what: "channel messages[1]" } }]);
-  expect(said((await loaded(saver))["messages"])).toEqual(said(list));
+  expectAlike(said((await loaded(saver))["messages"]), said(list));
 });
 
 test("a list that could not be saved leaves nothing of it behind for the next one", async () => {
@@ -191,7 +197,7 @@ function random(seed: number): () => number {
 }
 
 describe("whatever is done to a list between saves, every version loads as it was", () => {
-  const seeds = process.env["HOLDFAST_FULL"] === "1" ? 200 : 8;
+  const seeds = process.env["HOLDFAST_FULL"] === "1" ? 200 : 4;
   test.each(Array.from({ length: seeds }, (_, seed) => seed))("seed %i", async (seed) => {
     const next = random(seed);
     const any = (count: number) => Math.floor(next() * count);
@@ -245,7 +251,7 @@ describe("whatever is done to a list between saves, every version loads as it wa
       after = await put(saver, { list: given }, after);
       saved.push({ at: after, list: [...list], said: said(list) });
     }
-    for (const { at, said: was } of saved) expect(said((await loaded(saver, at))["list"])).toEqual(was);
+    for (const { at, said: was } of saved) expectAlike(said((await loaded(saver, at))["list"]), was);
     expect(await saver.check()).toEqual([]);
   });
 });

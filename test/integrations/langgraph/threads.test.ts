@@ -163,7 +163,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
       .addNode("answer", ({ messages }) => ({
         messages: [
           new AIMessage(`answer ${messages.length} ${"x".repeat(500)}`),
-          ...(messages.length > 40 ? [new RemoveMessage({ id: messages[0]?.id as string })] : []),
+          ...(messages.length > 16 ? [new RemoveMessage({ id: messages[0]?.id as string })] : []),
         ],
       }))
       .addEdge(START, "answer")
@@ -172,7 +172,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     const sizes: number[] = [];
     let seq = 0;
     let expected: BaseMessage[] = [];
-    for (let turn = 0; turn < 45; turn++) {
+    for (let turn = 0; turn < 20; turn++) {
       expected = (await graph.invoke({ messages: [new HumanMessage(`question ${turn}`)] }, config()))
         .messages;
       let size = 0;
@@ -182,7 +182,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
       }
       sizes.push(size);
     }
-    expect(Math.max(...sizes.slice(20))).toBeLessThan(1.3 * (sizes[10] as number));
+    expect(Math.max(...sizes.slice(9))).toBeLessThan(1.3 * (sizes[5] as number));
     const loaded = await (await elsewhere()).getTuple(config());
     const texts = (messages: unknown) => (messages as BaseMessage[]).map(({ id, text }) => [id, text]);
     expect(texts(loaded?.checkpoint.channel_values["messages"])).toEqual(texts(expected));

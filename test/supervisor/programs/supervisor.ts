@@ -4,9 +4,9 @@ import { open } from "../../../src/index.ts";
 
 const [store = "", pids = ""] = process.argv.slice(2);
 const holdfast = await open(store);
-const script = `require("fs").appendFileSync(${JSON.stringify(pids)}, process.pid + "\\n"); setInterval(() => {}, 1000)`;
+const script = `echo $$ >> "${pids}"; exec sleep 100`;
 await holdfast.supervise({
   signal: new AbortController().signal,
-  start: { command: [process.execPath, "-e", script], output: "ignore" },
+  start: { command: ["sh", "-c", script], output: "ignore" },
   onEvent: ({ type }) => process.stdout.write(`${type}\n`),
 });

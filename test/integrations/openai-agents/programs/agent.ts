@@ -1,7 +1,7 @@
 // An agent that charges an order, with OpenAI Agents' own run() and a model behind OpenAI's wire format. Started again after
 // it was killed, it does the same once more. It does its jobs one after another and prints what each came to.
 //
-//     agent.ts <url> <jobs as JSON>
+//     agent.ts <jobs as JSON>
 
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { Agent, MemorySession, OpenAIProvider, run, setTracingDisabled, tool } from "@openai/agents";
@@ -10,6 +10,8 @@ import { landed, never, open } from "../../../../src/index.ts";
 import { durable } from "../../../../src/integrations/openai-agents/index.ts";
 
 export interface Job {
+  /** Of the model. */
+  readonly url: string;
   readonly how: "durable" | "bare";
   readonly api: "responses" | "chat";
   readonly stream: boolean;
@@ -19,8 +21,6 @@ export interface Job {
   /** Of the input; without it, its words say whether it is the same. */
   readonly id?: string;
 }
-
-const [url = "", jobs = "[]"] = process.argv.slice(2);
 
 setTracingDisabled(true);
 
@@ -35,7 +35,7 @@ const PARAMETERS = z.object({ order: z.string(), note: z.string() });
 async function work(job: Job): Promise<string> {
   const model = await new OpenAIProvider({
     apiKey: "none",
-    baseURL: url,
+    baseURL: job.url,
     useResponses: job.api === "responses",
   }).getModel("gpt-test");
   const named = { name: "charge", description: "Charges an order", parameters: PARAMETERS };
@@ -64,4 +64,4 @@ async function work(job: Job): Promise<string> {
   return `${items.length} items: ${result.finalOutput}`;
 }
 
-for (const job of JSON.parse(jobs) as Job[]) console.log(await work(job));
+for (const job of JSON.parse(process.argv[2] ?? "[]") as Job[]) console.log(await work(job));

@@ -1,0 +1,104 @@
+/**
+ * What a TypeScript file says, for those who check it. To parse one takes the native parser a fraction of a millisecond;
+ * to hand over its tree takes several times that. So a tree is asked for only where it is needed, and none is kept.
+ */
+
+import { type ESTree, type ParseResult, parseSync, Visitor, type VisitorObject } from "rolldown/utils";
+
+/** A module that a file names: static, re-exported, dynamic, in a type, or in `new URL(…, import.meta.url)`. */
+export interface Named {
+  readonly specifier: string;
+  /** Undefined where everything is imported: a namespace, `export *`, or an import that lists nothing. */
+  readonly names: readonly string[] | undefined;
+}
+
+const known = new Map<string, { readonly text: string; readonly named: readonly Named[] }>();
+
+/** Several rules ask, and nothing of it changes between them. */
+export function namedIn(path: string, text: string): readonly Named[] {
+  const before = known.get(path);
+  if (before?.text === text) return before.named;
+  const named = namedInStatements(path, text) ?? namedInTree(path, text);
+  known.set(path, { text, named });
+  return named;
+}
+
+export function visit(path: string, text: string, visitor: VisitorObject): void {
+  new Visitor(visitor).visit(parse(path, text, "ts").program);
+}
+
+export const textOf = (node: ESTree.Span, text: string): string => text.slice(node.start, node.end);
+
+function parse(path: string, text: string, astType: "js" | "ts"): ParseResult {
+  const source = parseSync(path, text, { sourceType: "module", astType });
+  const [error] = source.errors;
+  // Of a file that cannot be read the tree may be empty, and an empty file breaks no rule.
+  if (error) throw new Error(`${path} cannot be parsed: ${error.message}`);
+  return source;
+}
+
+/**
+ * What the parser's list of top-level statements names. Whatever names a module has the word `import` or `export` in it,
+ * and each listed statement accounts for one. A word left over may be a dynamic import, a type, an `import.meta`, or only
+ * part of a comment: the list does not say, and neither does this.
+ */
+function namedInStatements(path: string, text: string): Named[] | undefined {
+  // The parser writes down the tree that nobody asks for as well: without its types, that is a third less.
+  const { module } = parse(path, text, "js");
+  const statements = new Map<number, Named[]>();
+  for (const { start, entries } of module.staticExports) {
+    const from = entries[0]?.moduleRequest;
+    statements.set(start, from ? [{ specifier: from.value, names: listed(entries.map(nameOfEntry)) }] : []);
+  }
+  // What is imported and then exported is listed as an export as well, in the place of its import.
+  for (const { start, moduleRequest, entries } of module.staticImports) {
+    statements.set(start, [{ specifier: moduleRequest.value, names: listed(entries.map(nameOfEntry)) }]);
+  }
+  const words = text.match(/\b(import|export)\b/g) ?? [];
+  return words.length === statements.size ? [...statements.values()].flat() : undefined;
+}
+
+function namedInTree(path: string, text: string): Named[] {
+  const found: Named[] = [];
+  const note = (node: ESTree.Node | null | undefined, names?: readonly string[]): void => {
+    const specifier = node ? stringIn(node) : undefined;
+    if (specifier !== undefined) found.push({ specifier, names });
+  };
+  visit(path, text, {
+    ImportDeclaration: ({ source, specifiers }) => note(source, listed(specifiers.map(nameOfSpecifier))),
+    ExportNamedDeclaration: ({ source, specifiers }) => note(source, listed(specifiers.map(nameOfSpecifier))),
+    ExportAllDeclaration: ({ source }) => note(source),
+    ImportExpression: ({ source }) => note(source),
+    TSImportType: ({ source }) => note(source),
+    NewExpression: ({ callee, arguments: [specifier, base] }) => {
+      const isUrl = textOf(callee, text) === "URL" && base && textOf(base, text) === "import.meta.url";
+      if (isUrl) note(specifier);
+    },
+  });
+  return found;
+}
+
+/** A string as it is written without anything to compute: in quotes, or in backticks with nothing put in. */
+function stringIn(node: ESTree.Node): string | undefined {
+  if (node.type === "Literal") return typeof node.value === "string" ? node.value : undefined;
+  if (node.type !== "TemplateLiteral" || node.expressions.length > 0) return undefined;
+  return node.quasis[0]?.value.cooked ?? undefined;
+}
+
+/** One name that is undefined stands for all that the module has. */
+function listed(names: readonly (string | undefined)[]): readonly string[] | undefined {
+  const given = names.filter((name) => name !== undefined);
+  return given.length > 0 && given.length === names.length ? given : undefined;
+}
+
+const nameOfEntry = ({ importName }: { importName: { kind: string; name: string | null } }) =>
+  importName.kind === "Default" ? "default" : (importName.name ?? undefined);
+
+function nameOfSpecifier(
+  node: ESTree.ImportDeclarationSpecifier | ESTree.ExportSpecifier,
+): string | undefined {
+  if (node.type === "ImportDefaultSpecifier") return "default";
+  if (node.type === "ImportNamespaceSpecifier") return undefined;
+  const name = node.type === "ImportSpecifier" ? node.imported : node.local;
+  return name.type === "Literal" ? name.value : name.name;
+}
