@@ -30,7 +30,6 @@ const ON_BOTH = [
   "conformance/model.",
   "sqlite/",
   "crash/random-kills.",
-  "crash/system-call-kills.",
   "files/locks.",
   "files/leases.",
 ];

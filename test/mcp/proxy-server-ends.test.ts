@@ -136,3 +136,12 @@ test("a process that the server leaves behind does not keep its end from being n
   process.kill(Number(/child (\d+)/.exec(proxy.effects().join("\n"))?.[1]), "SIGKILL");
   expect(await proxy.ask(62, "tools/list", {})).toHaveProperty("result");
 });
+
+test("a proxy that has ended hears no signal any more", async () => {
+  const count = (): number => process.listenerCount("SIGTERM");
+  const before = count();
+  const other = await RawProxy.start(SERVER);
+  expect(count()).toBe(before + 1);
+  await other.close();
+  expect(count()).toBe(before);
+});

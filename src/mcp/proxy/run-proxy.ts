@@ -41,6 +41,7 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   const { input = process.stdin, output = process.stdout } = options;
   const log = options.log ?? ((text: string) => process.stderr.write(`holdfast mcp proxy: ${text}\n`));
   let holdfast: Holdfast | undefined;
+  let signals: Signals | undefined;
   try {
     const config =
       options.config === undefined ? new ProxyConfig(undefined, new Map()) : readProxyConfig(options.config);
@@ -53,9 +54,11 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
     holdfast = await context.create();
     const session = await take(holdfast, sessionId(options, config, context.place.root), options);
     const { command, keep, cancelledMs } = options;
+    signals = new Signals();
     await serve(
       new DurableProxy({ session, config, command, input, output, log, keep, cancelledMs }),
       session,
+      signals,
     );
   } catch (error) {
     await refuseClient(input, output, error);
@@ -64,19 +67,36 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
     await holdfast?.close();
     // An open input keeps the process alive.
     input.destroy();
+    signals?.ignore();
   }
 }
 
-async function serve(proxy: DurableProxy, session: Session): Promise<void> {
-  const stopped = new Promise<void>((resolve) => {
-    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.once(signal, () => resolve());
-  });
+/** One that stops us is heard from now until we are done, so that it cuts nothing off, and by nobody after that. */
+class Signals {
+  readonly heard: Promise<void>;
+  readonly #listeners: [NodeJS.Signals, () => void][] = [];
+
+  constructor() {
+    this.heard = new Promise((resolve) => {
+      for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+        this.#listeners.push([signal, resolve]);
+        process.once(signal, resolve);
+      }
+    });
+  }
+
+  ignore(): void {
+    for (const [signal, listener] of this.#listeners) process.off(signal, listener);
+  }
+}
+
+async function serve(proxy: DurableProxy, session: Session, signals: Signals): Promise<void> {
   const lost = new Promise<void>((resolve) => {
     session.lost.addEventListener("abort", () => resolve(), { once: true });
   });
   try {
     await proxy.start();
-    await Promise.race([proxy.clientGone, stopped, lost]);
+    await Promise.race([proxy.clientGone, signals.heard, lost]);
   } finally {
     await proxy.close();
   }
