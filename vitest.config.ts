@@ -51,9 +51,8 @@ export default defineConfig({
     // Files share what is loaded: loading the sources anew for each took a third of all processor time. So a test that changes
     // something of its process (a variable, a clock, a failpoint) puts it back.
     isolate: false,
-    // Node 24 reads our sources as they are, in a third of the time and without wrapping whatever they import. No test replaces
-    // a module, so nothing has to be looked for in them either.
-    experimental: { viteModuleRunner: !Reflect.get(process.features, "typescript"), nodeLoader: false },
+    // Node 24 reads our sources as they are, in a third of the time and without wrapping whatever they import.
+    experimental: { viteModuleRunner: !Reflect.get(process.features, "typescript") },
     sequence: { sequencer: LongAndBusyFirst },
     unstubEnvs: true,
     restoreMocks: true,
