@@ -44,6 +44,8 @@ const isFull = Boolean(process.env["HOLDFAST_FULL"]);
 const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : 10;
 const LANES = 2;
 const TRIES = 3;
+/** Of Node, which make the calls. */
+const POOL_THREADS = 4;
 
 interface Point {
   readonly call: string;
@@ -128,7 +130,9 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
       return killAt({ call, count: made }, tries + 1);
     }
     expect(ended.signal, `${name} did not kill: ${ended.errors}`).toBe("SIGKILL");
-    expect(made, `${name} fired elsewhere`).toBe(count);
+    // The signal ends the process at that call; one that another thread had just begun may still be on the list.
+    expect(made, `${name} fired elsewhere`).toBeGreaterThanOrEqual(count);
+    expect(made, `${name} fired elsewhere`).toBeLessThan(count + POOL_THREADS);
     expect(
       lines.some((line) => line.endsWith("+++ killed by SIGKILL +++")),
       name,
