@@ -160,12 +160,20 @@ describe("an asynchronous standby may lose what was acknowledged last", { timeou
   /** Acknowledges the last events while the standby is away; then that takes over. */
   async function loseTheLast(work: () => Promise<void>): Promise<void> {
     await pair.standby.kill();
+    await nobodyFollows();
     await work();
     await pair.primary.kill();
     proxy.goDown();
     await pair.standby.resume();
     await pair.promote();
     proxy.comeBack(pair.standby.port);
+  }
+
+  /** What receives for the standby outlives it by a moment, in which it would keep what is to be lost. */
+  async function nobodyFollows(): Promise<void> {
+    await vi.waitFor(async () => {
+      expect(await schema.query("SELECT pid FROM pg_stat_replication")).toEqual([]);
+    }, 30_000);
   }
 
   /** Waits until the standby has all that is there. */
