@@ -18,7 +18,7 @@
  * Stores hold no rules. If two stores would need the same `if`, it belongs above this line.
  */
 
-import type { Item, StreamFacets } from "./model/index.ts";
+import type { Item, Soon, StreamFacets } from "./model/index.ts";
 
 export type { Item, StreamFacets };
 
@@ -375,8 +375,8 @@ export interface Store {
   readonly address: string;
   /** What `copy` needs of both its stores. A store without it cannot be moved. */
   readonly moving?: Moving;
-  /** Conditional, all or nothing over its batch, durable against power loss when it resolves: the only way truth changes. */
-  append(batch: Batch): Promise<AppendOutcome>;
+  /** Conditional, all or nothing over its batch, durable against power loss once answered, maybe at once: the only way truth changes. */
+  append(batch: Batch): Soon<AppendOutcome>;
   /** A stream's own writes, in order. The past that a fork shares is read from its parent, up to `base`. */
   read(request: ReadRequest): Promise<ReadPage>;
   /** What can be seen without a payload: streams by their facets, items, leases, who holds a key. */

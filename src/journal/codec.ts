@@ -138,12 +138,14 @@ function ownBytes(payload: Payload): Payload {
 let slab = Buffer.allocUnsafeSlow(0);
 let taken = 0;
 const SLAB_BYTES = 256 * 1024;
+/** Of shorter texts the checksum and the driver each make them faster than they can be asked for here. */
+const SHORT = 2 * 1024;
 /** Longer texts are few, and to make them twice costs little beside writing them. */
-const SHORT = 32 * 1024;
+const LONG = 32 * 1024;
 
 /** The bytes of a text. To have each text's in memory of its own costs more than to make them. */
 function utf8Of(text: string): Uint8Array | undefined {
-  if (text.length > SHORT) return undefined;
+  if (text.length < SHORT || text.length > LONG) return undefined;
   // A unit of UTF-16 has at most three bytes in UTF-8.
   if (slab.length - taken < 3 * text.length) {
     slab = Buffer.allocUnsafeSlow(SLAB_BYTES);

@@ -16,7 +16,9 @@
  * that is about the old one looks at `head.generation`.
  *
  * A crash between append and fold leaves a durable write that the next open will fold. Commits of one log run one
- * after another; logs of different streams commit together when the store coalesces them.
+ * after another; logs of different streams commit together when the store coalesces them. One that nobody is before, and that the
+ * store answers at once, is over when `commitSoon` returns; all others take their turn in the queue, the rest of that one included
+ * where it met a conflict or owes a snapshot.
  */
 
 import { randomUUID } from "node:crypto";
@@ -26,6 +28,7 @@ import {
   type Event,
   HoldfastError,
   isHoldfastError,
+  type Soon,
   type StreamKind,
   writeEvents,
 } from "../model/index.ts";
@@ -38,16 +41,15 @@ import {
   UTF_8,
   type Write,
 } from "../store.ts";
-import { type Fold, foldName, foldNews, type Loaded, loadStream, type Reader, verifying } from "./reading.ts";
+import { cannotFork, mustGoOn } from "./conflicts.ts";
+import { type Fold, foldNews, type Loaded, loadStream, verifying } from "./reading.ts";
+import { type SnapshotContext, SnapshotKeeper } from "./snapshots.ts";
 
 const DECIDE_LIMIT = 1_000;
 const RESENDS = 2;
-const SNAPSHOT_MIN_BYTES = 64 * 1024;
 
-export interface LogContext extends Reader {
+export interface LogContext extends SnapshotContext {
   now(): number;
-  /** Told of what went wrong beside the main path, such as a snapshot that could not be kept. */
-  warn(error: unknown): void;
 }
 
 /** What to append, and what the caller wants back once it is durable. No events: nothing is written. */
@@ -58,6 +60,20 @@ export interface Decision<Result> {
   /** Only for the first write of a stream. */
   readonly fork?: Write["fork"];
 }
+
+type Decide<State, Result> = (state: State, head: Head) => Decision<Result>;
+
+/** What was decided and sent to the store. Without a batch there was nothing to send. */
+interface Flight<Result> {
+  readonly decision: Decision<Result>;
+  readonly batch?: Batch;
+  readonly events: readonly Event[];
+  readonly bytes: number;
+  readonly answer: Soon<AppendOutcome>;
+}
+
+const NONE: readonly never[] = [];
+const NOTHING_SENT: AppendOutcome = { outcome: "ok", heads: NONE, resent: false };
 
 export type CommitOutcome<Result> =
   /** `appended` is false when there was nothing to write, and so nothing was asked of the store. */
@@ -76,8 +92,7 @@ export class Log<State> {
   private current: State;
   private at: Head;
   private streamRow: StreamRow;
-  private replayedBytes: number;
-  private measureAt: number;
+  private readonly snapshots: SnapshotKeeper<State>;
   private queue: Promise<unknown> = Promise.resolve();
   /** How many are under way or waiting in `queue`. Each counts itself out: a promise for that would be one more a commit. */
   private turns = 0;
@@ -92,8 +107,7 @@ export class Log<State> {
     this.current = loaded.state;
     this.at = loaded.head;
     this.streamRow = loaded.row;
-    this.replayedBytes = loaded.replayedBytes;
-    this.measureAt = SNAPSHOT_MIN_BYTES;
+    this.snapshots = new SnapshotKeeper(context, kind, stream, loaded.replayedBytes);
   }
 
   static async open<State>(
@@ -102,7 +116,7 @@ export class Log<State> {
     stream: string,
   ): Promise<Log<State>> {
     const log = new Log(context, kind, stream, await loadStream(verifying(context), kind, stream));
-    if (log.exists && log.mayPaySnapshot(false)) await log.snapshotIfItPays();
+    if (log.exists && log.snapshots.mayPay(NONE)) await log.keepSnapshot();
     return log;
   }
 
@@ -125,11 +139,32 @@ export class Log<State> {
   }
 
   /** Runs `decide` on the state as it then is, and makes its events durable; under `guard`, if there is one. */
-  commit<Result>(
-    decide: (state: State, head: Head) => Decision<Result>,
-    guard?: Guard,
-  ): Promise<CommitOutcome<Result>> {
-    return this.inTurn(() => this.commitNow(decide, guard));
+  async commit<Result>(decide: Decide<State, Result>, guard?: Guard): Promise<CommitOutcome<Result>> {
+    return this.commitSoon(decide, guard);
+  }
+
+  /** The same, answered at once where the store does so and nobody else is at this log. */
+  commitSoon<Result>(decide: Decide<State, Result>, guard?: Guard): Soon<CommitOutcome<Result>> {
+    if (this.turns > 0 || this.isStarting || this.trust !== "sound") {
+      return this.inTurn(() => this.commitNow(decide, guard));
+    }
+    this.isStarting = true;
+    try {
+      const flight = this.send(decide, guard);
+      const { answer } = flight;
+      if (answer instanceof Promise || answer.outcome === "conflict") {
+        this.isStarting = false;
+        return this.inTurn(() => this.commitNow(decide, guard, flight));
+      }
+      const outcome = this.take(flight, answer);
+      if (!this.owesSnapshot(flight, answer)) return outcome;
+      this.isStarting = false;
+      return this.inTurn(() => this.afterSnapshot(outcome));
+    } catch (error) {
+      return Promise.reject(error);
+    } finally {
+      this.isStarting = false;
+    }
   }
 
   /** Takes in what others have written. */
@@ -157,31 +192,30 @@ export class Log<State> {
     }
   }
 
+  /** `first` was sent already. */
   private async commitNow<Result>(
-    decide: (state: State, head: Head) => Decision<Result>,
+    decide: Decide<State, Result>,
     guard: Guard | undefined,
+    first?: Flight<Result>,
   ): Promise<CommitOutcome<Result>> {
     try {
       if (this.trust !== "sound") await this.reread();
       for (let tries = 0; tries < DECIDE_LIMIT; tries++) {
-        const decision = decide(this.current, this.at);
-        if (decision.events.length === 0)
-          return { outcome: "ok", result: decision.result, head: this.at, appended: false };
-        const { batch, events, bytes } = this.prepare(decision, guard);
-        let outcome: AppendOutcome;
+        const flight = tries === 0 && first ? first : this.send(decide, guard);
+        let answer: AppendOutcome;
         try {
-          outcome = await this.context.store.append(batch);
+          answer = await flight.answer;
         } catch (error) {
-          outcome = await this.sendAgain(batch, error);
+          answer = await this.sendAgain(flight.batch as Batch, error);
         }
-        if (outcome.outcome === "ok") {
-          this.fold(events, bytes);
-          if (this.mayPaySnapshot(this.hasShrunk(events))) await this.snapshotIfItPays();
-          return { outcome: "ok", result: decision.result, head: this.at, appended: true };
+        if (answer.outcome !== "conflict") {
+          const outcome = this.take(flight, answer);
+          if (this.owesSnapshot(flight, answer)) await this.keepSnapshot();
+          return outcome;
         }
-        if (outcome.outcome !== "conflict") return outcome;
-        if (decision.fork) throw cannotFork(this.stream, outcome.stream);
-        await this.afterConflict(outcome.head, outcome.stream);
+        if (flight.decision.fork) throw cannotFork(this.stream, answer.stream);
+        if (answer.stream === this.stream) mustGoOn(this.stream, this.at, answer.head);
+        await this.reread();
       }
       throw new HoldfastError("STREAM_BUSY", `${this.stream}: ${DECIDE_LIMIT} attempts met a conflict each`, {
         hint: "Many writers change this at once. Try again, or spread the work over several goals or sessions.",
@@ -189,6 +223,49 @@ export class Log<State> {
     } finally {
       this.turns -= 1;
     }
+  }
+
+  private async afterSnapshot<Outcome>(outcome: Outcome): Promise<Outcome> {
+    try {
+      await this.keepSnapshot();
+      return outcome;
+    } finally {
+      this.turns -= 1;
+    }
+  }
+
+  private send<Result>(decide: Decide<State, Result>, guard: Guard | undefined): Flight<Result> {
+    const decision = decide(this.current, this.at);
+    if (decision.events.length === 0) return { decision, answer: NOTHING_SENT, events: NONE, bytes: 0 };
+    const { batch, events, bytes } = this.prepare(decision, guard);
+    return { decision, batch, events, bytes, answer: this.append(batch) };
+  }
+
+  private append(batch: Batch): Soon<AppendOutcome> {
+    try {
+      return this.context.store.append(batch);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** What an answer comes to: memory follows the store, and the caller is told. */
+  private take<Result>(
+    { decision, batch, events, bytes }: Flight<Result>,
+    answer: Exclude<AppendOutcome, { outcome: "conflict" }>,
+  ): CommitOutcome<Result> {
+    if (answer.outcome !== "ok") return answer;
+    const appended = batch !== undefined;
+    if (appended) this.fold(events, bytes);
+    return { outcome: "ok", result: decision.result, head: this.at, appended };
+  }
+
+  private owesSnapshot({ events }: Flight<unknown>, { outcome }: AppendOutcome): boolean {
+    return outcome === "ok" && events.length > 0 && this.snapshots.mayPay(events);
+  }
+
+  private keepSnapshot(): Promise<void> {
+    return this.snapshots.keepIfItPays(this.current, this.at);
   }
 
   private prepare<Result>(
@@ -200,9 +277,9 @@ export class Log<State> {
     const expect = this.at;
     const place = { namespace: this.context.namespace, stream: this.stream, seq: expect.seq + 1 };
     const encoded = this.context.payloads.encodeEvents(events, text, place);
-    const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1) ?? {};
+    const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1);
     const { fork } = decision;
-    const guards = guard ? [guard, ...(decision.guards ?? [])] : decision.guards;
+    const guards = guard ? [guard, ...(decision.guards ?? NONE)] : decision.guards;
     const { payload, utf8, codec, sum } = encoded;
     const write: { -readonly [Key in keyof Write]: Write[Key] } = {
       stream: this.stream,
@@ -214,7 +291,14 @@ export class Log<State> {
       sum,
       at,
     };
-    Object.assign(write, change);
+    if (change) {
+      const { facets, items, claims, releases, artifacts } = change;
+      if (facets) write.facets = facets;
+      if (items?.length) write.items = items;
+      if (claims?.length) write.claims = claims;
+      if (releases?.length) write.releases = releases;
+      if (artifacts?.length) write.artifacts = artifacts;
+    }
     if (fork) write.fork = fork;
     if (guards) write.guards = guards;
     const batch = { id: randomUUID(), namespace: this.context.namespace, writes: [write] };
@@ -249,33 +333,7 @@ export class Log<State> {
       throw error;
     }
     this.at = { generation, seq: last };
-    this.replayedBytes += bytes;
-  }
-
-  /** What we were told is durable must still be there; a store that went back in time is not written to (I12). */
-  private async afterConflict(head: Head, stream: string): Promise<void> {
-    if (stream === this.stream && head.generation === this.at.generation && head.seq === this.at.seq) {
-      throw new HoldfastError(
-        "STREAM_NOT_FOUND",
-        `${this.stream} was removed; only forks of it still use its past`,
-        {
-          hint: "Make a new one, or go on with one of its forks.",
-        },
-      );
-    }
-    const isOlder =
-      head.generation < this.at.generation ||
-      (head.generation === this.at.generation && head.seq < this.at.seq);
-    if (stream === this.stream && isOlder) {
-      throw new HoldfastError(
-        "STORE_REPLACED",
-        `${this.stream} ends at ${head.seq} but ${this.at.seq} was acknowledged: the store is not the one it was`,
-        {
-          hint: "Stop all writers. An older copy was put in its place; bring back the newer one, or reopen to accept it.",
-        },
-      );
-    }
-    await this.reread();
+    this.snapshots.replayedBytes += bytes;
   }
 
   private async reread(): Promise<State> {
@@ -284,7 +342,7 @@ export class Log<State> {
       this.current = loaded.state;
       this.at = loaded.head;
       this.streamRow = loaded.row;
-      this.replayedBytes = loaded.replayedBytes;
+      this.snapshots.replayedBytes = loaded.replayedBytes;
     }
     this.trust = "sound";
     return this.current;
@@ -293,78 +351,14 @@ export class Log<State> {
   /** False when the stream has begun another life. */
   private async takeNews(): Promise<boolean> {
     const { generation, seq } = this.at;
-    const fold: Fold<State> = { state: this.current, seq, bytes: this.replayedBytes };
+    const fold: Fold<State> = { state: this.current, seq, bytes: this.snapshots.replayedBytes };
     try {
       return await foldNews(verifying(this.context), this.kind, this.stream, generation, fold);
     } finally {
       // The state has changed as far as it came, also before an error: none of it may be folded again.
       this.at = { generation, seq: fold.seq };
-      this.replayedBytes = fold.bytes;
+      this.snapshots.replayedBytes = fold.bytes;
       if (fold.isBroken) this.trust = "broken";
     }
   }
-
-  /**
-   * A snapshot pays when replaying costs more than twice loading the state. The state's size is measured only
-   * when the replay has doubled since the last look, or after an event that shrinks it, so looking stays cheap.
-   */
-  private mayPaySnapshot(shrunk: boolean): boolean {
-    return this.replayedBytes >= SNAPSHOT_MIN_BYTES && (shrunk || this.replayedBytes >= this.measureAt);
-  }
-
-  private hasShrunk(events: readonly Event[]): boolean {
-    const { shrinking } = this.kind;
-    return shrinking !== undefined && events.some(({ type }) => shrinking.includes(type));
-  }
-
-  private async snapshotIfItPays(): Promise<void> {
-    try {
-      await this.keepSnapshot();
-    } catch (error) {
-      // The events themselves are durable; only the shortcut to them is missing.
-      this.measureAt = Math.max(this.measureAt, 2 * this.replayedBytes);
-      this.context.warn(error);
-    }
-  }
-
-  private async keepSnapshot(): Promise<void> {
-    if (this.replayedBytes <= 2 * (this.kind.leastLength?.(this.current) ?? 0)) {
-      this.measureAt = 2 * this.replayedBytes;
-      return;
-    }
-    const text = JSON.stringify(this.kind.encode(this.current));
-    this.measureAt = 2 * Math.max(this.replayedBytes, text.length);
-    if (this.replayedBytes <= 2 * text.length) return;
-    const { namespace } = this.context;
-    const place = { namespace, stream: this.stream, seq: this.at.seq };
-    const encoded = this.context.payloads.encodeSnapshot(text, place);
-    const { generation, seq } = this.at;
-    const fold = foldName(this.kind);
-    await this.context.store.put({
-      of: "snapshot",
-      namespace,
-      stream: this.stream,
-      generation,
-      seq,
-      fold,
-      ...encoded,
-    });
-    this.replayedBytes = text.length;
-    this.measureAt = 2 * text.length + SNAPSHOT_MIN_BYTES;
-  }
-}
-
-function cannotFork(stream: string, met: string): HoldfastError {
-  if (met === stream) {
-    return new HoldfastError("STREAM_EXISTS", `${stream} exists already`, {
-      hint: "A fork makes a new one: choose a name that is free.",
-    });
-  }
-  return new HoldfastError(
-    "STREAM_NOT_FOUND",
-    `${met} was removed while ${stream} was being forked from it`,
-    {
-      hint: "List what is there and fork from that.",
-    },
-  );
 }

@@ -1,3 +1,4 @@
+import { type Soon, soon } from "../model/index.ts";
 import type { AppendOutcome, Head } from "../store.ts";
 import { artifactMissing, commitResult } from "./commit-result.ts";
 import { type Lease, leaseLost, type Moment, thisMoment } from "./leases.ts";
@@ -25,18 +26,15 @@ export class OwnedLog<State> {
     return this.log.state;
   }
 
-  /** Like `Log.commit`, with the lease as a guard. Throws LEASE_LOST when fenced. */
-  commit<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<OwnedOutcome<Result>> {
+  /** Like `Log.commitSoon`, with the lease as a guard. Fails with LEASE_LOST when fenced. */
+  commit<Result>(decide: (state: State, head: Head) => Decision<Result>): Soon<OwnedOutcome<Result>> {
     const before = thisMoment();
-    return this.log.commit(decide, this.lease.guard).then((outcome) => this.accept(outcome, before));
+    return soon(this.log.commitSoon(decide, this.lease.guard), (outcome) => this.accept(outcome, before));
   }
 
   /** For events that claim no key: the result itself. */
-  write<Result>(decide: (state: State, head: Head) => Decision<Result>): Promise<Result> {
-    const before = thisMoment();
-    return this.log
-      .commit(decide, this.lease.guard)
-      .then((outcome) => commitResult(this.accept(outcome, before)));
+  write<Result>(decide: (state: State, head: Head) => Decision<Result>): Soon<Result> {
+    return soon(this.commit(decide), commitResult);
   }
 
   private accept<Result>(outcome: CommitOutcome<Result>, before: Moment): OwnedOutcome<Result> {

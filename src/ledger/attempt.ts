@@ -9,7 +9,7 @@
  * and no further attempt starts beside it.
  */
 
-import { copyJson, type Json } from "../model/index.ts";
+import { copyJson, type Json, type Soon, soon } from "../model/index.ts";
 import { describeError } from "./error-text.ts";
 import { isNeedsApproval, isNotFinished, nothingHappened } from "./failure.ts";
 import { validate } from "./standard-schema.ts";
@@ -43,46 +43,37 @@ export type Outcome =
 /** Timers beyond this fire at once. */
 const TIMER_LIMIT_MS = 2 ** 31 - 1;
 
-export function attempt(
-  tool: Tool,
-  args: unknown,
-  context: Omit<ExecuteContext, "signal">,
-  stop: AbortSignal,
-): Promise<Outcome> {
+/** A tool that answers at once has nothing to be raced with. */
+export function attempt(tool: Tool, args: unknown, context: ExecuteContext): Soon<Outcome> {
   // Joining signals costs more than everything else here, so only a tool with a time-out pays for it.
-  if (tool.timeoutMs === undefined) return race(tool, args, context, stop);
-  return inTime(tool, tool.timeoutMs, args, context, stop);
+  if (tool.timeoutMs !== undefined) return inTime(tool, tool.timeoutMs, args, context);
+  const answer = execute(tool, args, context);
+  return answer instanceof Promise ? race(tool, answer, context.signal) : answer;
 }
 
 async function inTime(
   tool: Tool,
   timeoutMs: number,
   args: unknown,
-  context: Omit<ExecuteContext, "signal">,
-  stop: AbortSignal,
+  context: ExecuteContext,
 ): Promise<Outcome> {
   const timeout = new AbortController();
   const timer = setTimeout(() => timeout.abort(), Math.min(timeoutMs, TIMER_LIMIT_MS));
   try {
-    return await race(tool, args, context, AbortSignal.any([stop, timeout.signal]));
+    const signal = AbortSignal.any([context.signal, timeout.signal]);
+    const answer = execute(tool, args, { ...context, signal });
+    return await (answer instanceof Promise ? race(tool, answer, signal) : answer);
   } finally {
     clearTimeout(timer);
   }
 }
 
-function race(
-  tool: Tool,
-  args: unknown,
-  context: Omit<ExecuteContext, "signal">,
-  signal: AbortSignal,
-): Promise<Outcome> {
-  const answer = execute(tool, args, { ...context, signal });
+function race(tool: Tool, answer: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
   return new Promise((resolve, reject) => {
-    const give = (): void => {
+    const forget = onAbort(signal, () => {
       // A tool that honours the signal rejects in the same turn of the event loop: let its own answer win.
       setImmediate(() => resolve({ kind: "unknown", why: reason(tool, signal), late: answer }));
-    };
-    const forget = onAbort(signal, give);
+    });
     answer.then(
       (outcome) => {
         forget();
@@ -96,26 +87,41 @@ function race(
   });
 }
 
-async function execute(tool: Tool, args: unknown, context: ExecuteContext): Promise<Outcome> {
-  let result: unknown;
+function execute(tool: Tool, args: unknown, context: ExecuteContext): Soon<Outcome> {
+  let answer: unknown;
+  let isLater: boolean;
   try {
-    result = await tool.execute(args as never, context);
+    answer = tool.execute(args as never, context);
+    isLater =
+      typeof answer === "function" || (typeof answer === "object" && answer !== null && "then" in answer);
   } catch (error) {
-    const described = describeError(error);
-    if (isNotFinished(error)) {
-      const person = error.person === true ? ({ person: true } as const) : {};
-      return { kind: "unknown", why: described.message, late: null, later: true, ...person };
-    }
-    if (isNeedsApproval(error))
-      return { kind: "unknown", why: described.message, late: null, started: false, asks: true };
-    const sure = nothingHappened(error, tool);
-    if (sure !== "unknown") {
-      return { kind: "failed", error: described, ...(sure === "presumably" && { presumed: true }) };
-    }
-    return { kind: "unknown", why: `it threw: ${described.message}`, late: null };
+    return thrown(tool, error);
   }
-  const { value, note } = tool.output ? await readResult(tool, result) : asJson(tool, result, null);
-  return { kind: "completed", value, note };
+  if (!isLater) return completed(tool, answer);
+  return Promise.resolve(answer).then(
+    (result) => completed(tool, result),
+    (error) => thrown(tool, error),
+  );
+}
+
+function completed(tool: Tool, result: unknown): Soon<Outcome> {
+  const read = tool.output ? readResult(tool, result) : asJson(tool, result, null);
+  return soon(read, ({ value, note }) => ({ kind: "completed", value, note }));
+}
+
+function thrown(tool: Tool, error: unknown): Outcome {
+  const described = describeError(error);
+  if (isNotFinished(error)) {
+    const person = error.person === true ? ({ person: true } as const) : {};
+    return { kind: "unknown", why: described.message, late: null, later: true, ...person };
+  }
+  if (isNeedsApproval(error))
+    return { kind: "unknown", why: described.message, late: null, started: false, asks: true };
+  const sure = nothingHappened(error, tool);
+  if (sure !== "unknown") {
+    return { kind: "failed", error: described, ...(sure === "presumably" && { presumed: true }) };
+  }
+  return { kind: "unknown", why: `it threw: ${described.message}`, late: null };
 }
 
 /**

@@ -10,7 +10,7 @@ import {
 } from "../model/index.ts";
 import type { Attempts } from "./attempts.ts";
 import type { VendorKeys } from "./keys.ts";
-import type { ChildSession, Tool } from "./tool.ts";
+import type { ChildSession, ExecuteContext, Tool } from "./tool.ts";
 
 /** What happens to calls, as it happens: for a progress display. Nothing may depend on having seen it. */
 export type CallProgress =
@@ -92,13 +92,14 @@ export function executeFacts(
   context: LedgerContext,
   call: { id: string; vendorKey: string },
   attempt: number,
-) {
+): ExecuteContext {
   return {
     key: call.vendorKey,
     callId: call.id,
     session: context.session,
     token: context.own.lease.token,
     attempt,
+    signal: context.stop,
     child: (budget?: Amounts) => context.child(call.id, budget),
   };
 }

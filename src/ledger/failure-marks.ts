@@ -10,7 +10,7 @@
  */
 
 import { type CommitOutcome, commitResult, type Journal } from "../journal/index.ts";
-import { type Call, doubtMark, failureMark } from "../model/index.ts";
+import { type Call, doubtMark, failureMark, type Soon } from "../model/index.ts";
 
 const MARKS_AT_ONCE = 8;
 
@@ -44,7 +44,7 @@ export async function marksOf(journal: Journal, call: Call | undefined): Promise
 export async function withNextMark<Result>(
   journal: Journal,
   call: Call | undefined,
-  commit: (marks: Marks) => Promise<CommitOutcome<Result>>,
+  commit: (marks: Marks) => Soon<CommitOutcome<Result>>,
 ): Promise<Result> {
   for (let marks = await marksOf(journal, call); ; ) {
     const outcome = await commit(marks);

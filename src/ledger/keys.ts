@@ -9,7 +9,15 @@
  * somebody knows, the next call gets that very one (`wave.ts`).
  */
 
-import { canonicalOf, type DedupeScope, HoldfastError, type Json, sha256, show } from "../model/index.ts";
+import {
+  canonicalOf,
+  type DedupeScope,
+  HoldfastError,
+  type Json,
+  quote,
+  sha256,
+  show,
+} from "../model/index.ts";
 import { describeError } from "./error-text.ts";
 import type { Tool } from "./tool.ts";
 
@@ -108,7 +116,9 @@ function caseOf(life: string, failures: number, again: string | null): string {
 
 /** `json` comes after the list, whose end is told by its bracket: quoting a long text once more would take as long as the hash. */
 function hash(parts: readonly string[], json = ""): string {
-  return `${PREFIX}${sha256(JSON.stringify(parts) + json)}`;
+  let list = "";
+  for (const part of parts) list += `${list === "" ? "[" : ","}${quote(part)}`;
+  return `${PREFIX}${sha256(`${list}]${json}`)}`;
 }
 
 /** A repeatable tool's model may insist, with a reason. */

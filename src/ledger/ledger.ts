@@ -10,19 +10,21 @@ import {
   type Draft,
   draftResults,
   isOpen,
+  isoTime,
   type Json,
   type Message,
   openCallsOf,
   type SessionState,
+  type Soon,
   type ToolCallBlock,
   toolCalls,
 } from "../model/index.ts";
-import { attempt } from "./attempt.ts";
+import { attempt, type Outcome } from "./attempt.ts";
 import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
 import { type Blocker, type Elsewhere, settleElsewhere } from "./elsewhere.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
-import { issueWave, prepareCall, type Ready, type Refused, runIssued } from "./wave.ts";
+import { type Issued, issueWave, prepareCall, type Ready, type Refused, runIssued } from "./wave.ts";
 
 export interface CallsOutcome {
   /** Every call of the message has an outcome and the results are part of the transcript. */
@@ -81,7 +83,8 @@ export class Ledger {
         if ((await settleCall(this.context, id, turn.closing)) === "later") later.add(id);
       });
     }
-    for (let pending = await turn.prepare(); pending.length > 0; ) {
+    const prepared = turn.prepare();
+    for (let pending = prepared instanceof Promise ? await prepared : prepared; pending.length > 0; ) {
       this.context.stop.throwIfAborted();
       const wave = pending.slice(0, this.parallel);
       const [only] = wave;
@@ -145,11 +148,16 @@ export class Ledger {
   /** The same for a call that is alone, as most are: nobody else has to be watched, and none but a global key is ever taken. */
   private async runOnly(turn: Turn, only: Effect, later: Set<string>): Promise<readonly Pending[]> {
     const { ready } = only;
-    const { started, held } =
+    const issuing: Soon<Pick<Issued, "started"> & { readonly held: readonly unknown[] }> =
       ready.key.scope === "global"
-        ? await this.issue(turn, [only], later)
-        : await issueWave(this.context, [ready], NONE, turn.closingWave);
-    if (started[0]) await this.runAndSettle(turn, started[0], later);
+        ? this.issue(turn, [only], later)
+        : issueWave(this.context, [ready], NONE, turn.closingWave);
+    const { started, held } = issuing instanceof Promise ? await issuing : issuing;
+    if (started[0]) {
+      const outcome = await runIssued(this.context, started[0], turn.closing);
+      const settling = this.settleRest(turn, started[0], outcome, later);
+      if (settling instanceof Promise) await settling;
+    }
     return held.length > 0 ? [only] : NONE;
   }
 
@@ -181,13 +189,26 @@ export class Ledger {
   }
 
   private async runAndSettle(turn: Turn, ready: Ready, later: Set<string>): Promise<void> {
-    const outcome = await runIssued(this.context, ready, turn.closing);
+    await this.settleRest(turn, ready, await runIssued(this.context, ready, turn.closing), later);
+  }
+
+  /** What a run has left open, if anything. */
+  private settleRest(
+    turn: Turn,
+    { callId }: Ready,
+    outcome: Outcome,
+    later: Set<string>,
+  ): Promise<void> | undefined {
     this.context.stop.throwIfAborted();
     // As nearly always: nothing is left to settle.
-    if (!this.context.own.state.openCalls.has(ready.callId)) return;
-    if (outcome.kind === "unknown" && outcome.later) later.add(ready.callId);
-    else if ((await settleCall(this.context, ready.callId, turn.closing)) === "later")
-      later.add(ready.callId);
+    if (!this.context.own.state.openCalls.has(callId)) return;
+    if (outcome.kind === "unknown" && outcome.later) {
+      later.add(callId);
+      return;
+    }
+    return settleCall(this.context, callId, turn.closing).then((settled) => {
+      if (settled === "later") later.add(callId);
+    });
   }
 }
 
@@ -199,6 +220,11 @@ type Pending =
   | { readonly kind: "refused"; readonly refused: Refused };
 
 const NONE: readonly never[] = [];
+
+function pendingOf(prepared: Ready | Refused): Pending {
+  if ("error" in prepared) return { kind: "refused", refused: prepared };
+  return { kind: prepared.tool.effect === "read" ? "read" : "effect", ready: prepared };
+}
 
 /** One message's calls on their way to one message of results. */
 class Turn {
@@ -223,17 +249,21 @@ class Turn {
   }
 
   openCalls(): string[] {
-    return this.blocks.filter((block) => isOpenCall(this.call(block.id))).map((block) => block.id);
+    const ids: string[] = [];
+    for (const { id } of this.blocks) if (isOpenCall(this.call(id))) ids.push(id);
+    return ids;
   }
 
-  async prepare(): Promise<Pending[]> {
-    const pending: Pending[] = [];
-    for (const block of this.blocks) {
+  /** Looked at one after another, in the order in which they were asked for. */
+  prepare(from = 0, pending: Pending[] = []): Soon<Pending[]> {
+    for (let at = from; at < this.blocks.length; at++) {
+      const block = this.blocks[at] as ToolCallBlock;
       if (this.call(block.id)) continue;
-      const answer = prepareCall(this.context, block, this.message.id);
-      const prepared = answer instanceof Promise ? await answer : answer;
-      if ("error" in prepared) pending.push({ kind: "refused", refused: prepared });
-      else pending.push({ kind: prepared.tool.effect === "read" ? "read" : "effect", ready: prepared });
+      const prepared = prepareCall(this.context, block, this.message.id);
+      if (prepared instanceof Promise) {
+        return prepared.then((each) => this.prepare(at + 1, [...pending, pendingOf(each)]));
+      }
+      pending.push(pendingOf(prepared));
     }
     return pending;
   }
@@ -245,7 +275,7 @@ class Turn {
   async read(ready: Ready): Promise<void> {
     const { callId, tool } = ready;
     const facts = executeFacts(this.context, { id: callId, vendorKey: ready.key.key }, 1);
-    const outcome = await attempt(tool, ready.args, facts, this.context.stop);
+    const outcome = await attempt(tool, ready.args, facts);
     this.context.stop.throwIfAborted();
     if (outcome.kind === "completed") {
       this.answers.set(callId, { kind: "tool_result", callId, content: await this.content(outcome.value) });
@@ -280,7 +310,7 @@ class Turn {
     // Also when it was compacted away meanwhile: no provider takes results whose calls are not there.
     if (!state.unfinished.has(this.message.id)) return NONE;
     const blocks = this.blocks.map((block) => this.answers.get(block.id) ?? { call: block.id });
-    const createdAt = new Date(this.context.journal.now()).toISOString();
+    const createdAt = isoTime(this.context.journal.now());
     return [draftResults(resultsId(this.message, state), createdAt, blocks), ...this.finishing(state)];
   }
 
@@ -294,7 +324,7 @@ class Turn {
     return this.wasUnfinished && this.context.own.state.unfinished.has(this.message.id);
   }
 
-  appendResults(): Promise<void> {
+  appendResults(): Soon<void> {
     return this.context.own.write((state) => ({
       events: this.results(state, () => false),
       result: undefined,
@@ -303,7 +333,9 @@ class Turn {
 
   unsettled(): string[] {
     const { state } = this.context.own;
-    return this.blocks.filter((block) => !this.hasAnswer(state, block.id)).map((block) => block.id);
+    const ids: string[] = [];
+    for (const { id } of this.blocks) if (!this.hasAnswer(state, id)) ids.push(id);
+    return ids;
   }
 
   private hasAnswer(state: SessionState, id: string): boolean {

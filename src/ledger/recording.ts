@@ -19,6 +19,8 @@ import {
   isHoldfastError,
   isOpen,
   type SessionState,
+  type Soon,
+  soon,
 } from "../model/index.ts";
 import type { Outcome } from "./attempt.ts";
 import { type LedgerContext, smallResult, storeResult } from "./context.ts";
@@ -42,25 +44,27 @@ const RECORD_TRIES = 6;
 const RECORD_PAUSE_MS = 25;
 
 /** Records the outcome; what somebody else recorded first stands. */
-export async function recordOutcome(
+export function recordOutcome(
   context: LedgerContext,
   run: Attempt,
   outcome: Outcome,
   closing: Closing,
-): Promise<void> {
+): Soon<void> {
   const known = context.attempts.remember(run, outcome);
-  try {
-    const wrote = await write({ context, run, outcome, by: "execute", closing });
+  const recorded = (wrote: boolean): void => {
     known.forget();
     failpoint("call.recorded");
     if (wrote) announce(context, run, outcome);
-  } catch (error) {
+  };
+  const answer = write({ context, run, outcome, by: "execute", closing });
+  if (!(answer instanceof Promise)) return recorded(answer);
+  return answer.then(recorded, async (error: unknown) => {
     if (isHoldfastError(error, "LEASE_LOST")) {
       if (outcome.kind !== "unknown") await write({ context, run, outcome, ...LATE });
       known.forget();
     }
     throw error;
-  }
+  });
 }
 
 interface Writing {
@@ -74,28 +78,27 @@ interface Writing {
 const LATE = { by: "late", closing: () => [] } as const;
 
 /** False when there was nothing left to say. */
-function write(writing: Writing): Promise<boolean> {
+function write(writing: Writing): Soon<boolean> {
   const { context, outcome } = writing;
   if (outcome.kind !== "completed") return writeDown(writing, null);
   const small = smallResult(outcome.value);
   if (small) return writeDown(writing, small);
-  return stubbornly(stopOf(writing), () => storeResult(context.journal, outcome.value)).then((result) =>
-    writeDown(writing, result),
-  );
+  const stored = stubbornly(stopOf(writing), () => storeResult(context.journal, outcome.value));
+  return soon(stored, (result) => writeDown(writing, result));
 }
 
-function writeDown(writing: Writing, result: CallResult | null): Promise<boolean> {
+function writeDown(writing: Writing, result: CallResult | null): Soon<boolean> {
   const { context, run, outcome, by } = writing;
   const { own, journal } = context;
   const commit = (marks: Marks) => {
     const decide = (state: SessionState, head: { generation: number }): Decision<boolean> =>
       head.generation === run.generation ? decideOutcome(writing, state, result, marks) : NOTHING;
-    return by === "late" ? own.log.commit(decide) : own.commit(decide);
+    return by === "late" ? own.log.commitSoon(decide) : own.commit(decide);
   };
   return stubbornly(stopOf(writing), () =>
     outcome.kind === "failed"
       ? withNextMark(journal, own.state.calls.get(run.id), commit)
-      : commit({}).then(commitResult),
+      : soon(commit({}), commitResult),
   );
 }
 
@@ -108,15 +111,21 @@ const NEVER = new AbortController().signal;
 const NOTHING: Decision<boolean> = { events: [], result: false };
 
 /** The outcome is in our hands: a store that is busy or briefly failing is asked again before it is let go. */
-async function stubbornly<Result>(stop: AbortSignal, write: () => Promise<Result>): Promise<Result> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await write();
-    } catch (error) {
+function stubbornly<Result>(stop: AbortSignal, write: () => Soon<Result>): Soon<Result> {
+  const again = async (first: unknown): Promise<Result> => {
+    let error = first;
+    for (let tries = 1; ; tries++) {
       if (!isHoldfastError(error) || !error.retryable || tries >= RECORD_TRIES) throw error;
       await sleep(RECORD_PAUSE_MS * 2 ** tries, stop);
+      try {
+        return await write();
+      } catch (another) {
+        error = another;
+      }
     }
-  }
+  };
+  const answer = write();
+  return answer instanceof Promise ? answer.catch(again) : answer;
 }
 
 /** Keeps an eye on an attempt that was given up: its answer, when it comes, is recorded without the lease. */

@@ -29,6 +29,7 @@ import {
   noTraceOf,
   restMs,
   type SessionState,
+  type Soon,
   type VerifyAnswer,
 } from "../model/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
@@ -330,7 +331,7 @@ function change(
   context: LedgerContext,
   seen: Call,
   drafts: (state: SessionState) => readonly Draft[],
-): Promise<boolean> {
+): Soon<boolean> {
   const { status, attempt: number, granted } = seen;
   return context.own.write((state) => {
     const call = callOf(state, seen.id);

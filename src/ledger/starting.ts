@@ -44,7 +44,8 @@ async function start(
     throw error;
   }
   const facts = executeFacts(context, { id: run.id, vendorKey }, run.attempt);
-  let outcome = await attempt(tool, args, facts, context.stop);
+  const answer = attempt(tool, args, facts);
+  let outcome = answer instanceof Promise ? await answer : answer;
   failpoint("call.executed");
   if (outcome.kind === "failed" && outcome.presumed) {
     const call = callOf(context.own.state, run.id);
@@ -53,7 +54,8 @@ async function start(
   }
   // Before anything is written: a process that has lost its lease still records its attempt's own answer.
   if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);
-  await recordOutcome(context, run, outcome, closing);
+  const recorded = recordOutcome(context, run, outcome, closing);
+  if (recorded instanceof Promise) await recorded;
   return outcome;
 }
 

@@ -14,6 +14,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
+import type { OwnedOutcome } from "../journal/index.ts";
 import {
   type Call,
   copyArgs,
@@ -23,6 +24,8 @@ import {
   type Json,
   reactivation,
   type SessionState,
+  type Soon,
+  soon,
   type ToolCallBlock,
 } from "../model/index.ts";
 import type { Outcome } from "./attempt.ts";
@@ -55,12 +58,15 @@ export interface Refused {
   readonly by: "tool" | "input";
 }
 
-/** Looks at a call before anything is written about it. Not a promise where its schema answers at once. */
+/**
+ * Looks at a call before anything is written about it. Not a promise where its schema answers at once. The arguments of a call
+ * outside any message are those that `copyArgs` has made.
+ */
 export function prepareCall(
   context: LedgerContext,
   block: Pick<ToolCallBlock, "id" | "name" | "args">,
   messageId: string | null,
-): Ready | Refused | Promise<Ready | Refused> {
+): Soon<Ready | Refused> {
   const tool = context.tools.get(block.name);
   const refuse = (by: "tool" | "input", error: string, raw: Json = block.args): Refused => {
     return { callId: block.id, messageId, tool: block.name, raw, error, by };
@@ -80,7 +86,7 @@ export function prepareCall(
   // Arguments that are no JSON, or that have no key: only other arguments can help, and those come from the model.
   const unfit = (error: unknown): Refused => refuse("input", describeError(error).message, raw);
   try {
-    raw = copyArgs(block.args, `args of ${tool.name}`);
+    raw = messageId === null ? block.args : copyArgs(block.args, `args of ${tool.name}`);
     const input = validate(tool.input, withoutReason(tool, raw));
     return input instanceof Promise ? input.then(decide).catch(unfit) : decide(input);
   } catch (error) {
@@ -98,18 +104,30 @@ export interface Issued {
 }
 
 /** One commit: every call of the wave is issued, repeated or failed; or the wave must shrink because a key is taken. */
-export async function issueWave(
+export function issueWave(
   context: LedgerContext,
   wave: readonly Ready[],
   refused: readonly Refused[],
-  closing: (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[],
-): Promise<Issued> {
+  closing: ClosingWave,
+): Soon<Issued> {
   failpoint("wave.planned");
+  const issue = (failures: ReadonlyMap<string, number>): Soon<Issued> => {
+    const decide = (state: SessionState) => decideWave(context, state, wave, failures, refused, closing);
+    return soon(context.own.commit(decide), (outcome) => issued(context, wave, refused, outcome));
+  };
   const isGlobal = wave.some(({ key }) => key.scope === "global");
-  const failures = isGlobal ? await failuresOfAll(context, wave) : NO_FAILURES;
-  const outcome = await context.own.commit((state) =>
-    decideWave(context, state, wave, failures, refused, closing),
-  );
+  return isGlobal ? failuresOfAll(context, wave).then(issue) : issue(NO_FAILURES);
+}
+
+/** Drafts that close the message once all its calls are settled; they ride on the commit that settles the last of them. */
+type ClosingWave = (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[];
+
+function issued(
+  context: LedgerContext,
+  wave: readonly Ready[],
+  refused: readonly Refused[],
+  outcome: OwnedOutcome<ReturnType<typeof decideWave>["result"]>,
+): Issued {
   if (outcome.outcome === "taken") {
     const ready = wave.find((each) => each.key.scope === "global" && each.key.key === outcome.key);
     if (!ready) throw new Error(`key ${outcome.key} was refused but never claimed`);
@@ -149,7 +167,7 @@ function decideWave(
   wave: readonly Ready[],
   failures: ReadonlyMap<string, number>,
   refused: readonly Refused[],
-  closing: (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[],
+  closing: ClosingWave,
 ) {
   mustNotBeCancelled(context.session, state);
   const events: Draft[] = [];

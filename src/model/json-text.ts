@@ -12,6 +12,20 @@ export function quote(text: string): string {
   return written;
 }
 
+let latest: { readonly of: unknown; readonly text: string } | undefined;
+
+/**
+ * What `JSON.stringify` gives for a value that cannot change. Of the latest one the text is at hand: what a tool returned is written
+ * into the log, and then read to the model.
+ */
+export function frozenText(value: unknown): string {
+  if (typeof value === "string") return quote(value);
+  if (latest !== undefined && latest.of === value) return latest.text;
+  const text = JSON.stringify(value);
+  if (text.length <= HUGE && Object.isFrozen(value)) latest = { of: value, text };
+  return text;
+}
+
 /** Where one call of `JSON.stringify` takes less, and where a wrong guess would cost too much. */
 const LONG = 64;
 const HUGE = 64 * 1024;

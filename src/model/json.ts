@@ -1,4 +1,5 @@
 import { type ErrorCode, HoldfastError } from "./errors.ts";
+import { frozenText } from "./json-text.ts";
 
 /** What a log can hold, and gives back exactly. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
@@ -32,7 +33,10 @@ export function copyJson(value: unknown, what: string): Json {
   });
 }
 
-/** The same, without tolerance: for arguments of tools, whose hash must mean the same to everyone. */
+/**
+ * The same, without tolerance: for arguments of tools, whose hash must mean the same to everyone. Members come in their canonical
+ * order, but for names that are numbers, which JavaScript puts first: so one text serves for the log and for the hash.
+ */
 export function copyArgs(value: unknown, what: string): Json {
   const plain = copyPlain(value, "refuse", 0);
   if (plain !== undefined) return plain;
@@ -51,8 +55,28 @@ export function canonicalJson(value: unknown, what = "value"): string {
 
 /** The same for what `copyArgs` has made. JavaScript writes numbers and strings, and orders names, as the RFC does. */
 export function canonicalOf(value: Json): string {
+  if (isInOrder(value)) return frozenText(value);
   const ordered = inOrder(value);
   return ordered === undefined ? canonicalPart(value) : JSON.stringify(ordered);
+}
+
+function isInOrder(value: Json): boolean {
+  if (value === null || typeof value !== "object") return true;
+  if (Array.isArray(value)) {
+    for (const item of value as readonly Json[]) if (!isInOrder(item)) return false;
+    return true;
+  }
+  let before = "";
+  for (const name in value) {
+    if (
+      name < before ||
+      isNumeric(name) ||
+      !isInOrder((value as { readonly [name: string]: Json })[name] as Json)
+    )
+      return false;
+    before = name;
+  }
+  return true;
 }
 
 /** Equal to `value`, with all members in order; undefined where JavaScript has an order of its own: numbers go first. */
@@ -151,7 +175,8 @@ export function copyPlain(value: unknown, doubtful: "drop" | "refuse", depth: nu
   if (prototype !== Object.prototype && prototype !== null) return undefined;
   if (Object.getOwnPropertySymbols(value).length > 0) return undefined;
   const result: Record<string, Json> = {};
-  for (const key of Object.keys(value)) {
+  const names = Object.keys(value);
+  for (const key of doubtful === "refuse" ? sorted(names) : names) {
     const member = (value as Record<string, unknown>)[key];
     if (member === undefined && doubtful === "drop") continue;
     const copied = copyPlain(member, doubtful, depth + 1);
@@ -217,7 +242,8 @@ function copyObject(value: object, path: (string | number)[], strict: Strictness
   }
   if (Object.getOwnPropertySymbols(value).length > 0) return refuse("has a symbol as key", path, strict);
   const result: Record<string, Json> = {};
-  for (const key of Object.keys(value)) {
+  const names = Object.keys(value);
+  for (const key of strict.undefinedMembers === "refuse" ? sorted(names) : names) {
     const member = (value as Record<string, unknown>)[key];
     if (member === undefined && strict.undefinedMembers === "drop") continue;
     if (strict.loneSurrogates === "refuse" && !key.isWellFormed()) {

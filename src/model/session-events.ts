@@ -16,6 +16,8 @@ import {
   waitingSchema,
 } from "./call.ts";
 import { checkedDraft, type Draft, type EventSchema, type EventSpec, event, type Place } from "./event.ts";
+import { isoTime } from "./iso-time.ts";
+import { frozenText, quote } from "./json-text.ts";
 import { type DataOf, late } from "./late.ts";
 import {
   type Block,
@@ -105,8 +107,13 @@ export function draftResults(
   blocks: readonly (Block | { readonly call: string })[],
 ): Draft<"results"> {
   const data = { id, createdAt, blocks };
-  for (const block of blocks) if (!("call" in block)) return { type: "results", data };
-  return checkedDraft("results", data, results);
+  let list = "";
+  for (const block of blocks) {
+    if (!("call" in block)) return { type: "results", data };
+    list += `${list === "" ? "" : ","}{"call":${quote(block.call)}}`;
+  }
+  const text = `{"id":${quote(id)},"createdAt":"${createdAt}","blocks":[${list}]}`;
+  return checkedDraft("results", data, results, text);
 }
 
 /**
@@ -114,18 +121,27 @@ export function draftResults(
  * need not be: nobody else has it, and the fold takes it apart.
  */
 export function draftIssued(data: IssuedData): Draft<"call.issued"> {
-  return checkedDraft("call.issued", data, issuedSchema);
+  const { callId, messageId, tool, effect, scope, args, key, vendorKey, failures, attempt, token } = data;
+  const whose = `"callId":${quote(callId)},"messageId":${messageId === null ? null : quote(messageId)},"tool":${quote(tool)}`;
+  const keys = `"key":${JSON.stringify(key)},"vendorKey":${JSON.stringify(vendorKey)},"failures":${failures}`;
+  const text = `{${whose},"effect":"${effect}","scope":"${scope}","args":${frozenText(args)},${keys},"attempt":${attempt},"token":${token}}`;
+  return checkedDraft("call.issued", data, issuedSchema, text);
 }
 
 export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
-  Object.freeze(data.result);
-  return checkedDraft("call.completed", data, completedSchema);
+  const { callId, attempt, result, by, ...more } = data;
+  Object.freeze(result);
+  if (!("value" in result) || Object.keys(more).length > 0)
+    return checkedDraft("call.completed", data, completedSchema);
+  const value = frozenText(result.value);
+  const text = `{"callId":${quote(callId)},"attempt":${attempt},"result":{"value":${value}},"by":"${by}"}`;
+  return checkedDraft("call.completed", { callId, attempt, result, by }, completedSchema, text);
 }
 
 const checkpointMade = late(() => z.strictObject({ version: z.int().positive(), label: text.nullable() }));
 
 export function draftCheckpoint(version: number, label: string | null): Draft<"checkpoint"> {
-  const text = `{"version":${version},"label":${JSON.stringify(label)}}`;
+  const text = `{"version":${version},"label":${label === null ? null : quote(label)}}`;
   return checkedDraft("checkpoint", { version, label }, checkpointMade, text);
 }
 
@@ -360,7 +376,7 @@ export function resultBlock(state: SessionState, callId: string): ToolResultBloc
   if (call.error) return { kind: "tool_result", callId, content: call.error.message, isError: true };
   const content = resultText(call.result);
   if (!call.repeats) return { kind: "tool_result", callId, content };
-  const since = new Date(call.settledAt ?? 0).toISOString();
+  const since = isoTime(call.settledAt ?? 0);
   return {
     kind: "tool_result",
     callId,
@@ -372,7 +388,7 @@ export function resultBlock(state: SessionState, callId: string): ToolResultBloc
 function resultText(result: CallResult | null): string {
   if (!result) return "";
   if ("artifact" in result) return `[${result.bytes} bytes, stored as artifact ${result.artifact}]`;
-  return typeof result.value === "string" ? result.value : JSON.stringify(result.value);
+  return typeof result.value === "string" ? result.value : frozenText(result.value);
 }
 
 export type SessionEvents = typeof sessionEvents;

@@ -73,8 +73,9 @@ type Facets = { -readonly [Key in keyof StreamFacets]: StreamFacets[Key] };
 
 class Outlook {
   private readonly state: SessionState;
-  /** Made when there is something for them: a message has neither. */
-  private items: Map<string, Item> | undefined;
+  /** Few: a checkpoint, and as many calls as were issued at once. */
+  private readonly items: Item[] = [];
+  /** Made when there is something for it. */
   private statuses: Map<string, CallStatus> | undefined;
   private readonly claims: { key: string; event: number }[] = [];
   private readonly releases: string[] = [];
@@ -102,10 +103,14 @@ class Outlook {
       this.seeCheckpoint(draft.data, place);
       return;
     }
-    this.artifacts.push(...artifactsOf(draft));
+    for (const artifact of artifactsOf(draft)) this.artifacts.push(artifact);
+    if (draft.type === "results") return;
+    if (draft.type in CALL_ACTS) {
+      this.seeCall(draft as CallDraft, place, index);
+      return;
+    }
     const change = budgetChange(draft);
     if (change) this.budget = changeBudget(this.budget, change);
-    if (draft.type in CALL_ACTS) this.seeCall(draft as CallDraft, place, index);
     if (draft.type.startsWith("session.")) this.seeIdentity(draft);
     if (draft.type === "checkpoint.deleted") {
       this.item({ kind: "checkpoint", id: String(draft.data.version), status: "deleted" });
@@ -116,8 +121,8 @@ class Outlook {
     if (this.budget !== this.state.budget) this.facets.budget = budgetFacet(this.budget);
     if (this.open !== this.state.openCalls.size) this.facets.openCalls = this.open;
     if (this.ttlMs !== null) this.facets.expiresAt = expiryOf(this.lastAt, this.ttlMs);
-    const { facets, claims, releases, artifacts } = this;
-    return { facets, items: this.items ? [...this.items.values()] : [], claims, releases, artifacts };
+    const { facets, items, claims, releases, artifacts } = this;
+    return { facets, items, claims, releases, artifacts };
   }
 
   private seeIdentity(draft: SessionDraft): void {
@@ -204,10 +209,14 @@ class Outlook {
   }
 
   private item(item: Item): void {
-    const name = `${item.kind} ${item.id}`;
-    this.items ??= new Map();
-    const known = this.items.get(name);
-    this.items.set(name, known ? { ...known, ...item } : item);
+    const { items } = this;
+    for (let at = 0; at < items.length; at++) {
+      const known = items[at] as Item;
+      if (known.id !== item.id || known.kind !== item.kind) continue;
+      items[at] = { ...known, ...item };
+      return;
+    }
+    items.push(item);
   }
 }
 
@@ -221,7 +230,9 @@ export function failureMark(key: string, failures: number): string {
   return `${key}~${failures}`;
 }
 
-function artifactsOf(draft: SessionDraft): string[] {
+const NONE: readonly never[] = [];
+
+function artifactsOf(draft: SessionDraft): readonly string[] {
   switch (draft.type) {
     case "results":
       return messageArtifacts(draft.data.blocks.filter((block) => "kind" in block) as unknown as Block[]);
@@ -231,9 +242,9 @@ function artifactsOf(draft: SessionDraft): string[] {
       );
     case "call.completed":
     case "call.repeated":
-      return draft.data.result && "artifact" in draft.data.result ? [draft.data.result.artifact] : [];
+      return draft.data.result && "artifact" in draft.data.result ? [draft.data.result.artifact] : NONE;
     default:
-      return [];
+      return NONE;
   }
 }
 

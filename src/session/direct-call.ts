@@ -8,6 +8,7 @@ import {
   type Effect,
   HoldfastError,
   type Json,
+  sameJson,
   sha256,
 } from "../model/index.ts";
 import type { OwnedSession } from "./owned-session.ts";
@@ -66,7 +67,7 @@ export async function runDirectCall<Result>(
 }
 
 function mustBeTheSame(id: string, call: Call | undefined, name: string, args: Json): void {
-  if (!call || (call.tool === name && canonicalJson(call.args) === canonicalJson(args))) return;
+  if (!call || (call.tool === name && sameJson(call.args, args))) return;
   throw new HoldfastError("INPUT_INVALID", `call ${id} is on record with another tool or other arguments`, {
     hint: "An id means one call, for good: choose another id for another call.",
     data: { callId: id, tool: call.tool },

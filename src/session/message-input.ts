@@ -1,4 +1,4 @@
-import { type Block, draftMessage, type JsonObject, type MessageRole } from "../model/index.ts";
+import { type Block, draftMessage, isoTime, type JsonObject, type MessageRole } from "../model/index.ts";
 
 /** A message as people write it: text is enough; id and time are given where they are missing. */
 export interface MessageInput {
@@ -29,7 +29,7 @@ function completed(input: MessageInput, now: number, newId: () => string): objec
   return {
     id: id ?? newId(),
     role,
-    createdAt: createdAt ?? new Date(now).toISOString(),
+    createdAt: createdAt ?? isoTime(now),
     // What is no list is left for the schema to refuse.
     blocks: text === undefined || !Array.isArray(blocks) ? blocks : [{ kind: "text", text }, ...blocks],
     ...(meta !== undefined && { meta }),

@@ -29,6 +29,7 @@ import {
   type QueuedPrompt,
   type SessionState,
   type SessionStatus,
+  type Soon,
 } from "../model/index.ts";
 import { putBeforePerson, undecided } from "./abandoned-calls.ts";
 import { appendDrafts } from "./append-drafts.ts";
@@ -291,7 +292,7 @@ export class OwnedSession {
   }
 
   /** For the session layer: work that `close` stops and waits for. It begins with what others have said meanwhile. */
-  during<Result>(work: () => Promise<Result>): Promise<Result> {
+  during<Result>(work: () => Soon<Result>): Promise<Result> {
     return this.watched(() => this.refresh().then(work));
   }
 
@@ -299,14 +300,15 @@ export class OwnedSession {
    * For the session layer: the same for work that begins with a commit, which meets whatever others have said as a
    * conflict. Only answers to open calls have to be known before.
    */
-  duringCommit<Result>(work: () => Promise<Result>): Promise<Result> {
+  duringCommit<Result>(work: () => Soon<Result>): Promise<Result> {
     return this.state.openCalls.size > 0 ? this.during(work) : this.watched(work);
   }
 
   /** Work that `close` waits for. A handle that is closed begins none. */
-  protected watched<Result>(work: () => Promise<Result>): Promise<Result> {
+  protected watched<Result>(work: () => Soon<Result>): Promise<Result> {
     if (this.closed) return Promise.reject(closedError(this.id));
     const running = work();
+    if (!(running instanceof Promise)) return Promise.resolve(running);
     this.busy += 1;
     running.then(this.workIsOver, this.workIsOver);
     return running;

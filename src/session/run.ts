@@ -24,6 +24,7 @@ import {
   countable,
   type Draft,
   exceeded,
+  isoTime,
   type Message,
   messageText,
   reactivate,
@@ -274,7 +275,7 @@ class Run {
   private async takeQueuedPrompts(): Promise<void> {
     await this.session.write((state) => {
       const events = state.prompts.map(({ id, blocks, at, by }): Draft => {
-        const createdAt = new Date(at).toISOString();
+        const createdAt = isoTime(at);
         return { type: "message", data: { message: { id, role: "user", createdAt, blocks, meta: { by } } } };
       });
       return { events: reactivate(state, events), result: undefined };

@@ -7,7 +7,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import type { CallProgress, CallsOutcome, Tool } from "../ledger/index.ts";
+import type { CallProgress, CallsOutcome, Finishing, Tool } from "../ledger/index.ts";
 import {
   type Amounts,
   type Call,
@@ -190,11 +190,12 @@ export class Session extends OwnedSession {
     return this.duringCommit(async () => {
       const stored = this.findMessage(message.id);
       if (!stored) throw notAppended(this.id, message.id);
-      const outcome = await this.ledger(tools, options).run(stored, (state) => [
-        checkpointDraft(state, true),
-      ]);
-      if (!outcome.done) await this.mustHold();
-      return { ...outcome, count: toolCalls(stored).length };
+      const { done, waiting, later, blocked } = await this.ledger(tools, options).run(
+        stored,
+        WITH_CHECKPOINT,
+      );
+      if (!done) await this.mustHold();
+      return { done, waiting, later, blocked, count: toolCalls(stored).length };
     });
   }
 
@@ -256,6 +257,8 @@ export class Session extends OwnedSession {
     );
   }
 }
+
+const WITH_CHECKPOINT: Finishing = (state) => [checkpointDraft(state, true)];
 
 function nestedRun(session: string): HoldfastError {
   return new HoldfastError(

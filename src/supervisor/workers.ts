@@ -19,7 +19,7 @@
 
 import { type Goal, noteActs } from "../goal/index.ts";
 import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
-import { type Call, isHoldfastError, streamId, streamName } from "../model/index.ts";
+import { type Call, isHoldfastError, type Soon, streamId, streamName } from "../model/index.ts";
 import { hindranceOf } from "./hindrance.ts";
 import { isAbandoned } from "./leases.ts";
 import { DEFAULTS, type SuperviseOptions, type WorkerCommand } from "./options.ts";
@@ -348,6 +348,6 @@ async function block({ by }: Sweeper, goal: Goal, task: string, description: str
 }
 
 /** Throws LEASE_LOST when another supervisor watches over this work now: its count is the one that counts. */
-function write(own: Own, draft: WorkerDraft): Promise<void> {
+function write(own: Own, draft: WorkerDraft): Soon<void> {
   return own.write(() => ({ events: [draft], result: undefined }));
 }

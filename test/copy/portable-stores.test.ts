@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
+import type { Soon } from "../../src/model/index.ts";
 import { type Context, OPERATIONS } from "../../src/operations/index.ts";
 import type { Moved, Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
@@ -98,7 +99,7 @@ test.each(ring)("$name: everything arrives as it was, tombstones and keys as wel
 function mortal(store: Store, left: number, dies: "before" | "after"): Store {
   let changes = 0;
   const step =
-    <Request, Result>(act: (request: Request) => Promise<Result>) =>
+    <Request, Result>(act: (request: Request) => Soon<Result>) =>
     async (request: Request): Promise<Result> => {
       changes += 1;
       if (changes > left || (changes === left && dies === "before")) throw new Error("killed");

@@ -14,7 +14,7 @@ let own: OwnedLog<{ list: string[] }>;
 
 beforeEach(async () => {
   const store = altered(openMemory(), {
-    append: (append, batch) => appends.pass(() => append(batch)),
+    append: (append, batch) => appends.pass(async () => append(batch)),
     lease: (lease, request) =>
       request.act === "renew" ? renewals.pass(() => lease(request)) : lease(request),
   });

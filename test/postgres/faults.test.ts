@@ -105,7 +105,7 @@ describe("a connection that is cut", () => {
         retryable: true,
       });
       proxy.comeBack();
-      expect(await patiently(() => store.append(batch))).toMatchObject({ outcome: "ok", resent: true });
+      expect(await patiently(async () => store.append(batch))).toMatchObject({ outcome: "ok", resent: true });
       expect(await patiently(() => eventsOf(store, "session/a"))).toEqual([...before, "charged"]);
     },
   );
@@ -181,7 +181,7 @@ test("backends that are killed while many append cost no event and double none",
   /** Kills all connections after every tenth answer, while the others are under way. */
   const insist = async (batch: Batch): Promise<void> => {
     for (let isThere = false; !isThere; ) {
-      const outcome = await store.append(batch).catch((error: unknown) => {
+      const outcome = await Promise.resolve(store.append(batch)).catch((error: unknown) => {
         expect(error).toMatchObject({ code: "STORE_IO", unknown: true });
       });
       isThere = outcome?.outcome === "ok";

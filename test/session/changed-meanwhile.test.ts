@@ -85,7 +85,7 @@ test("a sub-agent that is begun while its parent is cancelled does nothing", asy
     append: async (append, batch) => {
       if (batch.writes[0]?.stream.startsWith("session/sub-")) {
         reach();
-        return gate.pass(() => append(batch));
+        return gate.pass(async () => append(batch));
       }
       return append(batch);
     },

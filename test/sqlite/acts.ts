@@ -34,7 +34,7 @@ export function batchOf(...writes: Write[]): Batch {
   return { id: `batch-${process.pid}-${batches}`, namespace: NAMESPACE, writes };
 }
 
-export function append(store: Store, ...writes: Write[]): Promise<AppendOutcome> {
+export async function append(store: Store, ...writes: Write[]): Promise<AppendOutcome> {
   return store.append(batchOf(...writes));
 }
 

@@ -38,7 +38,7 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     let refused = batchOf(write("session/a", 0, [big]));
     for (;;) {
       refused = batchOf(write("session/a", acknowledged, [big]));
-      const outcome = await store.append(refused).catch((error: unknown) => error);
+      const outcome = await Promise.resolve(store.append(refused)).catch((error: unknown) => error);
       if (outcome instanceof Error) {
         expect(outcome).toMatchObject({ code: "STORE_FULL", retryable: true });
         break;

@@ -14,7 +14,7 @@ export function recorded(store: Store, dir: string): Store {
   return {
     address: store.address,
     append: async (batch) => {
-      const outcome = await noting("append", store.append(batch));
+      const outcome = await noting("append", Promise.resolve(store.append(batch)));
       if (outcome.outcome !== "ok") return outcome;
       for (const { stream, expect, count, sum, guards } of batch.writes) {
         const first = expect.seq + 1;

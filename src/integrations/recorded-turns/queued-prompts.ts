@@ -4,7 +4,7 @@
  * queued while it runs waits for the next one.
  */
 
-import type { Message, QueuedPrompt } from "../../model/index.ts";
+import { isoTime, type Message, type QueuedPrompt } from "../../model/index.ts";
 import type { MessageInput, Session } from "../../session/index.ts";
 
 const WITH = "with";
@@ -30,6 +30,6 @@ export function queuedWith({ messages }: Session, { id }: Message): readonly Mes
 }
 
 function messageOf({ id, blocks, by, at }: QueuedPrompt, prompt: string): MessageInput {
-  const createdAt = new Date(at).toISOString();
+  const createdAt = isoTime(at);
   return { id, role: "user", createdAt, blocks, meta: { by, ...(id !== prompt && { [WITH]: prompt }) } };
 }

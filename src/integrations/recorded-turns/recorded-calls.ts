@@ -35,6 +35,7 @@ import {
   draftResults,
   HoldfastError,
   isOpen,
+  isoTime,
   type Json,
   type JsonObject,
   type Message,
@@ -214,7 +215,7 @@ export class RecordedCalls {
     const calls = toolCalls(asked);
     if (!calls.every(({ id }) => this.known(this.state, id))) return;
     const { journal } = this.session.internals;
-    const createdAt = new Date(journal.now()).toISOString();
+    const createdAt = isoTime(journal.now());
     await this.session.write((state) => {
       const events: Draft[] = [];
       if (state.unfinished.has(asked.id)) {

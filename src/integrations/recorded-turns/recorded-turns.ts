@@ -51,6 +51,7 @@ import {
   draftCheckpoint,
   draftResults,
   HoldfastError,
+  isoTime,
   type JsonObject,
   type Message,
   type SessionState,
@@ -199,7 +200,7 @@ export class RecordedTurns {
     if (!session.unfinished) return;
     if (!left.lacksTools) await left.settle();
     if (session.openCalls.length > 0) throw waitsForCalls(session, left.lacksTools);
-    const createdAt = new Date(session.internals.journal.now()).toISOString();
+    const createdAt = isoTime(session.internals.journal.now());
     await session.write((state) => ({
       events: this.missingResults(state, [], createdAt),
       result: undefined,
@@ -341,7 +342,7 @@ export class RecordedTurns {
     const given = asked && asked.id !== id ? await (question.results?.(asked) ?? []) : [];
     await session.write((state) => {
       if (state.messageIds.has(id) || !isWanted()) return { events: [], result: undefined };
-      const events: Draft[] = this.missingResults(state, given, new Date(journal.now()).toISOString());
+      const events: Draft[] = this.missingResults(state, given, isoTime(journal.now()));
       events.push(...heard.filter(({ data }) => !state.messageIds.has(data.message.id)));
       events.push(withOwnCallIds(draft, state));
       const spent = addAmounts(answer.spent ?? {}, { turns: 1 });

@@ -1,4 +1,4 @@
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError, type Soon } from "../../model/index.ts";
 import type {
   AppendOutcome,
   Batch,
@@ -83,12 +83,16 @@ class MemoryStore implements Store {
     this.moving = new MemoryMoving(data, clock);
   }
 
-  async append(batch: Batch): Promise<AppendOutcome> {
-    const outcome = append(this.#writable(batch.namespace), batch, this.#clock());
-    if (outcome.outcome === "ok" && !outcome.resent) {
-      for (const { stream } of batch.writes) this.#announce(batch.namespace, stream);
+  append(batch: Batch): Soon<AppendOutcome> {
+    try {
+      const outcome = append(this.#writable(batch.namespace), batch, this.#clock());
+      if (outcome.outcome === "ok" && !outcome.resent) {
+        for (const { stream } of batch.writes) this.#announce(batch.namespace, stream);
+      }
+      return outcome;
+    } catch (error) {
+      return Promise.reject(error);
     }
-    return outcome;
   }
 
   async read(request: ReadRequest): Promise<ReadPage> {

@@ -5,6 +5,7 @@
  */
 
 import { relative, resolve } from "node:path";
+import type { Soon } from "../../model/index.ts";
 import type {
   AppendOutcome,
   Batch,
@@ -103,8 +104,8 @@ class SqliteStore implements Store {
     this.address = `sqlite ${near.startsWith("..") ? medium.place.path : near}`;
   }
 
-  /** Not `async`: between a commit and whoever waits for it stands one promise, and not three. */
-  append(batch: Batch): Promise<AppendOutcome> {
+  /** Not `async`: one who writes alone is answered at once. */
+  append(batch: Batch): Soon<AppendOutcome> {
     try {
       checkShape(batch);
       let bytes = 0;
@@ -202,7 +203,7 @@ class SqliteStore implements Store {
   #change<Result>(
     act: (transaction: Transaction) => Done<Result>,
     options?: Submitted<Result>,
-  ): Promise<Result> {
+  ): Soon<Result> {
     return this.#changeSealed((transaction) => {
       refuseSealed(this.#medium.place.path, transaction);
       return act(transaction);
@@ -213,7 +214,7 @@ class SqliteStore implements Store {
   #changeSealed<Result>(
     act: (transaction: Transaction) => Done<Result>,
     options?: Submitted<Result>,
-  ): Promise<Result> {
+  ): Soon<Result> {
     if (this.#closing) throw closed(this.#medium.place.path);
     if (this.#medium.place.readOnly) throw readOnly(this.#medium.place.path);
     return this.#queue.submit(act, options);

@@ -23,6 +23,7 @@
  * A crash anywhere before COMMIT's fsync leaves nothing of the flush, after it all; nobody was told in between.
  */
 
+import type { Soon } from "../../model/index.ts";
 import type { Seal } from "../../store.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { busy, isOwnFault, pauseMs, replaced, unfit } from "./failures.ts";
@@ -41,12 +42,39 @@ const COMPANY_MS = 50;
 const TURN_MS = 5;
 const FLUSH_BYTES = 8 * 1024 * 1024;
 
-interface Act<Result = unknown> {
+class Act<Result = unknown> {
   readonly run: (transaction: Transaction) => Done<Result>;
   readonly bytes: number;
   readonly answered: ((result: Result) => void) | undefined;
-  readonly resolve: (result: Result) => void;
-  readonly reject: (error: unknown) => void;
+  #answer: { readonly result: Result } | { readonly error: unknown } | undefined;
+  #resolve: ((result: Result) => void) | undefined;
+  #reject: ((error: unknown) => void) | undefined;
+
+  constructor(run: (transaction: Transaction) => Done<Result>, { bytes, answered }: Submitted<Result>) {
+    this.run = run;
+    this.bytes = bytes ?? 0;
+    this.answered = answered;
+  }
+
+  resolve(result: Result): void {
+    if (this.#resolve) this.#resolve(result);
+    else this.#answer = { result };
+  }
+
+  reject(error: unknown): void {
+    if (this.#reject) this.#reject(error);
+    else this.#answer = { error };
+  }
+
+  /** Asked once. A promise only for what was not flushed at once, or has failed. */
+  soon(): Soon<Result> {
+    const answer = this.#answer;
+    if (answer) return "result" in answer ? answer.result : Promise.reject(answer.error);
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
 }
 
 interface SubmitOptions {
@@ -86,13 +114,12 @@ export class WriteQueue {
   submit<Result>(
     run: (transaction: Transaction) => Done<Result>,
     options: Submitted<Result> = {},
-  ): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      const act = { run, bytes: options.bytes ?? 0, answered: options.answered, resolve, reject } as Act;
-      if (options.urgent) this.#urgent.push(act);
-      else this.#waiting.push(act);
-      this.#schedule(options.from);
-    });
+  ): Soon<Result> {
+    const act = new Act(run, options);
+    if (options.urgent) this.#urgent.push(act as Act);
+    else this.#waiting.push(act as Act);
+    this.#schedule(options.from);
+    return act.soon();
   }
 
   /** Resolves when everything submitted so far has been answered. */

@@ -294,11 +294,14 @@ export function bytesOf(payload: Payload | undefined): Uint8Array {
   return payload;
 }
 
-export async function rejectsWith(code: string, act: () => Promise<unknown>): Promise<void> {
-  await assert.rejects(act, (error: Error & { code?: string; hint?: string }) => {
-    assert.equal(error.name, "HoldfastError", `it rejects with ${error.stack}`);
-    assert.equal(error.code, code, `it rejects with ${error.code}: ${error.message}`);
-    assert.ok(error.hint, "the error has no hint");
-    return true;
-  });
+export async function rejectsWith(code: string, act: () => unknown): Promise<void> {
+  await assert.rejects(
+    async () => act(),
+    (error: Error & { code?: string; hint?: string }) => {
+      assert.equal(error.name, "HoldfastError", `it rejects with ${error.stack}`);
+      assert.equal(error.code, code, `it rejects with ${error.code}: ${error.message}`);
+      assert.ok(error.hint, "the error has no hint");
+      return true;
+    },
+  );
 }

@@ -66,7 +66,7 @@ export const batchCases: Cases = {
     const other = await another();
     const pending = store.append(batchOf([write("session/a", 0), write("goal/g", 0)]));
     let isDone = false;
-    const finished = pending.then(() => {
+    const finished = Promise.resolve(pending).then(() => {
       isDone = true;
     });
     do {

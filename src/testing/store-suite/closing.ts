@@ -21,7 +21,7 @@ import { fork } from "./forks.ts";
 import type { Cases } from "./trial.ts";
 import { assertNoticed } from "./watching.ts";
 
-const VERBS: Readonly<Record<string, (store: Store) => Promise<unknown>>> = {
+const VERBS: Readonly<Record<string, (store: Store) => unknown>> = {
   append: (store) => store.append(batchOf(write("session/a", 0))),
   read: (store) => store.read({ namespace: SPACE, stream: "session/a", after: 0 }),
   list: (store) => store.list({ of: "streams", namespace: SPACE, limit: 1 }),

@@ -11,7 +11,7 @@ function tell(what: object): void {
   process.stdout.write(`${JSON.stringify(what)}\n`);
 }
 
-async function attempt(step: string, act: () => Promise<unknown>): Promise<void> {
+async function attempt(step: string, act: () => unknown): Promise<void> {
   try {
     tell({ step, result: await act() });
   } catch (error) {
