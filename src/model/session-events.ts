@@ -129,13 +129,13 @@ export function draftIssued(data: IssuedData): Draft<"call.issued"> {
 }
 
 export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
-  const { callId, attempt, result, by, ...more } = data;
+  const { callId, attempt, result, by, person, why } = data;
   Object.freeze(result);
-  if (!("value" in result) || Object.keys(more).length > 0)
+  if (!("value" in result) || person !== undefined || why !== undefined)
     return checkedDraft("call.completed", data, completedSchema);
   const value = frozenText(result.value);
   const text = `{"callId":${quote(callId)},"attempt":${attempt},"result":{"value":${value}},"by":"${by}"}`;
-  return checkedDraft("call.completed", { callId, attempt, result, by }, completedSchema, text);
+  return checkedDraft("call.completed", data, completedSchema, text);
 }
 
 const checkpointMade = late(() => z.strictObject({ version: z.int().positive(), label: text.nullable() }));

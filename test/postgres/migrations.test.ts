@@ -77,3 +77,23 @@ test("a migration that fails leaves the schema as it was", async () => {
   ]);
   expect(await schema.query("SELECT to_regclass('$schema.one') AS found")).toEqual([{ found: null }]);
 });
+
+test("payloads are pressed by LZ4 where the server can", async () => {
+  const schema = new TestSchema();
+  schemas.push(schema);
+  await (await schema.open()).close();
+  const [server] = await schema.query<{ can: boolean }>(
+    "SELECT 'lz4' = ANY (enumvals) AS can FROM pg_settings WHERE name = 'default_toast_compression'",
+    [],
+  );
+  const columns = await schema.query<{ attname: string; attcompression: string }>(
+    `SELECT attname, attcompression FROM pg_attribute
+     WHERE attrelid = ($1 || '.writes')::regclass AND attname IN ('payload', 'bytes') ORDER BY 1`,
+    [schema.name],
+  );
+  const by = server?.can ? "l" : "";
+  expect(columns).toEqual([
+    { attname: "bytes", attcompression: by },
+    { attname: "payload", attcompression: by },
+  ]);
+});

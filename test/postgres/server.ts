@@ -267,8 +267,10 @@ function initialize(bin: string, folder: string, data: string, account: Account)
   );
 }
 
-/** Where that user cannot get at the installed files, it gets a copy. */
+/** Where that user cannot get at the installed files, it gets a copy. `HOLDFAST_POSTGRES_BIN` names those of another Postgres. */
 function usableBinaries(folder: string, account: Account): string {
+  const others = process.env["HOLDFAST_POSTGRES_BIN"];
+  if (others) return others;
   const installed = installedFiles();
   try {
     addMissingLinks(installed);

@@ -15,6 +15,8 @@ import { placeName } from "./text.ts";
 
 /** What is remembered costs about 200 bytes each; the oldest is forgotten first. */
 const MOST = 20_000;
+/** With fewer nobody is about to be forgotten, and their order need not be kept. */
+const MANY = MOST / 2;
 
 const isOlder = (a: Head, b: Head): boolean =>
   a.generation < b.generation || (a.generation === b.generation && a.seq < b.seq);
@@ -49,10 +51,11 @@ export class Acknowledged {
     }
   }
 
-  /** Takes in what an append came to; `known` are the heads of its streams from before it was sent. */
-  noteAppend(batch: Batch, outcome: AppendOutcome, known: ReadonlyMap<string, Head | undefined>): void {
+  /** Takes in what an append came to; `known` are the heads of its streams, in their order, from before it was sent. */
+  noteAppend(batch: Batch, outcome: AppendOutcome, known: readonly (Head | undefined)[]): void {
     if (outcome.outcome === "conflict") {
-      this.checkHead(outcome.stream, outcome.head, known.get(outcome.stream));
+      const at = batch.writes.findIndex(({ stream }) => stream === outcome.stream);
+      this.checkHead(outcome.stream, outcome.head, known[at]);
     } else if (outcome.outcome === "ok") {
       batch.writes.forEach(({ stream }, index) => {
         const head = outcome.heads[index];
@@ -90,7 +93,7 @@ function keepNewest<Value>(
   const before = map.get(name);
   if (before !== undefined && isOlderThan(value, before)) return;
   // Put at the end: the first of a map is the one that was not used for the longest time.
-  map.delete(name);
+  if (map.size > MANY) map.delete(name);
   map.set(name, value);
   if (map.size <= MOST) return;
   const [oldest] = map.keys();

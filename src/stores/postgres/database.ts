@@ -26,7 +26,7 @@ import {
   sqlState,
   storeError,
 } from "./failures.ts";
-import { type Bound, type Kept, KeptRun, noRow, takesRuns } from "./kept-run.ts";
+import { type Bound, type Kept, KeptRun, noRow, type Told, takesRuns } from "./kept-run.ts";
 
 export type Value = string | number | boolean | null | Buffer | readonly (string | number | boolean | null)[];
 
@@ -111,10 +111,22 @@ export class Database {
    * will be sent in full the next time.
    */
   ask(statement: Kept, values: readonly Bound[]): Promise<string | null> {
+    return new Promise((resolve, reject) => {
+      this.tell(statement, values, (failure, answer) => (failure ? reject(failure) : resolve(answer)));
+    });
+  }
+
+  /** The same, for who is told of the answer or of the failure, once. */
+  tell(statement: Kept, values: readonly Bound[], told: Told): void {
     const taken = this.#connections.take();
     // Not awaited where one is at hand: this is on the way of every append.
-    if (!(taken instanceof Promise)) return this.#askOn(taken, statement, values);
-    return taken.then((held) => this.#askOn(held, statement, values));
+    if (!(taken instanceof Promise)) this.#askOn(taken, statement, values, told);
+    else {
+      taken.then(
+        (held) => this.#askOn(held, statement, values, told),
+        (error: unknown) => told(error, null),
+      );
+    }
   }
 
   /** One statement that may run any number of times, tried until the server is there and nobody is in the way. */
@@ -187,28 +199,25 @@ export class Database {
     }
   }
 
-  #askOn(held: Held, { name, text }: Kept, values: readonly Bound[]): Promise<string | null> {
+  #askOn(held: Held, { name, text }: Kept, values: readonly Bound[], told: Told): void {
     const statement = { name: this.#isKept ? name : "", text };
-    return new Promise((resolve, reject) => {
-      let isTold = false;
-      const told = (error: unknown, answer: string | null): void => {
-        if (isTold) return;
-        isTold = true;
-        held.isAnswered();
-        const failure = error === null ? null : failureOf(held, error);
-        if (failure && isNotKept(failure)) this.#isKept = false;
-        if (failure) reject(failure);
-        else resolve(answer);
-        this.#connections.give(held);
-      };
-      held.expectAnswer(this.limits.statementMs);
-      try {
-        runKept(held.client, statement, values, told);
-      } catch (error) {
-        // A client of the caller's own may have something around its queries. How far it came nobody knows.
-        told(error, null);
-      }
-    });
+    let isTold = false;
+    const once = (error: unknown, answer: string | null): void => {
+      if (isTold) return;
+      isTold = true;
+      held.isAnswered();
+      const failure = error === null ? null : failureOf(held, error);
+      if (failure && isNotKept(failure)) this.#isKept = false;
+      this.#connections.give(held);
+      told(failure, answer);
+    };
+    held.expectAnswer(this.limits.statementMs);
+    try {
+      runKept(held.client, statement, values, once);
+    } catch (error) {
+      // A client of the caller's own may have something around its queries. How far it came nobody knows.
+      once(error, null);
+    }
   }
 
   async #use<Result>(
@@ -245,12 +254,7 @@ function failureOf(held: Held, error: unknown): StatementFailure {
   return failure;
 }
 
-function runKept(
-  client: pg.PoolClient,
-  { name, text }: Kept,
-  values: readonly Bound[],
-  told: (error: unknown, answer: string | null) => void,
-): void {
+function runKept(client: pg.PoolClient, { name, text }: Kept, values: readonly Bound[], told: Told): void {
   if (takesRuns(client)) {
     client.query(new KeptRun({ name, text }, values, told));
     return;

@@ -172,18 +172,21 @@ class PostgresStore implements Store {
     this.#notices = notify ? new Notices(database) : null;
   }
 
-  async append(batch: Batch): Promise<AppendOutcome> {
-    checkShape(batch);
-    const { namespace, writes } = batch;
-    const known = new Map(
-      writes.map(({ stream }) => [stream, this.#acknowledged.headOf(namespace, stream)] as const),
-    );
-    const outcome = await this.#use(() => this.#queue.submit(batch));
-    this.#acknowledged.noteAppend(batch, outcome, known);
-    if (outcome.outcome === "ok") {
-      for (const { stream } of writes) this.#announce(namespace, stream);
+  /** Not `async`: between the server's answer and whoever waits for it stands one promise. */
+  append(batch: Batch): Promise<AppendOutcome> {
+    try {
+      if (this.#closing) throw closed(this.address);
+      checkShape(batch);
+      const { namespace, writes } = batch;
+      const known = writes.map(({ stream }) => this.#acknowledged.headOf(namespace, stream));
+      return this.#queue.submit(batch, (outcome) => {
+        this.#acknowledged.noteAppend(batch, outcome, known);
+        if (outcome.outcome !== "ok") return;
+        for (const { stream } of writes) this.#announce(namespace, stream);
+      });
+    } catch (error) {
+      return Promise.reject(error);
     }
-    return outcome;
   }
 
   async read(request: ReadRequest): Promise<ReadPage> {
@@ -241,7 +244,7 @@ class PostgresStore implements Store {
 
   async #close(): Promise<void> {
     this.#notices?.stop();
-    await Promise.allSettled([this.#watchers.clear(), ...this.#running]);
+    await Promise.allSettled([this.#watchers.clear(), this.#queue.drained(), ...this.#running]);
     this.#notices?.stop();
     await this.#database.close();
   }

@@ -31,7 +31,8 @@ interface Wire {
   parse(statement: { name: string; text: string; types: readonly number[] }): void;
 }
 
-type Told = (error: unknown, answer: string | null) => void;
+/** Of an error, or, where that is null, of the answer. */
+export type Told = (error: unknown, answer: string | null) => void;
 
 /** Whether a client sends what is made here: not the native one, nor one that has several queries on their way. */
 export function takesRuns(client: pg.ClientBase): boolean {

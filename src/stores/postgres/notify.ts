@@ -11,6 +11,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import type { Database } from "./database.ts";
+import { placeName } from "./text.ts";
 
 /** How long changes are gathered: the most that a busy process sends is five of these a second. */
 const GATHER_MS = 200;
@@ -34,7 +35,9 @@ export class Notices {
   }
 
   add(namespace: string, stream: string): void {
-    this.#changed.set(JSON.stringify([namespace, stream]), [namespace, stream]);
+    const name = placeName(namespace, stream);
+    if (this.#changed.has(name)) return;
+    this.#changed.set(name, [namespace, stream]);
     this.#timer ??= setTimeout(() => void this.#send(), GATHER_MS).unref();
   }
 

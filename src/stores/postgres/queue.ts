@@ -21,9 +21,43 @@ const SHARED_LOCK_MS = 1_000;
 /** A plain flight gives it up sooner still: the long way waits. */
 const PLAIN_LOCK_MS = 100;
 
-interface Waiting extends Encoded {
-  readonly resolve: (outcome: AppendOutcome) => void;
+/** `noted` is told of an outcome before the caller is, and may refuse it by throwing. */
+type Noted = (outcome: AppendOutcome) => void;
+
+class Waiting implements Encoded {
+  readonly batch: Batch;
+  readonly payloads: readonly (string | Buffer)[];
+  readonly bytes: number;
+  readonly touches: readonly string[];
+  readonly isPlain: boolean;
   readonly reject: (error: unknown) => void;
+  readonly #noted: Noted;
+  readonly #resolve: (outcome: AppendOutcome) => void;
+
+  constructor(
+    { batch, payloads, bytes, touches, isPlain }: Encoded,
+    noted: Noted,
+    resolve: (outcome: AppendOutcome) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.batch = batch;
+    this.payloads = payloads;
+    this.bytes = bytes;
+    this.touches = touches;
+    this.isPlain = isPlain;
+    this.reject = reject;
+    this.#noted = noted;
+    this.#resolve = resolve;
+  }
+
+  resolve(outcome: AppendOutcome): void {
+    try {
+      this.#noted(outcome);
+      this.#resolve(outcome);
+    } catch (error) {
+      this.reject(error);
+    }
+  }
 }
 
 /** Batches that have no answer yet. `wasLost`: an earlier flight may have stored them. */
@@ -42,6 +76,7 @@ export class AppendQueue {
   #waiting: Waiting[] = [];
   #flights = 0;
   #isScheduled = false;
+  #idle: (() => void)[] = [];
 
   constructor(database: Database, entry: Entry) {
     this.#database = database;
@@ -55,13 +90,21 @@ export class AppendQueue {
     this.#singleSql = call("append_single", SINGLE_PARAMETERS, "stored");
   }
 
-  submit(batch: Batch): Promise<AppendOutcome> {
+  submit(batch: Batch, noted: Noted): Promise<AppendOutcome> {
     const encoded = encode(batch);
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ ...encoded, resolve, reject });
+      this.#waiting.push(new Waiting(encoded, noted, resolve, reject));
       // Enough for a flight: the server may work while the rest of this turn's appends is being made.
       if (this.#waiting.length === SHARE_BATCHES) this.#launch();
       else this.#schedule();
+    });
+  }
+
+  /** Resolves when everything submitted so far has been answered. */
+  drained(): Promise<void> {
+    if (this.#flights === 0 && this.#waiting.length === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#idle.push(resolve);
     });
   }
 
@@ -89,12 +132,16 @@ export class AppendQueue {
       if (flight.length === 0) return;
       this.#flights += 1;
       for (const { touches } of flight) for (const each of touches) this.#inTheAir.add(each);
-      void this.#fly(flight).finally(() => {
-        for (const { touches } of flight) for (const each of touches) this.#inTheAir.delete(each);
-        this.#flights -= 1;
-        if (this.#waiting.length > 0) this.#schedule();
-      });
+      if (this.#isAlone(flight)) this.#flyAlone(flight);
+      else void this.#fly(flight).finally(() => this.#landed(flight));
     }
+  }
+
+  #landed(flight: readonly Waiting[]): void {
+    for (const { touches } of flight) for (const each of touches) this.#inTheAir.delete(each);
+    this.#flights -= 1;
+    if (this.#waiting.length > 0) this.#schedule();
+    else if (this.#flights === 0 && this.#idle.length > 0) for (const tell of this.#idle.splice(0)) tell();
   }
 
   /**
@@ -137,31 +184,49 @@ export class AppendQueue {
     }
   }
 
+  /** As most are. Who waits for it is told by the server's answer itself, with no promise in between. */
+  #flyAlone(flight: readonly Waiting[]): void {
+    const [each] = flight as [Waiting];
+    const told = (error: unknown, answer: string | null): void => {
+      if (error === null && answer === "t") {
+        each.resolve(storedNow(each));
+        this.#landed(flight);
+        return;
+      }
+      const wasLost = error !== null && asFailure(error).fate === "lost";
+      void this.#flyTogether(flight, wasLost)
+        .catch(each.reject)
+        .finally(() => this.#landed(flight));
+    };
+    try {
+      this.#database.tell(this.#singleSql, singleArguments(this.#entry, each), told);
+    } catch (error) {
+      each.reject(error);
+      this.#landed(flight);
+    }
+  }
+
   /** Returns the batches that have no answer yet. */
   async #flyPlain(flight: readonly Waiting[]): Promise<Left> {
     const sorted = inLockOrder(flight);
-    const isAlone = this.#isAlone(sorted);
     let answer: string | null;
     try {
-      answer = await (isAlone ? this.#sendOne(sorted[0] as Waiting) : this.#sendAll(sorted));
+      answer = await this.#sendAll(sorted);
     } catch (error) {
       return { flight, wasLost: asFailure(error).fate === "lost" };
     }
-    const isStored = isAlone ? () => answer === "t" : placesIn(answer);
+    const isStored = placesIn(answer);
     const left: Waiting[] = [];
     sorted.forEach((each, place) => {
-      if (isStored(place)) each.resolve({ outcome: "ok", heads: headsAfter(each.batch), resent: false });
+      if (isStored(place)) each.resolve(storedNow(each));
       else left.push(each);
     });
     return { flight: left, wasLost: false };
   }
 
   #isAlone(flight: readonly Waiting[]): boolean {
-    return isSingle(flight) && this.#database.limits.busyMs >= SINGLE_LOCK_MS;
-  }
-
-  #sendOne(each: Waiting): Promise<string | null> {
-    return this.#database.ask(this.#singleSql, singleArguments(this.#entry, each));
+    const [first] = flight;
+    return first?.isPlain === true && isSingle(flight) && this.#database.limits.busyMs >= SINGLE_LOCK_MS;
   }
 
   #sendAll(flight: readonly Waiting[]): Promise<string | null> {
@@ -208,10 +273,10 @@ export class AppendQueue {
   }
 
   #answer(flight: readonly Waiting[], outcomes: readonly AppendOutcome[], wasLost: boolean): void {
-    flight.forEach(({ resolve, reject }, index) => {
+    flight.forEach((each, index) => {
       const outcome = outcomes[index];
-      if (outcome && (outcome.outcome === "ok" || !wasLost)) resolve(outcome);
-      else reject(this.#undecided());
+      if (outcome && (outcome.outcome === "ok" || !wasLost)) each.resolve(outcome);
+      else each.reject(this.#undecided());
     });
   }
 
@@ -227,6 +292,10 @@ export class AppendQueue {
       },
     );
   }
+}
+
+function storedNow({ batch }: Waiting): AppendOutcome {
+  return { outcome: "ok", heads: headsAfter(batch), resent: false };
 }
 
 /** The places that `append_plain` names, as in `{0,2}`; all of them where it names none. */

@@ -24,7 +24,8 @@
  * together took as long as the writing. What they would say is asked before a batch is sent, and by `check`.
  *
  * Payloads are pressed, but stay in their row as long as a page can hold it. Postgres would move those of more than 2 KB to a
- * table of their own, which half of all turns of 4 KB are: an insert then takes a quarter longer, and 5 % more disk.
+ * table of their own, which half of all turns of 4 KB are: an insert then takes a quarter longer, and 5 % more disk. Where the server
+ * was built with LZ4, that presses them: what Postgres has by itself takes a third of all that it does for sixteen sessions.
  *
  * A stream of generation 0 is a place that a running append holds for a stream that it may begin; nobody else ever
  * sees one.
@@ -102,6 +103,11 @@ CREATE TABLE ${schema}.writes (
   PRIMARY KEY (namespace, stream, last)
 );
 ALTER TABLE ${schema}.writes ALTER payload SET STORAGE MAIN, ALTER bytes SET STORAGE MAIN;
+DO $block$ BEGIN
+  IF EXISTS (SELECT 1 FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
+    ALTER TABLE ${schema}.writes ALTER payload SET COMPRESSION lz4, ALTER bytes SET COMPRESSION lz4;
+  END IF;
+END $block$;
 
 CREATE TABLE ${schema}.items (
   namespace text COLLATE "C" NOT NULL,
