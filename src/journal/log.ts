@@ -143,7 +143,7 @@ export class Log<State> {
     return this.commitSoon(decide, guard);
   }
 
-  /** The same, answered at once where the store does so and nobody else is at this log. */
+  /** For the ledger layer: the same, answered at once where the store does so and nobody else is at this log. */
   commitSoon<Result>(decide: Decide<State, Result>, guard?: Guard): Soon<CommitOutcome<Result>> {
     if (this.turns > 0 || this.isStarting || this.trust !== "sound") {
       return this.inTurn(() => this.commitNow(decide, guard));
