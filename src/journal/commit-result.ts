@@ -13,6 +13,8 @@ export function commitResult<Result>(outcome: CommitOutcome<Result>): Result {
       throw keyTaken(outcome.key, outcome.by);
     case "missing":
       throw artifactMissing(outcome.artifact);
+    default:
+      throw new Error(`a commit came to ${JSON.stringify(outcome)}`);
   }
 }
 

@@ -243,7 +243,9 @@ export class Log<State> {
 
   private append(batch: Batch): Soon<AppendOutcome> {
     try {
-      return this.context.store.append(batch);
+      const answer = this.context.store.append(batch);
+      // Whatever else is awaited, such as a promise of another realm, is no outcome yet.
+      return "outcome" in answer ? answer : Promise.resolve(answer);
     } catch (error) {
       return Promise.reject(error);
     }

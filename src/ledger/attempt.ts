@@ -88,20 +88,29 @@ function race(tool: Tool, answer: Promise<Outcome>, signal: AbortSignal): Promis
 }
 
 function execute(tool: Tool, args: unknown, context: ExecuteContext): Soon<Outcome> {
-  let answer: unknown;
-  let isLater: boolean;
   try {
-    answer = tool.execute(args as never, context);
-    isLater =
-      typeof answer === "function" || (typeof answer === "object" && answer !== null && "then" in answer);
+    const answer: unknown = tool.execute(args as never, context);
+    if (isAwaited(answer)) return later(tool, answer);
+    return completed(tool, answer);
   } catch (error) {
     return thrown(tool, error);
   }
-  if (!isLater) return completed(tool, answer);
-  return Promise.resolve(answer).then(
-    (result) => completed(tool, result),
-    (error) => thrown(tool, error),
-  );
+}
+
+async function later(tool: Tool, answer: unknown): Promise<Outcome> {
+  let result: unknown;
+  try {
+    result = await answer;
+  } catch (error) {
+    return thrown(tool, error);
+  }
+  return completed(tool, result);
+}
+
+/** As `await` decides it: some have a `then` that only shows when it is read. */
+function isAwaited(answer: unknown): boolean {
+  const mayBe = (typeof answer === "object" && answer !== null) || typeof answer === "function";
+  return mayBe && typeof (answer as { readonly then?: unknown }).then === "function";
 }
 
 function completed(tool: Tool, result: unknown): Soon<Outcome> {

@@ -20,6 +20,7 @@ let latest: { readonly of: unknown; readonly text: string } | undefined;
  */
 export function frozenText(value: unknown): string {
   if (typeof value === "string") return quote(value);
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (latest !== undefined && latest.of === value) return latest.text;
   const text = JSON.stringify(value);
   if (text.length <= HUGE && Object.isFrozen(value)) latest = { of: value, text };

@@ -109,7 +109,7 @@ export function draftResults(
   const data = { id, createdAt, blocks };
   let list = "";
   for (const block of blocks) {
-    if (!("call" in block)) return { type: "results", data };
+    if (!("call" in block) || "kind" in block) return { type: "results", data };
     list += `${list === "" ? "" : ","}{"call":${quote(block.call)}}`;
   }
   const text = `{"id":${quote(id)},"createdAt":"${createdAt}","blocks":[${list}]}`;
@@ -131,7 +131,7 @@ export function draftIssued(data: IssuedData): Draft<"call.issued"> {
 export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
   const { callId, attempt, result, by, person, why } = data;
   Object.freeze(result);
-  if (!("value" in result) || person !== undefined || why !== undefined)
+  if (!("value" in result) || result.value === undefined || person !== undefined || why !== undefined)
     return checkedDraft("call.completed", data, completedSchema);
   const value = frozenText(result.value);
   const text = `{"callId":${quote(callId)},"attempt":${attempt},"result":{"value":${value}},"by":"${by}"}`;

@@ -30,6 +30,7 @@ import {
   type SessionState,
   type SessionStatus,
   type Soon,
+  soon,
 } from "../model/index.ts";
 import { putBeforePerson, undecided } from "./abandoned-calls.ts";
 import { appendDrafts } from "./append-drafts.ts";
@@ -90,6 +91,8 @@ export class OwnedSession {
   /** How many messages of which transcript are known to be frozen: what was read from the store is not by itself. */
   private frozen: { readonly of: readonly Message[]; count: number } = { of: [], count: 0 };
   private closed = false;
+  /** The end of the first one, for whoever closes again: a signal's handler, say, and a `finally`. */
+  private closing: Promise<void> = Promise.resolve();
   private inLife: InLife | undefined;
 
   constructor(parts: SessionParts) {
@@ -212,9 +215,15 @@ export class OwnedSession {
   }
 
   /** Stops a run, waits for writes under way, and lets go of the session: another process may take it at once. */
-  async close(): Promise<void> {
-    if (this.closed) return;
-    this.closed = true;
+  close(): Promise<void> {
+    if (!this.closed) {
+      this.closed = true;
+      this.closing = this.closeNow();
+    }
+    return this.closing;
+  }
+
+  private async closeNow(): Promise<void> {
     this.stopping.abort(closedError(this.id));
     if (this.busy > 0) await new Promise<void>((resolve) => this.idle.push(resolve));
     await this.leaveCallsToPerson();
@@ -307,9 +316,9 @@ export class OwnedSession {
   /** Work that `close` waits for. A handle that is closed begins none. */
   protected watched<Result>(work: () => Soon<Result>): Promise<Result> {
     if (this.closed) return Promise.reject(closedError(this.id));
-    const running = work();
-    if (!(running instanceof Promise)) return Promise.resolve(running);
+    // Counted before it begins: what it calls at once, a tool for example, may be the one who closes.
     this.busy += 1;
+    const running = Promise.resolve(soon(undefined, work));
     running.then(this.workIsOver, this.workIsOver);
     return running;
   }

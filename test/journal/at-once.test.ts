@@ -12,6 +12,7 @@ import {
   sessionKind,
   writeEvents,
 } from "../../src/model/index.ts";
+import type { Batch, Store } from "../../src/store.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { anyCodePoint } from "../any-code-point.ts";
 import { said, words } from "./words.ts";
@@ -66,6 +67,24 @@ test("commits that come while one is under way keep their order", async () => {
   const late = [other.commit(() => said("b")), other.commit(() => said("c")), other.commit(() => said("d"))];
   await Promise.all(late);
   expect(other.state.list).toEqual(["a", "b", "c", "d"]);
+});
+
+test("an append that is awaited, but is no promise of ours, is no outcome yet", async () => {
+  const inner = openMemory();
+  const foreign: Store = Object.create(inner, {
+    append: {
+      value: (batch: Batch) => ({
+        // biome-ignore lint/suspicious/noThenProperty: that is what it is about
+        then: (tell: (outcome: unknown) => void) => setImmediate(() => tell(inner.append(batch))),
+      }),
+    },
+  });
+  for (const verb of ["read", "get", "put", "list"] as const) {
+    Object.defineProperty(foreign, verb, { value: inner[verb].bind(inner) });
+  }
+  const slow = await new Journal({ store: foreign }).open(words, "w");
+  expect(await slow.commit(() => said("a"))).toMatchObject({ outcome: "ok", head: { seq: 1 } });
+  expect(slow.state.list).toEqual(["a"]);
 });
 
 const text = fc.string({ unit: anyCodePoint, maxLength: 90 });

@@ -384,3 +384,56 @@ test("a fork that refuses an effect says so on its progress display", async () =
   expect(seen).toEqual([expect.stringMatching(/^c1 Not run: this is a fork of a/)]);
   expect(world.effects).toEqual([]);
 });
+
+test("an answer that has a then only where it is read is awaited", async () => {
+  let sent = 0;
+  const request = {
+    // biome-ignore lint/suspicious/noThenProperty: that is what it is about
+    then: (tell: (value: string) => void) => {
+      sent += 1;
+      tell("receipt");
+    },
+  };
+  const lazy = new Proxy({}, { get: (_target, name) => Reflect.get(request, name) });
+  const charge = tool({
+    name: "charge",
+    description: "charge",
+    input: z.object({}),
+    effect: "mutate",
+    execute: () => lazy as never,
+  });
+  const session = await holdfast.session("a");
+  expect(await session.call({ tool: charge, args: {} })).toMatchObject({
+    status: "completed",
+    value: "receipt",
+  });
+  expect(sent).toBe(1);
+});
+
+test("an answer that is there at once is recorded as one that is awaited", async () => {
+  const session = await holdfast.session("a");
+  const answers = { text: "done", nothing: undefined, list: [1, 2] } as const;
+  for (const [name, answer] of Object.entries(answers)) {
+    const quick = tool({
+      name,
+      description: name,
+      input: z.object({}),
+      effect: "mutate",
+      execute: () => answer,
+    });
+    expect(await session.call({ tool: quick, args: {} })).toMatchObject({
+      status: "completed",
+      value: answer ?? null,
+    });
+  }
+  const failing = tool({
+    name: "failing",
+    description: "failing",
+    input: z.object({}),
+    effect: "mutate",
+    execute: () => {
+      throw new Error("out of paper");
+    },
+  });
+  expect(await session.call({ tool: failing, args: {} })).toMatchObject({ status: "waiting" });
+});

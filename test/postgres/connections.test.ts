@@ -286,3 +286,24 @@ describe("closing", () => {
     await expectAllBack(pool, 2);
   });
 });
+
+test("an append for which no client can be made waits for one, and leaves nobody behind it waiting", async () => {
+  const schema = new TestSchema();
+  const pool = poolOf(1);
+  const store = await schema.open({ pool });
+  await append(store, write("session/a", 0, [1]));
+  await nextTurn();
+  const connect = pool.connect.bind(pool) as () => Promise<pg.PoolClient>;
+  let refusals = 0;
+  // As the driver does where a file that the address names is gone: it throws, and gives no promise.
+  pool.connect = (() => {
+    refusals += 1;
+    if (refusals === 1) throw new Error("ENOENT: ca.pem");
+    return connect();
+  }) as typeof pool.connect;
+  expect(await append(store, write("session/a", 1, [2]))).toMatchObject({ outcome: "ok" });
+  expect(refusals).toBeGreaterThan(1);
+  expect(await append(store, write("session/a", 2, [3]))).toMatchObject({ outcome: "ok" });
+  await store.close();
+  await schema.dispose();
+});

@@ -156,11 +156,13 @@ export class Connections {
     });
     const timer = setTimeout(giveUp, ms, `no connection within ${ms} ms`);
     this.#waiting.add(giveUp);
-    const connecting = this.#pool.connect();
+    let connecting: Promise<pg.PoolClient> | undefined;
     try {
+      // It may throw: a client reads the files that its address names, such as a certificate, when it is made.
+      connecting = this.#pool.connect();
       return new Held(await Promise.race([connecting, ended]));
     } catch (error) {
-      connecting.then(
+      connecting?.then(
         (client) => client.release(),
         () => undefined,
       );

@@ -208,8 +208,11 @@ export class Database {
       held.isAnswered();
       const failure = error === null ? null : failureOf(held, error);
       if (failure && isNotKept(failure)) this.#isKept = false;
-      this.#connections.give(held);
-      told(failure, answer);
+      try {
+        this.#connections.give(held);
+      } finally {
+        told(failure, answer);
+      }
     };
     held.expectAnswer(this.limits.statementMs);
     try {

@@ -140,7 +140,8 @@ export class AppendQueue {
   #landed(flight: readonly Waiting[]): void {
     for (const { touches } of flight) for (const each of touches) this.#inTheAir.delete(each);
     this.#flights -= 1;
-    if (this.#waiting.length > 0) this.#schedule();
+    // After whoever was just answered: what that leads to flies together with what waits.
+    if (this.#waiting.length > 0) queueMicrotask(() => this.#schedule());
     else if (this.#flights === 0 && this.#idle.length > 0) for (const tell of this.#idle.splice(0)) tell();
   }
 
@@ -193,8 +194,7 @@ export class AppendQueue {
         this.#landed(flight);
         return;
       }
-      const wasLost = error !== null && asFailure(error).fate === "lost";
-      void this.#flyTogether(flight, wasLost)
+      void this.#flyLong(flight, error)
         .catch(each.reject)
         .finally(() => this.#landed(flight));
     };
@@ -204,6 +204,11 @@ export class AppendQueue {
       each.reject(error);
       this.#landed(flight);
     }
+  }
+
+  /** After `error`, if there was one. */
+  async #flyLong(flight: readonly Waiting[], error: unknown): Promise<void> {
+    await this.#flyTogether(flight, error !== null && asFailure(error).fate === "lost");
   }
 
   /** Returns the batches that have no answer yet. */

@@ -103,11 +103,11 @@ CREATE TABLE ${schema}.writes (
   PRIMARY KEY (namespace, stream, last)
 );
 ALTER TABLE ${schema}.writes ALTER payload SET STORAGE MAIN, ALTER bytes SET STORAGE MAIN;
-DO $block$ BEGIN
+DO $function$ BEGIN
   IF EXISTS (SELECT 1 FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
     ALTER TABLE ${schema}.writes ALTER payload SET COMPRESSION lz4, ALTER bytes SET COMPRESSION lz4;
   END IF;
-END $block$;
+END $function$;
 
 CREATE TABLE ${schema}.items (
   namespace text COLLATE "C" NOT NULL,
