@@ -307,3 +307,31 @@ test("an append for which no client can be made waits for one, and leaves nobody
   await store.close();
   await schema.dispose();
 });
+
+test("closing waits for the word that is on its way to other processes, and for its connection", async () => {
+  const schema = new TestSchema();
+  const pool = poolOf(1);
+  let reach = (): void => undefined;
+  let go = (): void => undefined;
+  const reached = new Promise<void>((resolve) => (reach = resolve));
+  const gone = new Promise<void>((resolve) => (go = resolve));
+  const slowed = new WeakSet<pg.PoolClient>();
+  pool.on("acquire", (client) => {
+    if (slowed.has(client)) return;
+    slowed.add(client);
+    const query = client.query.bind(client) as (...args: unknown[]) => unknown;
+    client.query = ((...args: unknown[]) => {
+      if (!(args[0] as { text?: string }).text?.includes("pg_notify")) return query(...args);
+      reach();
+      return gone.then(() => query(...args));
+    }) as typeof client.query;
+  });
+  const store = await schema.open({ pool });
+  await append(store, write("session/a", 0, [1]));
+  await reached;
+  const closing = store.close().then(() => pool.idleCount);
+  await nextTurn();
+  go();
+  expect(await closing).toBe(1);
+  await schema.dispose();
+});

@@ -243,10 +243,9 @@ class PostgresStore implements Store {
   }
 
   async #close(): Promise<void> {
-    this.#notices?.stop();
     await Promise.allSettled([this.#watchers.clear(), this.#queue.drained(), ...this.#running]);
-    this.#notices?.stop();
-    await this.#database.close();
+    // Together: one that waits for a connection is told only by the end of them.
+    await Promise.all([this.#notices?.stop(), this.#database.close()]);
   }
 
   #announce(namespace: string, stream: string): void {

@@ -29,6 +29,7 @@ export class Notices {
   readonly #database: Database;
   readonly #changed = new Map<string, readonly [string, string]>();
   #timer: NodeJS.Timeout | null = null;
+  #sending: Promise<void> = Promise.resolve();
 
   constructor(database: Database) {
     this.#database = database;
@@ -38,14 +39,19 @@ export class Notices {
     const name = placeName(namespace, stream);
     if (this.#changed.has(name)) return;
     this.#changed.set(name, [namespace, stream]);
-    this.#timer ??= setTimeout(() => void this.#send(), GATHER_MS).unref();
+    this.#timer ??= setTimeout(this.#sendNow, GATHER_MS).unref();
   }
 
-  /** What was gathered and not sent is forgotten: others find it when they look. */
-  stop(): void {
+  /** What was gathered and not sent is forgotten: others find it when they look. Resolves when what is being sent is over. */
+  stop(): Promise<void> {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
+    return this.#sending;
   }
+
+  readonly #sendNow = (): void => {
+    this.#sending = this.#send();
+  };
 
   async #send(): Promise<void> {
     this.#timer = null;
