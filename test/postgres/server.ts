@@ -235,8 +235,14 @@ const READY = ["ready", "standby"];
 
 /** The last line of the file says how far the server is. */
 function isReady(file: string, pid: number | undefined): boolean {
-  if (!existsSync(file)) return false;
-  const lines = readFileSync(file, "utf8").split("\n");
+  let lines: string[];
+  try {
+    lines = readFileSync(file, "utf8").split("\n");
+  } catch (error) {
+    // One that was killed has left its own, and the next takes that away before it writes another.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    throw error;
+  }
   return Number(lines[0]) === pid && READY.includes(lines[7]?.trim() ?? "");
 }
 
