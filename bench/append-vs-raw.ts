@@ -24,13 +24,13 @@ export function longRun(scratch: Scratch): Promise<LongRun> {
 
 async function make(scratch: Scratch): Promise<LongRun> {
   const turns = makeTurns(LONG_TURNS);
-  await scratch.warmCode();
   const commits = await recordAppends(scratch, turns);
   const replay = await scratch.openReplay();
   for (const commit of commits.slice(0, -LONG_TURNS)) replay.commit(commit);
   const appends = commits.slice(-LONG_TURNS);
   const session = await (await scratch.openOurs()).session("long");
   const part = (round: number) => turns.slice(round * TURNS_PER_ROUND, (round + 1) * TURNS_PER_ROUND);
+  await scratch.warmCode();
   const rounds = await alternate(
     LONG_TURNS / TURNS_PER_ROUND,
     (round) => {
