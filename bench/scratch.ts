@@ -66,7 +66,8 @@ export class Scratch {
     this.warming ??= await this.openOurs();
     this.count += 1;
     const session = await this.warming.session(`warm-up-${this.count}`);
-    for (const { messages } of makeTurns(COMPILED_TURNS)) await session.append(messages, { checkpoint: true });
+    for (const { messages } of makeTurns(COMPILED_TURNS))
+      await session.append(messages, { checkpoint: true });
     await session.close();
   }
 
