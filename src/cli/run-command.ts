@@ -6,6 +6,7 @@ import { EXIT } from "./exit-codes.ts";
 import { reportWarning } from "./failure.ts";
 import { answerer, whoActs } from "./person.ts";
 import { answer, openScreen } from "./screen.ts";
+import { goalSaid } from "./values.ts";
 
 export async function runCommand(
   command: Command,
@@ -36,7 +37,7 @@ export async function runCommand(
 export function contextOf(options: Options): Context {
   return new Context({
     address: (options["store"] as string | undefined) ?? process.env["HOLDFAST_STORE"],
-    goal: (options["goal"] as string | undefined) ?? (process.env["HOLDFAST_GOAL"] || undefined),
+    goal: goalSaid(options["goal"]),
     by: whoActs(options),
     caller: "person",
     warn: (error) => reportWarning(error, options["json"] === true),

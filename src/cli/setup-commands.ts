@@ -68,7 +68,8 @@ function fields(typed: readonly string[] | undefined): Record<string, unknown> |
 /** On a terminal, where nothing was said: which agents. Everywhere else all of them. */
 async function askAgents(options: Options): Promise<Options> {
   const { agent, check, remove, store } = options;
-  if (agent !== undefined || check || remove || store !== undefined) return options;
+  const isStoreSaid = store !== undefined || Boolean(process.env["HOLDFAST_STORE"]);
+  if (agent !== undefined || check || remove || isStoreSaid) return options;
   const { isCancel, multiselect } = await import("@clack/prompts");
   const asked = await multiselect({
     message: "Which coding agents are to know about it?",

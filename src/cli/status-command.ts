@@ -22,6 +22,7 @@ import type { Store } from "../store.ts";
 import { reportWarning } from "./failure.ts";
 import { answer, openScreen, printed } from "./screen.ts";
 import { statusData, statusPage } from "./status-page.ts";
+import { goalSaid } from "./values.ts";
 
 export interface PlainOptions {
   readonly json: boolean;
@@ -62,8 +63,7 @@ export async function showStatus({ json, store, goal }: PlainOptions): Promise<v
   }
   if (!isStoreSaid) notTakenIn = [...notTakenIn, ...keptBeside(place)];
   const screen = await openScreen(store);
-  const wanted = goal ?? (process.env["HOLDFAST_GOAL"] || undefined);
-  const status = await readStatus(opened, { goal: wanted, now: Date.now(), notTakenIn });
+  const status = await readStatus(opened, { goal: goalSaid(goal), now: Date.now(), notTakenIn });
   if (status.moved !== null) warn(movedNote(status.address, status.moved));
   if (status.unfinishedCopy !== null) warn(unfinishedNote(status.address, status.unfinishedCopy));
   const page = (each: typeof status) => statusPage(each, screen);

@@ -6,7 +6,7 @@ import { Misuse } from "./failure.ts";
 import { typed } from "./screen.ts";
 import * as page from "./session-pages.ts";
 import { statusData, statusPage } from "./status-page.ts";
-import { duration, json, whole } from "./values.ts";
+import { duration, goalSaid, json, whole } from "./values.ts";
 
 const SESSION = ["<session>", "its id, or the beginning of it"] as const;
 
@@ -15,7 +15,7 @@ export const storeCommands: readonly Command[] = [
     words: "status",
     operation: "status",
     about: "what needs you, how things stand, what to type next",
-    input: (_, { goal }) => ({ goal: goal ?? (process.env["HOLDFAST_GOAL"] || undefined) }),
+    input: (_, { goal }) => ({ goal: goalSaid(goal) }),
     page: statusPage,
     data: statusData,
   }),

@@ -2,7 +2,7 @@
 
 import type { Holdfast } from "../open.ts";
 import { retain } from "../operations/index.ts";
-import { type SupervisorEvent, supervise } from "../supervisor/index.ts";
+import { type SupervisorEvent, supervise, type WorkerCommand } from "../supervisor/index.ts";
 import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";
@@ -42,13 +42,18 @@ export async function superviseUntilStopped(options: Options, command: readonly 
       ...(staleAfterMs !== undefined && { staleAfterMs }),
       ...(parallel !== undefined && { parallel }),
       ...(notify !== undefined && { notifyCommand: { command: ["sh", "-c", notify] } }),
-      // Whoever reads JSON line by line can make nothing of what workers say in between.
-      ...(command.length > 0 && { start: { command, output: options["json"] ? "stderr" : "inherit" } }),
+      ...(command.length > 0 && { start: workerOf(command, options) }),
     });
   } finally {
     clearInterval(retaining);
     await context.close();
   }
+}
+
+/** Whoever reads JSON line by line can make nothing of what workers say in between. A store that is named is theirs, too. */
+function workerOf(command: readonly string[], { json, store }: Options): WorkerCommand {
+  const output = json ? "stderr" : "inherit";
+  return { command, output, ...(store !== undefined && { env: { HOLDFAST_STORE: String(store) } }) };
 }
 
 type Said = SupervisorEvent | { type: "removed"; session: string } | { type: "failed"; error: unknown };

@@ -4,6 +4,11 @@ import { Misuse } from "./failure.ts";
 
 type Typed = string | readonly string[] | boolean | undefined;
 
+/** The goal that was named, on the command line or in the environment. */
+export function goalSaid(typed: Typed): string | undefined {
+  return (typed as string | undefined) ?? (process.env["HOLDFAST_GOAL"] || undefined);
+}
+
 export function whole(name: string, typed: Typed): number | undefined {
   if (typed === undefined) return undefined;
   const number = Number(typed);

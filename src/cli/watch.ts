@@ -8,6 +8,7 @@ import { EXIT } from "./exit-codes.ts";
 import { contextOf } from "./run-command.ts";
 import { answer, openScreen, type Screen } from "./screen.ts";
 import { statusData, statusPage } from "./status-page.ts";
+import { goalSaid } from "./values.ts";
 
 /** Ages grow also when nothing happens. */
 const AT_LEAST_EVERY_MS = 30_000;
@@ -22,7 +23,7 @@ export async function watch(options: Options): Promise<void> {
   const context = contextOf(options);
   const { journal } = await context.holdfast();
   const screen = await openScreen(options["store"]);
-  const goal = options["goal"] as string | undefined;
+  const goal = goalSaid(options["goal"]);
   let last = "";
   const show = async (): Promise<void> => {
     await context.current();
