@@ -6,7 +6,6 @@ import type { Scratch } from "./scratch.ts";
 import { makeTurns, type Turn } from "./turns.ts";
 
 export const LONG_TURNS = 2_000;
-const TURNS_PER_ROUND = 10;
 
 interface LongRun {
   readonly rounds: Rounds;
@@ -29,19 +28,15 @@ async function make(scratch: Scratch): Promise<LongRun> {
   for (const commit of commits.slice(0, -LONG_TURNS)) replay.commit(commit);
   const appends = commits.slice(-LONG_TURNS);
   const session = await (await scratch.openOurs()).session("long");
-  const part = (round: number) => turns.slice(round * TURNS_PER_ROUND, (round + 1) * TURNS_PER_ROUND);
+  const messagesOf = (round: number) => turns[round]?.messages ?? [];
   await scratch.warmCode();
   const rounds = await alternate(
-    LONG_TURNS / TURNS_PER_ROUND,
+    LONG_TURNS,
     (round) => {
-      for (const [index, { messages }] of part(round).entries()) {
-        JSON.stringify(messages);
-        replay.commit(appends[round * TURNS_PER_ROUND + index] ?? []);
-      }
+      JSON.stringify(messagesOf(round));
+      replay.commit(appends[round] ?? []);
     },
-    async (round) => {
-      for (const { messages } of part(round)) await session.append(messages, { checkpoint: true });
-    },
+    (round) => session.append(messagesOf(round), { checkpoint: true }),
   );
   const bytes = turns.reduce((sum, { json }) => sum + Buffer.byteLength(json), 0);
   return { rounds, session, bytesPerTurn: Math.round(bytes / LONG_TURNS) };
@@ -69,7 +64,7 @@ export const appendVsRaw: Measure = {
     const { rounds, bytesPerTurn } = await longRun(scratch);
     return {
       value: ratio(rounds),
-      numbers: { ...perItem(rounds, TURNS_PER_ROUND), turns: LONG_TURNS, bytesPerTurn },
+      numbers: { ...perItem(rounds, 1), turns: LONG_TURNS, bytesPerTurn },
     };
   },
 };

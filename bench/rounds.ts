@@ -1,6 +1,7 @@
 /**
  * Two ways of doing the same, measured so that whatever else the machine does hits both alike: short rounds in
- * turn, each pair in the other order than the one before. The value is a ratio of medians.
+ * turn, each pair in the other order than the one before. The value is a ratio of medians. A round is as short as can be, since
+ * a machine that is taken away once in some milliseconds would be missed by the median of the shorter one alone.
  *
  * What waits for the disk is compared by the clock. What is processor work only, as reading from a warm page cache
  * is, is compared by processor time, which other programs cannot take a share of.
