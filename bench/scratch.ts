@@ -58,9 +58,9 @@ export class Scratch {
   }
 
   /**
-   * Measures what a process costs that has been at work for a while, not how V8 starts. To be called last before what is
-   * timed: recording replaces methods, and closing a file on Node 20 collects all garbage, the shapes of short-lived
-   * objects with it. After either, V8 throws away what it has compiled.
+   * Measures what a process costs that has been at work for a while, not how V8 starts. Recording replaces methods, and
+   * closing a file on Node 20 collects all garbage, the shapes of short-lived objects with it: after either V8 throws away
+   * what it has compiled, so what one session does is timed right after this.
    */
   async warmCode(): Promise<void> {
     this.warming ??= await this.openOurs();
