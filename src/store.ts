@@ -30,8 +30,6 @@ export interface Head {
 
 /** A payload as the codec left it: text stays text, so that a person can read it with any SQL shell. */
 export type Payload = string | Uint8Array;
-/** Of a write: UTF-8 that is at hand. A store may keep these bytes for the payload that they are `of`. JSON does not see them. */
-export const UTF_8 = Symbol("UTF-8");
 
 export interface Guard {
   readonly lease: string;
@@ -51,7 +49,8 @@ export interface Write {
   /** How many events the payload holds; they get the next `count` seqs. */
   readonly count: number;
   readonly payload: Payload;
-  readonly [UTF_8]?: { readonly of: Payload; readonly bytes: Uint8Array } | undefined;
+  /** The payload is text, given as its bytes in UTF-8, and comes back as text. Only for those in `takesUtf8`. */
+  readonly isUtf8?: true;
   /** Name of the codec that made the payload; null for plain JSON text. */
   readonly codec: string | null;
   /** CRC-32 of the payload's bytes, so that `check` can tell a changed record from a good one. */
@@ -240,17 +239,9 @@ export type ListRequest =
   | { readonly of: "keys"; readonly namespace: string; readonly keys: readonly string[] }
   | { readonly of: "snapshots"; readonly namespace: string; readonly stream: string };
 
-export interface KeyRow {
-  readonly key: string;
-  readonly stream: string;
-  readonly seq: number;
-}
+export type KeyRow = Readonly<{ key: string; stream: string; seq: number }>;
 
-export interface SnapshotRow {
-  readonly seq: number;
-  readonly fold: string;
-  readonly bytes: number;
-}
+export type SnapshotRow = Readonly<{ seq: number; fold: string; bytes: number }>;
 
 /** What each kind of list holds. */
 export interface ListRows {
@@ -398,3 +389,6 @@ export interface Store {
   /** Waits for appends under way, then lets go of every resource. Closing twice is fine. */
   close(): Promise<void>;
 }
+
+/** May be given plain text as UTF-8 (`isUtf8`), made faster than a string. Not a mark: who stands in between, and looks, gets text. */
+export const takesUtf8 = new WeakSet<Store>();

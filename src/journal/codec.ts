@@ -1,5 +1,5 @@
-import { type Event, HoldfastError } from "../model/index.ts";
-import type { Payload, StoredWrite, UTF_8, Write } from "../store.ts";
+import { type Event, HoldfastError, type JsonText } from "../model/index.ts";
+import type { Payload, StoredWrite } from "../store.ts";
 
 /** Where a payload belongs: encryption binds to it, so that a row moved elsewhere does not decrypt. */
 export interface PayloadPlace {
@@ -25,8 +25,8 @@ export interface PayloadCodec {
 
 export interface Encoded {
   readonly payload: Payload;
-  /** The same as UTF-8, where it had to be made for the sum. Whoever changes a payload on its way is noticed by `of`. */
-  readonly utf8: Write[typeof UTF_8];
+  /** The payload is text, as its bytes in UTF-8. */
+  readonly isUtf8?: true;
   readonly codec: string | null;
   readonly sum: number;
   /** The events as a reader will see them. */
@@ -36,9 +36,12 @@ export interface Encoded {
 /** `codecs[0]` writes; all of them read. Without any, payloads are plain JSON text. */
 export class Payloads {
   private readonly codecs: readonly PayloadCodec[];
+  private readonly toUtf8: ((text: JsonText) => Uint8Array | undefined) | undefined;
 
-  constructor(codecs: readonly PayloadCodec[]) {
+  /** `toUtf8`: for a store that takes plain text as bytes. What it has none for goes as a string. */
+  constructor(codecs: readonly PayloadCodec[], toUtf8?: (text: JsonText) => Uint8Array | undefined) {
     this.codecs = codecs;
+    this.toUtf8 = toUtf8;
   }
 
   /** True when what is read is what was said, word for word: no codec can have changed it. */
@@ -47,16 +50,17 @@ export class Payloads {
   }
 
   /** `text` is the JSON of `events`. */
-  encodeEvents(events: readonly Event[], text: string, place: PayloadPlace): Encoded {
+  encodeEvents(events: readonly Event[], text: JsonText, place: PayloadPlace): Encoded {
     const codec = this.codecs[0];
     if (!codec) {
-      const bytes = utf8Of(text);
-      const utf8 = bytes && { of: text, bytes };
-      return { payload: text, utf8, codec: null, sum: payloadSum(bytes ?? text), events };
+      const bytes = this.toUtf8?.(text);
+      if (bytes) return { payload: bytes, isUtf8: true, codec: null, sum: payloadSum(bytes), events };
+      const payload = text.toString();
+      return { payload, codec: null, sum: payloadSum(payload), events };
     }
-    const payload = ownBytes(codec.encode(text, place));
+    const payload = ownBytes(codec.encode(text.toString(), place));
     const stored = JSON.parse(codec.decode(payload, place)) as Event[];
-    return { payload, utf8: undefined, codec: codec.name, sum: payloadSum(payload), events: stored };
+    return { payload, codec: codec.name, sum: payloadSum(payload), events: stored };
   }
 
   decodeEvents(payload: Payload, codec: string | null, place: PayloadPlace): Event[] {
@@ -132,28 +136,6 @@ function changed(place: PayloadPlace): HoldfastError {
 /** A store writes them later than this, and a codec may use its buffer again. */
 function ownBytes(payload: Payload): Payload {
   return typeof payload === "string" ? payload : new Uint8Array(payload);
-}
-
-/** One piece of memory for many texts, and how much of it they have. What was given away is not written to again. */
-let slab = Buffer.allocUnsafeSlow(0);
-let taken = 0;
-const SLAB_BYTES = 256 * 1024;
-/** Of shorter texts the checksum and the driver each make them faster than they can be asked for here. */
-const SHORT = 2 * 1024;
-/** Longer texts are few, and to make them twice costs little beside writing them. */
-const LONG = 32 * 1024;
-
-/** The bytes of a text. To have each text's in memory of its own costs more than to make them. */
-function utf8Of(text: string): Uint8Array | undefined {
-  if (text.length < SHORT || text.length > LONG) return undefined;
-  // A unit of UTF-16 has at most three bytes in UTF-8.
-  if (slab.length - taken < 3 * text.length) {
-    slab = Buffer.allocUnsafeSlow(SLAB_BYTES);
-    taken = 0;
-  }
-  const begin = taken;
-  taken += slab.write(text, begin);
-  return slab.subarray(begin, taken);
 }
 
 let crc32: ((data: Payload) => number) | undefined;

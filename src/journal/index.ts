@@ -10,3 +10,4 @@ export { holderFor, provablyDead } from "./process.ts";
 export { type Loaded, loadStream } from "./reading.ts";
 export type { PruneOptions, PruneReport, Removal } from "./retention.ts";
 export { tellSafely } from "./telling.ts";
+export { utf8Of } from "./utf-8.ts";

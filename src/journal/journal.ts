@@ -7,7 +7,16 @@ import {
   type StreamKind,
   streamName,
 } from "../model/index.ts";
-import type { Head, ListRequest, ListRows, Page, Problem, Store, StreamRow } from "../store.ts";
+import {
+  type Head,
+  type ListRequest,
+  type ListRows,
+  type Page,
+  type Problem,
+  type Store,
+  type StreamRow,
+  takesUtf8,
+} from "../store.ts";
 import { getArtifact, putArtifact } from "./artifacts.ts";
 import { checkStream } from "./check.ts";
 import { type PayloadCodec, Payloads } from "./codec.ts";
@@ -23,6 +32,7 @@ import {
   removeStream,
 } from "./retention.ts";
 import { tellSafely } from "./telling.ts";
+import { utf8Of } from "./utf-8.ts";
 
 /** For integrations that bring a store of their own; `open()` makes a journal from an address. */
 export interface JournalOptions {
@@ -54,7 +64,7 @@ export class Journal implements LogContext {
   constructor(options: JournalOptions) {
     this.store = options.store;
     this.namespace = checkId(options.namespace ?? "default", "namespace");
-    this.payloads = new Payloads(options.codecs ?? []);
+    this.payloads = new Payloads(options.codecs ?? [], takesUtf8.has(options.store) ? utf8Of : undefined);
     this.leases = new LeaseKeeper(this.store, this.namespace, options.leaseMs ?? DEFAULT_LEASE_MS);
     this.now = options.now ?? Date.now;
     this.steady = options.steady ?? options.now ?? (() => performance.now());

@@ -32,15 +32,7 @@ import {
   type StreamKind,
   writeEvents,
 } from "../model/index.ts";
-import {
-  type AppendOutcome,
-  type Batch,
-  type Guard,
-  type Head,
-  type StreamRow,
-  UTF_8,
-  type Write,
-} from "../store.ts";
+import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
 import { cannotFork, mustGoOn } from "./conflicts.ts";
 import { type Fold, foldNews, type Loaded, loadStream, verifying } from "./reading.ts";
 import { type SnapshotContext, SnapshotKeeper } from "./snapshots.ts";
@@ -282,17 +274,17 @@ export class Log<State> {
     const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1);
     const { fork } = decision;
     const guards = guard ? [guard, ...(decision.guards ?? NONE)] : decision.guards;
-    const { payload, utf8, codec, sum } = encoded;
+    const { payload, isUtf8, codec, sum } = encoded;
     const write: { -readonly [Key in keyof Write]: Write[Key] } = {
       stream: this.stream,
       expect,
       count: events.length,
       payload,
-      [UTF_8]: utf8,
       codec,
       sum,
       at,
     };
+    if (isUtf8) write.isUtf8 = true;
     if (change) {
       const { facets, items, claims, releases, artifacts } = change;
       if (facets) write.facets = facets;

@@ -9,15 +9,7 @@
  * somebody knows, the next call gets that very one (`wave.ts`).
  */
 
-import {
-  canonicalOf,
-  type DedupeScope,
-  HoldfastError,
-  type Json,
-  quote,
-  sha256,
-  show,
-} from "../model/index.ts";
+import { canonicalOf, type DedupeScope, HoldfastError, type Json, sha256, show } from "../model/index.ts";
 import { describeError } from "./error-text.ts";
 import type { Tool } from "./tool.ts";
 
@@ -117,7 +109,7 @@ function caseOf(life: string, failures: number, again: string | null): string {
 /** `json` comes after the list, whose end is told by its bracket: quoting a long text once more would take as long as the hash. */
 function hash(parts: readonly string[], json = ""): string {
   let list = "";
-  for (const part of parts) list += `${list === "" ? "[" : ","}${quote(part)}`;
+  for (const part of parts) list += `${list === "" ? "[" : ","}${JSON.stringify(part)}`;
   return `${PREFIX}${sha256(`${list}]${json}`)}`;
 }
 

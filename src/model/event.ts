@@ -11,6 +11,7 @@
 import { HoldfastError } from "./errors.ts";
 import type { Item, StreamFacets } from "./facets.ts";
 import { copyJson, formatPath, type Json } from "./json.ts";
+import { JsonText } from "./json-text.ts";
 
 /** As it is stored: one element of a write's JSON array. */
 export interface Event<Type extends string = string, Data = unknown> {
@@ -134,9 +135,9 @@ class CheckedDraft<Type extends string, Data> implements Draft<Type, Data> {
   readonly data: Data;
   readonly schema: EventSchema<unknown>;
   /** The data as JSON, where whoever copied it has written that as well. */
-  readonly text: string | undefined;
+  readonly text: JsonText | string | undefined;
 
-  constructor(type: Type, data: Data, schema: EventSchema<unknown>, text: string | undefined) {
+  constructor(type: Type, data: Data, schema: EventSchema<unknown>, text: JsonText | string | undefined) {
     this.type = type;
     this.data = data;
     this.schema = schema;
@@ -152,7 +153,7 @@ export function checkedDraft<Type extends string, Data>(
   type: Type,
   data: Data,
   schema: EventSchema<unknown>,
-  text?: string,
+  text?: JsonText | string,
 ): Draft<Type, Data> {
   return new CheckedDraft(type, data, schema, text);
 }
@@ -181,21 +182,29 @@ export function writeEvents<State>(
   kind: StreamKind<State>,
   drafts: readonly Draft[],
   at: number,
-): { readonly events: readonly Event[]; readonly text: string } {
+): { readonly events: readonly Event[]; readonly text: JsonText } {
   const events: Event[] = [];
   const time = String(at);
-  let text = "";
+  const text = new JsonText();
   for (const draft of drafts) {
     const made = makeEvent(kind, draft, at);
+    text.json(events.length === 0 ? "[" : ",");
     // Data that is the draft's own was taken over as it was checked, and so is its text.
-    const isWritten = draft instanceof CheckedDraft && draft.text !== undefined && made.data === draft.data;
-    const own = isWritten
-      ? `{"type":"${made.type}","v":${made.v},"at":${time},"data":${draft.text}}`
-      : JSON.stringify(made);
-    text += events.length === 0 ? own : `,${own}`;
+    const written = draft instanceof CheckedDraft && made.data === draft.data ? draft.text : undefined;
+    if (written === undefined) text.json(JSON.stringify(made));
+    else {
+      const start = `{"type":"${made.type}","v":${made.v},"at":${time},"data":`;
+      if (typeof written === "string") text.json(`${start}${written}}`);
+      else {
+        text.json(start);
+        text.add(written);
+        text.json("}");
+      }
+    }
     events.push(made);
   }
-  return { events, text: `[${text}]` };
+  text.json(events.length === 0 ? "[]" : "]");
+  return { events, text };
 }
 
 /** Brings a stored event to the current version of its type. */

@@ -1,16 +1,51 @@
 /**
- * A string as JSON has it, letter for letter what `JSON.stringify` gives. That one looks at each letter by itself, which is most of
- * what saving a message costs. Prose has few letters to escape, always the same ones, and V8 looks for one letter many times as
- * fast: so those are replaced one after another. Each of them costs more than `JSON.stringify` takes for it, so where there
- * were many lately, as in code, and where there are others, that one writes. Half surrogate pairs are looked for apart, which
- * takes no time where letters are bytes.
+ * JSON in the making. Its long texts are not quoted yet: a store that keeps bytes has them written there at once, where a string of
+ * every step on the way would cost more than the commit's own work. Whoever needs a string joins it.
  */
-export function quote(text: string): string {
-  if (text.length < LONG || text.length > HUGE) return JSON.stringify(text);
-  const written = density > DENSE || !text.isWellFormed() ? JSON.stringify(text) : escaped(text);
-  density += ((written.length - text.length - 2) / text.length - density) / 8;
-  return written;
+export class JsonText {
+  /** JSON, and after each piece of it a text that is yet to be quoted. What follows the last of those is `rest`. */
+  readonly pieces: string[] = [];
+  rest = "";
+  /** Of all that is to be quoted; and so about how long the whole will be, where that matters. */
+  textLength = 0;
+
+  /** What is JSON already. */
+  json(text: string): void {
+    this.rest += text;
+  }
+
+  /** A string, as a value. */
+  text(value: string): void {
+    if (value.length < LONG) {
+      this.rest += JSON.stringify(value);
+      return;
+    }
+    this.pieces.push(this.rest, value);
+    this.rest = "";
+    this.textLength += value.length;
+  }
+
+  add({ pieces, rest }: JsonText): void {
+    for (let index = 0; index < pieces.length; index += 2) {
+      this.json(pieces[index] as string);
+      this.text(pieces[index + 1] as string);
+    }
+    this.rest += rest;
+  }
+
+  toString(): string {
+    const { pieces, rest } = this;
+    let joined = "";
+    for (let index = 0; index < pieces.length; index += 2) {
+      joined += pieces[index];
+      joined += JSON.stringify(pieces[index + 1]);
+    }
+    return joined + rest;
+  }
 }
+
+/** Where one call of `JSON.stringify` takes less than anything else. */
+const LONG = 64;
 
 let latest: { readonly of: unknown; readonly text: string } | undefined;
 
@@ -19,7 +54,6 @@ let latest: { readonly of: unknown; readonly text: string } | undefined;
  * into the log, and then read to the model.
  */
 export function frozenText(value: unknown): string {
-  if (typeof value === "string") return quote(value);
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (latest !== undefined && latest.of === value) return latest.text;
   const text = JSON.stringify(value);
@@ -27,26 +61,5 @@ export function frozenText(value: unknown): string {
   return text;
 }
 
-/** Where one call of `JSON.stringify` takes less, and where a wrong guess would cost too much. */
-const LONG = 64;
+/** What is not worth keeping. */
 const HUGE = 64 * 1024;
-
-/** How much longer texts have become lately, on average, and from where on replacing costs more. */
-let density = 0;
-const DENSE = 0.03;
-
-const BACKSLASH = /\\/g;
-const QUOTE = /"/g;
-const LINE = /\n/g;
-const TAB = /\t/g;
-/** Nothing is left that JSON escapes. Said of the whole text, because V8 then takes half the time of a search for what is not so. */
-const PLAIN = /^[ -\uffff]*$/;
-
-function escaped(text: string): string {
-  let result = text;
-  // The backslash comes first, because the others bring new ones.
-  if (result.includes("\\")) result = result.replace(BACKSLASH, "\\\\");
-  result = result.replace(QUOTE, '\\"').replace(LINE, "\\n");
-  if (result.includes("\t")) result = result.replace(TAB, "\\t");
-  return PLAIN.test(result) ? `"${result}"` : JSON.stringify(text);
-}

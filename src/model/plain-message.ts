@@ -5,62 +5,58 @@
  */
 
 import { copyPlain } from "./json.ts";
-import { quote } from "./json-text.ts";
+import type { JsonText } from "./json-text.ts";
 import type { Block, JsonObject, Message, MessageRole } from "./message.ts";
 import { DATE_TIME, isCallId, isShortText, MESSAGE_ROLES } from "./message-shape.ts";
 
-/** A frozen copy, and what `JSON.stringify` would make of it. */
-interface Taken<Value> {
-  readonly value: Value;
-  readonly text: string;
-}
-
-const NONE: Taken<undefined> = { value: undefined, text: "" };
-
-export function takePlainMessage(value: unknown): Taken<Message> | undefined {
+/** A frozen copy; what `JSON.stringify` would make of it is added to `out`. If it is not taken, that is left half written. */
+export function takePlainMessage(value: unknown, out: JsonText): Message | undefined {
   if (!isPlainObject(value)) return undefined;
   const names = Object.keys(value);
   if (!begins(names, "id", "role", "createdAt", "blocks")) return undefined;
   const { id, role, createdAt } = value;
   if (!isShortText(id) || !MESSAGE_ROLES.includes(role)) return undefined;
   if (typeof createdAt !== "string" || !DATE_TIME.test(createdAt)) return undefined;
-  const blocks = takeBlocks(value["blocks"]);
-  const meta = takeMeta(value, names, 4, 1);
-  if (!blocks || !meta) return undefined;
-  const text = `{"id":${JSON.stringify(id)},"role":"${role}","createdAt":"${createdAt}","blocks":${blocks.text}${meta.text}}`;
-  const message = { id, role: role as MessageRole, createdAt, blocks: blocks.value };
-  return { value: Object.freeze(meta.value ? { ...message, meta: meta.value } : message), text };
+  out.json(`{"id":${JSON.stringify(id)},"role":"${role}","createdAt":"${createdAt}","blocks":`);
+  const blocks = takeBlocks(value["blocks"], out);
+  if (!blocks) return undefined;
+  const meta = takeMeta(value, names, 4, 1, out);
+  if (meta === undefined) return undefined;
+  const message = { id, role: role as MessageRole, createdAt, blocks };
+  return Object.freeze(meta ? { ...message, meta } : message);
 }
 
-function takeBlocks(value: unknown): Taken<readonly Block[]> | undefined {
+function takeBlocks(value: unknown, out: JsonText): readonly Block[] | undefined {
   if (!Array.isArray(value)) return undefined;
   const blocks: Block[] = [];
-  let text = "";
   for (let index = 0; index < value.length; index++) {
-    const block = takeBlock(value[index]);
+    out.json(index === 0 ? "[" : ",");
+    const block = takeBlock(value[index], out);
     if (!block) return undefined;
-    blocks.push(block.value);
-    text += index === 0 ? block.text : `,${block.text}`;
+    blocks.push(block);
   }
-  return { value: Object.freeze(blocks), text: `[${text}]` };
+  out.json(blocks.length === 0 ? "[]" : "]");
+  return Object.freeze(blocks);
 }
 
-function takeBlock(value: unknown): Taken<Block> | undefined {
+function takeBlock(value: unknown, out: JsonText): Block | undefined {
   if (!isPlainObject(value)) return undefined;
   const { kind } = value;
-  if (kind === "text" || kind === "reasoning") return takeText(value, kind);
-  if (kind === "tool_call") return takeCall(value, kind);
-  return kind === "tool_result" ? takeResult(value, kind) : undefined;
+  if (kind === "text" || kind === "reasoning") return takeText(value, kind, out);
+  if (kind === "tool_call") return takeCall(value, kind, out);
+  return kind === "tool_result" ? takeResult(value, kind, out) : undefined;
 }
 
-function takeText(value: Members, kind: "text" | "reasoning"): Taken<Block> | undefined {
+function takeText(value: Members, kind: "text" | "reasoning", out: JsonText): Block | undefined {
   const names = Object.keys(value);
   const { text } = value;
   if (!begins(names, "kind", "text") || typeof text !== "string") return undefined;
-  return withMeta({ kind, text }, `{"kind":"${kind}","text":${quote(text)}`, takeMeta(value, names, 2, 3));
+  out.json(kind === "text" ? '{"kind":"text","text":' : '{"kind":"reasoning","text":');
+  out.text(text);
+  return withMeta({ kind, text }, takeMeta(value, names, 2, 3, out));
 }
 
-function takeCall(value: Members, kind: "tool_call"): Taken<Block> | undefined {
+function takeCall(value: Members, kind: "tool_call", out: JsonText): Block | undefined {
   const names = Object.keys(value);
   if (!begins(names, "kind", "id", "name", "args")) return undefined;
   const { id, name } = value;
@@ -68,47 +64,47 @@ function takeCall(value: Members, kind: "tool_call"): Taken<Block> | undefined {
   const args = copyPlain(value["args"], "drop", 3);
   if (args === undefined) return undefined;
   const call = { kind, id, name, args };
-  return withMeta(call, JSON.stringify(call).slice(0, -1), takeMeta(value, names, 4, 3));
+  out.json(JSON.stringify(call).slice(0, -1));
+  return withMeta(call, takeMeta(value, names, 4, 3, out));
 }
 
-function takeResult(value: Members, kind: "tool_result"): Taken<Block> | undefined {
+function takeResult(value: Members, kind: "tool_result", out: JsonText): Block | undefined {
   const names = Object.keys(value);
   const { callId, content } = value;
   if (!begins(names, "kind", "callId", "content") || !isCallId(callId) || typeof content !== "string")
     return undefined;
-  const text = `{"kind":"tool_result","callId":${JSON.stringify(callId)},"content":${quote(content)}`;
-  if (names[3] !== "isError") {
-    return withMeta({ kind, callId, content }, text, takeMeta(value, names, 3, 3));
-  }
+  out.json(`{"kind":"tool_result","callId":${JSON.stringify(callId)},"content":`);
+  out.text(content);
+  if (names[3] !== "isError") return withMeta({ kind, callId, content }, takeMeta(value, names, 3, 3, out));
   const { isError } = value;
   if (typeof isError !== "boolean") return undefined;
-  const block = { kind, callId, content, isError };
-  return withMeta(block, `${text},"isError":${isError}`, takeMeta(value, names, 4, 3));
+  out.json(isError ? ',"isError":true' : ',"isError":false');
+  return withMeta({ kind, callId, content, isError }, takeMeta(value, names, 4, 3, out));
 }
 
-/** The last member, if there is one more than `count`; undefined if there are others, or it is none. */
+/** The last member, if there is one more than `count`, else null, and the end; undefined if there are others, or it is none. */
 function takeMeta(
   value: Members,
   names: readonly string[],
   count: number,
   depth: number,
-): Taken<JsonObject | undefined> | undefined {
-  if (names.length === count) return NONE;
+  out: JsonText,
+): JsonObject | null | undefined {
+  if (names.length === count) {
+    out.json("}");
+    return null;
+  }
   if (names.length > count + 1 || names[count] !== "meta") return undefined;
   const { meta } = value;
   if (!isPlainObject(meta)) return undefined;
   const copied = copyPlain(meta, "drop", depth) as JsonObject | undefined;
-  return copied && { value: copied, text: `,"meta":${JSON.stringify(copied)}` };
+  if (copied) out.json(`,"meta":${JSON.stringify(copied)}}`);
+  return copied;
 }
 
-function withMeta(
-  block: Block,
-  text: string,
-  meta: Taken<JsonObject | undefined> | undefined,
-): Taken<Block> | undefined {
-  if (!meta) return undefined;
-  const value = meta.value ? { ...block, meta: meta.value } : block;
-  return { value: Object.freeze(value), text: `${text}${meta.text}}` };
+function withMeta(block: Block, meta: JsonObject | null | undefined): Block | undefined {
+  if (meta === undefined) return undefined;
+  return Object.freeze(meta ? { ...block, meta } : block);
 }
 
 type Members = { readonly [name: string]: unknown };

@@ -17,7 +17,7 @@ import {
 } from "./call.ts";
 import { checkedDraft, type Draft, type EventSchema, type EventSpec, event, type Place } from "./event.ts";
 import { isoTime } from "./iso-time.ts";
-import { frozenText, quote } from "./json-text.ts";
+import { frozenText, JsonText } from "./json-text.ts";
 import { type DataOf, late } from "./late.ts";
 import {
   type Block,
@@ -95,9 +95,12 @@ export function reactivate(state: SessionState, events: readonly Draft[]): reado
 
 /** The event that appends a message, copied and checked once for both. */
 export function draftMessage(value: unknown): Draft<"message", { readonly message: Message }> {
-  const plain = takePlainMessage(value);
-  if (!plain) return checkedDraft("message", { message: checkMessage(value) }, messageAppended);
-  return checkedDraft("message", { message: plain.value }, messageAppended, `{"message":${plain.text}}`);
+  const text = new JsonText();
+  text.json('{"message":');
+  const message = takePlainMessage(value, text);
+  if (!message) return checkedDraft("message", { message: checkMessage(value) }, messageAppended);
+  text.json("}");
+  return checkedDraft("message", { message }, messageAppended, text);
 }
 
 /** The event that appends the results of settled calls, and answers that stand in no call's record. */
@@ -110,9 +113,9 @@ export function draftResults(
   let list = "";
   for (const block of blocks) {
     if (!("call" in block) || "kind" in block) return { type: "results", data };
-    list += `${list === "" ? "" : ","}{"call":${quote(block.call)}}`;
+    list += `${list === "" ? "" : ","}{"call":${JSON.stringify(block.call)}}`;
   }
-  const text = `{"id":${quote(id)},"createdAt":"${createdAt}","blocks":[${list}]}`;
+  const text = `{"id":${JSON.stringify(id)},"createdAt":"${createdAt}","blocks":[${list}]}`;
   return checkedDraft("results", data, results, text);
 }
 
@@ -122,7 +125,7 @@ export function draftResults(
  */
 export function draftIssued(data: IssuedData): Draft<"call.issued"> {
   const { callId, messageId, tool, effect, scope, args, key, vendorKey, failures, attempt, token } = data;
-  const whose = `"callId":${quote(callId)},"messageId":${messageId === null ? null : quote(messageId)},"tool":${quote(tool)}`;
+  const whose = `"callId":${JSON.stringify(callId)},"messageId":${messageId === null ? null : JSON.stringify(messageId)},"tool":${JSON.stringify(tool)}`;
   const keys = `"key":${JSON.stringify(key)},"vendorKey":${JSON.stringify(vendorKey)},"failures":${failures}`;
   const text = `{${whose},"effect":"${effect}","scope":"${scope}","args":${frozenText(args)},${keys},"attempt":${attempt},"token":${token}}`;
   return checkedDraft("call.issued", data, issuedSchema, text);
@@ -134,14 +137,14 @@ export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
   if (!("value" in result) || result.value === undefined || person !== undefined || why !== undefined)
     return checkedDraft("call.completed", data, completedSchema);
   const value = frozenText(result.value);
-  const text = `{"callId":${quote(callId)},"attempt":${attempt},"result":{"value":${value}},"by":"${by}"}`;
+  const text = `{"callId":${JSON.stringify(callId)},"attempt":${attempt},"result":{"value":${value}},"by":"${by}"}`;
   return checkedDraft("call.completed", data, completedSchema, text);
 }
 
 const checkpointMade = late(() => z.strictObject({ version: z.int().positive(), label: text.nullable() }));
 
 export function draftCheckpoint(version: number, label: string | null): Draft<"checkpoint"> {
-  const text = `{"version":${version},"label":${label === null ? null : quote(label)}}`;
+  const text = `{"version":${version},"label":${label === null ? null : JSON.stringify(label)}}`;
   return checkedDraft("checkpoint", { version, label }, checkpointMade, text);
 }
 

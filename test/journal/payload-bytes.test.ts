@@ -1,5 +1,7 @@
+import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { payloadSum } from "../../src/journal/index.ts";
+import { payloadSum, utf8Of } from "../../src/journal/index.ts";
+import { JsonText } from "../../src/model/index.ts";
 import { open } from "../../src/open.ts";
 import type { Batch } from "../../src/store.ts";
 import { PLACES, type Place } from "./places.ts";
@@ -65,6 +67,8 @@ describe.each(Object.entries(PLACES))("payloads on %s", (_name, makePlace) => {
     const holdfast = await open(undefined, { store: between });
     const session = await holdfast.session("s");
     await session.append({ role: "user", text: "the key is sk-1234" });
+    // Long enough that a store which takes bytes would be given them.
+    await session.append({ role: "user", text: `${"x".repeat(4_000)} the key is sk-1234` });
     await session.close();
     const { writes } = await store.read({ namespace: "default", stream: "session/s", after: 0 });
     const stored = writes.map(({ payload }) => payload).join();
@@ -72,4 +76,49 @@ describe.each(Object.entries(PLACES))("payloads on %s", (_name, makePlace) => {
     expect(stored).not.toContain("sk-1234");
     expect(await store.check()).toEqual([]);
   });
+});
+
+test("bytes are those of what JSON.stringify makes of it, of texts of any letters", () => {
+  const unit = fc.constantFrom(
+    ...'aé→😀"\\\n\t\r\b\f\0\x7f\x80\u07ff\u0800\u2028\uffff\x1f',
+    "\ud800",
+    "\udc00",
+  );
+  const text = fc.oneof(
+    fc.string({ unit, minLength: 64, maxLength: 2_000, size: "max" }),
+    fc.string({
+      unit: fc.constantFrom(..."abcdefgh \n\u00e9"),
+      minLength: 64,
+      maxLength: 2_000,
+      size: "max",
+    }),
+  );
+  let asBytes = 0;
+  fc.assert(
+    fc.property(fc.array(fc.oneof(text, fc.string({ unit })), { minLength: 1, maxLength: 6 }), (texts) => {
+      const made = new JsonText();
+      for (const [index, each] of texts.entries()) {
+        made.json(index === 0 ? "[" : ",");
+        made.text(each);
+      }
+      made.json("]");
+      const expected = JSON.stringify(texts);
+      expect(made.toString()).toBe(expected);
+      const bytes = utf8Of(made);
+      if (!bytes) return;
+      asBytes += 1;
+      expect(Buffer.from(bytes).equals(Buffer.from(expected))).toBe(true);
+    }),
+    { numRuns: 1_000 },
+  );
+  expect(asBytes).toBeGreaterThan(300);
+});
+
+test("half a pair at the end of a text is not joined with what another text left behind it", () => {
+  const long = new JsonText();
+  long.text("\udc00".repeat(3_000));
+  utf8Of(long);
+  const short = new JsonText();
+  short.text(`${"x".repeat(2_000)}\ud83d`);
+  expect(Buffer.from(utf8Of(short) ?? []).toString()).toBe(`"${"x".repeat(2_000)}\\ud83d"`);
 });

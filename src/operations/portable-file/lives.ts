@@ -97,14 +97,14 @@ function standIn(journal: Journal, stream: string, keys: readonly KeyAt[]): Omit
   while (drafts.length < count) drafts.push({ type: "session.described", data: {} });
   const { events, text } = writeEvents(sessionKind, drafts, at);
   const change = sessionKind.facets?.(sessionKind.initial(), events, 1) ?? {};
-  const { payload, codec, sum } = journal.payloads.encodeEvents(events, text, {
+  const { events: _, ...encoded } = journal.payloads.encodeEvents(events, text, {
     namespace: journal.namespace,
     stream,
     seq: 1,
   });
   const claims = keys.map(([key, seq]) => ({ key, event: seq - 1 }));
   const releases = keys.map(([key]) => key);
-  return { ...change, stream, count, payload, codec, sum, at, claims, releases };
+  return { ...change, ...encoded, stream, count, at, claims, releases };
 }
 
 function inUse(stream: string): HoldfastError {

@@ -1,14 +1,6 @@
 /** What a batch, a removal, an artifact each do inside a turn: every question first, then the line, then memory. */
 
-import {
-  type AppendOutcome,
-  type Batch,
-  type PutRequest,
-  type RemoveOutcome,
-  type RemoveRequest,
-  UTF_8,
-  type Write,
-} from "../../store.ts";
+import type { AppendOutcome, Batch, PutRequest, RemoveOutcome, RemoveRequest, Write } from "../../store.ts";
 import type { Turn } from "./append.ts";
 import { dropArtifact, hasArtifactFile, keepArtifact } from "./artifacts.ts";
 import { answerAtOnce, garbage, guardsOf } from "./foundations.ts";
@@ -32,7 +24,7 @@ export function append(turn: Turn, batch: Batch): AppendOutcome {
   return outcome;
 }
 
-function toLogged({ payload, codec, [UTF_8]: _, ...write }: Write): { write: LoggedWrite; segment: Buffer } {
+function toLogged({ payload, codec, ...write }: Write): { write: LoggedWrite; segment: Buffer } {
   const { form, segment } = toSegment(payload);
   const bytes = segment.length;
   return {

@@ -6,25 +6,26 @@
 
 import { relative, resolve } from "node:path";
 import type { Soon } from "../../model/index.ts";
-import type {
-  AppendOutcome,
-  Batch,
-  Blob,
-  GetRequest,
-  LeaseOutcome,
-  LeaseRequest,
-  ListRequest,
-  ListRows,
-  Moving,
-  Page,
-  Problem,
-  PutRequest,
-  ReadPage,
-  ReadRequest,
-  RemoveOutcome,
-  RemoveRequest,
-  Store,
-  WatchRequest,
+import {
+  type AppendOutcome,
+  type Batch,
+  type Blob,
+  type GetRequest,
+  type LeaseOutcome,
+  type LeaseRequest,
+  type ListRequest,
+  type ListRows,
+  type Moving,
+  type Page,
+  type Problem,
+  type PutRequest,
+  type ReadPage,
+  type ReadRequest,
+  type RemoveOutcome,
+  type RemoveRequest,
+  type Store,
+  takesUtf8,
+  type WatchRequest,
 } from "../../store.ts";
 import { append } from "./append.ts";
 import { bootClock, type Clock } from "./clock.ts";
@@ -101,6 +102,7 @@ class SqliteStore implements Store {
     this.#queue = new WriteQueue(medium);
     this.#watchers = new Watchers((act) => medium.read(act));
     const near = relative(process.cwd(), medium.place.path);
+    takesUtf8.add(this);
     this.address = `sqlite ${near.startsWith("..") ? medium.place.path : near}`;
   }
 

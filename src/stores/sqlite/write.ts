@@ -1,7 +1,7 @@
 /** The changes of one write that passed every question: stream row, log row, items, keys, references. */
 
 import { HoldfastError, type Item, type StreamFacets, streamKind } from "../../model/index.ts";
-import { type Batch, UTF_8, type Write } from "../../store.ts";
+import type { Batch, Write } from "../../store.ts";
 import type { Connection, Value } from "./driver.ts";
 import { about, type StreamKey } from "./rows.ts";
 import { type StoredText, toPayload, toText, toTextOrNull } from "./text.ts";
@@ -79,11 +79,9 @@ export function storeWrite({ connection, cache }: Transaction, batch: Batch, che
   const last = expect.seq + count;
   const id = storeStream(connection, namespace, checked, last);
   const { value, utf16 } = toPayload(write.payload);
-  const known = write[UTF_8];
-  const utf8 = utf16 === null && known?.of === write.payload ? known.bytes : undefined;
   const first = expect.seq + 1;
   connection.run(
-    utf8 ? INSERT_UTF_8 : INSERT_WRITE,
+    write.isUtf8 ? INSERT_UTF_8 : INSERT_WRITE,
     id,
     last,
     first,
@@ -92,7 +90,7 @@ export function storeWrite({ connection, cache }: Transaction, batch: Batch, che
     utf16,
     toTextOrNull(codec),
     toText(batch.id),
-    utf8 ?? value,
+    value,
   );
   for (const item of write.items ?? []) storeItem(connection, namespace, id, item);
   for (const key of write.releases ?? []) connection.run(RELEASE_KEY, namespace, toText(key), id);
