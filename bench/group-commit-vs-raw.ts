@@ -11,7 +11,7 @@ const SESSIONS = 64;
  * shapes of short-lived objects with it: after either V8 throws away what it has compiled, and compiles it again within 2,000 turns.
  */
 const WARM_ROUNDS = 40;
-const ROUNDS = 80;
+const ROUNDS = 120;
 const ALL_ROUNDS = WARM_ROUNDS + ROUNDS;
 
 /** The floor gathers the rows of all sessions by itself and commits them at once; ours has to find out that it can. */
