@@ -1,6 +1,7 @@
 // What is exported is read from the types of src/index.ts, so that nothing can be added without an example.
 
 import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { describe, expect, test } from "vitest";
@@ -9,7 +10,7 @@ import { SHOWN_BY } from "./shown-by.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const entry = fileURLToPath(new URL("../../src/index.ts", import.meta.url));
 
-const program = ts.createProgram([entry], {
+const OPTIONS: ts.CompilerOptions = {
   target: ts.ScriptTarget.ES2023,
   lib: ["lib.es2023.d.ts", "lib.esnext.disposable.d.ts"],
   module: ts.ModuleKind.NodeNext,
@@ -18,12 +19,33 @@ const program = ts.createProgram([entry], {
   noEmit: true,
   strict: true,
   skipLibCheck: true,
-  types: ["node"],
-});
-const checker = program.getTypeChecker();
+  types: [],
+};
+
+/**
+ * Our own sources and the language, without the declarations of packages, which are half of what there would be to read. What is
+ * public and comes from a package would be unknown here, so `known` refuses it.
+ */
+function hostWithoutPackages(): ts.CompilerHost {
+  const own = (name: string, from: string): ts.ResolvedModuleFull | undefined =>
+    name.startsWith(".")
+      ? { resolvedFileName: join(dirname(from), name), extension: ts.Extension.Ts }
+      : undefined;
+  return {
+    ...ts.createCompilerHost(OPTIONS),
+    resolveModuleNameLiterals: (literals, from) =>
+      literals.map(({ text }) => ({ resolvedModule: own(text, from) })),
+  };
+}
+
+function known(type: ts.Type, what: string): ts.Type {
+  const isUnknown = (type.flags & ts.TypeFlags.Any) !== 0;
+  if (isUnknown) throw new Error(`${what} is of a type from a package, which is not read here`);
+  return type;
+}
 
 /** Some methods are there for other parts of the library, and their comments say so. */
-function isForUsers(symbol: ts.Symbol): boolean {
+function isForUsers(symbol: ts.Symbol, checker: ts.TypeChecker): boolean {
   const comment = ts.displayPartsToString(symbol.getDocumentationComment(checker));
   return !/^For the [a-z]+ layer/.test(comment);
 }
@@ -36,26 +58,42 @@ function isPublic(symbol: ts.Symbol): boolean {
 }
 
 /** Methods of a class and of those above it, without private ones and without symbols such as asyncDispose. */
-function methodsOf(type: ts.Type): string[] {
+function methodsOf(type: ts.Type, checker: ts.TypeChecker): string[] {
   return checker
     .getPropertiesOfType(type)
     .filter(
-      (symbol) => (symbol.flags & ts.SymbolFlags.Method) !== 0 && isPublic(symbol) && isForUsers(symbol),
+      (symbol) =>
+        (symbol.flags & ts.SymbolFlags.Method) !== 0 && isPublic(symbol) && isForUsers(symbol, checker),
     )
     .map((symbol) => symbol.name)
     .filter((name) => !name.startsWith("__@"));
 }
 
+/** Of a class that extends something, that has to be known, and so has what it extends in turn. */
+function refuseUnknownAbove(symbol: ts.Symbol, checker: ts.TypeChecker): void {
+  const clauses = (symbol.declarations ?? [])
+    .filter(ts.isClassDeclaration)
+    .flatMap(({ heritageClauses = [] }) => heritageClauses);
+  for (const { token, types } of clauses) {
+    if (token !== ts.SyntaxKind.ExtendsKeyword) continue;
+    for (const each of types) {
+      const above = known(checker.getTypeAtLocation(each), `what ${symbol.name} extends`).getSymbol();
+      if (above) refuseUnknownAbove(above, checker);
+    }
+  }
+}
+
 /** Classes that are exported, and those that a user reaches by a property of one, as `holdfast.calls`. */
-function classesOf(exported: readonly ts.Symbol[]): Map<string, ts.Type> {
+function classesOf(exported: readonly ts.Symbol[], checker: ts.TypeChecker): Map<string, ts.Type> {
   const found = new Map<string, ts.Type>();
   const visit = (symbol: ts.Symbol): void => {
     if ((symbol.flags & ts.SymbolFlags.Class) === 0 || found.has(symbol.name)) return;
     const type = checker.getDeclaredTypeOfSymbol(symbol);
+    refuseUnknownAbove(symbol, checker);
     found.set(symbol.name, type);
     if (symbol.name !== "Holdfast") return;
     for (const property of checker.getPropertiesOfType(type).filter(isPublic)) {
-      const target = checker.getTypeOfSymbol(property).getSymbol();
+      const target = known(checker.getTypeOfSymbol(property), `Holdfast.${property.name}`).getSymbol();
       if (target) visit(target);
     }
   };
@@ -63,18 +101,21 @@ function classesOf(exported: readonly ts.Symbol[]): Map<string, ts.Type> {
   return found;
 }
 
+/** All within this function, so that nothing of the program outlives it: it takes more memory than most suites. */
 function publicApi(): string[] {
+  const program = ts.createProgram([entry], OPTIONS, hostWithoutPackages());
+  const checker = program.getTypeChecker();
   const module = checker.getSymbolAtLocation(program.getSourceFile(entry) as ts.SourceFile) as ts.Symbol;
   const exported = checker.getExportsOfModule(module).map((symbol) => {
     return (symbol.flags & ts.SymbolFlags.Alias) !== 0 ? checker.getAliasedSymbol(symbol) : symbol;
   });
   const functions = exported.filter((symbol) => (symbol.flags & ts.SymbolFlags.Function) !== 0);
   const names = functions.map((symbol) => symbol.name);
-  for (const [name, type] of classesOf(exported)) {
+  for (const [name, type] of classesOf(exported, checker)) {
     // Errors are made by users; what else is a class is handed to them.
     const isError = checker.getPropertiesOfType(type).some((property) => property.name === "stack");
     if (isError) names.push(name);
-    else names.push(...methodsOf(type).map((method) => `${name}.${method}`));
+    else names.push(...methodsOf(type, checker).map((method) => `${name}.${method}`));
   }
   return names.sort();
 }
