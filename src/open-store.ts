@@ -23,6 +23,11 @@ export interface OpenStoreOptions {
 }
 
 export async function openStore(address: string | undefined, options: OpenStoreOptions = {}): Promise<Store> {
+  if (address !== undefined && (typeof address !== "string" || address.trim() === "")) {
+    throw new HoldfastError("INPUT_INVALID", "the address of a store has to be a text that is not empty", {
+      hint: 'Call open() for the default, open("./state.db") for a file; options come second: open(undefined, { … }).',
+    });
+  }
   if (address === "memory:") {
     const { openMemory } = await import("./stores/memory/index.ts");
     return openMemory();

@@ -14,7 +14,14 @@ import {
   type PayloadCodec,
   stayHere,
 } from "./journal/index.ts";
-import { goalKind, HoldfastError, isHoldfastError, sessionKind } from "./model/index.ts";
+import {
+  checkOptions,
+  goalKind,
+  HoldfastError,
+  isHoldfastError,
+  type OptionRule,
+  sessionKind,
+} from "./model/index.ts";
 import { openStore } from "./open-store.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
@@ -52,6 +59,16 @@ export interface OpenOptions {
   readonly warn?: (error: unknown) => void;
 }
 
+const OPEN_OPTIONS = {
+  namespace: "text",
+  leaseMs: "duration",
+  codecs: "list",
+  store: "object",
+  readOnly: "flag",
+  now: "function",
+  warn: "function",
+} as const satisfies Record<keyof OpenOptions, OptionRule>;
+
 /**
  * Opens a store, which is where everything begins. `open()` opens what `HOLDFAST_STORE` names, else finds or makes
  * `.holdfast/` in the project; `open("./state.db")` names a SQLite file, `open("./folder")` a folder for one,
@@ -60,8 +77,11 @@ export interface OpenOptions {
  * slash. Close it when the program ends, or write `await using`.
  */
 export async function open(address?: string, options: OpenOptions = {}): Promise<Holdfast> {
+  checkOptions("open", options, OPEN_OPTIONS);
   const { readOnly = false } = options;
-  const store = options.store ?? (await openStore(address ?? process.env["HOLDFAST_STORE"], { readOnly }));
+  // A variable that is empty, as in a file that lists all of them, names nothing.
+  const named = address ?? (process.env["HOLDFAST_STORE"] || undefined);
+  const store = options.store ?? (await openStore(named, { readOnly }));
   return new Holdfast(new Journal({ ...options, store: readOnly ? new ReadingStore(store) : store }));
 }
 
@@ -114,6 +134,9 @@ export class Holdfast {
   /** For integrations that bring their own kind of stream. */
   readonly journal: Journal;
   private readonly held = new Set<Pick<Session, "close">>();
+  /** Sessions that are being taken: closing ends the wait for them, and lets go of those that were taken all the same. */
+  private readonly taking = new Set<Promise<unknown>>();
+  private readonly closing = new AbortController();
 
   constructor(journal: Journal) {
     this.journal = journal;
@@ -130,9 +153,19 @@ export class Holdfast {
    * provably dead is not waited for.
    */
   async session(id: string, options: SessionOptions = {}): Promise<Session> {
-    const session = await openSession(this.journal, id, options, (closed) => this.held.delete(closed));
-    this.held.add(session);
-    return session;
+    const { signal } = this.closing;
+    const until = options?.signal ? AbortSignal.any([options.signal, signal]) : signal;
+    const taking = openSession(this.journal, id, { ...options, signal: until }, (closed) =>
+      this.held.delete(closed),
+    );
+    this.taking.add(taking);
+    try {
+      const session = await taking;
+      this.held.add(session);
+      return session;
+    } finally {
+      this.taking.delete(taking);
+    }
   }
 
   /**
@@ -197,6 +230,8 @@ export class Holdfast {
 
   /** Closes every session that this handle holds, which waits for their writes under way, then the store. */
   async close(): Promise<void> {
+    this.closing.abort(closedMeanwhile(this.address));
+    await Promise.allSettled(this.taking);
     await Promise.all([...this.held].map((session) => session.close()));
     await this.journal.store.close();
   }
@@ -204,6 +239,12 @@ export class Holdfast {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+function closedMeanwhile(address: string): HoldfastError {
+  return new HoldfastError("STORE_CLOSED", `${address} was closed by this program`, {
+    hint: "Open it again, or close it only when nothing is under way.",
+  });
 }
 
 /** A view by the bytes below it: as a list of its numbers, all but the lowest byte of each would be lost. */

@@ -107,7 +107,8 @@ export class Journal implements LogContext {
         hint: "A fork makes a new one: choose a name that is free.",
       });
     }
-    const past = await this.load(kind, from, seq);
+    // What is damaged is told now: a fork of it could never be opened.
+    const past = await loadStream(verifying(this), kind, streamName(kind.kind, from), seq);
     if (past.row.state === "gone" || past.head.seq < seq) {
       throw new HoldfastError("STREAM_NOT_FOUND", `${past.row.stream} has no position ${seq} to fork from`, {
         hint: "List its versions and fork from one of them.",

@@ -11,7 +11,7 @@
  */
 
 import { v7 as uuid } from "uuid";
-import { HoldfastError, streamId, streamKind, streamName } from "../model/index.ts";
+import { HoldfastError, mustFit, streamId, streamKind, streamName } from "../model/index.ts";
 import type { Guard, Head, Store, StreamRow } from "../store.ts";
 import { Lease, type LeaseKeeper } from "./leases.ts";
 import { allRows } from "./pages.ts";
@@ -234,6 +234,9 @@ export async function prune(ground: Ground, options: PruneOptions): Promise<Prun
       hint: "Say an age, a status, or how many to keep.",
     });
   }
+  // Compared with what is no number everything would match, or the list be cut nowhere.
+  if (options.keep !== undefined) mustFit("prune: keep", options.keep, "count");
+  if (options.updatedBefore !== undefined) mustFit("prune: updatedBefore", options.updatedBefore, "time");
   const report = {
     removed: [] as string[],
     hidden: [] as string[],

@@ -1,5 +1,6 @@
-import { type Amounts, type Effect, HoldfastError, type Json } from "../model/index.ts";
+import type { Amounts, Effect, Json } from "../model/index.ts";
 import type { StandardSchema } from "./standard-schema.ts";
+import { checkToolSpec } from "./tool-spec.ts";
 
 /** What a tool's `execute` is told beside its arguments. */
 export interface ExecuteContext {
@@ -185,18 +186,6 @@ export interface Tool<Result = unknown> extends Omit<ToolSpec<never, Result>, "i
  * what a crash in the middle of it comes to.
  */
 export function tool<Args, Result>(spec: ToolSpec<Args, Result>): ToolSpec<Args, Result> {
-  const { dedupe, effect, name, input } = spec;
-  // Where there are no types to say so, the model would be told with every call that the schema threw.
-  if (typeof input !== "object" && typeof input !== "function") {
-    throw new HoldfastError("INPUT_INVALID", `tool ${name}: it has no input schema`, {
-      hint: "Pass a Standard Schema as `input`: z.object({}) for a tool that takes nothing.",
-    });
-  }
-  const scope = typeof dedupe === "object" ? dedupe.scope : dedupe;
-  if (effect === "write" && scope === "global") {
-    throw new HoldfastError("INPUT_INVALID", `tool ${name}: a write cannot be once ever over all sessions`, {
-      hint: 'A write sets a state and may have to be set again. Use effect "mutate", or dedupe "session".',
-    });
-  }
+  checkToolSpec(spec);
   return spec;
 }

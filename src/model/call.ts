@@ -48,7 +48,8 @@ export function isOpen(status: CallStatus): boolean {
 }
 
 /** What a tool does to the world: nothing; the same however often in a row; something that must not happen twice. */
-export type Effect = "read" | "write" | "mutate";
+export const EFFECTS = ["read", "write", "mutate"] as const;
+export type Effect = (typeof EFFECTS)[number];
 export type DedupeScope = "call" | "session" | "global";
 
 /** Who or what settled a call. */

@@ -18,6 +18,7 @@ export * from "./message.ts";
 export * from "./message-shape.ts";
 export * from "./names.ts";
 export * from "./nearest.ts";
+export * from "./options.ts";
 export * from "./plain-message.ts";
 export * from "./plan.ts";
 export * from "./sealed-store.ts";

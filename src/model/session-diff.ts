@@ -36,18 +36,23 @@ export function diffSessions(before: SessionState, after: SessionState): Session
 }
 
 function diffMessages(before: readonly Message[], after: readonly Message[]): SessionDiff["messages"] {
-  const old = new Map(before.map((message) => [message.id, message]));
+  // A saved transcript may have an id twice: the first of them answers to the first, and so on.
+  const old = new Map<string, Message[]>();
+  for (const message of before) {
+    const known = old.get(message.id);
+    if (known) known.push(message);
+    else old.set(message.id, [message]);
+  }
   const added: Message[] = [];
   const changed: { before: Message; after: Message }[] = [];
   let same = 0;
   for (const message of after) {
-    const earlier = old.get(message.id);
-    old.delete(message.id);
+    const earlier = old.get(message.id)?.shift();
     if (!earlier) added.push(message);
     else if (canonicalText(earlier) === canonicalText(message)) same++;
     else changed.push({ before: earlier, after: message });
   }
-  return { added, removed: [...old.values()], changed, same };
+  return { added, removed: [...old.values()].flat(), changed, same };
 }
 
 function diffSteps(before: Plan | null, after: Plan | null): SessionDiff["plan"]["steps"] {

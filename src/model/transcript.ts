@@ -23,7 +23,8 @@ export const segmentSchema = z.lazy(() =>
 export function applySegments(old: readonly Message[], segments: readonly Segment[]): Message[] {
   const result: Message[] = [];
   for (const segment of segments) {
-    if ("add" in segment) result.push(...segment.add);
+    // One by one: as arguments of a call, a hundred thousand are too many.
+    if ("add" in segment) for (const message of segment.add) result.push(message);
     else for (let index = segment.keep[0]; index < segment.keep[1]; index++) result.push(at(old, index));
   }
   return result;
@@ -72,19 +73,16 @@ export function compareTranscripts(old: readonly Message[], next: readonly Messa
   old.forEach((message, index) => {
     if (index >= prefix) places.set(canonicalText(message), index);
   });
-  const segments: Segment[] = prefix > 0 ? [{ keep: [0, prefix] }] : [];
-  for (const message of next.slice(prefix)) extend(segments, message, places.get(canonicalText(message)));
-  return { kind: "replaced", segments };
-}
-
-function extend(segments: Segment[], message: Message, index: number | undefined): void {
-  const last = segments.at(-1);
-  if (index === undefined) {
-    if (last && "add" in last) segments[segments.length - 1] = { add: [...last.add, message] };
-    else segments.push({ add: [message] });
-  } else if (last && "keep" in last && last.keep[1] === index) {
-    segments[segments.length - 1] = { keep: [last.keep[0], index + 1] };
-  } else {
-    segments.push({ keep: [index, index + 1] });
+  const segments: ({ keep: [number, number] } | { add: Message[] })[] = [];
+  if (prefix > 0) segments.push({ keep: [0, prefix] });
+  for (const message of next.slice(prefix)) {
+    const index = places.get(canonicalText(message));
+    const last = segments.at(-1);
+    if (index === undefined) {
+      if (last && "add" in last) last.add.push(message);
+      else segments.push({ add: [message] });
+    } else if (last && "keep" in last && last.keep[1] === index) last.keep[1] = index + 1;
+    else segments.push({ keep: [index, index + 1] });
   }
+  return { kind: "replaced", segments };
 }

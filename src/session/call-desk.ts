@@ -5,6 +5,7 @@ import { type Marks, storeResult, withNextMark } from "../ledger/index.ts";
 import {
   type Call,
   type CallResult,
+  checkOptions,
   copyJson,
   type Draft,
   HoldfastError,
@@ -12,6 +13,7 @@ import {
   isOpen,
   isUnbegun,
   type Json,
+  mustFit,
   type SessionState,
   sessionKind,
   streamId,
@@ -45,6 +47,8 @@ export type Answer =
   /** It did not happen: the agent is told and decides. Of a sub-agent's call: nor will it, as the sub-agent is stopped. */
   | { readonly outcome: "failed" };
 
+const OUTCOMES = ["landed", "retry", "failed"] as const satisfies readonly Answer["outcome"][];
+
 /** The call that was answered for. */
 export interface Resolved {
   readonly session: string;
@@ -71,6 +75,7 @@ export class CallDesk {
   async list(
     options: { limit?: number; cursor?: string } = {},
   ): Promise<{ calls: OpenCall[]; cursor: string | null }> {
+    checkOptions("calls.list", options, { limit: "number", cursor: "text" });
     const { rows, cursor } = await this.rows(options);
     const said = await this.saidOf(rows);
     const calls = rows.map((row) => {
@@ -129,6 +134,8 @@ export class CallDesk {
     call: string | { readonly session: string; readonly callId: string },
     answer: Answer & { readonly by: string; readonly why: string },
   ): Promise<Resolved> {
+    mustFit("calls.resolve: outcome", answer?.outcome, OUTCOMES);
+    for (const word of ["by", "why"] as const) mustFit(`calls.resolve: ${word}`, answer[word], "text");
     const { session, callId } = typeof call === "string" ? await this.find(call) : call;
     const log = await this.journal.open(sessionKind, session);
     if (!log.exists) throw noSession(session, this.journal.store.address);

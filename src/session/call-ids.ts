@@ -1,4 +1,12 @@
-import { type Block, draftMessage, type Message, type SessionState, toolCalls } from "../model/index.ts";
+import {
+  type Block,
+  draftMessage,
+  isCallId,
+  type Message,
+  type SessionState,
+  sha256,
+  toolCalls,
+} from "../model/index.ts";
 
 type MessageDraft = ReturnType<typeof draftMessage>;
 
@@ -9,15 +17,32 @@ type MessageDraft = ReturnType<typeof draftMessage>;
 export function withOwnCallIds(draft: MessageDraft, state: SessionState): MessageDraft {
   const { message } = draft.data;
   if (areAllNew(message, state)) return draft;
+  const isUsed = (id: string): boolean => state.callSlots.has(id) || state.calls.has(id);
+  // What another call of the message brings by itself is that one's, also where it comes later.
+  const brought = new Set(toolCalls(message).map(({ id }) => id));
   const seen = new Set<string>();
   const blocks = message.blocks.map((block, index): Block => {
     if (block.kind !== "tool_call") return block;
-    const free = !seen.has(block.id) && !state.callSlots.has(block.id) && !state.calls.has(block.id);
-    const id = free ? block.id : `${block.id}.${message.id}.${index}`;
+    const isFree = !seen.has(block.id) && !isUsed(block.id);
+    const id = isFree
+      ? block.id
+      : ownId(
+          `${block.id}.${message.id}.${index}`,
+          (each) => brought.has(each) || seen.has(each) || isUsed(each),
+        );
     seen.add(id);
-    return free ? block : { ...block, id };
+    return isFree ? block : { ...block, id };
   });
   return draftMessage({ ...message, blocks } satisfies Message);
+}
+
+/** As it reads best; by its hash where that is too long, or taken by somebody who likes to write ids this way. */
+function ownId(id: string, isTaken: (id: string) => boolean): string {
+  if (isCallId(id) && !isTaken(id)) return id;
+  for (let tries = 0; ; tries++) {
+    const hashed = `call_${sha256(`${id} ${tries}`).slice(0, 32)}`;
+    if (!isTaken(hashed)) return hashed;
+  }
 }
 
 function areAllNew(message: Message, state: SessionState): boolean {

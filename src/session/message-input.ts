@@ -1,4 +1,11 @@
-import { type Block, draftMessage, isoTime, type JsonObject, type MessageRole } from "../model/index.ts";
+import {
+  type Block,
+  draftMessage,
+  isoTime,
+  type JsonObject,
+  type MessageRole,
+  mustFit,
+} from "../model/index.ts";
 
 /** A message as people write it: text is enough; id and time are given where they are missing. */
 export interface MessageInput {
@@ -16,6 +23,7 @@ export function readMessage(
   now: number,
   newId: () => string,
 ): ReturnType<typeof draftMessage> {
+  mustFit("a message", input, "object");
   const { id, createdAt, text, blocks } = input;
   // Nothing to add, and nothing that only a spread would make plain: the copy that is made of it anyway is enough.
   const isWhole = text === undefined && typeof id === "string" && typeof createdAt === "string";

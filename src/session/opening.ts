@@ -14,12 +14,15 @@ import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
 import {
   type Amounts,
   age,
+  checkOptions,
   committed,
   type Draft,
   HoldfastError,
   isChildReservation,
   isHoldfastError,
   type JsonObject,
+  mustFit,
+  type OptionRule,
   openCallsOf,
   type SessionState,
   sessionKind,
@@ -52,12 +55,28 @@ export interface SessionOptions {
   readonly parent?: { readonly session: string; readonly callId: string };
 }
 
+const SESSION_OPTIONS = {
+  title: "text",
+  scratchpadRoot: "text",
+  metadata: "object",
+  goal: "text",
+  ttlMs: null,
+  stale: ["refuse", "use"],
+  ifHeld: ["wait", "throw"],
+  label: "text",
+  signal: "object",
+  parent: "object",
+} as const satisfies Record<keyof SessionOptions, OptionRule>;
+
 export async function openSession(
   journal: Journal,
   id: string,
   options: SessionOptions,
   onClose: (session: OwnedSession) => void,
 ): Promise<Session> {
+  checkOptions(`session ${id}`, options, SESSION_OPTIONS);
+  if (typeof options.ttlMs !== "object")
+    mustFit(`session ${id}: ttlMs`, options.ttlMs ?? DEFAULT_TTL_MS, "duration");
   const stream = streamName("session", id);
   const label = options.label ?? `${process.title || "node"} ${process.pid}`;
   const waitMs = options.ifHeld === "throw" ? 0 : journal.leases.ttlMs + 1_000;

@@ -24,6 +24,7 @@ import {
   isHoldfastError,
   type JsonObject,
   type Message,
+  mustFit,
   openCallsOf,
   type Plan,
   type QueuedPrompt,
@@ -37,6 +38,7 @@ import { appendDrafts } from "./append-drafts.ts";
 import { lifeOf } from "./life.ts";
 import { LostCalls } from "./lost-calls.ts";
 import { type MessageInput, readMessage } from "./message-input.ts";
+import { ShownMessages } from "./shown-messages.ts";
 
 export const PATIENCE_MS = 10_000;
 
@@ -88,8 +90,7 @@ export class OwnedSession {
   private readonly idle: (() => void)[] = [];
   private readonly riders = new Map<string, readonly Draft[]>();
   private readonly lostCalls: LostCalls;
-  /** How many messages of which transcript are known to be frozen: what was read from the store is not by itself. */
-  private frozen: { readonly of: readonly Message[]; count: number } = { of: [], count: 0 };
+  private readonly shown = new ShownMessages();
   private closed = false;
   /** The end of the first one, for whoever closes again: a signal's handler, say, and a `finally`. */
   private closing: Promise<void> = Promise.resolve();
@@ -136,13 +137,9 @@ export class OwnedSession {
     return this.state.goal;
   }
 
-  /** The transcript. Its messages are frozen: what you hold is what is stored. */
+  /** The transcript as it is now, frozen: what you hold is what is stored, and what is appended later is not in it. */
   get messages(): readonly Message[] {
-    const { messages } = this.state;
-    if (this.frozen.of !== messages) this.frozen = { of: messages, count: 0 };
-    const { frozen } = this;
-    for (; frozen.count < messages.length; frozen.count++) freezeJson(messages[frozen.count]);
-    return messages;
+    return this.shown.show(this.state.messages);
   }
 
   get plan(): Plan | null {
@@ -373,6 +370,7 @@ export class OwnedSession {
 
   /** Messages that we handed out are frozen and valid; others are checked. */
   protected knownMessages(values: readonly unknown[]): Message[] {
+    mustFit(`session ${this.id}: messages`, values, "list");
     const known = new Set<unknown>(this.messages);
     return values.map((value) => (known.has(value) ? (value as Message) : checkMessage(value)));
   }

@@ -1,7 +1,7 @@
 /** What a run is told, what it says while it goes, and what it comes to. */
 
 import type { CallProgress, Tool } from "../ledger/index.ts";
-import type { Amounts, Message } from "../model/index.ts";
+import { type Amounts, checkOptions, type Message, mustFit, type OptionRule } from "../model/index.ts";
 import type { CadenceOption } from "./cadence.ts";
 import type { Model } from "./model.ts";
 import type { PromptInput } from "./prompt.ts";
@@ -55,6 +55,35 @@ export interface RunOptions {
    * beyond `deadlineMs`. Then it is `waiting`.
    */
   readonly patienceMs?: number;
+}
+
+const RUN_OPTIONS = {
+  model: "function",
+  tools: "list",
+  system: "text",
+  prompt: null,
+  budget: "object",
+  cadence: null,
+  maxTurns: "most",
+  parallel: "number",
+  deadlineMs: "wait",
+  signal: "object",
+  on: "function",
+  modelRetries: "most",
+  loop: "object",
+  patienceMs: "wait",
+} as const satisfies Record<keyof RunOptions, OptionRule>;
+
+/** Before anything is asked: a limit that is misspelt, or that an unset variable made NaN, would be none. */
+export function checkRunOptions(session: string, options: RunOptions): void {
+  const what = `session ${session}, run`;
+  checkOptions(what, options, RUN_OPTIONS);
+  const { model, cadence, loop } = options;
+  mustFit(`${what}: model`, model, "function");
+  if (typeof cadence === "object" && cadence !== null)
+    checkOptions(`${what}: cadence`, cadence, { turns: "number", seconds: "duration" });
+  else if (cadence !== undefined) mustFit(`${what}: cadence`, cadence, ["turn", "call"]);
+  if (loop) checkOptions(`${what}: loop`, loop, { warnAt: "number", stopAt: "number" });
 }
 
 /** A call for which the run stopped, as `waiting`. */

@@ -28,7 +28,7 @@ import { checkpointDraft, hasOpenCalls, noVersion } from "./drafts.ts";
 import { asRunOf, isWithinRunOf } from "./nesting.ts";
 import { OwnedSession } from "./owned-session.ts";
 import { runLoop } from "./run.ts";
-import type { RunOptions, RunResult } from "./run-options.ts";
+import { checkRunOptions, type RunOptions, type RunResult } from "./run-options.ts";
 import { withNamedPrompt } from "./sub-agent-prompts.ts";
 import { diffVersions, type ForkReport, forkSession, type SessionVersion, versionOf } from "./versions.ts";
 
@@ -166,6 +166,11 @@ export class Session extends OwnedSession {
    */
   run(options: RunOptions): Promise<RunResult> {
     if (isWithinRunOf(this)) return Promise.reject(nestedRun(this.id));
+    try {
+      checkRunOptions(this.id, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     const named = withNamedPrompt(this, options);
     // One loop at a time: a second one would ask the model about a conversation that the first is changing.
     const before = this.loop;

@@ -11,11 +11,14 @@ import {
   type Budget,
   type Call,
   type Checkpoint,
+  checkOptions,
   type Draft,
   HoldfastError,
   type JsonObject,
   type Message,
+  mustFit,
   type Plan,
+  SESSION_STATUSES,
   type SessionDiff,
   type SessionState,
   type SessionStatus,
@@ -79,6 +82,29 @@ export interface Spoken {
   readonly why?: string;
 }
 
+const SPOKEN = { by: "text", why: "text" } as const;
+
+/** What is said from outside is somebody's. */
+function mustSpeak(what: string, spoken: Spoken): void {
+  checkOptions(what, spoken ?? {}, SPOKEN);
+  mustFit(`${what}: by`, spoken?.by, "text");
+}
+
+const LIST_OPTIONS = {
+  status: SESSION_STATUSES,
+  goal: "text",
+  openCalls: "flag",
+  limit: "number",
+  cursor: "text",
+} as const;
+
+const PRUNE_OPTIONS = {
+  olderThanMs: "age",
+  status: SESSION_STATUSES,
+  keep: "count",
+  dryRun: "flag",
+} as const;
+
 /** Kinds of streams that integrations keep under a session's id. They are part of it, and are removed with it. */
 const COMPANIONS = ["openai-agents"] as const;
 
@@ -97,6 +123,7 @@ export class Sessions {
   async list(
     filter: { status?: SessionStatus; goal?: string; openCalls?: true; limit?: number; cursor?: string } = {},
   ): Promise<{ sessions: SessionSummary[]; cursor: string | null }> {
+    checkOptions("sessions.list", filter, LIST_OPTIONS);
     const { limit = 50, ...rest } = filter;
     const page = await this.journal.list<"streams">({ of: "streams", kind: "session", limit, ...rest });
     const now = this.journal.now();
@@ -165,6 +192,7 @@ export class Sessions {
    * calls whose outcome is not known wait for a person from now on: nobody else would find out.
    */
   async cancel(id: string, spoken: Spoken): Promise<void> {
+    mustSpeak("sessions.cancel", spoken);
     let held = true;
     const look = async (): Promise<void> => {
       held = await this.journal.leases.isHeld(streamName("session", id));
@@ -180,6 +208,7 @@ export class Sessions {
    * time to live: a supervisor may start the next worker, and whoever opens it is not refused.
    */
   async retry(id: string, spoken: Spoken): Promise<void> {
+    mustSpeak("sessions.retry", spoken);
     await this.speak(id, (state) => {
       if (state.status !== "active") throw isEnded(id, state.status);
       return [{ type: "session.status", data: { status: "active", why: spoken.why ?? null, by: spoken.by } }];
@@ -188,6 +217,7 @@ export class Sessions {
 
   /** Lets a fork start effects of its own, or not any more. Who runs it right now minds it from its next call on. */
   async setEffects(id: string, effects: "live" | "refused", spoken: Spoken): Promise<void> {
+    mustSpeak("sessions.setEffects", spoken);
     await this.speak(id, (state) => {
       if (!state.forked) {
         throw new HoldfastError("INPUT_INVALID", `session ${id} is no fork: its effects are always on`, {
@@ -204,6 +234,7 @@ export class Sessions {
    * words refused.
    */
   async prompt(id: string, prompt: { id?: string; text: string }, spoken: Spoken): Promise<string> {
+    mustSpeak("sessions.prompt", spoken);
     const promptId = prompt.id ?? this.journal.newId();
     const blocks: Block[] = [{ kind: "text", text: prompt.text }];
     let isKnown = false;
@@ -219,6 +250,7 @@ export class Sessions {
 
   /** Raises (never lowers) the limits of a session, so that one that is paused can go on. */
   async raiseBudget(id: string, limits: Amounts, spoken: Spoken): Promise<void> {
+    mustSpeak("sessions.raiseBudget", spoken);
     mustBeAmounts("limits", limits);
     await this.speak(id, ({ budget }) => {
       const raised = BUDGET_UNITS.filter(
@@ -234,12 +266,13 @@ export class Sessions {
    * What has open calls or an owner is spared, and so is what somebody will look into again: a sub-agent while the call
    * that it works for has no outcome, the effects of a LangGraph thread while that is there.
    */
-  prune(options: {
+  async prune(options: {
     olderThanMs?: number;
     status?: SessionStatus;
     keep?: number;
     dryRun?: boolean;
   }): Promise<PruneReport> {
+    checkOptions("sessions.prune", options, PRUNE_OPTIONS);
     const { olderThanMs, ...rest } = options;
     const updatedBefore =
       olderThanMs === undefined ? {} : { updatedBefore: this.journal.now() - olderThanMs };

@@ -3,9 +3,11 @@
 import { commitResult, type Journal } from "../journal/index.ts";
 import {
   type Budget,
+  checkOptions,
   diffSessions,
   HoldfastError,
   type Message,
+  mustFit,
   type Plan,
   type SessionDiff,
   type SessionState,
@@ -63,6 +65,7 @@ export async function forkSession(
   id: string,
   options: { version?: number; effects?: "live" },
 ): Promise<ForkReport> {
+  checkOptions(`fork of ${from}`, options, { version: "number", effects: ["live"] });
   const now = await journal.load(sessionKind, from);
   if (now.row.state !== "live") throw noSession(from, journal.store.address);
   const version = options.version ?? now.state.version;
@@ -95,6 +98,7 @@ async function stateAt(journal: Journal, id: string, version: number): Promise<S
 
 /** Where a version stands in the log. What a fork inherited it knows from its past as it was when it left. */
 async function positionOf(journal: Journal, id: string, version: number): Promise<number> {
+  mustFit(`session ${id}: version`, version, "number");
   const stream = streamName("session", id);
   const { rows } = await journal.list<"items">({
     of: "items",
@@ -107,7 +111,7 @@ async function positionOf(journal: Journal, id: string, version: number): Promis
   if (own?.status === "deleted") throw noVersion(id, version);
   if (own && own.seq !== null) return own.seq;
   const row = await journal.row(stream);
-  if (row.state === "gone") throw noSession(id, journal.store.address);
+  if (row.state !== "live") throw noSession(id, journal.store.address);
   if (!row.parent) throw noVersion(id, version);
   const past = await journal.load(sessionKind, id, row.base);
   const inherited = past.state.checkpoints.get(version);

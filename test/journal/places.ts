@@ -66,7 +66,7 @@ export const PLACES: Readonly<Record<string, () => Promise<Place>>> = {
   sqlite: sqlitePlace,
 };
 
-type Method = "append" | "read" | "list" | "put" | "get" | "lease" | "remove";
+type Method = "append" | "read" | "list" | "put" | "get" | "lease" | "remove" | "close";
 
 /** The same store with some of its verbs replaced; each replacement gets the original. */
 export function altered(
