@@ -267,7 +267,7 @@ export type PutRequest =
       readonly bytes: Uint8Array;
       readonly at: number;
     }
-  /** A cached fold of `stream` at `seq`; ignored when the stream has moved to another generation. */
+  /** A cached fold of `stream` at `seq`; ignored when the stream is not live, or in another generation. */
   | {
       readonly of: "snapshot";
       readonly namespace: string;

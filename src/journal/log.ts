@@ -108,7 +108,8 @@ export class Log<State> {
     stream: string,
   ): Promise<Log<State>> {
     const log = new Log(context, kind, stream, await loadStream(verifying(context), kind, stream));
-    if (log.exists && log.snapshots.mayPay(NONE)) await log.keepSnapshot();
+    // Of a stream that only its forks keep, nobody is to find more than its events.
+    if (log.row.state === "live" && log.snapshots.mayPay(NONE)) await log.keepSnapshot();
     return log;
   }
 

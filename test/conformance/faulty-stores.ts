@@ -293,6 +293,25 @@ const snapshotFromTheFuture: Fault = (store) => ({
     store.get(request.of === "snapshot" ? { ...request, upTo: Number.MAX_SAFE_INTEGER } : request),
 });
 
+/** Kept by the stream's name, with nothing that clears it away when the last fork goes. */
+const snapshotOfAHiddenStreamIsKept: Fault = (store, data) => {
+  const streamsOf = (namespace: string) => data.spaces.get(namespace)?.streams ?? new Map();
+  return {
+    put: async (request) => {
+      const stream = request.of === "snapshot" ? streamsOf(request.namespace).get(request.stream) : undefined;
+      if (request.of === "artifact" || stream?.state !== "hidden") return store.put(request);
+      const { seq, fold, payload, codec } = request;
+      stream.snapshots.push({ seq, fold, payload, codec });
+    },
+    remove: async (request) => {
+      const hidden = [...streamsOf(request.namespace).values()].filter(({ state }) => state === "hidden");
+      const outcome = await store.remove(request);
+      for (const { name, snapshots } of hidden) streamsOf(request.namespace).get(name).snapshots = snapshots;
+      return outcome;
+    },
+  };
+};
+
 const snapshotWithAllWrites: Fault = (store) => ({
   read: async ({ fold, ...request }) => {
     const page = await store.read(request);
@@ -370,6 +389,10 @@ export const FAULTS: Readonly<Record<string, { fault: Fault; foundIn: StoreTopic
   "text comes back as bytes": { fault: textBecomesBytes, foundIn: "append" },
   "a snapshot from after the asked position is returned": {
     fault: snapshotFromTheFuture,
+    foundIn: "snapshots",
+  },
+  "a snapshot of a hidden stream is kept for its next life": {
+    fault: snapshotOfAHiddenStreamIsKept,
     foundIn: "snapshots",
   },
   "a read with a snapshot begins before it": { fault: snapshotWithAllWrites, foundIn: "snapshots" },

@@ -119,4 +119,27 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     expect(head).toEqual({ generation: 2, seq: 30 });
     expect(state.list).toHaveLength(30);
   });
+
+  test("none is kept of a stream that is hidden, and its next life begins with nothing", async () => {
+    const log = await journal.open(words, "w");
+    for (let count = 0; count < 20; count++) await log.commit(() => said(big));
+    await log.commit(forget);
+    const { log: forked, fork } = await journal.fork(words, "w", 1, "f");
+    await forked.commit(() => ({ ...said("own"), fork }));
+    await journal.remove("words/w");
+    let puts = 0;
+    const store = altered(place.store, {
+      put: (put, request) => {
+        puts += 1;
+        return put(request);
+      },
+    });
+    await new Journal({ store }).open(words, "w");
+    expect(puts).toBe(0);
+    await journal.remove("words/f");
+    const second = await journal.open(words, "w");
+    await second.commit(() => said("new"));
+    expect((await journal.load(words, "w")).state.list).toEqual(["new"]);
+    expect(await list()).toEqual([]);
+  });
 });

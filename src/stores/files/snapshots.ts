@@ -41,12 +41,12 @@ function fileName(generation: number, seq: number, fold: string): string {
 
 const FILE_NAME = /^(\d+)-(\d+)-([0-9a-f]{32})\.json$/;
 
-/** A stream that has moved on to another life needs none of its last. */
+/** A stream that is removed, also if forks keep it, or has moved on to another life, needs none of its last. */
 export function putSnapshot(turn: Turn, request: Extract<PutRequest, { of: "snapshot" }>): void {
   const { namespace, stream, generation, seq, fold, codec, payload } = request;
   const { folder } = turn;
   const { state, head } = streamOf(folder.state.space(namespace), stream);
-  if (state === "gone" || head.generation !== generation) return;
+  if (state !== "live" || head.generation !== generation) return;
   const { form, segment } = toSegment(payload);
   const bytes = segment.length;
   const act: SnapshotAct = { do: "snapshot", namespace, stream, generation, seq, fold, codec, form, bytes };
@@ -94,7 +94,7 @@ interface SnapshotFile {
 /** Those of the stream's present life. */
 function filesOf(folder: OpenedFolder, namespace: string, stream: string): SnapshotFile[] {
   const { state, head } = streamOf(folder.state.space(namespace), stream);
-  if (state === "gone") return [];
+  if (state !== "live") return [];
   const home = homeOf(folder, namespace, stream);
   return namesIn(home).flatMap((name) => {
     const [, generation, seq, fold = ""] = FILE_NAME.exec(name) ?? [];
@@ -146,7 +146,7 @@ export function dropSnapshots(
   return names.filter((name) => FILE_NAME.test(name)).length;
 }
 
-/** Files of streams that are gone, of earlier lives, and half-written ones: what crashes have left. */
+/** Files of streams that are removed, of earlier lives, and half-written ones: what crashes have left. */
 export function sweepSnapshots(folder: OpenedFolder): void {
   for (const path of strayFiles(folder)) rmSync(path, { force: true });
 }
@@ -155,7 +155,7 @@ function strayFiles(folder: OpenedFolder): string[] {
   const wanted = new Map<string, number>();
   for (const [namespace, { streams }] of folder.state.data.spaces) {
     for (const { name, state, head } of streams.values()) {
-      if (state !== "gone") wanted.set(homeOf(folder, namespace, name), head.generation);
+      if (state === "live") wanted.set(homeOf(folder, namespace, name), head.generation);
     }
   }
   return filesBelow(folder.paths.snapshots).filter((path) => {

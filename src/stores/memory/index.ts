@@ -116,7 +116,7 @@ class MemoryStore implements Store {
     }
     const { generation, seq, fold, codec } = request;
     const stream = streamOf(space, request.stream);
-    if (stream.state === "gone" || stream.head.generation !== generation) return;
+    if (stream.state !== "live" || stream.head.generation !== generation) return;
     const others = stream.snapshots.filter((old) => old.seq !== seq || old.fold !== fold);
     stream.snapshots = [...others, { seq, fold, payload: copyPayload(request.payload), codec }];
   }

@@ -17,11 +17,14 @@ const putArtifact = (schema: string) => `
   ON CONFLICT (namespace, hash) DO UPDATE SET put_at = greatest(old.put_at, excluded.put_at),
     bytes = CASE WHEN old.bytes = excluded.bytes THEN old.bytes ELSE excluded.bytes END`;
 
-/** The row of the stream is locked, so that it cannot be removed before the snapshot is there to be removed with it. */
+/**
+ * The row of the stream is locked, so that it cannot be removed before the snapshot is there to be removed with it. One that
+ * is hidden is already removed.
+ */
 const putSnapshot = (schema: string) => `
   WITH live AS (
     SELECT namespace, stream FROM ${schema}.streams
-    WHERE namespace = $4 AND stream = $5 AND generation = $6 AND state <> 'gone' FOR SHARE
+    WHERE namespace = $4 AND stream = $5 AND generation = $6 AND state = 'live' FOR SHARE
   )
   INSERT INTO ${schema}.snapshots (namespace, stream, fold, seq, codec, payload, bytes)
   SELECT namespace, stream, $7, $8::integer, $9, $10, $11::bytea FROM ${schema}.enter($1, $2, $3) CROSS JOIN live

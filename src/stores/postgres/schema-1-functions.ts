@@ -142,6 +142,7 @@ BEGIN
       SELECT 1 FROM ${schema}.streams AS fork WHERE fork.namespace = p_namespace AND fork.parent = v_next);
     DELETE FROM ${schema}.writes WHERE namespace = p_namespace AND stream = v_next;
     DELETE FROM ${schema}.artifact_refs WHERE namespace = p_namespace AND stream = v_next;
+    DELETE FROM ${schema}.snapshots WHERE namespace = p_namespace AND stream = v_next;
     UPDATE ${schema}.streams SET state = 'gone', seq = 0, base = 0, parent = NULL, parent_generation = NULL,
       created_at = 0, updated_at = 0, updated_second = 0, open_calls = 0, is_marked_open = false, expires_at = NULL,
       status = NULL, title = NULL, goal = NULL, budget = NULL

@@ -23,7 +23,8 @@ export function put(transaction: Transaction, request: PutRequest): Done<undefin
     return { result: undefined, wrote: true };
   }
   const key = findKnownStream(transaction, request.namespace, request.stream);
-  if (!key || key.state === "gone" || key.generation !== request.generation) {
+  // What is hidden is already removed: a snapshot that came now would outlast it.
+  if (key?.state !== "live" || key.generation !== request.generation) {
     return { result: undefined, wrote: false };
   }
   const { value, utf16 } = toPayload(request.payload);

@@ -12,7 +12,7 @@ import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
 import type { Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards } from "./leases.ts";
-import { findStream, headOf } from "./streams.ts";
+import { DELETE_SNAPSHOTS, findStream, headOf } from "./streams.ts";
 import { toText } from "./text.ts";
 import type { Done, Transaction } from "./transaction.ts";
 
@@ -25,7 +25,7 @@ export function remove(transaction: Transaction, clock: Clock, request: RemoveRe
       return removed(connection.count(COLLECT, toText(request.namespace), request.putBefore));
     case "snapshots": {
       const key = findStream(connection, toText(request.namespace), toText(request.stream));
-      return removed(key ? connection.count("DELETE FROM snapshots WHERE stream = ?", key.id) : 0);
+      return removed(key ? connection.count(DELETE_SNAPSHOTS, key.id) : 0);
     }
   }
 }
@@ -60,7 +60,7 @@ function removeStream(
 
 function hide(connection: Connection, id: number): void {
   connection.run("DELETE FROM items WHERE stream = ?", id);
-  connection.run("DELETE FROM snapshots WHERE stream = ?", id);
+  connection.run(DELETE_SNAPSHOTS, id);
   connection.run("UPDATE streams SET state = 'hidden' WHERE id = ?", id);
 }
 
@@ -82,6 +82,7 @@ function bury(connection: Connection, id: number): number {
     if (!row) break;
     connection.run(DELETE_WRITES, next, next);
     connection.run("DELETE FROM artifact_refs WHERE stream = ?", next);
+    connection.run(DELETE_SNAPSHOTS, next);
     connection.run(ENTOMB, next);
     next = row.parent;
   }

@@ -9,6 +9,8 @@ import type { Transaction } from "./transaction.ts";
 const FIND =
   "SELECT id, state, generation, seq, updated_about FROM streams WHERE namespace = ? AND stream = ?";
 
+export const DELETE_SNAPSHOTS = "DELETE FROM snapshots WHERE stream = ?";
+
 export function findStream(
   connection: Connection,
   namespace: StoredText,

@@ -4,6 +4,7 @@ import { HoldfastError, type Item, type StreamFacets, streamKind } from "../../m
 import type { Batch, Write } from "../../store.ts";
 import type { Connection, Value } from "./driver.ts";
 import { about, type StreamKey } from "./rows.ts";
+import { DELETE_SNAPSHOTS } from "./streams.ts";
 import { type StoredText, toPayload, toText, toTextOrNull } from "./text.ts";
 import type { Transaction } from "./transaction.ts";
 
@@ -140,6 +141,8 @@ function beginLife(connection: Connection, namespace: StoredText, checked: Check
     namespace,
     toText(stream),
   ];
+  // Snapshots know their stream by its row, which is the same in every life: what may have been left must not be found.
+  if (key) connection.run(DELETE_SNAPSHOTS, key.id);
   const row = key
     ? connection.get<{ id: number }>(NEXT_LIFE, ...values)
     : connection.get<{ id: number }>(NEW_STREAM, ...values, toText(streamKind(stream)));

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Payload, Store } from "../../store.ts";
-import { accept, eventsOf, numbered, removeStream, SPACE, write } from "./acts.ts";
+import { accept, eventsOf, numbered, outcomeIs, removeStream, SPACE, write } from "./acts.ts";
+import { fork } from "./forks.ts";
 import type { Cases } from "./trial.ts";
 
 const FOLD = "session@1";
@@ -29,6 +30,14 @@ const listed = async (store: Store, stream = "session/a") =>
 
 async function tenEvents(store: Store): Promise<void> {
   await accept(store, write("session/a", 0, { events: numbered(0, 10) }));
+}
+
+/** Removed while a fork, `session/b`, shares its past, and with a snapshot from before. */
+async function hiddenAfterTenEvents(store: Store): Promise<void> {
+  await tenEvents(store);
+  await put(store, 3, "earlier");
+  await accept(store, fork("session/b", "session/a", 2));
+  outcomeIs(await removeStream(store, "session/a"), "hidden");
 }
 
 export const snapshotCases: Cases = {
@@ -102,6 +111,32 @@ export const snapshotCases: Cases = {
     await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
     assert.equal(await get(store, 10), null);
     assert.deepEqual(await listed(store), []);
+  },
+
+  "a snapshot put on a hidden stream is ignored": async ({ store, reopen }) => {
+    await hiddenAfterTenEvents(store);
+    await put(store, 10, "late");
+    assert.equal(await get(store, 10), null);
+    assert.equal((await together(store)).snapshot, null);
+    assert.deepEqual(await listed(store), []);
+    assert.equal(await get(await reopen(), 10), null);
+  },
+
+  "a stream that was hidden and lives again finds no snapshot of its earlier life": async ({
+    store,
+    another,
+    reopen,
+  }) => {
+    await hiddenAfterTenEvents(store);
+    await put(store, 5, "late");
+    await removeStream(store, "session/b");
+    assert.deepEqual(await listed(store), []);
+    await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
+    for (const each of [await another(), await reopen()]) {
+      assert.equal(await get(each, 10), null);
+      assert.equal((await together(each)).snapshot, null);
+      assert.deepEqual(await listed(each), []);
+    }
   },
 
   "a read that asks for a snapshot gets the latest of its range, and the writes after it": async ({
