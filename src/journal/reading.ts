@@ -48,7 +48,7 @@ export async function loadStream<State>(
 ): Promise<Loaded<State>> {
   for (;;) {
     let page = await readPage(reader, stream, 0, upTo, foldName(kind));
-    let fold = page.snapshot && readSnapshot(reader, kind, stream, page.snapshot);
+    let fold = page.snapshot && readSnapshot(reader, kind, page.stream, page.snapshot);
     // One that is of no use: all events are needed.
     if (page.snapshot && !fold) page = await readPage(reader, stream, 0, upTo);
     fold ??= await foldPast(reader, kind, page.stream, upTo);
@@ -214,9 +214,15 @@ export function foldName<State>(kind: FoldKind<State>): string {
 function readSnapshot<State>(
   reader: Reader,
   kind: FoldKind<State>,
-  stream: string,
+  { stream, head }: StreamRow,
   blob: Blob,
 ): Fold<State> | null {
+  // Of another life, or from before the store was put back to an older copy: of this stream's events it is no fold.
+  if (blob.seq > head.seq) {
+    const why = new Error(`its events end at ${head.seq}`);
+    reader.warn?.(unreadable(stream, blob.seq, why));
+    return null;
+  }
   // Whether one of the first form is sound cannot be told: the events say the same.
   if (lacksSum(blob)) return null;
   try {

@@ -142,4 +142,24 @@ describe.each(Object.entries(PLACES))("snapshots on %s", (_, makePlace) => {
     expect((await journal.load(words, "w")).state.list).toEqual(["new"]);
     expect(await list()).toEqual([]);
   });
+
+  test("one from beyond the end of its stream is not believed, and somebody is told", async () => {
+    const log = await journal.open(words, "w");
+    await log.commit(() => said("a"));
+    const { payload, codec } = journal.payloads.encodeSnapshot('{"list":["of the future"]}', {
+      namespace: "default",
+      stream: "words/w",
+      seq: 2,
+    });
+    const future = { generation: 1, seq: 2, fold: "words@1", payload, codec };
+    await place.store.put({ of: "snapshot", namespace: "default", stream: "words/w", ...future });
+    const warned: unknown[] = [];
+    const told = new Journal({ store: place.store, warn: (error) => warned.push(error) });
+    const loaded = await told.load(words, "w");
+    expect(loaded.state.list).toEqual(["a"]);
+    expect(loaded.head).toEqual({ generation: 1, seq: 1 });
+    expect(warned).toMatchObject([
+      { code: "EVENT_CORRUPT", message: expect.stringContaining("snapshot at 2") },
+    ]);
+  });
 });
