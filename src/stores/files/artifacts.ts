@@ -73,10 +73,9 @@ export function sweepArtifacts(folder: OpenedFolder): void {
   for (const path of filesBelow(folder.paths.artifacts)) if (!wanted.has(path)) rmSync(path, { force: true });
 }
 
-/** Files two levels down: every file beside the journal lies in a folder of a folder. */
+/** Files two levels down: every file beside the journal lies in a folder of a folder. What else lies there is not ours. */
 export function filesBelow(home: string): string[] {
   if (!statOf(home)) return [];
-  return readdirSync(home).flatMap((name) =>
-    readdirSync(join(home, name)).map((file) => join(home, name, file)),
-  );
+  const folders = readdirSync(home, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  return folders.flatMap(({ name }) => readdirSync(join(home, name)).map((file) => join(home, name, file)));
 }

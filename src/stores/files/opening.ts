@@ -11,6 +11,9 @@
  * finishes; a half-written file beside its place, which the next opener throws away. The journal gets its name, durably,
  * only when its first line is synced, and everything else comes later. Two processes may do all this at once: from the
  * lock on, one after the other.
+ *
+ * What a backup leaves that was put back over a later folder: snapshots of events that the journal does not have. They go
+ * under the lock, before this handle appends any.
  */
 
 import { readdirSync, rmSync } from "node:fs";
@@ -24,6 +27,7 @@ import { refuseNetworkDisk } from "./foundations.ts";
 import { firstLine, JournalFile } from "./journal-file.ts";
 import { FolderLock, patiently } from "./lock.ts";
 import { OpenedFolder, type Paths, type Place, pathsIn } from "./opened-folder.ts";
+import { sweepSnapshots } from "./snapshots.ts";
 import type { Touched } from "./state.ts";
 
 export interface Creation {
@@ -118,6 +122,7 @@ async function openForWriting(place: Place, touched: Touched, store: string | nu
     opened ??= new OpenedFolder(place, lock, touched);
     settle(opened);
     sweep(paths);
+    sweepSnapshots(opened);
     lock.release();
     return opened;
   } catch (error) {

@@ -11,7 +11,7 @@
 import { readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { sha256 } from "../../model/index.ts";
-import type { Blob, GetRequest, Payload, PutRequest, SnapshotRow } from "../../store.ts";
+import type { Blob, GetRequest, Head, Payload, PutRequest, SnapshotRow } from "../../store.ts";
 import type { Turn } from "./append.ts";
 import { filesBelow } from "./artifacts.ts";
 import { blackenFile, makeFolder, replaceFile, statOf, syncFolder, systemCode, TEMPORARY } from "./disk.ts";
@@ -91,15 +91,21 @@ interface SnapshotFile {
   readonly fold: string;
 }
 
-/** Those of the stream's present life. */
+/** Those of the stream's present life, as far as that has come. */
 function filesOf(folder: OpenedFolder, namespace: string, stream: string): SnapshotFile[] {
   const { state, head } = streamOf(folder.state.space(namespace), stream);
   if (state !== "live") return [];
   const home = homeOf(folder, namespace, stream);
   return namesIn(home).flatMap((name) => {
-    const [, generation, seq, fold = ""] = FILE_NAME.exec(name) ?? [];
-    return Number(generation) === head.generation ? [{ path: join(home, name), seq: Number(seq), fold }] : [];
+    const [, , seq, fold = ""] = FILE_NAME.exec(name) ?? [];
+    return isOf(head, name) ? [{ path: join(home, name), seq: Number(seq), fold }] : [];
   });
+}
+
+/** Where a backup was put back over the folder, there are also files of events that the journal does not have. */
+function isOf(head: Head, name: string): boolean {
+  const [, generation, seq] = FILE_NAME.exec(name) ?? [];
+  return Number(generation) === head.generation && Number(seq) <= head.seq;
 }
 
 function namesIn(home: string): string[] {
@@ -146,21 +152,27 @@ export function dropSnapshots(
   return names.filter((name) => FILE_NAME.test(name)).length;
 }
 
-/** Files of streams that are removed, of earlier lives, and half-written ones: what crashes have left. */
+/**
+ * Files of streams that are removed, of earlier lives, and half-written ones: what crashes have left. And of events that the
+ * journal does not have: the stream may grow as long again, so they go before anything is appended.
+ */
 export function sweepSnapshots(folder: OpenedFolder): void {
   for (const path of strayFiles(folder)) rmSync(path, { force: true });
 }
 
 function strayFiles(folder: OpenedFolder): string[] {
-  const wanted = new Map<string, number>();
+  const files = filesBelow(folder.paths.snapshots);
+  // Most folders have none; then no name need be hashed.
+  if (files.length === 0) return files;
+  const heads = new Map<string, Head>();
   for (const [namespace, { streams }] of folder.state.data.spaces) {
     for (const { name, state, head } of streams.values()) {
-      if (state === "live") wanted.set(homeOf(folder, namespace, name), head.generation);
+      if (state === "live") heads.set(homeOf(folder, namespace, name), head);
     }
   }
-  return filesBelow(folder.paths.snapshots).filter((path) => {
-    const [, generation] = FILE_NAME.exec(basename(path)) ?? [];
-    return wanted.get(dirname(path)) !== Number(generation);
+  return files.filter((path) => {
+    const head = heads.get(dirname(path));
+    return !head || !isOf(head, basename(path));
   });
 }
 
