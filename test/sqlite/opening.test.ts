@@ -62,6 +62,20 @@ describe("a file that is not ours is refused and not changed", () => {
     expect(readFileSync(folder.file()).equals(before)).toBe(true);
   });
 
+  // Its encoding is fixed for ever with its first table, also after that is gone.
+  test.each(["UTF-16le", "UTF-16be"])("a database without tables whose text is %s", async (encoding) => {
+    await makeDatabase(`PRAGMA encoding = '${encoding}'; CREATE TABLE cats (name TEXT); DROP TABLE cats`);
+    await expectUntouched(async () => {
+      const refusal = {
+        code: "STORE_FOREIGN",
+        message: expect.stringContaining(`its text is ${encoding}, not UTF-8`),
+        hint: expect.stringContaining("another path"),
+      };
+      await expect(folder.open()).rejects.toMatchObject(refusal);
+      await expect(folder.open({ readOnly: true })).rejects.toMatchObject(refusal);
+    });
+  });
+
   test("something that is no database", async () => {
     writeFileSync(folder.file(), "Dear diary, ".repeat(1000));
     await expectUntouched(async () => {
@@ -92,6 +106,12 @@ test("an empty file, as a crash while creating leaves it, becomes a store", asyn
   writeFileSync(folder.file(), "");
   const store = await folder.open();
   expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok" });
+});
+
+test("a database without tables whose text is UTF-8 becomes a store", async () => {
+  await makeDatabase("CREATE TABLE cats (name TEXT); DROP TABLE cats");
+  const store = await folder.open();
+  expect(await append(store, write("session/a", 0, ["ä"]))).toMatchObject({ outcome: "ok" });
 });
 
 test("a missing store is not created when it must exist", async () => {

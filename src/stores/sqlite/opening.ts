@@ -180,7 +180,10 @@ function checkFormat(path: string, connection: Connection): void {
       "(SELECT user_version FROM pragma_user_version)",
     )
     .map(Number) as [number, number, number];
-  if (application === 0 && version === 0 && tables === 0) return;
+  if (application === 0 && version === 0 && tables === 0) {
+    refuseOtherText(path, connection);
+    return;
+  }
   if (application !== APPLICATION_ID) throw foreign(path, "it is an SQLite database of another program");
   if (version <= MIGRATIONS.length) return;
   throw new HoldfastError(
@@ -191,6 +194,15 @@ function checkFormat(path: string, connection: Connection): void {
       data: { path, format: version, known: MIGRATIONS.length },
     },
   );
+}
+
+/**
+ * A file keeps the encoding that it had with its first table. Texts go in and out as UTF-8 bytes, which SQLite takes for what
+ * the file has. Only asked of a file that is to become a store: what is one was asked before.
+ */
+function refuseOtherText(path: string, connection: Connection): void {
+  const [encoding] = connection.peek("(SELECT encoding FROM pragma_encoding)");
+  if (encoding !== "UTF-8") throw foreign(path, `its text is ${encoding}, not UTF-8`);
 }
 
 async function openForWriting(place: Place): Promise<Opened> {
