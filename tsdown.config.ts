@@ -20,7 +20,7 @@ const COLD_START = [
     test: /src\/(hooks\/(briefing-side|foreseen|taking-in)|model\/(event|json|facets)|model\/goal\/(?!.*schemas|field|goal-events|goal-kind|index)[^/]*|operations\/(current-goal|moved-store)|goal\/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|history-acts|lease-name)|journal\/(reading|codec))(?<!\.d)\.ts$/,
     priority: 1,
   },
-  { name: "sqlite", test: /src\/(stores\/sqlite\/[^/]*|open-store)(?<!\.d)\.ts$/, priority: 0 },
+  { name: "sqlite", test: /src\/(stores\/sqlite\/(?!schema-)[^/]*|open-store)(?<!\.d)\.ts$/, priority: 0 },
 ];
 
 /** Bundled, since from their own many files zod costs half a start of Node, and uuid a sixth. Their licenses come along. */

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Connection, MIGRATIONS, migrate } from "../../src/stores/sqlite/index.ts";
+import { allMigrations, Connection, FORMAT, migrate } from "../../src/stores/sqlite/index.ts";
 import { TestFolder } from "./folder.ts";
+
+const MIGRATIONS = await allMigrations();
 
 let folder: TestFolder;
 
@@ -25,6 +27,10 @@ async function schemaAfter(migrations: readonly string[], first: number): Promis
   }
 }
 
+test("a file is opened without its schema only where it has the format that all migrations lead to", () => {
+  expect(FORMAT).toBe(MIGRATIONS.length);
+});
+
 test("an upgraded schema equals a fresh one, whatever version it began with", async () => {
   const fresh = await schemaAfter(MIGRATIONS, MIGRATIONS.length);
   for (let first = 1; first < MIGRATIONS.length; first++) {
@@ -41,7 +47,7 @@ test("migrations run once each, in order, also when several are missing", async 
 
 test("a migration that fails leaves the file as it was", async () => {
   const connection = await Connection.open(folder.file(), false);
-  migrate(connection);
+  migrate(connection, MIGRATIONS);
   expect(() => migrate(connection, [...MIGRATIONS, "CREATE TABLE one (a)", "nonsense"])).toThrow();
   expect(connection.get("PRAGMA user_version")).toMatchObject({ user_version: MIGRATIONS.length });
   expect(connection.all("SELECT 1 FROM sqlite_schema WHERE name = 'one'")).toEqual([]);

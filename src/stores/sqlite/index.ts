@@ -48,7 +48,7 @@ import { checkShape } from "./write.ts";
 export { bootClock, type Clock, remainingMs, type Timed, timelineOf, UNKNOWN_BOOT } from "./clock.ts";
 export { Connection } from "./driver.ts";
 export { refuseNetworkDisk } from "./file.ts";
-export { MIGRATIONS, migrate } from "./migrations.ts";
+export { allMigrations, FORMAT, migrate } from "./migrations.ts";
 
 export interface SqliteOptions {
   readonly path: string;

@@ -6,20 +6,25 @@
 
 import { randomUUID } from "node:crypto";
 import type { Connection } from "./driver.ts";
-import { SCHEMA_1 } from "./schema-1.ts";
 
 /** "Hold" in ASCII: tells our files from other SQLite files. */
 export const APPLICATION_ID = 0x486f6c64;
 
-export const MIGRATIONS: readonly string[] = [SCHEMA_1];
+/** The version that all migrations lead to. */
+export const FORMAT = 1;
+
+/** Loaded when a file lacks some: nearly all that are opened lack none, and a start has to be short. */
+export async function allMigrations(): Promise<readonly string[]> {
+  const { SCHEMA_1 } = await import("./schema-1.ts");
+  return [SCHEMA_1];
+}
 
 export function userVersion(connection: Connection): number {
   return Number(connection.peek("(SELECT user_version FROM pragma_user_version)")[0]);
 }
 
 /** Brings the file up to date. Another process may do the same at this moment: whoever comes second finds it done. */
-export function migrate(connection: Connection, migrations: readonly string[] = MIGRATIONS): void {
-  if (userVersion(connection) >= migrations.length) return;
+export function migrate(connection: Connection, migrations: readonly string[]): void {
   connection.exec("BEGIN IMMEDIATE");
   try {
     const from = userVersion(connection);

@@ -31,7 +31,7 @@ import {
   statOf,
   systemCode,
 } from "./file.ts";
-import { APPLICATION_ID, MIGRATIONS, migrate, userVersion } from "./migrations.ts";
+import { APPLICATION_ID, allMigrations, FORMAT, migrate, userVersion } from "./migrations.ts";
 
 export interface Place {
   readonly path: string;
@@ -185,13 +185,13 @@ function checkFormat(path: string, connection: Connection): void {
     return;
   }
   if (application !== APPLICATION_ID) throw foreign(path, "it is an SQLite database of another program");
-  if (version <= MIGRATIONS.length) return;
+  if (version <= FORMAT) return;
   throw new HoldfastError(
     "STORE_TOO_NEW",
-    `${path} has format ${version}; this version of Holdfast knows formats up to ${MIGRATIONS.length}`,
+    `${path} has format ${version}; this version of Holdfast knows formats up to ${FORMAT}`,
     {
       hint: "Update Holdfast. The file was not changed.",
-      data: { path, format: version, known: MIGRATIONS.length },
+      data: { path, format: version, known: FORMAT },
     },
   );
 }
@@ -210,9 +210,9 @@ async function openForWriting(place: Place): Promise<Opened> {
   const connection = await Connection.open(path, false);
   try {
     connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    await patiently(path, busyMs, () => {
+    await patiently(path, busyMs, async () => {
       checkFormat(path, connection);
-      migrate(connection);
+      if (userVersion(connection) < FORMAT) migrate(connection, await allMigrations());
       setUp(connection);
     });
     return identified(path, connection);
@@ -226,7 +226,7 @@ async function openForReading(place: Place): Promise<Opened> {
   const connection = await openReadOnly(place);
   try {
     await patiently(place.path, place.busyMs, () => checkFormat(place.path, connection));
-    if (userVersion(connection) < MIGRATIONS.length) throw mustMigrate(place.path);
+    if (userVersion(connection) < FORMAT) throw mustMigrate(place.path);
     return identified(place.path, connection);
   } catch (error) {
     await connection.close();
