@@ -133,7 +133,7 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
-function callTable(calls: readonly Omit<Call, "shared">[], screen: Screen): string {
+function callTable(calls: ResultOf<"session show">["calls"], screen: Screen): string {
   const rows = calls.map(({ call, tool, status, issuedAt, args, why, error }) => [
     call,
     tool,
@@ -145,8 +145,20 @@ function callTable(calls: readonly Omit<Call, "shared">[], screen: Screen): stri
   return table(screen, ["call", "tool", "status", "issued", "args", "why"], rows, ["args", "why"]);
 }
 
-function whatComes({ open, running, cancelled, effect, grantedBy }: Call): string {
+/** Calls of a sub-agent, each with its session: that is where a person answers. */
+function namedBelow({ subAgentCalls }: Call): string {
+  const named = subAgentCalls
+    .slice(0, NAMED)
+    .map(({ tool, call, session }) => `${tool} ${call} of session ${session}`);
+  const more = subAgentCalls.length - named.length;
+  return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+function whatComes(call: Call): string {
+  const { open, running, cancelled, effect, grantedBy, goesOnByItself } = call;
   if (!open) return "";
+  if (goesOnByItself && !running)
+    return `goes on by itself once ${namedBelow(call)} is answered and its agent is run again`;
   if (cancelled) return "its session was cancelled, and is not run any more";
   if (grantedBy !== null)
     return `${grantedBy} allowed another attempt: the next run of its session tries it again`;
@@ -156,11 +168,15 @@ function whatComes({ open, running, cancelled, effect, grantedBy }: Call): strin
 }
 
 /** A command on each line, whole, so that it can be pasted. */
-function waysToAnswer(named: string, { unbegun, cancelled }: Call, { cyan }: Screen["paint"]): string[] {
+function waysToAnswer(named: string, call: Call, { cyan }: Screen["paint"]): string[] {
+  const { unbegun, cancelled, subAgentCalls } = call;
   const all = unbegun
     ? { "let it run": "retry", "refuse it": "failed" }
     : { "it happened": "landed", "try once more": "retry", "it did not happen": "failed" };
-  const ways = Object.entries(all).filter(([, outcome]) => outcome !== "retry" || !cancelled);
+  // One that was cancelled is not tried again; of another nothing else can be said before its sub-agent's calls are answered.
+  const ways = Object.entries(all).filter(([, outcome]) => {
+    return outcome === "retry" ? !cancelled : cancelled || subAgentCalls.length === 0;
+  });
   const width = Math.max(...ways.map(([meaning]) => meaning.length));
   return ways.map(([meaning, outcome]) => {
     return `${`${meaning}:`.padEnd(width + 1)}  ${cyan(`holdfast resolve ${named} ${outcome}`)}`;
@@ -174,16 +190,18 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
   if (!calls.some(({ open }) => open)) return callTable(calls, screen);
   const rows = calls.map((each) => {
     const { call, session, tool, status, issuedAt, args, key, why, verify, shared } = each;
-    const isWaiting = status === "waiting";
+    const isWaiting = status === "waiting" && !each.goesOnByItself;
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
     // A verify that failed for good is the reason already.
     const isSaid = verify !== null && why?.endsWith(verify.slice("error: ".length));
     const known = [why, verify && !isSaid && `verify: ${verify}`].filter(Boolean).join("; ");
     const named = `${shellWord(call)}${shared ? ` --session ${shellWord(session)}` : ""}${store}`;
     // What a person has allowed already is not asked again.
-    const isAsked = isWaiting || (each.unattended && each.grantedBy === null);
+    const isAsked = isWaiting || (each.unattended && each.grantedBy === null && !each.goesOnByItself);
+    const isRefused = isAsked && each.subAgentCalls.length > 0;
     const answers = [
       isWaiting ? "" : whatComes(each),
+      isRefused ? `whether it happened can be said once ${namedBelow(each)} is answered` : "",
       ...(isAsked ? waysToAnswer(named, each, paint) : []),
     ].filter(Boolean);
     const since = status === "issued" ? state : `${state}, issued`;

@@ -3,39 +3,71 @@
 import * as z from "zod";
 import { HoldfastError, streamId } from "../model/index.ts";
 import type { Holdfast } from "../open.ts";
+import type { ItemRow } from "../store.ts";
 import { type Context, pick } from "./context.ts";
 import { given, operation } from "./operation.ts";
 import { heldBy, sessionId } from "./session-operations.ts";
 import * as view from "./session-views.ts";
 import { openCallRows } from "./status-reading.ts";
+import { openCallsBelow } from "./sub-agent-calls.ts";
 
 const text = z.string();
 
-/** Every call of a session; a call is under way only while somebody may be at it. */
-async function callsOf(holdfast: Holdfast, id: string): Promise<z.input<typeof view.call>[]> {
-  const [{ calls, status }, { held }] = await Promise.all([holdfast.sessions.get(id), heldBy(holdfast, id)]);
-  const isCancelled = status === "cancelled";
-  return calls.map((each) => view.callView(id, each, { isHeld: held !== null, isCancelled }));
+type CallView = z.input<typeof view.call>;
+
+/** A call that waits because a program without its tool looked into it goes on when one with the tool comes. */
+interface Found {
+  readonly call: CallView;
+  readonly lacksTool: boolean;
 }
 
-async function openCalls(holdfast: Holdfast): Promise<z.input<typeof view.call>[]> {
-  const { journal } = holdfast;
-  const known = new Map<string, z.input<typeof view.call>[]>();
-  const rows: z.input<typeof view.call>[] = [];
-  for (const { stream, id: callId } of await openCallRows(journal.store, journal.namespace)) {
+/** Every call of a session; a call is under way only while somebody may be at it. */
+async function callsOf(holdfast: Holdfast, id: string): Promise<Found[]> {
+  const [{ calls, status }, { held }] = await Promise.all([holdfast.sessions.get(id), heldBy(holdfast, id)]);
+  const isCancelled = status === "cancelled";
+  return calls.map((each) => {
+    const call = view.callView(id, each, { isHeld: held !== null, isCancelled });
+    return { call, lacksTool: each.lacksTool };
+  });
+}
+
+async function openCalls(holdfast: Holdfast, open: readonly ItemRow[]): Promise<Found[]> {
+  const known = new Map<string, Found[]>();
+  const rows: Found[] = [];
+  for (const { stream, id: callId } of open) {
     const id = streamId(stream);
     const all = known.get(id) ?? (await callsOf(holdfast, id));
     known.set(id, all);
-    rows.push(...all.filter((each) => each.call === callId).slice(0, 1));
+    rows.push(...all.filter(({ call }) => call.call === callId).slice(0, 1));
   }
   return rows;
 }
 
 /** Ids that open calls of several sessions have. */
-async function sharedIds({ journal }: Holdfast): Promise<Set<string>> {
-  const rows = await openCallRows(journal.store, journal.namespace);
+function sharedIds(rows: readonly ItemRow[]): Set<string> {
   const seen = new Set<string>();
   return new Set(rows.map(({ id }) => id).filter((id) => seen.size === seen.add(id).size));
+}
+
+/** What else a person has to know of calls before answering for one. */
+async function amongOthers({ journal }: Holdfast, calls: readonly Found[], open: readonly ItemRow[]) {
+  const shared = sharedIds(open);
+  const below = await openCallsBelow(journal.store, journal.namespace, open);
+  const named = [...below].map(([{ stream, id }, rows]) => {
+    const theirs = rows.map((row) => ({
+      session: streamId(row.stream),
+      call: row.id,
+      tool: row.name ?? "unknown",
+    }));
+    return [JSON.stringify([streamId(stream), id]), theirs] as const;
+  });
+  const bySession = new Map(named);
+  return calls.map(({ call, lacksTool }) => {
+    const subAgentCalls = (call.open && bySession.get(JSON.stringify([call.session, call.call]))) || [];
+    const isAsked = call.cancelled || (call.status === "waiting" && !lacksTool);
+    const goesOnByItself = subAgentCalls.length > 0 && !isAsked;
+    return { ...call, shared: shared.has(call.call), subAgentCalls, goesOnByItself };
+  });
 }
 
 async function callId(context: Context, typed: string): Promise<string> {
@@ -86,6 +118,10 @@ export const callOperations = [
         view.call.extend({
           /** Open calls of several sessions have its id: whoever answers for it has to say its session. */
           shared: z.boolean(),
+          /** Of a sub-agent's call: the calls inside it that have no outcome, the innermost ones. */
+          subAgentCalls: z.array(z.strictObject({ session: text, call: text, tool: text })),
+          /** Nobody has to answer for it: it goes on once those have an outcome and its agent is run again. */
+          goesOnByItself: z.boolean(),
         }),
       ),
     }),
@@ -93,13 +129,14 @@ export const callOperations = [
       const holdfast = await context.holdfast();
       const of = async (id: string) => {
         const rows = await callsOf(holdfast, id);
-        return rows.filter((each) => !open || each.open);
+        return rows.filter(({ call }) => !open || call.open);
       };
-      const calls =
-        typed === undefined ? await openCalls(holdfast) : await of(await sessionId(holdfast, typed));
-      const waiting = calls.filter(({ status }) => status === "waiting").length;
-      const shared = await sharedIds(holdfast);
-      return { waiting, calls: calls.map((each) => ({ ...each, shared: shared.has(each.call) })) };
+      const { journal } = holdfast;
+      const rows = await openCallRows(journal.store, journal.namespace);
+      const found =
+        typed === undefined ? await openCalls(holdfast, rows) : await of(await sessionId(holdfast, typed));
+      const calls = await amongOthers(holdfast, found, rows);
+      return { waiting: calls.filter(({ status }) => status === "waiting").length, calls };
     },
   }),
   operation({

@@ -19,7 +19,7 @@ import { leasesOf } from "./held-leases.ts";
 import { given, operation } from "./operation.ts";
 import { blocksText, logLine } from "./session-log.ts";
 import * as view from "./session-views.ts";
-import { isSubAgent } from "./status-reading.ts";
+import { isSubAgent } from "./sub-agent-calls.ts";
 
 const text = z.string();
 const session = text;

@@ -21,6 +21,7 @@ import { heldLeases, leasesOf } from "./held-leases.ts";
 import { type MovedStore, movedStore, type UnfinishedCopy, unfinishedCopy } from "./moved-store.ts";
 import type { Need } from "./need.ts";
 import { callNeeds, crashNeeds, leftAloneNeeds } from "./session-needs.ts";
+import { isSubAgent } from "./sub-agent-calls.ts";
 
 export interface GoalStatus {
   readonly goal: string;
@@ -275,11 +276,6 @@ async function sessionCounts(store: Store, namespace: string): Promise<Status["s
     limitUsd: limits.length === 0 ? null : sum(limits),
     ofLatest: cursor === null ? null : rows.length,
   };
-}
-
-/** By its name, which no other session has: nothing has to be read for it. */
-export function isSubAgent(session: string): boolean {
-  return /^sub-[0-9a-f]{32}$/.test(session);
 }
 
 function usdOf(budget: string | null): { spent: number; limit: number | null } | undefined {

@@ -3,6 +3,7 @@
 import { allRows, type Journal, Lease, type Log } from "../journal/index.ts";
 import { type Marks, storeResult, withNextMark } from "../ledger/index.ts";
 import {
+  type Amounts,
   type Call,
   type CallResult,
   checkOptions,
@@ -21,6 +22,7 @@ import {
 import type { Holder, ItemRow, Page } from "../store.ts";
 import { putBeforePerson } from "./abandoned-calls.ts";
 import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";
+import { childSpent } from "./children.ts";
 import { lifeOf } from "./life.ts";
 import type { Spoken } from "./sessions.ts";
 import { stopSubAgent } from "./sub-agent-stop.ts";
@@ -40,7 +42,10 @@ export interface OpenCall {
 }
 
 export type Answer =
-  /** It happened; `result` is what the tool would have returned. Not for a call that needs approval: it has not been run. */
+  /**
+   * It happened; `result` is what the tool would have returned. Not for a call that needs approval: it has not been run. Of a
+   * sub-agent's call: that is all there will be, as the sub-agent is stopped.
+   */
   | { readonly outcome: "landed"; readonly result?: unknown }
   /** It did not happen and cannot any more, or it is approved: the next run tries once more. */
   | { readonly outcome: "retry" }
@@ -127,8 +132,8 @@ export class CallDesk {
 
   /**
    * Settles a call that waits, or one in doubt whose session nobody runs. Who said it and why is recorded with it. The call's
-   * session goes on at its next run. That a sub-agent's call failed is refused while calls of the sub-agent are in doubt; when
-   * none is, the sub-agent is cancelled first, and then the outcome is written.
+   * session goes on at its next run. That a sub-agent's call landed or failed is refused while calls of the sub-agent are in
+   * doubt; when none is, the sub-agent is cancelled first, and then the outcome is written, with what the sub-agent spent.
    */
   async resolve(
     call: string | { readonly session: string; readonly callId: string },
@@ -144,13 +149,14 @@ export class CallDesk {
     const asked = log.state.calls.get(callId);
     if (!asked || !isOpen(asked.status)) throw notOpen(session, callId, asked);
     const { generation } = log.head;
-    const stop = async (): Promise<void> => {
-      if (answer.outcome !== "failed") return;
+    // A next attempt takes the sub-agent up as it is, with the calls that it has in doubt.
+    const stop = async (): Promise<Amounts | null> => {
+      const { outcome, by, why } = answer;
+      if (outcome === "retry") return null;
       const { journal, onCrash } = this;
-      const { by, why } = answer;
-      await stopSubAgent({ journal, onCrash, by, why }, lifeOf(session, generation), callId);
+      return stopSubAgent({ journal, onCrash, outcome, by, why }, lifeOf(session, generation), callId);
     };
-    const commit = (lease: Lease | null) => (marks: Marks) =>
+    const commit = (lease: Lease | null, spent: Amounts | null) => (marks: Marks) =>
       log.commit((state, head) => {
         // Removed meanwhile: what was answered is not the call of another session that has its name.
         if (head.generation !== generation) throw noSession(session, this.journal.store.address);
@@ -159,17 +165,16 @@ export class CallDesk {
         if (!lease && current.status !== "waiting") throw isAtIt(session, callId, current, null);
         if (answer.outcome === "landed" && isUnbegun(current)) throw notRun(session, callId);
         const before = lease ? putBeforePerson([current], WHY_UNATTENDED) : [];
-        const events = [...before, answerDraft(current, answer, result, marks)];
+        const costs = spent ? [childSpent(state.budget, callId, spent)] : [];
+        const events = [...before, ...costs, answerDraft(current, answer, result, marks)];
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
     if (asked.status === "waiting") {
-      await stop();
-      return withNextMark(this.journal, asked, commit(null));
+      return withNextMark(this.journal, asked, commit(null, await stop()));
     }
     return this.withLease(log, asked, answer.by, async (lease) => {
-      await stop();
-      return withNextMark(this.journal, asked, commit(lease));
+      return withNextMark(this.journal, asked, commit(lease, await stop()));
     });
   }
 

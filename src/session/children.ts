@@ -81,10 +81,14 @@ export async function reserveForChild(
 
 /** Turns the reservation into what was really spent; rides on the commit of the call's outcome. */
 export function settleForChild(parent: OwnedSession, callId: string, spent: Amounts): void {
+  parent.ride(callId, [childSpent(parent.budget, callId, spent)]);
+}
+
+/** Stands before the call's outcome, with which the whole reservation would count as spent. */
+export function childSpent(budget: Budget, callId: string, spent: Amounts): Draft {
   const id = childReservation(callId);
-  const reserved = Object.hasOwn(parent.budget.reserved, id);
-  const settled = { type: "budget.settled", data: { id, spent } };
-  parent.ride(callId, [reserved ? settled : { type: "budget.spent", data: { amounts: spent } }]);
+  if (Object.hasOwn(budget.reserved, id)) return { type: "budget.settled", data: { id, spent } };
+  return { type: "budget.spent", data: { amounts: spent } };
 }
 
 function remaining(budget: Budget): Amounts {

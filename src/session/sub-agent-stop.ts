@@ -1,6 +1,6 @@
 /**
- * What a person's word that a sub-agent's call did not happen takes: nobody may do it afterwards. So the sub-agent is stopped
- * first, and the sub-agents below it before that, each under its lease, so that nobody is at it meanwhile:
+ * What a person's word on a sub-agent's call takes, that it did not happen or that it did: nobody may do it afterwards. So the
+ * sub-agent is stopped first, and the sub-agents below it before that, each under its lease, so that nobody is at it meanwhile:
  *
  *     one of its calls is in doubt ──▶ refused, with the commands that answer for those first
  *     somebody holds its session ──▶ refused
@@ -11,42 +11,77 @@
  */
 
 import { commitResult, type Journal, Lease } from "../journal/index.ts";
-import { type Call, HoldfastError, openCallsOf, sessionKind } from "../model/index.ts";
+import {
+  type Amounts,
+  addAmounts,
+  type Budget,
+  type Call,
+  childReservation,
+  HoldfastError,
+  openCallsOf,
+  type SessionState,
+  sessionKind,
+} from "../model/index.ts";
 import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";
 import { cancellation, childId } from "./children.ts";
 import { lifeOf } from "./life.ts";
 
 interface Stop {
   readonly journal: Journal;
+  readonly outcome: "landed" | "failed";
   readonly by: string;
   readonly why: string;
   readonly onCrash: OnCrash;
 }
 
-/** The call of that session's life may be one of any tool: most have no sub-agent. */
-export async function stopSubAgent(stop: Stop, life: string, callId: string): Promise<void> {
+/** The call of that session's life may be one of any tool: most have no sub-agent. Resolves to what it spent, null without one. */
+export async function stopSubAgent(stop: Stop, life: string, callId: string): Promise<Amounts | null> {
   const { journal, by, why } = stop;
   const id = childId(life, callId);
   const log = await journal.open(sessionKind, id);
-  if (!log.exists) return;
-  if (log.state.status !== "active") return mustBeCertain(callId, id, openCallsOf(log.state));
+  if (!log.exists) return null;
+  const refusal = cannotBeSaid(stop, callId);
+  const below = (): Promise<Below> => stopBelow(stop, lifeOf(id, log.head.generation), log.state);
+  if (log.state.status !== "active") {
+    mustBeCertain(refusal, id, openCallsOf(log.state));
+    return spentWith(log.state.budget, await below());
+  }
   const lease = await takeFromDead(journal, log.stream, by, stop.onCrash);
-  if (!(lease instanceof Lease)) throw isHeld(callId, id, lease.holder?.label ?? "another process");
+  if (!(lease instanceof Lease)) throw isHeld(refusal, id, lease.holder?.label ?? "another process");
   try {
     await log.refresh();
     const { generation } = log.head;
-    const open = openCallsOf(log.state);
-    mustBeCertain(callId, id, open);
-    for (const call of open) await stopSubAgent(stop, lifeOf(id, generation), call.id);
+    mustBeCertain(refusal, id, openCallsOf(log.state));
+    const stopped = await below();
     const outcome = await log.commit((state, head) => {
-      if (head.generation !== generation) return { events: [], result: undefined };
-      mustBeCertain(callId, id, openCallsOf(state));
-      return { events: cancellation(state, { by, why }, true), result: undefined, guards: [lease.guard] };
+      if (head.generation !== generation) return { events: [], result: null };
+      mustBeCertain(refusal, id, openCallsOf(state));
+      const spent = spentWith(state.budget, stopped);
+      return { events: cancellation(state, { by, why }, true), result: spent, guards: [lease.guard] };
     });
-    commitResult(outcome);
+    return commitResult(outcome);
   } finally {
     await lease.release();
   }
+}
+
+/** What sub-agents spent, by the call that each works for. */
+type Below = ReadonlyMap<string, Amounts>;
+
+async function stopBelow(stop: Stop, life: string, state: SessionState): Promise<Below> {
+  const spent = new Map<string, Amounts>();
+  for (const { id } of openCallsOf(state)) {
+    const amounts = await stopSubAgent(stop, life, id);
+    if (amounts) spent.set(id, amounts);
+  }
+  return spent;
+}
+
+/** Of what was set aside for those below only what they spent counts; where nothing was, what they spent is in no sum yet. */
+function spentWith({ spent, reserved }: Budget, below: Below): Amounts {
+  const theirs = new Set([...below.keys()].map(childReservation));
+  const own = Object.entries(reserved).filter(([id]) => !theirs.has(id));
+  return [...own.map(([, amounts]) => amounts), ...below.values()].reduce(addAmounts, spent);
 }
 
 /** Begun, and nobody knows what came of it. One that a person allowed once more has, by their word, not happened. */
@@ -54,14 +89,24 @@ function isInDoubt({ status, doubt }: Call): boolean {
   return status === "issued" || doubt !== null;
 }
 
-function mustBeCertain(callId: string, session: string, open: readonly Call[]): void {
+/** How every refusal begins. */
+function cannotBeSaid({ outcome }: Stop, callId: string): Refusal {
+  return { callId, text: `call ${callId} cannot be said to have ${outcome}` };
+}
+
+interface Refusal {
+  readonly callId: string;
+  readonly text: string;
+}
+
+function mustBeCertain({ callId, text }: Refusal, session: string, open: readonly Call[]): void {
   const calls = open.filter(isInDoubt);
   if (calls.length === 0) return;
   const named = calls.map(({ id, tool, status }) => `${tool} ${id} (${status})`).join(", ");
   const commands = calls.map(({ id }) => `holdfast resolve ${id} landed|failed --session ${session}`);
   throw new HoldfastError(
     "SESSION_HAS_OPEN_CALLS",
-    `call ${callId} cannot be said to have failed: of its sub-agent ${session} nobody knows whether these happened: ${named}`,
+    `${text}: of its sub-agent ${session} nobody knows whether these happened: ${named}`,
     {
       hint: `Answer for those first: ${commands.join("; ")}. Or let its agent run, which finds out what it can.`,
       data: { callId, session, calls: calls.map(({ id }) => id) },
@@ -69,10 +114,9 @@ function mustBeCertain(callId: string, session: string, open: readonly Call[]): 
   );
 }
 
-function isHeld(callId: string, session: string, holder: string): HoldfastError {
-  return new HoldfastError(
-    "SESSION_HELD",
-    `call ${callId} cannot be said to have failed: its sub-agent ${session} is held by ${holder}`,
-    { hint: "Answer when that has let go of it, or cancel the session.", data: { callId, session } },
-  );
+function isHeld({ callId, text }: Refusal, session: string, holder: string): HoldfastError {
+  return new HoldfastError("SESSION_HELD", `${text}: its sub-agent ${session} is held by ${holder}`, {
+    hint: "Answer when that has let go of it, or cancel the session.",
+    data: { callId, session },
+  });
 }

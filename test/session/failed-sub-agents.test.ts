@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { agentTool, type Tool, tool } from "../../src/index.ts";
+import { agentTool, landed, type Tool, tool } from "../../src/index.ts";
 import {
   type Bench,
   callBlock,
@@ -104,7 +104,10 @@ describe.each(storeSubjects())("on $name", (subject) => {
 
   test("a supervisor starts nothing for a call that has its outcome: it asks, else a person is asked", async () => {
     await killInside(pay);
-    await next.holdfast.calls.resolve("p1", { outcome: "landed", ...ann });
+    // A program in which that tool is no sub-agent any more, and can tell.
+    const session = await next.session();
+    await session.settle([counting(world, "pay", { verify: () => landed("paid") })]);
+    await session.close();
     await sweep();
     expect(world.effects).toHaveLength(1);
     expect(await open()).toEqual([["c1", "waiting"]]);

@@ -1,0 +1,110 @@
+// A call that waits only for a call of its sub-agent needs no answer: the pages say which one does, and where.
+
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { z } from "zod";
+import { agentTool, open, type Tool, tool } from "../../src/index.ts";
+import { callBlock, script } from "../ledger/bench.ts";
+import { CommandLine } from "./command-line.ts";
+import { runInside } from "./inside.ts";
+
+const STORE = "store.db";
+let line: CommandLine;
+const look = async (...words: string[]): Promise<string> => {
+  const { code, out, err } = await runInside(line.project, [...words, "--store", STORE]);
+  expect(code, err).toBe(0);
+  return out;
+};
+
+const input = z.looseObject({});
+const search = tool({
+  name: "search",
+  description: "search",
+  input,
+  effect: "mutate",
+  execute: (): never => {
+    throw new Error("the line was cut");
+  },
+}) as unknown as Tool;
+
+function asking(name: string, id: string, below: Tool): Tool {
+  const run = { model: script([callBlock(id, below.name)], "found"), tools: [below], prompt: "go" };
+  return tool(agentTool({ name, description: name, input, run: (_args, child) => child.run(run) }));
+}
+
+/** Each runs until the innermost call waits for a person, and is then left alone. */
+async function leave(session: string, tools: readonly Tool[], ...ids: string[]): Promise<void> {
+  const holdfast = await open(join(line.project, STORE));
+  const own = await holdfast.session(session);
+  const blocks = tools.map((each, index) => callBlock(ids[index] ?? "", each.name));
+  await own.run({ model: script(blocks), tools, prompt: "go" });
+  await own.close();
+  await holdfast.close();
+}
+
+beforeAll(async () => {
+  line = await CommandLine.build();
+  await leave("editor", [asking("research", "s1", search)], "r1");
+});
+afterAll(() => line.remove());
+
+const GOES_ON =
+  /goes on by itself once search s1 of session sub-\w{32} is answered and its agent is run again/;
+
+test("calls offers no answer for it, and names the call and the session that it waits for", async () => {
+  const page = await look("calls");
+  expect(page).toMatch(GOES_ON);
+  expect(page).not.toContain("holdfast resolve r1");
+  expect(page).toContain("holdfast resolve s1");
+  expect(await look("calls", "--session", "editor"), "of its session alone too").toMatch(GOES_ON);
+  const { calls } = JSON.parse(await look("calls", "--json")).data;
+  const inside = { tool: "search", call: "s1", session: expect.stringMatching(/^sub-/) };
+  expect(calls.find(({ call }: { call: string }) => call === "r1")).toMatchObject({
+    goesOnByItself: true,
+    subAgentCalls: [inside],
+  });
+});
+
+test("status does not ask for an answer to it", async () => {
+  const page = await look("status");
+  expect(page).toContain("! 1 call waits for you");
+  expect(page).toMatch(
+    /! research r1 of editor goes on by itself once search s1 of sub-\w{32} is answered and its agent run again/,
+  );
+  expect(page).not.toContain("has no outcome");
+});
+
+test("through several sub-agents the innermost call is named", async () => {
+  await leave("chief", [asking("publish", "m1", asking("ask", "s2", search))], "p1");
+  const page = await look("calls");
+  expect(page.match(/once search s2 of session sub-\w{32} is answered/g)).toHaveLength(2);
+  expect(page).not.toMatch(/holdfast resolve (p1|m1|r1)/);
+  expect(await look("status")).toContain(
+    "! 3 calls go on by themselves once those of their sub-agents are answered",
+  );
+});
+
+test("one that waits for a person itself can be tried again, and says what comes before the rest", async () => {
+  const model = script([callBlock("s3", "search")]);
+  const broken = agentTool({
+    name: "broken",
+    description: "broken",
+    input,
+    run: async (_args, child) => {
+      await child.run({ model, tools: [search], prompt: "go" });
+      throw new Error("it breaks every time");
+    },
+  });
+  await leave("breaker", [tool(broken)], "b1");
+  const page = await look("calls", "--session", "breaker");
+  expect(page).toContain("WAITS FOR YOU");
+  expect(page).toMatch(/whether it happened can be said once search s3 of session sub-\w{32} is answered/);
+  expect(page.match(/holdfast resolve b1 .*/g)).toEqual(["holdfast resolve b1 --store store.db retry"]);
+});
+
+test("once it is answered the ways to answer are there again", async () => {
+  await look("resolve", "s1", "landed", "--by", "ann", "--why", "seen");
+  const page = await look("calls", "--session", "editor");
+  expect(page).toContain("holdfast resolve r1");
+  expect(page).not.toContain("goes on by itself");
+});
