@@ -113,7 +113,9 @@ class Outlook {
     if (change) this.budget = changeBudget(this.budget, change);
     if (draft.type.startsWith("session.")) this.seeIdentity(draft);
     if (draft.type === "checkpoint.deleted") {
-      this.item({ kind: "checkpoint", id: String(draft.data.version), status: "deleted" });
+      // Where: a fork that left before still has it.
+      const id = String(draft.data.version);
+      this.item({ kind: "checkpoint", id, endSeq: place.seq, status: "deleted" });
     }
   }
 

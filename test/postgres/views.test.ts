@@ -163,6 +163,86 @@ test("a fork shows the messages of the past that it shares, and no later ones of
   ]);
 });
 
+test("what was put in place of other messages, in its order, and text that is no message breaks nothing", async () => {
+  const put = (id: string, role: string, text: string) => ({
+    id,
+    role,
+    createdAt: ISO,
+    blocks: [{ kind: "text", text }],
+  });
+  const add = [put("m3", "user", "In short: pay"), put("m4", "assistant", "Yes")];
+  const segments = [
+    { add },
+    { keep: [1, 2] },
+    { add: [put("m5", "user", "Go on"), "odd"] },
+    "odd",
+    7,
+    { add: "odd" },
+  ];
+  const events = [
+    event("transcript.replaced", { segments, why: "compacted" }),
+    event("transcript.replaced", { segments: "odd" }),
+    message("m6", "assistant", "I go on"),
+    event("results", { id: "m7", createdAt: ISO, blocks: [{ call: "c1" }] }),
+  ];
+  await append(store, write("session/a", 6, events, { at: AT }));
+  const columns = "seq, place, event, message_id, role, created_at, text";
+  const rows = await query(`SELECT ${columns} FROM $schema.messages WHERE seq > 2 ORDER BY seq, place`);
+  const at = { created_at: ISO };
+  const replaced = { seq: 7, event: "transcript.replaced", ...at };
+  expect(rows).toEqual([
+    { ...replaced, place: 1, message_id: "m3", role: "user", text: "In short: pay" },
+    { ...replaced, place: 2, message_id: "m4", role: "assistant", text: "Yes" },
+    { ...replaced, place: 3, message_id: "m5", role: "user", text: "Go on" },
+    { seq: 9, place: 1, event: "message", message_id: "m6", role: "assistant", text: "I go on", ...at },
+    { seq: 10, place: 1, event: "results", message_id: "m7", role: "tool", text: null, ...at },
+  ]);
+});
+
+test("a fork shows the versions of the past that it shares, as they were when it left", async () => {
+  const version = (id: string, seq: number) => ({
+    kind: "checkpoint",
+    id,
+    seq,
+    status: "kept",
+    at: AT,
+    doneAt: AT,
+  });
+  const point = [event("checkpoint", {})];
+  await append(store, write("session/a", 6, point, { at: AT, items: [version("3", 7)] }));
+  const fork = { stream: "session/a", generation: 1, seq: 7 };
+  await append(store, write("session/b", 7, point, { at: AT, fork, items: [version("4", 8)] }));
+  // Its parent has a fourth of its own, and deletes one that both have.
+  const later = [version("4", 8), { kind: "checkpoint", id: "3", endSeq: 9, status: "deleted" }];
+  await append(
+    store,
+    write("session/a", 7, [...point, event("checkpoint.deleted", {})], { at: AT, items: later }),
+  );
+  const second = { stream: "session/b", generation: 1, seq: 8 };
+  const gone = [{ kind: "checkpoint", id: "1", endSeq: 9, status: "deleted" }];
+  await append(
+    store,
+    write("session/c", 8, [event("checkpoint.deleted", {})], { at: AT, fork: second, items: gone }),
+  );
+  const versions = async (session: string) => {
+    const sql = `SELECT version, seq FROM $schema.checkpoints WHERE session_id = '${session}' ORDER BY version`;
+    return (await query(sql)).map((row) => Object.values(row as object));
+  };
+  expect(await versions("a")).toEqual([
+    [1, 6],
+    [4, 8],
+  ]);
+  expect(await versions("b")).toEqual([
+    [1, 6],
+    [3, 7],
+    [4, 8],
+  ]);
+  expect(await versions("c"), "without the one that it deleted itself").toEqual([
+    [3, 7],
+    [4, 8],
+  ]);
+});
+
 test("what a codec made shows no content and breaks no query", async () => {
   const item = {
     kind: "call",

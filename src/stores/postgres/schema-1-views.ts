@@ -24,6 +24,15 @@ export const views = (schema: string): string => {
 JOIN ${schema}.items AS i ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = '${kind}'
 WHERE s.kind = 'goal' AND s.state = 'live';`;
 
+  /** Each session with the streams that its past is in, itself and whatever it was forked from, and how far it shares each. */
+  const past = `WITH RECURSIVE past (namespace, session, source, up_to) AS (
+  SELECT namespace, stream, stream, seq FROM ${schema}.streams WHERE kind = 'session' AND state = 'live'
+  UNION ALL
+  SELECT past.namespace, past.session, s.parent, least(past.up_to, s.base)
+  FROM past JOIN ${schema}.streams AS s ON s.namespace = past.namespace AND s.stream = past.source
+  WHERE s.parent IS NOT NULL
+)`;
+
   /** A number of `1.-.2`, or NULL. */
   const part = (column: string, place: number) =>
     `CASE WHEN split_part(${column}, '.', ${place}) ~ '^[0-9]{1,9}$' THEN split_part(${column}, '.', ${place})::integer END`;
@@ -43,36 +52,48 @@ SELECT ${sessionId("s.stream")} AS session_id, s.namespace, s.status, s.title, s
 FROM ${schema}.streams AS s
 WHERE s.kind = 'session' AND s.state = 'live';
 
+-- A fork shows the versions of the past that it shares, too, as they were when it left.
 CREATE VIEW ${schema}.checkpoints AS
-SELECT ${sessionId("s.stream")} AS session_id, s.namespace,
+${past}
+SELECT ${sessionId("past.session")} AS session_id, past.namespace,
   CASE WHEN i.id ~ '^[0-9]{1,9}$' THEN i.id::integer END AS version,
   ${iso("i.at")} AS created_at, i.name AS label, i.seq
-FROM ${schema}.streams AS s
-JOIN ${schema}.items AS i ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = 'checkpoint'
-WHERE s.kind = 'session' AND s.state = 'live' AND i.status IS DISTINCT FROM 'deleted';
+FROM past
+JOIN ${schema}.items AS i
+  ON i.namespace = past.namespace AND i.stream = past.source AND i.kind = 'checkpoint' AND i.seq <= past.up_to
+WHERE NOT EXISTS (
+  SELECT 1 FROM past AS p
+  JOIN ${schema}.items AS d
+    ON d.namespace = p.namespace AND d.stream = p.source AND d.kind = 'checkpoint' AND d.id = i.id AND d.status = 'deleted'
+  WHERE p.namespace = past.namespace AND p.session = past.session AND coalesce(d.end_seq, 0) <= p.up_to);
 
--- A fork shows the messages of the past that it shares, too. 'results' are the messages of the tools.
+-- A fork shows the messages of the past that it shares, too. 'results' are the messages of the tools. What was put in place
+-- of others, by a compaction for example, has the seq of that event, and its place among what that event put in.
 CREATE VIEW ${schema}.messages AS
-WITH RECURSIVE past (namespace, session, source, up_to) AS (
-  SELECT namespace, stream, stream, seq FROM ${schema}.streams WHERE kind = 'session' AND state = 'live'
-  UNION ALL
-  SELECT past.namespace, past.session, s.parent, least(past.up_to, s.base)
-  FROM past JOIN ${schema}.streams AS s ON s.namespace = past.namespace AND s.stream = past.source
-  WHERE s.parent IS NOT NULL
-)
+${past}
 SELECT ${sessionId("past.session")} AS session_id, past.namespace, (w.first + e.place - 1)::integer AS seq,
-  coalesce(e.event #>> '{data,message,id}', e.event #>> '{data,id}') AS message_id,
-  coalesce(e.event #>> '{data,message,role}', 'tool') AS role,
-  coalesce(e.event #>> '{data,message,createdAt}', e.event #>> '{data,createdAt}') AS created_at,
-  coalesce(e.event #> '{data,message,blocks}', e.event #> '{data,blocks}') AS blocks,
+  a.place::integer AS place, e.event ->> 'type' AS event,
+  coalesce(a.message ->> 'id', e.event #>> '{data,message,id}', e.event #>> '{data,id}') AS message_id,
+  coalesce(a.message ->> 'role', e.event #>> '{data,message,role}', 'tool') AS role,
+  coalesce(a.message ->> 'createdAt', e.event #>> '{data,message,createdAt}', e.event #>> '{data,createdAt}')
+    AS created_at,
+  coalesce(a.message -> 'blocks', e.event #> '{data,message,blocks}', e.event #> '{data,blocks}') AS blocks,
   (SELECT string_agg(b.block ->> 'text', chr(10) ORDER BY b.place)
-   FROM jsonb_path_query(e.event, '$.data.message.blocks[*]') WITH ORDINALITY AS b (block, place)
+   FROM jsonb_path_query(coalesce(a.message, e.event #> '{data,message}'), '$.blocks[*]')
+     WITH ORDINALITY AS b (block, place)
    WHERE b.block ->> 'kind' = 'text') AS text
 FROM past
 JOIN ${schema}.writes AS w ON w.namespace = past.namespace AND w.stream = past.source AND w.first <= past.up_to
 CROSS JOIN LATERAL jsonb_path_query(${json("w")}, '$[*]') WITH ORDINALITY AS e (event, place)
-WHERE jsonb_typeof(e.event) = 'object' AND e.event ->> 'type' IN ('message', 'results')
-  AND w.first + e.place - 1 <= past.up_to;
+CROSS JOIN LATERAL (
+  SELECT NULL::jsonb AS message, 1 AS place WHERE e.event ->> 'type' IN ('message', 'results')
+  UNION ALL
+  SELECT added.message, added.place
+  FROM jsonb_path_query(e.event, '$.data.segments[*].add[*] ? (@.type() == "object")')
+    WITH ORDINALITY AS added (message, place)
+  WHERE e.event ->> 'type' = 'transcript.replaced'
+) AS a
+WHERE jsonb_typeof(e.event) = 'object' AND w.first + e.place - 1 <= past.up_to;
 
 CREATE VIEW ${schema}.tool_calls AS
 SELECT ${sessionId("s.stream")} AS session_id, s.namespace, i.id AS call_id, i.name AS tool_name,

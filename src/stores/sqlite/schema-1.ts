@@ -140,6 +140,21 @@ const eventField = (seq: string, field: string) => `(
     SELECT ${json("w")} -> ('$[' || (${seq} - w.first) || '].data.${field}') FROM writes AS w
     WHERE w.id >= (i.stream << 28 | ${seq}) AND w.id <= (i.stream << 28 | 268435455) ORDER BY w.id LIMIT 1)`;
 
+/** Each session with the streams that its past is in, itself and whatever it was forked from, and how far it shares each. */
+const PAST = `WITH RECURSIVE past (session, source, up_to) AS (
+  SELECT id, id, seq FROM streams WHERE kind = 'session' AND state = 'live'
+  UNION ALL
+  SELECT past.session, s.parent, min(past.up_to, s.base)
+  FROM past JOIN streams AS s ON s.id = past.source WHERE s.parent IS NOT NULL
+)`;
+
+/** The messages that an event put into the transcript in place of others; by paths, as not everything there need be JSON. */
+const ADDED = `(
+  SELECT json_group_array(json(found.message)) FROM (
+    SELECT a.value AS message
+    FROM json_each(e.value, '$.data.segments') AS g JOIN json_each(e.value, g.fullkey || '.add') AS a
+    WHERE a.type = 'object' ORDER BY g.key, a.key) AS found)`;
+
 const VIEWS = `
 CREATE VIEW sessions AS
 SELECT ${sessionId("s")} AS session_id, s.namespace, s.status, s.title, s.goal,
@@ -148,32 +163,42 @@ SELECT ${sessionId("s")} AS session_id, s.namespace, s.status, s.title, s.goal,
 FROM streams AS s LEFT JOIN streams AS p ON p.id = s.parent
 WHERE s.kind = 'session' AND s.state = 'live';
 
+-- A fork shows the versions of the past that it shares, too, as they were when it left.
 CREATE VIEW checkpoints AS
+${PAST}
 SELECT ${sessionId("s")} AS session_id, s.namespace, CAST(i.id AS INTEGER) AS version,
   ${iso("i.at")} AS created_at, i.name AS label, i.seq
-FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'checkpoint'
-WHERE s.kind = 'session' AND s.state = 'live' AND i.status IS NOT 'deleted';
+FROM past
+JOIN streams AS s ON s.id = past.session
+JOIN items AS i ON i.stream = past.source AND i.kind = 'checkpoint' AND i.seq <= past.up_to
+WHERE NOT EXISTS (
+  SELECT 1 FROM past AS p
+  JOIN items AS d ON d.stream = p.source AND d.kind = 'checkpoint' AND d.id = i.id AND d.status = 'deleted'
+  WHERE p.session = past.session AND coalesce(d.end_seq, 0) <= p.up_to);
 
--- A fork shows the messages of the past that it shares, too. 'results' are the messages of the tools.
+-- A fork shows the messages of the past that it shares, too. 'results' are the messages of the tools. What was put in place
+-- of others, by a compaction for example, has the seq of that event, and its place among what that event put in.
 CREATE VIEW messages AS
-WITH RECURSIVE past (session, source, up_to) AS (
-  SELECT id, id, seq FROM streams WHERE kind = 'session' AND state = 'live'
-  UNION ALL
-  SELECT past.session, s.parent, min(past.up_to, s.base)
-  FROM past JOIN streams AS s ON s.id = past.source WHERE s.parent IS NOT NULL
-)
-SELECT ${sessionId("s")} AS session_id, s.namespace, w.first + e.key AS seq,
-  coalesce(e.value ->> '$.data.message.id', e.value ->> '$.data.id') AS message_id,
-  coalesce(e.value ->> '$.data.message.role', 'tool') AS role,
-  coalesce(e.value ->> '$.data.message.createdAt', e.value ->> '$.data.createdAt') AS created_at,
-  coalesce(e.value -> '$.data.message.blocks', e.value -> '$.data.blocks') AS blocks,
-  (SELECT group_concat(b.value ->> '$.text', char(10)) FROM json_each(e.value, '$.data.message.blocks') AS b
+${PAST}
+SELECT ${sessionId("s")} AS session_id, s.namespace, w.first + e.key AS seq, a.key + 1 AS place,
+  e.value ->> '$.type' AS event,
+  coalesce(a.value ->> '$.id', e.value ->> '$.data.message.id', e.value ->> '$.data.id') AS message_id,
+  coalesce(a.value ->> '$.role', e.value ->> '$.data.message.role', 'tool') AS role,
+  coalesce(a.value ->> '$.createdAt', e.value ->> '$.data.message.createdAt', e.value ->> '$.data.createdAt')
+    AS created_at,
+  coalesce(a.value -> '$.blocks', e.value -> '$.data.message.blocks', e.value -> '$.data.blocks') AS blocks,
+  (SELECT group_concat(b.value ->> '$.text', char(10))
+   FROM json_each(coalesce(a.value, e.value), iif(a.value IS NULL, '$.data.message.blocks', '$.blocks')) AS b
    WHERE b.type = 'object' AND b.value ->> '$.kind' = 'text') AS text
 FROM past
 JOIN streams AS s ON s.id = past.session
 JOIN writes AS w ON w.id > (past.source << 28) AND w.id <= (past.source << 28 | 268435455) AND w.first <= past.up_to
 JOIN json_each(${json("w")}) AS e
-WHERE e.type = 'object' AND e.value ->> '$.type' IN ('message', 'results') AND w.first + e.key <= past.up_to;
+JOIN json_each(CASE WHEN e.type <> 'object' THEN '[]'
+                    WHEN e.value ->> '$.type' IN ('message', 'results') THEN '[null]'
+                    WHEN e.value ->> '$.type' = 'transcript.replaced' THEN ${ADDED}
+                    ELSE '[]' END) AS a
+WHERE w.first + e.key <= past.up_to;
 
 CREATE VIEW tool_calls AS
 SELECT ${sessionId("s")} AS session_id, s.namespace, i.id AS call_id, i.name AS tool_name,
