@@ -7,6 +7,7 @@ import { type Screen, typed, withStore } from "./screen.ts";
 import { cut, table } from "./table.ts";
 
 type Call = ResultOf<"calls">["calls"][number];
+type ShownCall = ResultOf<"session show">["calls"][number];
 
 /** What somebody's tool or vendor said may be megabytes; `--json` has all of it. */
 const LONGEST = 400;
@@ -133,14 +134,24 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
-function callTable(calls: ResultOf<"session show">["calls"], screen: Screen): string {
-  const rows = calls.map(({ call, tool, status, issuedAt, args, why, error }) => [
-    call,
-    tool,
-    statusWord(status, screen.paint),
-    ago(issuedAt),
-    cut(valueText(args), LONGEST),
-    cut(why ?? error ?? "", LONGEST),
+/** Why it was in doubt once says nothing of a call that has its outcome; what a person said of that does. */
+function endedHow({ status, settledBy, why, error, attempt }: ShownCall): string {
+  if (status !== "completed") return error ?? why ?? "";
+  if (settledBy === "person") return why ?? "a person says that it happened";
+  if (settledBy === "verify") return "its tool found that it had happened";
+  if (settledBy === "late") return "its answer came late";
+  // One that was never in doubt has a remark on its result there, if anything.
+  return attempt > 1 ? `answered at attempt ${attempt}` : (why ?? "");
+}
+
+function callTable(calls: readonly ShownCall[], screen: Screen): string {
+  const rows = calls.map((each) => [
+    each.call,
+    each.tool,
+    statusWord(each.status, screen.paint),
+    ago(each.issuedAt),
+    cut(valueText(each.args), LONGEST),
+    cut(each.open ? (each.why ?? "") : endedHow(each), LONGEST),
   ]);
   return table(screen, ["call", "tool", "status", "issued", "args", "why"], rows, ["args", "why"]);
 }

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { callsPage } from "../../src/cli/session-pages.ts";
-import { tool } from "../../src/ledger/index.ts";
+import { landed, tool } from "../../src/ledger/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
 import { agentTool, type RunResult } from "../../src/session/index.ts";
 import { CommandLine, type Ran } from "./command-line.ts";
@@ -162,4 +162,32 @@ test("the list tells who runs now and who belongs to whom", async () => {
   const after = await say("session", "list");
   expect(after).toMatch(/^sub-\S+ +completed .*boss/m);
   expect(after).toMatch(/^boss +idle/m);
+});
+
+test("of a call that has its outcome it says how that came, and not why it was unknown once", async () => {
+  const dead = (): Promise<never> => Promise.reject(new Error("the line went dead"));
+  let asked = 0;
+  const answers = (): unknown => (++asked === 1 ? dead() : "paid");
+  const spec = { description: "", effect: "mutate", input: anything } as const;
+  const again = tool({ ...spec, name: "again", idempotent: true, execute: answers });
+  const found = tool({ ...spec, name: "found", execute: dead, verify: () => landed("paid") });
+  const odd = tool({ ...spec, name: "odd", execute: () => ({ sum: 1n }) as never });
+  await store(async (holdfast) => {
+    const session = await holdfast.session("ends");
+    await session.call({ tool: again, args: {}, id: "e1" });
+    await session.call({ tool: found, args: {}, id: "e2" });
+    await session.call({ tool: charge, args: {}, id: "e3" });
+    await session.call({ tool: charge, args: { other: true }, id: "e4" });
+    await session.call({ tool: odd, args: {}, id: "e5" });
+    await session.close();
+  });
+  await say("resolve", "e3", "landed", ...ann);
+  await say("resolve", "e4", "failed", ...ann);
+  const page = await say("session", "show", "ends");
+  expect(page).toMatch(/e1 .*completed .*answered at attempt 2/);
+  expect(page).toMatch(/e2 .*completed .*its tool found that it had happened/);
+  expect(page).toMatch(/e3 .*completed .*seen in the bank/);
+  expect(page).toMatch(/e4 .*failed .*ann says that it did not happen: seen in the bank/);
+  expect(page, "a remark on its result").toMatch(/e5 .*completed .*BigInt/i);
+  expect(page).not.toContain("went dead");
 });
