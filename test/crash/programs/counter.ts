@@ -42,10 +42,9 @@ clearInterval(probe);
 const isLost = lease.lost.aborted;
 await lease.release();
 await store.close();
-const report = { acknowledged, outcomes, isLost, beats: renewals.count, beatEveryMs: LEASE_MS / 3 };
-process.stdout.write(
-  `done ${JSON.stringify({ ...report, beatGapMs: renewals.longest, loopGapMs: loop.longest })}\n`,
-);
+const counts = { acknowledged, outcomes, isLost, beats: renewals.count, beatEveryMs: LEASE_MS / 3 };
+const gaps = { beatGapMs: renewals.longestOwn, loopGapMs: loop.longestOwn, waitMs: loop.longestWait };
+process.stdout.write(`done ${JSON.stringify({ ...counts, ...gaps })}\n`);
 process.exit(0);
 
 /** Counts what appends come to, and when heartbeats are sent and answered. */
