@@ -5,7 +5,6 @@ import { age } from "../model/index.ts";
 import type { ItemRow, Store, StreamRow } from "../store.ts";
 import { leasesOf } from "./held-leases.ts";
 import type { Need } from "./need.ts";
-import { openCallsBelow } from "./sub-agent-calls.ts";
 
 /** `open` are all calls without an outcome. */
 export async function callNeeds(
@@ -19,17 +18,15 @@ export async function callNeeds(
   const streams = [...new Set(others.map(({ stream }) => stream))];
   const { held } = await leasesOf(store, namespace, "session/", streams);
   const unattended = others.filter(({ stream }) => !held.has(stream));
-  const below = await openCallsBelow(store, namespace, open);
-  return [
-    ...waitingNeeds(waiting, now),
-    ...unattendedNeeds(unattended.filter((call) => !below.has(call))),
-    ...subAgentNeeds(
-      unattended.flatMap((call) => {
-        const [first] = below.get(call) ?? [];
-        return first ? [{ call, first }] : [];
-      }),
-    ),
-  ];
+  const { rest, needs } = open.some(({ stream }) => isSubAgent(stream.slice("session/".length)))
+    ? await (await import("./sub-agent-calls.ts")).withoutWaiting(store, namespace, open, unattended)
+    : { rest: unattended, needs: [] };
+  return [...waitingNeeds(waiting, now), ...unattendedNeeds(rest), ...needs];
+}
+
+/** By its name, which no other session has: nothing has to be read for it. */
+export function isSubAgent(session: string): boolean {
+  return /^sub-[0-9a-f]{32}$/.test(session);
 }
 
 function waitingNeeds(waiting: readonly ItemRow[], now: number): Need[] {
@@ -44,24 +41,11 @@ function waitingNeeds(waiting: readonly ItemRow[], now: number): Need[] {
 function unattendedNeeds(calls: readonly ItemRow[]): Need[] {
   const [first, second] = calls;
   if (!first) return [];
+  const session = first.stream.slice("session/".length);
   const what = second
     ? `${calls.length} calls have no outcome, and nobody runs them: run their agents again, or answer for them`
-    : `${calledText(first)} has no outcome, and nobody runs it: run the agent again, or answer for it`;
+    : `${first.name} ${first.id} of ${session} has no outcome, and nobody runs it: run the agent again, or answer for it`;
   return [{ what, command: "holdfast calls" }];
-}
-
-/** Nobody answers for these: what their sub-agents wait for is among the others. */
-function subAgentNeeds(calls: readonly { readonly call: ItemRow; readonly first: ItemRow }[]): Need[] {
-  const [only, second] = calls;
-  if (!only) return [];
-  const what = second
-    ? `${calls.length} calls go on by themselves once those of their sub-agents are answered and their agents run again`
-    : `${calledText(only.call)} goes on by itself once ${calledText(only.first)} is answered and its agent run again`;
-  return [{ what, command: "holdfast calls" }];
-}
-
-function calledText({ name, id, stream }: ItemRow): string {
-  return `${name} ${id} of ${stream.slice("session/".length)}`;
 }
 
 export function crashNeeds(crashed: number): Need[] {

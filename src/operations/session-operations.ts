@@ -18,8 +18,8 @@ import { time } from "./goal-views.ts";
 import { leasesOf } from "./held-leases.ts";
 import { given, operation } from "./operation.ts";
 import { blocksText, logLine } from "./session-log.ts";
+import { isSubAgent } from "./session-needs.ts";
 import * as view from "./session-views.ts";
-import { isSubAgent } from "./sub-agent-calls.ts";
 
 const text = z.string();
 const session = text;

@@ -20,8 +20,7 @@ import { goalRows, knownGoals } from "./current-goal.ts";
 import { heldLeases, leasesOf } from "./held-leases.ts";
 import { type MovedStore, movedStore, type UnfinishedCopy, unfinishedCopy } from "./moved-store.ts";
 import type { Need } from "./need.ts";
-import { callNeeds, crashNeeds, leftAloneNeeds } from "./session-needs.ts";
-import { isSubAgent } from "./sub-agent-calls.ts";
+import { callNeeds, crashNeeds, isSubAgent, leftAloneNeeds } from "./session-needs.ts";
 
 export interface GoalStatus {
   readonly goal: string;

@@ -148,13 +148,22 @@ const PAST = `WITH RECURSIVE past (session, source, up_to) AS (
   FROM past JOIN streams AS s ON s.id = past.source WHERE s.parent IS NOT NULL
 )`;
 
-/** The messages that an event put into the transcript in place of others; by paths, as not everything there need be JSON. */
-const ADDED = `(
-  SELECT json_group_array(json(found.message)) FROM (
-    SELECT a.value AS message
-    FROM json_each(e.value, '$.data.segments') AS g JOIN json_each(e.value, g.fullkey || '.add') AS a
-    WHERE a.type = 'object' ORDER BY g.key, a.key) AS found)`;
+/**
+ * The messages that an event of the log put into the transcript, as a JSON array: one that was said, what the tools answered
+ * (`results`), or those that a compaction put in place of others. By paths, because not everything there need be JSON.
+ */
+const MESSAGES = `CASE iif(e.type = 'object', e.value ->> '$.type', '')
+  WHEN 'message' THEN json_array(e.value -> '$.data.message')
+  WHEN 'results' THEN json_array(e.value -> '$.data')
+  WHEN 'transcript.replaced' THEN (SELECT json_group_array(json(value)) FROM (
+    SELECT a.value FROM json_each(e.value, '$.data.segments') AS g JOIN json_each(e.value, g.fullkey || '.add') AS a
+    WHERE a.type = 'object' ORDER BY g.key, a.key))
+  ELSE '[]' END`;
 
+/**
+ * A fork shows the versions and the messages of the past that it shares, too, as they were when it left. Goals show what lists
+ * do, from facets alone, with names cut to 200 characters.
+ */
 const VIEWS = `
 CREATE VIEW sessions AS
 SELECT ${sessionId("s")} AS session_id, s.namespace, s.status, s.title, s.goal,
@@ -163,7 +172,6 @@ SELECT ${sessionId("s")} AS session_id, s.namespace, s.status, s.title, s.goal,
 FROM streams AS s LEFT JOIN streams AS p ON p.id = s.parent
 WHERE s.kind = 'session' AND s.state = 'live';
 
--- A fork shows the versions of the past that it shares, too, as they were when it left.
 CREATE VIEW checkpoints AS
 ${PAST}
 SELECT ${sessionId("s")} AS session_id, s.namespace, CAST(i.id AS INTEGER) AS version,
@@ -176,29 +184,19 @@ WHERE NOT EXISTS (
   JOIN items AS d ON d.stream = p.source AND d.kind = 'checkpoint' AND d.id = i.id AND d.status = 'deleted'
   WHERE p.session = past.session AND coalesce(d.end_seq, 0) <= p.up_to);
 
--- A fork shows the messages of the past that it shares, too. 'results' are the messages of the tools. What was put in place
--- of others, by a compaction for example, has the seq of that event, and its place among what that event put in.
 CREATE VIEW messages AS
 ${PAST}
-SELECT ${sessionId("s")} AS session_id, s.namespace, w.first + e.key AS seq, a.key + 1 AS place,
-  e.value ->> '$.type' AS event,
-  coalesce(a.value ->> '$.id', e.value ->> '$.data.message.id', e.value ->> '$.data.id') AS message_id,
-  coalesce(a.value ->> '$.role', e.value ->> '$.data.message.role', 'tool') AS role,
-  coalesce(a.value ->> '$.createdAt', e.value ->> '$.data.message.createdAt', e.value ->> '$.data.createdAt')
-    AS created_at,
-  coalesce(a.value -> '$.blocks', e.value -> '$.data.message.blocks', e.value -> '$.data.blocks') AS blocks,
-  (SELECT group_concat(b.value ->> '$.text', char(10))
-   FROM json_each(coalesce(a.value, e.value), iif(a.value IS NULL, '$.data.message.blocks', '$.blocks')) AS b
+SELECT ${sessionId("s")} AS session_id, s.namespace, w.first + e.key AS seq, m.key + 1 AS place,
+  e.value ->> '$.type' AS event, m.value ->> '$.id' AS message_id, coalesce(m.value ->> '$.role', 'tool') AS role,
+  m.value ->> '$.createdAt' AS created_at, m.value -> '$.blocks' AS blocks,
+  (SELECT group_concat(b.value ->> '$.text', char(10)) FROM json_each(m.value, '$.blocks') AS b
    WHERE b.type = 'object' AND b.value ->> '$.kind' = 'text') AS text
 FROM past
 JOIN streams AS s ON s.id = past.session
 JOIN writes AS w ON w.id > (past.source << 28) AND w.id <= (past.source << 28 | 268435455) AND w.first <= past.up_to
 JOIN json_each(${json("w")}) AS e
-JOIN json_each(CASE WHEN e.type <> 'object' THEN '[]'
-                    WHEN e.value ->> '$.type' IN ('message', 'results') THEN '[null]'
-                    WHEN e.value ->> '$.type' = 'transcript.replaced' THEN ${ADDED}
-                    ELSE '[]' END) AS a
-WHERE w.first + e.key <= past.up_to;
+JOIN json_each(${MESSAGES}) AS m
+WHERE w.first + e.key <= past.up_to AND m.type = 'object';
 
 CREATE VIEW tool_calls AS
 SELECT ${sessionId("s")} AS session_id, s.namespace, i.id AS call_id, i.name AS tool_name,
@@ -215,7 +213,6 @@ FROM streams AS s
 JOIN json_each(CASE WHEN typeof(s.budget) = 'text' AND json_valid(s.budget) THEN s.budget END) AS b
 WHERE s.kind = 'session' AND s.state = 'live' AND b.type = 'object';
 
--- Goals: what lists show of them, from facets alone. Names are cut to 200 characters.
 CREATE VIEW goals AS
 SELECT ${sessionId("s")} AS goal_id, s.namespace, s.status, s.title,
   ${iso("s.created_at")} AS created_at, ${iso("s.updated_at")} AS updated_at,
