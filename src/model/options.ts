@@ -34,16 +34,16 @@ const RULES = {
   },
   duration: {
     holds: (value: unknown) => isFiniteNumber(value) && value > 0,
-    words: "a number of milliseconds above 0",
+    words: "a number above 0",
   },
   wait: {
     holds: (value: unknown) => value === Number.POSITIVE_INFINITY || (isFiniteNumber(value) && value >= 0),
-    words: "a number of milliseconds, 0 or more",
+    words: "a number of 0 or more",
   },
   time: { holds: isFiniteNumber, words: "a time in milliseconds" },
   age: {
     holds: (value: unknown) => isFiniteNumber(value) && value >= 0,
-    words: "a number of milliseconds, 0 or more",
+    words: "a number of 0 or more",
   },
 } as const;
 
