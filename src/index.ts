@@ -39,6 +39,10 @@ export type {
   VerifyContext,
 } from "./ledger/index.ts";
 export { DefiniteFailure, landed, NotFinished, never, notYet, tool, unsure } from "./ledger/index.ts";
+export type { ErrorCode } from "./model/errors.ts";
+export { HoldfastError, isHoldfastError } from "./model/errors.ts";
+export type { Json } from "./model/json.ts";
+export { canonicalJson } from "./model/json.ts";
 export type {
   Amounts,
   Block,
@@ -47,9 +51,7 @@ export type {
   CallStatus,
   Checkpoint,
   Effect,
-  ErrorCode,
   FileBlock,
-  Json,
   JsonObject,
   Message,
   MessageRole,
@@ -58,12 +60,12 @@ export type {
   ReasoningBlock,
   SessionDiff,
   SessionStatus,
-  StreamKind,
   TextBlock,
   ToolCallBlock,
   ToolResultBlock,
-} from "./model/index.ts";
-export { canonicalJson, event, HoldfastError, isHoldfastError } from "./model/index.ts";
+} from "./model/session/index.ts";
+export type { StreamKind } from "./model/stream/index.ts";
+export { event } from "./model/stream/index.ts";
 export { abandonCopy, copy, Holdfast, type OpenOptions, open } from "./open.ts";
 export { openPostgres } from "./open-store.ts";
 export type {

@@ -8,7 +8,7 @@
 
 import { existsSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { HoldfastError, isHoldfastError } from "./model/index.ts";
+import { HoldfastError, isHoldfastError } from "./model/errors.ts";
 import type { Store } from "./store.ts";
 import type { PostgresOptions } from "./stores/postgres/index.ts";
 import { openSqlite } from "./stores/sqlite/index.ts";

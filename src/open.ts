@@ -14,14 +14,10 @@ import {
   type PayloadCodec,
   stayHere,
 } from "./journal/index.ts";
-import {
-  checkOptions,
-  goalKind,
-  HoldfastError,
-  isHoldfastError,
-  type OptionRule,
-  sessionKind,
-} from "./model/index.ts";
+import { HoldfastError, isHoldfastError } from "./model/errors.ts";
+import { goalKind } from "./model/goal/index.ts";
+import { checkOptions, type OptionRule } from "./model/options.ts";
+import { sessionKind } from "./model/session/index.ts";
 import { openStore } from "./open-store.ts";
 import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";

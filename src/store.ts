@@ -18,7 +18,8 @@
  * Stores hold no rules. If two stores would need the same `if`, it belongs above this line.
  */
 
-import type { Item, Soon, StreamFacets } from "./model/index.ts";
+import type { Soon } from "./model/maybe-promise.ts";
+import type { Item, StreamFacets } from "./model/stream/index.ts";
 
 export type { Item, StreamFacets };
 

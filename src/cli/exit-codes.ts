@@ -1,6 +1,6 @@
 /** How a command ends, as scripts see it. `docs/cli.md` has the same table. */
 
-import type { ErrorCode, HoldfastError } from "../model/index.ts";
+import type { ErrorCode, HoldfastError } from "../model/errors.ts";
 
 export const EXIT = {
   done: 0,

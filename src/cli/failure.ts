@@ -2,7 +2,7 @@
 
 import { existsSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import { isHoldfastError } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
 import { withTypedCommands } from "../wiring/index.ts";
 import { EXIT, exitCodeOf } from "./exit-codes.ts";
 import { harmless } from "./harmless.ts";

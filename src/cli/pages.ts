@@ -1,6 +1,6 @@
 /** What the answers about goals, tasks and notes look like to a person. */
 
-import { age } from "../model/index.ts";
+import { age } from "../model/time.ts";
 import type { ResultOf } from "../operations/index.ts";
 import { type Paint, type Screen, typed } from "./screen.ts";
 import { table } from "./table.ts";

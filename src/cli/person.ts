@@ -1,7 +1,7 @@
 /** Who acts. What a person answers for carries a name and a reason: asked for on a terminal, required anywhere else. */
 
 import { userInfo } from "node:os";
-import type { By, GoalRole } from "../model/index.ts";
+import type { By, GoalRole } from "../model/goal/index.ts";
 import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";

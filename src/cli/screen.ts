@@ -1,6 +1,6 @@
 /** Where a command prints: how wide it is, whether it has colours, and what happens when nobody reads any more. */
 
-import { shellWord } from "../model/index.ts";
+import { shellWord } from "../model/stream/index.ts";
 import { ON_A_STORE, withTypedCommands } from "../wiring/index.ts";
 import { EXIT } from "./exit-codes.ts";
 import { harmless } from "./harmless.ts";

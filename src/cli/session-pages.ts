@@ -1,6 +1,6 @@
 /** What the answers about sessions, calls and the store look like to a person. */
 
-import { shellWord } from "../model/index.ts";
+import { shellWord } from "../model/stream/index.ts";
 import type { ResultOf } from "../operations/index.ts";
 import { ago, statusWord, valueText } from "./pages.ts";
 import { type Screen, typed, withStore } from "./screen.ts";

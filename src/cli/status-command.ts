@@ -3,7 +3,7 @@
  * any schema. Anything but the plain options takes the long way, which answers the same.
  */
 
-import { isHoldfastError } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
 import { openStore } from "../open-store.ts";
 import {
   bringNews,

@@ -7,20 +7,19 @@
 
 import { randomBytes } from "node:crypto";
 import type { Decision } from "../journal/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import {
-  applyEvent,
   type By,
   branchGoal,
   findTask,
   type GoalDraft,
   type GoalState,
   goalKind,
-  HoldfastError,
   isFinished,
-  makeEvent,
-  show,
   type Task,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import { show } from "../model/names.ts";
+import { applyEvent, makeEvent } from "../model/stream/index.ts";
 
 export interface Act<Result> extends Decision<Result> {
   readonly events: readonly GoalDraft[];

@@ -1,4 +1,4 @@
-import { exactAge } from "../model/index.ts";
+import { exactAge } from "../model/time.ts";
 
 export function ago(now: number, at: number): string {
   return `${exactAge(Math.max(0, now - at))} ago`;

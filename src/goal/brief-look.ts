@@ -5,7 +5,8 @@
 
 import { lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
-import { type FileRecord, isRelativePath, sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { type FileRecord, isRelativePath } from "../model/goal/index.ts";
 import {
   type FileCheck,
   IN_A_CIRCLE,

@@ -18,7 +18,7 @@ import {
   surveyGoal,
   type Task,
   touches,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 import { ago } from "./ago.ts";
 import { sessionLines } from "./briefing-sessions.ts";
 import type { FileCheck } from "./file-verdict.ts";

@@ -3,7 +3,7 @@
  * at work or left something, the latest first. A session that was opened and closed again tells nobody anything.
  */
 
-import type { By, GoalState, HistoryEntry } from "../model/index.ts";
+import type { By, GoalState, HistoryEntry } from "../model/goal/index.ts";
 import { ago } from "./ago.ts";
 import { isOpeningNote } from "./history-acts.ts";
 import { named, quoted } from "./quoted-text.ts";

@@ -8,7 +8,8 @@
  * rank. What did not fit is counted in the last line, which also says where to read more.
  */
 
-import { type GoalState, HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import type { GoalState } from "../model/goal/index.ts";
 import { type BriefingFacts, briefingSections, type Section } from "./briefing-sections.ts";
 import type { FileCheck } from "./file-verdict.ts";
 import { estimateTokens } from "./quoted-text.ts";

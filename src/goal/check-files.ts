@@ -10,7 +10,9 @@ import { createReadStream } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
 import { join, resolve, sep } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { HoldfastError, isRelativePath, show } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { isRelativePath } from "../model/goal/index.ts";
+import { show } from "../model/names.ts";
 import {
   type FileCheck,
   IN_A_CIRCLE,

@@ -1,13 +1,13 @@
 /** Acts on a task that an agent works on, and on what it hands in. */
 
 import { leaseLost } from "../journal/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import {
   type By,
   blockedTasks,
   type Evidence,
   type GoalDraft,
   type GoalState,
-  HoldfastError,
   nextStatus,
   refuseOwnWork,
   refuseRole,
@@ -16,7 +16,7 @@ import {
   type TaskClaim,
   taskOf,
   whyNotStartable,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 import type { Guard } from "../store.ts";
 import { type Act, closingPhase } from "./act.ts";
 import { leaseName } from "./lease-name.ts";

@@ -1,4 +1,4 @@
-import type { By, EndedClaim, Task } from "../model/index.ts";
+import type { By, EndedClaim, Task } from "../model/goal/index.ts";
 import type { TaskLease } from "./task-leases.ts";
 
 /** What a claim asks of its goal. */

@@ -1,12 +1,12 @@
 import {
-  exactAge,
   type GoalState,
   type Progress,
   progressOf,
   type RunState,
   runStateOf,
   surveyGoal,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import { exactAge } from "../model/time.ts";
 import { quoted } from "./quoted-text.ts";
 
 /**

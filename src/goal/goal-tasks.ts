@@ -6,6 +6,7 @@
  * claimant waits out or, if our process is provably dead, takes at once. Neither order loses work.
  */
 
+import { isHoldfastError } from "../model/errors.ts";
 import {
   type By,
   checkRole,
@@ -13,9 +14,8 @@ import {
   findTask,
   type GoalOperation,
   type GoalState,
-  isHoldfastError,
   type Task,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 import type { Act } from "./act.ts";
 import { hashFile } from "./check-files.ts";
 import { Claim, type ClaimedWork, type EvidenceInput } from "./claim.ts";

@@ -4,6 +4,7 @@
  */
 
 import { type CommitOutcome, type Journal, type Log, leaseLost } from "../journal/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import {
   type By,
   bySchema,
@@ -11,12 +12,8 @@ import {
   type DecisionQuery,
   type DecisionRecord,
   type Entry,
-  type Event,
-  formatPath,
   type GoalOperation,
   type GoalState,
-  HoldfastError,
-  isHoldfastError,
   type Lineage,
   type Position,
   type Progress,
@@ -29,7 +26,9 @@ import {
   surveyGoal,
   type Task,
   taskOf,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import { formatPath } from "../model/json.ts";
+import type { Event } from "../model/stream/index.ts";
 import { type Act, invalid, stamped } from "./act.ts";
 import { type BriefingOptions, makeBriefing } from "./briefing.ts";
 import { checkFiles, type FileReport } from "./check-files.ts";

@@ -4,8 +4,16 @@
  * gives back what it claimed without it (`history-acts.ts`); nor does planning, a blocker or a verdict ask for one.
  */
 
-import type { Blocker, By, DecisionRecord, FileAct, GoalState, HistoryEntry, Task } from "../model/index.ts";
-import { blockerOf, decisionOf, historyOf } from "../model/index.ts";
+import type {
+  Blocker,
+  By,
+  DecisionRecord,
+  FileAct,
+  GoalState,
+  HistoryEntry,
+  Task,
+} from "../model/goal/index.ts";
+import { blockerOf, decisionOf, historyOf } from "../model/goal/index.ts";
 import type { Act } from "./act.ts";
 import { GoalTasks } from "./goal-tasks.ts";
 import type { Attributed } from "./goal-view.ts";

@@ -1,6 +1,6 @@
 /** A session that ends before its work is done, and says who goes on with what. */
 
-import type { By, GoalState, Task } from "../model/index.ts";
+import type { By, GoalState, Task } from "../model/goal/index.ts";
 import type { Act } from "./act.ts";
 import { type EndInput, endSession } from "./history-acts.ts";
 import { type NextInput, setNext } from "./note-acts.ts";

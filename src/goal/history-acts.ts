@@ -6,15 +6,15 @@
  * before claiming. None of that may keep a session from ending.
  */
 
+import { HoldfastError } from "../model/errors.ts";
 import {
   type By,
   type GoalDraft,
   type GoalState,
   type HistoryEntry,
-  HoldfastError,
   historyOf,
   type Task,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 import type { Act } from "./act.ts";
 
 export interface StartInput {

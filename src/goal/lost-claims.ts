@@ -13,7 +13,8 @@
  */
 
 import { hostname } from "node:os";
-import { exactAge, type GoalState, type Task, type TaskClaim } from "../model/index.ts";
+import type { GoalState, Task, TaskClaim } from "../model/goal/index.ts";
+import { exactAge } from "../model/time.ts";
 import type { Holder, LeaseRow } from "../store.ts";
 import { isForeign } from "./claim-acts.ts";
 import { leaseName } from "./lease-name.ts";

@@ -9,6 +9,7 @@
  */
 
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import {
   aliasOf,
   type By,
@@ -17,14 +18,13 @@ import {
   type GoalState,
   goalDelta,
   goalKind,
-  HoldfastError,
   Lineage,
   MERGED,
   mergeNotes,
   type NotApplied,
   notedWith,
   type Renumbered,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 
 /** What taking in other copies' events came to. The goal keeps what somebody has to be told of it. */
 export interface MergeReport {

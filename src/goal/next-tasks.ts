@@ -5,7 +5,7 @@ import {
   nextTaskOf,
   surveyGoal,
   type Task,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 
 export interface NextTasks {
   /** Tasks to claim now, best first. */

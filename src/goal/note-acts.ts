@@ -11,13 +11,13 @@ import {
   findTask,
   type GoalDraft,
   type GoalState,
-  type Json,
   numbered,
   questionOf,
-  show,
   type Task,
   taskOf,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import type { Json } from "../model/json.ts";
+import { show } from "../model/names.ts";
 import { type Act, Drafting, invalid, phaseNumber } from "./act.ts";
 import { type ClaimProof, release } from "./claim-acts.ts";
 import { draftTask, type TaskInput } from "./planning-acts.ts";

@@ -5,18 +5,18 @@
  */
 
 import { type Journal, leaseLost } from "../journal/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import {
   type By,
-  checkId,
   type Entry,
-  exactAge,
   type GoalState,
   goalKind,
-  HoldfastError,
   mayDo,
   refuseRole,
   staleness,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import { checkId } from "../model/names.ts";
+import { exactAge } from "../model/time.ts";
 import { stamped } from "./act.ts";
 import { Goal } from "./goal.ts";
 import { goalNotFound } from "./goal-view.ts";

@@ -1,5 +1,6 @@
 /** Acts on the structure of a goal: what is to be done, in which order. */
 
+import { HoldfastError } from "../model/errors.ts";
 import {
   type By,
   DEFAULT_MAX_ATTEMPTS,
@@ -7,17 +8,16 @@ import {
   findTask,
   type GoalDraft,
   type GoalState,
-  HoldfastError,
   isFinished,
   numbered,
   phaseOf,
-  show,
   surveyGoal,
   type Task,
   taskOf,
   type Verification,
   waitsForItself,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import { show } from "../model/names.ts";
 import { type Act, closingPhase, Drafting, invalid, phaseNumber } from "./act.ts";
 import { TaskDrafting } from "./task-drafting.ts";
 

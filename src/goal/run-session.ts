@@ -6,7 +6,9 @@
  */
 
 import { Lease } from "../journal/index.ts";
-import { type By, HoldfastError, isHoldfastError, show } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import type { By } from "../model/goal/index.ts";
+import { show } from "../model/names.ts";
 import type { Goal } from "./goal.ts";
 import { leaseName } from "./lease-name.ts";
 

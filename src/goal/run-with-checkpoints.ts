@@ -14,7 +14,8 @@
  * checkpoints; `onCheckpoint` hears of each once it is durable.
  */
 
-import { type By, checkpointOf, type GoalCheckpoint, isHoldfastError, type Task } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import { type By, checkpointOf, type GoalCheckpoint, type Task } from "../model/goal/index.ts";
 import type { Claim, EvidenceInput } from "./claim.ts";
 import { type FinalReport, finalReport, type RunStatus } from "./final-report.ts";
 import type { Goal } from "./goal.ts";

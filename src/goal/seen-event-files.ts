@@ -15,7 +15,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { everyRow } from "../journal/index.ts";
-import { HoldfastError, show, streamName } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { show, streamName } from "../model/names.ts";
 import type { Store } from "../store.ts";
 
 const EVENTS = "events";

@@ -1,6 +1,7 @@
 /** What `runWithCheckpoints` asks of an agent, and what it hands to it. */
 
-import type { EndedClaim, Evidence, Json, Task } from "../model/index.ts";
+import type { EndedClaim, Evidence, Task } from "../model/goal/index.ts";
+import type { Json } from "../model/json.ts";
 import type { EvidenceInput } from "./claim.ts";
 import type { Goal } from "./goal.ts";
 

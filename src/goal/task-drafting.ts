@@ -12,7 +12,7 @@ import {
   surveyGoal,
   type Task,
   taskOf,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 import { Drafting } from "./act.ts";
 
 export class TaskDrafting extends Drafting {

@@ -8,7 +8,8 @@
 
 import { hostname } from "node:os";
 import { allRows, type Journal, Lease } from "../journal/index.ts";
-import { type By, HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import type { By } from "../model/goal/index.ts";
 import type { Guard, Holder, LeaseRow } from "../store.ts";
 import { leaseName } from "./lease-name.ts";
 

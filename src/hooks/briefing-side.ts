@@ -6,7 +6,9 @@
 
 import { type BriefingOptions, checkFilesBriefly, makeBriefing } from "../goal/index.ts";
 import { loadStream, Payloads } from "../journal/index.ts";
-import { type GoalState, goalFold, isHoldfastError, streamName } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import { type GoalState, goalFold } from "../model/goal/index.ts";
+import { streamName } from "../model/names.ts";
 import { openStore } from "../open-store.ts";
 import {
   bringNews,

@@ -7,7 +7,8 @@
  */
 
 import { historyActs } from "../goal/index.ts";
-import { applyEvent, type By, type GoalState, goalFold } from "../model/index.ts";
+import { type By, type GoalState, goalFold } from "../model/goal/index.ts";
+import { applyEvent } from "../model/stream/index.ts";
 import type { Recording } from "./taking-in.ts";
 
 interface Drafted {

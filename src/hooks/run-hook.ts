@@ -23,7 +23,8 @@ import {
   writeSync,
 } from "node:fs";
 import { isAbsolute, join, resolve } from "node:path";
-import { isHoldfastError, sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { isHoldfastError } from "../model/errors.ts";
 import { belowRoot, findStore, isWork, refuseMissing, type StorePlace } from "../operations/index.ts";
 import { REHEARSAL, withTypedCommands } from "../wiring/index.ts";
 import { type AgentEvent, HOOK_AGENTS, HOOK_EVENTS, readAgentEvent, TAKE_IN } from "./agent-event.ts";

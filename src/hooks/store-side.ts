@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Goal, openGoal } from "../goal/index.ts";
 import { Journal } from "../journal/index.ts";
-import type { By } from "../model/index.ts";
+import type { By } from "../model/goal/index.ts";
 import { openStore } from "../open-store.ts";
 import { followInFiles, goalRows, knownGoals, type StorePlace } from "../operations/index.ts";
 import { withFileLock } from "../projections/index.ts";

@@ -14,8 +14,9 @@
  */
 
 import type { EndInput, Goal, NoteInput, StartInput } from "../goal/index.ts";
-import type { By, GoalState } from "../model/index.ts";
-import { HoldfastError, isHoldfastError, isRelativePath } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import type { By, GoalState } from "../model/goal/index.ts";
+import { isRelativePath } from "../model/goal/index.ts";
 import { removeOldMarks } from "./brief-once.ts";
 import { type GoalChoice, type Owned, owned } from "./goal-choice.ts";
 import { lifeOf } from "./process-above.ts";

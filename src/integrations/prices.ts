@@ -1,4 +1,4 @@
-import type { Amounts } from "../model/index.ts";
+import type { Amounts } from "../model/session/index.ts";
 
 /** US dollars for a million tokens. Tokens from a cache cost what other input does unless said otherwise. */
 export interface Price {

@@ -1,4 +1,5 @@
-import { HoldfastError, sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { HoldfastError } from "../model/errors.ts";
 import type { Store } from "../store.ts";
 
 /**

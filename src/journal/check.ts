@@ -1,4 +1,5 @@
-import { canonicalText, type StreamKind } from "../model/index.ts";
+import { canonicalText } from "../model/json.ts";
+import type { StreamKind } from "../model/stream/index.ts";
 import type { Problem, ReadRequest } from "../store.ts";
 import { foldName, loadStream, type Reader, readState } from "./reading.ts";
 

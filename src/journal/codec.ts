@@ -1,4 +1,6 @@
-import { type Event, HoldfastError, type JsonText } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import type { JsonText } from "../model/json-text.ts";
+import type { Event } from "../model/stream/index.ts";
 import type { Payload, StoredWrite } from "../store.ts";
 
 /** Where a payload belongs: encryption binds to it, so that a row moved elsewhere does not decrypt. */

@@ -1,4 +1,4 @@
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import { leaseLost } from "./leases.ts";
 import type { CommitOutcome } from "./log.ts";
 

@@ -1,6 +1,6 @@
 /** What a conflict tells beside that somebody else was faster. */
 
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import type { Head } from "../store.ts";
 
 /** What we were told is durable must still be there; a store that went back in time is not written to (I12). */

@@ -1,12 +1,7 @@
 import { v7 as uuid } from "uuid";
-import {
-  checkId,
-  type Event,
-  type FoldKind,
-  HoldfastError,
-  type StreamKind,
-  streamName,
-} from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { checkId, streamName } from "../model/names.ts";
+import type { Event, FoldKind, StreamKind } from "../model/stream/index.ts";
 import {
   type Head,
   type ListRequest,

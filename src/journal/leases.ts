@@ -9,7 +9,8 @@
  * signal is a courtesy; what protects the log is the token.
  */
 
-import { checkLeaseName, HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { checkLeaseName } from "../model/names.ts";
 import type { Guard, Holder, LeaseRow, Store } from "../store.ts";
 import { holderFor, provablyDead } from "./process.ts";
 

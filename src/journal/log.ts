@@ -22,16 +22,9 @@
  */
 
 import { randomUUID } from "node:crypto";
-import {
-  applyEvent,
-  type Draft,
-  type Event,
-  HoldfastError,
-  isHoldfastError,
-  type Soon,
-  type StreamKind,
-  writeEvents,
-} from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import type { Soon } from "../model/maybe-promise.ts";
+import { applyEvent, type Draft, type Event, type StreamKind, writeEvents } from "../model/stream/index.ts";
 import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
 import { cannotFork, mustGoOn } from "./conflicts.ts";
 import { type Fold, foldNews, type Loaded, loadStream, verifying } from "./reading.ts";

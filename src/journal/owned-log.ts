@@ -1,4 +1,4 @@
-import { type Soon, soon } from "../model/index.ts";
+import { type Soon, soon } from "../model/maybe-promise.ts";
 import type { AppendOutcome, Head } from "../store.ts";
 import { artifactMissing, commitResult } from "./commit-result.ts";
 import { type Lease, leaseLost, type Moment, thisMoment } from "./leases.ts";

@@ -6,7 +6,9 @@
  * generation differs and reading starts over.
  */
 
-import { applyEvent, type Event, type FoldKind, HoldfastError, type Json } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import type { Json } from "../model/json.ts";
+import { applyEvent, type Event, type FoldKind } from "../model/stream/index.ts";
 import type { Blob, Head, ReadPage, ReadRequest, Store, StoredWrite, StreamRow } from "../store.ts";
 import { lacksSum, mustMatchSum, type Payloads } from "./codec.ts";
 

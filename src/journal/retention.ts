@@ -11,7 +11,9 @@
  */
 
 import { v7 as uuid } from "uuid";
-import { HoldfastError, mustFit, streamId, streamKind, streamName } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { streamId, streamKind, streamName } from "../model/names.ts";
+import { mustFit } from "../model/options.ts";
 import type { Guard, Head, Store, StreamRow } from "../store.ts";
 import { Lease, type LeaseKeeper } from "./leases.ts";
 import { allRows } from "./pages.ts";

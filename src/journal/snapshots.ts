@@ -3,7 +3,7 @@
  * is measured only when the replay has doubled since the last look, or after an event that shrinks it, so looking stays cheap.
  */
 
-import type { Event, StreamKind } from "../model/index.ts";
+import type { Event, StreamKind } from "../model/stream/index.ts";
 import type { Head } from "../store.ts";
 import { foldName, type Reader } from "./reading.ts";
 

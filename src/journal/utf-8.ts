@@ -4,7 +4,7 @@
  * as units of UTF-16, which V8 copies as a block, and walked through once, four units at a time while nothing is to be escaped.
  */
 
-import type { JsonText } from "../model/index.ts";
+import type { JsonText } from "../model/json-text.ts";
 
 /** One piece of memory for many texts, and how much of it they have. What was given away is not written to again. */
 let slab = Buffer.allocUnsafeSlow(0);

@@ -9,7 +9,8 @@
  * and no further attempt starts beside it.
  */
 
-import { copyJson, type Json, type Soon, soon } from "../model/index.ts";
+import { copyJson, type Json } from "../model/json.ts";
+import { type Soon, soon } from "../model/maybe-promise.ts";
 import { describeError } from "./error-text.ts";
 import { isNeedsApproval, isNotFinished, nothingHappened } from "./failure.ts";
 import { validate } from "./standard-schema.ts";

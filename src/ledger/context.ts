@@ -1,13 +1,8 @@
 import type { Journal, OwnedLog } from "../journal/index.ts";
-import {
-  type Amounts,
-  type Call,
-  type CallResult,
-  type Draft,
-  HoldfastError,
-  type Json,
-  type SessionState,
-} from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import type { Json } from "../model/json.ts";
+import type { Amounts, Call, CallResult, SessionState } from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import type { Attempts } from "./attempts.ts";
 import type { VendorKeys } from "./keys.ts";
 import type { ChildSession, ExecuteContext, Tool } from "./tool.ts";

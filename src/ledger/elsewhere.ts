@@ -6,7 +6,9 @@
  */
 
 import type { Journal } from "../journal/index.ts";
-import { type Call, type Draft, isOpen, sessionKind, streamId } from "../model/index.ts";
+import { streamId } from "../model/names.ts";
+import { type Call, isOpen, sessionKind } from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
 import type { Closing } from "./recording.ts";
 import type { Ready } from "./wave.ts";

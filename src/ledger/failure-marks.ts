@@ -10,7 +10,8 @@
  */
 
 import { type CommitOutcome, commitResult, type Journal } from "../journal/index.ts";
-import { type Call, doubtMark, failureMark, type Soon } from "../model/index.ts";
+import type { Soon } from "../model/maybe-promise.ts";
+import { type Call, doubtMark, failureMark } from "../model/session/index.ts";
 
 const MARKS_AT_ONCE = 8;
 

@@ -9,7 +9,11 @@
  * somebody knows, the next call gets that very one (`wave.ts`).
  */
 
-import { canonicalOf, type DedupeScope, HoldfastError, type Json, sha256, show } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { canonicalOf, type Json } from "../model/json.ts";
+import { show } from "../model/names.ts";
+import type { DedupeScope } from "../model/session/index.ts";
 import { describeError } from "./error-text.ts";
 import type { Tool } from "./tool.ts";
 

@@ -4,21 +4,21 @@
  */
 
 import { failpoint } from "../failpoint.ts";
+import type { Json } from "../model/json.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import {
   type Block,
   type Call,
-  type Draft,
   draftResults,
   isOpen,
-  isoTime,
-  type Json,
   type Message,
   openCallsOf,
   type SessionState,
-  type Soon,
   type ToolCallBlock,
   toolCalls,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
+import { isoTime } from "../model/time.ts";
 import { attempt, type Outcome } from "./attempt.ts";
 import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
 import { type Blocker, type Elsewhere, settleElsewhere } from "./elsewhere.ts";

@@ -11,17 +11,16 @@
 
 import { failpoint } from "../failpoint.ts";
 import { commitResult, type Decision } from "../journal/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import { type Soon, soon } from "../model/maybe-promise.ts";
 import {
   type Call,
   type CallResult,
-  type Draft,
   draftCompleted,
-  isHoldfastError,
   isOpen,
   type SessionState,
-  type Soon,
-  soon,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import type { Outcome } from "./attempt.ts";
 import { type LedgerContext, smallResult, storeResult } from "./context.ts";
 import { type Marks, withNextMark } from "./failure-marks.ts";

@@ -21,17 +21,17 @@
  */
 
 import { failpoint } from "../failpoint.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import {
   type Call,
-  type Draft,
   draftIssued,
   isOpen,
   noTraceOf,
   restMs,
   type SessionState,
-  type Soon,
   type VerifyAnswer,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
 import { marksOf } from "./failure-marks.ts";

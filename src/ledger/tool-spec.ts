@@ -1,4 +1,6 @@
-import { checkOptions, EFFECTS, HoldfastError, mustFit, type OptionRule } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { checkOptions, mustFit, type OptionRule } from "../model/options.ts";
+import { EFFECTS } from "../model/session/index.ts";
 
 const SPEC: Readonly<Record<string, OptionRule>> = {
   name: "text",

@@ -1,4 +1,5 @@
-import type { Amounts, Effect, Json } from "../model/index.ts";
+import type { Json } from "../model/json.ts";
+import type { Amounts, Effect } from "../model/session/index.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 import { checkToolSpec } from "./tool-spec.ts";
 

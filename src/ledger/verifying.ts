@@ -1,6 +1,7 @@
 /** Asking a tool whether an attempt took effect. Whatever its `verify` does, there is an answer, and in time. */
 
-import { type Call, show } from "../model/index.ts";
+import { show } from "../model/names.ts";
+import type { Call } from "../model/session/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
 import { executeFacts, type LedgerContext } from "./context.ts";
 import { describeError } from "./error-text.ts";

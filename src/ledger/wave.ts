@@ -15,19 +15,17 @@
 
 import { failpoint } from "../failpoint.ts";
 import type { OwnedOutcome } from "../journal/index.ts";
+import { copyArgs, type Json } from "../model/json.ts";
+import { type Soon, soon } from "../model/maybe-promise.ts";
 import {
   type Call,
-  copyArgs,
-  type Draft,
   draftIssued,
   isOpen,
-  type Json,
   reactivation,
   type SessionState,
-  type Soon,
-  soon,
   type ToolCallBlock,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import type { Outcome } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
 import { describeError } from "./error-text.ts";

@@ -1,6 +1,6 @@
 /** What went wrong beside what a client asked for, as one line for whoever reads stderr. */
 
-import { isHoldfastError } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
 
 export function noteOf(error: unknown): string {
   const said = error instanceof Error ? error.message : String(error);

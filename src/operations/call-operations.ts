@@ -1,7 +1,8 @@
 /** Calls without an outcome: looked at, and answered for, without taking their sessions. */
 
 import * as z from "zod";
-import { HoldfastError, streamId } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { streamId } from "../model/names.ts";
 import type { Holdfast } from "../open.ts";
 import type { ItemRow } from "../store.ts";
 import { type Context, pick } from "./context.ts";

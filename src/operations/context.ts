@@ -5,7 +5,9 @@
  */
 
 import { type Goal, openGoal } from "../goal/index.ts";
-import { type By, didYouMean, HoldfastError, isHoldfastError, mayDo } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { type By, mayDo } from "../model/goal/index.ts";
+import { didYouMean } from "../model/options.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";

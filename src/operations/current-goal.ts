@@ -7,7 +7,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { allRows } from "../journal/index.ts";
-import { streamId } from "../model/index.ts";
+import { streamId } from "../model/names.ts";
 import type { Store, StreamRow } from "../store.ts";
 import type { StorePlace } from "./store-place.ts";
 

@@ -2,12 +2,12 @@
 
 import * as z from "zod";
 import { checkFiles, type Goal, makeBriefing } from "../goal/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import {
   activeBlockers,
   compareTasks,
   confirmedFacts,
   type GoalState,
-  HoldfastError,
   isFinished,
   mergeNews,
   noteLine,
@@ -15,11 +15,10 @@ import {
   progressOf,
   searchDecisions,
   staleness,
-  streamId,
-  streamName,
   surveyGoal,
   VERIFICATIONS,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import { streamId, streamName } from "../model/names.ts";
 import type { Context } from "./context.ts";
 import { currentGoal, goalRows, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";

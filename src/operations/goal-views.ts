@@ -15,7 +15,7 @@ import {
   shownStatus,
   TASK_STATUSES,
   type Task,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 
 export const time = z.iso.datetime();
 const text = z.string();

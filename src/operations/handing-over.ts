@@ -7,7 +7,10 @@
 
 import * as z from "zod";
 import { checkFiles, type Goal, makeBriefing } from "../goal/index.ts";
-import { didYouMean, exactAge, HoldfastError, staleness } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { staleness } from "../model/goal/index.ts";
+import { didYouMean } from "../model/options.ts";
+import { exactAge } from "../model/time.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { given, operation } from "./operation.ts";

@@ -3,7 +3,7 @@
  * that whoever needs one of the small parts does not load the table and its schemas.
  */
 
-export { didYouMean } from "../model/index.ts";
+export { didYouMean } from "../model/options.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
 export { keptBeside } from "./kept-beside.ts";

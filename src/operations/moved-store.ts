@@ -5,7 +5,8 @@
  */
 
 import { isAbsolute, join, resolve } from "node:path";
-import { HoldfastError, howToEndCopy } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { howToEndCopy } from "../model/stream/index.ts";
 import type { Store } from "../store.ts";
 import { findStore } from "./store-place.ts";
 

@@ -2,7 +2,8 @@
 
 import { realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
-import { type FileAct, HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import type { FileAct } from "../model/goal/index.ts";
 import type { Context } from "./context.ts";
 import { PLANNING } from "./store-place.ts";
 

@@ -8,7 +8,7 @@
 import { lstatSync } from "node:fs";
 import { join } from "node:path";
 import { unseenEventFiles } from "../goal/index.ts";
-import { HoldfastError, isHoldfastError } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Holdfast } from "../open.ts";
 import type { Store } from "../store.ts";
 import { PLANNING, type StorePlace } from "./store-place.ts";

@@ -1,16 +1,16 @@
 /** What a goal remembers: decisions, facts, blockers. */
 
 import * as z from "zod";
+import { HoldfastError } from "../model/errors.ts";
 import {
   blockerOf,
   confirmedFacts,
   DECISION_TYPES,
-  didYouMean,
   FILE_ACTS,
   type GoalState,
-  HoldfastError,
   searchDecisions,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import { didYouMean } from "../model/options.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { namedPath, recordedFile } from "./named-file.ts";

@@ -4,7 +4,8 @@
  */
 
 import type * as z from "zod";
-import { formatPath, HoldfastError, isHoldfastError } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { formatPath } from "../model/json.ts";
 import type { Caller, Context } from "./context.ts";
 
 export interface Operation<Input extends z.ZodType = z.ZodType, Result extends z.ZodType = z.ZodType> {

@@ -12,7 +12,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Goal, openGoal } from "../goal/index.ts";
-import { HoldfastError, isHoldfastError } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { GoalFolder, ProjectOptions } from "../projections/index.ts";
 import { PLANNING } from "./store-place.ts";
 

@@ -1,6 +1,7 @@
 /** The log of a session in words: one line per event, for a person who wants to know what happened. */
 
-import type { Block, Event, EventSpec, SessionEvents, SessionState } from "../model/index.ts";
+import type { Block, SessionEvents, SessionState } from "../model/session/index.ts";
+import type { Event, EventSpec } from "../model/stream/index.ts";
 
 export interface LogLine {
   readonly seq: number;

@@ -1,7 +1,7 @@
 /** What sessions need of a person, as `status` says it: the most urgent first, each with the command that helps. */
 
 import { allRows } from "../journal/index.ts";
-import { age } from "../model/index.ts";
+import { age } from "../model/time.ts";
 import type { ItemRow, Store, StreamRow } from "../store.ts";
 import { leasesOf } from "./held-leases.ts";
 import type { Need } from "./need.ts";

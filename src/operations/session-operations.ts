@@ -2,15 +2,9 @@
 
 import * as z from "zod";
 import { allRows } from "../journal/index.ts";
-import {
-  HoldfastError,
-  isHoldfastError,
-  isId,
-  SESSION_STATUSES,
-  sessionKind,
-  streamId,
-  streamName,
-} from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { isId, streamId, streamName } from "../model/names.ts";
+import { SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
 import type { Holdfast } from "../open.ts";
 import type { SessionSummary } from "../session/index.ts";
 import { pick } from "./context.ts";

@@ -1,7 +1,7 @@
 /** Sessions and their calls, as operations answer. */
 
 import * as z from "zod";
-import { type Call, isOpen, isUnbegun, SESSION_STATUSES } from "../model/index.ts";
+import { type Call, isOpen, isUnbegun, SESSION_STATUSES } from "../model/session/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
 import type { Holder } from "../store.ts";
 import { iso, isoOrNull, time } from "./goal-views.ts";

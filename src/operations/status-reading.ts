@@ -5,16 +5,10 @@
  */
 
 import { allRows, loadStream, Payloads } from "../journal/index.ts";
-import {
-  age,
-  didYouMean,
-  type GoalState,
-  goalFold,
-  HoldfastError,
-  isHoldfastError,
-  MERGE_NEWS_MS,
-  type TaskClaim,
-} from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { type GoalState, goalFold, MERGE_NEWS_MS, type TaskClaim } from "../model/goal/index.ts";
+import { didYouMean } from "../model/options.ts";
+import { age } from "../model/time.ts";
 import type { ItemRow, Store, StreamRow } from "../store.ts";
 import { goalRows, knownGoals } from "./current-goal.ts";
 import { heldLeases, leasesOf } from "./held-leases.ts";

@@ -4,7 +4,9 @@ import { accessSync, constants, existsSync, readdirSync, statfsSync } from "node
 import { basename, dirname, join } from "node:path";
 import * as z from "zod";
 import { checkFiles } from "../goal/index.ts";
-import { isHoldfastError, SESSION_STATUSES, streamId } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import { streamId } from "../model/names.ts";
+import { SESSION_STATUSES } from "../model/session/index.ts";
 import { openStore } from "../open-store.ts";
 import type { Store } from "../store.ts";
 import type { Context } from "./context.ts";

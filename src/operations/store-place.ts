@@ -8,7 +8,7 @@
 
 import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 
 /** The folder of a project in which its goal is readable, and which git carries. */
 export const PLANNING = ".planning";

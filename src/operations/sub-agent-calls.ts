@@ -1,7 +1,7 @@
 /** Which open calls wait for calls of their sub-agents: a person answers for those, and not for the ones above them. */
 
 import { allRows } from "../journal/index.ts";
-import { streamId, streamName } from "../model/index.ts";
+import { streamId, streamName } from "../model/names.ts";
 import { childId, lifeOf } from "../session/index.ts";
 import type { ItemRow, Store } from "../store.ts";
 import type { Need } from "./need.ts";

@@ -8,7 +8,9 @@
 
 import * as z from "zod";
 import type { ClaimProof, Goal, TaskInput } from "../goal/index.ts";
-import { didYouMean, findTask, HoldfastError, numbered } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { findTask, numbered } from "../model/goal/index.ts";
+import { didYouMean } from "../model/options.ts";
 import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";

@@ -1,7 +1,6 @@
 /** `agent_state.json`: what the next agent has to know, in the words of structured run state. */
 
 import {
-  canonicalText,
   type Fact,
   type FileRecord,
   type GoalState,
@@ -11,7 +10,8 @@ import {
   type Question,
   runStateOf,
   type Survey,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import { canonicalText } from "../model/json.ts";
 import { type SealedText, sealJson } from "./seal.ts";
 import { byRow, present } from "./task-board.ts";
 import { isoTime, layoutJson, oneLine, optionalTime } from "./written-text.ts";

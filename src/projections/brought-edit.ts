@@ -7,7 +7,8 @@
  * repository: the store of another clone takes it in too, and after the next merge everything would be there twice.
  */
 
-import { type GoalState, sameJson } from "../model/index.ts";
+import type { GoalState } from "../model/goal/index.ts";
+import { sameJson } from "../model/json.ts";
 import type { Change, Merged } from "./edit-changes.ts";
 import type { Brought } from "./git-activity.ts";
 

@@ -7,7 +7,8 @@
  */
 
 import type { Act } from "../goal/index.ts";
-import { type By, canonicalText, type GoalState } from "../model/index.ts";
+import type { By, GoalState } from "../model/goal/index.ts";
+import { canonicalText } from "../model/json.ts";
 
 export interface Change {
   readonly key: string;

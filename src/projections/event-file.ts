@@ -5,18 +5,11 @@
  * file that was torn, cut or changed does not fit its name. Everything in it is checked before any of it is believed.
  */
 
-import {
-  canonicalOf,
-  compareEntries,
-  type Entry,
-  entrySchema,
-  goalKind,
-  HoldfastError,
-  type Json,
-  MERGED,
-  makeEvent,
-  sha256,
-} from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { compareEntries, type Entry, entrySchema, goalKind, MERGED } from "../model/goal/index.ts";
+import { canonicalOf, type Json } from "../model/json.ts";
+import { makeEvent } from "../model/stream/index.ts";
 import { parseJson, UnreadableText } from "./foreign-text.ts";
 import { normalText } from "./seal.ts";
 

@@ -23,7 +23,8 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { eventsUnreadable, type Goal, noteSeen } from "../goal/index.ts";
-import { type Entry, type EventIds, Lineage, sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { type Entry, type EventIds, Lineage } from "../model/goal/index.ts";
 import {
   type EntryLine,
   EVENT_FILE,

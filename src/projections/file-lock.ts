@@ -18,7 +18,7 @@ import { readFile, rename, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { holderFor, provablyDead } from "../journal/index.ts";
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import type { Holder } from "../store.ts";
 
 const WAIT_MS = 10_000;

@@ -4,7 +4,7 @@
  * release of this library changes it.
  */
 
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import type { JsonSchema } from "./schema-rows.ts";
 
 type FieldType = "string" | "integer" | "number" | "boolean" | "string[]";

@@ -4,7 +4,8 @@
  */
 
 import { type Act, closingPhase, planningActs } from "../goal/index.ts";
-import { type By, type GoalDraft, type GoalState, HoldfastError, taskOf } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { type By, type GoalDraft, type GoalState, taskOf } from "../model/goal/index.ts";
 import { type Change, change } from "./edit-changes.ts";
 
 type EditAct = (state: GoalState, by: By) => Act<unknown>;

@@ -26,7 +26,9 @@
 import { copyFile, link, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Drafting, type Goal, loadGoal } from "../goal/index.ts";
-import { type By, type GoalState, isHoldfastError, seqOfRevision, sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import { type By, type GoalState, seqOfRevision } from "../model/goal/index.ts";
 import { textsOf } from "./accounted-lines.ts";
 import { cautiously } from "./brought-edit.ts";
 import { type Change, type Merged, mergeChanges } from "./edit-changes.ts";

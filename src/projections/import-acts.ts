@@ -1,17 +1,17 @@
 /** From the words of an imported file to the events of a goal. */
 
 import { type Act, Drafting, noteActs, planningActs } from "../goal/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
 import {
   type By,
   DECISION_TYPES,
   type DecisionType,
   type GoalDraft,
   type GoalState,
-  isHoldfastError,
-  type Json,
   progressOf,
-  show,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
+import type { Json } from "../model/json.ts";
+import { show } from "../model/names.ts";
 import { finishTask } from "./hand-finished.ts";
 import type { ImportedText, Row } from "./imported-text.ts";
 import { day, LINE, line, map, prose, rows, strings, TEXT, time, usage, whole } from "./imported-values.ts";

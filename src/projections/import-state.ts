@@ -11,7 +11,9 @@
 
 import { type Goal, hashFile, openGoal } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
-import { type By, HoldfastError, isHoldfastError, isRelativePath, type Json } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { type By, isRelativePath } from "../model/goal/index.ts";
+import type { Json } from "../model/json.ts";
 import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { type ImportNotes, importActs } from "./import-acts.ts";
 import { type ImportedText, readImported } from "./imported-text.ts";

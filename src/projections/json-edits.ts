@@ -1,14 +1,8 @@
 /** What editing agent_state.json and task_board.json by hand can say. What the goal computes can only be noticed. */
 
 import { type Act, noteActs, planningActs, type TaskInput } from "../goal/index.ts";
-import {
-  type By,
-  type GoalState,
-  type Json,
-  sameJson,
-  type TaskStatus,
-  type Verification,
-} from "../model/index.ts";
+import type { By, GoalState, TaskStatus, Verification } from "../model/goal/index.ts";
+import { type Json, sameJson } from "../model/json.ts";
 import { type Change, change } from "./edit-changes.ts";
 import { dropTask, finishTask, removedTasks, reopenTask } from "./hand-finished.ts";
 

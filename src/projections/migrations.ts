@@ -7,7 +7,9 @@
  * old file and a backup of it, and running it again overwrites neither with anything else.
  */
 
-import { HoldfastError, sha256, show } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { show } from "../model/names.ts";
 import { AGENT_STATE_VERSION } from "./agent-state.ts";
 import { parseJson, readBounded } from "./foreign-text.ts";
 import { checkOf, schemaRefused } from "./schema-check.ts";

@@ -8,7 +8,8 @@
 import { userInfo } from "node:os";
 import { resolve } from "node:path";
 import type { Goal, WriteGuard } from "../goal/index.ts";
-import { type By, type GoalState, type HoldfastError, isHoldfastError } from "../model/index.ts";
+import { type HoldfastError, isHoldfastError } from "../model/errors.ts";
+import type { By, GoalState } from "../model/goal/index.ts";
 import { FolderWriter, type SyncReport } from "./goal-folder.ts";
 import { editLeft, editTaken, humanIsEditing } from "./refusals.ts";
 

@@ -4,7 +4,8 @@
  */
 
 import { type Act, historyActs, noteActs } from "../goal/index.ts";
-import { type By, type DecisionType, type GoalState, sameJson } from "../model/index.ts";
+import type { By, DecisionType, GoalState } from "../model/goal/index.ts";
+import { sameJson } from "../model/json.ts";
 import { type Change, change } from "./edit-changes.ts";
 import type { RecordKind, RecordPage } from "./file-reading.ts";
 

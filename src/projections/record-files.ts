@@ -6,7 +6,8 @@
  * unchecked; two records never share a file, also where upper and lower case are the same.
  */
 
-import { type Blocker, type By, type DecisionRecord, type HistoryEntry, sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import type { Blocker, By, DecisionRecord, HistoryEntry } from "../model/goal/index.ts";
 import { type SealedText, sealMarkdown } from "./seal.ts";
 import { isoTime, oneLine, optionalTime, textBlock, yamlScalar } from "./written-text.ts";
 

@@ -1,6 +1,7 @@
 /** The refusals of this folder, with what to do about each. */
 
-import { HoldfastError, show } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { show } from "../model/names.ts";
 
 /** Somebody edited a file a moment ago: agents wait, so that nobody writes into a sentence. */
 export function humanIsEditing(goal: string, file: string, remainingMs: number): HoldfastError {

@@ -6,7 +6,7 @@
  * record stays good as long as the record is the same object.
  */
 
-import { type GoalState, type Survey, surveyGoal } from "../model/index.ts";
+import { type GoalState, type Survey, surveyGoal } from "../model/goal/index.ts";
 import { agentStateRows, renderAgentState } from "./agent-state.ts";
 import {
   blockerPath,

@@ -12,7 +12,8 @@
 
 import { join, resolve } from "node:path";
 import type { FileCheck, FileReport, Goal } from "../goal/index.ts";
-import { activeBlockers, exactAge, type GoalState, type Position, staleness } from "../model/index.ts";
+import { activeBlockers, type GoalState, type Position, staleness } from "../model/goal/index.ts";
+import { exactAge } from "../model/time.ts";
 import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { oneLine } from "./written-text.ts";
 

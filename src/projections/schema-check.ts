@@ -5,7 +5,8 @@
  */
 
 import type { Ajv2020, ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
-import { HoldfastError, show } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { show } from "../model/names.ts";
 import { fitOf } from "./schema-fit.ts";
 import type { JsonSchema } from "./schema-rows.ts";
 

@@ -1,6 +1,12 @@
 /** The schemas of the JSON files, as they are published in `schemas/`. A test keeps the two the same. */
 
-import { BLOCKER_STATUSES, DECISION_TYPES, ROLES, TASK_STATUSES, VERIFICATIONS } from "../model/index.ts";
+import {
+  BLOCKER_STATUSES,
+  DECISION_TYPES,
+  ROLES,
+  TASK_STATUSES,
+  VERIFICATIONS,
+} from "../model/goal/index.ts";
 import { AGENT_STATE_VERSION } from "./agent-state.ts";
 import { TASK_BOARD_VERSION } from "./task-board.ts";
 

@@ -8,7 +8,7 @@
  * The three lines of the seal stand together, at the top of a frontmatter or of a JSON object.
  */
 
-import { sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
 import { jsonString, yamlScalar } from "./written-text.ts";
 
 export interface Seal {

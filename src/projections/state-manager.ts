@@ -11,7 +11,9 @@
 
 import { dirname } from "node:path";
 import type { Journal } from "../journal/index.ts";
-import { copyJson, event, HoldfastError, type Json, type StreamKind } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { copyJson, type Json } from "../model/json.ts";
+import { event, type StreamKind } from "../model/stream/index.ts";
 import { withFileLock } from "./file-lock.ts";
 import { parseJson, readBounded } from "./foreign-text.ts";
 import { type Migrations, migrate } from "./migrations.ts";

@@ -1,7 +1,7 @@
 /** What editing STATE.md by hand can say: title, statement, next action, tasks, decisions, blockers, questions. */
 
 import { type Act, noteActs, planningActs } from "../goal/index.ts";
-import { type By, DECISION_TYPES, type DecisionType, type GoalState, taskOf } from "../model/index.ts";
+import { type By, DECISION_TYPES, type DecisionType, type GoalState, taskOf } from "../model/goal/index.ts";
 import { type Change, change } from "./edit-changes.ts";
 import { finishTask, removedTasks, reopenTask } from "./hand-finished.ts";
 import type { PageItem, PageTask, StatePage } from "./state-page.ts";

@@ -23,7 +23,7 @@ import {
   type ShownStatus,
   type Survey,
   shownStatus,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 import { oneLine } from "./written-text.ts";
 
 const ITEM_CHARACTERS = 200;

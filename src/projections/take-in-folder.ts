@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type MergeReport, noteSeen, takeInGoal, unseenEventFiles } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
-import { isHoldfastError } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
 import { readEventsFolder } from "./event-files.ts";
 
 /**

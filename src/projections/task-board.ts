@@ -10,7 +10,7 @@ import {
   shownStatus,
   type Task,
   type TaskClaim,
-} from "../model/index.ts";
+} from "../model/goal/index.ts";
 import { type SealedText, sealJson } from "./seal.ts";
 import { isoTime, layoutJson, optionalTime } from "./written-text.ts";
 

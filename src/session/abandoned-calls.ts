@@ -7,7 +7,8 @@
  * Its last owner may live after all, and answer late: that is recorded as for any call that waits.
  */
 
-import { type Call, type Draft, isOpen, openCallsOf, type SessionState } from "../model/index.ts";
+import { type Call, isOpen, openCallsOf, type SessionState } from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 
 const WHY = "its session was ended, and nobody finds out by itself";
 

@@ -1,4 +1,5 @@
-import { type Draft, reactivate, type SessionState } from "../model/index.ts";
+import { reactivate, type SessionState } from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import { withOwnCallIds } from "./call-ids.ts";
 import { checkpointDraft, mustBeFinished } from "./drafts.ts";
 import type { readMessage } from "./message-input.ts";

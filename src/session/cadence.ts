@@ -1,4 +1,5 @@
-import type { Draft, SessionState } from "../model/index.ts";
+import type { SessionState } from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import { checkpointDraft } from "./drafts.ts";
 
 /**

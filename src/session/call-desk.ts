@@ -2,23 +2,20 @@
 
 import { allRows, type Journal, Lease, type Log } from "../journal/index.ts";
 import { type Marks, storeResult, withNextMark } from "../ledger/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { copyJson, type Json } from "../model/json.ts";
+import { streamId } from "../model/names.ts";
+import { checkOptions, mustFit } from "../model/options.ts";
 import {
   type Amounts,
   type Call,
   type CallResult,
-  checkOptions,
-  copyJson,
-  type Draft,
-  HoldfastError,
-  isHoldfastError,
   isOpen,
   isUnbegun,
-  type Json,
-  mustFit,
   type SessionState,
   sessionKind,
-  streamId,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
 import { putBeforePerson } from "./abandoned-calls.ts";
 import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";

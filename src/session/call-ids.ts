@@ -1,12 +1,12 @@
+import { sha256 } from "../model/digest.ts";
 import {
   type Block,
   draftMessage,
   isCallId,
   type Message,
   type SessionState,
-  sha256,
   toolCalls,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
 
 type MessageDraft = ReturnType<typeof draftMessage>;
 

@@ -1,19 +1,19 @@
 import { commitResult, type Journal } from "../journal/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { canonicalText } from "../model/json.ts";
 import {
   type Amounts,
   BUDGET_UNITS,
   type Budget,
-  canonicalText,
   childReservation,
   committed,
-  type Draft,
   exceeded,
-  HoldfastError,
   openCallsOf,
   type SessionState,
   sessionKind,
-  sha256,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import { putBeforePerson } from "./abandoned-calls.ts";
 import { lifeOf } from "./life.ts";
 import type { OwnedSession } from "./owned-session.ts";

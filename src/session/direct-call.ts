@@ -1,16 +1,8 @@
 import { type Tool, validate, within } from "../ledger/index.ts";
-import {
-  type Call,
-  type CallError,
-  canonicalJson,
-  checkCallId,
-  copyArgs,
-  type Effect,
-  HoldfastError,
-  type Json,
-  sameJson,
-  sha256,
-} from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
+import { type Call, type CallError, checkCallId, type Effect } from "../model/session/index.ts";
 import type { OwnedSession } from "./owned-session.ts";
 
 export interface DirectCall<Result> {

@@ -1,4 +1,6 @@
-import { type Draft, draftCheckpoint, HoldfastError, type SessionState } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { draftCheckpoint, type SessionState } from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 
 /** Drafts and refusals that several parts of the session layer share. */
 

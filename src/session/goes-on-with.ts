@@ -3,7 +3,7 @@
  * on with one. That stands in its metadata, from its first event on.
  */
 
-import type { JsonObject, SessionState } from "../model/index.ts";
+import type { JsonObject, SessionState } from "../model/session/index.ts";
 
 const NAME = "holdfast.goesOnWith";
 

@@ -1,4 +1,4 @@
-export { reactivate } from "../model/index.ts";
+export { reactivate } from "../model/session/index.ts";
 export { putBeforePerson, undecided } from "./abandoned-calls.ts";
 export type { CadenceOption } from "./cadence.ts";
 export { type Answer, CallDesk, type OpenCall, type Resolved } from "./call-desk.ts";

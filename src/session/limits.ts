@@ -1,4 +1,5 @@
-import { type Amounts, BUDGET_UNITS, type Budget, HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { type Amounts, BUDGET_UNITS, type Budget } from "../model/session/index.ts";
 import type { OwnedSession } from "./owned-session.ts";
 
 /** What is no amount would be no limit, and nobody would notice before the bill: `Number(process.env.MAX_USD)`, unset, is NaN. */

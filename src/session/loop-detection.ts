@@ -1,4 +1,5 @@
-import { canonicalText, type Message, toolCalls } from "../model/index.ts";
+import { canonicalText } from "../model/json.ts";
+import { type Message, toolCalls } from "../model/session/index.ts";
 
 /**
  * How often the latest call was made in a row with the same arguments, counted from the durable transcript, so that

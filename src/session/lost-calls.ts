@@ -7,7 +7,7 @@
  */
 
 import type { Journal } from "../journal/index.ts";
-import type { Call } from "../model/index.ts";
+import type { Call } from "../model/session/index.ts";
 
 interface Left {
   readonly token: number;

@@ -1,11 +1,6 @@
-import {
-  type Block,
-  draftMessage,
-  isoTime,
-  type JsonObject,
-  type MessageRole,
-  mustFit,
-} from "../model/index.ts";
+import { mustFit } from "../model/options.ts";
+import { type Block, draftMessage, type JsonObject, type MessageRole } from "../model/session/index.ts";
+import { isoTime } from "../model/time.ts";
 
 /** A message as people write it: text is enough; id and time are given where they are missing. */
 export interface MessageInput {

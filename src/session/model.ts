@@ -1,12 +1,7 @@
 import type { Tool } from "../ledger/index.ts";
-import {
-  type Amounts,
-  type Block,
-  HoldfastError,
-  type Json,
-  type JsonObject,
-  type Message,
-} from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import type { Json } from "../model/json.ts";
+import type { Amounts, Block, JsonObject, Message } from "../model/session/index.ts";
 import type { MessageInput } from "./message-input.ts";
 
 /** A tool as a model needs to see it. */

@@ -1,5 +1,6 @@
 import type { Journal } from "../journal/index.ts";
-import { isOpen, sessionKind, streamName } from "../model/index.ts";
+import { streamName } from "../model/names.ts";
+import { isOpen, sessionKind } from "../model/session/index.ts";
 import { childId } from "./children.ts";
 import { SERVED } from "./goes-on-with.ts";
 import { lifeOf } from "./life.ts";

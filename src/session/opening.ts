@@ -11,23 +11,20 @@
 import { failpoint } from "../failpoint.ts";
 import { holderFor, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { streamName } from "../model/names.ts";
+import { checkOptions, mustFit, type OptionRule } from "../model/options.ts";
 import {
   type Amounts,
-  age,
-  checkOptions,
   committed,
-  type Draft,
-  HoldfastError,
   isChildReservation,
-  isHoldfastError,
   type JsonObject,
-  mustFit,
-  type OptionRule,
   openCallsOf,
   type SessionState,
   sessionKind,
-  streamName,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
+import { age } from "../model/time.ts";
 import type { Holder, LeaseRow } from "../store.ts";
 import { childId, reserveForChild, settleForChild } from "./children.ts";
 import type { OwnedSession, Resumed } from "./owned-session.ts";

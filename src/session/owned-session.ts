@@ -12,27 +12,25 @@ import {
   type Tool,
   VendorKeys,
 } from "../ledger/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { freezeJson } from "../model/json.ts";
+import { type Soon, soon } from "../model/maybe-promise.ts";
+import { mustFit } from "../model/options.ts";
 import {
   type Amounts,
   type Budget,
   type Call,
   type Checkpoint,
   checkMessage,
-  type Draft,
-  freezeJson,
-  HoldfastError,
-  isHoldfastError,
   type JsonObject,
   type Message,
-  mustFit,
   openCallsOf,
   type Plan,
   type QueuedPrompt,
   type SessionState,
   type SessionStatus,
-  type Soon,
-  soon,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import { putBeforePerson, undecided } from "./abandoned-calls.ts";
 import { appendDrafts } from "./append-drafts.ts";
 import { lifeOf } from "./life.ts";

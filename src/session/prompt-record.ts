@@ -11,14 +11,13 @@
 
 import type { Journal, Log } from "../journal/index.ts";
 import {
-  applyEvent,
-  type Event,
   type Message,
   messageText,
   type SessionDraft,
   type SessionState,
   sessionKind,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import { applyEvent, type Event } from "../model/stream/index.ts";
 import { answerTo, isFinal, isPrompt, unansweredPrompts } from "./prompt.ts";
 
 export interface PromptRecord {

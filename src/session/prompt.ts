@@ -1,5 +1,7 @@
 import type { Journal } from "../journal/index.ts";
-import { type Draft, HoldfastError, type Message, type SessionState, toolCalls } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { type Message, type SessionState, toolCalls } from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 
 /** Plain text, or text with an identity: a finished prompt with the same id is answered from the record. */
 export type PromptInput = string | { readonly id: string; readonly text: string };

@@ -1,7 +1,8 @@
 /** What a run is told, what it says while it goes, and what it comes to. */
 
 import type { CallProgress, Tool } from "../ledger/index.ts";
-import { type Amounts, checkOptions, type Message, mustFit, type OptionRule } from "../model/index.ts";
+import { checkOptions, mustFit, type OptionRule } from "../model/options.ts";
+import type { Amounts, Message } from "../model/session/index.ts";
 import type { CadenceOption } from "./cadence.ts";
 import type { Model } from "./model.ts";
 import type { PromptInput } from "./prompt.ts";

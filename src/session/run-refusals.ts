@@ -1,4 +1,4 @@
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 
 export function nothingToAnswer(id: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `session ${id} has no message to answer`, {

@@ -22,15 +22,15 @@ import {
   type Amounts,
   addAmounts,
   countable,
-  type Draft,
   exceeded,
-  isoTime,
   type Message,
   messageText,
   reactivate,
   reactivation,
   type SessionState,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
+import { isoTime } from "../model/time.ts";
 import { Cadence } from "./cadence.ts";
 import { withOwnCallIds } from "./call-ids.ts";
 import { limitBudget, mustBeAmounts, spentUp } from "./limits.ts";

@@ -1,4 +1,5 @@
-import type { Draft, SessionState } from "../model/index.ts";
+import type { SessionState } from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 
 /**
  * What users said while the model was asked comes after its answer, as a queued prompt does: the answer is none to that,

@@ -8,12 +8,11 @@
 
 import { failpoint } from "../failpoint.ts";
 import type { CallProgress, CallsOutcome, Finishing, Tool } from "../ledger/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import {
   type Amounts,
   type Call,
   compareTranscripts,
-  type Draft,
-  HoldfastError,
   type JsonObject,
   type Message,
   type Plan,
@@ -21,7 +20,8 @@ import {
   type SessionDiff,
   type SessionStatus,
   toolCalls,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import { cancelChildren } from "./children.ts";
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
 import { checkpointDraft, hasOpenCalls, noVersion } from "./drafts.ts";

@@ -4,6 +4,9 @@
  */
 
 import { commitResult, type Journal, type Log, type PruneReport } from "../journal/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { streamId, streamName } from "../model/names.ts";
+import { checkOptions, mustFit } from "../model/options.ts";
 import {
   type Amounts,
   type Block,
@@ -11,21 +14,16 @@ import {
   type Budget,
   type Call,
   type Checkpoint,
-  checkOptions,
-  type Draft,
-  HoldfastError,
   type JsonObject,
   type Message,
-  mustFit,
   type Plan,
   SESSION_STATUSES,
   type SessionDiff,
   type SessionState,
   type SessionStatus,
   sessionKind,
-  streamId,
-  streamName,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import type { Holder } from "../store.ts";
 import { cancelChildren, cancellation } from "./children.ts";
 import { lifeOf } from "./life.ts";

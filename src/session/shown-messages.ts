@@ -1,4 +1,5 @@
-import { freezeJson, type Message } from "../model/index.ts";
+import { freezeJson } from "../model/json.ts";
+import type { Message } from "../model/session/index.ts";
 
 /** A transcript as it is handed out: frozen, and a copy. Whoever pushed to the fold's own list would see said what nobody has stored. */
 export class ShownMessages {

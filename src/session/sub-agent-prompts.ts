@@ -4,7 +4,7 @@
  * every attempt, the second the second. So each has a name, and one that was answered is answered from the record.
  */
 
-import { sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
 import type { OwnedSession } from "./owned-session.ts";
 import type { RunOptions } from "./run-options.ts";
 

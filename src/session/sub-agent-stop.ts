@@ -11,17 +11,17 @@
  */
 
 import { commitResult, type Journal, Lease } from "../journal/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import {
   type Amounts,
   addAmounts,
   type Budget,
   type Call,
   childReservation,
-  HoldfastError,
   openCallsOf,
   type SessionState,
   sessionKind,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
 import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";
 import { cancellation, childId } from "./children.ts";
 import { lifeOf } from "./life.ts";

@@ -7,7 +7,9 @@ import {
   type StandardSchema,
   type ToolSpec,
 } from "../ledger/index.ts";
-import { type Amounts, isHoldfastError, type Json, messageText } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import type { Json } from "../model/json.ts";
+import { type Amounts, messageText } from "../model/session/index.ts";
 import type { RunResult } from "./run-options.ts";
 import type { Session } from "./session.ts";
 import { namePrompts } from "./sub-agent-prompts.ts";

@@ -1,19 +1,18 @@
 /** Versions of a session: loaded, compared, forked. None of it needs the lease, and only a fork writes. */
 
 import { commitResult, type Journal } from "../journal/index.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { streamName } from "../model/names.ts";
+import { checkOptions, mustFit } from "../model/options.ts";
 import {
   type Budget,
-  checkOptions,
   diffSessions,
-  HoldfastError,
   type Message,
-  mustFit,
   type Plan,
   type SessionDiff,
   type SessionState,
   sessionKind,
-  streamName,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
 import { noVersion } from "./drafts.ts";
 
 /** A session as it was at one checkpoint. */

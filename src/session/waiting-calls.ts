@@ -1,5 +1,5 @@
 import type { BlockedCall } from "../ledger/index.ts";
-import type { Call } from "../model/index.ts";
+import type { Call } from "../model/session/index.ts";
 import type { WaitingCall } from "./run-options.ts";
 
 /** What a run waits for: its own open calls, and those that it may not begin before another session's have an outcome. */

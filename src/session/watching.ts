@@ -1,4 +1,4 @@
-import { HoldfastError, isHoldfastError } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { OwnedSession } from "./owned-session.ts";
 
 const WATCH_MS = 100;

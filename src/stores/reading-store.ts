@@ -1,6 +1,6 @@
 /** Any store, for whoever promised to look and change nothing: what would write is refused before it reaches the store. */
 
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import type {
   AppendOutcome,
   Blob,

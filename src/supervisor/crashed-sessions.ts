@@ -18,7 +18,9 @@
 
 import { type Goal, historyActs } from "../goal/index.ts";
 import { type Journal, Lease } from "../journal/index.ts";
-import { type By, type GoalDraft, type GoalState, isHoldfastError, streamId } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import type { By, GoalDraft, GoalState } from "../model/goal/index.ts";
+import { streamId } from "../model/names.ts";
 import type { Holder, LeaseRow, StreamRow } from "../store.ts";
 import { isAbandoned } from "./leases.ts";
 import type { SupervisorEvent } from "./notices.ts";

@@ -8,7 +8,9 @@
 
 import type { Goal, LostClaim } from "../goal/index.ts";
 import { type Journal, Lease } from "../journal/index.ts";
-import { type By, blockedTasks, exactAge, type HistoryEntry, streamName } from "../model/index.ts";
+import { type By, blockedTasks, type HistoryEntry } from "../model/goal/index.ts";
+import { streamName } from "../model/names.ts";
+import { exactAge } from "../model/time.ts";
 import type { LeaseRow } from "../store.ts";
 import { isLive, leasesUnder } from "./leases.ts";
 import type { SupervisorEvent } from "./notices.ts";

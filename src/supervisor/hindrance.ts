@@ -10,7 +10,8 @@
  */
 
 import { allRows, type Journal } from "../journal/index.ts";
-import { isOpen, openCallsOf, sessionKind, streamId, toolCalls } from "../model/index.ts";
+import { streamId } from "../model/names.ts";
+import { isOpen, openCallsOf, sessionKind, toolCalls } from "../model/session/index.ts";
 import { type Member, withSubAgents } from "./sub-agents.ts";
 
 export type Hindrance = "person" | "session";

@@ -18,7 +18,9 @@
 
 import { allRows } from "../journal/index.ts";
 import type { Tool } from "../ledger/index.ts";
-import { type Call, isHoldfastError, openCallsOf, restMs, sessionKind, streamId } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import { streamId } from "../model/names.ts";
+import { type Call, openCallsOf, restMs, sessionKind } from "../model/session/index.ts";
 import { openSession, type Session, undecided } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
 import { type CrashPlace, recordCrash } from "./crashed-sessions.ts";

@@ -8,7 +8,7 @@
 
 import type { Journal } from "../journal/index.ts";
 import { type Tool, unsure, type Verdict } from "../ledger/index.ts";
-import { type Call, openCallsOf, type SessionState } from "../model/index.ts";
+import { type Call, openCallsOf, type SessionState } from "../model/session/index.ts";
 import { putBeforePerson, type Session } from "../session/index.ts";
 import { worksForNobody } from "./sub-agents.ts";
 

@@ -5,7 +5,7 @@
  */
 
 import type { Journal } from "../journal/index.ts";
-import type { Event } from "../model/index.ts";
+import type { Event } from "../model/stream/index.ts";
 import type { StreamRow } from "../store.ts";
 import { withSubAgents } from "./sub-agents.ts";
 

@@ -1,5 +1,5 @@
 import type { Journal } from "../journal/index.ts";
-import { isOpen, openCallsOf, type SessionState, sessionKind } from "../model/index.ts";
+import { isOpen, openCallsOf, type SessionState, sessionKind } from "../model/session/index.ts";
 import { childId, lifeOf } from "../session/index.ts";
 import type { StreamRow } from "../store.ts";
 

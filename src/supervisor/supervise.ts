@@ -9,7 +9,7 @@
  */
 
 import type { Journal, Lease } from "../journal/index.ts";
-import { HoldfastError, isHoldfastError } from "../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { LeaseRow } from "../store.ts";
 import { recordCrash } from "./crashed-sessions.ts";
 import { DEFAULTS, type SuperviseOptions, type SweepOptions } from "./options.ts";

@@ -9,7 +9,9 @@
 import { hostname } from "node:os";
 import { type Goal, openGoal } from "../goal/index.ts";
 import { allRows, type Journal } from "../journal/index.ts";
-import { type By, isHoldfastError, streamId } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import type { By } from "../model/goal/index.ts";
+import { streamId } from "../model/names.ts";
 import { type CrashPlace, markCrashedSessions } from "./crashed-sessions.ts";
 import { type GoalReport, sweepGoal } from "./goal-sweep.ts";
 import {

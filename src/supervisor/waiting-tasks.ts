@@ -1,7 +1,7 @@
 /** A task whose worker ended well because a session that it works in waits for a person. */
 
 import { allRows, type Journal } from "../journal/index.ts";
-import { streamId } from "../model/index.ts";
+import { streamId } from "../model/names.ts";
 import { hindranceOf } from "./hindrance.ts";
 
 /**

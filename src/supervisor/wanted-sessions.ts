@@ -16,14 +16,14 @@
  */
 
 import type { Journal } from "../journal/index.ts";
+import { streamName } from "../model/names.ts";
 import {
   type Call,
   type Message,
   openCallsOf,
   type SessionState,
   sessionKind,
-  streamName,
-} from "../model/index.ts";
+} from "../model/session/index.ts";
 import { goesOnWith } from "../session/index.ts";
 import { hindranceOf } from "./hindrance.ts";
 import { isLive } from "./leases.ts";

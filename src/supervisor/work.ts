@@ -1,4 +1,4 @@
-import { sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
 
 /** What a worker can be started for: a task that is ready, or a session whose process died in the middle. */
 export type Work =

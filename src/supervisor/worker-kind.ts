@@ -16,16 +16,16 @@
  */
 
 import * as z from "zod";
+import type { Json } from "../model/json.ts";
 import {
   applyEvent,
   type DraftOf,
   type Event,
   event,
   type FacetChange,
-  type Json,
   late,
   type StreamKind,
-} from "../model/index.ts";
+} from "../model/stream/index.ts";
 import { titleOf, type Work } from "./work.ts";
 
 export type WorkerStatus = "idle" | "wanted" | "running" | "waiting" | "looping";

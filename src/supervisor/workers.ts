@@ -19,7 +19,10 @@
 
 import { type Goal, noteActs } from "../goal/index.ts";
 import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
-import { type Call, isHoldfastError, type Soon, streamId, streamName } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import type { Soon } from "../model/maybe-promise.ts";
+import { streamId, streamName } from "../model/names.ts";
+import type { Call } from "../model/session/index.ts";
 import { hindranceOf } from "./hindrance.ts";
 import { isAbandoned } from "./leases.ts";
 import { DEFAULTS, type SuperviseOptions, type WorkerCommand } from "./options.ts";

@@ -3,7 +3,7 @@
  * changed is theirs from then on, and is neither replaced nor removed.
  */
 
-import { sha256 } from "../model/index.ts";
+import { sha256 } from "../model/digest.ts";
 import type { Insertion } from "./insertions.ts";
 
 const bodyFor = (command: string): string => `## Working state (Holdfast)

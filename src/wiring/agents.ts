@@ -3,7 +3,7 @@
  * each agent's own (`docs/coding-agents.md` has them side by side).
  */
 
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import type { Ours, Wanted } from "./json-merge.ts";
 
 export const AGENTS = ["claude", "codex", "cursor", "gemini"] as const;

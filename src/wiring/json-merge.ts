@@ -6,7 +6,7 @@
  * second time adds nothing, and an entry of an older release is replaced.
  */
 
-import type { HoldfastError } from "../model/index.ts";
+import type { HoldfastError } from "../model/errors.ts";
 import { type Insertion, insertAll } from "./insertions.ts";
 import { addElement, addMember, newJson } from "./json-insert.ts";
 import {

@@ -4,7 +4,7 @@
  * its line and column.
  */
 
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 
 interface Place {
   /** Where it begins and ends in the text. */

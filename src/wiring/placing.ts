@@ -23,7 +23,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { HoldfastError } from "../model/index.ts";
+import { HoldfastError } from "../model/errors.ts";
 import type { FileRecord, PlannedFile } from "./plan.ts";
 
 /** Bytes that are not UTF-8 would not survive being read as text, so such a file is refused. */

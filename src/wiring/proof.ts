@@ -4,7 +4,7 @@
  */
 
 import { spawn } from "node:child_process";
-import { isHoldfastError } from "../model/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
 import { AGENT_TABLE, type AgentName, isOurServer } from "./agents.ts";
 import { plainValue, readJsonText } from "./json-text.ts";
 import { commandsIn, hasTheirServer, SERVER_TABLE } from "./plan.ts";

@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { howToEndCopy } from "../../src/model/index.ts";
+import { howToEndCopy } from "../../src/model/stream/index.ts";
 import { programFile } from "../program.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";

@@ -103,7 +103,7 @@ describe.each(ring)("$name", ({ from, to }) => {
     const session = await forgotten.session("forgotten");
     await session.close();
     const idle = await forgotten.journal.open(
-      (await import("../../src/model/index.ts")).goalKind,
+      (await import("../../src/model/goal/index.ts")).goalKind,
       "checkout",
     );
     await copyStore(source.store, target.store);

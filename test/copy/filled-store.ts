@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { open, type Store, tool } from "../../src/index.ts";
-import { goalKind, sessionKind } from "../../src/model/index.ts";
+import { goalKind } from "../../src/model/goal/index.ts";
+import { sessionKind } from "../../src/model/session/index.ts";
 
 /** What a store can hold, a bit of everything: calls, keys, forks, tombstones, artifacts, goals, two namespaces. */
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
 import { copyStore, stayHere } from "../../src/journal/index.ts";
-import { isHoldfastError } from "../../src/model/index.ts";
+import { isHoldfastError } from "../../src/model/errors.ts";
 import { openStore } from "../../src/open-store.ts";
 import type { Moving, Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/testing/index.ts";

@@ -2,7 +2,7 @@
 // already.
 
 import { afterAll, describe, expect, test } from "vitest";
-import { sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
 import type { Moved, Moving, Store } from "../../src/store.ts";
 import { append, NAMESPACE, write } from "../sqlite/acts.ts";
 import { storeSubjects } from "../subjects.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
-import type { Soon } from "../../src/model/index.ts";
+import type { Soon } from "../../src/model/maybe-promise.ts";
 import { type Context, OPERATIONS } from "../../src/operations/index.ts";
 import type { Moved, Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/stores/memory/index.ts";

@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { event, type Json, type StreamKind } from "../../src/model/index.ts";
+import type { Json } from "../../src/model/json.ts";
+import { event, type StreamKind } from "../../src/model/stream/index.ts";
 
 export interface Counter {
   total: number;

@@ -1,5 +1,7 @@
 import * as z from "zod";
-import { event, type Json, type StreamKind, sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
+import type { Json } from "../../src/model/json.ts";
+import { event, type StreamKind } from "../../src/model/stream/index.ts";
 
 /**
  * A kind of stream made for being killed: every event says which batch it belongs to and how many events that batch

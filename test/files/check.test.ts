@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
 import type { Store } from "../../src/store.ts";
 import { openFiles } from "../../src/stores/files/index.ts";
 import { append, batchOf, holder, NAMESPACE, write } from "../sqlite/acts.ts";

@@ -13,7 +13,7 @@ import {
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
-import { sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
 import { append, headSeq, NAMESPACE, write } from "../sqlite/acts.ts";
 import { TestFolder } from "./folder.ts";
 

@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
 import type { Store } from "../../src/store.ts";
 import { append, headSeq, holder, NAMESPACE, write } from "../sqlite/acts.ts";
 import { TestFolder } from "./folder.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { checkFiles, hashFile } from "../../src/goal/index.ts";
-import { sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, codeOf, worker } from "./bench.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Goal, openGoal, type TaskInput } from "../../src/goal/index.ts";
-import { DECISION_TYPES, DEFAULT_PHASES } from "../../src/model/index.ts";
+import { DECISION_TYPES, DEFAULT_PHASES } from "../../src/model/goal/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, codeOf, human, orchestrator, START, verifier, worker } from "./bench.ts";
 

@@ -4,14 +4,14 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Act, Drafting, openGoal, planningActs, type TaskInput } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
+import { isHoldfastError } from "../../src/model/errors.ts";
 import {
   type GoalState,
-  isHoldfastError,
   movedElsewhere,
   surveyGoal,
   taskOf,
   waitsForItself,
-} from "../../src/model/index.ts";
+} from "../../src/model/goal/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { human } from "./bench.ts";
 import { anySteps, BEGINNING, take } from "./random-operations.ts";

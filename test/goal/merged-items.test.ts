@@ -3,7 +3,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { type Goal, openGoal, takeInGoal } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
-import type { Entry } from "../../src/model/index.ts";
+import type { Entry } from "../../src/model/goal/index.ts";
 import { Holdfast } from "../../src/open.ts";
 import type { ItemRow } from "../../src/store.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";

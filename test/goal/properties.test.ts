@@ -5,17 +5,16 @@ import {
   activeBlockers,
   blockerImpact,
   branchGoal,
-  canonicalText,
   decodeGoal,
   encodeGoal,
   type GoalState,
   goalKind,
   goalStatus,
-  type Json,
   shownStatus,
   surveyGoal,
   type Task,
-} from "../../src/model/index.ts";
+} from "../../src/model/goal/index.ts";
+import { canonicalText, type Json } from "../../src/model/json.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench } from "./bench.ts";
 import { bruteForce, expectNoContradiction, isFinished } from "./brute-force.ts";

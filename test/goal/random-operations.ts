@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { Goal } from "../../src/goal/index.ts";
-import { isHoldfastError } from "../../src/model/index.ts";
+import { isHoldfastError } from "../../src/model/errors.ts";
 import { human, supervisor, verifier, worker } from "./bench.ts";
 
 /** One random operation: which, and numbers that pick what it is about from whatever the goal then has. */

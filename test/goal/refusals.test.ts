@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Goal, openGoal, type TaskInput } from "../../src/goal/index.ts";
-import type { By } from "../../src/model/index.ts";
+import type { By } from "../../src/model/goal/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, human, worker } from "./bench.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Goal } from "../../src/goal/index.ts";
-import { type By, type GoalOperation, type GoalRole, MAY, mayDo, ROLES } from "../../src/model/index.ts";
+import { type By, type GoalOperation, type GoalRole, MAY, mayDo, ROLES } from "../../src/model/goal/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, by, codeOf, human, verifier, worker } from "./bench.ts";
 

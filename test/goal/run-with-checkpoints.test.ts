@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Goal, loadGoal, runWithCheckpoints, type TaskAgent } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
-import type { GoalCheckpoint, GoalState, Task } from "../../src/model/index.ts";
+import type { GoalCheckpoint, GoalState, Task } from "../../src/model/goal/index.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
 import { programFile } from "../program.ts";
 import { skipWaits } from "../skip-waits.ts";

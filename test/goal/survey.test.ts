@@ -17,7 +17,7 @@ import {
   TASK_TRANSITIONS,
   type Task,
   waitsForItself,
-} from "../../src/model/index.ts";
+} from "../../src/model/goal/index.ts";
 import { worker } from "./bench.ts";
 import { bruteForce, expectNoContradiction } from "./brute-force.ts";
 

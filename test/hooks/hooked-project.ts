@@ -13,7 +13,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import { type Goal, open } from "../../src/index.ts";
-import type { GoalState } from "../../src/model/index.ts";
+import type { GoalState } from "../../src/model/goal/index.ts";
 import { CommandLine, type Ran, type RunOptions } from "../cli/command-line.ts";
 
 /** One command line for the tests of a file, and a new project for each of them. */

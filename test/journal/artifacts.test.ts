@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Journal } from "../../src/journal/index.ts";
-import { sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
 import { altered, PLACES, type Place } from "./places.ts";
 import { said, words } from "./words.ts";
 

@@ -8,10 +8,10 @@ import {
   draftIssued,
   draftResults,
   type IssuedData,
-  isoTime,
   sessionKind,
-  writeEvents,
-} from "../../src/model/index.ts";
+} from "../../src/model/session/index.ts";
+import { writeEvents } from "../../src/model/stream/index.ts";
+import { isoTime } from "../../src/model/time.ts";
 import type { Batch, Store } from "../../src/store.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { anyCodePoint } from "../any-code-point.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Journal } from "../../src/journal/index.ts";
-import { HoldfastError } from "../../src/model/index.ts";
+import { HoldfastError } from "../../src/model/errors.ts";
 import type { AppendOutcome, Batch } from "../../src/store.ts";
 import { altered, PLACES, type Place } from "./places.ts";
 import { said, words } from "./words.ts";

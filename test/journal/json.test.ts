@@ -1,7 +1,8 @@
 import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { canonicalJson, copyArgs, copyJson, isHoldfastError } from "../../src/model/index.ts";
+import { isHoldfastError } from "../../src/model/errors.ts";
+import { canonicalJson, copyArgs, copyJson } from "../../src/model/json.ts";
 
 class Point {
   readonly x = 1;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { BLOCK_KINDS, checkMessage, type Message } from "../../src/model/index.ts";
+import { BLOCK_KINDS, checkMessage, type Message } from "../../src/model/session/index.ts";
 import { open } from "../../src/open.ts";
 import { PLACES, type Place } from "./places.ts";
 import { anyContent } from "./transcripts.ts";

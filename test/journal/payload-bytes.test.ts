@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { payloadSum, utf8Of } from "../../src/journal/index.ts";
-import { JsonText } from "../../src/model/index.ts";
+import { JsonText } from "../../src/model/json-text.ts";
 import { open } from "../../src/open.ts";
 import type { Batch } from "../../src/store.ts";
 import { PLACES, type Place } from "./places.ts";

@@ -3,7 +3,8 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { Journal, type PayloadCodec } from "../../src/journal/index.ts";
-import { event, HoldfastError, type StreamKind } from "../../src/model/index.ts";
+import { HoldfastError } from "../../src/model/errors.ts";
+import { event, type StreamKind } from "../../src/model/stream/index.ts";
 import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
 import { altered } from "./places.ts";
 import { said, type Words, words } from "./words.ts";

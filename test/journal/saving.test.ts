@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { canonicalText, type Message } from "../../src/model/index.ts";
+import { canonicalText } from "../../src/model/json.ts";
+import type { Message } from "../../src/model/session/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
 import { PLACES, type Place, storedBytes } from "./places.ts";
 import { anyContent, anyEdit, edited } from "./transcripts.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Message } from "../../src/model/index.ts";
+import type { Message } from "../../src/model/session/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
 import type { Session } from "../../src/session/index.ts";
 import { PLACES, type Place, storedBytes } from "./places.ts";

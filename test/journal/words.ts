@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type Event, event, type Json, type StreamKind } from "../../src/model/index.ts";
+import type { Json } from "../../src/model/json.ts";
+import { type Event, event, type StreamKind } from "../../src/model/stream/index.ts";
 
 /** The plainest kind there is: a list of words. `key:…` claims a key, `artifact:…` refers to one,
  * `call:…` is a call that stays open. */

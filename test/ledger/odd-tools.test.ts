@@ -11,7 +11,7 @@ import {
   type Session,
   tool,
 } from "../../src/index.ts";
-import { draftIssued } from "../../src/model/index.ts";
+import { draftIssued } from "../../src/model/session/index.ts";
 import type { Store } from "../../src/store.ts";
 import { openMemory } from "../../src/testing/index.ts";
 import { skipWaits } from "../skip-waits.ts";

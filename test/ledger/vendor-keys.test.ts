@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { VendorKeys } from "../../src/ledger/index.ts";
-import { sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
 
 interface Case {
   readonly life: string;

@@ -1,6 +1,6 @@
 // Compares what the world saw with what the ledger says. Pure, so that it can be tried on a planted bug.
 
-import type { Call } from "../../src/model/index.ts";
+import type { Call } from "../../src/model/session/index.ts";
 
 export interface Evidence {
   /** One line per effect, `<tool> <id>`, from the server's own log. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { expect, vi } from "vitest";
 import { runProxy } from "../../src/mcp/index.ts";
-import type { Call } from "../../src/model/index.ts";
+import type { Call } from "../../src/model/session/index.ts";
 import { open } from "../../src/open.ts";
 import { Project } from "./setting.ts";
 

@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
 import type { Store } from "../../src/store.ts";
 import { NAMESPACE } from "../sqlite/acts.ts";
 import { TestSchema } from "./schema.ts";

@@ -3,7 +3,7 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { goalKind } from "../../src/model/index.ts";
+import { goalKind } from "../../src/model/goal/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
 import { projectGoal, takeInFolder } from "../../src/projections/index.ts";
 import { Connection } from "../../src/stores/sqlite/index.ts";

@@ -2,7 +2,7 @@
 
 import { afterEach, expect, test } from "vitest";
 import { type Goal, openGoal } from "../../src/goal/index.ts";
-import type { By } from "../../src/model/index.ts";
+import type { By } from "../../src/model/goal/index.ts";
 import { Copy, WallClock } from "./copies.ts";
 
 const ann: By = { name: "ann", role: "worker" };

@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
-import { goalKind } from "../../src/model/index.ts";
+import { goalKind } from "../../src/model/goal/index.ts";
 import { renderGoal } from "../../src/projections/index.ts";
 import { anySteps, type Step, take } from "../goal/random-operations.ts";
 import { Copy, WallClock } from "./copies.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Goal } from "../../src/goal/index.ts";
 import { openGoal } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
-import { encodeGoal } from "../../src/model/index.ts";
+import { encodeGoal } from "../../src/model/goal/index.ts";
 import { type GoalFolder, projectGoal, takeInFolder } from "../../src/projections/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { human } from "../goal/bench.ts";

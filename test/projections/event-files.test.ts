@@ -15,7 +15,8 @@ import {
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { Journal } from "../../src/journal/index.ts";
-import { isHoldfastError, sha256 } from "../../src/model/index.ts";
+import { sha256 } from "../../src/model/digest.ts";
+import { isHoldfastError } from "../../src/model/errors.ts";
 import { open } from "../../src/open.ts";
 import { projectGoal, takeInFolder } from "../../src/projections/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";

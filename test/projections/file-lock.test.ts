@@ -14,7 +14,7 @@ import { readFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { isHoldfastError } from "../../src/model/index.ts";
+import { isHoldfastError } from "../../src/model/errors.ts";
 import { withFileLock } from "../../src/projections/index.ts";
 
 let folder: string;

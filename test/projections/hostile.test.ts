@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { isHoldfastError } from "../../src/model/index.ts";
+import { isHoldfastError } from "../../src/model/errors.ts";
 import { importState, readAgentState, readSeal, readTaskBoard } from "../../src/projections/index.ts";
 import { Bench } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import { encodeGoal, progressOf } from "../../src/model/index.ts";
+import { encodeGoal, progressOf } from "../../src/model/goal/index.ts";
 import { type ImportReport, importState, renderGoal } from "../../src/projections/index.ts";
 import { Bench } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";

@@ -1,7 +1,7 @@
 // A verdict that came from another clone is about what was handed in there, and about nothing else.
 
 import { afterEach, expect, test } from "vitest";
-import { type By, mergeNews, noteLine } from "../../src/model/index.ts";
+import { type By, mergeNews, noteLine } from "../../src/model/goal/index.ts";
 import { readStatus } from "../../src/operations/index.ts";
 import { Copy, WallClock } from "./copies.ts";
 

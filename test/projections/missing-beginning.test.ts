@@ -3,7 +3,7 @@
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { mergeNews } from "../../src/model/index.ts";
+import { mergeNews } from "../../src/model/goal/index.ts";
 import { by, worker } from "../goal/bench.ts";
 import { Copy, WallClock } from "./copies.ts";
 

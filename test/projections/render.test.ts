@@ -3,7 +3,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { type Goal, loadGoal } from "../../src/goal/index.ts";
-import { canonicalText } from "../../src/model/index.ts";
+import { canonicalText } from "../../src/model/json.ts";
 import {
   type RenderedFile,
   Renderer,

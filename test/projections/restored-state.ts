@@ -6,7 +6,7 @@ import {
   type GoalState,
   type HistoryEntry,
   type Task,
-} from "../../src/model/index.ts";
+} from "../../src/model/goal/index.ts";
 import {
   type RenderedFile,
   readAgentState,

@@ -9,7 +9,8 @@ import { median, rounded } from "../../bench/statistics.ts";
 import { makeTurn } from "../../bench/turns.ts";
 import { type Holdfast, open } from "../../src/index.ts";
 import { payloadSum } from "../../src/journal/index.ts";
-import { makeEvent, sessionKind } from "../../src/model/index.ts";
+import { sessionKind } from "../../src/model/session/index.ts";
+import { makeEvent } from "../../src/model/stream/index.ts";
 import type { Store, Write } from "../../src/store.ts";
 import { openSqlite } from "../../src/stores/sqlite/index.ts";
 

@@ -4,13 +4,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { makeTurns } from "../../bench/turns.ts";
-import {
-  copyJson,
-  isPlainMessage,
-  JsonText,
-  messageSchema,
-  takePlainMessage,
-} from "../../src/model/index.ts";
+import { copyJson } from "../../src/model/json.ts";
+import { JsonText } from "../../src/model/json-text.ts";
+import { isPlainMessage, messageSchema, takePlainMessage } from "../../src/model/session/index.ts";
 import { type MessageInput, readMessage } from "../../src/session/index.ts";
 import { anyCodePoint } from "../any-code-point.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { sessionKind } from "../../src/model/index.ts";
+import { sessionKind } from "../../src/model/session/index.ts";
 
 /** Few of them, so that most are met again; in order and not, with a space, and the empty one. */
 const id = fc.oneof(

@@ -2,7 +2,7 @@
 
 import { afterAll, describe, expect, test } from "vitest";
 import type { Message, Model, Session } from "../../src/index.ts";
-import { messageText } from "../../src/model/index.ts";
+import { messageText } from "../../src/model/session/index.ts";
 import { sqliteForTest } from "../conformance/sqlite-subject.ts";
 import { type Bench, callBlock, counting, fatal, openBench, script } from "../ledger/bench.ts";
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { open } from "../../src/index.ts";
-import { applySegments, compareTranscripts, type Message } from "../../src/model/index.ts";
+import { applySegments, compareTranscripts, type Message } from "../../src/model/session/index.ts";
 import { Connection } from "../../src/stores/sqlite/index.ts";
 import { callBlock } from "../ledger/bench.ts";
 import { quickFolder } from "../quick-folder.ts";

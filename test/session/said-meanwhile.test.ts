@@ -2,7 +2,7 @@
 
 import { afterAll, describe, expect, test } from "vitest";
 import type { Message, Session } from "../../src/index.ts";
-import { messageText } from "../../src/model/index.ts";
+import { messageText } from "../../src/model/session/index.ts";
 import { callBlock, counting, openBench } from "../ledger/bench.ts";
 import { storeSubjects } from "../subjects.ts";
 

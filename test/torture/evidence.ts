@@ -1,4 +1,4 @@
-import type { Call } from "../../src/model/index.ts";
+import type { Call } from "../../src/model/session/index.ts";
 import type { Ack } from "../../torture/acks.ts";
 import type { Logged, SessionLog } from "../../torture/checker/evidence.ts";
 import type { Evidence, Violation } from "../../torture/checker/index.ts";

@@ -1,7 +1,10 @@
 /** The three records of a case, as plain data, and how the store's part of it is read. */
 
 import { Journal } from "../../src/journal/index.ts";
-import { type Call, type Event, HoldfastError, sessionKind, streamId } from "../../src/model/index.ts";
+import { HoldfastError } from "../../src/model/errors.ts";
+import { streamId } from "../../src/model/names.ts";
+import { type Call, sessionKind } from "../../src/model/session/index.ts";
+import type { Event } from "../../src/model/stream/index.ts";
 import type { Problem, Store } from "../../src/store.ts";
 import { type Ack, readAcks } from "../acks.ts";
 import type { Scenario } from "../scenario.ts";

@@ -1,6 +1,7 @@
 /** I3: every issued call matches one durable message slot. */
 
-import { canonicalText, type Message, toolCalls } from "../../src/model/index.ts";
+import { canonicalText } from "../../src/model/json.ts";
+import { type Message, toolCalls } from "../../src/model/session/index.ts";
 import { field, type Rule, type SessionLog, type Violation } from "./evidence.ts";
 
 const violation = (what: string): Violation => ({ invariant: "I3", what });

@@ -1,6 +1,6 @@
 /** I5: what is completed never runs again, and its replay is byte-identical. */
 
-import { resultBlock, type SessionState } from "../../src/model/index.ts";
+import { resultBlock, type SessionState } from "../../src/model/session/index.ts";
 import type { Evidence, Rule, Violation } from "./evidence.ts";
 
 const violation = (what: string): Violation => ({ invariant: "I5", what });

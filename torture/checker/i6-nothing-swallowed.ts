@@ -1,6 +1,6 @@
 /** I6: no call is swallowed: it was attempted, or it points at the call that it repeats. */
 
-import { type Call, type Message, toolCalls } from "../../src/model/index.ts";
+import { type Call, type Message, toolCalls } from "../../src/model/session/index.ts";
 import { EXIT } from "../scenario.ts";
 import { type Evidence, field, type Rule, type SessionLog, type Violation } from "./evidence.ts";
 import { classOf } from "./tool-classes.ts";

@@ -15,7 +15,8 @@
  *    in which the program makes them; `d.messages(prompt)` begins a run of its own for each prompt.
  */
 
-import { HoldfastError, type Message, type SessionState, type ToolResultBlock } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { Message, SessionState, ToolResultBlock } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";

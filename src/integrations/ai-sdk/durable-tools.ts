@@ -9,18 +9,17 @@ import {
   type VerifyContext,
   validate,
 } from "../../ledger/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { canonicalText, type Json } from "../../model/json.ts";
 import {
   type Block,
   type Call,
-  canonicalText,
-  HoldfastError,
   isOpen,
-  type Json,
   type JsonObject,
   resultBlock as ledgerResult,
   type SessionState,
   type ToolCallBlock,
-} from "../../model/index.ts";
+} from "../../model/session/index.ts";
 import {
   noOutcomeYet,
   type Presented,

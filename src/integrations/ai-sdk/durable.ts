@@ -4,7 +4,8 @@
  * model again, which asks for the same charge with other words and another id.
  */
 
-import { HoldfastError, type Message, messageText, toolCalls } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { type Message, messageText, toolCalls } from "../../model/session/index.ts";
 import type { MessageInput, Session } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import {

@@ -3,7 +3,7 @@
  * takes bytes, base64 and data URLs alike, and code may compare what it gets back with what it gave.
  */
 
-import type { FileBlock, JsonObject } from "../../model/index.ts";
+import type { FileBlock, JsonObject } from "../../model/session/index.ts";
 
 /** Where the bytes of files live: a `Holdfast` is one. */
 export interface Artifacts {

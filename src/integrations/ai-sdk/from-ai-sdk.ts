@@ -1,6 +1,7 @@
 /** Any provider's model as the model of a session's own loop (`session.run`). */
 
-import { HoldfastError, type JsonObject } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { JsonObject } from "../../model/session/index.ts";
 import type { Model, ModelRequest, ModelResponse } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Artifacts } from "./file-data.ts";

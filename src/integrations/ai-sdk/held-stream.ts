@@ -8,7 +8,7 @@
  *     either ──error, end without finish, cancelled──▶ nothing is recorded, what was held is dropped
  */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type { Content, GenerateResult, StreamPart, StreamResult } from "./language-model.ts";
 
 export interface Recording {

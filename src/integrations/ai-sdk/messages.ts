@@ -1,14 +1,13 @@
 /** Messages of the SDK and of a session, both ways. A message that went one way comes back as it was. */
 
-import {
-  type Block,
-  canonicalText,
-  type Json,
-  type JsonObject,
-  type Message,
-  type ToolCallBlock,
-  type ToolResultBlock,
-} from "../../model/index.ts";
+import { canonicalText, type Json } from "../../model/json.ts";
+import type {
+  Block,
+  JsonObject,
+  Message,
+  ToolCallBlock,
+  ToolResultBlock,
+} from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import { type Artifacts, sdkExtra, sdkMeta } from "./file-data.ts";
 import type { ModelMessage } from "./language-model.ts";

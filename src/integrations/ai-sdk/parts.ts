@@ -3,14 +3,14 @@
  * made for (a file by its URL, an approval) stands there whole, under an empty text.
  */
 
+import type { Json } from "../../model/json.ts";
 import type {
   Block,
   FileBlock,
-  Json,
   JsonObject,
   ToolCallBlock,
   ToolResultBlock,
-} from "../../model/index.ts";
+} from "../../model/session/index.ts";
 import { type Artifacts, loadData, sdkExtra, sdkMeta, storeData } from "./file-data.ts";
 
 /** Any part of the SDK's messages: told apart by `type`. */

@@ -3,7 +3,8 @@
  * message, so nothing may be lost on the way: ids, signatures, the model's own spelling of a tool's input, usage.
  */
 
-import type { Block, Json, JsonObject, Message } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
+import type { Block, JsonObject, Message } from "../../model/session/index.ts";
 import { amountsOf, type PriceTable, type TokenCount } from "../prices.ts";
 import type { Answer } from "../recorded-turns/index.ts";
 import { type Artifacts, loadData, sdkExtra, sdkMeta, storeData } from "./file-data.ts";

@@ -6,7 +6,7 @@
  *     provider's tool  mostly run by the provider, so it may be plain; an answer that leaves a call of it to us is refused
  */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type { CallOptions, GenerateResult } from "./language-model.ts";
 
 const MARK = "holdfast";

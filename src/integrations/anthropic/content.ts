@@ -4,7 +4,8 @@
  */
 
 import type Anthropic from "@anthropic-ai/sdk";
-import type { Block, FileBlock, Json, JsonObject } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
+import type { Block, FileBlock, JsonObject } from "../../model/session/index.ts";
 
 /** Where the bytes of images and documents live: a `Holdfast` is one. */
 export interface Artifacts {

@@ -4,7 +4,7 @@
  */
 
 import type Anthropic from "@anthropic-ai/sdk";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 
 /** The model itself came to the end of what it says. A stop sequence does not count: it may stand in an argument. */
 const WHOLE: ReadonlySet<string | null> = new Set(["tool_use", "end_turn"]);

@@ -2,7 +2,8 @@
 
 import type Anthropic from "@anthropic-ai/sdk";
 import { sleep } from "../../ledger/index.ts";
-import { HoldfastError, type JsonObject } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { JsonObject } from "../../model/session/index.ts";
 import type { Model, ModelRequest, ModelResponse } from "../../session/index.ts";
 import { amountsOf, type PriceTable } from "../prices.ts";
 import { type Artifacts, anthropicMeta, blockOf } from "./content.ts";

@@ -1,7 +1,7 @@
 /** Conversations in Anthropic's format and in a session's, both ways. */
 
 import type Anthropic from "@anthropic-ai/sdk";
-import type { Message } from "../../model/index.ts";
+import type { Message } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import { type Artifacts, anthropicExtra, anthropicMeta, blockOf, contentsOf } from "./content.ts";
 

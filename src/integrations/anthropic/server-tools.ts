@@ -7,7 +7,7 @@
  */
 
 import type Anthropic from "@anthropic-ai/sdk";
-import type { Block, JsonObject, Message } from "../../model/index.ts";
+import type { Block, JsonObject, Message } from "../../model/session/index.ts";
 import { anthropicExtra } from "./content.ts";
 
 /** The container of the last answer that had one, unless it has expired: the API refuses one that is gone. */

@@ -6,7 +6,7 @@
  * memory of what was added, not of every version.
  */
 
-import { sameJson } from "../../model/index.ts";
+import { sameJson } from "../../model/json.ts";
 import type { WrittenList } from "./list-memory.ts";
 import type { ValueParts } from "./part.ts";
 import type { Part } from "./stored-part.ts";

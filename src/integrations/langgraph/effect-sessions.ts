@@ -1,5 +1,6 @@
 import type { Journal } from "../../journal/index.ts";
-import { type JsonObject, streamName } from "../../model/index.ts";
+import { streamName } from "../../model/names.ts";
+import type { JsonObject } from "../../model/session/index.ts";
 import type { Holdfast } from "../../open.ts";
 import { goingOnWith, type Session } from "../../session/index.ts";
 import { threadKind } from "./thread-kind.ts";

@@ -1,7 +1,8 @@
 /** What stops a node at an effect: an answer that is missing, or a refusal. Errors are for the program, never for the model. */
 
 import { GraphInterrupt } from "@langchain/langgraph";
-import { HoldfastError, isHoldfastError, sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 
 /** What the interrupt of a graph says when it stopped at an effect. */
 interface Stop {

@@ -53,7 +53,9 @@ import {
 } from "@langchain/core/tools";
 import type { InferInteropZodOutput, InteropZodObject } from "@langchain/core/utils/types";
 import type { ExecuteContext, Tool, ToolSpec } from "../../ledger/index.ts";
-import { type CallError, HoldfastError, type Json } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { Json } from "../../model/json.ts";
+import type { CallError } from "../../model/session/index.ts";
 import type { Session } from "../../session/index.ts";
 import { EffectSessions } from "./effect-sessions.ts";
 import {

@@ -3,7 +3,7 @@
  * this cannot tell (dates, maps, bytes and whatever else JSON does not have), the caller writes the value out and compares.
  */
 
-import type { Json } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
 import { isEmptyByDefault, isPlain } from "./exact-value.ts";
 
 type Members = { readonly [name: string]: Json };

@@ -19,7 +19,7 @@ import {
   ToolMessage,
   ToolMessageChunk,
 } from "@langchain/core/messages";
-import type { Json } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
 
 export type JsonMembers = { readonly [name: string]: Json };
 

@@ -6,7 +6,9 @@
 import { Document } from "@langchain/core/documents";
 import { load } from "@langchain/core/load";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
-import { HoldfastError, type Json, show } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { Json } from "../../model/json.ts";
+import { show } from "../../model/names.ts";
 import { BYTES, type ExactRecord, type JsonMembers, MESSAGES, setMember } from "./exact-records.ts";
 
 /** LangChain's loader is asynchronous, so what needs it is loaded first. */

@@ -1,5 +1,6 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-import { HoldfastError, type Json } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { Json } from "../../model/json.ts";
 import { reviveLoading } from "./exact-revival.ts";
 import { writeExact } from "./exact-value.ts";
 

@@ -6,7 +6,8 @@
 
 import { type BaseMessage, isBaseMessage } from "@langchain/core/messages";
 import { isDeltaSnapshot } from "@langchain/langgraph-checkpoint";
-import { formatPath, HoldfastError, isHoldfastError, type Json } from "../../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
+import { formatPath, type Json } from "../../model/json.ts";
 import { BYTES, type ExactRecord, type JsonMembers, MESSAGES, setMember } from "./exact-records.ts";
 
 const DEPTH_LIMIT = 200;

@@ -15,7 +15,8 @@
  * It is saved as writes that belong to no checkpoint, in a namespace of its own that LangGraph never asks for.
  */
 
-import type { Call, Draft } from "../../model/index.ts";
+import type { Call } from "../../model/session/index.ts";
+import type { Draft } from "../../model/stream/index.ts";
 import { draftWrites } from "./saving.ts";
 import type { Part } from "./stored-part.ts";
 import { findCheckpoint, type ThreadState, writeKey } from "./thread-state.ts";

@@ -1,7 +1,7 @@
 /** A function as a tool of the ledger, and by what it is told apart there. */
 
 import type { ExecuteContext, StandardSchema, Tool, ToolSpec } from "../../ledger/index.ts";
-import type { Json } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
 
 type Inline<Result> = Omit<
   ToolSpec<Json, Result>,

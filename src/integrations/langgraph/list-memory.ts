@@ -13,7 +13,7 @@
  * good. A list in which anything but its end has changed gets a new one.
  */
 
-import type { Json } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
 import { isStill, isStillMessage } from "./exact-comparison.ts";
 import { hasSameFields, type KnownMessage } from "./known-message.ts";
 import { LookInTurn } from "./look-in-turn.ts";

@@ -1,5 +1,5 @@
 import type { CheckpointListOptions, CheckpointTuple } from "@langchain/langgraph-checkpoint";
-import { sameJson } from "../../model/index.ts";
+import { sameJson } from "../../model/json.ts";
 import type { CheckpointPlace } from "./loading.ts";
 import type { Space, ThreadState } from "./thread-state.ts";
 

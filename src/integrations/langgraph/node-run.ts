@@ -1,7 +1,8 @@
 /** Where an effect stands: in which run of which node, and in which call of a node or a tool within that. */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
-import { HoldfastError, sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type { CheckpointPlace } from "./loading.ts";
 
 /** Who has effects: a durable node, or a durable tool for a tool call of a message or for a node that calls it itself. */

@@ -8,7 +8,7 @@
  */
 
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-import { sameJson } from "../../model/index.ts";
+import { sameJson } from "../../model/json.ts";
 import { reviveExact, reviveLoading } from "./exact-revival.ts";
 import { ExactSerializer } from "./exact-serializer.ts";
 import { isPlain, writeExact } from "./exact-value.ts";

@@ -17,7 +17,8 @@
 
 import { v7 as uuid } from "uuid";
 import { everyRow, type Journal, Lease } from "../../journal/index.ts";
-import { HoldfastError, streamId, streamName } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { streamId, streamName } from "../../model/names.ts";
 import type { Guard, StreamRow } from "../../store.ts";
 import { keepsEffectsOf } from "./effect-sessions.ts";
 import { threadStreams } from "./pruning.ts";

@@ -37,7 +37,9 @@ import {
   type SerializerProtocol,
   WRITES_IDX_MAP,
 } from "@langchain/langgraph-checkpoint";
-import { type Draft, HoldfastError, show } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { show } from "../../model/names.ts";
+import type { Draft } from "../../model/stream/index.ts";
 import type { Holdfast } from "../../open.ts";
 import type { Problem } from "../../store.ts";
 import { ExactSerializer } from "./exact-serializer.ts";

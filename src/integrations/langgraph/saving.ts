@@ -6,7 +6,9 @@ import {
   type CheckpointMetadata,
   WRITES_IDX_MAP,
 } from "@langchain/langgraph-checkpoint";
-import { checkedDraft, type Draft, HoldfastError, sameJson } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { sameJson } from "../../model/json.ts";
+import { checkedDraft, type Draft } from "../../model/stream/index.ts";
 import { type Change, compareValue } from "./change.ts";
 import { setMember } from "./exact-records.ts";
 import type { Parts, ValueParts } from "./part.ts";

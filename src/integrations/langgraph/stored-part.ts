@@ -1,4 +1,4 @@
-import type { Json } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
 
 /** `j`: exact JSON, `l` if LangChain has to load it. Otherwise what a `serde` wrote: its type, and text or base64. */
 export type Part =

@@ -7,7 +7,8 @@
  */
 
 import * as z from "zod";
-import { type Event, event, type FacetChange, type StreamKind, textIn } from "../../model/index.ts";
+import { textIn } from "../../model/json.ts";
+import { type Event, event, type FacetChange, type StreamKind } from "../../model/stream/index.ts";
 import { applyChange, type Change } from "./change.ts";
 import type { Part } from "./stored-part.ts";
 import { decodeThread, encodeThread } from "./thread-snapshot.ts";

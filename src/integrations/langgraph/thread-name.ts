@@ -1,4 +1,6 @@
-import { HoldfastError, sha256, show } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { show } from "../../model/names.ts";
 
 const READABLE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 const HASHED = /^sha256\.[0-9a-f]{64}$/;

@@ -3,7 +3,7 @@
  * and referred to by number; loading makes the same sharing again, or memory would grow with every version.
  */
 
-import type { Json } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
 import type { Value } from "./change.ts";
 import type { Part } from "./stored-part.ts";
 import type { SavedCheckpoint, SavedWrite, Space, ThreadState } from "./thread-state.ts";

@@ -16,7 +16,8 @@ import {
   type StreamEvent,
   Usage,
 } from "@openai/agents";
-import { HoldfastError, type Message, type ToolResultBlock } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { Message, ToolResultBlock } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";

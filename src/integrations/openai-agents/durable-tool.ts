@@ -22,7 +22,9 @@ import type {
   Verdict,
   VerifyContext,
 } from "../../ledger/index.ts";
-import { type Call, copyArgs, HoldfastError, isHoldfastError, type Json } from "../../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
+import { copyArgs, type Json } from "../../model/json.ts";
+import type { Call } from "../../model/session/index.ts";
 import { noOutcomeYet, type RecordedTurns, withSubAgent } from "../recorded-turns/index.ts";
 import { argsOf } from "./response.ts";
 import { storable } from "./tool-output.ts";

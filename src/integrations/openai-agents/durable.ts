@@ -5,7 +5,8 @@
  */
 
 import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@openai/agents";
-import { type Json, type Message, toolCalls } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
+import { type Message, toolCalls } from "../../model/session/index.ts";
 import type { Session } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import {

@@ -10,17 +10,10 @@ import type {
   SessionHistoryTransactionAwareSession,
 } from "@openai/agents";
 import type { Journal, Log } from "../../journal/index.ts";
-import {
-  canonicalText,
-  copyJson,
-  HoldfastError,
-  isHoldfastError,
-  type Json,
-  sameJson,
-  sha256,
-  streamId,
-  streamName,
-} from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
+import { canonicalText, copyJson, type Json, sameJson } from "../../model/json.ts";
+import { streamId, streamName } from "../../model/names.ts";
 import type { Holdfast } from "../../open.ts";
 import type { Session } from "../../session/index.ts";
 import { type ItemState, itemKind, stateIn } from "./item-log.ts";

@@ -8,7 +8,9 @@
  */
 
 import * as z from "zod";
-import { event, HoldfastError, type Json, type StreamKind } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { Json } from "../../model/json.ts";
+import { event, type StreamKind } from "../../model/stream/index.ts";
 
 export interface StoredItem {
   /** The run that added it, of those that are resumed as one; null if nobody said. */

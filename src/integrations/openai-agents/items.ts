@@ -1,7 +1,8 @@
 /** The SDK's items as messages of a session, for people to read; the items themselves are kept beside the text. */
 
 import type { AgentInputItem } from "@openai/agents";
-import { canonicalText, copyJson, type Json, type JsonObject, type Message } from "../../model/index.ts";
+import { canonicalText, copyJson, type Json } from "../../model/json.ts";
+import type { JsonObject, Message } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
 
 export function textItem(text: string): AgentInputItem {

@@ -5,7 +5,8 @@
  */
 
 import { type ModelResponse, Usage } from "@openai/agents";
-import { type Block, copyJson, type Json, type JsonObject, type Message } from "../../model/index.ts";
+import { copyJson, type Json } from "../../model/json.ts";
+import type { Block, JsonObject, Message } from "../../model/session/index.ts";
 import { amountsOf, type PriceTable, type TokenCount } from "../prices.ts";
 import type { Answer } from "../recorded-turns/index.ts";
 

@@ -4,7 +4,7 @@
  * theirs are not its past.
  */
 
-import { type Json, sameJson } from "../../model/index.ts";
+import { type Json, sameJson } from "../../model/json.ts";
 import type { ItemsChanged, StoredItem } from "./item-log.ts";
 
 export type Change = Omit<ItemsChanged, "run" | "life">;

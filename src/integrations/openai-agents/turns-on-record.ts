@@ -1,6 +1,6 @@
 /** Which recorded answer of a model something belongs to. */
 
-import { type Message, toolCalls } from "../../model/index.ts";
+import { type Message, toolCalls } from "../../model/session/index.ts";
 import type { Session } from "../../session/index.ts";
 
 /** As it is stored with each answer. */

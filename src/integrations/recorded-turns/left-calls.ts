@@ -11,7 +11,7 @@
  */
 
 import type { Tool } from "../../ledger/index.ts";
-import type { Call } from "../../model/index.ts";
+import type { Call } from "../../model/session/index.ts";
 import type { Session } from "../../session/index.ts";
 
 /** Runs a recorded call to an outcome, as far as one can be found. False where the tool refuses its arguments. */

@@ -7,7 +7,8 @@
  * by their content.
  */
 
-import { canonicalText, type Json, sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { canonicalText, type Json } from "../../model/json.ts";
 
 /** As it is stored with a turn. */
 export interface PromptMark {

@@ -4,7 +4,8 @@
  * queued while it runs waits for the next one.
  */
 
-import { isoTime, type Message, type QueuedPrompt } from "../../model/index.ts";
+import type { Message, QueuedPrompt } from "../../model/session/index.ts";
+import { isoTime } from "../../model/time.ts";
 import type { MessageInput, Session } from "../../session/index.ts";
 
 const WITH = "with";

@@ -25,24 +25,23 @@
 
 import { failpoint } from "../../failpoint.ts";
 import { describeError, NeedsApproval, storeResult, type Tool } from "../../ledger/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { copyJson, type Json } from "../../model/json.ts";
 import {
   type Block,
   type CallError,
   type CallResult,
-  copyJson,
-  type Draft,
   draftCheckpoint,
   draftResults,
-  HoldfastError,
   isOpen,
-  isoTime,
-  type Json,
   type JsonObject,
   type Message,
   type SessionState,
   type ToolResultBlock,
   toolCalls,
-} from "../../model/index.ts";
+} from "../../model/session/index.ts";
+import type { Draft } from "../../model/stream/index.ts";
+import { isoTime } from "../../model/time.ts";
 import type { Session } from "../../session/index.ts";
 
 export interface RecordedCall {

@@ -42,22 +42,22 @@
  */
 
 import { failpoint } from "../../failpoint.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import {
   type Amounts,
   addAmounts,
   type Block,
   BUDGET_UNITS,
-  type Draft,
   draftCheckpoint,
   draftResults,
-  HoldfastError,
-  isoTime,
   type JsonObject,
   type Message,
   type SessionState,
   type ToolResultBlock,
   toolCalls,
-} from "../../model/index.ts";
+} from "../../model/session/index.ts";
+import type { Draft } from "../../model/stream/index.ts";
+import { isoTime } from "../../model/time.ts";
 import {
   type MessageInput,
   reactivate,

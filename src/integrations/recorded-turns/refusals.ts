@@ -1,6 +1,6 @@
 /** Why a question is not asked, or an answer not kept: what happened, and what to do about it. */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { otherWords, type Session } from "../../session/index.ts";
 import type { PromptIdentity, PromptMark, TurnMark } from "./prompt-identity.ts";
 

@@ -1,5 +1,5 @@
 import { DefiniteFailure, type ExecuteContext } from "../../ledger/index.ts";
-import { isHoldfastError } from "../../model/index.ts";
+import { isHoldfastError } from "../../model/errors.ts";
 
 /**
  * Calls a tool's own function. Where the first thing it does, before it has awaited anything, is to ask for a sub-agent

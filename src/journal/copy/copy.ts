@@ -19,7 +19,7 @@
  * An error, unlike a kill, undoes step 2 before it is thrown.
  */
 
-import { HoldfastError, isHoldfastError } from "../../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { Moved, Seal, Store } from "../../store.ts";
 import { provablyDead } from "../process.ts";
 import { type End, endOf, newMove, notEmpty, refuseSource, refuseTarget, step } from "./phases.ts";

@@ -15,7 +15,8 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { HoldfastError, howToEndCopy } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { howToEndCopy } from "../../model/stream/index.ts";
 import type { Moving, Seal, Store } from "../../store.ts";
 
 export interface End {

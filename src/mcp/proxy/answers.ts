@@ -1,6 +1,8 @@
 /** What the client is told of a call: the server's own answer, or in its place what the ledger knows. */
 
-import { type Call, type CallError, formatPath, isHoldfastError, type Json } from "../../model/index.ts";
+import { isHoldfastError } from "../../model/errors.ts";
+import { formatPath, type Json } from "../../model/json.ts";
+import type { Call, CallError } from "../../model/session/index.ts";
 import type { DirectOutcome } from "../../session/index.ts";
 import { INVALID_PARAMS, type Line, type RpcError } from "./json-rpc.ts";
 import { exactText, type InexactNumber } from "./json-text.ts";

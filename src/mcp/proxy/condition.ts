@@ -11,7 +11,7 @@
  */
 
 import * as z from "zod";
-import { canonicalJson, type Json } from "../../model/index.ts";
+import { canonicalJson, type Json } from "../../model/json.ts";
 import { badPlaceholder, type CallFacts, fill, isSaid, textOf } from "./template.ts";
 
 /** A tool's answer, as far as conditions look at it. */

@@ -28,7 +28,9 @@
  * anew is delayed, the effect is never doubled.
  */
 
-import { type Call, canonicalJson, isOpen, type Json, sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { canonicalJson, type Json } from "../../model/json.ts";
+import { type Call, isOpen } from "../../model/session/index.ts";
 import type { Session } from "../../session/index.ts";
 import type { Id } from "./json-rpc.ts";
 

@@ -5,7 +5,9 @@
  */
 
 import { type Marks, storeResult, withNextMark } from "../../ledger/index.ts";
-import { type Call, type Draft, draftCompleted, isOpen, type Json } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
+import { type Call, draftCompleted, isOpen } from "../../model/session/index.ts";
+import type { Draft } from "../../model/stream/index.ts";
 import type { Session } from "../../session/index.ts";
 
 /** What the answer says: a result, or that nothing can have happened. */

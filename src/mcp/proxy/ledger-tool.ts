@@ -22,7 +22,7 @@ import {
   unsure,
   type Verdict,
 } from "../../ledger/index.ts";
-import type { Json } from "../../model/index.ts";
+import type { Json } from "../../model/json.ts";
 import { withNumbers } from "./answers.ts";
 import { answerText, holds, type ToolAnswer } from "./condition.ts";
 import { type Downstream, GivenUp, NotSent } from "./downstream.ts";

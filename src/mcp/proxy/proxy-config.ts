@@ -6,7 +6,9 @@
 import { readFileSync } from "node:fs";
 import { parse, YAMLParseError } from "yaml";
 import * as z from "zod";
-import { formatPath, HoldfastError, isId, type Json } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { formatPath, type Json } from "../../model/json.ts";
+import { isId } from "../../model/names.ts";
 import { type Condition, conditionSchema, templateSchema } from "./condition.ts";
 import { badPlaceholder } from "./template.ts";
 

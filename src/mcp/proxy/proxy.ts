@@ -16,7 +16,9 @@
 
 import type { Readable, Writable } from "node:stream";
 import { failpoint } from "../../failpoint.ts";
-import { type Call, copyJson, HoldfastError, type Json } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { copyJson, type Json } from "../../model/json.ts";
+import type { Call } from "../../model/session/index.ts";
 import type { DirectCall, DirectOutcome, Session } from "../../session/index.ts";
 import {
   answerJson,

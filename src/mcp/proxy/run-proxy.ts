@@ -3,7 +3,8 @@
 import { realpathSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { HoldfastError, isHoldfastError, sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { Holdfast } from "../../open.ts";
 import { Context } from "../../operations/index.ts";
 import { goingOnWith, type Session } from "../../session/index.ts";

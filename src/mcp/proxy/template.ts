@@ -3,7 +3,7 @@
  * nothing else takes the value as it is, so that numbers stay numbers; anywhere else it becomes text.
  */
 
-import { canonicalOf, type Json } from "../../model/index.ts";
+import { canonicalOf, type Json } from "../../model/json.ts";
 
 /** What a placeholder may name: the call's arguments, its key, its id. */
 export interface CallFacts {

@@ -13,7 +13,8 @@
  * take them.
  */
 
-import { type By, type GoalRole, streamName } from "../../model/index.ts";
+import type { By, GoalRole } from "../../model/goal/index.ts";
+import { streamName } from "../../model/names.ts";
 import { Context, type Operation, perform } from "../../operations/index.ts";
 import { noteOf } from "../note.ts";
 

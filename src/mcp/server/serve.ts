@@ -6,7 +6,7 @@
 
 import { writeSync } from "node:fs";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { AgentDesk, type DeskOptions } from "./agent-desk.ts";
 import { BrokenLines } from "./broken-lines.ts";
 import { buildServer } from "./server.ts";

@@ -12,7 +12,7 @@ import {
   type StandardSchemaWithJSON,
 } from "@modelcontextprotocol/server";
 import * as z from "zod";
-import { HoldfastError, isHoldfastError } from "../../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { OPERATIONS, type Operation } from "../../operations/index.ts";
 import { renderGoal } from "../../projections/index.ts";
 import type { AgentDesk } from "./agent-desk.ts";

@@ -1,6 +1,6 @@
 /** The events of a goal: one line each, with what it may hold and, from `goal-fold.ts`, its effect on the state. */
 
-import { type EventSchema, type EventSpec, event } from "../event.ts";
+import { type EventSchema, type EventSpec, event } from "../stream/index.ts";
 import { type GoalFold, goalFolds } from "./goal-fold.ts";
 import * as goal from "./goal-schemas.ts";
 import type { GoalState } from "./goal-state.ts";

@@ -4,8 +4,7 @@
  */
 
 import { HoldfastError } from "../errors.ts";
-import type { Event, FoldKind, Place } from "../event.ts";
-import type { DataOf } from "../late.ts";
+import type { DataOf, Event, FoldKind, Place } from "../stream/index.ts";
 import type * as goal from "./goal-schemas.ts";
 import {
   type CheckpointKind,

@@ -5,9 +5,8 @@
  * event that the tables of transitions refuse therefore throws here, while nothing is durable yet.
  */
 
-import type { DraftOf, Event, FacetChange, StreamKind } from "../event.ts";
-import { applyEvent } from "../event.ts";
-import { expiryOf, type Item, type StreamFacets } from "../facets.ts";
+import type { DraftOf, Event, FacetChange, StreamKind } from "../stream/index.ts";
+import { applyEvent, expiryOf, type Item, type StreamFacets } from "../stream/index.ts";
 import { type GoalEvents, goalEvents } from "./goal-events.ts";
 import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";

@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import type { Json } from "../json.ts";
-import { late } from "../late.ts";
+import { late } from "../stream/index.ts";
 import { eventUid, line, ordinal, stamp, text, wallClock } from "./field.ts";
 import type { Entry } from "./lineage.ts";
 import type { GoalDelta } from "./merge.ts";

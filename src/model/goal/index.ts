@@ -1,25 +1,43 @@
-/** Goals: their events, tables and folds, and everything that is computed from them. */
+/** Goals: tasks, phases, decisions, blockers, and the fold that makes a state of their events. */
 
-export * from "./blocker.ts";
-export * from "./decision.ts";
-export { bySchema } from "./field.ts";
-export * from "./goal-events.ts";
-export { checkpointOf, goalFold } from "./goal-fold.ts";
-export * from "./goal-kind.ts";
-export { entrySchema } from "./goal-schemas.ts";
-export * from "./goal-state.ts";
-export * from "./history.ts";
-export { compareEntries, type Entry, type EventIds, Lineage, MERGED } from "./lineage.ts";
+export { type Affects, BLOCKER_STATUSES, BLOCKER_TRANSITIONS, type Blocker } from "./blocker.ts";
 export {
-  aliasOf,
-  type FoldedEntries,
-  foldEntries,
-  type GoalDelta,
-  goalDelta,
-} from "./merge.ts";
+  DECISION_TYPES,
+  type DecisionQuery,
+  type DecisionRecord,
+  type DecisionType,
+  searchDecisions,
+  touches,
+} from "./decision.ts";
+export { bySchema } from "./field.ts";
+export { checkpointOf, goalFold } from "./goal-fold.ts";
+export { type GoalDraft, type GoalStatus, goalKind, goalStatus } from "./goal-kind.ts";
+export { entrySchema } from "./goal-schemas.ts";
+export {
+  blockerOf,
+  branchGoal,
+  DEFAULT_MAX_ATTEMPTS,
+  DEFAULT_PHASES,
+  DEFAULT_TTL_MS,
+  decisionOf,
+  decodeGoal,
+  emptyGoal,
+  encodeGoal,
+  findTask,
+  type GoalCheckpoint,
+  type GoalState,
+  historyOf,
+  phaseOf,
+  questionOf,
+  seqOfRevision,
+  staleness,
+  taskOf,
+} from "./goal-state.ts";
+export type { HistoryEntry } from "./history.ts";
+export { compareEntries, type Entry, EventIds, Lineage, MERGED } from "./lineage.ts";
+export { aliasOf, foldEntries, goalDelta } from "./merge.ts";
 export {
   MERGE_NEWS_MS,
-  type MergeNote,
   mergeNews,
   mergeNotes,
   type NotApplied,
@@ -29,9 +47,53 @@ export {
 } from "./merge-notes.ts";
 export { isUnderWay, waitsForItself, whyNotStartable } from "./movability.ts";
 export { isRelativePath, numbered } from "./naming.ts";
-export * from "./notes.ts";
-export * from "./position.ts";
-export * from "./roles.ts";
-export * from "./run-state.ts";
-export * from "./survey.ts";
-export * from "./task.ts";
+export {
+  confirmedFacts,
+  type Fact,
+  FILE_ACTS,
+  type FileAct,
+  type FileRecord,
+  type Question,
+} from "./notes.ts";
+export { BAR_CELLS, type Position, type Progress, positionOf, progressBar, progressOf } from "./position.ts";
+export {
+  type By,
+  checkResolving,
+  checkRole,
+  type GoalOperation,
+  type GoalRole,
+  MAY,
+  mayDo,
+  ROLES,
+  refuseOwnWork,
+  refuseRole,
+  VERIFICATIONS,
+  type Verification,
+} from "./roles.ts";
+export { nextTaskOf, type RunState, runStateOf } from "./run-state.ts";
+export {
+  activeBlockers,
+  blockedTasks,
+  blockerImpact,
+  compareTasks,
+  type Impact,
+  movedElsewhere,
+  type Survey,
+  shownStatus,
+  surveyGoal,
+} from "./survey.ts";
+export {
+  type EndedClaim,
+  type Evidence,
+  isFailedForGood,
+  isFinished,
+  nextStatus,
+  type ShownStatus,
+  TASK_ACTS,
+  TASK_STATUSES,
+  TASK_TRANSITIONS,
+  type Task,
+  type TaskAct,
+  type TaskClaim,
+  type TaskStatus,
+} from "./task.ts";

@@ -14,8 +14,8 @@
  */
 
 import { sha256 } from "../digest.ts";
-import type { Event } from "../event.ts";
 import { type Json, sameJson } from "../json.ts";
+import type { Event } from "../stream/index.ts";
 
 export interface Clock {
   readonly t: number;

@@ -18,8 +18,8 @@
  */
 
 import { HoldfastError } from "../errors.ts";
-import { applyEvent, type Event, type StreamKind } from "../event.ts";
 import { type Json, sameJson } from "../json.ts";
+import { applyEvent, type Event, type StreamKind } from "../stream/index.ts";
 import { emptyGoal, type GoalState, phaseOf } from "./goal-state.ts";
 import {
   applyMapDelta,

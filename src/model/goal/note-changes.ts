@@ -1,7 +1,6 @@
 /** How everything but tasks changes a goal. */
 
-import type { Place } from "../event.ts";
-import type { DataOf } from "../late.ts";
+import type { DataOf, Place } from "../stream/index.ts";
 import { type Blocker, type BlockerAct, nextBlockerStatus } from "./blocker.ts";
 import { blockerOf, decisionOf, type GoalState, historyOf, questionOf } from "./goal-state.ts";
 import type { HistoryEntry } from "./history.ts";

@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import type { Json } from "../json.ts";
-import { late } from "../late.ts";
+import { late } from "../stream/index.ts";
 import { DECISION_TYPES } from "./decision.ts";
 import {
   blockerId,

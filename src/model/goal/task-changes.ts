@@ -1,8 +1,7 @@
 /** How the events of tasks change a goal. Every step goes through the table of transitions in `task.ts`. */
 
 import { HoldfastError } from "../errors.ts";
-import type { Place } from "../event.ts";
-import type { DataOf } from "../late.ts";
+import type { DataOf, Place } from "../stream/index.ts";
 import { type GoalState, phaseOf, taskOf } from "./goal-state.ts";
 import type { HistoryEntry } from "./history.ts";
 import { numberOf } from "./naming.ts";

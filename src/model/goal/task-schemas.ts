@@ -1,7 +1,7 @@
 /** What the events of tasks hold. */
 
 import * as z from "zod";
-import { late } from "../late.ts";
+import { late } from "../stream/index.ts";
 import {
   contentHash,
   eventUid,

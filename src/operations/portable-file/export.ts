@@ -8,7 +8,8 @@
  */
 
 import { everyRow, everyStream, type Journal } from "../../journal/index.ts";
-import { type ErrorCode, HoldfastError, isHoldfastError, streamKind } from "../../model/index.ts";
+import { type ErrorCode, HoldfastError, isHoldfastError } from "../../model/errors.ts";
+import { streamKind } from "../../model/names.ts";
 import type { Moved, StreamRow } from "../../store.ts";
 import { Fold } from "./fold.ts";
 import { type ExportReport, type GoneLine, type KeyAt, kindOf, mustKnow, pieces, VERSION } from "./lines.ts";

@@ -1,5 +1,7 @@
 import { type Journal, mustMatchSum } from "../../journal/index.ts";
-import { applyEvent, type FacetChange, HoldfastError, type StreamKind, streamId } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { streamId } from "../../model/names.ts";
+import { applyEvent, type FacetChange, type StreamKind } from "../../model/stream/index.ts";
 import type { StoredWrite } from "../../store.ts";
 
 /** The state of a stream as its writes come by: what each carries beside its events follows from it. */

@@ -1,7 +1,7 @@
 /** A file into a store: read to its end and checked, compared with what is there, and only then written. */
 
 import type { Journal } from "../../journal/index.ts";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type { Head, StoredWrite, Write } from "../../store.ts";
 import { Fold } from "./fold.ts";
 import { checkFile, entriesOf, mustKnow, type PortableReport, type StreamLine } from "./lines.ts";

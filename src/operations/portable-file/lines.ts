@@ -14,7 +14,11 @@
 
 import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
-import { goalKind, HoldfastError, type StreamKind, sessionKind, streamKind } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { goalKind } from "../../model/goal/index.ts";
+import { streamKind } from "../../model/names.ts";
+import { sessionKind } from "../../model/session/index.ts";
+import type { StreamKind } from "../../model/stream/index.ts";
 import type { Payload, StoredWrite } from "../../store.ts";
 
 export const VERSION = 2;

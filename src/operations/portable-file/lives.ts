@@ -7,7 +7,9 @@
  */
 
 import { type Journal, Lease } from "../../journal/index.ts";
-import { type Draft, HoldfastError, sessionKind, writeEvents } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { sessionKind } from "../../model/session/index.ts";
+import { type Draft, writeEvents } from "../../model/stream/index.ts";
 import type { Guard, Head, StreamRow, Write } from "../../store.ts";
 import type { KeyAt } from "./lines.ts";
 

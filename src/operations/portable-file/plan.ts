@@ -13,7 +13,8 @@
  */
 
 import type { Journal } from "../../journal/index.ts";
-import { HoldfastError, streamKind } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { streamKind } from "../../model/names.ts";
 import type { KeyRow, ReadPage, StoredWrite, StreamRow } from "../../store.ts";
 import { type EndsLine, type GoneLine, type KeyAt, linesOf, type StreamLine } from "./lines.ts";
 import { type Lives, rowOf } from "./lives.ts";

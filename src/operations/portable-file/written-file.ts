@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { constants, existsSync } from "node:fs";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type { Line } from "./lines.ts";
 
 /** Appending: after a part was taken out, the next write goes to the new end. */

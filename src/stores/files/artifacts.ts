@@ -8,7 +8,8 @@
 
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { HoldfastError, sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { holdsBytes, makeFolder, replaceFile, statOf, systemCode } from "./disk.ts";
 import type { OpenedFolder } from "./opened-folder.ts";
 

@@ -7,7 +7,8 @@
  * Large journals are read in pieces, with a turn of the event loop between two, so that heartbeats pass.
  */
 
-import { HoldfastError, isHoldfastError, sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { Problem } from "../../store.ts";
 import { readArtifact } from "./artifacts.ts";
 import { checkRules, type MemoryData, type Space, streamOf } from "./foundations.ts";

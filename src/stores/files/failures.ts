@@ -1,6 +1,6 @@
 /** From what the file system says to an error that names the file and tells what to do. */
 
-import { type ErrorCode, HoldfastError } from "../../model/index.ts";
+import { type ErrorCode, HoldfastError } from "../../model/errors.ts";
 import { systemCode } from "./disk.ts";
 
 interface Kind {

@@ -9,7 +9,7 @@
  */
 
 import { v7 as uuid } from "uuid";
-import { HoldfastError, isHoldfastError } from "../../model/index.ts";
+import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { commit, settle, Turn } from "./append.ts";
 import { closed, storeError } from "./failures.ts";
 import { patiently } from "./lock.ts";

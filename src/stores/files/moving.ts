@@ -7,7 +7,8 @@
  * is run again from its beginning.
  */
 
-import { HoldfastError, MOVED_PAGE_BYTES, sealedStore } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { MOVED_PAGE_BYTES, sealedStore } from "../../model/stream/index.ts";
 import type { Moved, Page, Seal } from "../../store.ts";
 import { putArtifact } from "./acts.ts";
 import type { Turn } from "./append.ts";

@@ -19,7 +19,7 @@
 import { readdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { v7 as uuid } from "uuid";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { settle } from "./append.ts";
 import { isWritable, makeFolder, replaceFile, statOf, syncFolder, TEMPORARY } from "./disk.ts";
 import { cannotWrite, foreign, journalGone, notFound, replaced, storeError } from "./failures.ts";

@@ -14,7 +14,7 @@
  *   nothing to write            no sync for refusals and heartbeats
  */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type { Turn } from "./append.ts";
 import { busy, unfit } from "./failures.ts";
 import { pauseMs } from "./lock.ts";

@@ -13,7 +13,7 @@
  */
 
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { sweepArtifacts } from "./artifacts.ts";
 import { blacken, blackenFile, statOf, syncFolder, TEMPORARY, writeAll } from "./disk.ts";
 import { corrupt, isFull } from "./failures.ts";

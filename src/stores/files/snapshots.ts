@@ -10,7 +10,7 @@
 
 import { readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
 import type { Blob, GetRequest, Head, Payload, PutRequest, SnapshotRow } from "../../store.ts";
 import type { Turn } from "./append.ts";
 import { filesBelow } from "./artifacts.ts";

@@ -1,4 +1,4 @@
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type {
   AppendOutcome,
   Batch,

@@ -1,4 +1,5 @@
-import { HoldfastError, type Soon } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { Soon } from "../../model/maybe-promise.ts";
 import type {
   AppendOutcome,
   Batch,

@@ -1,4 +1,5 @@
-import { HoldfastError, streamKind } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { streamKind } from "../../model/names.ts";
 import type {
   ItemRow,
   KeyRow,

@@ -1,6 +1,7 @@
 /** What a copy reads and writes: the rows of every namespace as they are, and the seal. Nothing here waits. */
 
-import { HoldfastError, sealedStore } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { sealedStore } from "../../model/stream/index.ts";
 import type { Moved, Moving, Page, Seal } from "../../store.ts";
 import {
   copyPayload,

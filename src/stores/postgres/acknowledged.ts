@@ -9,7 +9,7 @@
  * An answer is compared with what was known before its question was sent: an older answer may arrive after a newer one.
  */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type { AppendOutcome, Batch, Head, LeaseOutcome } from "../../store.ts";
 import { placeName } from "./text.ts";
 

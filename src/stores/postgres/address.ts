@@ -1,7 +1,8 @@
 /** What the caller says of the server, as settings for `pg`, and as text for messages that holds no password. */
 
 import type { PoolConfig } from "pg";
-import { didYouMean, HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { didYouMean } from "../../model/options.ts";
 
 const DEFAULT_SCHEMA = "holdfast";
 const MAX_IDENTIFIER_BYTES = 63;

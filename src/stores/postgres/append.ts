@@ -50,7 +50,8 @@
  *                                      may still be on its way: STORE_IO with `unknown`, and the caller sends again
  */
 
-import { HoldfastError, type Item, type StreamFacets } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import type { Item, StreamFacets } from "../../model/stream/index.ts";
 import type { AppendOutcome, Batch, Head, Write } from "../../store.ts";
 import { fencedOutcome, type StoredFence } from "./leases.ts";
 import { isPlain, markOf } from "./plain.ts";

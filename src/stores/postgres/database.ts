@@ -10,7 +10,8 @@
  */
 
 import type pg from "pg";
-import { type HoldfastError, sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import type { HoldfastError } from "../../model/errors.ts";
 import { quoted } from "./address.ts";
 import { Connections, type Held } from "./connections.ts";
 import {

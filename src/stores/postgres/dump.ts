@@ -3,7 +3,7 @@
  * primary key, so that a page costs what it holds. What a row names (a stream, an artifact) comes before it.
  */
 
-import { fittingRows } from "../../model/index.ts";
+import { fittingRows } from "../../model/stream/index.ts";
 import type { Moved, Page } from "../../store.ts";
 import type { Database, Value } from "./database.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";

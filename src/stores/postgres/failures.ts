@@ -9,7 +9,8 @@
  *   lost     the connection ended, or nothing was heard in time: it may or may not be committed
  */
 
-import { type ErrorCode, HoldfastError, sealedStore } from "../../model/index.ts";
+import { type ErrorCode, HoldfastError } from "../../model/errors.ts";
+import { sealedStore } from "../../model/stream/index.ts";
 
 export type Fate = "unsent" | "refused" | "lost";
 

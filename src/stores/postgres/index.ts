@@ -5,7 +5,7 @@
  */
 
 import pg from "pg";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type {
   AppendOutcome,
   Batch,

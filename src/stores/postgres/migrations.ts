@@ -6,7 +6,7 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { quoted } from "./address.ts";
 import type { Database, Query } from "./database.ts";
 import { OWN_NAMES, schema1 } from "./schema-1.ts";

@@ -9,7 +9,7 @@
  * A server that is starting up is waited for; one that is not there, or does not let us in, is reported at once.
  */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { type Database, pause } from "./database.ts";
 import {
   asFailure,

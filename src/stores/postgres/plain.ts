@@ -3,7 +3,7 @@
  * arrays hold.
  */
 
-import type { Item, StreamFacets } from "../../model/index.ts";
+import type { Item, StreamFacets } from "../../model/stream/index.ts";
 import type { Batch, Write } from "../../store.ts";
 import type { Bound } from "./kept-run.ts";
 import { FACET } from "./schema-1-single.ts";

@@ -1,6 +1,6 @@
 /** Which appends fly together, and what becomes of a flight; `append.ts` opens with the protocol. */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import type { AppendOutcome, Batch } from "../../store.ts";
 import { type Encoded, encode, flightArguments, headsAfter, parseOutcomes } from "./append.ts";
 import { type Database, type Entry, kept, pause } from "./database.ts";

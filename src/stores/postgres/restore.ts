@@ -6,7 +6,8 @@
  * Rows of one kind travel as one array per column, so that a page is a few statements however many rows it has.
  */
 
-import { HoldfastError, streamKind } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { streamKind } from "../../model/names.ts";
 import type { Moved } from "../../store.ts";
 import type { Database, Query, Value } from "./database.ts";
 import { asFailure, isCollision, isPassing, storeError } from "./failures.ts";

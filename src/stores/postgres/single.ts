@@ -1,6 +1,6 @@
 /** The side of the client of `append_single`: which flights go that way, and what its parameters say. */
 
-import type { Item, StreamFacets } from "../../model/index.ts";
+import type { Item, StreamFacets } from "../../model/stream/index.ts";
 import type { Write } from "../../store.ts";
 import type { Entry } from "./database.ts";
 import type { Bound } from "./kept-run.ts";

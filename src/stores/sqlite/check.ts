@@ -7,7 +7,8 @@
  * one snapshot; streams that change meanwhile are judged by the page that reads their end.
  */
 
-import { isHoldfastError, sha256 } from "../../model/index.ts";
+import { sha256 } from "../../model/digest.ts";
+import { isHoldfastError } from "../../model/errors.ts";
 import type { Problem } from "../../store.ts";
 import type { Connection } from "./driver.ts";
 import { fromPayload, fromText, type StoredText } from "./text.ts";

@@ -4,7 +4,7 @@
  * (a stream, an artifact) comes before it.
  */
 
-import { fittingRows } from "../../model/index.ts";
+import { fittingRows } from "../../model/stream/index.ts";
 import type { Moved, Page } from "../../store.ts";
 import type { Clock } from "./clock.ts";
 import type { Connection, Value } from "./driver.ts";

@@ -1,6 +1,6 @@
 /** From what SQLite and the file system say to an error that names the file and tells what to do. */
 
-import { type ErrorCode, HoldfastError } from "../../model/index.ts";
+import { type ErrorCode, HoldfastError } from "../../model/errors.ts";
 import { CODE, isBusy, resultCode } from "./driver.ts";
 
 interface Kind {

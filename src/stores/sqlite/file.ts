@@ -17,7 +17,7 @@ import {
   statSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 
 /** Tells this file from one that was put in its place. */
 export interface Identity {

@@ -5,7 +5,7 @@
  */
 
 import { relative, resolve } from "node:path";
-import type { Soon } from "../../model/index.ts";
+import type { Soon } from "../../model/maybe-promise.ts";
 import {
   type AppendOutcome,
   type Batch,

@@ -7,7 +7,7 @@
  * few rows are sorted.
  */
 
-import { decodeCursor, pageOf } from "../../model/index.ts";
+import { decodeCursor, pageOf } from "../../model/stream/index.ts";
 import type { ListRequest, Page, StreamRow } from "../../store.ts";
 import { Conditions } from "./conditions.ts";
 import type { Connection } from "./driver.ts";

@@ -1,6 +1,6 @@
 /** Lists: everything but streams, which have a file of their own. */
 
-import { decodeCursor, pageOf } from "../../model/index.ts";
+import { decodeCursor, pageOf } from "../../model/stream/index.ts";
 import type { ItemRow, KeyRow, LeaseRow, ListRequest, ListRows, Page, SnapshotRow } from "../../store.ts";
 import { keyHolder } from "./append.ts";
 import type { Clock } from "./clock.ts";

@@ -11,7 +11,7 @@
  * the first of a connection: as long as SQLite's `data_version` stands still, it cannot have changed.
  */
 
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { closed, isUnreadable, patiently, replaced, storeError } from "./failures.ts";
 import { isSame, statOf } from "./file.ts";

@@ -19,7 +19,7 @@
 
 import { chmodSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { HoldfastError } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { CODE, Connection, resultCode } from "./driver.ts";
 import { BUSY_TIMEOUT_MS, patiently, replaced, storeError } from "./failures.ts";
 import {

@@ -23,7 +23,7 @@
  * A crash anywhere before COMMIT's fsync leaves nothing of the flush, after it all; nobody was told in between.
  */
 
-import type { Soon } from "../../model/index.ts";
+import type { Soon } from "../../model/maybe-promise.ts";
 import type { Seal } from "../../store.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { busy, isOwnFault, pauseMs, replaced, unfit } from "./failures.ts";

@@ -3,7 +3,8 @@
  * therefore be run again from its beginning: what has come already is written once more, and nothing comes twice.
  */
 
-import { HoldfastError, streamKind } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { streamKind } from "../../model/names.ts";
 import type { Moved } from "../../store.ts";
 import type { Connection } from "./driver.ts";
 import { about } from "./rows.ts";

@@ -6,7 +6,7 @@
  * at its next write, and one that is alone pays nothing for it.
  */
 
-import { sealedStore } from "../../model/index.ts";
+import { sealedStore } from "../../model/stream/index.ts";
 import type { Seal } from "../../store.ts";
 import type { Connection } from "./driver.ts";
 import type { Done, Transaction } from "./transaction.ts";

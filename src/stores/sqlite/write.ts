@@ -1,6 +1,8 @@
 /** The changes of one write that passed every question: stream row, log row, items, keys, references. */
 
-import { HoldfastError, type Item, type StreamFacets, streamKind } from "../../model/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { streamKind } from "../../model/names.ts";
+import type { Item, StreamFacets } from "../../model/stream/index.ts";
 import type { Batch, Write } from "../../store.ts";
 import type { Connection, Value } from "./driver.ts";
 import { about, type StreamKey } from "./rows.ts";

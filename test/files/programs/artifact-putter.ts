@@ -1,6 +1,6 @@
 /** Puts an artifact, then appends, and says a line of JSON about each. */
 
-import { sha256 } from "../../../src/model/index.ts";
+import { sha256 } from "../../../src/model/digest.ts";
 import { openFiles } from "../../../src/stores/files/index.ts";
 import { append, NAMESPACE, write } from "../../sqlite/acts.ts";
 

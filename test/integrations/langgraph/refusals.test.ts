@@ -4,7 +4,7 @@ import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
-import { HoldfastError } from "../../../src/model/index.ts";
+import { HoldfastError } from "../../../src/model/errors.ts";
 import type { Store } from "../../../src/store.ts";
 import { openMemory } from "../../../src/testing/index.ts";
 import { storeSubjects } from "../../subjects.ts";

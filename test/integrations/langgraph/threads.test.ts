@@ -6,7 +6,7 @@ import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
-import { sha256 } from "../../../src/model/index.ts";
+import { sha256 } from "../../../src/model/digest.ts";
 import type { Opened } from "../../../src/testing/index.ts";
 import { storeSubjects } from "../../subjects.ts";
 import { readTogether } from "./read-together.ts";

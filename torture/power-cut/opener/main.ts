@@ -5,7 +5,7 @@
 
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { sha256 } from "../../../src/model/index.ts";
+import { sha256 } from "../../../src/model/digest.ts";
 import type { Store } from "../../../src/store.ts";
 import { openStore } from "../../store-under-test.ts";
 import type { Promised } from "../writer/main.ts";

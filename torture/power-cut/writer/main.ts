@@ -5,7 +5,7 @@
 
 import { closeSync, openSync, writeSync } from "node:fs";
 import { crc32 } from "node:zlib";
-import { sha256 } from "../../../src/model/index.ts";
+import { sha256 } from "../../../src/model/digest.ts";
 import type { Store } from "../../../src/store.ts";
 import { chosenStore, openStore } from "../../store-under-test.ts";
 

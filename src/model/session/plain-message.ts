@@ -4,8 +4,8 @@
  * not take is not refused: the schema decides. A test holds the one to the other.
  */
 
-import { copyPlain } from "./json.ts";
-import type { JsonText } from "./json-text.ts";
+import { copyPlain } from "../json.ts";
+import type { JsonText } from "../json-text.ts";
 import type { Block, JsonObject, Message, MessageRole } from "./message.ts";
 import { DATE_TIME, isCallId, isShortText, MESSAGE_ROLES } from "./message-shape.ts";
 

@@ -8,10 +8,10 @@
  * or an unknown type is refused, because folding half of what happened would show a state that never was.
  */
 
-import { HoldfastError } from "./errors.ts";
+import { HoldfastError } from "../errors.ts";
+import { copyJson, formatPath, type Json } from "../json.ts";
+import { JsonText } from "../json-text.ts";
 import type { Item, StreamFacets } from "./facets.ts";
-import { copyJson, formatPath, type Json } from "./json.ts";
-import { JsonText } from "./json-text.ts";
 
 /** As it is stored: one element of a write's JSON array. */
 export interface Event<Type extends string = string, Data = unknown> {

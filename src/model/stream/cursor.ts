@@ -1,6 +1,6 @@
 /** Where a page of a list ended, as text that callers hand back without looking inside. */
 
-import { HoldfastError } from "./errors.ts";
+import { HoldfastError } from "../errors.ts";
 
 type Position = readonly (string | number)[];
 

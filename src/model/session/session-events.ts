@@ -1,6 +1,18 @@
 /** The events of a session: one line each, with version, schema and effect on the state. */
 
 import * as z from "zod";
+import { frozenText, JsonText } from "../json-text.ts";
+import {
+  checkedDraft,
+  type DataOf,
+  type Draft,
+  type EventSchema,
+  type EventSpec,
+  event,
+  late,
+  type Place,
+} from "../stream/index.ts";
+import { isoTime } from "../time.ts";
 import { amountsSchema, changeBudget } from "./budget.ts";
 import {
   type CallResult,
@@ -15,10 +27,6 @@ import {
   verifiedSchema,
   waitingSchema,
 } from "./call.ts";
-import { checkedDraft, type Draft, type EventSchema, type EventSpec, event, type Place } from "./event.ts";
-import { isoTime } from "./iso-time.ts";
-import { frozenText, JsonText } from "./json-text.ts";
-import { type DataOf, late } from "./late.ts";
 import {
   type Block,
   blockSchema,

@@ -1,5 +1,5 @@
+import { canonicalText } from "../json.ts";
 import type { Amounts } from "./budget.ts";
-import { canonicalText } from "./canonical-text.ts";
 import type { Message } from "./message.ts";
 import type { Plan, PlanStep } from "./plan.ts";
 import type { SessionState } from "./session-state.ts";

@@ -1,6 +1,5 @@
 import * as z from "zod";
-import { canonicalText } from "./canonical-text.ts";
-import { sameJson } from "./json.ts";
+import { canonicalText, sameJson } from "../json.ts";
 import { type Message, messageSchema } from "./message.ts";
 
 /**

@@ -1,8 +1,8 @@
 import * as z from "zod";
-import { HoldfastError } from "./errors.ts";
-import { copyJson, formatPath, type Json } from "./json.ts";
+import { HoldfastError } from "../errors.ts";
+import { copyJson, formatPath, type Json } from "../json.ts";
+import { show } from "../names.ts";
 import { isPlainMessage } from "./message-shape.ts";
-import { show } from "./names.ts";
 
 /**
  * Messages and their blocks, told apart by `kind`. The transcript round-trips exactly: what an agent saved is

@@ -3,7 +3,7 @@
  * copy that was broken off both stores name the same ones: neither of them is where work could go on.
  */
 
-import { HoldfastError } from "./errors.ts";
+import { HoldfastError } from "../errors.ts";
 
 interface Sealed {
   readonly phase: "leaving" | "left" | "entering";

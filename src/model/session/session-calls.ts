@@ -1,5 +1,7 @@
 /** How the events of calls change a session. Every step goes through the table of transitions in `call.ts`. */
 
+import { HoldfastError } from "../errors.ts";
+import type { Place } from "../stream/index.ts";
 import { releaseChild } from "./budget.ts";
 import {
   CALL_TRANSITIONS,
@@ -19,8 +21,6 @@ import {
   type VerifiedData,
   type WaitingData,
 } from "./call.ts";
-import { HoldfastError } from "./errors.ts";
-import type { Place } from "./event.ts";
 import type { SessionState } from "./session-state.ts";
 
 export function issueCall(state: SessionState, data: IssuedData, place: Place): void {

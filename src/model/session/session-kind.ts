@@ -1,8 +1,8 @@
+import { textIn } from "../json.ts";
+import type { DraftOf, Event, FacetChange, Place, StreamKind } from "../stream/index.ts";
+import { expiryOf, type Item, type StreamFacets } from "../stream/index.ts";
 import { type Budget, type BudgetChange, budgetFacet, changeBudget, releaseChild } from "./budget.ts";
 import { CALL_TRANSITIONS, type CallAct, type CallStatus, isOpen } from "./call.ts";
-import type { DraftOf, Event, FacetChange, Place, StreamKind } from "./event.ts";
-import { expiryOf, type Item, type StreamFacets } from "./facets.ts";
-import { textIn } from "./json.ts";
 import { type Block, leastLength, type Message, messageArtifacts } from "./message.ts";
 import { countsAsFailure, illegalCall, leavesDoubt } from "./session-calls.ts";
 import { type SessionEvents, sessionEvents } from "./session-events.ts";

@@ -1,7 +1,7 @@
+import type { Json } from "../json.ts";
 import { type Budget, NO_BUDGET } from "./budget.ts";
 import { type Call, isOpen } from "./call.ts";
 import { type EncodedIds, IdSet } from "./id-set.ts";
-import type { Json } from "./json.ts";
 import type { Block, JsonObject, Message } from "./message.ts";
 import type { Plan } from "./plan.ts";
 

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import type { Json } from "./json.ts";
-import { type DataOf, late } from "./late.ts";
+import type { Json } from "../json.ts";
+import { type DataOf, late } from "../stream/index.ts";
 import { callIdSchema } from "./message.ts";
 
 /**

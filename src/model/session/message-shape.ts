@@ -5,7 +5,7 @@
  */
 
 import { regexes } from "zod";
-import type { Json } from "./json.ts";
+import type { Json } from "../json.ts";
 
 type Members = { readonly [name: string]: Json };
 

@@ -1,0 +1,71 @@
+/** Sessions: messages, calls, budgets, plans, and the fold that makes a state of their events. */
+
+export {
+  type Amounts,
+  addAmounts,
+  BUDGET_UNITS,
+  type Budget,
+  childReservation,
+  committed,
+  countable,
+  exceeded,
+  isChildReservation,
+} from "./budget.ts";
+export {
+  type Call,
+  type CallError,
+  type CallResult,
+  type CallStatus,
+  type CompletedData,
+  type DedupeScope,
+  EFFECTS,
+  type Effect,
+  type IssuedData,
+  isOpen,
+  isUnbegun,
+  noTraceOf,
+  restMs,
+  type VerifyAnswer,
+} from "./call.ts";
+export {
+  BLOCK_KINDS,
+  type Block,
+  checkCallId,
+  checkMessage,
+  type FileBlock,
+  type JsonObject,
+  type Message,
+  type MessageRole,
+  messageSchema,
+  messageText,
+  type ReasoningBlock,
+  type TextBlock,
+  type ToolCallBlock,
+  type ToolResultBlock,
+  toolCalls,
+} from "./message.ts";
+export { isCallId, isPlainMessage } from "./message-shape.ts";
+export { takePlainMessage } from "./plain-message.ts";
+export type { Plan, PlanStep } from "./plan.ts";
+export { diffSessions, type SessionDiff } from "./session-diff.ts";
+export {
+  draftCheckpoint,
+  draftCompleted,
+  draftIssued,
+  draftMessage,
+  draftResults,
+  reactivate,
+  reactivation,
+  resultBlock,
+  type SessionEvents,
+} from "./session-events.ts";
+export { doubtMark, failureMark, type SessionDraft, sessionKind } from "./session-kind.ts";
+export {
+  type Checkpoint,
+  openCallsOf,
+  type QueuedPrompt,
+  SESSION_STATUSES,
+  type SessionState,
+  type SessionStatus,
+} from "./session-state.ts";
+export { applySegments, compareTranscripts } from "./transcript.ts";

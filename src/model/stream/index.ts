@@ -1,0 +1,22 @@
+/** Streams: events, typed facets for lists, cursors, and the seal of a store that moved. */
+
+export { decodeCursor, fittingRows, MOVED_PAGE_BYTES, pageOf } from "./cursor.ts";
+export {
+  applyEvent,
+  checkedDraft,
+  type Draft,
+  type DraftOf,
+  type Event,
+  type EventSchema,
+  type EventSpec,
+  event,
+  type FacetChange,
+  type FoldKind,
+  makeEvent,
+  type Place,
+  type StreamKind,
+  writeEvents,
+} from "./event.ts";
+export { expiryOf, type Item, type StreamFacets } from "./facets.ts";
+export { type DataOf, late } from "./lazy-schema.ts";
+export { howToEndCopy, sealedStore, shellWord } from "./sealed-store.ts";
