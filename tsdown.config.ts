@@ -12,12 +12,12 @@ const COMPILER = fileURLToPath(new URL("./node_modules/typescript-native/bin/tsc
 const COLD_START = [
   {
     name: "base",
-    test: /src\/(model\/(errors|digest|names|cursor)|hooks\/(?!briefing-side|foreseen|taking-in|store-side|background)[^/]*|operations\/(named-file|store-place|nearest)|wiring\/sample-input)(?<!\.d)\.ts$/,
+    test: /src\/(model\/(errors|digest|names|options|stream\/cursor)|hooks\/(?!briefing-side|foreseen|taking-in|store-side|background)[^/]*|operations\/(named-file|store-place|nearest)|wiring\/sample-input)(?<!\.d)\.ts$/,
     priority: 2,
   },
   {
     name: "look",
-    test: /src\/(hooks\/(briefing-side|foreseen|taking-in)|model\/(event|json|facets)|model\/goal\/(?!.*schemas|field|goal-events|goal-kind|index)[^/]*|operations\/(current-goal|moved-store)|goal\/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|history-acts|lease-name)|journal\/(reading|codec))(?<!\.d)\.ts$/,
+    test: /src\/(hooks\/(briefing-side|foreseen|taking-in)|model\/(json|stream\/(event|facets))|model\/goal\/(?!.*schemas|field|goal-events|goal-kind|index)[^/]*|operations\/(current-goal|moved-store)|goal\/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|history-acts|lease-name)|journal\/(reading|codec))(?<!\.d)\.ts$/,
     priority: 1,
   },
   { name: "sqlite", test: /src\/(stores\/sqlite\/(?!schema-)[^/]*|open-store)(?<!\.d)\.ts$/, priority: 0 },

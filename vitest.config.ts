@@ -8,17 +8,17 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
  */
 const FIRST = [
   "hooks/hooks.",
-  "files/random-kills.",
+  "stores/files/random-kills.",
   "crash/random-kills.",
-  "postgres/conformance.",
+  "stores/postgres/conformance.",
   "demo/",
   "torture/faults.",
-  "postgres/faults.",
+  "stores/postgres/faults.",
   "crash/system-call-kills.",
   "torture/crash-everywhere.",
   "mcp/server.",
   "mcp/proxy-kills.",
-  "files/system-call-kills.",
+  "stores/files/system-call-kills.",
   "examples/examples.",
   "supervisor/workers.",
   "projections/processes.",
@@ -46,7 +46,7 @@ class LongAndBusyFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
-    globalSetup: ["test/postgres/global-setup.ts", "test/program-folder.ts"],
+    globalSetup: ["test/stores/postgres/global-setup.ts", "test/program-folder.ts"],
     pool: "forks",
     // Files share what is loaded: loading the sources anew for each took a third of all processor time. So a test that changes
     // something of its process (a variable, a clock, a failpoint) puts it back.

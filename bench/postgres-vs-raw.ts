@@ -1,7 +1,7 @@
 import pg from "pg";
 import { Holdfast, Journal } from "../src/index.ts";
 import { openPostgres } from "../src/stores/postgres/index.ts";
-import { PostgresServer } from "../test/postgres/server.ts";
+import { PostgresServer } from "../test/stores/postgres/server.ts";
 import type { Measure } from "./measure.ts";
 import { alternate, perItem } from "./rounds.ts";
 import { median, rounded } from "./statistics.ts";

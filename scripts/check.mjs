@@ -28,12 +28,12 @@ const OUTPUT_LINES = 200;
 const SECOND_NODE_MAJOR = 24;
 /** What differs between the two Nodes is the SQLite driver. What stands on it directly runs on both, shorter on the first. */
 const ON_BOTH = [
-  "conformance/sqlite.",
-  "conformance/model.",
-  "sqlite/",
+  "stores/conformance/sqlite.",
+  "stores/conformance/model.",
+  "stores/sqlite/",
   "crash/random-kills.",
-  "files/locks.",
-  "files/leases.",
+  "stores/files/locks.",
+  "stores/files/leases.",
 ];
 /**
  * What a user meets first runs on the Node that runs this. All else runs on the second: it starts in a third of the time, and

@@ -9,9 +9,9 @@
 
 import { parseArgs } from "node:util";
 import { type Holdfast, open } from "../src/index.ts";
-import { grow } from "../test/postgres/grown-schema.ts";
-import { TestSchema } from "../test/postgres/schema.ts";
-import { PostgresServer } from "../test/postgres/server.ts";
+import { grow } from "../test/stores/postgres/grown-schema.ts";
+import { TestSchema } from "../test/stores/postgres/schema.ts";
+import { PostgresServer } from "../test/stores/postgres/server.ts";
 
 const SMALL_EVENTS = 10_000;
 const TURN_BYTES = 1_400;

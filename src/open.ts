@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { isAnyArrayBuffer } from "node:util/types";
 import { type Goal, type OpenGoalOptions, openGoal } from "./goal/index.ts";
 import {
+  abandonMove,
   type CopyOptions,
   type CopyReport,
   copyStore,
@@ -12,14 +13,13 @@ import {
   Journal,
   openTarget,
   type PayloadCodec,
-  stayHere,
 } from "./journal/index.ts";
 import { HoldfastError, isHoldfastError } from "./model/errors.ts";
 import { goalKind } from "./model/goal/index.ts";
 import { checkOptions, type OptionRule } from "./model/options.ts";
 import { sessionKind } from "./model/session/index.ts";
 import { openStore } from "./open-store.ts";
-import { CallDesk, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
+import { OpenCalls, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
 import { ReadingStore } from "./stores/reading-store.ts";
 import {
@@ -103,7 +103,7 @@ export function copy(
 
 /** Gives up a copy that was killed before it ended: its source takes writes again. */
 export function abandonCopy(from: string | Holdfast): Promise<void> {
-  return withStore(from, stayHere);
+  return withStore(from, abandonMove);
 }
 
 /** What came open stays open. */
@@ -126,7 +126,7 @@ export class Holdfast {
   /** Sessions from outside: read, listed, cancelled, prompted, forked, without taking them. */
   readonly sessions: Sessions;
   /** Calls whose outcome nobody knows yet, and a person's answers to them. */
-  readonly calls: CallDesk;
+  readonly calls: OpenCalls;
   /** For integrations that bring their own kind of stream. */
   readonly journal: Journal;
   private readonly held = new Set<Pick<Session, "close">>();
@@ -137,7 +137,7 @@ export class Holdfast {
   constructor(journal: Journal) {
     this.journal = journal;
     this.sessions = new Sessions(journal);
-    this.calls = new CallDesk(journal, (lease, by, found) => noteCrash(journal, lease, by, found));
+    this.calls = new OpenCalls(journal, (lease, by, found) => noteCrash(journal, lease, by, found));
   }
 
   get address(): string {
@@ -173,8 +173,8 @@ export class Holdfast {
     const folder = resolve(options.root ?? ".", ".planning");
     if (existsSync(join(folder, "events"))) {
       // Most programs have no such folder, and need not load what reads it.
-      const { takeInFolder } = await import("./projections/index.ts");
-      await takeInFolder(this.journal, folder, id).catch((error: unknown) => {
+      const { mergeEventFolder } = await import("./projections/index.ts");
+      await mergeEventFolder(this.journal, folder, id).catch((error: unknown) => {
         // A store that is only looked at shows what it has, and so does one beside a folder that keeps us out.
         if (!isHoldfastError(error, "STORE_READONLY") && !isHoldfastError(error, "STORE_IO")) throw error;
         this.journal.warn(error);

@@ -18,7 +18,7 @@
  * Stores hold no rules. If two stores would need the same `if`, it belongs above this line.
  */
 
-import type { Soon } from "./model/maybe-promise.ts";
+import type { MaybePromise } from "./model/maybe-promise.ts";
 import type { Item, StreamFacets } from "./model/stream/index.ts";
 
 export type { Item, StreamFacets };
@@ -368,7 +368,7 @@ export interface Store {
   /** What `copy` needs of both its stores. A store without it cannot be moved. */
   readonly moving?: Moving;
   /** Conditional, all or nothing over its batch, durable against power loss once answered, maybe at once: the only way truth changes. */
-  append(batch: Batch): Soon<AppendOutcome>;
+  append(batch: Batch): MaybePromise<AppendOutcome>;
   /** A stream's own writes, in order. The past that a fork shares is read from its parent, up to `base`. */
   read(request: ReadRequest): Promise<ReadPage>;
   /** What can be seen without a payload: streams by their facets, items, leases, who holds a key. */

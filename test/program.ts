@@ -23,27 +23,27 @@ interface Programs {
   readonly instead?: Readonly<Record<string, string>>;
 }
 
-const STORE = { of: ["test/crash/programs", "test/sqlite/programs", "test/journal/programs"] };
+const STORE = { of: ["test/crash/programs", "test/stores/sqlite/programs", "test/journal/programs"] };
 
 /** What is bundled at once. More in one set is less to bundle, in more files that each start has to load. */
 const SETS = {
   store: STORE,
   // The programs that are made to die for SQLite: where they open an SQLite file they open a folder of plain files.
-  files: { ...STORE, instead: { "src/stores/sqlite/index.ts": "test/files/programs/as-sqlite.ts" } },
+  files: { ...STORE, instead: { "src/stores/sqlite/index.ts": "test/stores/files/programs/as-sqlite.ts" } },
   command: { of: ["src/cli/main.ts", "test/cli/programs", "test/mcp/programs"] },
   demo: { of: ["demo/main.ts"] },
   // The calls of examples are recorded in the module that the recorder imports as well.
   examples: { of: ["examples", "test/examples/recorder.ts", "test/examples/together.ts"] },
   // By itself, without the frameworks that others of them bring along.
   quickstart: { of: ["examples/quickstart.ts"] },
-  servers: { of: ["test/postgres/programs", "test/fleet/programs", "torture/world/main.ts"] },
+  servers: { of: ["test/stores/postgres/programs", "test/fleet/programs", "torture/world/main.ts"] },
   agents: {
     of: ["ai-sdk", "langgraph", "openai-agents"].map((each) => `test/integrations/${each}/programs`),
   },
   others: {
     of: [
-      "test/copy/programs",
-      "test/files/programs/artifact-putter.ts",
+      "test/journal/copy/programs",
+      "test/stores/files/programs/artifact-putter.ts",
       "test/goal/run-child.ts",
       "test/projections/programs",
       "test/supervisor/programs",

@@ -20,7 +20,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import pg from "pg";
 import { type Holdfast, open, openPostgres, type Session, tool } from "../../src/index.ts";
-import { PostgresServer } from "../../test/postgres/server.ts";
+import { PostgresServer } from "../../test/stores/postgres/server.ts";
 import { anything } from "../schema.ts";
 import { Scratch } from "../scratch.ts";
 import { median } from "../statistics.ts";

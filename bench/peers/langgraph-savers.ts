@@ -13,7 +13,7 @@ import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import pg from "pg";
 import { open } from "../../src/index.ts";
 import { HoldfastSaver } from "../../src/integrations/langgraph/index.ts";
-import type { PostgresServer } from "../../test/postgres/server.ts";
+import type { PostgresServer } from "../../test/stores/postgres/server.ts";
 import { sizeOnDisk } from "../raw-database.ts";
 import type { Scratch } from "../scratch.ts";
 

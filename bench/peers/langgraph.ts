@@ -12,7 +12,7 @@
  */
 
 import { parseArgs } from "node:util";
-import { PostgresServer } from "../../test/postgres/server.ts";
+import { PostgresServer } from "../../test/stores/postgres/server.ts";
 import { openBare } from "../raw-database.ts";
 import { Scratch } from "../scratch.ts";
 import { median } from "../statistics.ts";

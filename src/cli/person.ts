@@ -1,14 +1,14 @@
 /** Who acts. What a person answers for carries a name and a reason: asked for on a terminal, required anywhere else. */
 
 import { userInfo } from "node:os";
-import type { By, GoalRole } from "../model/goal/index.ts";
+import type { Actor, GoalRole } from "../model/goal/index.ts";
 import type { Options } from "./command.ts";
 import { EXIT } from "./exit-codes.ts";
 import { Misuse } from "./failure.ts";
 
 const ROLES: readonly GoalRole[] = ["worker", "architect", "orchestrator", "verifier", "human", "supervisor"];
 
-export function whoActs({ by, role }: Options): By {
+export function whoActs({ by, role }: Options): Actor {
   const said = role ?? process.env["HOLDFAST_ROLE"] ?? "human";
   if (!ROLES.includes(said as GoalRole)) {
     throw new Misuse(`there is no role ${String(said)}`, `Say one of: ${ROLES.join(", ")}`);

@@ -6,17 +6,17 @@
 import { isHoldfastError } from "../model/errors.ts";
 import { openStore } from "../open-store.ts";
 import {
-  bringNews,
   findStore,
   hasNews,
   isRemote,
-  keptBeside,
   movedNote,
+  oneLineError,
+  openAndIngestNews,
   readStatus,
   refuseMissing,
   restoreFromRepository,
   unfinishedNote,
-  whatOf,
+  unparsedEdits,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
 import { reportWarning } from "./failure.ts";
@@ -55,13 +55,13 @@ export async function showStatus({ json, store, goal }: PlainOptions): Promise<v
   // The store answers as it is; that this is not all has to be said.
   if (!isStoreSaid && (await hasNews(place, opened))) {
     await opened.close();
-    notTakenIn = await bringNews(place, warn).catch((error: unknown) => {
+    notTakenIn = await openAndIngestNews(place, warn).catch((error: unknown) => {
       warn(error);
-      return [whatOf(error)];
+      return [oneLineError(error)];
     });
     opened = await openForALook(place.address ?? place.home);
   }
-  if (!isStoreSaid) notTakenIn = [...notTakenIn, ...keptBeside(place)];
+  if (!isStoreSaid) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
   const screen = await openScreen(store);
   const status = await readStatus(opened, { goal: goalSaid(goal), now: Date.now(), notTakenIn });
   if (status.moved !== null) warn(movedNote(status.address, status.moved));

@@ -9,7 +9,7 @@ import { randomBytes } from "node:crypto";
 import type { Decision } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import {
-  type By,
+  type Actor,
   branchGoal,
   findTask,
   type GoalDraft,
@@ -18,14 +18,14 @@ import {
   isFinished,
   type Task,
 } from "../model/goal/index.ts";
-import { show } from "../model/names.ts";
+import { quoteValue } from "../model/names.ts";
 import { applyEvent, makeEvent } from "../model/stream/index.ts";
 
 export interface Act<Result> extends Decision<Result> {
   readonly events: readonly GoalDraft[];
 }
 
-export class Drafting {
+export class DraftBatch {
   readonly state: GoalState;
   readonly events: GoalDraft[] = [];
 
@@ -46,7 +46,7 @@ const UID_BYTES = 10;
  * Gives every event the id by which all copies of the goal will know it, and every verdict the id of what it is on. The
  * first write after a merge also says which numbers the merge gave: from then on they are final.
  */
-export function stamped<Result>(state: GoalState, by: By, act: Act<Result>): Act<Result> {
+export function stamped<Result>(state: GoalState, by: Actor, act: Act<Result>): Act<Result> {
   if (act.events.length === 0) return act;
   const settled: GoalDraft[] = state.unsettled.map(({ uid, name }) => {
     return { type: "item.renumbered", data: { by, item: uid, name } };
@@ -73,7 +73,7 @@ function judged(
 }
 
 /** The events that also complete the task's phase, if the task is the last unfinished one of it. */
-export function closingPhase(state: GoalState, task: Task, by: By): GoalDraft[] {
+export function closingPhase(state: GoalState, task: Task, by: Actor): GoalDraft[] {
   for (const other of state.tasks.values()) {
     if (other.phase === task.phase && other.id !== task.id && !isFinished(other)) return [];
   }
@@ -85,7 +85,7 @@ export function phaseNumber(state: GoalState, phase: number | string): number {
   const name = String(phase).toLowerCase();
   const found = state.phases.find((each) => each.number === phase || each.name.toLowerCase() === name);
   if (found) return found.number;
-  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no phase ${show(phase)}`, {
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no phase ${quoteValue(phase)}`, {
     hint: `Its phases: ${state.phases.map((each) => `${each.number} ${each.name}`).join(", ") || "none yet"}.`,
     data: { goal: state.id, what: "phase", id: phase },
   });

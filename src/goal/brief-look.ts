@@ -26,7 +26,7 @@ export interface BriefLook {
   readonly notLookedAt: number;
 }
 
-export function checkFilesBriefly(
+export function checkFilesWithin(
   root: string,
   recorded: Iterable<FileRecord>,
   limits: { readonly files: number; readonly ms: number },

@@ -6,18 +6,18 @@ import {
   blockerImpact,
   compareTasks,
   confirmedFacts,
+  decisionMentions,
   findTask,
   type GoalState,
-  mergeNews,
   movedElsewhere,
   nextTaskOf,
   positionOf,
   progressOf,
+  recentMergeNotes,
   type Survey,
   searchDecisions,
   surveyGoal,
   type Task,
-  touches,
 } from "../model/goal/index.ts";
 import { ago } from "./ago.ts";
 import { sessionLines } from "./briefing-sessions.ts";
@@ -151,7 +151,7 @@ function nextLines({ state, now, limit }: BriefingFacts, task: Task | null): str
 
 /** What of other copies' work is not here, and what became of work when it met theirs. */
 function newsLines({ state, now, notTakenIn, limit }: BriefingFacts): string[] {
-  const merged = mergeNews(state, now).map((note) => {
+  const merged = recentMergeNotes(state, now).map((note) => {
     const title = note.title ? ` ${quoted(note.title, limit)}` : "";
     if (note.kind === "renumbered") return `RENUMBERED ${note.was}${title} is now ${note.now}`;
     const what = note.what.map((type) => type.replace(".", " ")).join(", ");
@@ -225,8 +225,8 @@ function idRanges(ids: readonly string[]): string[] {
 function decisionLines({ state, limit }: BriefingFacts, task: Task | null): Lines {
   const atHand = new Set(task?.files ?? []);
   for (const { path, task: by } of state.files.values()) if (by !== null && by === task?.id) atHand.add(path);
-  const isClose = (decision: Parameters<typeof touches>[0]): boolean =>
-    [...atHand].some((file) => touches(decision, file));
+  const isClose = (decision: Parameters<typeof decisionMentions>[0]): boolean =>
+    [...atHand].some((file) => decisionMentions(decision, file));
   const all = searchDecisions(state.decisions.values());
   const ranked = [...all.filter(isClose), ...all.filter((each) => !isClose(each))];
   return Lines.of(ranked, ({ id, type, context, decision, reason, reversible }) => {

@@ -3,7 +3,7 @@
  * at work or left something, the latest first. A session that was opened and closed again tells nobody anything.
  */
 
-import type { By, GoalState, HistoryEntry } from "../model/goal/index.ts";
+import type { Actor, GoalState, HistoryEntry } from "../model/goal/index.ts";
 import { ago } from "./ago.ts";
 import { isOpeningNote } from "./history-acts.ts";
 import { named, quoted } from "./quoted-text.ts";
@@ -71,7 +71,7 @@ function hasWorked(entry: HistoryEntry, hasActed: HasActed): boolean {
 function actsOf(state: GoalState): HasActed {
   const sessions = new Set([...state.files.values()].map(({ session }) => session));
   const acts = new Map<string, number[]>();
-  const note = ({ name }: By, at: number): void => {
+  const note = ({ name }: Actor, at: number): void => {
     const times = acts.get(name);
     if (times) times.push(at);
     else acts.set(name, [at]);

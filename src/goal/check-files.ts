@@ -12,7 +12,7 @@ import { join, resolve, sep } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { HoldfastError } from "../model/errors.ts";
 import { isRelativePath } from "../model/goal/index.ts";
-import { show } from "../model/names.ts";
+import { quoteValue } from "../model/names.ts";
 import {
   type FileCheck,
   IN_A_CIRCLE,
@@ -91,14 +91,14 @@ function codeOf(error: unknown): string | undefined {
 }
 
 function unreadable(path: string, cause: unknown): HoldfastError {
-  return new HoldfastError("STORE_IO", `${show(path)} cannot be read: ${(cause as Error).message}`, {
+  return new HoldfastError("STORE_IO", `${quoteValue(path)} cannot be read: ${(cause as Error).message}`, {
     hint: "See to the disk or the permissions of the file, then check again.",
     cause,
   });
 }
 
 function unusable(path: string, why: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `file ${show(path)} cannot be recorded: ${why}`, {
+  return new HoldfastError("INPUT_INVALID", `file ${quoteValue(path)} cannot be recorded: ${why}`, {
     hint: "Name a file that is there, below the root of the goal: to a command as your shell would, in code relative to that root.",
     data: { path },
   });

@@ -3,7 +3,7 @@
 import { leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import {
-  type By,
+  type Actor,
   blockedTasks,
   type Evidence,
   type GoalDraft,
@@ -11,18 +11,18 @@ import {
   nextStatus,
   refuseOwnWork,
   refuseRole,
+  startBlockedBy,
   type Task,
   type TaskAct,
   type TaskClaim,
   taskOf,
-  whyNotStartable,
 } from "../model/goal/index.ts";
 import type { Guard } from "../store.ts";
 import { type Act, closingPhase } from "./act.ts";
 import { leaseName } from "./lease-name.ts";
 
 /** Refuses what nobody could claim now. A task in progress passes: its lease decides whether it can be taken over. */
-export function checkClaimable(state: GoalState, by: By, id: string): Task {
+export function checkClaimable(state: GoalState, by: Actor, id: string): Task {
   const task = taskOf(state, id);
   if (by.role === "verifier" && task.kind !== "review") {
     throw refuseRole(by, "claim", `${task.id} is a build task, a verifier claims reviews only`);
@@ -33,7 +33,7 @@ export function checkClaimable(state: GoalState, by: By, id: string): Task {
     ? `is blocked by ${blockers.join(", ")}`
     : task.status === "in_progress"
       ? null
-      : whyNotStartable(state, task);
+      : startBlockedBy(state, task);
   if (why === null) return task;
   const hint = blockers
     ? "Resolve or bypass the blocker first, or take another task: `next` lists what is ready."
@@ -58,7 +58,7 @@ export interface ClaimData {
 }
 
 /** `result` is the task as it was before: its claim, if it had one, is what was taken over. */
-export function claim(state: GoalState, by: By, { task: id, session, guard }: ClaimData): Act<Task> {
+export function claim(state: GoalState, by: Actor, { task: id, session, guard }: ClaimData): Act<Task> {
   const task = checkClaimable(state, by, id);
   if (isUnder(state, task.claim, guard.token)) return { events: [], result: task };
   const data = {
@@ -84,7 +84,7 @@ export interface ClaimProof {
 /** The claim, if it is still the caller's. A token from before a take-over never matches again. */
 function held(
   state: GoalState,
-  by: By,
+  by: Actor,
   proof: ClaimProof,
   act: TaskAct,
 ): { task: Task; claim: TaskClaim; guards: Guard[] } {
@@ -104,7 +104,7 @@ function held(
 }
 
 /** Whoever holds a task that got another number in a merge may still say the old one, which is another task now. */
-function refuseOldName(state: GoalState, by: By, name: string): void {
+function refuseOldName(state: GoalState, by: Actor, name: string): void {
   if (state.merges.length === 0) return;
   const renumbered = [...state.tasks.values()].find(
     ({ id, claim }) =>
@@ -121,7 +121,7 @@ function refuseOldName(state: GoalState, by: By, name: string): void {
   );
 }
 
-function heldByAnother(state: GoalState, by: By, { id }: Task, claim: TaskClaim | null): HoldfastError {
+function heldByAnother(state: GoalState, by: Actor, { id }: Task, claim: TaskClaim | null): HoldfastError {
   if (isForeign(state, claim)) {
     const not = claim?.by.name === by.name ? "" : `, not by ${by.name}`;
     return new HoldfastError(
@@ -156,14 +156,14 @@ function under({ uid }: TaskClaim): { claim?: string } {
   return uid === null ? {} : { claim: uid };
 }
 
-export function progress(state: GoalState, by: By, proof: ClaimProof, note: string | null): Act<Task> {
+export function progress(state: GoalState, by: Actor, proof: ClaimProof, note: string | null): Act<Task> {
   const { task, claim, guards } = held(state, by, proof, "progress");
   const data = { by, task: task.id, token: claim.token, ...under(claim), note };
   return { events: [{ type: "task.progressed", data }], result: task, guards };
 }
 
 /** Where the goal does not ask for a verifier, handing in is finishing. */
-export function submit(state: GoalState, by: By, proof: ClaimProof, evidence: Evidence): Act<Task> {
+export function submit(state: GoalState, by: Actor, proof: ClaimProof, evidence: Evidence): Act<Task> {
   const { task, claim, guards } = held(state, by, proof, "submit");
   const submitted: GoalDraft = {
     type: "task.submitted",
@@ -176,7 +176,7 @@ export function submit(state: GoalState, by: By, proof: ClaimProof, evidence: Ev
 
 export function fail(
   state: GoalState,
-  by: By,
+  by: Actor,
   proof: ClaimProof,
   failure: { error: string; retryable: boolean },
 ): Act<Task> {
@@ -185,7 +185,7 @@ export function fail(
   return { events: [{ type: "task.failed", data }], result: task, guards };
 }
 
-export function release(state: GoalState, by: By, proof: ClaimProof, why: string | null): Act<Task> {
+export function release(state: GoalState, by: Actor, proof: ClaimProof, why: string | null): Act<Task> {
   const { task, claim, guards } = held(state, by, proof, "release");
   const data = { by, task: task.id, token: claim.token, ...under(claim), why };
   return { events: [{ type: "task.released", data }], result: task, guards };
@@ -200,7 +200,7 @@ export interface Verdict {
 }
 
 /** Nobody closes their own work, unless the goal says so or a person does. */
-export function verify(state: GoalState, by: By, verdict: Verdict): Act<string> {
+export function verify(state: GoalState, by: Actor, verdict: Verdict): Act<string> {
   const task = taskOf(state, verdict.task);
   const isOwn = task.submission?.by.name === by.name;
   if (isOwn && by.role !== "human" && state.verification === "separate") {
@@ -225,7 +225,7 @@ function lookedAtAnother({ id, attempts }: Task, attempt: number): HoldfastError
 /** The task goes back, and the session that held it counts as crashed. With `seen`: only from the claim of that token. */
 export function reset(
   state: GoalState,
-  by: By,
+  by: Actor,
   id: string,
   why: string,
   guard: Guard,

@@ -1,13 +1,13 @@
-import type { By, EndedClaim, Task } from "../model/goal/index.ts";
+import type { Actor, EndedClaim, Task } from "../model/goal/index.ts";
 import type { TaskLease } from "./task-leases.ts";
 
 /** What a claim asks of its goal. */
 export interface ClaimedWork {
-  noteProgress(input: { task: string; token: number; by: By; note?: string | null }): Promise<Task>;
-  submit(input: { task: string; token: number; by: By } & EvidenceInput): Promise<Task>;
-  fail(input: { task: string; token: number; by: By; error: string; retryable?: boolean }): Promise<Task>;
-  release(input: { task: string; token: number; by: By; why?: string | null }): Promise<Task>;
-  blockTask(input: { task: string; token: number; by: By; description: string }): Promise<string>;
+  noteProgress(input: { task: string; token: number; by: Actor; note?: string | null }): Promise<Task>;
+  submit(input: { task: string; token: number; by: Actor } & EvidenceInput): Promise<Task>;
+  fail(input: { task: string; token: number; by: Actor; error: string; retryable?: boolean }): Promise<Task>;
+  release(input: { task: string; token: number; by: Actor; why?: string | null }): Promise<Task>;
+  blockTask(input: { task: string; token: number; by: Actor; description: string }): Promise<string>;
 }
 
 export interface EvidenceInput {
@@ -27,14 +27,14 @@ export interface EvidenceInput {
  */
 export class Claim {
   readonly task: string;
-  readonly by: By;
+  readonly by: Actor;
   readonly session: string | null;
   /** What the last one who had the task was doing, and how that ended. */
   readonly previous: EndedClaim | null;
   private readonly work: ClaimedWork;
   private readonly lease: TaskLease;
 
-  constructor(work: ClaimedWork, lease: TaskLease, task: Task, by: By, session: string | null) {
+  constructor(work: ClaimedWork, lease: TaskLease, task: Task, by: Actor, session: string | null) {
     this.work = work;
     this.lease = lease;
     this.task = task.id;
@@ -83,7 +83,7 @@ export class Claim {
     return this.lease.release();
   }
 
-  private get proof(): { task: string; token: number; by: By } {
+  private get proof(): { task: string; token: number; by: Actor } {
     return { task: this.task, token: this.token, by: this.by };
   }
 }

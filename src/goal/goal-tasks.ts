@@ -8,7 +8,7 @@
 
 import { isHoldfastError } from "../model/errors.ts";
 import {
-  type By,
+  type Actor,
   checkRole,
   type Evidence,
   findTask,
@@ -35,7 +35,7 @@ export interface ClaimOptions {
   readonly signal?: AbortSignal;
 }
 
-type ProvenAct = (state: GoalState, by: By, proof: claims.ClaimProof) => Act<Task>;
+type ProvenAct = (state: GoalState, by: Actor, proof: claims.ClaimProof) => Act<Task>;
 
 export class GoalTasks extends GoalView implements ClaimedWork {
   private readonly leases: TaskLeases;
@@ -139,7 +139,7 @@ export class GoalTasks extends GoalView implements ClaimedWork {
    * For the supervisor layer: puts back the tasks whose holder is gone, one commit each, and marks their sessions as
    * crashed. Returns what this call put back; what others were faster with is theirs to tell.
    */
-  async resetLost(by: By, options: LostOptions): Promise<LostClaim[]> {
+  async resetLost(by: Actor, options: LostOptions): Promise<LostClaim[]> {
     const others = claimedTasks(this.state).filter(
       ({ id }) => !this.claimed.has(id) && id !== options.except,
     );
@@ -160,7 +160,7 @@ export class GoalTasks extends GoalView implements ClaimedWork {
     return lost;
   }
 
-  private async resetSuspect(by: By, { task, token, isAlive, why }: Suspect): Promise<boolean> {
+  private async resetSuspect(by: Actor, { task, token, isAlive, why }: Suspect): Promise<boolean> {
     let lease: TaskLease;
     try {
       lease = isAlive
@@ -217,10 +217,10 @@ export class GoalTasks extends GoalView implements ClaimedWork {
     }
   }
 
-  protected async doTask<Input extends { readonly by?: By }>(
+  protected async doTask<Input extends { readonly by?: Actor }>(
     operation: GoalOperation,
     input: Input,
-    decide: (state: GoalState, by: By, input: Omit<Input, "by">) => Act<string>,
+    decide: (state: GoalState, by: Actor, input: Omit<Input, "by">) => Act<string>,
   ): Promise<Task> {
     return this.task(await this.do(operation, input, decide));
   }

@@ -6,7 +6,7 @@
 import { type CommitOutcome, type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import {
-  type By,
+  type Actor,
   bySchema,
   checkRole,
   type DecisionQuery,
@@ -32,17 +32,17 @@ import type { Event } from "../model/stream/index.ts";
 import { type Act, invalid, stamped } from "./act.ts";
 import { type BriefingOptions, makeBriefing } from "./briefing.ts";
 import { checkFiles, type FileReport } from "./check-files.ts";
-import { entriesOf, type MergeReport, takeInEntries } from "./merging.ts";
+import { entriesOf, type MergeReport, mergeEntries } from "./merging.ts";
 import { type NextTasks, nextTasks } from "./next-tasks.ts";
 
 /** Who acts; without it, whoever the handle was opened for. */
-export type Attributed<Input> = Input & { readonly by?: By };
+export type Attributed<Input> = Input & { readonly by?: Actor };
 
 export interface GoalHandle {
   readonly journal: Journal;
   readonly log: Log<GoalState>;
   readonly id: string;
-  readonly by: By;
+  readonly by: Actor;
   /** The folder that recorded paths are relative to. */
   readonly root: string | null;
 }
@@ -50,16 +50,16 @@ export interface GoalHandle {
 /** Stands around every write of a handle. */
 export interface WriteGuard {
   /** Before anything is decided; throws to refuse the write. */
-  before(by: By): Promise<void>;
+  before(by: Actor): Promise<void>;
   /** On the state that the write is decided on, which may have come in since. */
-  check(state: GoalState, by: By): void;
+  check(state: GoalState, by: Actor): void;
   /** The write is durable. What goes wrong here is no failure of the write, so this must not throw. */
   after(): Promise<void>;
 }
 
 export class GoalView {
   readonly id: string;
-  readonly by: By;
+  readonly by: Actor;
   readonly root: string | null;
   readonly journal: Journal;
   private readonly log: Log<GoalState>;
@@ -162,7 +162,7 @@ export class GoalView {
     );
   }
 
-  protected identity(given: By | undefined): By {
+  protected identity(given: Actor | undefined): Actor {
     const parsed = bySchema.safeParse(given ?? this.by);
     if (parsed.success) return parsed.data;
     const issue = parsed.error.issues[0];
@@ -175,8 +175,8 @@ export class GoalView {
   /** One operation, one commit. */
   protected async act<Result>(
     operation: GoalOperation,
-    given: By | undefined,
-    decide: (state: GoalState, by: By) => Act<Result>,
+    given: Actor | undefined,
+    decide: (state: GoalState, by: Actor) => Act<Result>,
   ): Promise<Result> {
     const by = this.identity(given);
     await this.guard?.before(by);
@@ -195,7 +195,7 @@ export class GoalView {
   }
 
   /** For the projections layer: events of several acts as one commit, past the guard. */
-  async commit<Result>(by: By, decide: (state: GoalState, by: By) => Act<Result>): Promise<Result> {
+  async commit<Result>(by: Actor, decide: (state: GoalState, by: Actor) => Act<Result>): Promise<Result> {
     const committed = await this.commitFresh((state) => {
       if (state.id === "") throw goalNotFound(this.id);
       return stamped(state, by, decide(state, by));
@@ -228,15 +228,15 @@ export class GoalView {
   }
 
   /** For the projections layer: takes in what other copies of the goal wrote. Null: it is all here. */
-  takeIn(by: By, entries: readonly Entry[]): Promise<MergeReport | null> {
-    return takeInEntries(this.journal, this.log, this.id, by, entries);
+  takeIn(by: Actor, entries: readonly Entry[]): Promise<MergeReport | null> {
+    return mergeEntries(this.journal, this.log, this.id, by, entries);
   }
 
   /** The same for an act that takes its input as it came. */
-  protected do<Input extends { readonly by?: By }, Result>(
+  protected do<Input extends { readonly by?: Actor }, Result>(
     operation: GoalOperation,
     input: Input,
-    decide: (state: GoalState, by: By, input: Omit<Input, "by">) => Act<Result>,
+    decide: (state: GoalState, by: Actor, input: Omit<Input, "by">) => Act<Result>,
   ): Promise<Result> {
     const { by, ...rest } = input;
     return this.act(operation, by, (state, who) => decide(state, who, rest));

@@ -5,8 +5,8 @@
  */
 
 import type {
+  Actor,
   Blocker,
-  By,
   DecisionRecord,
   FileAct,
   GoalState,
@@ -56,7 +56,7 @@ export class Goal extends GoalTasks {
   }
 
   /** In one commit; later ones may depend on earlier ones by the ids they will get. */
-  async addTasks(input: { tasks: readonly planning.TaskInput[]; by?: By }): Promise<Task[]> {
+  async addTasks(input: { tasks: readonly planning.TaskInput[]; by?: Actor }): Promise<Task[]> {
     const ids = await this.act("addTask", input.by, (state, who) =>
       planning.addTasks(state, who, input.tasks),
     );
@@ -112,7 +112,7 @@ export class Goal extends GoalTasks {
 
   /** Somebody has looked at the blocker and knows what it is: from then on its age counts. */
   async identify(input: Attributed<{ blocker: string }>): Promise<Blocker> {
-    const act = (state: GoalState, who: By): Act<string> => notes.identify(state, who, input.blocker);
+    const act = (state: GoalState, who: Actor): Act<string> => notes.identify(state, who, input.blocker);
     return blockerOf(this.state, await this.act("identify", input.by, act));
   }
 

@@ -8,7 +8,7 @@
 
 import { HoldfastError } from "../model/errors.ts";
 import {
-  type By,
+  type Actor,
   type GoalDraft,
   type GoalState,
   type HistoryEntry,
@@ -28,7 +28,7 @@ export interface StartInput {
   readonly notes?: string | null;
 }
 
-export function startSession(state: GoalState, by: By, input: StartInput): Act<string> {
+export function startSession(state: GoalState, by: Actor, input: StartInput): Act<string> {
   const left = input.resumes === undefined ? leftBehind(state, input.session) : null;
   const resumes = input.resumes ?? left?.id ?? null;
   const notes = input.notes ?? openingNote(state, input.session, left);
@@ -84,7 +84,7 @@ export interface NoteInput {
   readonly notes?: string | null;
 }
 
-export function noteSession(_state: GoalState, by: By, input: NoteInput): Act<void> {
+export function noteSession(_state: GoalState, by: Actor, input: NoteInput): Act<void> {
   const data = {
     contextUsage: null,
     issues: [],
@@ -102,7 +102,7 @@ export interface EndInput extends NoteInput {
 
 export function endSession(
   state: GoalState,
-  by: By,
+  by: Actor,
   input: EndInput,
   handoffReason: string | null = null,
 ): Act<readonly Task[]> {
@@ -132,7 +132,7 @@ export function endSession(
 /** Nothing is written for a session that has ended or crashed already: two may notice the same death. */
 export function crashSession(
   state: GoalState,
-  by: By,
+  by: Actor,
   input: { session: string; notes?: string | null },
 ): Act<boolean> {
   if (historyOf(state, input.session).status !== "active") return { events: [], result: false };

@@ -1,7 +1,7 @@
 /** Goals: long-lived work that many agents and people share. */
 
-export { type Act, closingPhase, Drafting } from "./act.ts";
-export { type BriefLook, checkFilesBriefly } from "./brief-look.ts";
+export { type Act, closingPhase, DraftBatch } from "./act.ts";
+export { type BriefLook, checkFilesWithin } from "./brief-look.ts";
 export {
   type Briefing,
   type BriefingOptions,
@@ -32,7 +32,7 @@ export type {
   Resolved,
 } from "./note-acts.ts";
 export * as noteActs from "./note-acts.ts";
-export { loadGoal, type OpenGoalOptions, openGoal, takeInGoal } from "./open-goal.ts";
+export { loadGoal, mergeGoal, type OpenGoalOptions, openGoal } from "./open-goal.ts";
 export type {
   AliasInput,
   BuildTaskInput,
@@ -49,5 +49,5 @@ export type {
 export * as planningActs from "./planning-acts.ts";
 export { estimateTokens } from "./quoted-text.ts";
 export { type RunOptions, runWithCheckpoints } from "./run-with-checkpoints.ts";
-export { eventsUnreadable, noteSeen, unseenEventFiles } from "./seen-event-files.ts";
+export { eventsUnreadable, markEventFilesSeen, unseenEventFiles } from "./seen-event-files.ts";
 export type { RetryPolicy, TaskAgent, TaskContext } from "./task-agent.ts";

@@ -11,8 +11,8 @@
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import {
+  type Actor,
   aliasOf,
-  type By,
   type Entry,
   foldEntries,
   type GoalState,
@@ -22,7 +22,7 @@ import {
   MERGED,
   mergeNotes,
   type NotApplied,
-  notedWith,
+  notesNaming,
   type Renumbered,
 } from "../model/goal/index.ts";
 
@@ -52,11 +52,11 @@ export async function* entriesOf(
 }
 
 /** Null: all of them are here already. */
-export async function takeInEntries(
+export async function mergeEntries(
   journal: Journal,
   log: Log<GoalState>,
   id: string,
-  by: By,
+  by: Actor,
   entries: readonly Entry[],
 ): Promise<MergeReport | null> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -76,7 +76,7 @@ export async function takeInEntries(
     };
     // What lacked something may have it now, or not fit for another reason.
     const over = new Set(newOnes(before.notApplied, notApplied, asTold).map(({ uid }) => uid));
-    const outdated = notedWith(log.state.merges, over);
+    const outdated = notesNaming(log.state.merges, over);
     const told = new Set(report.notApplied.map(({ uid }) => uid));
     const toTell = notApplied.filter(({ uid }) => told.has(uid) || outdated.has(uid));
     // A copy that begins with these events knew nothing that could have changed.

@@ -1,7 +1,7 @@
 /** Acts on what a goal remembers: decisions, blockers, facts, files, questions, the next action. */
 
 import {
-  type By,
+  type Actor,
   blockedTasks,
   blockerOf,
   checkResolving,
@@ -17,8 +17,8 @@ import {
   taskOf,
 } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
-import { show } from "../model/names.ts";
-import { type Act, Drafting, invalid, phaseNumber } from "./act.ts";
+import { quoteValue } from "../model/names.ts";
+import { type Act, DraftBatch, invalid, phaseNumber } from "./act.ts";
 import { type ClaimProof, release } from "./claim-acts.ts";
 import { draftTask, type TaskInput } from "./planning-acts.ts";
 import { TaskDrafting } from "./task-drafting.ts";
@@ -38,7 +38,7 @@ export interface DecisionInput {
 /** `today` comes from the caller's clock: a decision carries the day on which it was made. */
 export function decide(
   state: GoalState,
-  by: By,
+  by: Actor,
   input: DecisionInput,
   today: string,
   supersedes: string | null,
@@ -71,7 +71,7 @@ export interface BlockerInput {
   readonly identified?: boolean;
 }
 
-export function block(state: GoalState, by: By, input: BlockerInput): Act<string> {
+export function block(state: GoalState, by: Actor, input: BlockerInput): Act<string> {
   const { affects, identified = true, ...rest } = input;
   const id = numbered("B", state.given.B + 1);
   const data = {
@@ -88,7 +88,7 @@ export function block(state: GoalState, by: By, input: BlockerInput): Act<string
 /** A worker meets a blocker in its own task: the blocker is recorded and the task goes back, in one commit. */
 export function blockClaim(
   state: GoalState,
-  by: By,
+  by: Actor,
   proof: ClaimProof,
   description: string,
 ): Act<{ task: Task; blocker: string }> {
@@ -134,7 +134,7 @@ function lookUp(state: GoalState, words: readonly string[]): Record<string, unkn
   return found;
 }
 
-export function identify(state: GoalState, by: By, blocker: string): Act<string> {
+export function identify(state: GoalState, by: Actor, blocker: string): Act<string> {
   const { id } = blockerOf(state, blocker);
   return { events: [{ type: "blocker.identified", data: { by, blocker: id } }], result: id };
 }
@@ -145,7 +145,7 @@ export interface BypassInput {
   readonly followUps?: readonly TaskInput[];
 }
 
-export function bypass(state: GoalState, by: By, input: BypassInput): Act<string> {
+export function bypass(state: GoalState, by: Actor, input: BypassInput): Act<string> {
   const { id } = blockerOf(state, input.blocker);
   const draft = new TaskDrafting(state);
   const followUps = (input.followUps ?? []).map((task) => draftTask(draft, by, task));
@@ -161,12 +161,12 @@ export interface Resolved {
 
 export function resolve(
   state: GoalState,
-  by: By,
+  by: Actor,
   input: { blocker: string; resolution: string },
 ): Act<Resolved> {
   const blocker = blockerOf(state, input.blocker);
   checkResolving(by, blocker);
-  const draft = new Drafting(state);
+  const draft = new DraftBatch(state);
   draft.add({ type: "blocker.resolved", data: { ...input, by, blocker: blocker.id } });
   const after = blockedTasks(draft.state);
   const unblocked = [...blockedTasks(state).keys()].filter((id) => !after.has(id));
@@ -180,13 +180,16 @@ export interface FactInput {
   readonly expiresAt?: number | null;
 }
 
-export function fact(_state: GoalState, by: By, input: FactInput): Act<void> {
+export function fact(_state: GoalState, by: Actor, input: FactInput): Act<void> {
   return { events: [{ type: "fact.set", data: { expiresAt: null, ...input, by } }], result: undefined };
 }
 
-export function forget(state: GoalState, by: By, input: { key: string; why: string }): Act<void> {
+export function forget(state: GoalState, by: Actor, input: { key: string; why: string }): Act<void> {
   if (!state.facts.has(input.key)) {
-    throw invalid(`goal ${state.id} has no fact ${show(input.key)}`, "List the facts to see their keys.");
+    throw invalid(
+      `goal ${state.id} has no fact ${quoteValue(input.key)}`,
+      "List the facts to see their keys.",
+    );
   }
   return { events: [{ type: "fact.forgotten", data: { ...input, by } }], result: undefined };
 }
@@ -197,7 +200,7 @@ export interface FilesInput {
   readonly session?: string | null;
 }
 
-export function recordFiles(state: GoalState, by: By, input: FilesInput): Act<void> {
+export function recordFiles(state: GoalState, by: Actor, input: FilesInput): Act<void> {
   const task = input.task ? taskOf(state, input.task).id : null;
   const data = { session: null, ...input, by, task } as GoalDraft<"files.recorded">["data"];
   return { events: [{ type: "files.recorded", data }], result: undefined };
@@ -208,17 +211,17 @@ export interface ImplementationInput {
   readonly files?: readonly string[];
 }
 
-export function implementation(_state: GoalState, by: By, input: ImplementationInput): Act<void> {
+export function implementation(_state: GoalState, by: Actor, input: ImplementationInput): Act<void> {
   const data = { files: [], ...input, by } as GoalDraft<"implementation.noted">["data"];
   return { events: [{ type: "implementation.noted", data }], result: undefined };
 }
 
-export function ask(state: GoalState, by: By, text: string): Act<string> {
+export function ask(state: GoalState, by: Actor, text: string): Act<string> {
   const id = numbered("Q", state.given.Q + 1);
   return { events: [{ type: "question.asked", data: { by, id, text } }], result: id };
 }
 
-export function answer(state: GoalState, by: By, input: { question: string; answer: string }): Act<void> {
+export function answer(state: GoalState, by: Actor, input: { question: string; answer: string }): Act<void> {
   const question = questionOf(state, input.question);
   if (question.answer !== null) {
     throw invalid(
@@ -230,7 +233,7 @@ export function answer(state: GoalState, by: By, input: { question: string; answ
 }
 
 /** A task id becomes a pointer to that task; anything else is text. Null clears it. */
-export function setNext(state: GoalState, by: By, next: string | NextInput | null): Act<void> {
+export function setNext(state: GoalState, by: Actor, next: string | NextInput | null): Act<void> {
   const given = typeof next === "string" ? (findTask(state, next) ? { task: next } : { text: next }) : next;
   const task = given?.task ? taskOf(state, given.task).id : null;
   return { events: [{ type: "next.set", data: { text: null, ...given, by, task } }], result: undefined };
@@ -243,7 +246,7 @@ export interface NextInput {
 
 export function recordError(
   state: GoalState,
-  by: By,
+  by: Actor,
   input: { message: string; task?: string | null },
 ): Act<void> {
   const task = input.task ? taskOf(state, input.task).id : null;

@@ -7,7 +7,7 @@
 import { type Journal, leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import {
-  type By,
+  type Actor,
   type Entry,
   type GoalState,
   goalKind,
@@ -20,13 +20,13 @@ import { exactAge } from "../model/time.ts";
 import { stamped } from "./act.ts";
 import { Goal } from "./goal.ts";
 import { goalNotFound } from "./goal-view.ts";
-import { type MergeReport, takeInEntries } from "./merging.ts";
+import { type MergeReport, mergeEntries } from "./merging.ts";
 import { create, type NewGoal } from "./planning-acts.ts";
 
 /** How a goal is opened. With a `statement` one that is not there is made; without, it has to be there. */
 export interface OpenGoalOptions extends Partial<NewGoal> {
   /** Who acts where an operation does not say. */
-  readonly by?: By;
+  readonly by?: Actor;
   /** The folder that recorded paths are relative to. */
   readonly root?: string;
   /** `use`: take it up although it is older than its time to live. */
@@ -34,7 +34,7 @@ export interface OpenGoalOptions extends Partial<NewGoal> {
 }
 
 /** A program that opens a goal steers it; whoever works on tasks says so with `by`. */
-const DEFAULT_BY: By = { name: "program", role: "orchestrator" };
+const DEFAULT_BY: Actor = { name: "program", role: "orchestrator" };
 
 export async function openGoal(journal: Journal, id: string, options: OpenGoalOptions = {}): Promise<Goal> {
   checkId(id, "goal id");
@@ -57,14 +57,14 @@ export async function openGoal(journal: Journal, id: string, options: OpenGoalOp
  * For the projections layer: takes in what other copies of a goal wrote, before or without opening it. A goal that this
  * store does not have begins with it. Null: it is all here.
  */
-export async function takeInGoal(
+export async function mergeGoal(
   journal: Journal,
   id: string,
-  by: By,
+  by: Actor,
   entries: readonly Entry[],
 ): Promise<MergeReport | null> {
   const log = await journal.open(goalKind, checkId(id, "goal id"));
-  return takeInEntries(journal, log, id, by, entries);
+  return mergeEntries(journal, log, id, by, entries);
 }
 
 /** The state at a position, or now, without a handle on it: for lists, replays and comparisons. */

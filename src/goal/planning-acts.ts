@@ -2,12 +2,13 @@
 
 import { HoldfastError } from "../model/errors.ts";
 import {
-  type By,
+  type Actor,
   DEFAULT_MAX_ATTEMPTS,
   DEFAULT_TTL_MS,
   findTask,
   type GoalDraft,
   type GoalState,
+  hasDependencyCycle,
   isFinished,
   numbered,
   phaseOf,
@@ -15,10 +16,9 @@ import {
   type Task,
   taskOf,
   type Verification,
-  waitsForItself,
 } from "../model/goal/index.ts";
-import { show } from "../model/names.ts";
-import { type Act, closingPhase, Drafting, invalid, phaseNumber } from "./act.ts";
+import { quoteValue } from "../model/names.ts";
+import { type Act, closingPhase, DraftBatch, invalid, phaseNumber } from "./act.ts";
 import { TaskDrafting } from "./task-drafting.ts";
 
 /** What the first phase is called when a task is added before any phase. */
@@ -68,7 +68,7 @@ export interface NewGoal extends GoalSettings {
 }
 
 /** Everything a goal begins with is one commit; a goal that is there already is left as it is. */
-export function create(state: GoalState, by: By, id: string, input: NewGoal): Act<boolean> {
+export function create(state: GoalState, by: Actor, id: string, input: NewGoal): Act<boolean> {
   if (state.id !== "") return { events: [], result: false };
   const draft = new TaskDrafting(state);
   const { phases = [], tasks = [], ...settings } = input;
@@ -97,35 +97,35 @@ function refuseTwice(goal: string, phases: readonly PhaseInput[]): void {
   const twice = phases.find((_, index) => names.indexOf(names[index] ?? "") < index);
   if (!twice) return;
   throw invalid(
-    `goal ${goal}: phase ${show(twice.name)} is there twice`,
+    `goal ${goal}: phase ${quoteValue(twice.name)} is there twice`,
     "Give each phase a name of its own: tasks and moves ask for it by name.",
     { goal, phase: twice.name },
   );
 }
 
-export function describe(state: GoalState, by: By, change: Partial<GoalSettings>): Act<void> {
+export function describe(state: GoalState, by: Actor, change: Partial<GoalSettings>): Act<void> {
   if (Object.keys(change).length === 0) {
     throw invalid(`goal ${state.id}: nothing to describe`, "Pass the settings that should change.");
   }
   return { events: [{ type: "goal.described", data: { by, change } }], result: undefined };
 }
 
-export function addPhase(state: GoalState, by: By, input: PhaseInput): Act<number> {
+export function addPhase(state: GoalState, by: Actor, input: PhaseInput): Act<number> {
   const name = String(input.name).toLowerCase();
   const there = state.phases.find((each) => each.name.toLowerCase() === name);
   if (there) {
     throw invalid(
-      `goal ${state.id} has a phase ${show(there.name)} already, its number ${there.number}`,
+      `goal ${state.id} has a phase ${quoteValue(there.name)} already, its number ${there.number}`,
       "Add to that one, or give the new phase a name of its own: tasks and moves ask for it by name.",
       { goal: state.id, phase: there.name, number: there.number },
     );
   }
-  const draft = new Drafting(state);
+  const draft = new DraftBatch(state);
   draftPhase(draft, by, input);
   return { events: draft.events, result: draft.state.phases.length };
 }
 
-function draftPhase(draft: Drafting, by: By, { plans = [], ...phase }: PhaseInput): void {
+function draftPhase(draft: DraftBatch, by: Actor, { plans = [], ...phase }: PhaseInput): void {
   const number = draft.state.phases.length + 1;
   draft.add({ type: "phase.added", data: { ...phase, by, number } });
   plans.forEach((name, index) => {
@@ -138,20 +138,20 @@ export interface PlanInput {
   readonly name: string;
 }
 
-export function addPlan(state: GoalState, by: By, input: PlanInput): Act<number> {
+export function addPlan(state: GoalState, by: Actor, input: PlanInput): Act<number> {
   const phase = phaseNumber(state, input.phase);
   const number = phaseOf(state, phase).plans.length + 1;
   return { events: [{ type: "plan.added", data: { ...input, by, phase, number } }], result: number };
 }
 
-export function addTasks(state: GoalState, by: By, inputs: readonly TaskInput[]): Act<string[]> {
+export function addTasks(state: GoalState, by: Actor, inputs: readonly TaskInput[]): Act<string[]> {
   const draft = new TaskDrafting(state);
   const ids = inputs.map((input) => draftTask(draft, by, input));
   return { events: draft.events, result: ids };
 }
 
 /** Drafts one task, and the first phase if there is none to put it into. Returns its id. */
-export function draftTask(draft: TaskDrafting, by: By, input: TaskInput): string {
+export function draftTask(draft: TaskDrafting, by: Actor, input: TaskInput): string {
   if (draft.state.phases.length === 0 && input.phase === undefined) {
     draft.add({ type: "phase.added", data: { by, number: 1, name: FIRST_PHASE } });
   }
@@ -161,7 +161,7 @@ export function draftTask(draft: TaskDrafting, by: By, input: TaskInput): string
   const { dependsOn = [], ...rest } = input;
   const place = { plan: null, wave: 1, description: null, files: [], ...rest, phase };
   // Its number is nobody's yet, and would be taken for a task that is there.
-  const itself = `the new task ${show(input.title)}`;
+  const itself = `the new task ${quoteValue(input.title)}`;
   const named = { by, id, dependsOn: dependsOn.map((each) => knownTask(state, each, itself)) };
   const data =
     input.kind === "review"
@@ -181,7 +181,7 @@ export interface EditInput {
   readonly change: TaskChange;
 }
 
-export function editTask(state: GoalState, by: By, input: EditInput): Act<string> {
+export function editTask(state: GoalState, by: Actor, input: EditInput): Act<string> {
   const task = taskOf(state, input.task);
   const { phase, dependsOn, reviews, ...rest } = input.change;
   const foreign = task.kind === "build" ? ["reviews", "checklist"] : ["acceptance"];
@@ -198,7 +198,7 @@ export function editTask(state: GoalState, by: By, input: EditInput): Act<string
     ...(dependsOn && { dependsOn: dependsOn.map((each) => knownTask(state, each, `task ${task.id}`)) }),
     ...(reviews && { reviews: reviews.map((each) => knownTask(state, each, `task ${task.id}`)) }),
   };
-  const draft = new Drafting(state);
+  const draft = new DraftBatch(state);
   draft.add({ type: "task.edited", data: { by, task: task.id, change } } as GoalDraft);
   refuseCircle(draft.state, task.id);
   return { events: draft.events, result: task.id };
@@ -207,7 +207,7 @@ export function editTask(state: GoalState, by: By, input: EditInput): Act<string
 function knownTask(state: GoalState, id: string, from: string): string {
   const task = findTask(state, id);
   if (task) return task.id;
-  throw invalid(`${from} names ${show(id)}, which this goal does not have`, "Add that task first.", {
+  throw invalid(`${from} names ${quoteValue(id)}, which this goal does not have`, "Add that task first.", {
     goal: state.id,
     task: id,
   });
@@ -215,7 +215,7 @@ function knownTask(state: GoalState, id: string, from: string): string {
 
 function refuseCircle(state: GoalState, id: string): void {
   const task = taskOf(state, id);
-  if (!waitsForItself(state, task)) return;
+  if (!hasDependencyCycle(state, task)) return;
   throw invalid(
     `task ${id} would wait for itself`,
     "Remove the dependency that leads back to it, or put it into a later wave.",
@@ -228,18 +228,18 @@ export interface WhyInput {
   readonly why: string;
 }
 
-export function retry(state: GoalState, by: By, { task, why }: WhyInput): Act<string> {
+export function retry(state: GoalState, by: Actor, { task, why }: WhyInput): Act<string> {
   const { id } = taskOf(state, task);
   return { events: [{ type: "task.retried", data: { by, task: id, why } }], result: id };
 }
 
-export function drop(state: GoalState, by: By, { task, why }: WhyInput): Act<string> {
+export function drop(state: GoalState, by: Actor, { task, why }: WhyInput): Act<string> {
   const found = taskOf(state, task);
   const events: GoalDraft[] = [{ type: "task.dropped", data: { by, task: found.id, why } }];
   return { events: [...events, ...closingPhase(state, found, by)], result: found.id };
 }
 
-export function reopen(state: GoalState, by: By, { task, why }: WhyInput): Act<string> {
+export function reopen(state: GoalState, by: Actor, { task, why }: WhyInput): Act<string> {
   const { id } = taskOf(state, task);
   return { events: [{ type: "task.reopened", data: { by, task: id, why } }], result: id };
 }
@@ -249,7 +249,7 @@ export interface AliasInput {
   readonly task: string;
 }
 
-export function aliasTask(state: GoalState, by: By, input: AliasInput): Act<void> {
+export function aliasTask(state: GoalState, by: Actor, input: AliasInput): Act<void> {
   const task = taskOf(state, input.task).id;
   return { events: [{ type: "task.aliased", data: { ...input, by, task } }], result: undefined };
 }
@@ -258,7 +258,7 @@ export function aliasTask(state: GoalState, by: By, input: AliasInput): Act<void
  * To another phase. The one that is left counts as complete if nothing in it is unfinished; one that never had a task can
  * be gone back to, and is open again then.
  */
-export function move(state: GoalState, by: By, to: number | string): Act<number> {
+export function move(state: GoalState, by: Actor, to: number | string): Act<number> {
   const survey = surveyGoal(state);
   const phase = phaseNumber(state, to);
   const isCompleted = survey.phases.find(({ number }) => number === phase)?.status === "completed";
@@ -277,14 +277,14 @@ export function move(state: GoalState, by: By, to: number | string): Act<number>
   return { events: [...leaving, { type: "phase.entered", data: { by, phase } }], result: phase };
 }
 
-export function completePhase(state: GoalState, by: By, which: number | string): Act<number> {
+export function completePhase(state: GoalState, by: Actor, which: number | string): Act<number> {
   const phase = phaseNumber(state, which);
   const left: Task[] = [...state.tasks.values()].filter((task) => task.phase === phase && !isFinished(task));
   if (left.length === 0) return { events: [{ type: "phase.completed", data: { by, phase } }], result: phase };
   const ids = left.map(({ id }) => id);
   throw new HoldfastError(
     "PHASE_UNFINISHED",
-    `phase ${phase} has ${left.length} unfinished tasks: ${show(ids)}`,
+    `phase ${phase} has ${left.length} unfinished tasks: ${quoteValue(ids)}`,
     {
       hint: "Finish them, or drop those that are no longer wanted. A phase completes by itself with its last task.",
       data: { phase, tasks: ids },

@@ -7,8 +7,8 @@
 
 import { Lease } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import type { By } from "../model/goal/index.ts";
-import { show } from "../model/names.ts";
+import type { Actor } from "../model/goal/index.ts";
+import { quoteValue } from "../model/names.ts";
 import type { Goal } from "./goal.ts";
 import { leaseName } from "./lease-name.ts";
 
@@ -17,17 +17,17 @@ const PREFIX = "run-";
 export class RunSession {
   readonly id: string;
   private readonly goal: Goal;
-  private readonly by: By;
+  private readonly by: Actor;
   private readonly lease: Lease;
 
-  private constructor(goal: Goal, by: By, id: string, lease: Lease) {
+  private constructor(goal: Goal, by: Actor, id: string, lease: Lease) {
     this.goal = goal;
     this.by = by;
     this.id = id;
     this.lease = lease;
   }
 
-  static async start(goal: Goal, by: By, given: string | undefined): Promise<RunSession> {
+  static async start(goal: Goal, by: Actor, given: string | undefined): Promise<RunSession> {
     const id = given ?? `${PREFIX}${goal.journal.newId()}`;
     const lease = await takeLease(goal, by, id);
     if (!lease) throw inUse(goal, id);
@@ -60,21 +60,25 @@ export class RunSession {
 }
 
 function inUse(goal: Goal, id: string): HoldfastError {
-  return new HoldfastError("SESSION_HELD", `another run of goal ${goal.id} goes by the name ${show(id)}`, {
-    hint: "Wait until it ends, or give this run a name of its own.",
-    data: { goal: goal.id, session: id },
-  });
+  return new HoldfastError(
+    "SESSION_HELD",
+    `another run of goal ${goal.id} goes by the name ${quoteValue(id)}`,
+    {
+      hint: "Wait until it ends, or give this run a name of its own.",
+      data: { goal: goal.id, session: id },
+    },
+  );
 }
 
-async function takeLease(goal: Goal, by: By, id: string): Promise<Lease | null> {
+async function takeLease(goal: Goal, by: Actor, id: string): Promise<Lease | null> {
   const name = leaseName(goal.id, id);
   const lease = await goal.journal.leases.take(name, goal.journal.newId(), { label: by.name, waitMs: 0 });
   return lease instanceof Lease ? lease : null;
 }
 
 /** Returns the latest of the runs that turned out to be dead. One that ended meanwhile is none of them. */
-async function markCrashed(goal: Goal, by: By, own: string): Promise<string | null> {
-  const supervisor: By = { name: by.name, role: "supervisor" };
+async function markCrashed(goal: Goal, by: Actor, own: string): Promise<string | null> {
+  const supervisor: Actor = { name: by.name, role: "supervisor" };
   let latest: string | null = null;
   for (const { id, status } of [...goal.state.history.values()]) {
     if (id === own || status !== "active" || !id.startsWith(PREFIX)) continue;

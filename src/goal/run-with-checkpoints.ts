@@ -15,7 +15,7 @@
  */
 
 import { isHoldfastError } from "../model/errors.ts";
-import { type By, checkpointOf, type GoalCheckpoint, type Task } from "../model/goal/index.ts";
+import { type Actor, checkpointOf, type GoalCheckpoint, type Task } from "../model/goal/index.ts";
 import type { Claim, EvidenceInput } from "./claim.ts";
 import { type FinalReport, finalReport, type RunStatus } from "./final-report.ts";
 import type { Goal } from "./goal.ts";
@@ -33,7 +33,7 @@ import {
 
 /** How a run behaves; everything has a default that a first run can keep. */
 export interface RunOptions {
-  readonly by?: By;
+  readonly by?: Actor;
   /** Name of this run in the history of the goal. */
   readonly session?: string;
   readonly retry?: RetryPolicy;
@@ -78,7 +78,7 @@ class Run {
   attempts = 0;
   private readonly agent: TaskAgent;
   private readonly goal: Goal;
-  private readonly by: By;
+  private readonly by: Actor;
   private readonly session: RunSession;
   private readonly options: RunOptions;
   private readonly retry: RetryPolicy;
@@ -86,7 +86,7 @@ class Run {
   private seen: number;
   private idleMs = 0;
 
-  constructor(agent: TaskAgent, goal: Goal, by: By, session: RunSession, options: RunOptions) {
+  constructor(agent: TaskAgent, goal: Goal, by: Actor, session: RunSession, options: RunOptions) {
     this.agent = agent;
     this.goal = goal;
     this.by = by;
@@ -227,7 +227,7 @@ class Run {
       ({ id, status }) => status === "submitted" && !this.unverifiable.has(id),
     );
     if (!waiting?.submission) return false;
-    const by: By = { name: `${this.by.name}-verifier`, role: "verifier" };
+    const by: Actor = { name: `${this.by.name}-verifier`, role: "verifier" };
     try {
       const verdict = await this.agent.verifyTask(waiting, waiting.submission.evidence);
       const { accept, why = null } = typeof verdict === "boolean" ? { accept: verdict } : verdict;

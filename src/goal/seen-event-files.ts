@@ -16,7 +16,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { everyRow } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import { show, streamName } from "../model/names.ts";
+import { quoteValue, streamName } from "../model/names.ts";
 import type { Store } from "../store.ts";
 
 const EVENTS = "events";
@@ -56,7 +56,7 @@ function eventFileNames(folder: string): string[] {
 /** The folder itself keeps us out: what is in it stays unknown, and the store has what it has. */
 export function eventsUnreadable(path: string, cause: unknown): HoldfastError {
   const { code = String(cause) } = cause as NodeJS.ErrnoException;
-  return new HoldfastError("STORE_IO", `${show(path)} cannot be read (${code})`, {
+  return new HoldfastError("STORE_IO", `${quoteValue(path)} cannot be read (${code})`, {
     hint: "Check its owner and permissions. What is in the store stays as it is.",
     cause,
     data: { path },
@@ -85,7 +85,7 @@ function seenBy(place: Place, goal: string): Promise<SeenFiles> {
 }
 
 /** Only after everything in `own` is in the log. */
-export async function noteSeen(place: Place, goal: string, seen: SeenFiles): Promise<void> {
+export async function markEventFilesSeen(place: Place, goal: string, seen: SeenFiles): Promise<void> {
   const { store, namespace } = place;
   const stream = streamName("goal", goal);
   const before = await seenIn(place, stream);

@@ -13,9 +13,9 @@ import {
   type Task,
   taskOf,
 } from "../model/goal/index.ts";
-import { Drafting } from "./act.ts";
+import { DraftBatch } from "./act.ts";
 
-export class TaskDrafting extends Drafting {
+export class TaskDrafting extends DraftBatch {
   private current: { readonly phase: number; readonly hasReady: boolean } | null = null;
   private waiting: Waiting | null = null;
 

@@ -9,7 +9,7 @@
 import { hostname } from "node:os";
 import { allRows, type Journal, Lease } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import type { By } from "../model/goal/index.ts";
+import type { Actor } from "../model/goal/index.ts";
 import type { Guard, Holder, LeaseRow } from "../store.ts";
 import { leaseName } from "./lease-name.ts";
 
@@ -42,7 +42,7 @@ export class TaskLeases {
     this.goal = goal;
   }
 
-  async take(task: string, by: By, options: TakeOptions): Promise<TaskLease> {
+  async take(task: string, by: Actor, options: TakeOptions): Promise<TaskLease> {
     const name = leaseName(this.goal, task);
     const { detachedMs, waitMs = 0, signal } = options;
     if (detachedMs !== undefined) {
@@ -65,7 +65,7 @@ export class TaskLeases {
    * Takes it from whoever has it, alive or not; the token of that holder is worth nothing from then on. With `seen`:
    * only from the holder of that token.
    */
-  async seize(task: string, by: By, seen?: number): Promise<TaskLease> {
+  async seize(task: string, by: Actor, seen?: number): Promise<TaskLease> {
     const name = leaseName(this.goal, task);
     const evict = seen ?? (await this.journal.leases.find(name))?.token;
     return this.takeDetached(name, this.journal.newId(), by, this.journal.leases.ttlMs, evict);
@@ -85,7 +85,7 @@ export class TaskLeases {
   private async takeDetached(
     name: string,
     owner: string,
-    by: By,
+    by: Actor,
     ttlMs: number,
     evict?: number,
   ): Promise<TaskLease> {
@@ -119,7 +119,7 @@ function detachedHolder(owner: string, label: string): Holder {
 }
 
 /** A detached holder is the name and session that claimed; the process that spoke for it is long gone. */
-function heldByOther(task: string, row: LeaseRow, by: By): HoldfastError {
+function heldByOther(task: string, row: LeaseRow, by: Actor): HoldfastError {
   const { holder, remainingMs } = row;
   const isDetached = holder?.boot === null;
   const own = `${by.name}#`;

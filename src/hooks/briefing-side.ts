@@ -4,21 +4,21 @@
  * answer and said so, and the hook goes on.
  */
 
-import { type BriefingOptions, checkFilesBriefly, makeBriefing } from "../goal/index.ts";
+import { type BriefingOptions, checkFilesWithin, makeBriefing } from "../goal/index.ts";
 import { loadStream, Payloads } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold } from "../model/goal/index.ts";
 import { streamName } from "../model/names.ts";
 import { openStore } from "../open-store.ts";
 import {
-  bringNews,
   goalRows,
   hasNews,
-  keptBeside,
   knownGoals,
+  oneLineError,
+  openAndIngestNews,
   type StorePlace,
   sealLine,
-  whatOf,
+  unparsedEdits,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
 import { Foreseen } from "./foreseen.ts";
@@ -64,14 +64,14 @@ async function brief(side: BriefingSide): Promise<string> {
   if (typeof found === "string") return gone + old + found;
   const { state, seq, choose } = found;
   if (session !== null) await picture(side, state, choose);
-  const { files, notLookedAt } = checkFilesBriefly(place.root, state.files.values(), LOOK);
+  const { files, notLookedAt } = checkFilesWithin(place.root, state.files.values(), LOOK);
   const who =
     session === null
       ? ""
       : `You are session ${session} of goal ${state.id}: say --by ${session} --role worker --session ${session} to holdfast task claim.\n`;
   const more = notLookedAt === 0 ? "" : `${notLookedAt} recorded files were not looked at: holdfast check\n`;
   const head = gone + who + old + more;
-  const notTakenIn = process.env["HOLDFAST_STORE"] ? [] : keptBeside(place);
+  const notTakenIn = process.env["HOLDFAST_STORE"] ? [] : unparsedEdits(place);
   const told = { files, notTakenIn, ...(session !== null && { session }) };
   return head + fitting(state, seq, told, side.characters - head.length);
 }
@@ -85,7 +85,7 @@ async function withNews(side: BriefingSide, store: Store): Promise<{ store: Stor
   let left: string | null = null;
   const tell = (error: unknown): void => {
     side.warn(error);
-    left ??= oneLine(whatOf(error));
+    left ??= oneLine(oneLineError(error));
   };
   try {
     if (!(await hasNews(side.place, store))) return { store, left };
@@ -94,7 +94,7 @@ async function withNews(side: BriefingSide, store: Store): Promise<{ store: Stor
     return { store, left };
   }
   await store.close();
-  await bringNews(side.place, tell).catch(tell);
+  await openAndIngestNews(side.place, tell).catch(tell);
   return { store: await openForALook(side), left };
 }
 

@@ -7,7 +7,7 @@
  */
 
 import { historyActs } from "../goal/index.ts";
-import { type By, type GoalState, goalFold } from "../model/goal/index.ts";
+import { type Actor, type GoalState, goalFold } from "../model/goal/index.ts";
 import { applyEvent } from "../model/stream/index.ts";
 import type { Recording } from "./taking-in.ts";
 
@@ -47,7 +47,7 @@ export class Foreseen implements Recording {
     this.apply({ events: [{ type: "files.recorded", data }] });
   }
 
-  reset({ by, task, why }: { by: By; task: string; why: string }): void {
+  reset({ by, task, why }: { by: Actor; task: string; why: string }): void {
     this.apply({ events: [{ type: "task.reset", data: { by, task, why } }] });
   }
 

@@ -48,7 +48,7 @@ export function processAbove(): ProcessAbove | null {
 }
 
 /** Unknown: it lives, or lived, where we cannot look, as in another container or on another machine. */
-export function lifeOf(above: ProcessAbove): "alive" | "gone" | "unknown" {
+export function processStatus(above: ProcessAbove): "alive" | "gone" | "unknown" {
   if (process.platform !== "linux" || above.host !== hostname()) return "unknown";
   const { pid, started, boot, pidNamespace: space } = above;
   try {

@@ -4,9 +4,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Goal, openGoal } from "../goal/index.ts";
 import { Journal } from "../journal/index.ts";
-import type { By } from "../model/goal/index.ts";
+import type { Actor } from "../model/goal/index.ts";
 import { openStore } from "../open-store.ts";
-import { followInFiles, goalRows, knownGoals, type StorePlace } from "../operations/index.ts";
+import { goalRows, knownGoals, type StorePlace, syncPlanningFolder } from "../operations/index.ts";
 import { withFileLock } from "../projections/index.ts";
 import type { StreamRow } from "../store.ts";
 import { goalChoice } from "./goal-choice.ts";
@@ -15,7 +15,7 @@ import { takeIn } from "./taking-in.ts";
 /** How long it waits for a store that others have locked: nobody waits for it, but it should not stay for ever. */
 const BUSY_MS = 10_000;
 
-const WATCHER: By = { name: "holdfast", role: "supervisor" };
+const WATCHER: Actor = { name: "holdfast", role: "supervisor" };
 
 export interface StoreSide {
   readonly place: StorePlace;
@@ -50,7 +50,8 @@ async function takeInNow({ place, folder, warn, say }: StoreSide): Promise<void>
     const none = (session: string): void => say(`${session} is not taken in: ${whyNone(rows)}`);
     await takeIn({ choose, open, none }, folder, Date.now(), warn);
     if (process.env["HOLDFAST_STORE"]) return;
-    for (const { goal, root, seq } of opened.values()) if (goal.seq > seq) await followInFiles(goal, root);
+    for (const { goal, root, seq } of opened.values())
+      if (goal.seq > seq) await syncPlanningFolder(goal, root);
   } finally {
     await store.close();
   }

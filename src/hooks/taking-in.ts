@@ -15,19 +15,19 @@
 
 import type { EndInput, Goal, NoteInput, StartInput } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import type { By, GoalState } from "../model/goal/index.ts";
+import type { Actor, GoalState } from "../model/goal/index.ts";
 import { isRelativePath } from "../model/goal/index.ts";
 import { removeOldMarks } from "./brief-once.ts";
 import { type GoalChoice, type Owned, owned } from "./goal-choice.ts";
-import { lifeOf } from "./process-above.ts";
+import { processStatus } from "./process-above.ts";
 import { type Left, Spool, type SpoolLine, type TouchedFile } from "./spool.ts";
 
 /** Without the agent's process to look at, this long without a sign of life means that it is gone. */
 const SILENT_MS = 60 * 60_000;
 
-const WATCHER: By = { name: "holdfast", role: "supervisor" };
+const WATCHER: Actor = { name: "holdfast", role: "supervisor" };
 
-type Said<Input> = Input & { readonly by: By };
+type Said<Input> = Input & { readonly by: Actor };
 
 /** What is told of sessions: a goal, or the picture of one. Each act is durable, or part of the picture, when it is over. */
 export interface Recording {
@@ -193,7 +193,7 @@ async function takeLine(goal: Recording, spool: Spool, line: SpoolLine): Promise
     await goal.endSession({ session: spool.name, by: byOf(spool) });
 }
 
-function byOf({ name }: Spool): By {
+function byOf({ name }: Spool): Actor {
   return { name, role: "worker" };
 }
 
@@ -255,7 +255,7 @@ async function noticeLoss(
   if (last.line.type === "end") return;
   const start = lines.findLast(({ line }) => line.type === "start")?.line;
   const above = start?.type === "start" ? start.process : null;
-  const life = above === null ? "unknown" : lifeOf(above);
+  const life = above === null ? "unknown" : processStatus(above);
   const isSilent = now - last.line.at > SILENT_MS;
   if (life === "alive" || (life === "unknown" && !isSilent)) return;
   await crash(goal, spool, `it never ended; last seen ${new Date(last.line.at).toISOString()}`);

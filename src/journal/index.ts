@@ -1,6 +1,6 @@
 export { mustMatchSum, type PayloadCodec, type PayloadPlace, Payloads, payloadSum } from "./codec.ts";
 export { commitResult } from "./commit-result.ts";
-export { type CopyOptions, type CopyReport, copyStore, openTarget, stayHere } from "./copy/index.ts";
+export { abandonMove, type CopyOptions, type CopyReport, copyStore, openTarget } from "./copy/index.ts";
 export { type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
 export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";
@@ -9,5 +9,5 @@ export { allRows, everyRow, everyStream } from "./pages.ts";
 export { holderFor, provablyDead } from "./process.ts";
 export { type Loaded, loadStream } from "./reading.ts";
 export type { PruneOptions, PruneReport, Removal } from "./retention.ts";
-export { tellSafely } from "./telling.ts";
+export { emitSafely } from "./telling.ts";
 export { utf8Of } from "./utf-8.ts";

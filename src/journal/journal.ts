@@ -26,7 +26,7 @@ import {
   type RemoveOptions,
   removeStream,
 } from "./retention.ts";
-import { tellSafely } from "./telling.ts";
+import { emitSafely } from "./telling.ts";
 import { utf8Of } from "./utf-8.ts";
 
 /** For integrations that bring a store of their own; `open()` makes a journal from an address. */
@@ -174,7 +174,7 @@ export class Journal implements LogContext {
 /** Much is told from where nobody waits for it: one who cannot be told leaves it to Node, with what kept him from it. */
 function safely(warn: (error: unknown) => void): (error: unknown) => void {
   return (error) =>
-    tellSafely(
+    emitSafely(
       () => warn(error),
       (complaint) => {
         emitWarning(error);

@@ -23,7 +23,7 @@
 
 import { randomUUID } from "node:crypto";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { applyEvent, type Draft, type Event, type StreamKind, writeEvents } from "../model/stream/index.ts";
 import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
 import { cannotFork, mustGoOn } from "./conflicts.ts";
@@ -54,7 +54,7 @@ interface Flight<Result> {
   readonly batch?: Batch;
   readonly events: readonly Event[];
   readonly bytes: number;
-  readonly answer: Soon<AppendOutcome>;
+  readonly answer: MaybePromise<AppendOutcome>;
 }
 
 const NONE: readonly never[] = [];
@@ -130,7 +130,7 @@ export class Log<State> {
   }
 
   /** For the ledger layer: the same, answered at once where the store does so and nobody else is at this log. */
-  commitSoon<Result>(decide: Decide<State, Result>, guard?: Guard): Soon<CommitOutcome<Result>> {
+  commitSoon<Result>(decide: Decide<State, Result>, guard?: Guard): MaybePromise<CommitOutcome<Result>> {
     if (this.turns > 0 || this.isStarting || this.trust !== "sound") {
       return this.inTurn(() => this.commitNow(decide, guard));
     }
@@ -227,7 +227,7 @@ export class Log<State> {
     return { decision, batch, events, bytes, answer: this.append(batch) };
   }
 
-  private append(batch: Batch): Soon<AppendOutcome> {
+  private append(batch: Batch): MaybePromise<AppendOutcome> {
     try {
       const answer = this.context.store.append(batch);
       // Whatever else is awaited, such as a promise of another realm, is no outcome yet.

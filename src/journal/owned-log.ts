@@ -1,4 +1,4 @@
-import { type Soon, soon } from "../model/maybe-promise.ts";
+import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import type { AppendOutcome, Head } from "../store.ts";
 import { artifactMissing, commitResult } from "./commit-result.ts";
 import { type Lease, leaseLost, type Moment, thisMoment } from "./leases.ts";
@@ -27,14 +27,14 @@ export class OwnedLog<State> {
   }
 
   /** Like `Log.commitSoon`, with the lease as a guard. Fails with LEASE_LOST when fenced. */
-  commit<Result>(decide: (state: State, head: Head) => Decision<Result>): Soon<OwnedOutcome<Result>> {
+  commit<Result>(decide: (state: State, head: Head) => Decision<Result>): MaybePromise<OwnedOutcome<Result>> {
     const before = thisMoment();
-    return soon(this.log.commitSoon(decide, this.lease.guard), (outcome) => this.accept(outcome, before));
+    return andThen(this.log.commitSoon(decide, this.lease.guard), (outcome) => this.accept(outcome, before));
   }
 
   /** For events that claim no key: the result itself. */
-  write<Result>(decide: (state: State, head: Head) => Decision<Result>): Soon<Result> {
-    return soon(this.commit(decide), commitResult);
+  write<Result>(decide: (state: State, head: Head) => Decision<Result>): MaybePromise<Result> {
+    return andThen(this.commit(decide), commitResult);
   }
 
   private accept<Result>(outcome: CommitOutcome<Result>, before: Moment): OwnedOutcome<Result> {

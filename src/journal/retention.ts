@@ -13,7 +13,7 @@
 import { v7 as uuid } from "uuid";
 import { HoldfastError } from "../model/errors.ts";
 import { streamId, streamKind, streamName } from "../model/names.ts";
-import { mustFit } from "../model/options.ts";
+import { checkOption } from "../model/options.ts";
 import type { Guard, Head, Store, StreamRow } from "../store.ts";
 import { Lease, type LeaseKeeper } from "./leases.ts";
 import { allRows } from "./pages.ts";
@@ -237,8 +237,8 @@ export async function prune(ground: Ground, options: PruneOptions): Promise<Prun
     });
   }
   // Compared with what is no number everything would match, or the list be cut nowhere.
-  if (options.keep !== undefined) mustFit("prune: keep", options.keep, "count");
-  if (options.updatedBefore !== undefined) mustFit("prune: updatedBefore", options.updatedBefore, "time");
+  if (options.keep !== undefined) checkOption("prune: keep", options.keep, "count");
+  if (options.updatedBefore !== undefined) checkOption("prune: updatedBefore", options.updatedBefore, "time");
   const report = {
     removed: [] as string[],
     hidden: [] as string[],

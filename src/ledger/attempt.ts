@@ -5,12 +5,12 @@
  *     failed      nothing can have happened, for certain or as far as the error tells (`failure.ts`)
  *     unknown     it threw, timed out or was abandoned after it had started
  *
- * An attempt that is given up goes on running; its promise is kept in `late`, so that its answer is still recorded
+ * An attempt that is given up goes on running; its promise is kept in `lazySchema`, so that its answer is still recorded
  * and no further attempt starts beside it.
  */
 
 import { copyJson, type Json } from "../model/json.ts";
-import { type Soon, soon } from "../model/maybe-promise.ts";
+import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import { describeError } from "./error-text.ts";
 import { isNeedsApproval, isNotFinished, nothingHappened } from "./failure.ts";
 import { validate } from "./standard-schema.ts";
@@ -45,7 +45,7 @@ export type Outcome =
 const TIMER_LIMIT_MS = 2 ** 31 - 1;
 
 /** A tool that answers at once has nothing to be raced with. */
-export function attempt(tool: Tool, args: unknown, context: ExecuteContext): Soon<Outcome> {
+export function attempt(tool: Tool, args: unknown, context: ExecuteContext): MaybePromise<Outcome> {
   // Joining signals costs more than everything else here, so only a tool with a time-out pays for it.
   if (tool.timeoutMs !== undefined) return inTime(tool, tool.timeoutMs, args, context);
   const answer = execute(tool, args, context);
@@ -88,7 +88,7 @@ function race(tool: Tool, answer: Promise<Outcome>, signal: AbortSignal): Promis
   });
 }
 
-function execute(tool: Tool, args: unknown, context: ExecuteContext): Soon<Outcome> {
+function execute(tool: Tool, args: unknown, context: ExecuteContext): MaybePromise<Outcome> {
   try {
     const answer: unknown = tool.execute(args as never, context);
     if (isAwaited(answer)) return later(tool, answer);
@@ -114,9 +114,9 @@ function isAwaited(answer: unknown): boolean {
   return mayBe && typeof (answer as { readonly then?: unknown }).then === "function";
 }
 
-function completed(tool: Tool, result: unknown): Soon<Outcome> {
+function completed(tool: Tool, result: unknown): MaybePromise<Outcome> {
   const read = tool.output ? readResult(tool, result) : asJson(tool, result, null);
-  return soon(read, ({ value, note }) => ({ kind: "completed", value, note }));
+  return andThen(read, ({ value, note }) => ({ kind: "completed", value, note }));
 }
 
 function thrown(tool: Tool, error: unknown): Outcome {

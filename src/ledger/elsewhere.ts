@@ -21,14 +21,14 @@ export interface Blocker {
   readonly person: boolean;
 }
 
-export type Elsewhere = "settled" | "retry" | Blocker;
+export type SettledElsewhere = "settled" | "retry" | Blocker;
 
 export async function settleElsewhere(
   context: LedgerContext,
   ready: Ready,
   by: { stream: string; seq: number },
   closing: Closing,
-): Promise<Elsewhere> {
+): Promise<SettledElsewhere> {
   const first = await findCall(context.journal, by, ready.key.key);
   const session = streamId(by.stream);
   if (first && isOpen(first.status)) return { session, callId: first.id, person: first.status === "waiting" };

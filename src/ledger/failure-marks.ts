@@ -10,15 +10,15 @@
  */
 
 import { type CommitOutcome, commitResult, type Journal } from "../journal/index.ts";
-import type { Soon } from "../model/maybe-promise.ts";
-import { type Call, doubtMark, failureMark } from "../model/session/index.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import { type Call, failureKey, unprovenFailureKey } from "../model/session/index.ts";
 
 const MARKS_AT_ONCE = 8;
 
 /** How many definite failures of a global key are on record now, in whichever session. */
 export async function failuresOf(journal: Journal, key: string): Promise<number> {
   for (let first = 1; ; first += MARKS_AT_ONCE) {
-    const keys = Array.from({ length: MARKS_AT_ONCE }, (_, index) => failureMark(key, first + index));
+    const keys = Array.from({ length: MARKS_AT_ONCE }, (_, index) => failureKey(key, first + index));
     const { rows } = await journal.list<"keys">({ of: "keys", keys });
     if (rows.length < MARKS_AT_ONCE) return first - 1 + rows.length;
   }
@@ -34,7 +34,7 @@ const NO_MARKS: Marks = {};
 
 export async function marksOf(journal: Journal, call: Call | undefined): Promise<Marks> {
   if (call?.scope !== "global") return NO_MARKS;
-  const { rows } = await journal.list<"keys">({ of: "keys", keys: [doubtMark(call.key)] });
+  const { rows } = await journal.list<"keys">({ of: "keys", keys: [unprovenFailureKey(call.key)] });
   return rows.length > 0 ? { doubted: true } : NO_MARKS;
 }
 
@@ -45,7 +45,7 @@ export async function marksOf(journal: Journal, call: Call | undefined): Promise
 export async function withNextMark<Result>(
   journal: Journal,
   call: Call | undefined,
-  commit: (marks: Marks) => Soon<CommitOutcome<Result>>,
+  commit: (marks: Marks) => MaybePromise<CommitOutcome<Result>>,
 ): Promise<Result> {
   for (let marks = await marksOf(journal, call); ; ) {
     const outcome = await commit(marks);

@@ -12,7 +12,7 @@
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalOf, type Json } from "../model/json.ts";
-import { show } from "../model/names.ts";
+import { quoteValue } from "../model/names.ts";
 import type { DedupeScope } from "../model/session/index.ts";
 import { describeError } from "./error-text.ts";
 import type { Tool } from "./tool.ts";
@@ -69,7 +69,7 @@ function ownKey(tool: string, find: () => unknown): string {
   } catch (error) {
     throw noKey(tool, `threw: ${describeError(error).message}`);
   }
-  if (typeof found !== "string" || found === "") throw noKey(tool, `gave ${show(found)}, not a text`);
+  if (typeof found !== "string" || found === "") throw noKey(tool, `gave ${quoteValue(found)}, not a text`);
   return found;
 }
 

@@ -5,7 +5,7 @@
 
 import { failpoint } from "../failpoint.ts";
 import type { Json } from "../model/json.ts";
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import {
   type Block,
   type Call,
@@ -21,7 +21,7 @@ import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
 import { attempt, type Outcome } from "./attempt.ts";
 import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
-import { type Blocker, type Elsewhere, settleElsewhere } from "./elsewhere.ts";
+import { type Blocker, type SettledElsewhere, settleElsewhere } from "./elsewhere.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
 import { type Issued, issueWave, prepareCall, type Ready, type Refused, runIssued } from "./wave.ts";
@@ -117,7 +117,11 @@ export class Ledger {
     if (!context.own.state.calls.has(block.id)) {
       const prepared = await prepareCall(context, block, null);
       const [wave, refused] = "error" in prepared ? [[], [prepared]] : [[prepared], []];
-      for (let elsewhere: Elsewhere = "retry", tries = 0; elsewhere === "retry" && tries < 2; tries++) {
+      for (
+        let elsewhere: SettledElsewhere = "retry", tries = 0;
+        elsewhere === "retry" && tries < 2;
+        tries++
+      ) {
         const { taken, started } = await issueWave(context, wave, refused, () => []);
         elsewhere = taken ? await settleElsewhere(context, taken.ready, taken.by, closing) : "settled";
         isIssued ||= started.length > 0;
@@ -148,7 +152,7 @@ export class Ledger {
   /** The same for a call that is alone, as most are: nobody else has to be watched, and none but a global key is ever taken. */
   private async runOnly(turn: Turn, only: Effect, later: Set<string>): Promise<readonly Pending[]> {
     const { ready } = only;
-    const issuing: Soon<Pick<Issued, "started"> & { readonly held: readonly unknown[] }> =
+    const issuing: MaybePromise<Pick<Issued, "started"> & { readonly held: readonly unknown[] }> =
       ready.key.scope === "global"
         ? this.issue(turn, [only], later)
         : issueWave(this.context, [ready], NONE, turn.closingWave);
@@ -255,7 +259,7 @@ class Turn {
   }
 
   /** Looked at one after another, in the order in which they were asked for. */
-  prepare(from = 0, pending: Pending[] = []): Soon<Pending[]> {
+  prepare(from = 0, pending: Pending[] = []): MaybePromise<Pending[]> {
     for (let at = from; at < this.blocks.length; at++) {
       const block = this.blocks[at] as ToolCallBlock;
       if (this.call(block.id)) continue;
@@ -324,7 +328,7 @@ class Turn {
     return this.wasUnfinished && this.context.own.state.unfinished.has(this.message.id);
   }
 
-  appendResults(): Soon<void> {
+  appendResults(): MaybePromise<void> {
     return this.context.own.write((state) => ({
       events: this.results(state, () => false),
       result: undefined,

@@ -12,7 +12,7 @@
 import { failpoint } from "../failpoint.ts";
 import { commitResult, type Decision } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import { type Soon, soon } from "../model/maybe-promise.ts";
+import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import {
   type Call,
   type CallResult,
@@ -48,7 +48,7 @@ export function recordOutcome(
   run: Attempt,
   outcome: Outcome,
   closing: Closing,
-): Soon<void> {
+): MaybePromise<void> {
   const known = context.attempts.remember(run, outcome);
   const recorded = (wrote: boolean): void => {
     known.forget();
@@ -77,16 +77,16 @@ interface Writing {
 const LATE = { by: "late", closing: () => [] } as const;
 
 /** False when there was nothing left to say. */
-function write(writing: Writing): Soon<boolean> {
+function write(writing: Writing): MaybePromise<boolean> {
   const { context, outcome } = writing;
   if (outcome.kind !== "completed") return writeDown(writing, null);
   const small = smallResult(outcome.value);
   if (small) return writeDown(writing, small);
   const stored = stubbornly(stopOf(writing), () => storeResult(context.journal, outcome.value));
-  return soon(stored, (result) => writeDown(writing, result));
+  return andThen(stored, (result) => writeDown(writing, result));
 }
 
-function writeDown(writing: Writing, result: CallResult | null): Soon<boolean> {
+function writeDown(writing: Writing, result: CallResult | null): MaybePromise<boolean> {
   const { context, run, outcome, by } = writing;
   const { own, journal } = context;
   const commit = (marks: Marks) => {
@@ -97,7 +97,7 @@ function writeDown(writing: Writing, result: CallResult | null): Soon<boolean> {
   return stubbornly(stopOf(writing), () =>
     outcome.kind === "failed"
       ? withNextMark(journal, own.state.calls.get(run.id), commit)
-      : soon(commit({}), commitResult),
+      : andThen(commit({}), commitResult),
   );
 }
 
@@ -110,7 +110,7 @@ const NEVER = new AbortController().signal;
 const NOTHING: Decision<boolean> = { events: [], result: false };
 
 /** The outcome is in our hands: a store that is busy or briefly failing is asked again before it is let go. */
-function stubbornly<Result>(stop: AbortSignal, write: () => Soon<Result>): Soon<Result> {
+function stubbornly<Result>(stop: AbortSignal, write: () => MaybePromise<Result>): MaybePromise<Result> {
   const again = async (first: unknown): Promise<Result> => {
     let error = first;
     for (let tries = 1; ; tries++) {

@@ -21,15 +21,15 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import {
   type Call,
   draftIssued,
   isOpen,
-  noTraceOf,
-  restMs,
   type SessionState,
+  unsettledAnswer,
   type VerifyAnswer,
+  verifyDelayMs,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
@@ -169,7 +169,7 @@ async function awaitRunning(context: LedgerContext, call: Call): Promise<Step> {
 
 async function verify(step: Settling): Promise<Step> {
   const { context, call, patience } = step;
-  const dueInMs = restMs(call, context.journal.now());
+  const dueInMs = verifyDelayMs(call, context.journal.now());
   if (dueInMs > patience.leftMs) return "later";
   patience.leftMs -= dueInMs;
   if (dueInMs > 0) await sleep(dueInMs, context.stop);
@@ -230,7 +230,7 @@ async function afterNotYet(step: Settling, wanted: number, elapsedMs: number): P
 /** Why a call without a trace is put before a person. Every opening begins `elapsedMs` anew, so it may never get far enough. */
 function whyEnough({ context, call, tool }: Settling, againInMs: number, elapsedMs: number): string | null {
   const now = context.journal.now();
-  const { since, owners } = noTraceOf(call, now);
+  const { since, owners } = unsettledAnswer(call, now);
   if (tool.settleMs === undefined) {
     const isEnough = Math.max(elapsedMs, now - since) >= Math.max(UNDECLARED_SETTLE_MS, againInMs);
     return isEnough ? "no trace of it yet, and the tool has not said when it must have settled" : null;
@@ -331,7 +331,7 @@ function change(
   context: LedgerContext,
   seen: Call,
   drafts: (state: SessionState) => readonly Draft[],
-): Soon<boolean> {
+): MaybePromise<boolean> {
   const { status, attempt: number, granted } = seen;
   return context.own.write((state) => {
     const call = callOf(state, seen.id);

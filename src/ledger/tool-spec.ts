@@ -1,5 +1,5 @@
 import { HoldfastError } from "../model/errors.ts";
-import { checkOptions, mustFit, type OptionRule } from "../model/options.ts";
+import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import { EFFECTS } from "../model/session/index.ts";
 
 const SPEC: Readonly<Record<string, OptionRule>> = {
@@ -33,15 +33,15 @@ export function checkToolSpec(spec: object): void {
   }
   const what = `tool ${name}`;
   checkOptions(what, spec, SPEC);
-  mustFit(`${what}: effect`, effect, EFFECTS);
-  mustFit(`${what}: execute`, execute, "function");
+  checkOption(`${what}: effect`, effect, EFFECTS);
+  checkOption(`${what}: execute`, execute, "function");
   mustBeSchema(what, "input", input);
   if (output !== undefined) mustBeSchema(what, "output", output);
   if (dedupe !== undefined) checkDedupe(what, dedupe, effect);
   if (typeof idempotent === "object" && idempotent !== null) {
     checkOptions(`${what}: idempotent`, idempotent, { forMs: "duration" });
-    mustFit(`${what}: idempotent.forMs`, (idempotent as { forMs?: unknown }).forMs, "duration");
-  } else if (idempotent !== undefined) mustFit(`${what}: idempotent`, idempotent, "flag");
+    checkOption(`${what}: idempotent.forMs`, (idempotent as { forMs?: unknown }).forMs, "duration");
+  } else if (idempotent !== undefined) checkOption(`${what}: idempotent`, idempotent, "flag");
 }
 
 /** Of any kind that says so. A JSON Schema is none: the model would be told with every call that the schema threw. */
@@ -60,10 +60,10 @@ function checkDedupe(what: string, dedupe: unknown, effect: unknown): void {
   if (typeof dedupe === "object" && dedupe !== null) {
     checkOptions(`${what}: dedupe`, dedupe, { scope: null, key: null });
     const { scope: said, key } = dedupe as { scope?: unknown; key?: unknown };
-    mustFit(`${what}: dedupe.scope`, said, ["session", "global"]);
-    mustFit(`${what}: dedupe.key`, key, "function");
+    checkOption(`${what}: dedupe.scope`, said, ["session", "global"]);
+    checkOption(`${what}: dedupe.key`, key, "function");
     scope = said;
-  } else mustFit(`${what}: dedupe`, dedupe, ["call", "session", "global"]);
+  } else checkOption(`${what}: dedupe`, dedupe, ["call", "session", "global"]);
   if (effect !== "write" || scope !== "global") return;
   throw new HoldfastError("INPUT_INVALID", `${what}: a write cannot be once ever over all sessions`, {
     hint: 'A write sets a state and may have to be set again. Use effect "mutate", or dedupe "session".',

@@ -1,6 +1,6 @@
 /** Asking a tool whether an attempt took effect. Whatever its `verify` does, there is an answer, and in time. */
 
-import { show } from "../model/names.ts";
+import { quoteValue } from "../model/names.ts";
 import type { Call } from "../model/session/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
 import { executeFacts, type LedgerContext } from "./context.ts";
@@ -35,7 +35,7 @@ export async function askVerify({ context, call, tool, args }: Question): Promis
       return unsure(typeof why === "string" ? why : "verify is unsure, and did not say why");
     if (ANSWERS.includes(answer)) return given as Answer;
     const meant = "landed(result), never(), notYet({ againInMs }) or unsure(why)";
-    return { answer: "error", why: `verify returned ${show(given)}; meant is ${meant}` };
+    return { answer: "error", why: `verify returned ${quoteValue(given)}; meant is ${meant}` };
   } catch (error) {
     context.stop.throwIfAborted();
     return { answer: "error", why: describeError(error).message };

@@ -16,7 +16,7 @@
 import { failpoint } from "../failpoint.ts";
 import type { OwnedOutcome } from "../journal/index.ts";
 import { copyArgs, type Json } from "../model/json.ts";
-import { type Soon, soon } from "../model/maybe-promise.ts";
+import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import {
   type Call,
   draftIssued,
@@ -64,7 +64,7 @@ export function prepareCall(
   context: LedgerContext,
   block: Pick<ToolCallBlock, "id" | "name" | "args">,
   messageId: string | null,
-): Soon<Ready | Refused> {
+): MaybePromise<Ready | Refused> {
   const tool = context.tools.get(block.name);
   const refuse = (by: "tool" | "input", error: string, raw: Json = block.args): Refused => {
     return { callId: block.id, messageId, tool: block.name, raw, error, by };
@@ -107,11 +107,11 @@ export function issueWave(
   wave: readonly Ready[],
   refused: readonly Refused[],
   closing: ClosingWave,
-): Soon<Issued> {
+): MaybePromise<Issued> {
   failpoint("wave.planned");
-  const issue = (failures: ReadonlyMap<string, number>): Soon<Issued> => {
+  const issue = (failures: ReadonlyMap<string, number>): MaybePromise<Issued> => {
     const decide = (state: SessionState) => decideWave(context, state, wave, failures, refused, closing);
-    return soon(context.own.commit(decide), (outcome) => issued(context, wave, refused, outcome));
+    return andThen(context.own.commit(decide), (outcome) => issued(context, wave, refused, outcome));
   };
   const isGlobal = wave.some(({ key }) => key.scope === "global");
   return isGlobal ? failuresOfAll(context, wave).then(issue) : issue(NO_FAILURES);

@@ -155,11 +155,11 @@ export function sameJson(left: unknown, right: unknown): boolean {
 }
 
 /** A lower bound of the length of a value as JSON: its texts, which are most of anything large. */
-export function textIn(value: unknown): number {
+export function minJsonLength(value: unknown): number {
   if (typeof value === "string") return value.length;
   if (value === null || typeof value !== "object") return 0;
   let length = 0;
-  for (const name in value) length += textIn(value[name as never]);
+  for (const name in value) length += minJsonLength(value[name as never]);
   return length;
 }
 

@@ -13,7 +13,7 @@ export function isId(value: unknown): value is string {
 /** Checks one id and returns it. `what` names it in the message: "session id", "namespace". */
 export function checkId(value: unknown, what: string): string {
   if (isId(value)) return value;
-  throw new HoldfastError("NAME_INVALID", `${what} ${show(value)} is not a valid name`, {
+  throw new HoldfastError("NAME_INVALID", `${what} ${quoteValue(value)} is not a valid name`, {
     hint: "Use 1 to 128 letters, digits, dots, dashes or underscores, beginning with a letter or digit.",
     data: { what },
   });
@@ -41,7 +41,7 @@ export function checkLeaseName(name: string): string {
 const SHOWN = 60;
 
 /** A value as it may appear in a message: quoted, on one line, not endless. */
-export function show(value: unknown): string {
+export function quoteValue(value: unknown): string {
   if (value === undefined) return "(nothing)";
   const text =
     typeof value === "string" ? JSON.stringify(value) : String(JSON.stringify(value) ?? typeof value);

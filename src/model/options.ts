@@ -105,12 +105,12 @@ export function checkOptions(
       const hint = `${didYouMean(name, Object.keys(table))}It may hold ${listed(table)}.`;
       throw refused(`${what} has no option ${JSON.stringify(name)}`, hint);
     }
-    mustFit(`${what}: ${name}`, value, table[name] ?? null);
+    checkOption(`${what}: ${name}`, value, table[name] ?? null);
   }
 }
 
 /** The same for one value. */
-export function mustFit(what: string, value: unknown, rule: OptionRule): void {
+export function checkOption(what: string, value: unknown, rule: OptionRule): void {
   if (rule === null) return;
   if (typeof rule === "string") {
     if (!RULES[rule].holds(value)) {

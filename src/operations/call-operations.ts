@@ -6,7 +6,7 @@ import { streamId } from "../model/names.ts";
 import type { Holdfast } from "../open.ts";
 import type { ItemRow } from "../store.ts";
 import { type Context, pick } from "./context.ts";
-import { given, operation } from "./operation.ts";
+import { definedFields, operation } from "./operation.ts";
 import { heldBy, sessionId } from "./session-operations.ts";
 import * as view from "./session-views.ts";
 import { openCallRows } from "./status-reading.ts";
@@ -166,7 +166,7 @@ export const callOperations = [
     async run(context, { call: typed, session: inSession, outcome, result, by, why }) {
       const holdfast = await context.holdfast();
       const hasResult = outcome === "landed" && result !== undefined;
-      const answer = outcome === "landed" ? { outcome, ...given({ result }) } : { outcome };
+      const answer = outcome === "landed" ? { outcome, ...definedFields({ result }) } : { outcome };
       if (inSession === undefined) {
         const id = await callId(context, typed);
         const [session, another] = await sessionsWith(holdfast, id);

@@ -6,15 +6,15 @@
 
 import { type Goal, openGoal } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { type By, mayDo } from "../model/goal/index.ts";
+import { type Actor, mayDo } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
-import { keptBeside } from "./kept-beside.ts";
+import { unparsedEdits } from "./kept-beside.ts";
 import { sealNote } from "./moved-store.ts";
-import { takeInNews } from "./news.ts";
-import { followInFiles, showsAnother } from "./planning-folder.ts";
+import { ingestNews } from "./news.ts";
+import { showsAnother, syncPlanningFolder } from "./planning-folder.ts";
 import { findStore, isRemote, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
 
 /** On whose side the surface is that calls. */
@@ -26,7 +26,7 @@ export interface ContextOptions {
   readonly cwd?: string;
   /** The goal that is meant where an operation does not say. */
   readonly goal?: string | undefined;
-  readonly by: By;
+  readonly by: Actor;
   readonly caller: Caller;
   /** Told of what went wrong beside what was asked for; a process warning unless set. */
   readonly warn?: (error: unknown) => void;
@@ -35,7 +35,7 @@ export interface ContextOptions {
 export class Context {
   readonly place: StorePlace;
   readonly cwd: string;
-  readonly by: By;
+  readonly by: Actor;
   readonly caller: Caller;
   readonly now: () => number = Date.now;
   /** Whether somebody named the store, instead of leaving it to where we are. */
@@ -125,7 +125,7 @@ export class Context {
   async current(): Promise<Holdfast> {
     const holdfast = await this.holdfast();
     if (!this.isStoreSaid)
-      this.notTakenIn = [...(await takeInNews(this.place, holdfast)), ...keptBeside(this.place)];
+      this.notTakenIn = [...(await ingestNews(this.place, holdfast)), ...unparsedEdits(this.place)];
     return holdfast;
   }
 
@@ -152,7 +152,7 @@ export class Context {
 
   /** Keeps the files of the project up to date with what is written through this handle. */
   async follow(goal: Goal, notShown?: (other: string) => void): Promise<void> {
-    if (!this.isStoreSaid && !this.isReadOnly) await followInFiles(goal, this.place.root, notShown);
+    if (!this.isStoreSaid && !this.isReadOnly) await syncPlanningFolder(goal, this.place.root, notShown);
   }
 
   /** The same for whoever begins or chooses a goal, and should know what the folder shows. */

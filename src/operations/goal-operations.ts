@@ -9,10 +9,10 @@ import {
   confirmedFacts,
   type GoalState,
   isFinished,
-  mergeNews,
   noteLine,
   positionOf,
   progressOf,
+  recentMergeNotes,
   searchDecisions,
   staleness,
   surveyGoal,
@@ -23,7 +23,7 @@ import type { Context } from "./context.ts";
 import { currentGoal, goalRows, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
 import { sealLine } from "./moved-store.ts";
-import { given, operation } from "./operation.ts";
+import { definedFields, operation } from "./operation.ts";
 
 const text = z.string();
 /** Which goal; the only one that is not done unless said. */
@@ -101,7 +101,7 @@ async function nextView(
   const { state } = handle;
   const survey = surveyGoal(state);
   const rows = tasks.map((task) => view.taskRowView(task, survey));
-  const merged = mergeNews(state, now()).map(noteLine);
+  const merged = recentMergeNotes(state, now()).map(noteLine);
   const noted = state.next?.text ?? null;
   return { outlook, why, tasks: rows, noted, merged, notTakenIn: [...notTakenIn] };
 }
@@ -168,7 +168,11 @@ export const goalOperations = [
     async run(context, { id, ...settings }) {
       const holdfast = await context.holdfast({ orSchema: true });
       await refuseExisting(context, id);
-      const made = await holdfast.goal(id, { ...given(settings), by: context.by, root: context.place.root });
+      const made = await holdfast.goal(id, {
+        ...definedFields(settings),
+        by: context.by,
+        root: context.place.root,
+      });
       await context.followChosen(made);
       return goalView(made, context);
     },
@@ -257,7 +261,11 @@ export const goalOperations = [
       const { state, seq } = await context.readGoal(id);
       const { files } = await checkFiles(context.place.root, state.files.values());
       const { notTakenIn } = context;
-      const briefing = makeBriefing(state, seq, context.now(), { ...given(options), files, notTakenIn });
+      const briefing = makeBriefing(state, seq, context.now(), {
+        ...definedFields(options),
+        files,
+        notTakenIn,
+      });
       const { journal } = await context.holdfast();
       const sealed = await sealLine(journal.store, journal.namespace);
       // An agent sees the text alone, and no notes beside it.

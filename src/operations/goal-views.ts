@@ -2,9 +2,9 @@
 
 import * as z from "zod";
 import {
+  type Actor,
   BLOCKER_STATUSES,
   type Blocker,
-  type By,
   DECISION_TYPES,
   type DecisionRecord,
   type EndedClaim,
@@ -30,7 +30,7 @@ export function isoOrNull(at: number | null): string | null {
 
 const who = z.strictObject({ name: text, role: z.enum(ROLES) });
 
-function whoView({ name, role }: By): z.input<typeof who> {
+function whoView({ name, role }: Actor): z.input<typeof who> {
   return { name, role };
 }
 

@@ -13,7 +13,7 @@ import { didYouMean } from "../model/options.ts";
 import { exactAge } from "../model/time.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
-import { given, operation } from "./operation.ts";
+import { definedFields, operation } from "./operation.ts";
 import { fullId } from "./task-operations.ts";
 
 const text = z.string();
@@ -82,7 +82,7 @@ export const handingOver = [
       const isBegun = force || reasons.length === 0;
       const name = session ?? `${context.by.name}-${now.toString(36)}`;
       const { notTakenIn } = context;
-      const options = given({ tokens, files: checked.files, notTakenIn, session });
+      const options = definedFields({ tokens, files: checked.files, notTakenIn, session });
       const briefing = makeBriefing(state, handle.seq, now, options).text;
       if (isBegun) await handle.startSession({ session: name });
       return {
@@ -115,7 +115,7 @@ export const handingOver = [
       const handle = await context.goal(id);
       const name = activeSession(handle, session, context.by.name);
       const following = next === undefined ? undefined : fullId("T", next);
-      const entry = await handle.handoff({ ...given({ ...input, next: following }), session: name });
+      const entry = await handle.handoff({ ...definedFields({ ...input, next: following }), session: name });
       return { goal: handle.id, ...view.historyView(entry) };
     },
   }),

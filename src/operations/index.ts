@@ -6,7 +6,7 @@
 export { didYouMean } from "../model/options.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
-export { keptBeside } from "./kept-beside.ts";
+export { unparsedEdits } from "./kept-beside.ts";
 export {
   type MovedStore,
   movedLine,
@@ -18,9 +18,9 @@ export {
 } from "./moved-store.ts";
 export { belowRoot, isWork } from "./named-file.ts";
 export type { Need } from "./need.ts";
-export { bringNews, hasNews, whatOf } from "./news.ts";
+export { hasNews, oneLineError, openAndIngestNews } from "./news.ts";
 export { type Operation, perform } from "./operation.ts";
-export { followInFiles } from "./planning-folder.ts";
+export { syncPlanningFolder } from "./planning-folder.ts";
 export { type GoalStatus, readStatus, type Status } from "./status-reading.ts";
 export {
   findStore,

@@ -13,7 +13,7 @@ const OURS = /^[\w.-]{1,200}\.unread-[0-9a-f]{12}$/;
 const NAMED = 5;
 
 /** A line each, and one for those that are too many. */
-export function keptBeside({ root }: Pick<StorePlace, "root">): string[] {
+export function unparsedEdits({ root }: Pick<StorePlace, "root">): string[] {
   const files = FOLDERS.flatMap((folder) =>
     namesIn(join(root, PLANNING, folder))
       .filter((name) => OURS.test(name))

@@ -6,7 +6,7 @@
 
 import { isAbsolute, join, resolve } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
-import { howToEndCopy } from "../model/stream/index.ts";
+import { finishCopyHint } from "../model/stream/index.ts";
 import type { Store } from "../store.ts";
 import { findStore } from "./store-place.ts";
 
@@ -73,7 +73,7 @@ export function unfinishedLine({ from, to, isTarget }: UnfinishedCopy): string {
 
 export function unfinishedNote(address: string, copy: UnfinishedCopy): HoldfastError {
   return new HoldfastError("STORE_READONLY", `${address}: ${unfinishedLine(copy)}`, {
-    hint: howToEndCopy(copy.from, copy.to),
+    hint: finishCopyHint(copy.from, copy.to),
     data: { moved: copy.isTarget ? "entering" : "leaving", from: copy.from, to: copy.to },
   });
 }

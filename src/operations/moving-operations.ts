@@ -3,16 +3,16 @@
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import * as z from "zod";
-import { copyStore, openTarget, stayHere } from "../journal/index.ts";
+import { abandonMove, copyStore, openTarget } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { mergeNews, noteLine } from "../model/goal/index.ts";
+import { noteLine, recentMergeNotes } from "../model/goal/index.ts";
 import { openStore } from "../open-store.ts";
 import type { SyncReport } from "../projections/index.ts";
 import type { Store } from "../store.ts";
 import { goal } from "./goal-operations.ts";
 import { fromAnywhere, isFoundByItself, refuseHalfFilled, unfinishedCopy, whereNow } from "./moved-store.ts";
 import { operation } from "./operation.ts";
-import { inWords, showInFolder } from "./planning-folder.ts";
+import { explainFileError, showInFolder } from "./planning-folder.ts";
 import { exportTo, importFrom, type PortableReport } from "./portable-file/index.ts";
 import { findStore, PLANNING, refuseMissing, type StorePlace } from "./store-place.ts";
 
@@ -85,7 +85,7 @@ const copyResult = z.strictObject({
 async function giveUp(source: Store, cwd: string): Promise<CopyResult> {
   const from = fromAnywhere(source.address, cwd);
   const copy = await unfinishedCopy(source);
-  await stayHere(source);
+  await abandonMove(source);
   const none = { from, rows: {}, abandoned: true };
   if (copy === null) return { ...none, to: null, afterwards: "No copy of it was under way." };
   return { ...none, to: copy.to, afterwards: `What came into ${copy.to} is of no use: remove it.` };
@@ -177,16 +177,16 @@ export const movingOperations = [
     }),
     async run(context, input) {
       const { folder: path } = input;
-      const { projectGoal, takeInFolder } = await import("../projections/index.ts");
+      const { projectGoal, mergeEventFolder } = await import("../projections/index.ts");
       // A goal may be in a folder of its own, and in this clone nowhere else.
-      if (path !== undefined) await takeInFolder((await context.current()).journal, path);
+      if (path !== undefined) await mergeEventFolder((await context.current()).journal, path);
       const handle = await context.readGoal(input.goal);
       const reports: SyncReport[] = [];
       const options = { auto: false, onEdit: (report: SyncReport) => void reports.push(report) };
       const show = path === undefined ? showInFolder : projectGoal;
       const said = path === undefined ? {} : { folder: resolve(path) };
       const refuse = (error: unknown): never => {
-        throw inWords(error);
+        throw explainFileError(error);
       };
       const folder = await show(handle, { ...options, ...said }).catch(refuse);
       const last = await folder.sync().catch(refuse);
@@ -200,7 +200,7 @@ export const movingOperations = [
           return { file, taken: [...taken], left: [...left], beside };
         }),
         ahead: [...last.ahead],
-        merged: mergeNews(handle.state, context.now()).map(noteLine),
+        merged: recentMergeNotes(handle.state, context.now()).map(noteLine),
       };
     },
   }),

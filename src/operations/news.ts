@@ -31,16 +31,16 @@ export async function hasNews(place: StorePlace, store: Store): Promise<boolean>
  * For whoever has the store open. What cannot be taken in is told, and the store answers as it is; a line each is returned
  * too, for whoever reads answers and no warnings.
  */
-export async function takeInNews(place: StorePlace, { journal }: Holdfast): Promise<readonly string[]> {
+export async function ingestNews(place: StorePlace, { journal }: Holdfast): Promise<readonly string[]> {
   if (!isThere(join(folderOf(place), "events"))) return [];
   const left: string[] = [];
   const tell = (error: unknown): void => {
     journal.warn(notTakenIn(error));
-    left.push(whatOf(error));
+    left.push(oneLineError(error));
   };
   try {
-    const { takeInFolder } = await import("../projections/index.ts");
-    await takeInFolder(journal, folderOf(place), undefined, tell);
+    const { mergeEventFolder } = await import("../projections/index.ts");
+    await mergeEventFolder(journal, folderOf(place), undefined, tell);
   } catch (error) {
     tell(error);
   }
@@ -59,27 +59,27 @@ function isThere(path: string): boolean {
 }
 
 /** The same for whoever only looks: opens the store to write, this once. Throws when it cannot be opened. */
-export async function bringNews(
+export async function openAndIngestNews(
   place: StorePlace,
   warn?: (error: unknown) => void,
 ): Promise<readonly string[]> {
   const { open } = await import("../open.ts");
   const holdfast = await open(place.address, warn ? { warn } : {});
   try {
-    return await takeInNews(place, holdfast);
+    return await ingestNews(place, holdfast);
   } finally {
     await holdfast.close();
   }
 }
 
 /** What went wrong, in one line. */
-export function whatOf(error: unknown): string {
+export function oneLineError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
 function notTakenIn(cause: unknown): HoldfastError {
   if (isHoldfastError(cause, "EVENT_FILE_REFUSED")) return cause;
-  const why = whatOf(cause);
+  const why = oneLineError(cause);
   return new HoldfastError(
     cause instanceof HoldfastError ? cause.code : "STORE_IO",
     `what git brought into .planning/events/ is not in the store yet: ${why}`,

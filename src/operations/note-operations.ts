@@ -14,7 +14,7 @@ import { didYouMean } from "../model/options.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { namedPath, recordedFile } from "./named-file.ts";
-import { given, operation } from "./operation.ts";
+import { definedFields, operation } from "./operation.ts";
 import { fullId } from "./task-operations.ts";
 
 const text = z.string();
@@ -50,7 +50,7 @@ export const noteOperations = [
     async run(context, { goal: id, supersedes, type = "architecture", files = [], ...input }) {
       const named = files.map((each) => namedPath(context, each));
       const handle = await context.goal(id);
-      const decided = { ...given(input), type, files: named };
+      const decided = { ...definedFields(input), type, files: named };
       const record =
         supersedes === undefined
           ? await handle.decide(decided)
@@ -74,7 +74,7 @@ export const noteOperations = [
     async run(context, { goal: id, file, ...query }) {
       const about = file === undefined ? {} : { file: namedPath(context, file) };
       const { state } = await context.readGoal(id);
-      const found = searchDecisions(state.decisions.values(), { ...given(query), ...about });
+      const found = searchDecisions(state.decisions.values(), { ...definedFields(query), ...about });
       return { goal: state.id, decisions: found.map(view.decisionView) };
     },
   }),

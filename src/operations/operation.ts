@@ -110,6 +110,6 @@ function inWords(operation: string, error: unknown): unknown {
 type Given<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };
 
 /** Without the fields that were not given: absent and undefined are different things to the library. */
-export function given<Value extends object>(value: Value): Given<Value> {
+export function definedFields<Value extends object>(value: Value): Given<Value> {
   return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as Given<Value>;
 }

@@ -20,7 +20,7 @@ import { PLANNING } from "./store-place.ts";
  * From here on every write through this handle is followed by the files. Loads what that takes only where it is needed.
  * `notShown` is told when the folder goes on showing another goal.
  */
-export async function followInFiles(
+export async function syncPlanningFolder(
   goal: Goal,
   root: string,
   notShown: (other: string) => void = () => undefined,
@@ -90,7 +90,7 @@ async function turned(
 }
 
 /** What the file system refuses is no fault of ours, and has to be said in words. */
-export function inWords(error: unknown): unknown {
+export function explainFileError(error: unknown): unknown {
   const isRefusal = error instanceof Error && "syscall" in error && !isHoldfastError(error);
   return isRefusal ? notWritten(error) : error;
 }

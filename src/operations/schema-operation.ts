@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import * as z from "zod";
 import { HoldfastError } from "../model/errors.ts";
-import { given, operation } from "./operation.ts";
+import { definedFields, operation } from "./operation.ts";
 
 const text = z.string();
 const TYPES = ["string", "integer", "number", "boolean", "string[]"] as const;
@@ -27,7 +27,7 @@ export const schemaOperation = [
     async run(_context, { folder = ".", ...template }) {
       // Loaded here: no other operation needs what reads and checks those files.
       const { generateState } = await import("../projections/index.ts");
-      const files = Object.entries(generateState(given(template)));
+      const files = Object.entries(generateState(definedFields(template)));
       const target = resolve(folder);
       const there = files.map(([path]) => path).filter((path) => existsSync(join(target, path)));
       if (there.length > 0) {

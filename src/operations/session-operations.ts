@@ -10,7 +10,7 @@ import type { SessionSummary } from "../session/index.ts";
 import { pick } from "./context.ts";
 import { time } from "./goal-views.ts";
 import { leasesOf } from "./held-leases.ts";
-import { given, operation } from "./operation.ts";
+import { definedFields, operation } from "./operation.ts";
 import { blocksText, logLine } from "./session-log.ts";
 import { isSubAgent } from "./session-needs.ts";
 import * as view from "./session-views.ts";
@@ -131,8 +131,8 @@ export const sessionOperations = [
     async run(context, { status, goal, limit = 50 }) {
       const holdfast = await context.holdfast();
       const found = isActiveWord(status)
-        ? await activeSessions(holdfast, status, given({ goal }), limit)
-        : await latestSessions(holdfast, given({ status, goal }), limit);
+        ? await activeSessions(holdfast, status, definedFields({ goal }), limit)
+        : await latestSessions(holdfast, definedFields({ status, goal }), limit);
       const rows = found.sessions.map(async ({ summary, ...held }) =>
         view.sessionRowView(summary, { ...held, parent: await parentOf(holdfast, summary.id) }),
       );
@@ -252,7 +252,7 @@ export const sessionOperations = [
     async run(context, { session: typed, id, version, live }) {
       const holdfast = await context.holdfast();
       const from = await sessionId(holdfast, typed);
-      const options = given({ version, effects: live ? ("live" as const) : undefined });
+      const options = definedFields({ version, effects: live ? ("live" as const) : undefined });
       const report = await ofVersions(from, holdfast.sessions.fork(from, id, options));
       const laterEffects = report.laterEffects.map(({ callId: call, tool, status }) => {
         return { callId: call, tool, status };
@@ -286,7 +286,7 @@ export const sessionOperations = [
     async run(context, { session: typed, why }) {
       const holdfast = await context.holdfast();
       const id = await sessionId(holdfast, typed);
-      await holdfast.sessions.retry(id, { by: context.by.name, ...given({ why }) });
+      await holdfast.sessions.retry(id, { by: context.by.name, ...definedFields({ why }) });
       return { session: id };
     },
   }),

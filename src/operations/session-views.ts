@@ -1,7 +1,7 @@
 /** Sessions and their calls, as operations answer. */
 
 import * as z from "zod";
-import { type Call, isOpen, isUnbegun, SESSION_STATUSES } from "../model/session/index.ts";
+import { type Call, isNotStarted, isOpen, SESSION_STATUSES } from "../model/session/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
 import type { Holder } from "../store.ts";
 import { iso, isoOrNull, time } from "./goal-views.ts";
@@ -112,7 +112,7 @@ export function callView(session: string, from: Call, around: Surroundings): z.i
     running: status === "issued" && isHeld,
     unattended: isOpen(status) && status !== "waiting" && !isHeld,
     cancelled: isCancelled,
-    unbegun: isUnbegun(from),
+    unbegun: isNotStarted(from),
   };
 }
 

@@ -13,9 +13,9 @@ import type { Context } from "./context.ts";
 import { goalRows } from "./current-goal.ts";
 import { goal } from "./goal-operations.ts";
 import { fileCheck } from "./handing-over.ts";
-import { keptBeside } from "./kept-beside.ts";
+import { unparsedEdits } from "./kept-beside.ts";
 import { sealNote } from "./moved-store.ts";
-import { given, operation } from "./operation.ts";
+import { definedFields, operation } from "./operation.ts";
 import { openCallRows, readStatus } from "./status-reading.ts";
 import { isRemote, PLANNING, refuseMissing, type StorePlace } from "./store-place.ts";
 
@@ -131,7 +131,7 @@ function examineDisk(path: string): Finding[] {
 
 /** Of a store that somebody named, `.planning/` says nothing. */
 function examineBeside({ place, isStoreSaid }: Context): Finding[] {
-  const lines = isStoreSaid ? [] : keptBeside(place);
+  const lines = isStoreSaid ? [] : unparsedEdits(place);
   return lines.map((each) =>
     bad("edits", `not taken in: ${each}`, "How it comes about: docs/repo-memory.md"),
   );
@@ -254,7 +254,7 @@ export const storeOperations = [
         files.push(...report.files.map(({ path, verdict, why }) => ({ goal: id, path, verdict, why })));
       }
       const ok = problems.length === 0 && files.every(({ verdict }) => verdict === "OK");
-      return { ok, problems, files, notTakenIn: context.isStoreSaid ? [] : keptBeside(context.place) };
+      return { ok, problems, files, notTakenIn: context.isStoreSaid ? [] : unparsedEdits(context.place) };
     },
   }),
   operation({
@@ -294,7 +294,7 @@ export const storeOperations = [
     }),
     async run(context, { dryRun = false, ...what }) {
       const holdfast = await context.holdfast();
-      const { removed, hidden, spared } = await holdfast.sessions.prune({ ...given(what), dryRun });
+      const { removed, hidden, spared } = await holdfast.sessions.prune({ ...definedFields(what), dryRun });
       const artifacts = dryRun ? 0 : await holdfast.collectArtifacts();
       return { dryRun, removed: [...removed], hidden: [...hidden], spared: [...spared], artifacts };
     },

@@ -53,11 +53,11 @@ export async function restoreFromRepository(
   if (exists || isKeptOut || emptied !== null || address !== undefined) return false;
   if (!existsSync(join(folder, "events"))) return false;
   const { open } = await import("../open.ts");
-  const { takeInFolder } = await import("../projections/index.ts");
+  const { mergeEventFolder } = await import("../projections/index.ts");
   const holdfast = await open(place.home, options);
   try {
     // What stays out is told by whoever looks for news next, which is before anything is said of goals.
-    await takeInFolder(holdfast.journal, folder, undefined, () => undefined);
+    await mergeEventFolder(holdfast.journal, folder, undefined, () => undefined);
   } finally {
     await holdfast.close();
   }

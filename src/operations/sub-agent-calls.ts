@@ -2,7 +2,7 @@
 
 import { allRows } from "../journal/index.ts";
 import { streamId, streamName } from "../model/names.ts";
-import { childId, lifeOf } from "../session/index.ts";
+import { childId, incarnationOf } from "../session/index.ts";
 import type { ItemRow, Store } from "../store.ts";
 import type { Need } from "./need.ts";
 
@@ -28,7 +28,7 @@ export async function openCallsBelow(
     else byStream.set(call.stream, [call]);
   }
   const innermost = ({ stream, id }: ItemRow): readonly ItemRow[] => {
-    const life = lifeOf(streamId(stream), generations.get(stream) ?? 1);
+    const life = incarnationOf(streamId(stream), generations.get(stream) ?? 1);
     const theirs = byStream.get(streamName("session", childId(life, id))) ?? [];
     return theirs.flatMap((call) => {
       const further = innermost(call);

@@ -15,7 +15,7 @@ import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { namedPath } from "./named-file.ts";
-import { given, operation } from "./operation.ts";
+import { definedFields, operation } from "./operation.ts";
 
 const text = z.string();
 const said = z.strictObject({ goal, task: text });
@@ -61,7 +61,7 @@ async function onTask(
 ): Promise<Result> {
   const handle = await context.goal(input.goal);
   const task = taskIn(handle, input.task);
-  await act(handle, given({ task, session: input.session }));
+  await act(handle, definedFields({ task, session: input.session }));
   return shown(handle, task);
 }
 
@@ -102,7 +102,7 @@ export const taskOperations = [
     async run(context, { goal: id, wanted = [], reviews, dependsOn = [], files: typed = [], ...input }) {
       const files = typed.map((each) => namedPath(context, each));
       const handle = await context.goal(id);
-      const place = { ...given(input), files, dependsOn: dependsOn.map((each) => fullId("T", each)) };
+      const place = { ...definedFields(input), files, dependsOn: dependsOn.map((each) => fullId("T", each)) };
       const looked = reviews?.map((each) => fullId("T", each));
       const task: TaskInput = looked
         ? { ...place, kind: "review", reviews: looked, checklist: checklistOf(handle, looked, wanted) }
@@ -160,7 +160,10 @@ export const taskOperations = [
     run: (context, { goal: id, task, session, commands, files: typed, summary }) =>
       onTask(context, { goal: id, task, session }, (handle, proof) => {
         const files = typed?.map((each) => namedPath(context, each));
-        return handle.submit({ ...proof, ...given({ summary, files, commands: commands?.map(given) }) });
+        return handle.submit({
+          ...proof,
+          ...definedFields({ summary, files, commands: commands?.map(definedFields) }),
+        });
       }),
   }),
   operation({

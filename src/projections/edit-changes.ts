@@ -7,7 +7,7 @@
  */
 
 import type { Act } from "../goal/index.ts";
-import type { By, GoalState } from "../model/goal/index.ts";
+import type { Actor, GoalState } from "../model/goal/index.ts";
 import { canonicalText } from "../model/json.ts";
 
 export interface Change {
@@ -15,7 +15,7 @@ export interface Change {
   readonly value: string;
   /** For reports: what it is, in words. */
   readonly what: string;
-  readonly act: ((state: GoalState, by: By) => Act<unknown>) | null;
+  readonly act: ((state: GoalState, by: Actor) => Act<unknown>) | null;
 }
 
 export function change(key: string, value: unknown, what: string, act: Change["act"]): Change {

@@ -22,7 +22,7 @@
 
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { eventsUnreadable, type Goal, noteSeen } from "../goal/index.ts";
+import { eventsUnreadable, type Goal, markEventFilesSeen } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { type Entry, type EventIds, Lineage } from "../model/goal/index.ts";
 import {
@@ -118,7 +118,7 @@ export class EventFiles {
         own.push(file.name);
       }
       // Whoever asks what git brought need not read what was written from here.
-      if (own.length > 0) await noteSeen(goal.journal, this.goal, { own, others: [] });
+      if (own.length > 0) await markEventFilesSeen(goal.journal, this.goal, { own, others: [] });
     }
     this.mark = here;
     return true;

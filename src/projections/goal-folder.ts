@@ -35,7 +35,7 @@ import type { Goal, MergeReport } from "../goal/index.ts";
 import { Lease, leaseLost } from "../journal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import type { By } from "../model/goal/index.ts";
+import type { Actor } from "../model/goal/index.ts";
 import { sameJson } from "../model/json.ts";
 import { EVENTS, EventFiles, type RefusedFile } from "./event-files.ts";
 import { FolderLook, type Look } from "./folder-look.ts";
@@ -52,7 +52,7 @@ import { prepareFile, removeTemporaries, sameSignature, signatureAt, syncFolder 
 
 const RECORDS = ["decisions", "blockers", "sessions"] as const;
 const FOLDERS = ["", ...RECORDS, EVENTS] as const;
-const TAKER: By = { name: "holdfast", role: "supervisor" };
+const TAKER: Actor = { name: "holdfast", role: "supervisor" };
 const ROUNDS = 20;
 const ATTEMPTS = 3;
 const AT_ONCE = 8;
@@ -84,7 +84,7 @@ interface Looked {
 export class FolderWriter {
   readonly folder: string;
   private readonly goal: Goal;
-  private readonly human: By;
+  private readonly human: Actor;
   private readonly waitMs: number;
   private readonly renderer = new Renderer();
   private readonly look: FolderLook;
@@ -96,7 +96,7 @@ export class FolderWriter {
   private isReady = false;
   private isSwept = false;
 
-  private constructor(goal: Goal, folder: string, human: By, waitMs: number, instead: string | null) {
+  private constructor(goal: Goal, folder: string, human: Actor, waitMs: number, instead: string | null) {
     this.instead = instead;
     this.goal = goal;
     this.folder = folder;
@@ -112,7 +112,7 @@ export class FolderWriter {
   static async open(
     goal: Goal,
     folder: string,
-    human: By,
+    human: Actor,
     waitMs: number,
     instead: string | null = null,
   ): Promise<FolderWriter> {

@@ -5,10 +5,10 @@
 
 import { type Act, closingPhase, planningActs } from "../goal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import { type By, type GoalDraft, type GoalState, taskOf } from "../model/goal/index.ts";
+import { type Actor, type GoalDraft, type GoalState, taskOf } from "../model/goal/index.ts";
 import { type Change, change } from "./edit-changes.ts";
 
-type EditAct = (state: GoalState, by: By) => Act<unknown>;
+type EditAct = (state: GoalState, by: Actor) => Act<unknown>;
 
 /** Whoever works on it hears of it at the next write: the claim is gone. */
 export function finishTask(id: string, file: string): EditAct {

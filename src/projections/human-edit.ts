@@ -25,10 +25,10 @@
 
 import { copyFile, link, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { Drafting, type Goal, loadGoal } from "../goal/index.ts";
+import { DraftBatch, type Goal, loadGoal } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import { type By, type GoalState, seqOfRevision } from "../model/goal/index.ts";
+import { type Actor, type GoalState, seqOfRevision } from "../model/goal/index.ts";
 import { textsOf } from "./accounted-lines.ts";
 import { cautiously } from "./brought-edit.ts";
 import { type Change, type Merged, mergeChanges } from "./edit-changes.ts";
@@ -64,7 +64,7 @@ const LEFT_CHARACTERS = 300;
 export interface EditContext {
   readonly goal: Goal;
   readonly folder: string;
-  readonly by: By;
+  readonly by: Actor;
 }
 
 /**
@@ -137,17 +137,17 @@ function contentHash({ text, signature }: Foreign): string {
 /** A change that the goal refuses is left, with the reason; the others are taken in all the same. */
 function takenIn(
   state: GoalState,
-  by: By,
+  by: Actor,
   changes: readonly Change[],
   alreadyLeft: readonly string[],
-): { events: Drafting["events"]; taken: string[]; left: string[] } {
-  const all = new Drafting(state);
+): { events: DraftBatch["events"]; taken: string[]; left: string[] } {
+  const all = new DraftBatch(state);
   const taken: string[] = [];
   const left = [...alreadyLeft];
   for (const { what, act } of changes) {
     try {
-      const one = new Drafting(all.state);
-      for (const event of act?.(all.state, by).events ?? []) one.add(event as Drafting["events"][number]);
+      const one = new DraftBatch(all.state);
+      for (const event of act?.(all.state, by).events ?? []) one.add(event as DraftBatch["events"][number]);
       for (const event of one.events) all.add(event);
       if (one.events.length > 0) taken.push(what);
     } catch (error) {

@@ -1,9 +1,9 @@
 /** From the words of an imported file to the events of a goal. */
 
-import { type Act, Drafting, noteActs, planningActs } from "../goal/index.ts";
+import { type Act, DraftBatch, noteActs, planningActs } from "../goal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import {
-  type By,
+  type Actor,
   DECISION_TYPES,
   type DecisionType,
   type GoalDraft,
@@ -11,7 +11,7 @@ import {
   progressOf,
 } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
-import { show } from "../model/names.ts";
+import { quoteValue } from "../model/names.ts";
 import { finishTask } from "./hand-finished.ts";
 import type { ImportedText, Row } from "./imported-text.ts";
 import { day, LINE, line, map, prose, rows, strings, TEXT, time, usage, whole } from "./imported-values.ts";
@@ -46,7 +46,7 @@ const HANDLED = [
 
 export function importActs(
   state: GoalState,
-  by: By,
+  by: Actor,
   { row, sections }: ImportedText,
   hashes: ReadonlyMap<string, string>,
 ): Act<ImportNotes> {
@@ -65,15 +65,15 @@ export function importActs(
 }
 
 class Importing {
-  readonly draft: Drafting;
+  readonly draft: DraftBatch;
   readonly contradictions: string[] = [];
   readonly assumed: string[] = [];
   readonly kept: string[] = [];
-  private readonly by: By;
+  private readonly by: Actor;
   private readonly now: number;
 
-  constructor(state: GoalState, by: By) {
-    this.draft = new Drafting(state);
+  constructor(state: GoalState, by: Actor) {
+    this.draft = new DraftBatch(state);
     this.by = by;
     this.now = state.updatedAt;
   }
@@ -127,7 +127,7 @@ class Importing {
     if (listed.length > 0 || phase === null) {
       const isListed = listed.some((each) => line(each["title"])?.includes(title ?? ""));
       if (title && !isListed)
-        this.contradictions.push(`position names ${show(title)}, which no list of tasks has`);
+        this.contradictions.push(`position names ${quoteValue(title)}, which no list of tasks has`);
       return;
     }
     const total = Math.min(Math.max(counted, done + (title ? 1 : 0)), MOST.tasks);
@@ -177,7 +177,7 @@ class Importing {
       const said = each["type"];
       const type = DECISION_TYPES.find((one) => one === said) ?? ("architecture" satisfies DecisionType);
       if (said !== type)
-        this.assumed.push(`decision ${show(each["decision"])} has no type: taken as ${type}`);
+        this.assumed.push(`decision ${quoteValue(each["decision"])} has no type: taken as ${type}`);
       const decision = prose(each["decision"]) ?? prose(each["context"]) ?? "(nothing)";
       const input = {
         type,
@@ -351,7 +351,7 @@ class Importing {
   /** What the goal refuses is said, not thrown: one bad line does not cost the others. */
   private run(act: (state: GoalState) => Act<unknown>): boolean {
     try {
-      const one = new Drafting(this.draft.state);
+      const one = new DraftBatch(this.draft.state);
       for (const event of act(this.draft.state).events) one.add(event);
       for (const event of one.events) this.draft.add(event);
       return true;
@@ -363,7 +363,7 @@ class Importing {
   }
 }
 
-function finishTaskOf(id: string, by: By): (state: GoalState) => Act<unknown> {
+function finishTaskOf(id: string, by: Actor): (state: GoalState) => Act<unknown> {
   const finish = finishTask(id, "the imported file");
   return (state) => finish(state, by);
 }

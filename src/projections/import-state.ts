@@ -12,7 +12,7 @@
 import { type Goal, hashFile, openGoal } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { type By, isRelativePath } from "../model/goal/index.ts";
+import { type Actor, isRelativePath } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
 import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { type ImportNotes, importActs } from "./import-acts.ts";
@@ -24,7 +24,7 @@ export interface ImportOptions {
   readonly file: string;
   /** The folder that paths in the file are relative to; files found there are recorded with their hash. */
   readonly root?: string;
-  readonly by?: By;
+  readonly by?: Actor;
 }
 
 export interface ImportReport extends ImportNotes {

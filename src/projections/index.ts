@@ -16,4 +16,4 @@ export { fitOf } from "./schema-fit.ts";
 export { type JsonSchema, SCHEMAS } from "./schema-rows.ts";
 export { readSeal } from "./seal.ts";
 export { StateManager, type StateSpec } from "./state-manager.ts";
-export { takeInFolder } from "./take-in-folder.ts";
+export { mergeEventFolder } from "./take-in-folder.ts";

@@ -1,7 +1,7 @@
 /** What editing agent_state.json and task_board.json by hand can say. What the goal computes can only be noticed. */
 
 import { type Act, noteActs, planningActs, type TaskInput } from "../goal/index.ts";
-import type { By, GoalState, TaskStatus, Verification } from "../model/goal/index.ts";
+import type { Actor, GoalState, TaskStatus, Verification } from "../model/goal/index.ts";
 import { type Json, sameJson } from "../model/json.ts";
 import { type Change, change } from "./edit-changes.ts";
 import { dropTask, finishTask, removedTasks, reopenTask } from "./hand-finished.ts";
@@ -22,7 +22,7 @@ export function agentStateChanges(from: Row, to: Row): Change[] {
     found.push(change(name, to[name], `${name} is computed`, null));
   }
   const describe = (name: string, value: unknown, input: Record<string, unknown>): void => {
-    const act = (state: GoalState, by: By): Act<unknown> => planningActs.describe(state, by, input);
+    const act = (state: GoalState, by: Actor): Act<unknown> => planningActs.describe(state, by, input);
     found.push(change(name, value, `${name}: ${String(value)}`, act));
   };
   if (!same(from["title"], to["title"])) describe("title", to["title"], { title: to["title"] });
@@ -41,7 +41,7 @@ function settingChanges(from: Row, to: Row): Change[] {
   return Object.entries(inputs)
     .filter(([name]) => !same(from[name], to[name]))
     .map(([name, input]) => {
-      const act = (state: GoalState, by: By): Act<unknown> =>
+      const act = (state: GoalState, by: Actor): Act<unknown> =>
         planningActs.describe(state, by, { [input]: to[name] as number & Verification });
       return change(`settings.${name}`, to[name], `settings.${name}: ${String(to[name])}`, act);
     });
@@ -51,7 +51,7 @@ function nextChange(from: Row | null, to: Row | null): Change[] {
   const content = (row: Row | null): unknown => row && { text: row["text"], task: row["task"] };
   if (same(content(from), content(to))) return [];
   const input = to && { text: to["text"] as string | null, task: to["task"] as string | null };
-  const act = (state: GoalState, by: By): Act<unknown> => noteActs.setNext(state, by, input);
+  const act = (state: GoalState, by: Actor): Act<unknown> => noteActs.setNext(state, by, input);
   return [change("next", content(to), "next_action", act)];
 }
 
@@ -63,7 +63,7 @@ function factChanges(from: Row, to: Row): Change[] {
     const old = Object.hasOwn(from, key) ? (from[key] as Row) : undefined;
     const row = Object.hasOwn(to, key) ? (to[key] as Row) : undefined;
     if (same(content(old), content(row))) continue;
-    const act = (state: GoalState, by: By): Act<unknown> => {
+    const act = (state: GoalState, by: Actor): Act<unknown> => {
       if (!row) {
         const why = "Removed from agent_state.json by hand.";
         return state.facts.has(key) ? noteActs.forget(state, by, { key, why }) : nothing;
@@ -87,7 +87,7 @@ function questionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
     const text = row["text"] as string;
     const old = id === undefined ? undefined : before.get(id);
     if (!old) {
-      const act = (state: GoalState, by: By): Act<unknown> =>
+      const act = (state: GoalState, by: Actor): Act<unknown> =>
         [...state.questions.values()].some((each) => each.text === text)
           ? nothing
           : noteActs.ask(state, by, text);
@@ -101,7 +101,7 @@ function questionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
     const act =
       answer === undefined
         ? null
-        : (state: GoalState, by: By): Act<unknown> =>
+        : (state: GoalState, by: Actor): Act<unknown> =>
             noteActs.answer(state, by, { question: id as string, answer });
     found.push(change(`question:${id}`, answer, `${id} answered`, act));
   }
@@ -149,7 +149,7 @@ function taskChanges(id: string, old: Row, row: Row): Change[] {
   const found: Change[] = [];
   const edit = (key: string, names: readonly (keyof typeof FIELDS)[]): void => {
     const input = Object.fromEntries(names.map((name) => [FIELDS[name], row[name] ?? null]));
-    const act = (state: GoalState, by: By): Act<unknown> =>
+    const act = (state: GoalState, by: Actor): Act<unknown> =>
       planningActs.editTask(state, by, { task: id, change: input });
     found.push(change(`${key}:${id}`, input, `${id}: ${names.join(" and ")}`, act));
   };
@@ -185,7 +185,7 @@ function newTask(id: string, row: Row, since: number): Change {
       .filter(([name]) => row[name] !== undefined)
       .map(([name, field]) => [field, row[name]]),
   );
-  const act = (state: GoalState, by: By): Act<unknown> => {
+  const act = (state: GoalState, by: Actor): Act<unknown> => {
     const isThere = [...state.tasks.values()].some(({ title, seq }) => title === row["title"] && seq > since);
     if (isThere) return nothing;
     return planningActs.addTasks(state, by, [{ ...input, kind: row["kind"] } as unknown as TaskInput]);
@@ -208,7 +208,7 @@ function phaseChanges(from: readonly Row[], to: readonly Row[]): Change[] {
   for (const phase of to.slice(from.length)) {
     const name = phase["name"] as string;
     const plans = (phase["plans"] as Row[]).map((plan) => plan["name"] as string);
-    const act = (state: GoalState, by: By): Act<unknown> =>
+    const act = (state: GoalState, by: Actor): Act<unknown> =>
       state.phases.some((each) => each.name === name)
         ? nothing
         : planningActs.addPhase(state, by, { name, plans });
@@ -218,7 +218,7 @@ function phaseChanges(from: readonly Row[], to: readonly Row[]): Change[] {
 }
 
 function newPlan(phase: number, name: string): Change {
-  const act = (state: GoalState, by: By): Act<unknown> => {
+  const act = (state: GoalState, by: Actor): Act<unknown> => {
     const isThere = state.phases.some(
       (each) => each.number === phase && each.plans.some((plan) => plan.name === name),
     );

@@ -9,7 +9,7 @@
 
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
-import { show } from "../model/names.ts";
+import { quoteValue } from "../model/names.ts";
 import { AGENT_STATE_VERSION } from "./agent-state.ts";
 import { parseJson, readBounded } from "./foreign-text.ts";
 import { checkOf, schemaRefused } from "./schema-check.ts";
@@ -47,7 +47,7 @@ export interface Migrated {
 export function migrate(value: JsonObject, { current, steps }: Migrations, what: string): Migrated {
   const from = value["schema_version"];
   if (!Number.isInteger(from) || (from as number) < 1) {
-    throw refused(what, `schema_version is ${show(from)}, which is no version`, { from, current });
+    throw refused(what, `schema_version is ${quoteValue(from)}, which is no version`, { from, current });
   }
   const taken: number[] = [];
   let migrated = value;

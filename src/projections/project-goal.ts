@@ -9,7 +9,7 @@ import { userInfo } from "node:os";
 import { resolve } from "node:path";
 import type { Goal, WriteGuard } from "../goal/index.ts";
 import { type HoldfastError, isHoldfastError } from "../model/errors.ts";
-import type { By, GoalState } from "../model/goal/index.ts";
+import type { Actor, GoalState } from "../model/goal/index.ts";
 import { FolderWriter, type SyncReport } from "./goal-folder.ts";
 import { editLeft, editTaken, humanIsEditing } from "./refusals.ts";
 
@@ -129,7 +129,7 @@ export class GoalFolder {
     }
   }
 
-  private async keepDistance(by: By): Promise<void> {
+  private async keepDistance(by: Actor): Promise<void> {
     const touched = this.writer.touched();
     this.isClean = touched.length === 0;
     if (this.isClean || by.role === "human") return;
@@ -143,7 +143,7 @@ export class GoalFolder {
   }
 
   /** Another process may have taken the edit in: the log says when it was made. */
-  private checkQuiet(state: GoalState, by: By): void {
+  private checkQuiet(state: GoalState, by: Actor): void {
     if (by.role === "human") return;
     const now = this.goal.journal.now();
     for (const { file, editedAt } of state.edits.values()) {
@@ -170,7 +170,7 @@ export function editNotes({ edits }: SyncReport): HoldfastError[] {
  */
 export async function projectGoal(goal: Goal, options: ProjectOptions = {}): Promise<GoalFolder> {
   const path = resolve(goal.root ?? ".", options.folder ?? ".planning");
-  const human: By = { name: options.human ?? userName(), role: "human" };
+  const human: Actor = { name: options.human ?? userName(), role: "human" };
   const { waitMs = WAIT_MS, instead = null } = options;
   const writer = await FolderWriter.open(goal, path, human, waitMs, instead);
   const folder = new GoalFolder(goal, writer, options);

@@ -4,7 +4,7 @@
  */
 
 import { type Act, historyActs, noteActs } from "../goal/index.ts";
-import type { By, DecisionType, GoalState } from "../model/goal/index.ts";
+import type { Actor, DecisionType, GoalState } from "../model/goal/index.ts";
 import { sameJson } from "../model/json.ts";
 import { type Change, change } from "./edit-changes.ts";
 import type { RecordKind, RecordPage } from "./file-reading.ts";
@@ -66,7 +66,7 @@ function decisionChanges(id: string, from: RecordPage, to: RecordPage): Change[]
   });
   const input = content(to);
   if (sameJson(content(from), input)) return [];
-  const act = (state: GoalState, by: By): Act<unknown> => {
+  const act = (state: GoalState, by: Actor): Act<unknown> => {
     const later = state.decisions.get(state.decisions.get(id)?.supersededBy ?? "");
     const isThere = later?.decision === input["decision"] && later?.reason === input["reason"];
     if (isThere) return { events: [], result: null };
@@ -81,7 +81,7 @@ function blockerChanges(id: string, from: RecordPage, to: RecordPage): Change[] 
     const isSame = [...OWN_SECTIONS].every((name) => from.sections.get(name) === to.sections.get(name));
     return isSame ? [] : [change(`blocker text:${id}`, null, `${id}: change its status as well`, null)];
   }
-  const acts: Record<string, (state: GoalState, by: By) => Act<unknown>> = {
+  const acts: Record<string, (state: GoalState, by: Actor) => Act<unknown>> = {
     active: (state, by) => noteActs.identify(state, by, id),
     bypassed: (state, by) =>
       noteActs.bypass(state, by, { blocker: id, workaround: to.sections.get("Workaround") ?? BY_HAND }),
@@ -100,7 +100,7 @@ function sessionChanges(id: string, from: RecordPage, to: RecordPage): Change[] 
     const isNote = name.startsWith("Note ");
     if (!OWN.session.sections.test(name) || from.sections.get(name) === text) continue;
     const input = isNote ? { session: id, notes: text } : { session: id, issues: [text] };
-    const act = (state: GoalState, by: By): Act<unknown> => {
+    const act = (state: GoalState, by: Actor): Act<unknown> => {
       const entry = state.history.get(id);
       const isThere = (isNote ? entry?.notes : entry?.issues)?.includes(text);
       return isThere ? { events: [], result: null } : historyActs.noteSession(state, by, input);

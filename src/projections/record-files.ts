@@ -7,7 +7,7 @@
  */
 
 import { sha256 } from "../model/digest.ts";
-import type { Blocker, By, DecisionRecord, HistoryEntry } from "../model/goal/index.ts";
+import type { Actor, Blocker, DecisionRecord, HistoryEntry } from "../model/goal/index.ts";
 import { type SealedText, sealMarkdown } from "./seal.ts";
 import { isoTime, oneLine, optionalTime, textBlock, yamlScalar } from "./written-text.ts";
 
@@ -112,7 +112,7 @@ function numbered(name: string, texts: readonly string[]): Record<string, string
   return Object.fromEntries(texts.map((text, index) => [`${name} ${index + 1}`, text]));
 }
 
-function byFields({ name, role }: By): Fields {
+function byFields({ name, role }: Actor): Fields {
   return { name, role };
 }
 

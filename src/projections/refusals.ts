@@ -1,7 +1,7 @@
 /** The refusals of this folder, with what to do about each. */
 
 import { HoldfastError } from "../model/errors.ts";
-import { show } from "../model/names.ts";
+import { quoteValue } from "../model/names.ts";
 
 /** Somebody edited a file a moment ago: agents wait, so that nobody writes into a sentence. */
 export function humanIsEditing(goal: string, file: string, remainingMs: number): HoldfastError {
@@ -20,7 +20,7 @@ export function renderingElsewhere(
 ): HoldfastError {
   return new HoldfastError(
     "FOLDER_BUSY",
-    `goal ${goal}: ${holder} has been rendering ${show(folder)} for over ${waitedMs} ms`,
+    `goal ${goal}: ${holder} has been rendering ${quoteValue(folder)} for over ${waitedMs} ms`,
     {
       hint: "The goal itself is written. Sync again later: the lease runs out, or is free at once when that process is gone.",
       data: { goal, folder, holder },
@@ -31,7 +31,7 @@ export function renderingElsewhere(
 export function folderOfAnother(folder: string, file: string, goal: string, other: string): HoldfastError {
   return new HoldfastError(
     "FOLDER_TAKEN",
-    `${file} in ${show(folder)} belongs to goal ${show(other)}, not to ${goal}`,
+    `${file} in ${quoteValue(folder)} belongs to goal ${quoteValue(other)}, not to ${goal}`,
     {
       hint: `Name another folder. In .planning/ it is shown by: holdfast rebuild --goal ${goal}. Nothing was written.`,
       data: { folder, goal, other },
@@ -40,7 +40,7 @@ export function folderOfAnother(folder: string, file: string, goal: string, othe
 }
 
 export function unsafeFolder(path: string, why: string): HoldfastError {
-  return new HoldfastError("FOLDER_UNSAFE", `${show(path)} cannot hold rendered files: ${why}`, {
+  return new HoldfastError("FOLDER_UNSAFE", `${quoteValue(path)} cannot hold rendered files: ${why}`, {
     hint: "Name a folder of the repository that is there for this, such as .planning. Nothing was written.",
     data: { path },
   });
@@ -49,7 +49,7 @@ export function unsafeFolder(path: string, why: string): HoldfastError {
 export function keptMoving(goal: string, folder: string): HoldfastError {
   return new HoldfastError(
     "FOLDER_BUSY",
-    `goal ${goal}: the files in ${show(folder)} changed at every attempt to write them`,
+    `goal ${goal}: the files in ${quoteValue(folder)} changed at every attempt to write them`,
     {
       hint: "Another program writes these files. Stop it, then sync again.",
       data: { goal, folder },
@@ -98,8 +98,12 @@ export function editLeft({ file, beside, left, from }: LeftEdit): HoldfastError 
 
 /** Told, not thrown: the goal goes on without what the file says. */
 export function eventFileRefused(folder: string, file: string, why: string): HoldfastError {
-  return new HoldfastError("EVENT_FILE_REFUSED", `${file} in ${show(folder)} was not taken in: ${why}`, {
-    hint: `The file was left as it is. Bring back the one that git has: git checkout HEAD -- ${file}, in that folder.`,
-    data: { folder, file, why },
-  });
+  return new HoldfastError(
+    "EVENT_FILE_REFUSED",
+    `${file} in ${quoteValue(folder)} was not taken in: ${why}`,
+    {
+      hint: `The file was left as it is. Bring back the one that git has: git checkout HEAD -- ${file}, in that folder.`,
+      data: { folder, file, why },
+    },
+  );
 }

@@ -6,7 +6,7 @@
 
 import type { Ajv2020, ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
 import { HoldfastError } from "../model/errors.ts";
-import { show } from "../model/names.ts";
+import { quoteValue } from "../model/names.ts";
 import { fitOf } from "./schema-fit.ts";
 import type { JsonSchema } from "./schema-rows.ts";
 
@@ -76,15 +76,15 @@ function ruleOf({ keyword, params, message, instancePath }: ErrorObject, root: u
   const value = valueAt(root, instancePath);
   switch (keyword) {
     case "required":
-      return `lacks ${show(params["missingProperty"])}`;
+      return `lacks ${quoteValue(params["missingProperty"])}`;
     case "additionalProperties":
-      return `may not have ${show(params["additionalProperty"])}`;
+      return `may not have ${quoteValue(params["additionalProperty"])}`;
     case "enum":
-      return `is ${show(value)}, must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
+      return `is ${quoteValue(value)}, must be one of ${(params["allowedValues"] as unknown[]).join(", ")}`;
     case "const":
-      return `is ${show(value)}, must be ${show(params["allowedValue"])}`;
+      return `is ${quoteValue(value)}, must be ${quoteValue(params["allowedValue"])}`;
     default:
-      return `is ${show(value)}, ${message ?? keyword}`;
+      return `is ${quoteValue(value)}, ${message ?? keyword}`;
   }
 }
 

@@ -1,7 +1,13 @@
 /** What editing STATE.md by hand can say: title, statement, next action, tasks, decisions, blockers, questions. */
 
 import { type Act, noteActs, planningActs } from "../goal/index.ts";
-import { type By, DECISION_TYPES, type DecisionType, type GoalState, taskOf } from "../model/goal/index.ts";
+import {
+  type Actor,
+  DECISION_TYPES,
+  type DecisionType,
+  type GoalState,
+  taskOf,
+} from "../model/goal/index.ts";
 import { type Change, change } from "./edit-changes.ts";
 import { finishTask, removedTasks, reopenTask } from "./hand-finished.ts";
 import type { PageItem, PageTask, StatePage } from "./state-page.ts";
@@ -46,7 +52,7 @@ function described(from: StatePage, to: StatePage): Change[] {
       );
       continue;
     }
-    const act = (state: GoalState, by: By): Act<unknown> =>
+    const act = (state: GoalState, by: Actor): Act<unknown> =>
       planningActs.describe(state, by, { [name]: text });
     found.push(change(name, text, `${name}: ${text}`, act));
   }
@@ -66,7 +72,7 @@ function nextChanges(from: StatePage, to: StatePage): Change[] {
   if (from.next === next) return found;
   if (isShortened(next))
     return [...found, change("next", next, "the next action was edited where it is shortened", null)];
-  const act = (state: GoalState, by: By): Act<unknown> => {
+  const act = (state: GoalState, by: Actor): Act<unknown> => {
     if (next === "") return noteActs.setNext(state, by, null);
     const [, id, words = ""] = TASK_FIRST.exec(next) ?? [];
     if (id === undefined) return noteActs.setNext(state, by, { text: next });
@@ -139,13 +145,13 @@ function reordered(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<stri
 function retitled(id: string, title: string): Change {
   if (title === "" || isShortened(title))
     return change(`title:${id}`, title, `${id}: its title is shortened here`, null);
-  const act = (state: GoalState, by: By): Act<unknown> =>
+  const act = (state: GoalState, by: Actor): Act<unknown> =>
     planningActs.editTask(state, by, { task: id, change: { title } });
   return change(`title:${id}`, title, `${id}: ${title}`, act);
 }
 
 function added({ text, isChecked }: PageTask, since: number): Change {
-  const act = (state: GoalState, by: By): Act<unknown> => {
+  const act = (state: GoalState, by: Actor): Act<unknown> => {
     const isThere = [...state.tasks.values()].some(({ title, seq }) => title === text && seq > since);
     return isThere ? { events: [], result: null } : planningActs.addTasks(state, by, [{ title: text }]);
   };
@@ -195,7 +201,7 @@ function decided(item: string, since: number): Change {
     decision: colon > 0 ? said.slice(colon + 2) : said,
     reason: because?.[1] ?? BY_HAND,
   };
-  const act = (state: GoalState, by: By): Act<unknown> => {
+  const act = (state: GoalState, by: Actor): Act<unknown> => {
     const isThere = [...state.decisions.values()].some(
       ({ context, decision, seq }) => context === input.context && decision === input.decision && seq > since,
     );
@@ -224,7 +230,7 @@ function blocked(item: string, since: number): Change {
   const affects = / *\(affects: ([^)]*)\) *$/.exec(item);
   const description = affects ? item.slice(0, affects.index) : item;
   const words = (affects?.[1] ?? "").split(/, */).filter(Boolean);
-  const act = (state: GoalState, by: By): Act<unknown> => {
+  const act = (state: GoalState, by: Actor): Act<unknown> => {
     const isThere = [...state.blockers.values()].some(
       (each) => each.description === description && each.seq > since,
     );
@@ -236,7 +242,7 @@ function blocked(item: string, since: number): Change {
 }
 
 function resolved(id: string, resolution: string): Change {
-  const act = (state: GoalState, by: By): Act<unknown> => {
+  const act = (state: GoalState, by: Actor): Act<unknown> => {
     const isDone = state.blockers.get(id)?.status === "resolved";
     return isDone ? { events: [], result: null } : noteActs.resolve(state, by, { blocker: id, resolution });
   };
@@ -257,12 +263,12 @@ function movedBlocker(id: string, before: string, after: string): Change {
   if (status === "resolved") return resolved(id, BY_HAND);
   const workaround = /\(workaround: (.*)\)$/.exec(after)?.[1];
   if (status === "bypassed" && workaround) {
-    const act = (state: GoalState, by: By): Act<unknown> =>
+    const act = (state: GoalState, by: Actor): Act<unknown> =>
       noteActs.bypass(state, by, { blocker: id, workaround });
     return change(`blocker:${id}`, "bypassed", `${id} bypassed`, act);
   }
   if (status === "active") {
-    const act = (state: GoalState, by: By): Act<unknown> => noteActs.identify(state, by, id);
+    const act = (state: GoalState, by: Actor): Act<unknown> => noteActs.identify(state, by, id);
     return change(`blocker:${id}`, "active", `${id} active`, act);
   }
   return change(
@@ -289,7 +295,7 @@ function questionChanges(from: readonly PageItem[], to: readonly PageItem[]): Ch
 }
 
 function asked(text: string): Change {
-  const act = (state: GoalState, by: By): Act<unknown> => {
+  const act = (state: GoalState, by: Actor): Act<unknown> => {
     const isThere = [...state.questions.values()].some((question) => question.text === text);
     return isThere ? { events: [], result: null } : noteActs.ask(state, by, text);
   };
@@ -301,7 +307,7 @@ function answered(id: string, before: string, after: string): Change {
   if (answer === undefined) {
     return change(`question:${id}`, after, `${id}: answer it with "=> …" at the end of its line`, null);
   }
-  const act = (state: GoalState, by: By): Act<unknown> =>
+  const act = (state: GoalState, by: Actor): Act<unknown> =>
     noteActs.answer(state, by, { question: id, answer });
   return change(`question:${id}`, answer, `${id} answered: ${answer}`, act);
 }

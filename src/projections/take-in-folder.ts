@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { type MergeReport, noteSeen, takeInGoal, unseenEventFiles } from "../goal/index.ts";
+import { type MergeReport, markEventFilesSeen, mergeGoal, unseenEventFiles } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { readEventsFolder } from "./event-files.ts";
@@ -12,7 +12,7 @@ import { readEventsFolder } from "./event-files.ts";
  * A file that cannot be believed, or a goal that cannot be made of its files, keeps no other out: `warn` is told, here and
  * whenever somebody looks again. Of the goal that `only` names it is thrown.
  */
-export async function takeInFolder(
+export async function mergeEventFolder(
   journal: Journal,
   folder = ".planning",
   only?: string,
@@ -26,9 +26,9 @@ export async function takeInFolder(
   for (const [goal, { entries, files }] of goals) {
     if (only !== undefined && goal !== only) continue;
     try {
-      const report = await takeInGoal(journal, goal, { name: "holdfast", role: "supervisor" }, entries);
+      const report = await mergeGoal(journal, goal, { name: "holdfast", role: "supervisor" }, entries);
       if (report) reports.set(goal, report);
-      await noteSeen(journal, goal, { own: files, others: [] });
+      await markEventFilesSeen(journal, goal, { own: files, others: [] });
     } catch (error) {
       // What is wrong with the store is wrong with all goals.
       const isOfOneGoal = isHoldfastError(error) && !error.code.startsWith("STORE_");
@@ -38,7 +38,7 @@ export async function takeInFolder(
   }
   if (only !== undefined) {
     const others = [...goals].flatMap(([goal, { files }]) => (goal === only ? [] : files));
-    if (others.length > 0) await noteSeen(journal, only, { own: [], others });
+    if (others.length > 0) await markEventFilesSeen(journal, only, { own: [], others });
   }
   return reports;
 }

@@ -1,7 +1,7 @@
 /** `task_board.json`: every task of the goal, in the order in which they are done. */
 
 import {
-  type By,
+  type Actor,
   compareTasks,
   type EndedClaim,
   type Evidence,
@@ -71,7 +71,7 @@ function taskRow(task: Task, blockedBy: readonly string[]): Record<string, unkno
   });
 }
 
-export function byRow({ name, role }: By): Record<string, unknown> {
+export function byRow({ name, role }: Actor): Record<string, unknown> {
   return { name, role };
 }
 

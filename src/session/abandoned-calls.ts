@@ -18,7 +18,7 @@ export function undecided(state: SessionState): Call[] {
 }
 
 /** Puts those that are still in doubt before a person. */
-export function putBeforePerson(calls: Iterable<Call>, why: string = WHY): Draft[] {
+export function escalateToPerson(calls: Iterable<Call>, why: string = WHY): Draft[] {
   return [...calls].flatMap(({ id: callId, status, attempt }): Draft[] => {
     if (!isOpen(status) || status === "waiting") return [];
     const lost: Draft[] = status === "issued" ? [{ type: "call.lost", data: { callId, attempt, why } }] : [];

@@ -5,22 +5,22 @@ import { type Marks, storeResult, withNextMark } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { copyJson, type Json } from "../model/json.ts";
 import { streamId } from "../model/names.ts";
-import { checkOptions, mustFit } from "../model/options.ts";
+import { checkOption, checkOptions } from "../model/options.ts";
 import {
   type Amounts,
   type Call,
   type CallResult,
+  isNotStarted,
   isOpen,
-  isUnbegun,
   type SessionState,
   sessionKind,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
-import { putBeforePerson } from "./abandoned-calls.ts";
+import { escalateToPerson } from "./abandoned-calls.ts";
 import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";
 import { childSpent } from "./children.ts";
-import { lifeOf } from "./life.ts";
+import { incarnationOf } from "./life.ts";
 import type { Spoken } from "./sessions.ts";
 import { stopSubAgent } from "./sub-agent-stop.ts";
 import { noSession } from "./versions.ts";
@@ -61,7 +61,7 @@ export interface Resolved {
 
 const READ_AT_ONCE = 8;
 
-export class CallDesk {
+export class OpenCalls {
   private readonly journal: Journal;
   private readonly onCrash: OnCrash;
 
@@ -136,8 +136,8 @@ export class CallDesk {
     call: string | { readonly session: string; readonly callId: string },
     answer: Answer & { readonly by: string; readonly why: string },
   ): Promise<Resolved> {
-    mustFit("calls.resolve: outcome", answer?.outcome, OUTCOMES);
-    for (const word of ["by", "why"] as const) mustFit(`calls.resolve: ${word}`, answer[word], "text");
+    checkOption("calls.resolve: outcome", answer?.outcome, OUTCOMES);
+    for (const word of ["by", "why"] as const) checkOption(`calls.resolve: ${word}`, answer[word], "text");
     const { session, callId } = typeof call === "string" ? await this.find(call) : call;
     const log = await this.journal.open(sessionKind, session);
     if (!log.exists) throw noSession(session, this.journal.store.address);
@@ -151,7 +151,7 @@ export class CallDesk {
       const { outcome, by, why } = answer;
       if (outcome === "retry") return null;
       const { journal, onCrash } = this;
-      return stopSubAgent({ journal, onCrash, outcome, by, why }, lifeOf(session, generation), callId);
+      return stopSubAgent({ journal, onCrash, outcome, by, why }, incarnationOf(session, generation), callId);
     };
     const commit = (lease: Lease | null, spent: Amounts | null) => (marks: Marks) =>
       log.commit((state, head) => {
@@ -160,8 +160,8 @@ export class CallDesk {
         const current = state.calls.get(callId);
         if (!current || !isOpen(current.status)) throw notOpen(session, callId, current);
         if (!lease && current.status !== "waiting") throw isAtIt(session, callId, current, null);
-        if (answer.outcome === "landed" && isUnbegun(current)) throw notRun(session, callId);
-        const before = lease ? putBeforePerson([current], WHY_UNATTENDED) : [];
+        if (answer.outcome === "landed" && isNotStarted(current)) throw notRun(session, callId);
+        const before = lease ? escalateToPerson([current], WHY_UNATTENDED) : [];
         const costs = spent ? [childSpent(state.budget, callId, spent)] : [];
         const events = [...before, ...costs, answerDraft(current, answer, result, marks)];
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };

@@ -14,8 +14,8 @@ import {
   sessionKind,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
-import { putBeforePerson } from "./abandoned-calls.ts";
-import { lifeOf } from "./life.ts";
+import { escalateToPerson } from "./abandoned-calls.ts";
+import { incarnationOf } from "./life.ts";
 import type { OwnedSession } from "./owned-session.ts";
 
 /** A sub-agent's session is named by the call that started it, so that a resumed call finds it again. */
@@ -42,7 +42,7 @@ export async function cancelChildren(
       return { events, result: undefined };
     });
     commitResult(outcome);
-    await cancelChildren(journal, lifeOf(id, generation), log.state, spoken);
+    await cancelChildren(journal, incarnationOf(id, generation), log.state, spoken);
   }
 }
 
@@ -56,7 +56,7 @@ export function cancellation(
   const isActive = state.status === "active";
   const ended = isActive ? [{ type: "session.status", data }] : [];
   const isOver = isActive || state.status === "cancelled";
-  return [...ended, ...(isAbandoned && isOver ? putBeforePerson(openCallsOf(state)) : [])];
+  return [...ended, ...(isAbandoned && isOver ? escalateToPerson(openCallsOf(state)) : [])];
 }
 
 /** Sets aside what a sub-agent may spend: what it was given, else all that is left. Null without limits. */

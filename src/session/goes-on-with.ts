@@ -8,15 +8,15 @@ import type { JsonObject, SessionState } from "../model/session/index.ts";
 const NAME = "holdfast.goesOnWith";
 
 /** The name of the stream without which nobody goes on with it, for sessions that have one. */
-export const SERVED = "holdfast.serves";
+export const SERVES_STREAM = "holdfast.serves";
 
 /** For `metadata`: with whom it goes on, as in "its MCP client". What serves a stream is kept as long as that is there. */
-export function goingOnWith(whom: string, stream?: string): JsonObject {
-  return { [NAME]: whom, ...(stream !== undefined && { [SERVED]: stream }) };
+export function drivenByMetadata(whom: string, stream?: string): JsonObject {
+  return { [NAME]: whom, ...(stream !== undefined && { [SERVES_STREAM]: stream }) };
 }
 
 /** Null for sessions that an agent runs. */
-export function goesOnWith({ metadata }: SessionState): string | null {
+export function drivenBy({ metadata }: SessionState): string | null {
   const whom = metadata[NAME];
   return typeof whom === "string" ? whom : null;
 }

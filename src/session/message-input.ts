@@ -1,4 +1,4 @@
-import { mustFit } from "../model/options.ts";
+import { checkOption } from "../model/options.ts";
 import { type Block, draftMessage, type JsonObject, type MessageRole } from "../model/session/index.ts";
 import { isoTime } from "../model/time.ts";
 
@@ -18,7 +18,7 @@ export function readMessage(
   now: number,
   newId: () => string,
 ): ReturnType<typeof draftMessage> {
-  mustFit("a message", input, "object");
+  checkOption("a message", input, "object");
   const { id, createdAt, text, blocks } = input;
   // Nothing to add, and nothing that only a spread would make plain: the copy that is made of it anyway is enough.
   const isWhole = text === undefined && typeof id === "string" && typeof createdAt === "string";

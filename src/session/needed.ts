@@ -2,8 +2,8 @@ import type { Journal } from "../journal/index.ts";
 import { streamName } from "../model/names.ts";
 import { isOpen, sessionKind } from "../model/session/index.ts";
 import { childId } from "./children.ts";
-import { SERVED } from "./goes-on-with.ts";
-import { lifeOf } from "./life.ts";
+import { SERVES_STREAM } from "./goes-on-with.ts";
+import { incarnationOf } from "./life.ts";
 
 interface Opened {
   readonly parent?: { readonly session: string; readonly callId: string };
@@ -14,12 +14,12 @@ interface Opened {
  * Whether somebody will look into a session again although nothing of its own is open: whose call it works for, or what it
  * serves. Without its record they would do again what it has done. Its first event tells, so that looking costs little.
  */
-export async function isNeeded(journal: Journal, id: string): Promise<boolean> {
+export async function isReferenced(journal: Journal, id: string): Promise<boolean> {
   for await (const [, { type, data }] of journal.events(streamName("session", id), 0, 1)) {
     if (type !== "session.opened") return false;
     const { parent, metadata } = data as Opened;
     if (parent && (await servesOpenCall(journal, id, parent))) return true;
-    const served = metadata?.[SERVED];
+    const served = metadata?.[SERVES_STREAM];
     return typeof served === "string" && (await journal.row(served)).state !== "gone";
   }
   return false;
@@ -33,5 +33,5 @@ async function servesOpenCall(
   const { row, head, state } = await journal.load(sessionKind, parent.session);
   const call = state.calls.get(parent.callId);
   if (row.state === "gone" || !call || !isOpen(call.status)) return false;
-  return childId(lifeOf(parent.session, head.generation), call.id) === id;
+  return childId(incarnationOf(parent.session, head.generation), call.id) === id;
 }

@@ -13,7 +13,7 @@ import { holderFor, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { type ChildSession, mustNotBeCancelled } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { streamName } from "../model/names.ts";
-import { checkOptions, mustFit, type OptionRule } from "../model/options.ts";
+import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import {
   type Amounts,
   committed,
@@ -73,7 +73,7 @@ export async function openSession(
 ): Promise<Session> {
   checkOptions(`session ${id}`, options, SESSION_OPTIONS);
   if (typeof options.ttlMs !== "object")
-    mustFit(`session ${id}: ttlMs`, options.ttlMs ?? DEFAULT_TTL_MS, "duration");
+    checkOption(`session ${id}: ttlMs`, options.ttlMs ?? DEFAULT_TTL_MS, "duration");
   const stream = streamName("session", id);
   const label = options.label ?? `${process.title || "node"} ${process.pid}`;
   const waitMs = options.ifHeld === "throw" ? 0 : journal.leases.ttlMs + 1_000;

@@ -1,5 +1,5 @@
 import { failpoint } from "../failpoint.ts";
-import { type Journal, type OwnedLog, tellSafely } from "../journal/index.ts";
+import { emitSafely, type Journal, type OwnedLog } from "../journal/index.ts";
 import {
   type Attempts,
   attemptsOf,
@@ -14,8 +14,8 @@ import {
 } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { freezeJson } from "../model/json.ts";
-import { type Soon, soon } from "../model/maybe-promise.ts";
-import { mustFit } from "../model/options.ts";
+import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
+import { checkOption } from "../model/options.ts";
 import {
   type Amounts,
   type Budget,
@@ -31,9 +31,9 @@ import {
   type SessionStatus,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
-import { putBeforePerson, undecided } from "./abandoned-calls.ts";
+import { escalateToPerson, undecided } from "./abandoned-calls.ts";
 import { appendDrafts } from "./append-drafts.ts";
-import { lifeOf } from "./life.ts";
+import { incarnationOf } from "./life.ts";
 import { LostCalls } from "./lost-calls.ts";
 import { type MessageInput, readMessage } from "./message-input.ts";
 import { ShownMessages } from "./shown-messages.ts";
@@ -234,7 +234,7 @@ export class OwnedSession {
     try {
       await own.log.refresh();
       await own.write((state) => {
-        const events = state.status === "cancelled" ? putBeforePerson(undecided(state)) : [];
+        const events = state.status === "cancelled" ? escalateToPerson(undecided(state)) : [];
         return { events, result: undefined };
       });
     } catch (error) {
@@ -275,7 +275,7 @@ export class OwnedSession {
       riders: this.riders,
       child: (callId, budget) => this.parts.openChild(this, callId, budget),
       // Between an intent and its effect nothing else may fail.
-      on: on ? (progress) => tellSafely(() => on(progress), journal.warn) : () => undefined,
+      on: on ? (progress) => emitSafely(() => on(progress), journal.warn) : () => undefined,
     };
     return new Ledger(context, options.parallel ?? 8, options.perCall);
   }
@@ -292,11 +292,11 @@ export class OwnedSession {
 
   /** For the session layer: the id, told apart from that of a session which was removed and made again. */
   get life(): string {
-    return lifeOf(this.id, this.internals.own.log.head.generation);
+    return incarnationOf(this.id, this.internals.own.log.head.generation);
   }
 
   /** For the session layer: work that `close` stops and waits for. It begins with what others have said meanwhile. */
-  during<Result>(work: () => Soon<Result>): Promise<Result> {
+  during<Result>(work: () => MaybePromise<Result>): Promise<Result> {
     return this.watched(() => this.refresh().then(work));
   }
 
@@ -304,16 +304,16 @@ export class OwnedSession {
    * For the session layer: the same for work that begins with a commit, which meets whatever others have said as a
    * conflict. Only answers to open calls have to be known before.
    */
-  duringCommit<Result>(work: () => Soon<Result>): Promise<Result> {
+  duringCommit<Result>(work: () => MaybePromise<Result>): Promise<Result> {
     return this.state.openCalls.size > 0 ? this.during(work) : this.watched(work);
   }
 
   /** Work that `close` waits for. A handle that is closed begins none. */
-  protected watched<Result>(work: () => Soon<Result>): Promise<Result> {
+  protected watched<Result>(work: () => MaybePromise<Result>): Promise<Result> {
     if (this.closed) return Promise.reject(closedError(this.id));
     // Counted before it begins: what it calls at once, a tool for example, may be the one who closes.
     this.busy += 1;
-    const running = Promise.resolve(soon(undefined, work));
+    const running = Promise.resolve(andThen(undefined, work));
     running.then(this.workIsOver, this.workIsOver);
     return running;
   }
@@ -368,7 +368,7 @@ export class OwnedSession {
 
   /** Messages that we handed out are frozen and valid; others are checked. */
   protected knownMessages(values: readonly unknown[]): Message[] {
-    mustFit(`session ${this.id}: messages`, values, "list");
+    checkOption(`session ${this.id}: messages`, values, "list");
     const known = new Set<unknown>(this.messages);
     return values.map((value) => (known.has(value) ? (value as Message) : checkMessage(value)));
   }

@@ -54,10 +54,14 @@ export function mustSayTheSame(
   words: string,
   so?: string,
 ): void {
-  if (journal.payloads.isPlain && words !== prompt.text) throw otherWords(session, prompt.id, so);
+  if (journal.payloads.isPlain && words !== prompt.text) throw promptTextChanged(session, prompt.id, so);
 }
 
-export function otherWords(session: string, prompt: string, so = "The model was not asked"): HoldfastError {
+export function promptTextChanged(
+  session: string,
+  prompt: string,
+  so = "The model was not asked",
+): HoldfastError {
   const what = `session ${session}: prompt ${JSON.stringify(prompt)} is on record with other words`;
   return new HoldfastError("PROMPT_DIVERGED", `${what}. ${so}`, {
     hint: "To resume, say the same words. For something new, use another id.",

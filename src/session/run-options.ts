@@ -1,7 +1,7 @@
 /** What a run is told, what it says while it goes, and what it comes to. */
 
 import type { CallProgress, Tool } from "../ledger/index.ts";
-import { checkOptions, mustFit, type OptionRule } from "../model/options.ts";
+import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import type { Amounts, Message } from "../model/session/index.ts";
 import type { CadenceOption } from "./cadence.ts";
 import type { Model } from "./model.ts";
@@ -80,10 +80,10 @@ export function checkRunOptions(session: string, options: RunOptions): void {
   const what = `session ${session}, run`;
   checkOptions(what, options, RUN_OPTIONS);
   const { model, cadence, loop } = options;
-  mustFit(`${what}: model`, model, "function");
+  checkOption(`${what}: model`, model, "function");
   if (typeof cadence === "object" && cadence !== null)
     checkOptions(`${what}: cadence`, cadence, { turns: "number", seconds: "duration" });
-  else if (cadence !== undefined) mustFit(`${what}: cadence`, cadence, ["turn", "call"]);
+  else if (cadence !== undefined) checkOption(`${what}: cadence`, cadence, ["turn", "call"]);
   if (loop) checkOptions(`${what}: loop`, loop, { warnAt: "number", stopAt: "number" });
 }
 

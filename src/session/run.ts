@@ -16,7 +16,7 @@
  */
 
 import { failpoint } from "../failpoint.ts";
-import { tellSafely } from "../journal/index.ts";
+import { emitSafely } from "../journal/index.ts";
 import { type BlockedCall, mustNotBeCancelled, sleep, within } from "../ledger/index.ts";
 import {
   type Amounts,
@@ -372,7 +372,7 @@ class Run {
   }
 
   private emit(progress: RunProgress): void {
-    tellSafely(() => this.options.on?.(progress), this.session.internals.journal.warn);
+    emitSafely(() => this.options.on?.(progress), this.session.internals.journal.warn);
   }
 
   private result(

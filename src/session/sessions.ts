@@ -6,7 +6,7 @@
 import { commitResult, type Journal, type Log, type PruneReport } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { streamId, streamName } from "../model/names.ts";
-import { checkOptions, mustFit } from "../model/options.ts";
+import { checkOption, checkOptions } from "../model/options.ts";
 import {
   type Amounts,
   type Block,
@@ -26,9 +26,9 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import type { Holder } from "../store.ts";
 import { cancelChildren, cancellation } from "./children.ts";
-import { lifeOf } from "./life.ts";
+import { incarnationOf } from "./life.ts";
 import { mustBeAmounts } from "./limits.ts";
-import { isNeeded } from "./needed.ts";
+import { isReferenced } from "./needed.ts";
 import { mustSayTheSame } from "./prompt.ts";
 import { promptRecord } from "./prompt-record.ts";
 import {
@@ -85,7 +85,7 @@ const SPOKEN = { by: "text", why: "text" } as const;
 /** What is said from outside is somebody's. */
 function mustSpeak(what: string, spoken: Spoken): void {
   checkOptions(what, spoken ?? {}, SPOKEN);
-  mustFit(`${what}: by`, spoken?.by, "text");
+  checkOption(`${what}: by`, spoken?.by, "text");
 }
 
 const LIST_OPTIONS = {
@@ -198,7 +198,7 @@ export class Sessions {
     const say = (state: SessionState, isAsSeen: boolean): Draft[] =>
       cancellation(state, spoken, !held && isAsSeen);
     const log = await this.speak(id, say, look);
-    await cancelChildren(this.journal, lifeOf(id, log.head.generation), log.state, spoken);
+    await cancelChildren(this.journal, incarnationOf(id, log.head.generation), log.state, spoken);
   }
 
   /**
@@ -298,7 +298,7 @@ export class Sessions {
     });
   }
 
-  private readonly isNeeded = (id: string): Promise<boolean> => isNeeded(this.journal, id);
+  private readonly isNeeded = (id: string): Promise<boolean> => isReferenced(this.journal, id);
 
   private async load(id: string) {
     const loaded = await this.journal.load(sessionKind, id);

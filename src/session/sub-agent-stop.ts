@@ -24,7 +24,7 @@ import {
 } from "../model/session/index.ts";
 import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";
 import { cancellation, childId } from "./children.ts";
-import { lifeOf } from "./life.ts";
+import { incarnationOf } from "./life.ts";
 
 interface Stop {
   readonly journal: Journal;
@@ -41,7 +41,7 @@ export async function stopSubAgent(stop: Stop, life: string, callId: string): Pr
   const log = await journal.open(sessionKind, id);
   if (!log.exists) return null;
   const refusal = cannotBeSaid(stop, callId);
-  const below = (): Promise<Below> => stopBelow(stop, lifeOf(id, log.head.generation), log.state);
+  const below = (): Promise<Below> => stopBelow(stop, incarnationOf(id, log.head.generation), log.state);
   if (log.state.status !== "active") {
     mustBeCertain(refusal, id, openCallsOf(log.state));
     return spentWith(log.state.budget, await below());

@@ -3,7 +3,7 @@
 import { commitResult, type Journal } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { streamName } from "../model/names.ts";
-import { checkOptions, mustFit } from "../model/options.ts";
+import { checkOption, checkOptions } from "../model/options.ts";
 import {
   type Budget,
   diffSessions,
@@ -97,7 +97,7 @@ async function stateAt(journal: Journal, id: string, version: number): Promise<S
 
 /** Where a version stands in the log. What a fork inherited it knows from its past as it was when it left. */
 async function positionOf(journal: Journal, id: string, version: number): Promise<number> {
-  mustFit(`session ${id}: version`, version, "number");
+  checkOption(`session ${id}: version`, version, "number");
   const stream = streamName("session", id);
   const { rows } = await journal.list<"items">({
     of: "items",

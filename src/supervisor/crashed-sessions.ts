@@ -19,7 +19,7 @@
 import { type Goal, historyActs } from "../goal/index.ts";
 import { type Journal, Lease } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import type { By, GoalDraft, GoalState } from "../model/goal/index.ts";
+import type { Actor, GoalDraft, GoalState } from "../model/goal/index.ts";
 import { streamId } from "../model/names.ts";
 import type { Holder, LeaseRow, StreamRow } from "../store.ts";
 import { isAbandoned } from "./leases.ts";
@@ -28,7 +28,7 @@ import type { Try } from "./work.ts";
 
 export interface CrashPlace {
   readonly journal: Journal;
-  readonly by: By;
+  readonly by: Actor;
   /** The goal of this name; null when there is none. */
   goal(id: string): Promise<Goal | null>;
   /** A worker is to be started for this session, if anybody starts workers. */
@@ -116,7 +116,7 @@ interface Death {
 }
 
 /** A session that the goal has never heard of gets its entry now, from when it began. */
-async function noteCrash(goal: Goal, by: By, { row, lease, from, why }: Death): Promise<void> {
+async function noteCrash(goal: Goal, by: Actor, { row, lease, from, why }: Death): Promise<void> {
   const session = streamId(row.stream);
   const notes = `Agent unresponsive: ${why}`.slice(0, 1_000);
   await goal.commit(by, (state: GoalState) => {

@@ -8,7 +8,7 @@
 
 import type { Goal, LostClaim } from "../goal/index.ts";
 import { type Journal, Lease } from "../journal/index.ts";
-import { type By, blockedTasks, type HistoryEntry } from "../model/goal/index.ts";
+import { type Actor, blockedTasks, type HistoryEntry } from "../model/goal/index.ts";
 import { streamName } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";
 import type { LeaseRow } from "../store.ts";
@@ -18,7 +18,7 @@ import type { Work } from "./work.ts";
 
 export interface GoalPlace {
   readonly journal: Journal;
-  readonly by: By;
+  readonly by: Actor;
   readonly staleAfterMs: number;
   tell(event: SupervisorEvent): void;
 }

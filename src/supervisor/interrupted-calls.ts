@@ -20,7 +20,7 @@ import { allRows } from "../journal/index.ts";
 import type { Tool } from "../ledger/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
-import { type Call, openCallsOf, restMs, sessionKind } from "../model/session/index.ts";
+import { type Call, openCallsOf, sessionKind, verifyDelayMs } from "../model/session/index.ts";
 import { openSession, type Session, undecided } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
 import { type CrashPlace, recordCrash } from "./crashed-sessions.ts";
@@ -170,7 +170,7 @@ class Settling {
     }
     const later = [...calls.values()].filter(({ status }) => status === "unknown");
     const since = journal.now();
-    const waits = later.map((call) => (call.verify?.againAt == null ? AGAIN_MS : restMs(call, since)));
+    const waits = later.map((call) => (call.verify?.againAt == null ? AGAIN_MS : verifyDelayMs(call, since)));
     if (later.length > 0) notBefore.set(session, { since, until: since + Math.max(...waits) });
     else notBefore.delete(session);
   }

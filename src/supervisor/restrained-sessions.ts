@@ -9,7 +9,7 @@
 import type { Journal } from "../journal/index.ts";
 import { type Tool, unsure, type Verdict } from "../ledger/index.ts";
 import { type Call, openCallsOf, type SessionState } from "../model/session/index.ts";
-import { putBeforePerson, type Session } from "../session/index.ts";
+import { escalateToPerson, type Session } from "../session/index.ts";
 import { worksForNobody } from "./sub-agents.ts";
 
 /** Why nothing may be started. */
@@ -68,7 +68,7 @@ async function leaveUnbegun(session: Session, why: Restraint): Promise<void> {
     const unbegun = openCallsOf(state).filter(
       ({ status, doubt, granted }) => status === "unknown" && doubt === null && !(granted && why === STALE),
     );
-    return { events: putBeforePerson(unbegun, `it has not begun, and ${why}`), result: undefined };
+    return { events: escalateToPerson(unbegun, `it has not begun, and ${why}`), result: undefined };
   });
 }
 

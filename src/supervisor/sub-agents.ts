@@ -1,6 +1,6 @@
 import type { Journal } from "../journal/index.ts";
 import { isOpen, openCallsOf, type SessionState, sessionKind } from "../model/session/index.ts";
-import { childId, lifeOf } from "../session/index.ts";
+import { childId, incarnationOf } from "../session/index.ts";
 import type { StreamRow } from "../store.ts";
 
 export interface Member {
@@ -15,7 +15,7 @@ export async function withSubAgents(journal: Journal, id: string): Promise<Membe
   if (row.state !== "live" || state.status !== "active") return [];
   const members = [{ id, state, row }];
   for (const call of openCallsOf(state)) {
-    members.push(...(await withSubAgents(journal, childId(lifeOf(id, row.head.generation), call.id))));
+    members.push(...(await withSubAgents(journal, childId(incarnationOf(id, row.head.generation), call.id))));
   }
   return members;
 }
@@ -30,6 +30,6 @@ export async function worksForNobody(
   const { state, row } = await journal.load(sessionKind, parent.session);
   const call = state.calls.get(parent.callId);
   if (row.state !== "live" || state.status !== "active" || !call || !isOpen(call.status)) return true;
-  if (childId(lifeOf(parent.session, row.head.generation), call.id) !== id) return true;
+  if (childId(incarnationOf(parent.session, row.head.generation), call.id) !== id) return true;
   return worksForNobody(journal, parent.session, state);
 }

@@ -10,7 +10,7 @@ import { hostname } from "node:os";
 import { type Goal, openGoal } from "../goal/index.ts";
 import { allRows, type Journal } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import type { By } from "../model/goal/index.ts";
+import type { Actor } from "../model/goal/index.ts";
 import { streamId } from "../model/names.ts";
 import { type CrashPlace, markCrashedSessions } from "./crashed-sessions.ts";
 import { type GoalReport, sweepGoal } from "./goal-sweep.ts";
@@ -44,7 +44,7 @@ export interface SweepReport {
 const PATIENCE_MS = 1_000;
 
 export class Sweeper {
-  readonly by: By;
+  readonly by: Actor;
   readonly journal: Journal;
   readonly notices: Notices;
   readonly #options: SweepOptions;

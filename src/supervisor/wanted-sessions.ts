@@ -24,7 +24,7 @@ import {
   type SessionState,
   sessionKind,
 } from "../model/session/index.ts";
-import { goesOnWith } from "../session/index.ts";
+import { drivenBy } from "../session/index.ts";
 import { hindranceOf } from "./hindrance.ts";
 import { isLive } from "./leases.ts";
 import type { SessionNews } from "./session-news.ts";
@@ -83,7 +83,7 @@ export async function whatIsLeft(
   const { state } = await journal.load(sessionKind, session);
   if (state.goal !== null) return { over: "it goes on with its task" };
   if (state.parent !== null) return { over: "it goes on with its parent" };
-  const whom = goesOnWith(state);
+  const whom = drivenBy(state);
   if (whom !== null) return { over: `it goes on with ${whom}` };
   if (isAnswered(state)) return { over: "it is answered" };
   const open = openCallsOf(state);

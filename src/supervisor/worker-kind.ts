@@ -23,7 +23,7 @@ import {
   type Event,
   event,
   type FacetChange,
-  late,
+  lazySchema,
   type StreamKind,
 } from "../model/stream/index.ts";
 import { titleOf, type Work } from "./work.ts";
@@ -56,9 +56,9 @@ const work = () =>
     z.strictObject({ kind: z.literal("session"), session: name }),
   ]);
 const why = z.string().max(1_000);
-const wanted = late(() => z.strictObject({ work: work(), life: z.number().nullable() }));
-const started = late(() => z.strictObject({ work: work(), by: name }));
-const ended = late(() =>
+const wanted = lazySchema(() => z.strictObject({ work: work(), life: z.number().nullable() }));
+const started = lazySchema(() => z.strictObject({ work: work(), by: name }));
+const ended = lazySchema(() =>
   z.strictObject({
     how: z.enum(["done", "waiting", "died", "stopped"]),
     why: why.nullable(),
@@ -67,15 +67,15 @@ const ended = late(() =>
     session: name.optional(),
   }),
 );
-const looping = late(() =>
+const looping = lazySchema(() =>
   z.strictObject({
     why,
     blocker: name.nullable(),
     places: z.record(z.string(), z.int().nonnegative()),
   }),
 );
-const pardoned = late(() => z.strictObject({ why }));
-const unwanted = late(() => z.strictObject({ why }));
+const pardoned = lazySchema(() => z.strictObject({ why }));
+const unwanted = lazySchema(() => z.strictObject({ why }));
 
 /** Where a piece of work stands while nobody works on it. */
 function atRest({ work: about }: WorkerState): WorkerStatus {

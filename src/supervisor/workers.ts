@@ -20,7 +20,7 @@
 import { type Goal, noteActs } from "../goal/index.ts";
 import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { streamId, streamName } from "../model/names.ts";
 import type { Call } from "../model/session/index.ts";
 import { hindranceOf } from "./hindrance.ts";
@@ -351,6 +351,6 @@ async function block({ by }: Sweeper, goal: Goal, task: string, description: str
 }
 
 /** Throws LEASE_LOST when another supervisor watches over this work now: its count is the one that counts. */
-function write(own: Own, draft: WorkerDraft): Soon<void> {
+function write(own: Own, draft: WorkerDraft): MaybePromise<void> {
   return own.write(() => ({ events: [draft], result: undefined }));
 }

@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { TestSchema } from "../postgres/schema.ts";
+import { TestSchema } from "../stores/postgres/schema.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
-import { append, write } from "../sqlite/acts.ts";
+import { append, write } from "../stores/sqlite/acts.ts";
 import { CommandLine, environment, type Ran } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 

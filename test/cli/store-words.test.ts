@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { open } from "../../src/open.ts";
-import { canMount, needs } from "../sqlite/processes.ts";
+import { canMount, needs } from "../stores/sqlite/processes.ts";
 import { CommandLine, type Ran } from "./command-line.ts";
 import { runInside } from "./inside.ts";
 

@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { howToEndCopy } from "../../src/model/stream/index.ts";
+import { finishCopyHint } from "../../src/model/stream/index.ts";
 import { programFile } from "../program.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-const copier = programFile(new URL("../copy/programs/copier.ts", import.meta.url));
+const copier = programFile(new URL("../journal/copy/programs/copier.ts", import.meta.url));
 
 function killedCopy(project: string, from: string, to: string): Promise<string> {
   return new Promise((resolve) => {
@@ -127,8 +127,8 @@ test.each([
   ["postgres db.example:5432/app agents", "'postgres://db.example:5432/app?schema=agents'"],
   ["postgres /run/postgresql/app agents", "'postgres:///app?host=/run/postgresql&schema=agents'"],
 ])("%s is typed as %s", (address, typed) => {
-  expect(howToEndCopy(address, "sqlite /b.db")).toContain(
+  expect(finishCopyHint(address, "sqlite /b.db")).toContain(
     `holdfast copy ${typed} /b.db; or give it up: holdfast copy --abandon ${typed}`,
   );
-  expect(howToEndCopy(address, "memory:"), "no command reaches that").not.toContain("holdfast copy");
+  expect(finishCopyHint(address, "memory:"), "no command reaches that").not.toContain("holdfast copy");
 });

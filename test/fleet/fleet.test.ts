@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { openStore } from "../../src/open-store.ts";
-import { TestSchema } from "../postgres/schema.ts";
+import { TestSchema } from "../stores/postgres/schema.ts";
 import { Fleet, type FleetOptions, Plant } from "./fleet.ts";
 import { judge, type Verdict } from "./verdict.ts";
 

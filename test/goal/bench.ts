@@ -1,11 +1,11 @@
 import { type Goal, type OpenGoalOptions, openGoal } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import { isHoldfastError } from "../../src/model/errors.ts";
-import type { By, GoalRole } from "../../src/model/goal/index.ts";
+import type { Actor, GoalRole } from "../../src/model/goal/index.ts";
 import type { Item } from "../../src/model/stream/index.ts";
 import type { Opened, StoreSubject } from "../../src/testing/index.ts";
 
-export const by = (role: GoalRole, name: string = role): By => ({ name, role });
+export const by = (role: GoalRole, name: string = role): Actor => ({ name, role });
 
 export const human = by("human", "ann");
 export const orchestrator = by("orchestrator");

@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { noteSeen, openGoal, unseenEventFiles } from "../../src/goal/index.ts";
+import { markEventFilesSeen, openGoal, unseenEventFiles } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { quickFolder } from "../quick-folder.ts";
@@ -33,7 +33,7 @@ test.each([
   await (await openGoal(journal, "ship", { statement: "Ship it", by: human })).close();
   mkdirSync(join(root, "events"));
   writeFileSync(join(root, "events", NAME), "");
-  await noteSeen(journal, "ship", { own: [NAME], others: [] });
+  await markEventFilesSeen(journal, "ship", { own: [NAME], others: [] });
   expect(await unseenEventFiles(journal, root, "ship")).toEqual([]);
 
   const { generation } = (await store.read({ namespace, stream: "goal/ship", after: 0, limit: 1 })).stream
@@ -42,6 +42,6 @@ test.each([
   await store.put({ ...place, generation, payload, codec: null });
   expect(await unseenEventFiles(journal, root, "ship")).toEqual([NAME]);
   expect(await unseenEventFiles(journal, root)).toEqual([NAME]);
-  await noteSeen(journal, "ship", { own: [NAME], others: [] });
+  await markEventFilesSeen(journal, "ship", { own: [NAME], others: [] });
   expect(await unseenEventFiles(journal, root)).toEqual([]);
 });

@@ -2,15 +2,15 @@
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Act, Drafting, openGoal, planningActs, type TaskInput } from "../../src/goal/index.ts";
+import { type Act, DraftBatch, openGoal, planningActs, type TaskInput } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import { isHoldfastError } from "../../src/model/errors.ts";
 import {
   type GoalState,
+  hasDependencyCycle,
   movedElsewhere,
   surveyGoal,
   taskOf,
-  waitsForItself,
 } from "../../src/model/goal/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { human } from "./bench.ts";
@@ -39,14 +39,14 @@ const anyTask = fc.record(
 
 /** Each by itself, with everything asked anew. */
 function oneByOne(state: GoalState, inputs: readonly TaskInput[]): string[] {
-  const draft = new Drafting(state);
+  const draft = new DraftBatch(state);
   for (const input of inputs) {
     const survey = surveyGoal(draft.state);
     const phase = input.phase ?? (movedElsewhere(draft.state, survey) ?? survey.current)?.number ?? 1;
     const { events, result } = planningActs.addTasks(draft.state, human, [{ ...input, phase }]);
     for (const event of events) draft.add(event);
     const [id = ""] = result;
-    if (waitsForItself(draft.state, taskOf(draft.state, id))) return [`${id} would wait for itself`];
+    if (hasDependencyCycle(draft.state, taskOf(draft.state, id))) return [`${id} would wait for itself`];
   }
   return draft.events.map((event) => JSON.stringify(event));
 }

@@ -1,7 +1,7 @@
 // What lists and views show of a goal that took in other copies' events points at events of this log.
 
 import { afterAll, describe, expect, test } from "vitest";
-import { type Goal, openGoal, takeInGoal } from "../../src/goal/index.ts";
+import { type Goal, mergeGoal, openGoal } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import type { Entry } from "../../src/model/goal/index.ts";
 import { Holdfast } from "../../src/open.ts";
@@ -39,7 +39,7 @@ describe.each(storeSubjects())("a goal that took in another copy, on $name", (su
     const theirs = await openGoal(there, "checkout", { statement: "Ship it", by: human });
     await workOn(theirs);
     const journal = new Journal({ store: (await subject.open()).store });
-    await takeInGoal(journal, "checkout", supervisor, await entriesOf(theirs));
+    await mergeGoal(journal, "checkout", supervisor, await entriesOf(theirs));
     expect(await new Holdfast(journal).check()).toEqual([]);
     for (const kind of ["task", "decision", "blocker", "history"]) {
       const rows = await items(journal, kind);
@@ -67,11 +67,11 @@ describe.each(storeSubjects())("a goal that took in another copy, on $name", (su
     const theirs = await openGoal(there, "checkout", { statement: "Ship it", by: human });
     await theirs.addTask({ title: "one" });
     const journal = new Journal({ store: (await subject.open()).store });
-    await takeInGoal(journal, "checkout", supervisor, await entriesOf(theirs));
+    await mergeGoal(journal, "checkout", supervisor, await entriesOf(theirs));
     const goal = await openGoal(journal, "checkout", { by: human });
     await goal.addTask({ title: "two" });
     await theirs.addTask({ title: "three" });
-    await takeInGoal(journal, "checkout", supervisor, await entriesOf(theirs));
+    await mergeGoal(journal, "checkout", supervisor, await entriesOf(theirs));
     await goal.refresh();
     await goal.drop({ task: "T-001", why: "not wanted" });
     expect(await new Holdfast(journal).check()).toEqual([]);

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Goal, openGoal, type TaskInput } from "../../src/goal/index.ts";
-import type { By } from "../../src/model/goal/index.ts";
+import type { Actor } from "../../src/model/goal/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, human, worker } from "./bench.ts";
 
@@ -167,7 +167,7 @@ const REFUSED: readonly [string, Attempt, string, string][] = [
   ],
   [
     "a role that is none",
-    (goal) => goal.ask({ text: "t", by: bad<By>({ name: "x", role: "king" }) }),
+    (goal) => goal.ask({ text: "t", by: bad<Actor>({ name: "x", role: "king" }) }),
     "INPUT_INVALID",
     "$.role",
   ],

@@ -1,6 +1,13 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Goal } from "../../src/goal/index.ts";
-import { type By, type GoalOperation, type GoalRole, MAY, mayDo, ROLES } from "../../src/model/goal/index.ts";
+import {
+  type Actor,
+  type GoalOperation,
+  type GoalRole,
+  MAY,
+  mayDo,
+  ROLES,
+} from "../../src/model/goal/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench, by, codeOf, human, verifier, worker } from "./bench.ts";
 
@@ -59,45 +66,46 @@ test("the table above names every operation", () => {
 const decision = { type: "constraint", context: "c", decision: "d", reason: "r" } as const;
 
 /** One call of each operation on a goal that has one of everything. */
-const CALLS: Readonly<Record<Exclude<GoalOperation, "create">, (goal: Goal, by: By) => Promise<unknown>>> = {
-  describe: (goal, who) => goal.describe({ title: "t", by: who }),
-  addPhase: (goal, who) => goal.addPhase({ name: "p", by: who }),
-  addPlan: (goal, who) => goal.addPlan({ phase: 1, name: "p", by: who }),
-  addTask: (goal, who) => goal.addTask({ title: "t", by: who }),
-  editTask: (goal, who) => goal.editTask({ task: "T-001", change: { title: "t" }, by: who }),
-  aliasTask: (goal, who) => goal.aliasTask({ alias: "T-900", task: "T-001", by: who }),
-  claim: (goal, who) => goal.claim("T-003", { by: who }),
-  progress: (goal, who) => goal.noteProgress({ task: "T-004", by: who }),
-  submit: (goal, who) => goal.submit({ task: "T-004", by: who }),
-  fail: (goal, who) => goal.fail({ task: "T-004", error: "e", by: who }),
-  release: (goal, who) => goal.release({ task: "T-004", by: who }),
-  verify: (goal, who) => goal.verify({ task: "T-002", accept: true, by: who }),
-  reset: (goal, who) => goal.reset({ task: "T-004", why: "w", force: true, by: who }),
-  retry: (goal, who) => goal.retry({ task: "T-005", why: "w", by: who }),
-  drop: (goal, who) => goal.drop({ task: "T-001", why: "w", by: who }),
-  reopen: (goal, who) => goal.reopen({ task: "T-006", why: "w", by: who }),
-  move: (goal, who) => goal.move({ to: 2, by: who }),
-  completePhase: (goal, who) => goal.completePhase({ phase: 2, by: who }),
-  decide: (goal, who) => goal.decide({ ...decision, by: who }),
-  supersede: (goal, who) => goal.supersede({ ...decision, supersedes: "D-001", by: who }),
-  block: (goal, who) => goal.block({ description: "d", affects: [], by: who }),
-  identify: (goal, who) => goal.identify({ blocker: "B-001", by: who }),
-  bypass: (goal, who) => goal.bypass({ blocker: "B-002", workaround: "w", by: who }),
-  resolve: (goal, who) => goal.resolve({ blocker: "B-003", resolution: "r", by: who }),
-  fact: (goal, who) => goal.fact({ key: "k", value: 1, source: "s", by: who }),
-  forget: (goal, who) => goal.forget({ key: "known", why: "w", by: who }),
-  recordFiles: (goal, who) => goal.recordFiles({ files: [{ path: "a", act: "deleted" }], by: who }),
-  implementation: (goal, who) => goal.implementation({ text: "t", by: who }),
-  ask: (goal, who) => goal.ask({ text: "t", by: who }),
-  answer: (goal, who) => goal.answer({ question: "Q-001", answer: "a", by: who }),
-  setNext: (goal, who) => goal.setNext({ next: "n", by: who }),
-  recordError: (goal, who) => goal.recordError({ message: "m", by: who }),
-  startSession: (goal, who) => goal.startSession({ session: "new", by: who }),
-  noteSession: (goal, who) => goal.noteSession({ session: "s-1", notes: "n", by: who }),
-  endSession: (goal, who) => goal.endSession({ session: "s-1", by: who }),
-  crashSession: (goal, who) => goal.crashSession({ session: "s-1", by: who }),
-  handoff: (goal, who) => goal.handoff({ session: "s-1", reason: "r", by: who }),
-};
+const CALLS: Readonly<Record<Exclude<GoalOperation, "create">, (goal: Goal, by: Actor) => Promise<unknown>>> =
+  {
+    describe: (goal, who) => goal.describe({ title: "t", by: who }),
+    addPhase: (goal, who) => goal.addPhase({ name: "p", by: who }),
+    addPlan: (goal, who) => goal.addPlan({ phase: 1, name: "p", by: who }),
+    addTask: (goal, who) => goal.addTask({ title: "t", by: who }),
+    editTask: (goal, who) => goal.editTask({ task: "T-001", change: { title: "t" }, by: who }),
+    aliasTask: (goal, who) => goal.aliasTask({ alias: "T-900", task: "T-001", by: who }),
+    claim: (goal, who) => goal.claim("T-003", { by: who }),
+    progress: (goal, who) => goal.noteProgress({ task: "T-004", by: who }),
+    submit: (goal, who) => goal.submit({ task: "T-004", by: who }),
+    fail: (goal, who) => goal.fail({ task: "T-004", error: "e", by: who }),
+    release: (goal, who) => goal.release({ task: "T-004", by: who }),
+    verify: (goal, who) => goal.verify({ task: "T-002", accept: true, by: who }),
+    reset: (goal, who) => goal.reset({ task: "T-004", why: "w", force: true, by: who }),
+    retry: (goal, who) => goal.retry({ task: "T-005", why: "w", by: who }),
+    drop: (goal, who) => goal.drop({ task: "T-001", why: "w", by: who }),
+    reopen: (goal, who) => goal.reopen({ task: "T-006", why: "w", by: who }),
+    move: (goal, who) => goal.move({ to: 2, by: who }),
+    completePhase: (goal, who) => goal.completePhase({ phase: 2, by: who }),
+    decide: (goal, who) => goal.decide({ ...decision, by: who }),
+    supersede: (goal, who) => goal.supersede({ ...decision, supersedes: "D-001", by: who }),
+    block: (goal, who) => goal.block({ description: "d", affects: [], by: who }),
+    identify: (goal, who) => goal.identify({ blocker: "B-001", by: who }),
+    bypass: (goal, who) => goal.bypass({ blocker: "B-002", workaround: "w", by: who }),
+    resolve: (goal, who) => goal.resolve({ blocker: "B-003", resolution: "r", by: who }),
+    fact: (goal, who) => goal.fact({ key: "k", value: 1, source: "s", by: who }),
+    forget: (goal, who) => goal.forget({ key: "known", why: "w", by: who }),
+    recordFiles: (goal, who) => goal.recordFiles({ files: [{ path: "a", act: "deleted" }], by: who }),
+    implementation: (goal, who) => goal.implementation({ text: "t", by: who }),
+    ask: (goal, who) => goal.ask({ text: "t", by: who }),
+    answer: (goal, who) => goal.answer({ question: "Q-001", answer: "a", by: who }),
+    setNext: (goal, who) => goal.setNext({ next: "n", by: who }),
+    recordError: (goal, who) => goal.recordError({ message: "m", by: who }),
+    startSession: (goal, who) => goal.startSession({ session: "new", by: who }),
+    noteSession: (goal, who) => goal.noteSession({ session: "s-1", notes: "n", by: who }),
+    endSession: (goal, who) => goal.endSession({ session: "s-1", by: who }),
+    crashSession: (goal, who) => goal.crashSession({ session: "s-1", by: who }),
+    handoff: (goal, who) => goal.handoff({ session: "s-1", reason: "r", by: who }),
+  };
 
 describe.each(storeSubjects())("roles on $name", (subject) => {
   let bench: Bench;

@@ -9,6 +9,7 @@ import {
   emptyGoal,
   encodeGoal,
   type GoalState,
+  hasDependencyCycle,
   numbered,
   progressBar,
   surveyGoal,
@@ -16,7 +17,6 @@ import {
   TASK_STATUSES,
   TASK_TRANSITIONS,
   type Task,
-  waitsForItself,
 } from "../../src/model/goal/index.ts";
 import { worker } from "./bench.ts";
 import { bruteForce, expectNoContradiction } from "./brute-force.ts";
@@ -127,7 +127,7 @@ test("a task waits for itself exactly when it is not movable though nothing is i
         state.tasks.set(task.id, { ...task, status: "open", failure: null, claim: null });
       }
       state.blockers.clear();
-      const circular = [...state.tasks.values()].filter((task) => waitsForItself(state, task));
+      const circular = [...state.tasks.values()].filter((task) => hasDependencyCycle(state, task));
       expect(circular.length > 0).toBe(surveyGoal(state).movable.size < state.tasks.size);
       for (const { id } of circular) expect(surveyGoal(state).movable.has(id)).toBe(false);
     }),

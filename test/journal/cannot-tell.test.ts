@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { holderFor, provablyDead } from "../../src/journal/index.ts";
 import type { Holder } from "../../src/store.ts";
 import { programFile } from "../program.ts";
-import { canLeaveTime, IN_OTHER_TIME, needs } from "../sqlite/processes.ts";
+import { canLeaveTime, IN_OTHER_TIME, needs } from "../stores/sqlite/processes.ts";
 
 const LINUX = process.platform === "linux";
 const ASKING = programFile(new URL("programs/is-dead.ts", import.meta.url));

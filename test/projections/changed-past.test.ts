@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { goalKind } from "../../src/model/goal/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
-import { projectGoal, takeInFolder } from "../../src/projections/index.ts";
+import { mergeEventFolder, projectGoal } from "../../src/projections/index.ts";
 import { Connection } from "../../src/stores/sqlite/index.ts";
 import { quickFolder } from "../quick-folder.ts";
 
@@ -57,7 +57,7 @@ test("nothing is merged onto it", async () => {
   const theirs = await elsewhere.goal("ship", { statement: "Ship it", root });
   await (await projectGoal(theirs)).close();
   await elsewhere.close();
-  await expect(takeInFolder(holdfast.journal, planning, "ship")).rejects.toMatchObject({
+  await expect(mergeEventFolder(holdfast.journal, planning, "ship")).rejects.toMatchObject({
     code: "EVENT_CORRUPT",
     message: expect.stringContaining("checksum"),
   });

@@ -2,11 +2,11 @@
 
 import { afterEach, expect, test } from "vitest";
 import { type Goal, openGoal } from "../../src/goal/index.ts";
-import type { By } from "../../src/model/goal/index.ts";
+import type { Actor } from "../../src/model/goal/index.ts";
 import { Copy, WallClock } from "./copies.ts";
 
-const ann: By = { name: "ann", role: "worker" };
-const bob: By = { name: "bob", role: "worker" };
+const ann: Actor = { name: "ann", role: "worker" };
+const bob: Actor = { name: "bob", role: "worker" };
 const evidence = { summary: "done", files: [] };
 
 const copies: Copy[] = [];
@@ -30,7 +30,7 @@ async function clonedAfterClaim(): Promise<{ there: Copy; here: Copy; task: stri
 }
 
 /** The goal as another process of this clone has it. */
-function openedBy(by: By, { journal, root }: Copy): Promise<Goal> {
+function openedBy(by: Actor, { journal, root }: Copy): Promise<Goal> {
   return openGoal(journal, "checkout", { by, root, stale: "use" });
 }
 

@@ -6,7 +6,7 @@ import type { Goal } from "../../src/goal/index.ts";
 import { openGoal } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import { encodeGoal } from "../../src/model/goal/index.ts";
-import { type GoalFolder, projectGoal, takeInFolder } from "../../src/projections/index.ts";
+import { type GoalFolder, mergeEventFolder, projectGoal } from "../../src/projections/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { human } from "../goal/bench.ts";
 import { BEGINNING } from "../goal/random-operations.ts";
@@ -46,7 +46,7 @@ export class Copy {
     const journal = new Journal({ store: await openMemory(), now: clock.now, warn });
     if (from) {
       cpSync(join(from.root, ".planning"), planning, { recursive: true });
-      await takeInFolder(journal, planning);
+      await mergeEventFolder(journal, planning);
     }
     const goal = await openGoal(journal, "checkout", {
       by: human,

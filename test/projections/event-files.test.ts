@@ -18,7 +18,7 @@ import { Journal } from "../../src/journal/index.ts";
 import { sha256 } from "../../src/model/digest.ts";
 import { isHoldfastError } from "../../src/model/errors.ts";
 import { open } from "../../src/open.ts";
-import { projectGoal, takeInFolder } from "../../src/projections/index.ts";
+import { mergeEventFolder, projectGoal } from "../../src/projections/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
@@ -148,7 +148,7 @@ test("an event that another file says differently is refused: nobody rewrites wh
   const warned: unknown[] = [];
   const warn = (error: unknown): unknown => warned.push(error);
   const journal = new Journal({ store: await openMemory(), now: clock.now, warn });
-  await takeInFolder(journal, join(a.root, ".planning"));
+  await mergeEventFolder(journal, join(a.root, ".planning"));
   expect(warned.map((error) => isHoldfastError(error, "EVENT_FILE_REFUSED"))).toEqual([true]);
 });
 

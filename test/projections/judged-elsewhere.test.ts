@@ -1,14 +1,14 @@
 // A verdict that came from another clone is about what was handed in there, and about nothing else.
 
 import { afterEach, expect, test } from "vitest";
-import { type By, mergeNews, noteLine } from "../../src/model/goal/index.ts";
+import { type Actor, noteLine, recentMergeNotes } from "../../src/model/goal/index.ts";
 import { readStatus } from "../../src/operations/index.ts";
 import { Copy, WallClock } from "./copies.ts";
 
-const ann: By = { name: "ann", role: "worker" };
-const bob: By = { name: "bob", role: "worker" };
-const vera: By = { name: "vera", role: "verifier" };
-const pm: By = { name: "pm", role: "human" };
+const ann: Actor = { name: "ann", role: "worker" };
+const bob: Actor = { name: "bob", role: "worker" };
+const vera: Actor = { name: "vera", role: "verifier" };
+const pm: Actor = { name: "pm", role: "human" };
 
 const copies: Copy[] = [];
 afterEach(async () => {
@@ -28,7 +28,7 @@ async function twoCopies(
   return { clock, anns, bobs, task };
 }
 
-async function handIn({ goal }: Copy, task: string, by: By): Promise<void> {
+async function handIn({ goal }: Copy, task: string, by: Actor): Promise<void> {
   await goal.claim(task, { by, detached: true });
   await goal.submit({ task, by, summary: `by ${by.name}` });
 }
@@ -45,7 +45,7 @@ async function meet(clock: WallClock, one: Copy, other: Copy): Promise<Copy[]> {
 }
 
 function news({ goal }: Copy): string[] {
-  return mergeNews(goal.state, goal.state.updatedAt).map(noteLine);
+  return recentMergeNotes(goal.state, goal.state.updatedAt).map(noteLine);
 }
 
 test.each([

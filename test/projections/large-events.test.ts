@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openGoal } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
-import { projectGoal, takeInFolder } from "../../src/projections/index.ts";
+import { mergeEventFolder, projectGoal } from "../../src/projections/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { human } from "../goal/bench.ts";
 import { quickFolder } from "../quick-folder.ts";
@@ -40,7 +40,7 @@ test("much that was not saved becomes several files, and the files are the goal"
   expect(sizes()).toHaveLength(first.length + 1);
 
   const clone = new Journal({ store: await openMemory() });
-  await takeInFolder(clone, planning);
+  await mergeEventFolder(clone, planning);
   const theirs = await openGoal(clone, "ship", { by: human, root });
   expect(theirs.state.facts.get("k")?.value === `${value}299`).toBe(true);
   expect(theirs.state.facts.get("last")?.value).toBe(1);

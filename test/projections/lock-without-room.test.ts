@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { StateManager } from "../../src/projections/index.ts";
-import { Companion } from "../sqlite/processes.ts";
+import { Companion } from "../stores/sqlite/processes.ts";
 
 let folder: string;
 beforeEach(() => {

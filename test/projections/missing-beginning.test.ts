@@ -3,7 +3,7 @@
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { mergeNews } from "../../src/model/goal/index.ts";
+import { recentMergeNotes } from "../../src/model/goal/index.ts";
 import { by, worker } from "../goal/bench.ts";
 import { Copy, WallClock } from "./copies.ts";
 
@@ -30,7 +30,9 @@ async function pick(to: Copy, from: Copy, write: () => Promise<unknown>): Promis
 }
 
 const news = ({ goal }: Copy): string[] =>
-  mergeNews(goal.state, goal.journal.now()).map((note) => `${note.kind} ${"why" in note ? note.why : ""}`);
+  recentMergeNotes(goal.state, goal.journal.now()).map(
+    (note) => `${note.kind} ${"why" in note ? note.why : ""}`,
+  );
 
 const merged = async ({ journal }: Copy): Promise<readonly (number | null)[]> => {
   const { rows } = await journal.list<"items">({

@@ -14,9 +14,9 @@ import {
   readTaskBoard,
   renderGoal,
 } from "../../src/projections/index.ts";
-import { TestSchema } from "../postgres/schema.ts";
 import { programFile } from "../program.ts";
 import { quickFolder } from "../quick-folder.ts";
+import { TestSchema } from "../stores/postgres/schema.ts";
 
 const WAIT = { timeout: 50_000, interval: 1 };
 const WRITER = programFile(new URL("./programs/writer.ts", import.meta.url));

@@ -1,6 +1,6 @@
 import {
+  type Actor,
   type Blocker,
-  type By,
   type DecisionRecord,
   encodeGoal,
   type GoalState,
@@ -241,7 +241,7 @@ export function comparable(state: GoalState): Row {
     ...rest
   } = plain;
   const bare = ({ seq: _seq, revision: _revision, endSeq: _end, ...row }: Row): Row => row;
-  const untold = (held: { token?: number; uid?: string | null; as?: string; by: By } | null): unknown => {
+  const untold = (held: { token?: number; uid?: string | null; as?: string; by: Actor } | null): unknown => {
     if (!held) return null;
     const { token: _token, uid: _uid, as: _as, ...told } = held;
     return told;

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { type Holdfast, open } from "../../src/open.ts";
-import { takeInFolder } from "../../src/projections/index.ts";
+import { mergeEventFolder } from "../../src/projections/index.ts";
 import { Copy, WallClock } from "./copies.ts";
 
 const endings: (() => unknown)[] = [];
@@ -96,7 +96,7 @@ test("opening one goal does not lose the files of another", async () => {
   await holdfast.goal("mine", { root });
   await holdfast.goal("mine", { root });
   expect(mine.state.statement).toBe("Another");
-  await takeInFolder(holdfast.journal, join(root, ".planning"));
+  await mergeEventFolder(holdfast.journal, join(root, ".planning"));
   expect((await holdfast.goal("checkout", { root, stale: "use" })).revision).toBe(source.goal.revision);
 });
 

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { sqliteForTest } from "../conformance/sqlite-subject.ts";
 import { callBlock, counting, openBench, script } from "../ledger/bench.ts";
+import { sqliteForTest } from "../stores/conformance/sqlite-subject.ts";
 
 describe.each([sqliteForTest()])("on $name", (subject) => {
   afterAll(() => subject.dispose());

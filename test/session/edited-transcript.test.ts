@@ -2,8 +2,8 @@
 
 import { afterAll, describe, expect, test } from "vitest";
 import type { Message, Session } from "../../src/index.ts";
-import { sqliteForTest } from "../conformance/sqlite-subject.ts";
 import { callBlock, counting, openBench, script, type World } from "../ledger/bench.ts";
+import { sqliteForTest } from "../stores/conformance/sqlite-subject.ts";
 
 function shortened(message: Message): Message {
   const note = { kind: "text", text: "(shortened)" } as const;

@@ -3,8 +3,8 @@
 import { afterAll, describe, expect, test } from "vitest";
 import type { Message, Model, Session } from "../../src/index.ts";
 import { messageText } from "../../src/model/session/index.ts";
-import { sqliteForTest } from "../conformance/sqlite-subject.ts";
 import { type Bench, callBlock, counting, fatal, openBench, script } from "../ledger/bench.ts";
+import { sqliteForTest } from "../stores/conformance/sqlite-subject.ts";
 
 const pay = { id: "p1", text: "Pay 4711" };
 const refund = { id: "p2", text: "Refund 9999" };

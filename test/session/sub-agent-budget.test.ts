@@ -3,9 +3,9 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { agentTool, Holdfast, Journal, type Tool, tool } from "../../src/index.ts";
-import { sqliteForTest } from "../conformance/sqlite-subject.ts";
 import { altered } from "../journal/places.ts";
 import { callBlock, openBench, script } from "../ledger/bench.ts";
+import { sqliteForTest } from "../stores/conformance/sqlite-subject.ts";
 
 function research(meanwhile: (child: string) => Promise<unknown>): Tool {
   return tool(

@@ -5,10 +5,10 @@ import { Holdfast, HoldfastError, landed } from "../../src/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import type { Store } from "../../src/store.ts";
 import { Sweeper, superviseOnce } from "../../src/supervisor/index.ts";
-import { sqliteForTest } from "../conformance/sqlite-subject.ts";
 import { Bench } from "../goal/bench.ts";
 import { altered } from "../journal/places.ts";
 import { fatal, openBench } from "../ledger/bench.ts";
+import { sqliteForTest } from "../stores/conformance/sqlite-subject.ts";
 
 const LEASE_MS = 30_000;
 

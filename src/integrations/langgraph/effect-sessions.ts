@@ -2,7 +2,7 @@ import type { Journal } from "../../journal/index.ts";
 import { streamName } from "../../model/names.ts";
 import type { JsonObject } from "../../model/session/index.ts";
 import type { Holdfast } from "../../open.ts";
-import { goingOnWith, type Session } from "../../session/index.ts";
+import { drivenByMetadata, type Session } from "../../session/index.ts";
 import { threadKind } from "./thread-kind.ts";
 import { sessionIdOf, streamIdOf } from "./thread-name.ts";
 
@@ -13,7 +13,7 @@ interface Held {
 
 /** With which a thread's session is opened. */
 function metadataFor(threadStream: string): JsonObject {
-  return goingOnWith("its thread", threadStream);
+  return drivenByMetadata("its thread", threadStream);
 }
 
 /** Whether that session keeps the effects of that thread, and is not somebody's own that has such an id. */

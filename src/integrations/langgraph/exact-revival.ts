@@ -8,7 +8,7 @@ import { load } from "@langchain/core/load";
 import { DeltaSnapshot } from "@langchain/langgraph-checkpoint";
 import { HoldfastError } from "../../model/errors.ts";
 import type { Json } from "../../model/json.ts";
-import { show } from "../../model/names.ts";
+import { quoteValue } from "../../model/names.ts";
 import { BYTES, type ExactRecord, type JsonMembers, MESSAGES, setMember } from "./exact-records.ts";
 
 /** LangChain's loader is asynchronous, so what needs it is loaded first. */
@@ -116,7 +116,7 @@ function reviveBytes(of: string, base64: string): unknown {
 function unknownRecord(record: unknown): never {
   throw new HoldfastError(
     "EVENT_TOO_NEW",
-    `a saved value is of a form that is not known here: ${show(record)}`,
+    `a saved value is of a form that is not known here: ${quoteValue(record)}`,
     {
       hint: "Upgrade holdfast to the release that wrote it, or a later one. Nothing was changed.",
     },

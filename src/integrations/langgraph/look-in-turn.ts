@@ -31,7 +31,7 @@ export class LookInTurn {
     return turn < count;
   }
 
-  /** `late`: a place that has changed, and might have so before the last look, because not all had their turn at that. */
+  /** `lazySchema`: a place that has changed, and might have so before the last look, because not all had their turn at that. */
   look(
     length: number,
     isAsItWas: (index: number) => boolean,

@@ -38,7 +38,7 @@ import {
   WRITES_IDX_MAP,
 } from "@langchain/langgraph-checkpoint";
 import { HoldfastError } from "../../model/errors.ts";
-import { show } from "../../model/names.ts";
+import { quoteValue } from "../../model/names.ts";
 import type { Draft } from "../../model/stream/index.ts";
 import type { Holdfast } from "../../open.ts";
 import type { Problem } from "../../store.ts";
@@ -374,7 +374,7 @@ function placeKey(thread: string, ns: string, id: string): string {
 function namespaceOf(config: RunnableConfig): string {
   const ns: unknown = config.configurable?.["checkpoint_ns"] ?? "";
   if (typeof ns === "string") return ns;
-  throw new HoldfastError("INPUT_INVALID", `configurable.checkpoint_ns is ${show(ns)}`, {
+  throw new HoldfastError("INPUT_INVALID", `configurable.checkpoint_ns is ${quoteValue(ns)}`, {
     hint: "Leave it out, or pass it as text.",
   });
 }

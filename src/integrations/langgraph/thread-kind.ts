@@ -7,7 +7,7 @@
  */
 
 import * as z from "zod";
-import { textIn } from "../../model/json.ts";
+import { minJsonLength } from "../../model/json.ts";
 import { type Event, event, type FacetChange, type StreamKind } from "../../model/stream/index.ts";
 import { applyChange, type Change } from "./change.ts";
 import type { Part } from "./stored-part.ts";
@@ -116,7 +116,7 @@ function applyWrites(state: ThreadState, { ns, checkpoint, task, writes }: Write
   const { slot } = slotOf(state, ns, checkpoint);
   for (const [index, channel, written] of writes) {
     slot.writes.set(writeKey(task, index), { task, index, channel, part: written });
-    state.leastLength += textIn(written);
+    state.leastLength += minJsonLength(written);
   }
 }
 
@@ -132,7 +132,7 @@ function applyDropped(state: ThreadState, { ns, ids }: z.infer<typeof checkpoint
 
 function lengthOfChange(told: Change): number {
   if ("as" in told) return 0;
-  if ("value" in told) return textIn(told.value);
+  if ("value" in told) return minJsonLength(told.value);
   if ("list" in told) {
     return told.list.reduce((sum, segment) => sum + ("add" in segment ? lengthOf(segment.add) : 0), 0);
   }
@@ -140,7 +140,7 @@ function lengthOfChange(told: Change): number {
 }
 
 function lengthOf(parts: readonly Part[]): number {
-  return parts.reduce((sum, each) => sum + textIn(each), 0);
+  return parts.reduce((sum, each) => sum + minJsonLength(each), 0);
 }
 
 function facets(state: ThreadState, events: readonly Event[]): FacetChange {

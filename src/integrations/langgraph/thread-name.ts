@@ -1,6 +1,6 @@
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError } from "../../model/errors.ts";
-import { show } from "../../model/names.ts";
+import { quoteValue } from "../../model/names.ts";
 
 const READABLE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 const HASHED = /^sha256\.[0-9a-f]{64}$/;
@@ -29,7 +29,7 @@ export function servedBy(session: string): string | null {
 
 export function checkThread(thread: unknown): string {
   if (typeof thread === "string" && thread !== "") return thread;
-  throw new HoldfastError("INPUT_INVALID", `configurable.thread_id is ${show(thread)}`, {
+  throw new HoldfastError("INPUT_INVALID", `configurable.thread_id is ${quoteValue(thread)}`, {
     hint: 'Pass the thread as text: graph.invoke(input, { configurable: { thread_id: "order-4711" } }).',
   });
 }

@@ -1,7 +1,7 @@
 /** Why a question is not asked, or an answer not kept: what happened, and what to do about it. */
 
 import { HoldfastError } from "../../model/errors.ts";
-import { otherWords, type Session } from "../../session/index.ts";
+import { promptTextChanged, type Session } from "../../session/index.ts";
 import type { PromptIdentity, PromptMark, TurnMark } from "./prompt-identity.ts";
 
 /** `lacksTools`: this program may have tools for them that nobody has named yet. */
@@ -96,7 +96,7 @@ export function mustSayTheSame(
   said: string,
   stored: string,
 ): void {
-  if (said !== stored && internals.journal.payloads.isPlain) throw otherWords(id, prompt);
+  if (said !== stored && internals.journal.payloads.isPlain) throw promptTextChanged(id, prompt);
 }
 
 export function abandoned(session: string): HoldfastError {

@@ -12,7 +12,7 @@
  *
  *     before 2   nothing                          begins
  *     2 to 7     source leaving, target partly    begins again: rows are put over those that came before; or another
- *                filled; both refuse writes       target is named; or `stayHere` gives it up and opens the source
+ *                filled; both refuse writes       target is named; or `abandonMove` gives it up and opens the source
  *     7 to 8     source left, target whole        8 alone
  *     after 8    done                             says so
  *
@@ -91,7 +91,7 @@ async function refuseNotReady(source: End): Promise<void> {
 }
 
 /** Gives up a copy that was broken off: the source takes writes again. What came into the target is of no use. */
-export async function stayHere(store: Side): Promise<void> {
+export async function abandonMove(store: Side): Promise<void> {
   const source = endOf(store);
   const seal = await source.moving.seal();
   if (seal === null || seal.phase === "arrived") return;

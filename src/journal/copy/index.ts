@@ -1,1 +1,1 @@
-export { type CopyOptions, type CopyReport, copyStore, openTarget, stayHere } from "./copy.ts";
+export { abandonMove, type CopyOptions, type CopyReport, copyStore, openTarget } from "./copy.ts";

@@ -16,7 +16,7 @@
 
 import { randomUUID } from "node:crypto";
 import { HoldfastError } from "../../model/errors.ts";
-import { howToEndCopy } from "../../model/stream/index.ts";
+import { finishCopyHint } from "../../model/stream/index.ts";
 import type { Moving, Seal, Store } from "../../store.ts";
 
 export interface End {
@@ -41,7 +41,7 @@ export function newMove(): string {
 export function refuseSource(source: End, seal: Seal | null): void {
   if (seal?.phase === "entering") {
     throw new HoldfastError("STORE_READONLY", `${source.address} is itself being filled from ${seal.other}`, {
-      hint: howToEndCopy(seal.other, source.address),
+      hint: finishCopyHint(seal.other, source.address),
       data: { address: source.address, moved: "entering", from: seal.other },
     });
   }

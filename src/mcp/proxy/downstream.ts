@@ -31,7 +31,7 @@ class ServerGone extends Error {
   override readonly name = "ServerGone";
 }
 
-/** Nobody waits for the answer any more. `late` is the answer all the same, if one comes. */
+/** Nobody waits for the answer any more. `lazySchema` is the answer all the same, if one comes. */
 export class GivenUp extends Error {
   override readonly name = "GivenUp";
   readonly late: Promise<Line>;

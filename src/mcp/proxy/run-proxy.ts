@@ -7,7 +7,7 @@ import { sha256 } from "../../model/digest.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { Holdfast } from "../../open.ts";
 import { Context } from "../../operations/index.ts";
-import { goingOnWith, type Session } from "../../session/index.ts";
+import { drivenByMetadata, type Session } from "../../session/index.ts";
 import type { Holder } from "../../store.ts";
 import { noteOf } from "../note.ts";
 import { errorText, type Id, isRequest, parseLine, readLines, writeLine } from "./json-rpc.ts";
@@ -129,7 +129,7 @@ async function take(holdfast: Holdfast, id: string, options: RunProxyOptions): P
         ifHeld: "throw",
         ttlMs: null,
         title: `MCP proxy: ${command.join(" ")}`,
-        metadata: goingOnWith("its MCP client"),
+        metadata: drivenByMetadata("its MCP client"),
       });
     } catch (error) {
       if (!isHoldfastError(error, "SESSION_HELD")) throw error;

@@ -13,7 +13,7 @@
  * take them.
  */
 
-import type { By, GoalRole } from "../../model/goal/index.ts";
+import type { Actor, GoalRole } from "../../model/goal/index.ts";
 import { streamName } from "../../model/names.ts";
 import { Context, type Operation, perform } from "../../operations/index.ts";
 import { noteOf } from "../note.ts";
@@ -57,7 +57,7 @@ export class AgentDesk {
     this.client ??= client;
   }
 
-  get by(): By {
+  get by(): Actor {
     const { by, role } = this.options;
     const client = (this.client ?? "agent")
       .toLowerCase()

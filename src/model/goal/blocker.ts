@@ -8,7 +8,7 @@
  */
 
 import { HoldfastError } from "../errors.ts";
-import type { By } from "./roles.ts";
+import type { Actor } from "./roles.ts";
 
 export const BLOCKER_STATUSES = ["new", "active", "bypassed", "resolved"] as const;
 export type BlockerStatus = (typeof BLOCKER_STATUSES)[number];
@@ -36,7 +36,7 @@ export interface Blocker {
   readonly status: BlockerStatus;
   readonly description: string;
   readonly affects: Affects;
-  readonly by: By;
+  readonly by: Actor;
   readonly reportedAt: number;
   readonly identifiedAt: number | null;
   readonly bypassedAt: number | null;

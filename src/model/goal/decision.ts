@@ -1,4 +1,4 @@
-import type { By } from "./roles.ts";
+import type { Actor } from "./roles.ts";
 
 export const DECISION_TYPES = [
   "technology",
@@ -23,7 +23,7 @@ export interface DecisionRecord {
   readonly files: readonly string[];
   readonly supersedes: string | null;
   readonly supersededBy: string | null;
-  readonly by: By;
+  readonly by: Actor;
   readonly at: number;
   readonly seq: number;
   /** The last event that changed it. */
@@ -49,14 +49,14 @@ export function searchDecisions(
   const found = [...decisions].filter((each) => {
     if (each.supersededBy !== null && !query.superseded) return false;
     if (query.type && each.type !== query.type) return false;
-    if (query.file !== undefined && !touches(each, query.file)) return false;
+    if (query.file !== undefined && !decisionMentions(each, query.file)) return false;
     const text = words.length === 0 ? "" : searchText(each);
     return words.every((word) => text.includes(word));
   });
   return found.reverse();
 }
 
-export function touches(decision: DecisionRecord, file: string): boolean {
+export function decisionMentions(decision: DecisionRecord, file: string): boolean {
   return decision.files.some((named) => file === named || file.startsWith(`${named}/`));
 }
 

@@ -19,7 +19,7 @@ import { applyGoalDelta } from "./merge.ts";
 import { boundedMerges, withoutNotes } from "./merge-notes.ts";
 import * as note from "./note-changes.ts";
 import type * as noted from "./note-schemas.ts";
-import type { By } from "./roles.ts";
+import type { Actor } from "./roles.ts";
 import * as change from "./task-changes.ts";
 
 interface CheckpointSpec<Data> {
@@ -54,7 +54,7 @@ export function checkpointOf(stored: Event, seq: number): GoalCheckpoint | null 
 }
 
 interface Stamped {
-  readonly by: By;
+  readonly by: Actor;
   readonly uid?: string | undefined;
 }
 

@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import type { Json } from "../json.ts";
-import { late } from "../stream/index.ts";
+import { lazySchema } from "../stream/index.ts";
 import { eventUid, line, ordinal, stamp, text, wallClock } from "./field.ts";
 import type { Entry } from "./lineage.ts";
 import type { GoalDelta } from "./merge.ts";
@@ -14,7 +14,7 @@ const settings = () => ({
   verification: z.enum(VERIFICATIONS),
   maxAttempts: ordinal,
 });
-export const goalCreated = late(() =>
+export const goalCreated = lazySchema(() =>
   z.strictObject({
     ...stamp,
     id: line,
@@ -24,9 +24,9 @@ export const goalCreated = late(() =>
   }),
 );
 const described = () => z.strictObject({ statement: text, title: line.nullable(), ...settings() }).partial();
-export const goalDescribed = late(() => z.strictObject({ ...stamp, change: described() }));
-export const phaseAdded = late(() => z.strictObject({ ...stamp, number: ordinal, name: line }));
-export const planAdded = late(() =>
+export const goalDescribed = lazySchema(() => z.strictObject({ ...stamp, change: described() }));
+export const phaseAdded = lazySchema(() => z.strictObject({ ...stamp, number: ordinal, name: line }));
+export const planAdded = lazySchema(() =>
   z.strictObject({ ...stamp, phase: ordinal, number: ordinal, name: line }),
 );
 
@@ -46,9 +46,9 @@ const entry = z.lazy(() =>
 /** One event of another copy, as a file of events holds it. */
 export const entrySchema: z.ZodType<Entry> = entry;
 
-export const itemRenumbered = late(() => z.strictObject({ ...stamp, item: eventUid, name: line }));
+export const itemRenumbered = lazySchema(() => z.strictObject({ ...stamp, item: eventUid, name: line }));
 
-export const goalMerged = late(() =>
+export const goalMerged = lazySchema(() =>
   z.strictObject({
     by: stamp.by,
     entries: z.array(entry).min(1),

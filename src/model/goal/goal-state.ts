@@ -8,7 +8,7 @@
 
 import { HoldfastError } from "../errors.ts";
 import type { Json } from "../json.ts";
-import { show } from "../names.ts";
+import { quoteValue } from "../names.ts";
 import type { Blocker } from "./blocker.ts";
 import type { DecisionRecord } from "./decision.ts";
 import type { HistoryEntry } from "./history.ts";
@@ -283,7 +283,7 @@ export function historyOf(state: GoalState, id: string): HistoryEntry {
 }
 
 function absent(state: GoalState, what: string, id: string | number, hint: string): never {
-  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no ${what} ${show(id)}`, {
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no ${what} ${quoteValue(id)}`, {
     hint,
     data: { goal: state.id, what, id },
   });

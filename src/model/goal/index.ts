@@ -6,8 +6,8 @@ export {
   type DecisionQuery,
   type DecisionRecord,
   type DecisionType,
+  decisionMentions,
   searchDecisions,
-  touches,
 } from "./decision.ts";
 export { bySchema } from "./field.ts";
 export { checkpointOf, goalFold } from "./goal-fold.ts";
@@ -38,14 +38,14 @@ export { compareEntries, type Entry, EventIds, Lineage, MERGED } from "./lineage
 export { aliasOf, foldEntries, goalDelta } from "./merge.ts";
 export {
   MERGE_NEWS_MS,
-  mergeNews,
   mergeNotes,
   type NotApplied,
-  notedWith,
   noteLine,
+  notesNaming,
   type Renumbered,
+  recentMergeNotes,
 } from "./merge-notes.ts";
-export { isUnderWay, waitsForItself, whyNotStartable } from "./movability.ts";
+export { hasDependencyCycle, isUnderWay, startBlockedBy } from "./movability.ts";
 export { isRelativePath, numbered } from "./naming.ts";
 export {
   confirmedFacts,
@@ -57,7 +57,7 @@ export {
 } from "./notes.ts";
 export { BAR_CELLS, type Position, type Progress, positionOf, progressBar, progressOf } from "./position.ts";
 export {
-  type By,
+  type Actor,
   checkResolving,
   checkRole,
   type GoalOperation,

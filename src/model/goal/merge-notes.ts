@@ -102,7 +102,7 @@ export function endsWithItsTask(note: MergeNote): boolean {
 }
 
 /** What is still news, the latest first: not of work that is finished by now. */
-export function mergeNews(state: Merged, now: number): MergeNote[] {
+export function recentMergeNotes(state: Merged, now: number): MergeNote[] {
   const news = new Map<string, MergeNote>();
   for (const { at = 0, notes = [] } of state.merges.toReversed()) {
     if (now - at > MERGE_NEWS_MS) continue;
@@ -116,7 +116,7 @@ export function mergeNews(state: Merged, now: number): MergeNote[] {
 }
 
 /** The events of all notes that name one of these: what is said of them has to be said anew, or not at all. */
-export function notedWith(merges: readonly Merge[], uids: ReadonlySet<string>): Set<string> {
+export function notesNaming(merges: readonly Merge[], uids: ReadonlySet<string>): Set<string> {
   const notes = merges.flatMap(({ notes: each = [] }) => each);
   const named = notes.map((note) => (note.kind === "not applied" ? (note.uids ?? []) : []));
   return new Set(named.filter((each) => each.some((uid) => uids.has(uid))).flat());

@@ -90,7 +90,7 @@ class Waves {
 }
 
 /** Why nobody can start it now, leaving aside blockers and whose turn its phase is; null when it can be started. */
-export function whyNotStartable(state: GoalState, task: Task): string | null {
+export function startBlockedBy(state: GoalState, task: Task): string | null {
   if (isFailedForGood(task, state.maxAttempts)) return `failed for good: ${task.failure?.error}`;
   const needs = prerequisites(state, task);
   if (needs.length > 0) return `waits for ${needs.join(", ")}`;
@@ -102,7 +102,7 @@ export function whyNotStartable(state: GoalState, task: Task): string | null {
  * Whether a task would wait for itself: by its dependencies, by what it reviews, or by the earlier waves that it or
  * any of those wait for.
  */
-export function waitsForItself(state: GoalState, task: Task): boolean {
+export function hasDependencyCycle(state: GoalState, task: Task): boolean {
   const lanes = groupTasks(state.tasks.values(), laneOf);
   const below = new Map<number, number>();
   const seen = new Set<string>();

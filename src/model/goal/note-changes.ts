@@ -20,7 +20,7 @@ import type {
   sessionStarted,
 } from "./note-schemas.ts";
 import type { FileAct, FileRecord } from "./notes.ts";
-import type { By } from "./roles.ts";
+import type { Actor } from "./roles.ts";
 
 export function makeDecision(state: GoalState, data: DataOf<typeof decisionMade>, { seq, at }: Place): void {
   const { uid: _uid, ...content } = data;
@@ -87,7 +87,7 @@ interface FileSeen {
   readonly act: FileAct;
   readonly task: string | null;
   readonly session: string | null;
-  readonly by: By;
+  readonly by: Actor;
   readonly at: number;
 }
 

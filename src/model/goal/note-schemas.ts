@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import type { Json } from "../json.ts";
-import { late } from "../stream/index.ts";
+import { lazySchema } from "../stream/index.ts";
 import { DECISION_TYPES } from "./decision.ts";
 import {
   blockerId,
@@ -22,7 +22,7 @@ import {
 } from "./field.ts";
 import { FILE_ACTS } from "./notes.ts";
 
-export const decisionMade = late(() =>
+export const decisionMade = lazySchema(() =>
   z.strictObject({
     ...stamp,
     id: decisionId,
@@ -47,7 +47,7 @@ const affects = () =>
   });
 
 /** `reportedAt`: when it was first seen, where that was before the goal knew of it. */
-export const blockerReported = late(() =>
+export const blockerReported = lazySchema(() =>
   z.strictObject({
     ...stamp,
     id: blockerId,
@@ -56,8 +56,8 @@ export const blockerReported = late(() =>
     reportedAt: wallClock.optional(),
   }),
 );
-export const blockerIdentified = late(() => z.strictObject({ ...stamp, blocker: blockerId }));
-export const blockerBypassed = late(() =>
+export const blockerIdentified = lazySchema(() => z.strictObject({ ...stamp, blocker: blockerId }));
+export const blockerBypassed = lazySchema(() =>
   z.strictObject({
     ...stamp,
     blocker: blockerId,
@@ -65,7 +65,9 @@ export const blockerBypassed = late(() =>
     followUps: z.array(taskId),
   }),
 );
-export const blockerResolved = late(() => z.strictObject({ ...stamp, blocker: blockerId, resolution: text }));
+export const blockerResolved = lazySchema(() =>
+  z.strictObject({ ...stamp, blocker: blockerId, resolution: text }),
+);
 
 const value = () =>
   z
@@ -75,7 +77,7 @@ const value = () =>
       `must be below ${VALUE_LIMIT} characters: store it as a file or an artifact and keep its path or hash here`,
     );
 
-export const factSet = late(() =>
+export const factSet = lazySchema(() =>
   z.strictObject({
     ...stamp,
     key: line,
@@ -84,9 +86,9 @@ export const factSet = late(() =>
     expiresAt: wallClock.nullable(),
   }),
 );
-export const factForgotten = late(() => z.strictObject({ ...stamp, key: line, why: text }));
+export const factForgotten = lazySchema(() => z.strictObject({ ...stamp, key: line, why: text }));
 
-export const filesRecorded = late(() =>
+export const filesRecorded = lazySchema(() =>
   z.strictObject({
     ...stamp,
     files: z
@@ -104,18 +106,24 @@ export const filesRecorded = late(() =>
   }),
 );
 
-export const implementationNoted = late(() =>
+export const implementationNoted = lazySchema(() =>
   z.strictObject({ ...stamp, text, files: z.array(relativePath) }),
 );
 
-export const questionAsked = late(() => z.strictObject({ ...stamp, id: questionId, text }));
-export const questionAnswered = late(() => z.strictObject({ ...stamp, question: questionId, answer: text }));
+export const questionAsked = lazySchema(() => z.strictObject({ ...stamp, id: questionId, text }));
+export const questionAnswered = lazySchema(() =>
+  z.strictObject({ ...stamp, question: questionId, answer: text }),
+);
 
-export const nextSet = late(() => z.strictObject({ ...stamp, text: optionalText, task: taskId.nullable() }));
+export const nextSet = lazySchema(() =>
+  z.strictObject({ ...stamp, text: optionalText, task: taskId.nullable() }),
+);
 
-export const errorRecorded = late(() => z.strictObject({ ...stamp, message: text, task: taskId.nullable() }));
+export const errorRecorded = lazySchema(() =>
+  z.strictObject({ ...stamp, message: text, task: taskId.nullable() }),
+);
 
-export const editTaken = late(() =>
+export const editTaken = lazySchema(() =>
   z.strictObject({
     ...stamp,
     file: relativePath,
@@ -128,7 +136,7 @@ export const editTaken = late(() =>
 
 const usage = () => z.number().min(0).max(1).nullable();
 
-export const sessionStarted = late(() =>
+export const sessionStarted = lazySchema(() =>
   z.strictObject({
     ...stamp,
     session: sessionName,
@@ -140,7 +148,7 @@ export const sessionStarted = late(() =>
   }),
 );
 
-export const sessionNoted = late(() =>
+export const sessionNoted = lazySchema(() =>
   z.strictObject({
     ...stamp,
     session: sessionName,
@@ -150,7 +158,7 @@ export const sessionNoted = late(() =>
   }),
 );
 
-export const sessionEnded = late(() =>
+export const sessionEnded = lazySchema(() =>
   z.strictObject({
     ...stamp,
     session: sessionName,
@@ -163,6 +171,6 @@ export const sessionEnded = late(() =>
   }),
 );
 
-export const sessionCrashed = late(() =>
+export const sessionCrashed = lazySchema(() =>
   z.strictObject({ ...stamp, session: sessionName, notes: optionalText }),
 );

@@ -1,7 +1,7 @@
 /** The smaller things a goal remembers: facts, files, questions, implementations, the next action. */
 
 import type { Json } from "../json.ts";
-import type { By } from "./roles.ts";
+import type { Actor } from "./roles.ts";
 
 export interface Fact {
   readonly key: string;
@@ -9,7 +9,7 @@ export interface Fact {
   /** Where it is known from: a command, a file, a person. */
   readonly source: string;
   readonly expiresAt: number | null;
-  readonly by: By;
+  readonly by: Actor;
   readonly at: number;
 }
 
@@ -30,14 +30,14 @@ export interface FileRecord {
   readonly modifiedAt: number | null;
   readonly task: string | null;
   readonly session: string | null;
-  readonly by: By;
+  readonly by: Actor;
 }
 
 /** Something that was built and that a later session can check against the code. */
 export interface KeyImplementation {
   readonly text: string;
   readonly files: readonly string[];
-  readonly by: By;
+  readonly by: Actor;
   readonly at: number;
 }
 
@@ -45,7 +45,7 @@ export interface Question {
   readonly id: string;
   readonly text: string;
   readonly answer: string | null;
-  readonly by: By;
+  readonly by: Actor;
   readonly at: number;
   readonly answeredAt: number | null;
 }
@@ -53,7 +53,7 @@ export interface Question {
 export interface NextAction {
   readonly text: string | null;
   readonly task: string | null;
-  readonly by: By;
+  readonly by: Actor;
   readonly at: number;
 }
 
@@ -63,7 +63,7 @@ export interface TakenEdit {
   readonly hash: string;
   /** When the person saved the file. */
   readonly editedAt: number;
-  readonly by: By;
+  readonly by: Actor;
   readonly at: number;
 }
 

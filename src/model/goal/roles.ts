@@ -7,13 +7,13 @@
  */
 
 import { HoldfastError } from "../errors.ts";
-import { show } from "../names.ts";
+import { quoteValue } from "../names.ts";
 
 export const ROLES = ["worker", "architect", "orchestrator", "verifier", "human", "supervisor"] as const;
 export type GoalRole = (typeof ROLES)[number];
 
 /** Who did it, on every event of a goal. */
-export interface By {
+export interface Actor {
   readonly name: string;
   readonly role: GoalRole;
 }
@@ -97,19 +97,19 @@ export function mayDo(
 }
 
 /** Throws `ROLE_REFUSED`, saying who could do it instead. */
-export function checkRole(by: By, operation: GoalOperation, verification: Verification): void {
+export function checkRole(by: Actor, operation: GoalOperation, verification: Verification): void {
   if (!mayDo(by.role, operation, verification)) throw refuseRole(by, operation);
 }
 
 /** Whoever plans may do with a blocker what they find right; others lift what they reported themselves. */
-export function checkResolving(by: By, blocker: { readonly id: string; readonly by: By }): void {
+export function checkResolving(by: Actor, blocker: { readonly id: string; readonly by: Actor }): void {
   const isPlanner = by.role === "human" || (PLANNERS as readonly GoalRole[]).includes(by.role);
   if (isPlanner || by.name === blocker.by.name) return;
-  throw refuseRole(by, "resolve", `${blocker.id} was reported by ${show(blocker.by.name)}`, PLANNERS);
+  throw refuseRole(by, "resolve", `${blocker.id} was reported by ${quoteValue(blocker.by.name)}`, PLANNERS);
 }
 
 /** The role would do, but not this one's. */
-export function refuseOwnWork(by: By, task: string): HoldfastError {
+export function refuseOwnWork(by: Actor, task: string): HoldfastError {
   const { message, data } = refuseRole(by, "verify", `${task} is its own work`);
   return new HoldfastError("ROLE_REFUSED", message, {
     hint: "Somebody else has to look at it: an agent with another name (--by on the command line, `by` in code), or a person.",
@@ -118,7 +118,7 @@ export function refuseOwnWork(by: By, task: string): HoldfastError {
 }
 
 export function refuseRole(
-  by: By,
+  by: Actor,
   operation: GoalOperation,
   because = "",
   allowed: readonly GoalRole[] = MAY[operation],
@@ -126,7 +126,7 @@ export function refuseRole(
   const able = [...allowed, "human"].join(", ");
   return new HoldfastError(
     "ROLE_REFUSED",
-    `${show(by.name)}, ${/^[aeiou]/.test(by.role) ? "an" : "a"} ${by.role}, may not ${inWords(operation)}${because && `: ${because}`}`,
+    `${quoteValue(by.name)}, ${/^[aeiou]/.test(by.role) ? "an" : "a"} ${by.role}, may not ${inWords(operation)}${because && `: ${because}`}`,
     {
       hint: `Leave it to one of these roles: ${able}. If you act as one of them, say so: --role on the command line, \`by\` in code.`,
       data: { by, operation, allowed: [...allowed, "human"] },

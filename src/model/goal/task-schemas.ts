@@ -1,7 +1,7 @@
 /** What the events of tasks hold. */
 
 import * as z from "zod";
-import { late } from "../stream/index.ts";
+import { lazySchema } from "../stream/index.ts";
 import {
   contentHash,
   eventUid,
@@ -29,7 +29,7 @@ const content = () => ({
 const buildContent = () => ({ acceptance: z.array(line) });
 const reviewContent = () => ({ reviews: z.array(taskId).min(1), checklist: z.array(line).min(1) });
 
-export const taskAdded = late(() =>
+export const taskAdded = lazySchema(() =>
   z.discriminatedUnion("kind", [
     z.strictObject({ ...stamp, id: taskId, kind: z.literal("build"), ...content(), ...buildContent() }),
     z.strictObject({ ...stamp, id: taskId, kind: z.literal("review"), ...content(), ...reviewContent() }),
@@ -37,7 +37,7 @@ export const taskAdded = late(() =>
 );
 
 const change = () => z.strictObject({ ...content(), ...buildContent(), ...reviewContent() }).partial();
-export const taskEdited = late(() => z.strictObject({ ...stamp, task: taskId, change: change() }));
+export const taskEdited = lazySchema(() => z.strictObject({ ...stamp, task: taskId, change: change() }));
 
 const evidence = () =>
   z.strictObject({
@@ -51,7 +51,7 @@ const evidence = () =>
 const token = z.int().min(0);
 
 /** `after`: the claim that it takes over. `as`: what the task was called then, whatever it is called later. */
-export const taskClaimed = late(() =>
+export const taskClaimed = lazySchema(() =>
   z.strictObject({
     ...stamp,
     task: taskId,
@@ -63,10 +63,10 @@ export const taskClaimed = late(() =>
 );
 /** The claim under which it was done: a token says nothing to other copies of the goal. */
 const claim = eventUid.optional();
-export const taskProgressed = late(() =>
+export const taskProgressed = lazySchema(() =>
   z.strictObject({ ...stamp, task: taskId, token, claim, note: optionalText }),
 );
-export const taskSubmitted = late(() =>
+export const taskSubmitted = lazySchema(() =>
   z.strictObject({
     ...stamp,
     task: taskId,
@@ -75,7 +75,7 @@ export const taskSubmitted = late(() =>
     evidence: evidence(),
   }),
 );
-export const taskFailed = late(() =>
+export const taskFailed = lazySchema(() =>
   z.strictObject({
     ...stamp,
     task: taskId,
@@ -85,12 +85,12 @@ export const taskFailed = late(() =>
     retryable: z.boolean(),
   }),
 );
-export const taskReleased = late(() =>
+export const taskReleased = lazySchema(() =>
   z.strictObject({ ...stamp, task: taskId, token, claim, why: optionalText }),
 );
-export const taskReset = late(() => z.strictObject({ ...stamp, task: taskId, claim, why: text }));
+export const taskReset = lazySchema(() => z.strictObject({ ...stamp, task: taskId, claim, why: text }));
 /** `submission`: the event that handed in what was looked at. Another copy may have handed in something else. */
-export const taskJudged = late(() =>
+export const taskJudged = lazySchema(() =>
   z.strictObject({
     ...stamp,
     task: taskId,
@@ -98,6 +98,6 @@ export const taskJudged = late(() =>
     why: optionalText,
   }),
 );
-export const taskChanged = late(() => z.strictObject({ ...stamp, task: taskId, why: text }));
-export const taskAliased = late(() => z.strictObject({ ...stamp, alias: taskId, task: taskId }));
-export const phaseNumber = late(() => z.strictObject({ ...stamp, phase: ordinal }));
+export const taskChanged = lazySchema(() => z.strictObject({ ...stamp, task: taskId, why: text }));
+export const taskAliased = lazySchema(() => z.strictObject({ ...stamp, alias: taskId, task: taskId }));
+export const phaseNumber = lazySchema(() => z.strictObject({ ...stamp, phase: ordinal }));

@@ -15,7 +15,7 @@
  */
 
 import { HoldfastError } from "../errors.ts";
-import type { By } from "./roles.ts";
+import type { Actor } from "./roles.ts";
 
 export const TASK_STATUSES = ["open", "in_progress", "submitted", "done", "failed", "dropped"] as const;
 export type TaskStatus = (typeof TASK_STATUSES)[number];
@@ -67,7 +67,7 @@ export interface Evidence {
 }
 
 export interface TaskClaim {
-  readonly by: By;
+  readonly by: Actor;
   readonly session: string | null;
   readonly token: number;
   /** The event that made it, and what the task was called then: its lease has that name. */
@@ -109,14 +109,14 @@ interface AnyTask {
     /** The event that made it: a verdict names it. */
     readonly uid: string | null;
     readonly evidence: Evidence;
-    readonly by: By;
+    readonly by: Actor;
     readonly session: string | null;
     readonly at: number;
   } | null;
   readonly verdict: {
     readonly accepted: boolean;
     readonly why: string | null;
-    readonly by: By;
+    readonly by: Actor;
     readonly at: number;
   } | null;
   readonly createdAt: number;

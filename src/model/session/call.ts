@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Json } from "../json.ts";
-import { type DataOf, late } from "../stream/index.ts";
+import { type DataOf, lazySchema } from "../stream/index.ts";
 import { callIdSchema } from "./message.ts";
 
 /**
@@ -146,12 +146,12 @@ export interface Call {
 }
 
 /** True for one that waits and has certainly never been run: it can be allowed or refused, and cannot have landed. */
-export function isUnbegun({ status, doubt, by, verify }: Call): boolean {
+export function isNotStarted({ status, doubt, by, verify }: Call): boolean {
   return status === "waiting" && doubt === null && by === null && verify === null;
 }
 
 /** What it comes to when its verify says `notYet` now. */
-export function noTraceOf({ verify, lostAt }: Call, at: number): NoTrace {
+export function unsettledAnswer({ verify, lostAt }: Call, at: number): NoTrace {
   const earlier = verify?.noTrace;
   if (!earlier) return { since: at, owners: 1, lostAt };
   const owners = earlier.lostAt === lostAt ? earlier.owners : earlier.owners + 1;
@@ -162,7 +162,7 @@ export function noTraceOf({ verify, lostAt }: Call, at: number): NoTrace {
  * How long its tool wants not to be asked again, by this clock. Never longer than was meant: by one that was set back since it said
  * so, nobody can tell how long ago that was, and it may be asked at once.
  */
-export function restMs({ verify }: Call, now: number): number {
+export function verifyDelayMs({ verify }: Call, now: number): number {
   if (verify === null || verify.againAt === null || now < verify.at) return 0;
   return Math.max(0, verify.againAt - now);
 }
@@ -180,7 +180,7 @@ const result = () =>
 const error = () => z.strictObject({ message: text, name: text.optional() });
 const settledBy = () => z.enum(SETTLED_BY);
 
-export const issuedSchema = late(() =>
+export const issuedSchema = lazySchema(() =>
   z.strictObject({
     callId: callIdSchema,
     messageId: text.nullable(),
@@ -198,7 +198,7 @@ export const issuedSchema = late(() =>
 );
 export type IssuedData = DataOf<typeof issuedSchema>;
 
-export const completedSchema = late(() =>
+export const completedSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
     attempt: z.int().positive(),
@@ -211,7 +211,7 @@ export const completedSchema = late(() =>
 export type CompletedData = DataOf<typeof completedSchema>;
 
 /** `tool` and `args` stand here only when the call failed before it could be issued. */
-export const failedSchema = late(() =>
+export const failedSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
     attempt: z.int().nonnegative(),
@@ -231,7 +231,7 @@ export const failedSchema = late(() =>
 export type FailedData = DataOf<typeof failedSchema>;
 
 /** `started: false` when it is certain that the attempt never began. */
-export const lostSchema = late(() =>
+export const lostSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
     attempt: z.int().positive(),
@@ -243,7 +243,7 @@ export const lostSchema = late(() =>
 );
 export type LostData = DataOf<typeof lostSchema>;
 
-export const verifiedSchema = late(() =>
+export const verifiedSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
     attempt: z.int().positive(),
@@ -256,7 +256,7 @@ export const verifiedSchema = late(() =>
 );
 export type VerifiedData = DataOf<typeof verifiedSchema>;
 
-export const waitingSchema = late(() =>
+export const waitingSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
     why: text,
@@ -266,10 +266,12 @@ export const waitingSchema = late(() =>
 );
 export type WaitingData = DataOf<typeof waitingSchema>;
 
-export const grantedSchema = late(() => z.strictObject({ callId: knownCallId, person: text, why: text }));
+export const grantedSchema = lazySchema(() =>
+  z.strictObject({ callId: knownCallId, person: text, why: text }),
+);
 export type GrantedData = DataOf<typeof grantedSchema>;
 
-export const repeatedSchema = late(() =>
+export const repeatedSchema = lazySchema(() =>
   z.strictObject({
     callId: callIdSchema,
     messageId: text.nullable(),

@@ -21,11 +21,11 @@ export {
   EFFECTS,
   type Effect,
   type IssuedData,
+  isNotStarted,
   isOpen,
-  isUnbegun,
-  noTraceOf,
-  restMs,
+  unsettledAnswer,
   type VerifyAnswer,
+  verifyDelayMs,
 } from "./call.ts";
 export {
   BLOCK_KINDS,
@@ -59,7 +59,7 @@ export {
   resultBlock,
   type SessionEvents,
 } from "./session-events.ts";
-export { doubtMark, failureMark, type SessionDraft, sessionKind } from "./session-kind.ts";
+export { failureKey, type SessionDraft, sessionKind, unprovenFailureKey } from "./session-kind.ts";
 export {
   type Checkpoint,
   openCallsOf,

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { HoldfastError } from "../errors.ts";
 import { copyJson, formatPath, type Json } from "../json.ts";
-import { show } from "../names.ts";
+import { quoteValue } from "../names.ts";
 import { isPlainMessage } from "./message-shape.ts";
 
 /**
@@ -90,7 +90,7 @@ export const callIdSchema = z
 export function checkCallId(id: unknown): string {
   const parsed = callIdSchema.safeParse(id);
   if (parsed.success) return parsed.data;
-  throw new HoldfastError("INPUT_INVALID", `call id ${show(id)}: ${parsed.error.issues[0]?.message}`, {
+  throw new HoldfastError("INPUT_INVALID", `call id ${quoteValue(id)}: ${parsed.error.issues[0]?.message}`, {
     hint: "Nothing was run or written. Use 1 to 256 characters, none of them a control character.",
   });
 }
@@ -145,7 +145,7 @@ export function checkMessage(value: unknown): Message {
     const kind = path.reduce<unknown>((at, key) => (at as never)?.[key], copied);
     throw new HoldfastError(
       "BLOCK_UNKNOWN",
-      `message: ${formatPath(path)} is ${show(kind)}, not a kind of block`,
+      `message: ${formatPath(path)} is ${quoteValue(kind)}, not a kind of block`,
       {
         hint: `Use one of ${BLOCK_KINDS.join(", ")}; put what has no place there under the block's meta.`,
         data: { path: formatPath(path), kind },
@@ -185,7 +185,7 @@ export function messageText({ blocks }: Pick<Message, "blocks">): string {
 }
 
 /** A lower bound of the length of a message as JSON: its texts, which are nearly all of it. */
-export function leastLength({ blocks }: Message): number {
+export function minMessageLength({ blocks }: Message): number {
   let length = 0;
   for (let at = 0; at < blocks.length; at++) {
     const block = blocks[at] as Block;

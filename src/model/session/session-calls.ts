@@ -15,9 +15,9 @@ import {
   isOpen,
   type LostData,
   type NoTrace,
-  noTraceOf,
   type RepeatedData,
   type SettledBy,
+  unsettledAnswer,
   type VerifiedData,
   type WaitingData,
 } from "./call.ts";
@@ -110,7 +110,7 @@ export function verifyCall(state: SessionState, data: VerifiedData, place: Place
 
 /** An error says nothing about it. */
 function noTraceAfter(call: Call, answer: VerifiedData["answer"], at: number): NoTrace | null {
-  if (answer === "notYet") return noTraceOf(call, at);
+  if (answer === "notYet") return unsettledAnswer(call, at);
   return answer === "error" ? (call.verify?.noTrace ?? null) : null;
 }
 

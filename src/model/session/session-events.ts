@@ -9,7 +9,7 @@ import {
   type EventSchema,
   type EventSpec,
   event,
-  late,
+  lazySchema,
   type Place,
 } from "../stream/index.ts";
 import { isoTime } from "../time.ts";
@@ -68,17 +68,17 @@ const description = () => ({
   goal: text.nullable().optional(),
   ttlMs: z.number().positive().nullable().optional(),
 });
-const described = late(() => z.strictObject(description()));
+const described = lazySchema(() => z.strictObject(description()));
 type Described = DataOf<typeof described>;
 
 const parent = () => z.strictObject({ session: text, callId: text });
-const opened = late(() => z.strictObject({ ...description(), parent: parent().optional() }));
-const forked = late(() =>
+const opened = lazySchema(() => z.strictObject({ ...description(), parent: parent().optional() }));
+const forked = lazySchema(() =>
   z.strictObject({ session: text, version: z.int(), seq: z.int(), live: z.boolean() }),
 );
 
 /** A result block, or the id of a settled call whose recorded result becomes one: nothing is stored twice. */
-const results = late(() =>
+const results = lazySchema(() =>
   z.strictObject({
     id: text.min(1),
     createdAt: z.iso.datetime({ offset: true }),
@@ -88,7 +88,7 @@ const results = late(() =>
   }),
 );
 
-const messageAppended = late(() => z.strictObject({ message: messageSchema }));
+const messageAppended = lazySchema(() => z.strictObject({ message: messageSchema }));
 
 /** Whoever goes on with an ended session makes it active again; a cancelled one has to be reopened first. */
 export function reactivation({ status }: SessionState): readonly Draft[] {
@@ -149,7 +149,9 @@ export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
   return checkedDraft("call.completed", data, completedSchema, text);
 }
 
-const checkpointMade = late(() => z.strictObject({ version: z.int().positive(), label: text.nullable() }));
+const checkpointMade = lazySchema(() =>
+  z.strictObject({ version: z.int().positive(), label: text.nullable() }),
+);
 
 export function draftCheckpoint(version: number, label: string | null): Draft<"checkpoint"> {
   const text = `{"version":${version},"label":${label === null ? null : JSON.stringify(label)}}`;
@@ -177,7 +179,7 @@ export const sessionEvents = {
   "session.described": on(1, described, describe),
   "session.status": on(
     1,
-    late(() =>
+    lazySchema(() =>
       z.strictObject({ status: z.enum(SESSION_STATUSES), why: text.nullable(), by: text.nullable() }),
     ),
     (state, { status, why, by }) => {
@@ -188,7 +190,7 @@ export const sessionEvents = {
   "session.forked": on(1, forked, fork),
   "session.effects": on(
     1,
-    late(() =>
+    lazySchema(() =>
       z.strictObject({ effects: z.enum(["live", "refused"]), by: text.optional(), why: text.optional() }),
     ),
     (state, data) => {
@@ -197,7 +199,7 @@ export const sessionEvents = {
   ),
   "session.taken": on(
     1,
-    late(() =>
+    lazySchema(() =>
       z.strictObject({ owner: text, token: z.int(), host: text, pid: z.int(), from: text.nullable() }),
     ),
     () => undefined,
@@ -214,7 +216,7 @@ export const sessionEvents = {
   }),
   "transcript.replaced": on(
     1,
-    late(() => z.strictObject({ segments: z.array(segmentSchema), why: text.optional() })),
+    lazySchema(() => z.strictObject({ segments: z.array(segmentSchema), why: text.optional() })),
     (state, { segments }) => {
       const before = state.messages;
       state.messages = applySegments(before, segments);
@@ -226,35 +228,35 @@ export const sessionEvents = {
   ),
   "plan.set": on(
     1,
-    late(() => z.strictObject({ plan: planSchema.nullable() })),
+    lazySchema(() => z.strictObject({ plan: planSchema.nullable() })),
     (state, { plan }) => {
       state.plan = plan;
     },
   ),
   "budget.limited": on(
     1,
-    late(() => z.strictObject({ limits: limits(), by: text.optional() })),
+    lazySchema(() => z.strictObject({ limits: limits(), by: text.optional() })),
     (state, data) => {
       state.budget = changeBudget(state.budget, { act: "limit", limits: data.limits as never });
     },
   ),
   "budget.reserved": on(
     1,
-    late(() => z.strictObject({ id: text, amounts: amountsSchema })),
+    lazySchema(() => z.strictObject({ id: text, amounts: amountsSchema })),
     (state, { id, amounts }) => {
       state.budget = changeBudget(state.budget, { act: "reserve", id, amounts });
     },
   ),
   "budget.settled": on(
     1,
-    late(() => z.strictObject({ id: text, spent: amountsSchema, lost: z.boolean().optional() })),
+    lazySchema(() => z.strictObject({ id: text, spent: amountsSchema, lost: z.boolean().optional() })),
     (state, { id, spent }) => {
       state.budget = changeBudget(state.budget, { act: "settle", id, spent });
     },
   ),
   "budget.spent": on(
     1,
-    late(() => z.strictObject({ amounts: amountsSchema })),
+    lazySchema(() => z.strictObject({ amounts: amountsSchema })),
     (state, { amounts }) => {
       state.budget = changeBudget(state.budget, { act: "spend", amounts });
     },
@@ -265,7 +267,7 @@ export const sessionEvents = {
   }),
   "checkpoint.deleted": on(
     1,
-    late(() => z.strictObject({ version: z.int().positive() })),
+    lazySchema(() => z.strictObject({ version: z.int().positive() })),
     (state, { version }) => {
       state.checkpoints.delete(version);
     },
@@ -273,7 +275,7 @@ export const sessionEvents = {
   "prompt.queued": on(
     1,
     // As strict as the message that it becomes: what a run cannot take in must not be acknowledged.
-    late(() => z.strictObject({ id: text.min(1).max(256), blocks: z.array(blockSchema), by: text })),
+    lazySchema(() => z.strictObject({ id: text.min(1).max(256), blocks: z.array(blockSchema), by: text })),
     (state, { id, blocks, by }, { at }) => {
       state.prompts.push({ id, blocks, by, at });
     },

@@ -1,9 +1,9 @@
-import { textIn } from "../json.ts";
+import { minJsonLength } from "../json.ts";
 import type { DraftOf, Event, FacetChange, Place, StreamKind } from "../stream/index.ts";
 import { expiryOf, type Item, type StreamFacets } from "../stream/index.ts";
 import { type Budget, type BudgetChange, budgetFacet, changeBudget, releaseChild } from "./budget.ts";
 import { CALL_TRANSITIONS, type CallAct, type CallStatus, isOpen } from "./call.ts";
-import { type Block, leastLength, type Message, messageArtifacts } from "./message.ts";
+import { type Block, type Message, messageArtifacts, minMessageLength } from "./message.ts";
 import { countsAsFailure, illegalCall, leavesDoubt } from "./session-calls.ts";
 import { type SessionEvents, sessionEvents } from "./session-events.ts";
 import { decodeSession, emptySession, encodeSession, type SessionState } from "./session-state.ts";
@@ -26,7 +26,7 @@ export const sessionKind: StreamKind<SessionState, SessionEvents> = {
 /** What most of a session is: what was said, and what its calls were given and returned. */
 function leastSession({ messages, calls }: SessionState): number {
   let length = lengthOf(messages);
-  for (const { args, result } of calls.values()) length += textIn(args) + textIn(result);
+  for (const { args, result } of calls.values()) length += minJsonLength(args) + minJsonLength(result);
   return length;
 }
 
@@ -35,7 +35,7 @@ const lengths = new WeakMap<readonly Message[], { readonly count: number; readon
 
 function lengthOf(messages: readonly Message[]): number {
   let { count, length } = lengths.get(messages) ?? { count: 0, length: 0 };
-  for (; count < messages.length; count++) length += leastLength(messages[count] as Message);
+  for (; count < messages.length; count++) length += minMessageLength(messages[count] as Message);
   lengths.set(messages, { count, length });
   return length;
 }
@@ -204,9 +204,9 @@ class Outlook {
     this.releases.push(call.key);
     if (countsAsFailure(call, draft.data)) {
       const failures = Math.max(call.failures, draft.data.failures ?? 0);
-      this.claims.push({ key: failureMark(call.key, failures + 1), event });
+      this.claims.push({ key: failureKey(call.key, failures + 1), event });
     } else if (leavesDoubt(draft.data.by) && call.keySince === null && !draft.data.doubted) {
-      this.claims.push({ key: doubtMark(call.key), event });
+      this.claims.push({ key: unprovenFailureKey(call.key), event });
     }
   }
 
@@ -223,12 +223,12 @@ class Outlook {
 }
 
 /** The key that stands for the first failure of a global key that did not prove that nothing happened. */
-export function doubtMark(key: string): string {
+export function unprovenFailureKey(key: string): string {
   return `${key}~?`;
 }
 
 /** The key that stands for the n-th definite failure of a global key. */
-export function failureMark(key: string, failures: number): string {
+export function failureKey(key: string, failures: number): string {
   return `${key}~${failures}`;
 }
 

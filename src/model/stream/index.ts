@@ -18,5 +18,5 @@ export {
   writeEvents,
 } from "./event.ts";
 export { expiryOf, type Item, type StreamFacets } from "./facets.ts";
-export { type DataOf, late } from "./lazy-schema.ts";
-export { howToEndCopy, sealedStore, shellWord } from "./sealed-store.ts";
+export { type DataOf, lazySchema } from "./lazy-schema.ts";
+export { finishCopyHint, sealedStore, shellWord } from "./sealed-store.ts";

@@ -7,7 +7,7 @@ export type DataOf<Schema> = Schema extends EventSchema<infer Data> ? Data : nev
  * A schema that is made when it is first asked. Our own tables have some seventy, of which a program needs a few: to make all of
  * them would take it longer than to open a store.
  */
-export function late<Data>(make: () => EventSchema<Data>): EventSchema<Data> {
+export function lazySchema<Data>(make: () => EventSchema<Data>): EventSchema<Data> {
   let made: EventSchema<Data> | undefined;
   return {
     safeParse(value) {

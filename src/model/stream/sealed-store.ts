@@ -32,13 +32,14 @@ export function sealedStore(
   const code = phase === "left" ? "STORE_MOVED" : "STORE_READONLY";
   const [from, to] = phase === "entering" ? [other, address] : [address, other];
   return new HoldfastError(code, `${what} ${WHAT[phase]} ${other}`, {
-    hint: phase === "left" ? "Open the other store: this one takes no more writes." : howToEndCopy(from, to),
+    hint:
+      phase === "left" ? "Open the other store: this one takes no more writes." : finishCopyHint(from, to),
     data: { ...data, moved: phase, to: other },
     ...detail,
   });
 }
 
-export function howToEndCopy(from: string, to: string): string {
+export function finishCopyHint(from: string, to: string): string {
   const [source, target] = [typedAddress(from), typedAddress(to)];
   const until = "Until that copy is finished neither store takes writes.";
   if (source === null || target === null) {

@@ -1,5 +1,5 @@
 import { HoldfastError } from "../../model/errors.ts";
-import type { Soon } from "../../model/maybe-promise.ts";
+import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type {
   AppendOutcome,
   Batch,
@@ -84,7 +84,7 @@ class MemoryStore implements Store {
     this.moving = new MemoryMoving(data, clock);
   }
 
-  append(batch: Batch): Soon<AppendOutcome> {
+  append(batch: Batch): MaybePromise<AppendOutcome> {
     try {
       const outcome = append(this.#writable(batch.namespace), batch, this.#clock());
       if (outcome.outcome === "ok" && !outcome.resent) {

@@ -5,7 +5,7 @@
  */
 
 import { relative, resolve } from "node:path";
-import type { Soon } from "../../model/maybe-promise.ts";
+import type { MaybePromise } from "../../model/maybe-promise.ts";
 import {
   type AppendOutcome,
   type Batch,
@@ -107,7 +107,7 @@ class SqliteStore implements Store {
   }
 
   /** Not `async`: one who writes alone is answered at once. */
-  append(batch: Batch): Soon<AppendOutcome> {
+  append(batch: Batch): MaybePromise<AppendOutcome> {
     try {
       checkShape(batch);
       let bytes = 0;
@@ -205,7 +205,7 @@ class SqliteStore implements Store {
   #change<Result>(
     act: (transaction: Transaction) => Done<Result>,
     options?: Submitted<Result>,
-  ): Soon<Result> {
+  ): MaybePromise<Result> {
     return this.#changeSealed((transaction) => {
       refuseSealed(this.#medium.place.path, transaction);
       return act(transaction);
@@ -216,7 +216,7 @@ class SqliteStore implements Store {
   #changeSealed<Result>(
     act: (transaction: Transaction) => Done<Result>,
     options?: Submitted<Result>,
-  ): Soon<Result> {
+  ): MaybePromise<Result> {
     if (this.#closing) throw closed(this.#medium.place.path);
     if (this.#medium.place.readOnly) throw readOnly(this.#medium.place.path);
     return this.#queue.submit(act, options);

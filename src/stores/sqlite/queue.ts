@@ -23,7 +23,7 @@
  * A crash anywhere before COMMIT's fsync leaves nothing of the flush, after it all; nobody was told in between.
  */
 
-import type { Soon } from "../../model/maybe-promise.ts";
+import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { Seal } from "../../store.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { busy, isOwnFault, pauseMs, replaced, unfit } from "./failures.ts";
@@ -67,7 +67,7 @@ class Act<Result = unknown> {
   }
 
   /** Asked once. A promise only for what was not flushed at once, or has failed. */
-  soon(): Soon<Result> {
+  soon(): MaybePromise<Result> {
     const answer = this.#answer;
     if (answer) return "result" in answer ? answer.result : Promise.reject(answer.error);
     return new Promise((resolve, reject) => {
@@ -114,7 +114,7 @@ export class WriteQueue {
   submit<Result>(
     run: (transaction: Transaction) => Done<Result>,
     options: Submitted<Result> = {},
-  ): Soon<Result> {
+  ): MaybePromise<Result> {
     const act = new Act(run, options);
     if (options.urgent) this.#urgent.push(act as Act);
     else this.#waiting.push(act as Act);

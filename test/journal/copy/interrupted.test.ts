@@ -1,0 +1,228 @@
+// A copy that dies. First at every step of it, on memory, before and after the step; then as a process, on stores that last.
+
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { open } from "../../../src/index.ts";
+import { abandonMove, copyStore } from "../../../src/journal/index.ts";
+import { isHoldfastError } from "../../../src/model/errors.ts";
+import { openStore } from "../../../src/open-store.ts";
+import type { Moving, Store } from "../../../src/store.ts";
+import { memoryData, openMemory } from "../../../src/testing/index.ts";
+import { programFile } from "../../program.ts";
+import { quickFolder } from "../../quick-folder.ts";
+import { TestSchema } from "../../stores/postgres/schema.ts";
+import { contentsOf, fill } from "./filled-store.ts";
+
+class Death extends Error {}
+
+/** Counts down the steps that a process still makes. */
+class Life {
+  #left: number;
+  readonly #dies: "before" | "after";
+
+  constructor(steps: number, dies: "before" | "after") {
+    this.#left = steps;
+    this.#dies = dies;
+  }
+
+  async step<Result>(act: () => Promise<Result>): Promise<Result> {
+    this.#left -= 1;
+    if (this.#left < 0 || (this.#left === 0 && this.#dies === "before")) throw new Death();
+    const result = await act();
+    if (this.#left === 0) throw new Death();
+    return result;
+  }
+}
+
+/** The same store through a process that dies; and under an address of its own. */
+function mortal(store: Store, life: Life, address: string): Store {
+  const { moving } = store as { moving: Moving };
+  const own: Moving = {
+    seal: () => life.step(() => moving.seal()),
+    reseal: (expect, next) => life.step(() => moving.reseal(expect, next)),
+    dump: (cursor) => life.step(() => moving.dump(cursor)),
+    restore: (move, rows) => life.step(() => moving.restore(move, rows)),
+  };
+  return { ...store, address, moving: own } as Store;
+}
+
+async function takesWrites(store: Store): Promise<boolean> {
+  try {
+    const lease = { lease: "nobody/has-it", token: 1 };
+    await store.lease({ act: "release", namespace: "default", lease });
+    return true;
+  } catch (error) {
+    if (isHoldfastError(error, "STORE_READONLY") || isHoldfastError(error, "STORE_MOVED")) return false;
+    throw error;
+  }
+}
+
+const FOREVER = Number.MAX_SAFE_INTEGER;
+
+/** What every source holds, made once. */
+const filled = memoryData();
+beforeAll(() => fill(openMemory({ data: filled })));
+
+/** One copy that dies at `steps`, then whatever `goOn` does about it. False when it lived to its end. */
+async function dieAt(
+  steps: number,
+  dies: "before" | "after",
+  goOn: (source: Store, target: Store) => Promise<void>,
+): Promise<boolean> {
+  const source = openMemory({ data: structuredClone(filled) });
+  const target = openMemory({ data: memoryData() });
+  const before = JSON.stringify(await contentsOf(source));
+  const life = new Life(steps, dies);
+  const copied = copyStore(mortal(source, life, "a"), mortal(target, life, "b")).then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof Death) return false;
+      throw error;
+    },
+  );
+  if (await copied) return false;
+  const open = { source: await takesWrites(source), target: await takesWrites(target) };
+  const phases = [(await source.moving?.seal())?.phase, (await target.moving?.seal())?.phase];
+  // An empty target that nobody has touched is open, and so is the source before it leaves; never both once filled.
+  if (phases[1] === "arrived") expect(open.source).toBe(false);
+  if (phases[0] === "leaving" || phases[0] === "left") expect(open.source).toBe(false);
+  expect(JSON.stringify(await contentsOf(source))).toBe(before);
+  await goOn(source, target);
+  return true;
+}
+
+async function dieEverywhere(goOn: (source: Store, target: Store) => Promise<void>): Promise<number> {
+  let deaths = 0;
+  for (const dies of ["before", "after"] as const) {
+    for (let steps = 1; await dieAt(steps, dies, goOn); steps++) deaths += 1;
+  }
+  return deaths;
+}
+
+const whole = (store: Store, address: string): Store => mortal(store, new Life(FOREVER, "after"), address);
+
+describe("a copy that dies at any step", () => {
+  test("is finished by the same call, made again", async () => {
+    const deaths = await dieEverywhere(async (source, target) => {
+      const expected = JSON.stringify(await contentsOf(source));
+      await copyStore(whole(source, "a"), whole(target, "b"));
+      expect(JSON.stringify(await contentsOf(target))).toBe(expected);
+      expect([await takesWrites(source), await takesWrites(target)]).toEqual([false, true]);
+    });
+    expect(deaths).toBeGreaterThan(15);
+  });
+
+  test("can be restarted elsewhere until the source has left, and then never", async () => {
+    await dieEverywhere(async (source, target) => {
+      const hadLeft = (await source.moving?.seal())?.phase === "left";
+      const elsewhere = openMemory();
+      const again = copyStore(whole(source, "a"), whole(elsewhere, "c"));
+      if (hadLeft) await expect(again).rejects.toMatchObject({ code: "STORE_MOVED" });
+      else {
+        await again;
+        // The first target can never be opened: its move is not the one that the source left by.
+        await expect(copyStore(whole(source, "a"), whole(target, "b"))).rejects.toMatchObject({
+          code: "STORE_MOVED",
+        });
+      }
+      const open = [await takesWrites(source), await takesWrites(elsewhere)];
+      expect(open).toEqual([false, !hadLeft || (await elsewhere.moving?.seal()) === null]);
+    });
+  });
+
+  test("can be given up until the source has left: then the source goes on", async () => {
+    await dieEverywhere(async (source, target) => {
+      const hadLeft = (await source.moving?.seal())?.phase === "left";
+      if (hadLeft) {
+        await expect(abandonMove(source)).rejects.toMatchObject({ code: "STORE_MOVED" });
+        return;
+      }
+      await abandonMove(source);
+      expect(await takesWrites(source)).toBe(true);
+      expect((await target.moving?.seal())?.phase).not.toBe("arrived");
+      const holdfast = await open(undefined, { store: source });
+      await (await holdfast.session("alpha")).close();
+    });
+  });
+
+  test("a copy that was overtaken by a restart can finish nothing", async () => {
+    const source = openMemory();
+    const first = openMemory();
+    const second = openMemory();
+    await fill(source);
+    const slow = whole(first, "b");
+    const { restore } = slow.moving as Moving;
+    let isRestarted = false;
+    (slow.moving as Moving).restore = async (move, rows) => {
+      if (!isRestarted) await copyStore(whole(source, "a"), whole(second, "c"));
+      isRestarted = true;
+      return restore(move, rows);
+    };
+    const overtaken = copyStore(whole(source, "a"), slow);
+    await expect(overtaken).rejects.toMatchObject({ code: "STREAM_BUSY" });
+    expect([await takesWrites(source), await takesWrites(first), await takesWrites(second)]).toEqual([
+      false,
+      false,
+      true,
+    ]);
+  });
+});
+
+describe.concurrent("a copying process that is killed", () => {
+  let folder: string;
+  const schemas: TestSchema[] = [];
+  beforeAll(async () => {
+    folder = await mkdtemp(join(quickFolder(), "holdfast-copy-"));
+  });
+  afterAll(async () => {
+    await rm(folder, { recursive: true });
+    await Promise.all(schemas.map((schema) => schema.dispose()));
+  });
+
+  const program = programFile(new URL("./programs/copier.ts", import.meta.url));
+  const run = (...args: string[]): Promise<string> =>
+    new Promise((resolve) => {
+      execFile(process.execPath, [program, ...args], (error, output) => {
+        resolve(error ? String(error.signal ?? error.message) : output);
+      });
+    });
+
+  /** An address of a store that is not there yet. */
+  const addressOf = {
+    sqlite: (place: string, name: string) => join(place, `${name}.db`),
+    files: (place: string, name: string) => join(place, `${name}/`),
+    postgres: () => {
+      const schema = new TestSchema();
+      schemas.push(schema);
+      return `${schema.url}${schema.url.includes("?") ? "&" : "?"}schema=${schema.name}`;
+    },
+  };
+
+  test.each([
+    ["sqlite", "sqlite", "1"],
+    ["sqlite", "sqlite", "entering"],
+    ["sqlite", "postgres", "20"],
+    ["sqlite", "postgres", "left"],
+    ["postgres", "files", "20"],
+    ["postgres", "files", "arrived"],
+    ["files", "sqlite", "left"],
+  ] as const)("from %s to %s at %s: the same call finishes it", async (from, to, where) => {
+    const place = await mkdtemp(join(folder, "case-"));
+    const [old, next] = [addressOf[from](place, "from"), addressOf[to](place, "to")];
+    const source = await openStore(old);
+    await fill(source);
+    const before = await contentsOf(source);
+    expect(await run(old, next, where)).toBe("SIGKILL");
+    // This process had the source open all the time, and hears of it at its next write.
+    expect(await takesWrites(source)).toBe(false);
+    const target = await openStore(next);
+    expect(await takesWrites(target)).toBe(where === "entering");
+    await copyStore(source, target);
+    expect([await takesWrites(source), await takesWrites(target)]).toEqual([false, true]);
+    expect(await contentsOf(target)).toEqual(before);
+    await source.close();
+    await target.close();
+  });
+});

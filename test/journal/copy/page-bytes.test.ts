@@ -1,0 +1,67 @@
+// A copy holds a page in memory at a time: its rows are few where they are large. What the memory store gives is there
+// already.
+
+import { afterAll, describe, expect, test } from "vitest";
+import { sha256 } from "../../../src/model/digest.ts";
+import type { Moved, Moving, Store } from "../../../src/store.ts";
+import { append, NAMESPACE, write } from "../../stores/sqlite/acts.ts";
+import { storeSubjects } from "../../subjects.ts";
+
+const subjects = storeSubjects().filter(({ name }) => name !== "memory");
+afterAll(async () => {
+  await Promise.all(subjects.map((subject) => subject.dispose()));
+});
+
+const LARGE = 3_000_000;
+const COUNT = 4;
+/** Eight megabytes, and the row that went beyond them. */
+const PAGE_BYTES = 8 * 1024 * 1024 + LARGE;
+
+const sizeOf = (row: Moved): number =>
+  row.of === "artifact" ? row.bytes.length : row.of === "write" ? row.payload.length : 0;
+
+async function pages(moving: Moving): Promise<(readonly Moved[])[]> {
+  const all: (readonly Moved[])[] = [];
+  for (let cursor: string | null = null; ; ) {
+    const page = await moving.dump(cursor);
+    all.push(page.rows);
+    if (page.cursor === null) return all;
+    cursor = page.cursor;
+  }
+}
+
+async function fill(store: Store): Promise<string[]> {
+  const names: string[] = [];
+  // Small ones between the large, so that pages end in different places.
+  for (let number = 0; number < COUNT; number++) {
+    for (const size of [LARGE, 10]) {
+      const bytes = Buffer.alloc(size, number);
+      const hash = sha256(bytes);
+      await store.put({ of: "artifact", namespace: NAMESPACE, hash, bytes, at: 1 });
+      await append(store, write(`session/${size}`, number, ["x".repeat(size)]));
+      names.push(`artifact ${hash}`, `write session/${size} ${number + 1}`);
+    }
+  }
+  return names.sort();
+}
+
+function nameOf(row: Moved): string[] {
+  if (row.of === "artifact") return [`artifact ${row.hash}`];
+  return row.of === "write" ? [`write ${row.stream} ${row.first}`] : [];
+}
+
+describe.each(subjects)("$name", (subject) => {
+  test("no page is much larger than one row, and every row comes once", async () => {
+    const opened = await subject.open();
+    try {
+      const expected = await fill(opened.store);
+      const all = await pages(opened.store.moving as Moving);
+      for (const rows of all) {
+        expect(rows.reduce((sum, row) => sum + sizeOf(row), 0)).toBeLessThan(PAGE_BYTES);
+      }
+      expect(all.flat().flatMap(nameOf).sort()).toEqual(expected);
+    } finally {
+      await opened.dispose();
+    }
+  });
+});

@@ -1,0 +1,144 @@
+// A portable file goes from every kind of store into every other, and an import may be cut off anywhere.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { open } from "../../../src/index.ts";
+import type { MaybePromise } from "../../../src/model/maybe-promise.ts";
+import { type Context, OPERATIONS } from "../../../src/operations/index.ts";
+import type { Moved, Store } from "../../../src/store.ts";
+import { memoryData, openMemory } from "../../../src/stores/memory/index.ts";
+import type { Opened } from "../../../src/testing/index.ts";
+import { quickFolder } from "../../quick-folder.ts";
+import { storeSubjects } from "../../subjects.ts";
+import { charge, fill, world } from "./filled-store.ts";
+
+const subjects = storeSubjects();
+const opened: Opened[] = [];
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(quickFolder(), "holdfast-portable-"));
+});
+afterEach(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  await Promise.all(opened.splice(0).map((each) => each.dispose()));
+});
+afterAll(async () => {
+  await Promise.all(subjects.map((subject) => subject.dispose()));
+});
+
+type Subject = (typeof subjects)[number];
+
+async function fresh(subject: Subject): Promise<Store> {
+  const place = await subject.open();
+  opened.push(place);
+  return place.store;
+}
+
+async function act(name: "export" | "import", store: Store): Promise<unknown> {
+  const holdfast = async () => open(undefined, { store, leaseMs: 50 });
+  const context = { holdfast, create: holdfast, now: Date.now } as unknown as Context;
+  return OPERATIONS.get(name)?.run(context, { file: join(folder, "all.hf") });
+}
+
+/** Streams, tombstones and keys of the exported namespace, as a copy would carry them. */
+async function rowsOf(store: Store): Promise<string[]> {
+  const rows: string[] = [];
+  const only: Moved["of"][] = ["stream", "key", "write", "item"];
+  for (let cursor: string | null = null; ; ) {
+    const page: { rows: readonly Moved[]; cursor: string | null } | undefined = await store.moving?.dump(
+      cursor,
+      only,
+    );
+    for (const row of page?.rows ?? []) {
+      expect(only).toContain(row.of);
+      if (row.namespace === "default") rows.push(JSON.stringify(Object.entries(row).sort()));
+    }
+    cursor = page?.cursor ?? null;
+    if (cursor === null) return rows.sort();
+  }
+}
+
+/** What `fill` leaves, and a session in its third life that has claimed a key in its first. */
+async function fillMore(store: Store): Promise<void> {
+  await fill(store);
+  const holdfast = await open(undefined, { store });
+  const first = await holdfast.session("again");
+  await first.call({ id: "c", tool: charge, args: { order: "3" } });
+  await first.close();
+  await holdfast.sessions.erase("again");
+  await (await holdfast.session("again")).close();
+  await holdfast.sessions.erase("again");
+  await (await holdfast.session("again", { title: "Here to stay" })).close();
+}
+
+const ring = subjects.map((from, index) => {
+  const to = subjects[(index + 1) % subjects.length] ?? from;
+  return { from, to, name: `${from.name} to ${to.name}` };
+});
+
+test.each(ring)("$name: everything arrives as it was, tombstones and keys as well", async ({ from, to }) => {
+  const [source, target] = [await fresh(from), await fresh(to)];
+  await fillMore(source);
+  await act("export", source);
+  await act("import", target);
+  const rows = await rowsOf(source);
+  expect(await rowsOf(target)).toEqual(rows);
+  expect(await act("import", target)).toMatchObject({ added: 0 });
+  expect(await rowsOf(target), "twice changes nothing").toEqual(rows);
+  expect(await target.check()).toEqual([]);
+  world.length = 0;
+  const later = await (await open(undefined, { store: target })).session("later");
+  for (const order of ["1", "2", "3"]) await later.call({ id: `x${order}`, tool: charge, args: { order } });
+  expect(world).toEqual([]);
+  await later.close();
+});
+
+/** The same store through a process that dies at its `left`-th change. */
+function mortal(store: Store, left: number, dies: "before" | "after"): Store {
+  let changes = 0;
+  const step =
+    <Request, Result>(act: (request: Request) => MaybePromise<Result>) =>
+    async (request: Request): Promise<Result> => {
+      changes += 1;
+      if (changes > left || (changes === left && dies === "before")) throw new Error("killed");
+      const result = await act.call(store, request);
+      if (changes === left) throw new Error("killed");
+      return result;
+    };
+  const { append, remove, put, lease } = store;
+  const verbs = { append: step(append), remove: step(remove), put: step(put), lease: step(lease) };
+  return new Proxy(store, {
+    get(target, name) {
+      const value = Reflect.get(name in verbs ? verbs : target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/** Right after one change is as right before the next, so each takes every other. HOLDFAST_FULL=1: all of them. */
+const EVERY = process.env["HOLDFAST_FULL"] ? 1 : 2;
+
+test.each(["before", "after"] as const)(
+  "an import that is killed right %s any change is finished by the next",
+  async (dies) => {
+    const source = openMemory({ data: memoryData() });
+    await fillMore(source);
+    await act("export", source);
+    const rows = await rowsOf(source);
+    for (let left = 1, isKilled = true; isKilled; left += EVERY) {
+      const target = openMemory({ data: memoryData() });
+      isKilled = await act("import", mortal(target, left, dies)).then(
+        () => false,
+        (error: Error) => {
+          expect(error.message).toBe("killed");
+          return true;
+        },
+      );
+      await act("import", target);
+      expect(await rowsOf(target), `${dies} change ${left}`).toEqual(rows);
+      if (!isKilled) expect(left).toBeGreaterThan(20);
+    }
+  },
+);

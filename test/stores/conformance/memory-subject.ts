@@ -1,0 +1,36 @@
+import type { Store } from "../../../src/store.ts";
+import { type MemoryData, memoryData, type Opened, openMemory } from "../../../src/testing/index.ts";
+
+/** Puts a fault into a handle; `data` is what all handles of one case share. */
+export type Wrap = (store: Store, data: MemoryData) => Store;
+
+/** Memory stores whose leases run by a clock that only the test moves, unless it brings another. */
+export async function openMemoryForTest(
+  wrap: Wrap = (store) => store,
+  ownClock?: () => number,
+): Promise<Opened> {
+  const data = memoryData();
+  let now = 0;
+  const clock = ownClock ?? (() => now);
+  const handles: Store[] = [];
+  const another = async (): Promise<Store> => {
+    const store = wrap(openMemory({ data, clock }), data);
+    handles.push(store);
+    return store;
+  };
+  const store = await another();
+  return {
+    store,
+    another,
+    reopen: async () => {
+      await store.close();
+      return another();
+    },
+    advanceMs: (ms) => {
+      now += ms;
+    },
+    dispose: async () => {
+      await Promise.all(handles.map((handle) => handle.close()));
+    },
+  };
+}

@@ -1,0 +1,286 @@
+/**
+ * The contract of a store as simply as it can be said: a list of what was accepted, and questions that are
+ * answered by going through that list from its beginning. Nothing is kept up to date, so nothing can be forgotten
+ * to be; it is slow, and shares no code with any store.
+ */
+
+import type {
+  AppendOutcome,
+  Batch,
+  Guard,
+  Head,
+  ItemRow,
+  KeyRow,
+  LeaseOutcome,
+  LeaseRequest,
+  LeaseRow,
+  PutRequest,
+  RemoveOutcome,
+  RemoveRequest,
+  StreamState,
+  Write,
+} from "../../../src/store.ts";
+
+type PutArtifact = Extract<PutRequest, { of: "artifact" }>;
+
+interface Leased extends Omit<LeaseRow, "remainingMs"> {
+  readonly fact: "leased";
+  readonly ttlMs: number;
+  readonly until: number;
+}
+
+type Fact =
+  | { readonly fact: "written"; readonly write: Write; readonly batch: string }
+  | { readonly fact: "removed"; readonly stream: string }
+  | { readonly fact: "put"; readonly hash: string; readonly at: number }
+  | { readonly fact: "collected"; readonly hash: string }
+  | Leased;
+
+/** What happened to a stream since it last began. */
+interface Life {
+  readonly generation: number;
+  readonly writes: { readonly write: Write; readonly batch: string }[];
+  isRemoved: boolean;
+}
+
+export class StoreModel {
+  now = 0;
+  private readonly facts: Fact[];
+
+  constructor(facts: readonly Fact[] = []) {
+    this.facts = [...facts];
+  }
+
+  copy(): StoreModel {
+    const copy = new StoreModel(this.facts);
+    copy.now = this.now;
+    return copy;
+  }
+
+  // Questions
+
+  life(stream: string): Life {
+    let life: Life = { generation: 0, writes: [], isRemoved: true };
+    for (const fact of this.facts) {
+      if (fact.fact === "removed" && fact.stream === stream) life.isRemoved = true;
+      if (fact.fact !== "written" || fact.write.stream !== stream) continue;
+      if (fact.write.expect.generation > life.generation) {
+        life = { generation: fact.write.expect.generation, writes: [], isRemoved: false };
+      }
+      life.writes.push(fact);
+    }
+    return life;
+  }
+
+  streams(): string[] {
+    const names = this.facts.flatMap((fact) => (fact.fact === "written" ? [fact.write.stream] : []));
+    return [...new Set(names)];
+  }
+
+  /** A removed stream stays, hidden, as long as a fork of it stays. */
+  state(stream: string): StreamState {
+    const life = this.life(stream);
+    if (life.writes.length === 0) return "gone";
+    if (!life.isRemoved) return "live";
+    const forks = this.streams().filter((name) => this.parent(name)?.stream === stream);
+    return forks.some((name) => this.state(name) !== "gone") ? "hidden" : "gone";
+  }
+
+  parent(stream: string): Write["fork"] {
+    return this.life(stream).writes[0]?.write.fork;
+  }
+
+  head(stream: string): Head {
+    const { generation, writes } = this.life(stream);
+    if (this.state(stream) === "gone") return { generation: generation + 1, seq: 0 };
+    const last = writes.at(-1)?.write;
+    return { generation, seq: last ? last.expect.seq + last.count : 0 };
+  }
+
+  status(stream: string): string | null {
+    const named = this.life(stream).writes.flatMap(({ write }) => write.facets?.status ?? []);
+    return named.at(-1) ?? null;
+  }
+
+  /** Ids and ends of the items that show. */
+  items(stream: string): Pick<ItemRow, "id" | "doneAt">[] {
+    if (this.state(stream) !== "live") return [];
+    const ends = new Map<string, number | null>();
+    for (const { write } of this.life(stream).writes) {
+      for (const { id, doneAt } of write.items ?? []) ends.set(id, doneAt ?? ends.get(id) ?? null);
+    }
+    return [...ends].map(([id, doneAt]) => ({ id, doneAt }));
+  }
+
+  keys(): KeyRow[] {
+    const held = new Map<string, KeyRow>();
+    for (const fact of this.facts) if (fact.fact === "written") changeKeys(held, fact.write);
+    return [...held.values()];
+  }
+
+  lease(name: string): Leased | undefined {
+    return this.facts.findLast((fact): fact is Leased => fact.fact === "leased" && fact.name === name);
+  }
+
+  leaseRow(name: string): LeaseRow | null {
+    const lease = this.lease(name);
+    if (!lease) return null;
+    const { token, holder } = lease;
+    return { name, token, holder, remainingMs: holder ? Math.max(0, lease.until - this.now) : 0 };
+  }
+
+  artifacts(): Map<string, number> {
+    const present = new Map<string, number>();
+    for (const fact of this.facts) {
+      if (fact.fact === "put") present.set(fact.hash, Math.max(fact.at, present.get(fact.hash) ?? 0));
+      if (fact.fact === "collected") present.delete(fact.hash);
+    }
+    return present;
+  }
+
+  // Acts
+
+  append(batch: Batch): AppendOutcome {
+    const { writes } = batch;
+    const heads = writes.map(({ expect, count }) => ({ ...expect, seq: expect.seq + count }));
+    if (writes.every((write) => this.isStored(write, batch.id)))
+      return { outcome: "ok", heads, resent: true };
+    const refusal =
+      this.fenced(writes.flatMap((write) => write.guards ?? [])) ??
+      first(writes, (write) => this.conflict(write)) ??
+      this.taken(writes) ??
+      this.missing(writes);
+    if (refusal) return refusal;
+    for (const guard of writes.flatMap((write) => write.guards ?? [])) {
+      const lease = this.lease(guard.lease);
+      if (lease) this.facts.push({ ...lease, until: this.now + lease.ttlMs });
+    }
+    for (const write of writes) this.facts.push({ fact: "written", write, batch: batch.id });
+    return { outcome: "ok", heads, resent: false };
+  }
+
+  private isStored({ stream, expect }: Write, id: string): boolean {
+    if (this.head(stream).generation !== expect.generation) return false;
+    return this.life(stream).writes.some(
+      ({ write, batch }) => write.expect.seq === expect.seq && batch === id,
+    );
+  }
+
+  private fenced(guards: readonly Guard[]): Extract<AppendOutcome, { outcome: "fenced" }> | undefined {
+    return first(guards, ({ lease, token }) => {
+      const known = this.lease(lease);
+      if (known?.holder && known.token === token) return undefined;
+      return { outcome: "fenced", lease, now: this.leaseRow(lease) } as const;
+    });
+  }
+
+  private conflict({ stream, expect, fork }: Write): AppendOutcome | undefined {
+    const head = this.head(stream);
+    const state = this.state(stream);
+    const isAtEnd = state !== "hidden" && head.seq === expect.seq;
+    const isFree = fork ? state === "gone" : isAtEnd;
+    if (!isFree || head.generation !== expect.generation) return { outcome: "conflict", stream, head };
+    if (!fork) return undefined;
+    const past = this.head(fork.stream);
+    const isThere = this.state(fork.stream) !== "gone" && past.generation === fork.generation;
+    if (isThere && past.seq >= fork.seq) return undefined;
+    return { outcome: "conflict", stream: fork.stream, head: past };
+  }
+
+  private taken(writes: readonly Write[]): AppendOutcome | undefined {
+    const held = new Map(this.keys().map((row) => [row.key, row]));
+    return first(writes, (write) => {
+      const clash = changeKeys(held, write);
+      return clash && { outcome: "taken", key: clash.key, by: { stream: clash.stream, seq: clash.seq } };
+    });
+  }
+
+  private missing(writes: readonly Write[]): AppendOutcome | undefined {
+    const present = this.artifacts();
+    const artifact = writes.flatMap((write) => write.artifacts ?? []).find((hash) => !present.has(hash));
+    return artifact === undefined ? undefined : { outcome: "missing", artifact };
+  }
+
+  leaseAct(request: LeaseRequest): LeaseOutcome {
+    if (request.act === "take") return this.take(request);
+    if (request.act === "release") {
+      const lease = this.lease(request.lease.lease);
+      const wasOurs = Boolean(lease?.holder && lease.token === request.lease.token);
+      if (lease && wasOurs) this.facts.push({ ...lease, holder: null });
+      return { outcome: "released", wasOurs };
+    }
+    const lost = request.leases.filter((guard) => this.fenced([guard]) !== undefined);
+    for (const guard of request.leases) {
+      const lease = this.lease(guard.lease);
+      if (!lease || lost.includes(guard)) continue;
+      this.facts.push({ ...lease, ttlMs: request.ttlMs, until: this.now + request.ttlMs });
+    }
+    return { outcome: "renewed", lost };
+  }
+
+  private take(request: Extract<LeaseRequest, { act: "take" }>): LeaseOutcome {
+    const { name, holder, ttlMs, evict } = request;
+    const old = this.lease(name);
+    const isOurs = old?.holder?.owner === holder.owner;
+    const isFree = !old?.holder || isOurs || old.until <= this.now || old.token === evict;
+    if (!isFree) return { outcome: "held", lease: this.leaseRow(name) as LeaseRow };
+    const token = isOurs && old ? old.token : (old?.token ?? 0) + 1;
+    this.facts.push({ fact: "leased", name, token, holder, ttlMs, until: this.now + ttlMs });
+    const lease = this.leaseRow(name) as LeaseRow;
+    return { outcome: "granted", lease, from: isOurs ? null : (old?.holder ?? null) };
+  }
+
+  remove(request: RemoveRequest): RemoveOutcome {
+    if (request.of === "snapshots") return { outcome: "removed", count: 0 };
+    if (request.of === "artifacts") {
+      const old = [...this.artifacts()].filter(([, at]) => at < request.putBefore).map(([hash]) => hash);
+      const garbage = old.filter((hash) => !this.isReferred(hash));
+      for (const hash of garbage) this.facts.push({ fact: "collected", hash });
+      return { outcome: "removed", count: garbage.length };
+    }
+    const { stream, expect, guards = [] } = request;
+    const head = this.head(stream);
+    const before = this.streams().filter((name) => this.state(name) !== "gone").length;
+    const fenced = this.fenced(guards);
+    if (fenced) return fenced;
+    if (head.generation !== expect.generation || head.seq !== expect.seq)
+      return { outcome: "conflict", head };
+    if (this.state(stream) === "gone") return { outcome: "removed", count: 0 };
+    this.facts.push({ fact: "removed", stream });
+    if (this.state(stream) === "hidden") return { outcome: "hidden" };
+    const after = this.streams().filter((name) => this.state(name) !== "gone").length;
+    return { outcome: "removed", count: before - after };
+  }
+
+  private isReferred(hash: string): boolean {
+    const kept = this.streams().filter((name) => this.state(name) !== "gone");
+    return kept.some((name) => this.life(name).writes.some(({ write }) => write.artifacts?.includes(hash)));
+  }
+
+  put({ hash, at }: PutArtifact): void {
+    this.facts.push({ fact: "put", hash, at });
+  }
+}
+
+/** Does to `held` what the write does, and returns the holder of the first key that it cannot have. */
+function changeKeys(held: Map<string, KeyRow>, write: Write): KeyRow | undefined {
+  const { stream, expect, releases = [], claims = [] } = write;
+  for (const key of releases) if (held.get(key)?.stream === stream) held.delete(key);
+  for (const { key, event } of claims) {
+    const holder = held.get(key);
+    if (holder) return holder;
+    held.set(key, { key, stream, seq: expect.seq + event + 1 });
+  }
+  return undefined;
+}
+
+function first<Each, Found>(
+  list: readonly Each[],
+  find: (each: Each) => Found | undefined,
+): Found | undefined {
+  for (const each of list) {
+    const found = find(each);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}

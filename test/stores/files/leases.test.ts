@@ -1,0 +1,93 @@
+// Leases run by the machine's uptime. Who holds one is durable; until when is only told to the others.
+
+import { readFileSync, unlinkSync } from "node:fs";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { LeaseOutcome, Store } from "../../../src/store.ts";
+import { append, holder, NAMESPACE, write } from "../sqlite/acts.ts";
+import { TestFolder } from "./folder.ts";
+
+let folder: TestFolder;
+
+beforeEach(async () => {
+  folder = await TestFolder.make();
+});
+
+afterEach(() => folder.dispose());
+
+const name = "session/a";
+
+function take(store: Store, owner: string, ttlMs = 1_000): Promise<LeaseOutcome> {
+  return store.lease({ act: "take", namespace: NAMESPACE, name, holder: holder(owner), ttlMs });
+}
+
+function renew(store: Store, token: number, ttlMs = 1_000): Promise<LeaseOutcome> {
+  return store.lease({ act: "renew", namespace: NAMESPACE, leases: [{ lease: name, token }], ttlMs });
+}
+
+test("after a boot every lease has run out, and the token goes on from where it was", async () => {
+  const before = await folder.open({ clock: { boot: "first", nowMs: () => 5_000_000 } });
+  expect(await take(before, "one", 600_000)).toMatchObject({ outcome: "granted", lease: { token: 1 } });
+  await before.close();
+  const after = await folder.open({ clock: { boot: "second", nowMs: () => 10 } });
+  expect(await take(after, "two")).toMatchObject({
+    outcome: "granted",
+    lease: { token: 2 },
+    from: { owner: "one" },
+  });
+});
+
+test("where the boot cannot be told, a lease that would last longer than it was taken for has run out", async () => {
+  const before = await folder.open({ clock: { boot: "unknown", nowMs: () => 5_000_000 } });
+  await take(before, "one", 600_000);
+  await before.close();
+  const after = await folder.open({ clock: { boot: "unknown", nowMs: () => 10 } });
+  expect(await take(after, "two")).toMatchObject({ outcome: "granted", lease: { token: 2 } });
+});
+
+test("a renewal writes no line, and other handles see it", async () => {
+  let now = 1_000;
+  const clock = { boot: "test", nowMs: () => now };
+  const one = await folder.open({ clock });
+  const two = await folder.open({ clock });
+  await take(one, "one");
+  const lines = folder.lines().length;
+  for (let beat = 0; beat < 10; beat++) {
+    now += 800;
+    expect(await renew(one, 1)).toEqual({ outcome: "renewed", lost: [] });
+  }
+  expect(folder.lines()).toHaveLength(lines);
+  expect(await take(two, "two")).toMatchObject({ outcome: "held", lease: { remainingMs: 1_000 } });
+  now += 1_001;
+  expect(await take(two, "two")).toMatchObject({ outcome: "granted", lease: { token: 2 } });
+  expect(await renew(one, 1)).toMatchObject({ lost: [{ lease: name, token: 1 }] });
+});
+
+test("losing the times ends leases early, but never sets a token back", async () => {
+  let now = 1_000;
+  const clock = { boot: "test", nowMs: () => now };
+  const one = await folder.open({ clock });
+  await take(one, "one");
+  now += 900;
+  await renew(one, 1);
+  await one.close();
+  unlinkSync(folder.file("live.jsonl"));
+  now += 200;
+  const two = await folder.open({ clock });
+  expect(await take(two, "two")).toMatchObject({ outcome: "granted", lease: { token: 2 } });
+  const late = write(name, 0, [1], { guards: [{ lease: name, token: 1 }] });
+  expect(await append(two, late)).toMatchObject({ outcome: "fenced", now: { token: 2 } });
+});
+
+test("every grant and release is a line, and the tokens in them only grow", async () => {
+  const store = await folder.open();
+  await take(store, "one");
+  await store.close();
+  const again = await folder.open();
+  await again.lease({ act: "release", namespace: NAMESPACE, lease: { lease: name, token: 1 } });
+  await take(again, "two");
+  expect(await again.check()).toEqual([]);
+  const lines = folder.lines().filter((line) => line.includes('"do":"lease"'));
+  const tokens = lines.map((line) => (JSON.parse(line) as { act: { token: number } }).act.token);
+  expect(tokens).toEqual([1, 1, 2]);
+  expect(readFileSync(folder.file("live.jsonl"), "utf8")).toContain('"token":2');
+});

@@ -1,0 +1,10 @@
+import { afterAll } from "vitest";
+import { openFiles } from "../../../src/stores/files/index.ts";
+import { twoWritersTest } from "../../crash/two-writers.ts";
+import { FilesWorkshop } from "./workshop.ts";
+
+// On a disk, whose syncs are what a heartbeat could have to wait for.
+const workshop = await FilesWorkshop.make(process.env["HOLDFAST_DISK"]);
+afterAll(() => workshop.dispose());
+
+twoWritersTest({ workshop, file: "store", lastsMs: 5_000, open: (path) => openFiles({ path }) });

@@ -1,0 +1,99 @@
+import pg from "pg";
+import { afterEach, expect, test } from "vitest";
+import { Database, MIGRATIONS, type Migration, migrate } from "../../../src/stores/postgres/index.ts";
+import { serverUrl, TestSchema } from "./schema.ts";
+
+const schemas: TestSchema[] = [];
+
+afterEach(async () => {
+  await Promise.all(schemas.splice(0).map((schema) => schema.dispose()));
+});
+
+const LIMITS = { busyMs: 10_000, statementMs: 10_000 };
+
+/** Columns, constraints, indexes, functions and views of a schema, without its name. */
+const DEFINITIONS = `
+  SELECT 'column' AS what, table_name || '.' || column_name AS name,
+    concat_ws(' ', data_type, is_nullable, column_default, collation_name) AS is
+  FROM information_schema.columns WHERE table_schema = $1
+  UNION ALL SELECT 'constraint', conrelid::regclass::text || ' ' || conname, pg_get_constraintdef(oid)
+  FROM pg_constraint WHERE connamespace = $1::regnamespace AND contype <> 'n'
+  UNION ALL SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = $1
+  UNION ALL SELECT 'function', proname, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = $1::regnamespace
+  UNION ALL SELECT 'view', viewname, definition FROM pg_views WHERE schemaname = $1
+  UNION ALL SELECT 'table', relname, array_to_string(reloptions, ' ')
+  FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'
+  ORDER BY 1, 2, 3`;
+
+/** A schema that was brought up to date version by version, as releases came out, starting with `first`. */
+async function definitionsAfter(migrations: readonly Migration[], first: number): Promise<unknown[]> {
+  const schema = new TestSchema();
+  schemas.push(schema);
+  const pool = new pg.Pool({ connectionString: serverUrl(), max: 1 });
+  const database = new Database(pool, true, "test", schema.name, LIMITS);
+  for (let version = first; version <= migrations.length; version++) {
+    const format = await migrate(database, schema.name, migrations.slice(0, version));
+    expect(format.version).toBe(version);
+  }
+  await database.close();
+  const rows = await schema.query<{ what: string; name: string; is: string }>(DEFINITIONS, [schema.name]);
+  return rows.map(({ what, name, is }) => [what, name, is].map((each) => each?.replaceAll(schema.name, "S")));
+}
+
+test("an upgraded schema equals a fresh one, whatever version it began with", async () => {
+  const fresh = await definitionsAfter(MIGRATIONS, MIGRATIONS.length);
+  expect(fresh.length).toBeGreaterThan(100);
+  for (let first = 1; first < MIGRATIONS.length; first++) {
+    expect(await definitionsAfter(MIGRATIONS, first)).toEqual(fresh);
+  }
+});
+
+test("migrations run once each, in order, also when several are missing", async () => {
+  const later: Migration[] = [
+    ...MIGRATIONS,
+    (schema) => `CREATE TABLE ${schema}.one (a integer)`,
+    (schema) => `CREATE TABLE ${schema}.two (a integer); INSERT INTO ${schema}.one VALUES (1)`,
+  ];
+  const fresh = await definitionsAfter(later, later.length);
+  expect(await definitionsAfter(later, 1)).toEqual(fresh);
+  expect(fresh.length).toBe((await definitionsAfter(MIGRATIONS, 1)).length + 4);
+});
+
+test("a migration that fails leaves the schema as it was", async () => {
+  const schema = new TestSchema();
+  schemas.push(schema);
+  await schema.open();
+  const pool = new pg.Pool({ connectionString: serverUrl(), max: 1 });
+  const database = new Database(pool, true, "test", schema.name, LIMITS);
+  const broken: Migration[] = [
+    ...MIGRATIONS,
+    (name) => `CREATE TABLE ${name}.one (a integer)`,
+    () => "nonsense",
+  ];
+  await expect(migrate(database, schema.name, broken)).rejects.toThrow(/nonsense/);
+  await database.close();
+  expect(await schema.query("SELECT value FROM $schema.meta WHERE name = 'format'")).toEqual([
+    { value: String(MIGRATIONS.length) },
+  ]);
+  expect(await schema.query("SELECT to_regclass('$schema.one') AS found")).toEqual([{ found: null }]);
+});
+
+test("payloads are pressed by LZ4 where the server can", async () => {
+  const schema = new TestSchema();
+  schemas.push(schema);
+  await (await schema.open()).close();
+  const [server] = await schema.query<{ can: boolean }>(
+    "SELECT 'lz4' = ANY (enumvals) AS can FROM pg_settings WHERE name = 'default_toast_compression'",
+    [],
+  );
+  const columns = await schema.query<{ attname: string; attcompression: string }>(
+    `SELECT attname, attcompression FROM pg_attribute
+     WHERE attrelid = ($1 || '.writes')::regclass AND attname IN ('payload', 'bytes') ORDER BY 1`,
+    [schema.name],
+  );
+  const by = server?.can ? "l" : "";
+  expect(columns).toEqual([
+    { attname: "bytes", attcompression: by },
+    { attname: "payload", attcompression: by },
+  ]);
+});

@@ -1,0 +1,298 @@
+// The usual append takes a shorter way to the same answers. Each test first makes the stream, so that the next event goes it.
+
+import pg from "pg";
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { AppendOutcome, Item, Store, StreamFacets, Write } from "../../../src/store.ts";
+import { append, batchOf, headSeq, holder, NAMESPACE, write } from "../sqlite/acts.ts";
+import { TestSchema } from "./schema.ts";
+
+const schema = new TestSchema();
+let store: Store;
+
+beforeEach(async () => {
+  store = await schema.open({ notify: false, pool: schema.pool });
+});
+
+afterEach(() => schema.empty());
+afterAll(() => schema.dispose());
+
+async function begin(...streams: string[]): Promise<void> {
+  for (const stream of streams) await append(store, write(stream, 0, ["first"]));
+}
+
+async function take(name: string): Promise<void> {
+  const ask = { act: "take", namespace: NAMESPACE, name, ttlMs: 60_000 } as const;
+  await store.lease({ ...ask, holder: holder("me") });
+}
+
+/** With the texts of what is sent over its connections. */
+function watchedPool(): { pool: pg.Pool; sent: string[] } {
+  const pool = new pg.Pool({ connectionString: schema.url, max: 4 });
+  const sent: string[] = [];
+  pool.on("connect", (client) => {
+    const query = client.query.bind(client) as (config: { text: string }) => unknown;
+    Object.assign(client, {
+      query: (config: { text: string }) => {
+        sent.push(config.text);
+        return query(config);
+      },
+    });
+  });
+  return { pool, sent };
+}
+
+test("an event of a stream that is there costs one statement, also among many and under leases", async () => {
+  const names = Array.from({ length: 6 }, (_, index) => `session/s${index}`);
+  await begin(...names);
+  for (const name of names) await take(name);
+  const { pool, sent } = watchedPool();
+  const watched = await schema.open({ pool, notify: false });
+  sent.length = 0;
+  const item = { kind: "call", id: "c", seq: 2, at: 1, doneAt: null };
+  const appends = names.map((name) =>
+    append(watched, write(name, 1, [2], { guards: [{ lease: name, token: 1 }], items: [item] })),
+  );
+  expect(await Promise.all(appends)).toMatchObject(names.map(() => ({ outcome: "ok", resent: false })));
+  expect(sent).toEqual([expect.stringContaining("append_plain")]);
+  await watched.close();
+  await pool.end();
+});
+
+test.each([
+  [99, "append_plain"],
+  [100, "append_single"],
+])(
+  "a store that waits %i ms for locks sends one alone with %s, which waits no longer",
+  async (busyMs, way) => {
+    await begin("session/a");
+    const { pool, sent } = watchedPool();
+    const hasty = await vi.waitFor(() => schema.open({ pool, notify: false, busyMs }), 30_000);
+    await vi.waitFor(() => headSeq(hasty, "session/a"), 30_000);
+    const holds = await schema.pool.connect();
+    await holds.query("BEGIN");
+    await holds.query(`SELECT 1 FROM "${schema.name}".streams FOR UPDATE`);
+    sent.length = 0;
+    const begun = performance.now();
+    const busy = { code: "STORE_BUSY", unknown: false };
+    await expect(append(hasty, write("session/a", 1, [2]))).rejects.toMatchObject(busy);
+    expect(performance.now() - begun).toBeGreaterThanOrEqual(busyMs);
+    expect(sent.slice(0, 2)).toEqual([
+      expect.stringContaining(way),
+      expect.stringContaining("append_batches"),
+    ]);
+    await holds.query("ROLLBACK");
+    holds.release();
+    expect(await append(hasty, write("session/a", 1, [2]))).toMatchObject({ outcome: "ok" });
+    await hasty.close();
+    await pool.end();
+  },
+);
+
+describe("together with others that are refused", () => {
+  const ok: Partial<AppendOutcome> = { outcome: "ok", resent: false };
+
+  test("a stale one, one sent before, one under a lease of somebody else: each gets its own answer", async () => {
+    await begin("session/a", "session/b", "session/c", "session/d");
+    await take("session/a");
+    const sent = batchOf(write("session/b", 1, ["sent"]));
+    await store.append(sent);
+    await append(store, write("session/c", 1, ["newer"]));
+    const guards = (token: number) => ({ guards: [{ lease: "session/a", token }] });
+    const outcomes = await Promise.all([
+      append(store, write("session/a", 1, ["guarded"], guards(1))),
+      store.append(sent),
+      append(store, write("session/c", 1, ["stale"])),
+      append(store, write("session/d", 1, ["zombie"], guards(7))),
+    ]);
+    expect(outcomes).toMatchObject([
+      ok,
+      { outcome: "ok", resent: true },
+      { outcome: "conflict", stream: "session/c", head: { generation: 1, seq: 2 } },
+      { outcome: "fenced", lease: "session/a", now: { token: 1 } },
+    ]);
+    const seqs = ["a", "b", "c", "d"].map((name) => headSeq(store, `session/${name}`));
+    expect(await Promise.all(seqs)).toEqual([2, 2, 2, 1]);
+    expect(await store.check()).toEqual([]);
+  });
+
+  test("those that are not stale are stored", async () => {
+    const names = Array.from({ length: 12 }, (_, index) => `session/s${index}`);
+    await begin(...names);
+    const isStale = (index: number) => index % 3 === 1;
+    const outcomes = await Promise.all(
+      names.map((name, index) => append(store, write(name, isStale(index) ? 5 : 1, [index]))),
+    );
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(
+      names.map((_, index) => (isStale(index) ? "conflict" : "ok")),
+    );
+    expect(await store.check()).toEqual([]);
+  });
+
+  test("a stream that was removed, or that is hidden, takes nothing", async () => {
+    await begin("session/gone", "session/hidden");
+    const fork = { stream: "session/hidden", generation: 1, seq: 1 };
+    await append(store, write("session/fork", 1, ["fork"], { fork }));
+    for (const stream of ["session/gone", "session/hidden"]) {
+      const expected = { generation: 1, seq: 1 };
+      await store.remove({ of: "stream", namespace: NAMESPACE, stream, expect: expected });
+    }
+    expect(await append(store, write("session/gone", 1, ["late"]))).toMatchObject({
+      outcome: "conflict",
+      head: { generation: 2, seq: 0 },
+    });
+    expect(await append(store, write("session/hidden", 1, ["late"]))).toMatchObject({
+      outcome: "conflict",
+      head: { generation: 1, seq: 1 },
+    });
+  });
+});
+
+const HOSTILE = [
+  '"',
+  "\\",
+  '\\"',
+  "{}",
+  "{a,b}",
+  "NULL",
+  "null",
+  "",
+  " ",
+  ",",
+  "'",
+  "\n",
+  "\u{1f600}",
+  "\0",
+  "\ud800",
+  "$1",
+];
+
+test("any text arrives as it is", async () => {
+  for (const [index, text] of HOSTILE.entries()) {
+    const stream = `session/s${index}`;
+    await begin(stream);
+    const facets: StreamFacets = { status: text, title: text, goal: text, budget: text };
+    const item: Item = {
+      kind: "note",
+      id: text,
+      status: text,
+      name: text,
+      key: text,
+      seq: 2,
+      at: 1,
+      doneAt: null,
+    };
+    await append(store, write(stream, 1, [text], { facets, items: [item] }));
+    const { stream: row, writes } = await store.read({ namespace: NAMESPACE, stream, after: 1 });
+    expect(row.facets).toMatchObject(facets);
+    expect(writes.map(({ payload }) => JSON.parse(payload as string))).toEqual([[text]]);
+    const listed = await store.list({ of: "items", namespace: NAMESPACE, kind: "note", stream, limit: 9 });
+    expect(listed.rows).toMatchObject([item]);
+  }
+  const bytes = new Uint8Array([0, 255, 34, 92]);
+  await begin("session/bytes");
+  await append(store, write("session/bytes", 1, [1], { payload: bytes, codec: 'a"\\,b' }));
+  const { writes } = await store.read({ namespace: NAMESPACE, stream: "session/bytes", after: 1 });
+  expect(writes).toMatchObject([{ payload: bytes, codec: 'a"\\,b' }]);
+});
+
+test("what a write does not say stays as it was, and null clears it", async () => {
+  const facets = { status: "s", title: "t", goal: "g", openCalls: 0, expiresAt: 77, budget: "{}" };
+  await append(store, write("session/a", 0, [1], { facets }));
+  const seen = async () =>
+    (await store.read({ namespace: NAMESPACE, stream: "session/a", after: 0 })).stream.facets;
+  await append(store, write("session/a", 1, [2]));
+  expect(await seen()).toEqual(facets);
+  await append(
+    store,
+    write("session/a", 2, [3], { facets: { title: null, expiresAt: null, status: "new" } }),
+  );
+  expect(await seen()).toEqual({ ...facets, title: null, expiresAt: null, status: "new" });
+});
+
+test.each<[string, Partial<Write>]>([
+  ["fewer than no open calls", { facets: { openCalls: -1 } }],
+  ["open calls that are no number", { facets: { openCalls: Number.NaN } }],
+  ["half an open call", { facets: { openCalls: 0.5 } }],
+  ["an item before the first event", { items: [{ kind: "call", id: "c", seq: 0, doneAt: null }] }],
+  ["an item that ends before the first event", { items: [{ kind: "call", id: "c", endSeq: -1, doneAt: 1 }] }],
+  ["half a millisecond", { at: 1.5 }],
+])("%s: refused alone, at the beginning of a stream and later", async (_, parts) => {
+  await begin("session/a", "session/b");
+  const bad = [write("session/a", 1, [1], parts), write("session/new", 0, [1], parts)];
+  const good = append(store, write("session/b", 1, ["good"]));
+  const refused = { status: "rejected", reason: { code: "BATCH_INVALID", unknown: false } };
+  const outcomes = await Promise.allSettled(bad.map((each) => append(store, each)));
+  expect(outcomes).toMatchObject([refused, refused]);
+  expect(await good).toMatchObject({ outcome: "ok" });
+  expect([await headSeq(store, "session/a"), await headSeq(store, "session/new")]).toEqual([1, 0]);
+});
+
+describe("streams with open calls", () => {
+  const opened = (id: string): Item => ({ kind: "call", id, seq: 1, at: 1, doneAt: null });
+  const closed = (id: string): Item => ({ kind: "call", id, endSeq: 1, doneAt: 2 });
+
+  /** Every way in which number and items can come, in turn. */
+  const said: Partial<Write>[] = [
+    { facets: { openCalls: 2 }, items: [opened("a"), opened("b")] },
+    { items: [closed("a")] },
+    { facets: { openCalls: 1 } },
+    {},
+    { items: [closed("b")] },
+    { facets: { openCalls: 0 } },
+    { facets: { openCalls: 1 }, items: [opened("c")] },
+    { facets: { openCalls: 0 }, items: [closed("c")] },
+    { facets: { openCalls: 3 } },
+    { items: [opened("d")] },
+    { facets: { openCalls: 0 } },
+  ];
+
+  test.each([0, 1, 2, 3])(
+    "are listed by their number, whatever the items say (%i events before)",
+    async (before) => {
+      for (let seq = 0; seq < before; seq++) await append(store, write("session/a", seq, [seq]));
+      let isOpen = false;
+      for (const [index, parts] of said.entries()) {
+        await append(store, write("session/a", before + index, [index], parts));
+        isOpen = (parts.facets?.openCalls ?? (isOpen ? 1 : 0)) > 0;
+        const asked = { of: "streams", namespace: NAMESPACE, openCalls: true, limit: 9 } as const;
+        const { rows } = await store.list<"streams">(asked);
+        expect({ index, listed: rows.map(({ stream }) => stream) }).toEqual({
+          index,
+          listed: isOpen ? ["session/a"] : [],
+        });
+      }
+    },
+  );
+
+  test("begin and end without a change to an index of the streams", async () => {
+    const own = new TestSchema();
+    const alone = await own.open({ notify: false });
+    await append(alone, write("session/a", 0, ["first"]));
+    const changes = async () => {
+      const [row] = await own.query<{ hot: string; all: string }>(
+        `SELECT n_tup_hot_upd AS hot, n_tup_upd AS all FROM pg_stat_user_tables
+         WHERE schemaname = $1 AND relname = 'streams'`,
+        [own.name],
+      );
+      return { hot: Number(row?.hot), all: Number(row?.all) };
+    };
+    for (let call = 0; call < 20; call++) {
+      const id = `c${call}`;
+      // One second, so that the index by the latest change stays as it is, too.
+      const at = 1_700_000_000_000;
+      const issue = { at, facets: { openCalls: 1 }, items: [opened(id)] };
+      const settle = { at, facets: { openCalls: 0 }, items: [closed(id)] };
+      await append(alone, write("session/a", 1 + 2 * call, ["issued"], issue));
+      await append(alone, write("session/a", 2 + 2 * call, ["completed"], settle));
+    }
+    // Connections that ended have said all of theirs, a moment after their client has gone.
+    await own.close();
+    const { hot, all } = await vi.waitFor(async () => {
+      const seen = await changes();
+      expect(seen.all).toBeGreaterThanOrEqual(40);
+      return seen;
+    }, 30_000);
+    expect(all - hot).toBeLessThanOrEqual(3);
+    await own.dispose();
+  });
+});

@@ -1,0 +1,92 @@
+// Word of changes goes around beside the appends, gathered, and nothing depends on it.
+
+import pg from "pg";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Store } from "../../../src/store.ts";
+import { append, NAMESPACE, write } from "../sqlite/acts.ts";
+import { serverUrl, TestSchema } from "./schema.ts";
+
+/** Word comes within a second, unless the machine has other things to do. */
+const PATIENCE_MS = 30_000;
+
+let schema: TestSchema;
+
+beforeEach(() => {
+  schema = new TestSchema();
+});
+
+afterEach(() => schema.dispose());
+
+/** What is said on the store's channel while `act` runs, and for as long as it takes until `isEnough`. */
+async function overheard(
+  act: () => Promise<unknown>,
+  isEnough: (words: string[]) => boolean,
+): Promise<string[]> {
+  const client = new pg.Client({ connectionString: serverUrl() });
+  await client.connect();
+  const words: string[] = [];
+  client.on("notification", ({ payload }) => words.push(payload ?? ""));
+  await client.query(`LISTEN ${client.escapeIdentifier(`holdfast "${schema.name}"`)}`);
+  await act();
+  await vi.waitFor(() => expect(isEnough(words)).toBe(true), PATIENCE_MS);
+  await client.end();
+  return words;
+}
+
+test("many appends are told of in few words, which name their streams", async () => {
+  const store = await schema.open();
+  const appends = async () => {
+    for (let seq = 0; seq < 40; seq++)
+      await append(store, write(`session/s${seq % 2}`, Math.floor(seq / 2), [seq]));
+  };
+  const begun = performance.now();
+  const words = await overheard(
+    appends,
+    (said) => new Set(said.flatMap((each) => JSON.parse(each)).flat()).size > 2,
+  );
+  expect(words.length).toBeLessThan(2 + (performance.now() - begun) / 200);
+  expect(JSON.parse(words[0] ?? "")).toContainEqual([NAMESPACE, "session/s0"]);
+});
+
+test("more streams than a word can hold are told of as anything", async () => {
+  const store = await schema.open();
+  const names = Array.from({ length: 100 }, (_, index) => `session/${"x".repeat(100)}${index}`);
+  const appends = () => append(store, ...names.map((name) => write(name, 0, [1])));
+  expect(await overheard(appends, (said) => said.length > 0)).toContain("[]");
+});
+
+test("a change is noticed without any word as well", async () => {
+  const [watching, other] = [await schema.open({ notify: false }), await schema.open({ notify: false })];
+  expect(await noticed(watching, () => append(other, write("session/a", 0, [1])))).toBe(true);
+});
+
+test("a change is noticed while the listener's connection is being killed", async () => {
+  const [watching, other] = [await schema.open(), await schema.open()];
+  const kill =
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'";
+  const changed = await noticed(watching, async () => {
+    await vi.waitFor(
+      async () => expect(await schema.query(kill, [schema.name])).toHaveLength(1),
+      PATIENCE_MS,
+    );
+    await append(other, write("session/a", 0, [1]));
+  });
+  expect(changed).toBe(true);
+});
+
+/** Whether a watcher is told after `act`; what it was told before does not count. */
+async function noticed(store: Store, act: () => Promise<unknown>): Promise<boolean> {
+  let told = 0;
+  const stop = store.watch({ namespace: NAMESPACE, stream: "session/a" }, () => {
+    told += 1;
+  });
+  try {
+    await vi.waitFor(() => expect(told).toBeGreaterThan(0), PATIENCE_MS);
+    told = 0;
+    await act();
+    await vi.waitFor(() => expect(told).toBeGreaterThan(0), PATIENCE_MS);
+    return true;
+  } finally {
+    stop();
+  }
+}
