@@ -51,7 +51,8 @@ const ENTRY_POINTS = [
   "src/integrations/anthropic/index.ts",
 ];
 
-const LINE_LIMITS: Readonly<Record<string, number>> = { "src/": 400, "test/": 600 };
+/** One idea per file may take this much. */
+const FILE_LINES: Readonly<Record<string, number>> = { "src/": 600, "test/": 600 };
 
 const CODE = /^(src|test|bench|demo|torture|examples|scripts)\/.*\.(ts|tsx|mjs|js|sql)$/;
 const KEBAB_CASE = /^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+)*$/;
@@ -187,7 +188,7 @@ const everyFileIsReachable: Rule = (files) => {
 
 const filesAreShort: Rule = (files) =>
   [...files].flatMap(([path, text]) => {
-    const limit = Object.entries(LINE_LIMITS).find(([prefix]) => path.startsWith(prefix))?.[1];
+    const limit = Object.entries(FILE_LINES).find(([prefix]) => path.startsWith(prefix))?.[1];
     const lines = text.replace(/\n$/, "").split("\n").length;
     return CODE.test(path) && limit !== undefined && lines > limit
       ? [`${path} has ${lines} lines, limit ${limit}`]
@@ -289,7 +290,7 @@ const RULES: Readonly<Record<string, { rule: Rule; planted: Readonly<Record<stri
   },
   "files are short": {
     rule: filesAreShort,
-    planted: [{ "src/a.ts": "\n".repeat(401) }, { "test/a.test.ts": "\n".repeat(601) }],
+    planted: [{ "src/a.ts": "\n".repeat(601) }, { "test/a.test.ts": "\n".repeat(601) }],
   },
   "names are in kebab-case": {
     rule: namesAreKebabCase,
