@@ -1,24 +1,43 @@
 /**
- * An open stream: its state in memory, and the one way to change it.
+ * A log: one open stream, its state in memory, and the only way to change it.
  *
- * `commit` decides on the current state, appends with the expected position, and folds the events only after the
- * store has acknowledged them. Memory is therefore never ahead of the store, and behind it only until the next
- * conflict or refresh:
+ * `commit(decide)` calls `decide` with the current state, appends the events that it returns, and folds them
+ * into the state once the store has acknowledged them. Sessions commit through `OwnedLog`, which adds their
+ * lease as a guard. Goals and integrations call `commit` directly.
  *
- *     decide ──▶ append ──ok──▶ fold, return
- *                  │──conflict──▶ reread what others wrote, decide again
- *                  │──fenced · taken · missing──▶ returned to the caller; nothing happened
- *                  └──error──▶ unknown: send the same batch again (its id makes that safe), else the caller is told
- *                              and the next commit rereads first
+ *     decide ──▶ append ──ok──▶ fold the events, return the result
+ *       ▲          ├──conflict: another writer was faster──▶ reread ──┐
+ *       └──────────┼──────────────────────────────────────────────────┘
+ *                  ├──fenced, taken, missing: nothing was written──▶ return that outcome
+ *                  └──error: it may have landed──▶ resend the same batch, at last throw
  *
- * A reread that fails between two events keeps what it has folded. One that fails within an event leaves a state of no
- * position, and the next one loads from the beginning. After a reread the stream may have begun another life: a decision
- * that is about the old one looks at `head.generation`.
+ * Invariants:
  *
- * A crash between append and fold leaves a durable write that the next open will fold. Commits of one log run one
- * after another; logs of different streams commit together when the store coalesces them. One that nobody is before, and that the
- * store answers at once, is over when `commitSoon` returns; all others take their turn in the queue, the rest of that one included
- * where it met a conflict or owes a snapshot.
+ *   - The state is never ahead of the store: events are folded after the acknowledgement, never before.
+ *   - No update is lost. Each append names the position that `decide` saw; the store refuses any other.
+ *   - No batch lands twice. A resend carries the same batch id, by which the store recognises it.
+ *   - Commits of one log run one at a time, in the order of their calls. Logs of different streams are
+ *     independent, and the store may put their appends into one durable commit.
+ *
+ * `memory` says whether `decide` may see the state as it is:
+ *
+ *     valid      the state is the fold of all events up to `head`
+ *     uncertain  an append failed and may have landed: the next commit first reads the events after `head`
+ *     broken     an event handler threw half way, the state matches no position: the next commit loads anew
+ *
+ * A process that is killed leaves:
+ *
+ *     before the append          nothing
+ *     during the append          the whole batch or nothing of it
+ *     between append and fold    a durable batch, which the next `open` folds
+ *     during the snapshot        durable events; only the cached fold is missing
+ *
+ * After a reread the stream may be in another generation, because it was removed and created again. A
+ * decision that depends on the old one compares `head.generation`.
+ *
+ * Most commits take the synchronous path: no other commit of this log is under way, and the store answers
+ * without a promise (SQLite does). `commitMaybeSync` then returns the outcome itself. All other commits wait
+ * in the queue.
  */
 
 import { randomUUID } from "node:crypto";
@@ -26,30 +45,40 @@ import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { applyEvent, type Draft, type Event, type StreamKind, writeEvents } from "../model/stream/index.ts";
 import type { AppendOutcome, Batch, Guard, Head, StreamRow, Write } from "../store.ts";
-import { cannotFork, mustGoOn } from "./conflicts.ts";
-import { type Fold, foldNews, type Loaded, loadStream, verifying } from "./reading.ts";
+import { type Fold, foldNewEvents, type Loaded, loadStream, verifying } from "./reading.ts";
 import { type SnapshotContext, SnapshotKeeper } from "./snapshots.ts";
 
-const DECIDE_LIMIT = 1_000;
-const RESENDS = 2;
+const MAX_DECISIONS = 1_000;
+const MAX_RESENDS = 2;
 
 export interface LogContext extends SnapshotContext {
   now(): number;
 }
 
-/** What to append, and what the caller wants back once it is durable. No events: nothing is written. */
+/**
+ * The answer of a `decide` function: events to append, and the caller's result. Without events nothing is
+ * written.
+ */
 export interface Decision<Result> {
   readonly events: readonly Draft[];
+  /** `commit` returns it once the events are durable. */
   readonly result: Result;
+  /** Leases that must still be held when the events are appended. */
   readonly guards?: readonly Guard[];
-  /** Only for the first write of a stream. */
+  /** For the first write of a forked stream; `journal.fork` returns it. */
   readonly fork?: Write["fork"];
 }
 
 type Decide<State, Result> = (state: State, head: Head) => Decision<Result>;
 
-/** What was decided and sent to the store. Without a batch there was nothing to send. */
-interface Flight<Result> {
+/** An outcome other than `ok` means that nothing was written. */
+export type CommitOutcome<Result> =
+  /** `appended` is false if the decision had no events, so the store was not asked. */
+  | { readonly outcome: "ok"; readonly result: Result; readonly head: Head; readonly appended: boolean }
+  | Extract<AppendOutcome, { outcome: "fenced" | "taken" | "missing" }>;
+
+/** A decision on its way to the store. Without events there is no batch, and the answer is `ok` at once. */
+interface InFlight<Result> {
   readonly decision: Decision<Result>;
   readonly batch?: Batch;
   readonly events: readonly Event[];
@@ -58,40 +87,45 @@ interface Flight<Result> {
 }
 
 const NONE: readonly never[] = [];
-const NOTHING_SENT: AppendOutcome = { outcome: "ok", heads: NONE, resent: false };
-
-export type CommitOutcome<Result> =
-  /** `appended` is false when there was nothing to write, and so nothing was asked of the store. */
-  | { readonly outcome: "ok"; readonly result: Result; readonly head: Head; readonly appended: boolean }
-  | Extract<AppendOutcome, { outcome: "fenced" | "taken" | "missing" }>;
+const NOTHING_TO_SEND: AppendOutcome = { outcome: "ok", heads: NONE, resent: false };
 
 /**
- * One stream, open: its state, and `commit` to change it. Integrations with a kind of their own get one from
- * `journal.open`; sessions and goals stand on it. Any number may have the same stream open: each decides on what it has
- * seen, and decides again where others were faster.
+ * An open stream: `state` is its fold, `commit` changes it. `journal.open(kind, id)` returns one for a kind
+ * of your own.
+ *
+ * Any number of processes may have the same stream open. Each decides on the events that it has seen, and
+ * decides again when another was faster, so `decide` must be free of side effects.
+ *
+ * @example
+ * const log = await holdfast.journal.open(visits, "home");
+ * const { result } = await log.commit((state) => ({
+ *   events: [{ type: "visited", data: { by: "ada" } }],
+ *   result: state.count + 1,
+ * }));
  */
 export class Log<State> {
   readonly stream: string;
   readonly kind: StreamKind<State>;
   private readonly context: LogContext;
-  private current: State;
-  private at: Head;
-  private streamRow: StreamRow;
   private readonly snapshots: SnapshotKeeper<State>;
+  private currentState: State;
+  private currentHead: Head;
+  private currentRow: StreamRow;
+  private memory: "valid" | "uncertain" | "broken" = "valid";
+  /** The last turn; the next one begins when it has ended. */
   private queue: Promise<unknown> = Promise.resolve();
-  /** How many are under way or waiting in `queue`. Each counts itself out: a promise for that would be one more a commit. */
+  /** Turns that run or wait in `queue`. */
   private turns = 0;
+  /** True while a commit runs its synchronous first part: `decide`, the codec, and the call of `append`. */
   private isStarting = false;
-  /** Whether memory can be decided on; else the next commit rereads, or loads anew, first. */
-  private trust: "sound" | "doubtful" | "broken" = "sound";
 
   constructor(context: LogContext, kind: StreamKind<State>, stream: string, loaded: Loaded<State>) {
     this.context = context;
     this.kind = kind;
     this.stream = stream;
-    this.current = loaded.state;
-    this.at = loaded.head;
-    this.streamRow = loaded.row;
+    this.currentState = loaded.state;
+    this.currentHead = loaded.head;
+    this.currentRow = loaded.row;
     this.snapshots = new SnapshotKeeper(context, kind, stream, loaded.replayedBytes);
   }
 
@@ -101,51 +135,59 @@ export class Log<State> {
     stream: string,
   ): Promise<Log<State>> {
     const log = new Log(context, kind, stream, await loadStream(verifying(context), kind, stream));
-    // Of a stream that only its forks keep, nobody is to find more than its events.
-    if (log.row.state === "live" && log.snapshots.mayPay(NONE)) await log.keepSnapshot();
+    // A hidden stream was removed and only its forks still read it: it gets no new snapshot.
+    if (log.row.state === "live" && log.snapshots.isDue(NONE)) await log.saveSnapshot();
     return log;
   }
 
-  /** As of the last acknowledged or reread event. Belongs to the log: read it, do not change it. */
+  /**
+   * The state after the last event that was acknowledged or reread. It belongs to the log: do not change it.
+   */
   get state(): State {
-    return this.current;
+    return this.currentState;
   }
 
+  /** The position of `state` in the stream. */
   get head(): Head {
-    return this.at;
+    return this.currentHead;
   }
 
-  /** The stream as it was when it was opened or last reread from its beginning. */
+  /** The stream's row as of `open`, or of the last reload from its beginning. */
   get row(): StreamRow {
-    return this.streamRow;
+    return this.currentRow;
   }
 
   get exists(): boolean {
-    return this.streamRow.state === "live" || this.at.seq > 0;
+    return this.currentRow.state === "live" || this.currentHead.seq > 0;
   }
 
-  /** Runs `decide` on the state as it then is, and makes its events durable; under `guard`, if there is one. */
+  /**
+   * Runs `decide` on the current state and makes its events durable, if the lease in `guard` is still held.
+   */
   async commit<Result>(decide: Decide<State, Result>, guard?: Guard): Promise<CommitOutcome<Result>> {
-    return this.commitSoon(decide, guard);
+    return this.commitMaybeSync(decide, guard);
   }
 
-  /** For the ledger layer: the same, answered at once where the store does so and nobody else is at this log. */
-  commitSoon<Result>(decide: Decide<State, Result>, guard?: Guard): MaybePromise<CommitOutcome<Result>> {
-    if (this.turns > 0 || this.isStarting || this.trust !== "sound") {
-      return this.inTurn(() => this.commitNow(decide, guard));
+  /**
+   * `commit` without a promise where none is needed; an error is always a rejected promise. A promise costs
+   * one to three microseconds right after a sync, and the ledger commits twice per call (decision 019).
+   */
+  commitMaybeSync<Result>(decide: Decide<State, Result>, guard?: Guard): MaybePromise<CommitOutcome<Result>> {
+    if (this.turns > 0 || this.isStarting || this.memory !== "valid") {
+      return this.enqueue(() => this.commitInTurn(decide, guard));
     }
     this.isStarting = true;
     try {
-      const flight = this.send(decide, guard);
-      const { answer } = flight;
+      const sent = this.send(decide, guard);
+      const { answer } = sent;
       if (answer instanceof Promise || answer.outcome === "conflict") {
         this.isStarting = false;
-        return this.inTurn(() => this.commitNow(decide, guard, flight));
+        return this.enqueue(() => this.commitInTurn(decide, guard, sent));
       }
-      const outcome = this.take(flight, answer);
-      if (!this.owesSnapshot(flight, answer)) return outcome;
+      const outcome = this.accept(sent, answer);
+      if (!this.isSnapshotDue(outcome, sent)) return outcome;
       this.isStarting = false;
-      return this.inTurn(() => this.afterSnapshot(outcome));
+      return this.enqueue(() => this.saveSnapshot().then(() => outcome));
     } catch (error) {
       return Promise.reject(error);
     } finally {
@@ -153,124 +195,79 @@ export class Log<State> {
     }
   }
 
-  /** Takes in what others have written. */
+  /** Reads the events that others have appended, and returns the new state. */
   refresh(): Promise<State> {
-    return this.inTurn(() => this.refreshNow());
+    return this.enqueue(() => this.reread());
   }
 
-  /** After all that was begun before; at once, if that is over. */
-  private inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
-    // Called by what runs within `act` itself, a codec or a watcher: its turn comes once this one stands in the queue.
-    if (this.isStarting) return Promise.resolve().then(() => this.inTurn(act));
+  /** Runs `turn` after all earlier ones. If there are none, its synchronous part runs before this returns. */
+  private enqueue<Result>(turn: () => Promise<Result>): Promise<Result> {
+    // `decide`, a codec or a watcher called us from within a commit: let that one enter the queue first.
+    if (this.isStarting) return Promise.resolve().then(() => this.enqueue(turn));
+    const run = async () => {
+      try {
+        return await turn();
+      } finally {
+        this.turns -= 1;
+      }
+    };
     this.isStarting = true;
     this.turns += 1;
-    const turn = this.turns === 1 ? act() : this.queue.then(act, act);
+    const ended = this.turns === 1 ? run() : this.queue.then(run, run);
     this.isStarting = false;
-    this.queue = turn;
-    return turn;
+    this.queue = ended;
+    return ended;
   }
 
-  private async refreshNow(): Promise<State> {
-    try {
-      return await this.reread();
-    } finally {
-      this.turns -= 1;
-    }
-  }
-
-  /** `first` was sent already. */
-  private async commitNow<Result>(
+  /** The whole loop of a commit. `sent` is a first append that is already under way. */
+  private async commitInTurn<Result>(
     decide: Decide<State, Result>,
     guard: Guard | undefined,
-    first?: Flight<Result>,
+    sent?: InFlight<Result>,
   ): Promise<CommitOutcome<Result>> {
-    try {
-      if (this.trust !== "sound") await this.reread();
-      for (let tries = 0; tries < DECIDE_LIMIT; tries++) {
-        const flight = tries === 0 && first ? first : this.send(decide, guard);
-        let answer: AppendOutcome;
-        try {
-          answer = await flight.answer;
-        } catch (error) {
-          answer = await this.sendAgain(flight.batch as Batch, error);
-        }
-        if (answer.outcome !== "conflict") {
-          const outcome = this.take(flight, answer);
-          if (this.owesSnapshot(flight, answer)) await this.keepSnapshot();
-          return outcome;
-        }
-        if (flight.decision.fork) throw cannotFork(this.stream, answer.stream);
-        if (answer.stream === this.stream) mustGoOn(this.stream, this.at, answer.head);
-        await this.reread();
+    if (this.memory !== "valid") await this.reread();
+    for (let decisions = 0; decisions < MAX_DECISIONS; decisions++) {
+      const inFlight = decisions === 0 && sent ? sent : this.send(decide, guard);
+      let answer: AppendOutcome;
+      try {
+        answer = await inFlight.answer;
+      } catch (error) {
+        answer = await this.resend(inFlight.batch as Batch, error);
       }
-      throw new HoldfastError("STREAM_BUSY", `${this.stream}: ${DECIDE_LIMIT} attempts met a conflict each`, {
-        hint: "Many writers change this at once. Try again, or spread the work over several goals or sessions.",
-      });
-    } finally {
-      this.turns -= 1;
+      if (answer.outcome !== "conflict") {
+        const outcome = this.accept(inFlight, answer);
+        if (this.isSnapshotDue(outcome, inFlight)) await this.saveSnapshot();
+        return outcome;
+      }
+      if (inFlight.decision.fork) throw forkConflict(this.stream, answer.stream);
+      if (answer.stream === this.stream) checkConflictHead(this.stream, this.currentHead, answer.head);
+      await this.reread();
     }
+    throw new HoldfastError("STREAM_BUSY", `${this.stream}: ${MAX_DECISIONS} conflicts in a row`, {
+      hint: "Too many writers change it at once. Try again, or spread the work over more goals or sessions.",
+    });
   }
 
-  private async afterSnapshot<Outcome>(outcome: Outcome): Promise<Outcome> {
-    try {
-      await this.keepSnapshot();
-      return outcome;
-    } finally {
-      this.turns -= 1;
-    }
-  }
-
-  private send<Result>(decide: Decide<State, Result>, guard: Guard | undefined): Flight<Result> {
-    const decision = decide(this.current, this.at);
-    if (decision.events.length === 0) return { decision, answer: NOTHING_SENT, events: NONE, bytes: 0 };
-    const { batch, events, bytes } = this.prepare(decision, guard);
+  private send<Result>(decide: Decide<State, Result>, guard: Guard | undefined): InFlight<Result> {
+    const decision = decide(this.currentState, this.currentHead);
+    if (decision.events.length === 0) return { decision, answer: NOTHING_TO_SEND, events: NONE, bytes: 0 };
+    const { batch, events, bytes } = this.makeBatch(decision, guard);
     return { decision, batch, events, bytes, answer: this.append(batch) };
   }
 
-  private append(batch: Batch): MaybePromise<AppendOutcome> {
-    try {
-      const answer = this.context.store.append(batch);
-      // Whatever else is awaited, such as a promise of another realm, is no outcome yet.
-      return "outcome" in answer ? answer : Promise.resolve(answer);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-  }
-
-  /** What an answer comes to: memory follows the store, and the caller is told. */
-  private take<Result>(
-    { decision, batch, events, bytes }: Flight<Result>,
-    answer: Exclude<AppendOutcome, { outcome: "conflict" }>,
-  ): CommitOutcome<Result> {
-    if (answer.outcome !== "ok") return answer;
-    const appended = batch !== undefined;
-    if (appended) this.fold(events, bytes);
-    return { outcome: "ok", result: decision.result, head: this.at, appended };
-  }
-
-  private owesSnapshot({ events }: Flight<unknown>, { outcome }: AppendOutcome): boolean {
-    return outcome === "ok" && events.length > 0 && this.snapshots.mayPay(events);
-  }
-
-  private keepSnapshot(): Promise<void> {
-    return this.snapshots.keepIfItPays(this.current, this.at);
-  }
-
-  private prepare<Result>(
-    decision: Decision<Result>,
+  private makeBatch(
+    decision: Decision<unknown>,
     guard: Guard | undefined,
   ): { batch: Batch; events: readonly Event[]; bytes: number } {
+    const { namespace, payloads } = this.context;
+    const { stream, currentHead: expect } = this;
     const at = this.context.now();
+    const firstSeq = expect.seq + 1;
     const { events, text } = writeEvents(this.kind, decision.events, at);
-    const expect = this.at;
-    const place = { namespace: this.context.namespace, stream: this.stream, seq: expect.seq + 1 };
-    const encoded = this.context.payloads.encodeEvents(events, text, place);
-    const change = this.kind.facets?.(this.current, encoded.events, expect.seq + 1);
-    const { fork } = decision;
-    const guards = guard ? [guard, ...(decision.guards ?? NONE)] : decision.guards;
+    const encoded = payloads.encodeEvents(events, text, { namespace, stream, seq: firstSeq });
     const { payload, isUtf8, codec, sum } = encoded;
     const write: { -readonly [Key in keyof Write]: Write[Key] } = {
-      stream: this.stream,
+      stream,
       expect,
       count: events.length,
       payload,
@@ -279,6 +276,7 @@ export class Log<State> {
       at,
     };
     if (isUtf8) write.isUtf8 = true;
+    const change = this.kind.facets?.(this.currentState, encoded.events, firstSeq);
     if (change) {
       const { facets, items, claims, releases, artifacts } = change;
       if (facets) write.facets = facets;
@@ -287,16 +285,27 @@ export class Log<State> {
       if (releases?.length) write.releases = releases;
       if (artifacts?.length) write.artifacts = artifacts;
     }
-    if (fork) write.fork = fork;
+    const guards = guard ? [guard, ...(decision.guards ?? NONE)] : decision.guards;
+    if (decision.fork) write.fork = decision.fork;
     if (guards) write.guards = guards;
-    const batch = { id: randomUUID(), namespace: this.context.namespace, writes: [write] };
-    return { batch, events: encoded.events, bytes: encoded.payload.length };
+    const batch = { id: randomUUID(), namespace, writes: [write] };
+    return { batch, events: encoded.events, bytes: payload.length };
   }
 
-  /** After an error of the store: the same batch, as long as it may or may not be there. */
-  private async sendAgain(batch: Batch, first: unknown): Promise<AppendOutcome> {
-    let error = first;
-    for (let resends = 0; resends < RESENDS; resends++) {
+  private append(batch: Batch): MaybePromise<AppendOutcome> {
+    try {
+      const answer = this.context.store.append(batch);
+      // A store of a user may return any thenable, such as a promise of another realm.
+      return "outcome" in answer ? answer : Promise.resolve(answer);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Resends a batch that may have landed. If that fails too, the reread of the next commit finds out. */
+  private async resend(batch: Batch, firstError: unknown): Promise<AppendOutcome> {
+    let error = firstError;
+    for (let resends = 0; resends < MAX_RESENDS; resends++) {
       if (!isHoldfastError(error, "STORE_IO") || !error.unknown) break;
       try {
         return await this.context.store.append(batch);
@@ -304,49 +313,105 @@ export class Log<State> {
         error = another;
       }
     }
-    this.trust = "doubtful";
+    this.memory = "uncertain";
     throw error;
   }
 
+  /** Brings the state up to date with the store's answer. */
+  private accept<Result>(
+    { decision, batch, events, bytes }: InFlight<Result>,
+    answer: Exclude<AppendOutcome, { outcome: "conflict" }>,
+  ): CommitOutcome<Result> {
+    if (answer.outcome !== "ok") return answer;
+    const appended = batch !== undefined;
+    if (appended) this.fold(events, bytes);
+    return { outcome: "ok", result: decision.result, head: this.currentHead, appended };
+  }
+
   private fold(events: readonly Event[], bytes: number): void {
-    const { generation, seq } = this.at;
+    const { generation, seq } = this.currentHead;
     let last = seq;
     try {
-      for (const each of events) {
-        applyEvent(this.kind, this.current, each, last + 1);
+      for (const event of events) {
+        applyEvent(this.kind, this.currentState, event, last + 1);
         last += 1;
       }
     } catch (error) {
-      this.trust = "broken";
+      this.memory = "broken";
       throw error;
     }
-    this.at = { generation, seq: last };
+    this.currentHead = { generation, seq: last };
     this.snapshots.replayedBytes += bytes;
   }
 
-  private async reread(): Promise<State> {
-    if (this.trust === "broken" || !(await this.takeNews())) {
-      const loaded = await loadStream(verifying(this.context), this.kind, this.stream);
-      this.current = loaded.state;
-      this.at = loaded.head;
-      this.streamRow = loaded.row;
-      this.snapshots.replayedBytes = loaded.replayedBytes;
-    }
-    this.trust = "sound";
-    return this.current;
+  private isSnapshotDue(outcome: CommitOutcome<unknown>, { events }: InFlight<unknown>): boolean {
+    return outcome.outcome === "ok" && outcome.appended && this.snapshots.isDue(events);
   }
 
-  /** False when the stream has begun another life. */
-  private async takeNews(): Promise<boolean> {
-    const { generation, seq } = this.at;
-    const fold: Fold<State> = { state: this.current, seq, bytes: this.snapshots.replayedBytes };
+  private saveSnapshot(): Promise<void> {
+    return this.snapshots.saveIfWorthwhile(this.currentState, this.currentHead);
+  }
+
+  private async reread(): Promise<State> {
+    if (this.memory === "broken" || !(await this.catchUp())) {
+      const loaded = await loadStream(verifying(this.context), this.kind, this.stream);
+      this.currentState = loaded.state;
+      this.currentHead = loaded.head;
+      this.currentRow = loaded.row;
+      this.snapshots.replayedBytes = loaded.replayedBytes;
+    }
+    this.memory = "valid";
+    return this.currentState;
+  }
+
+  /**
+   * Folds the events after `head`. False if the stream is in another generation, so that all must be loaded
+   * anew.
+   */
+  private async catchUp(): Promise<boolean> {
+    const { generation, seq } = this.currentHead;
+    const fold: Fold<State> = { state: this.currentState, seq, bytes: this.snapshots.replayedBytes };
     try {
-      return await foldNews(verifying(this.context), this.kind, this.stream, generation, fold);
+      return await foldNewEvents(verifying(this.context), this.kind, this.stream, generation, fold);
     } finally {
-      // The state has changed as far as it came, also before an error: none of it may be folded again.
-      this.at = { generation, seq: fold.seq };
+      // Also after an error: the events up to `fold.seq` are in the state and must not be folded twice.
+      this.currentHead = { generation, seq: fold.seq };
       this.snapshots.replayedBytes = fold.bytes;
-      if (fold.isBroken) this.trust = "broken";
+      if (fold.isBroken) this.memory = "broken";
     }
   }
+}
+
+/**
+ * Throws if a conflict means more than that another writer was faster. The store's `head` may equal ours (the
+ * stream is hidden), or be older than ours: acknowledged events are gone, and such a store is not written to
+ * (I12).
+ */
+function checkConflictHead(stream: string, ours: Head, head: Head): void {
+  if (head.generation === ours.generation && head.seq === ours.seq) {
+    throw new HoldfastError(
+      "STREAM_NOT_FOUND",
+      `${stream} was removed; only its forks still read its history`,
+      { hint: "Create a new one, or continue with one of its forks." },
+    );
+  }
+  const isOlder =
+    head.generation < ours.generation || (head.generation === ours.generation && head.seq < ours.seq);
+  if (!isOlder) return;
+  throw new HoldfastError(
+    "STORE_REPLACED",
+    `${stream} ends at ${head.seq}, but ${ours.seq} was acknowledged: an older copy replaced the store`,
+    { hint: "Stop all writers. Bring back the newer store, or reopen this one to accept the loss." },
+  );
+}
+
+function forkConflict(stream: string, conflicting: string): HoldfastError {
+  if (conflicting === stream) {
+    return new HoldfastError("STREAM_EXISTS", `${stream} exists already`, {
+      hint: "A fork creates a new stream: choose a name that is free.",
+    });
+  }
+  return new HoldfastError("STREAM_NOT_FOUND", `${conflicting} was removed while ${stream} forked from it`, {
+    hint: "List what is there and fork from that.",
+  });
 }

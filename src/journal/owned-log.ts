@@ -26,10 +26,12 @@ export class OwnedLog<State> {
     return this.log.state;
   }
 
-  /** Like `Log.commitSoon`, with the lease as a guard. Fails with LEASE_LOST when fenced. */
+  /** Like `Log.commitMaybeSync`, with the lease as a guard. Fails with LEASE_LOST when fenced. */
   commit<Result>(decide: (state: State, head: Head) => Decision<Result>): MaybePromise<OwnedOutcome<Result>> {
     const before = thisMoment();
-    return andThen(this.log.commitSoon(decide, this.lease.guard), (outcome) => this.accept(outcome, before));
+    return andThen(this.log.commitMaybeSync(decide, this.lease.guard), (outcome) =>
+      this.accept(outcome, before),
+    );
   }
 
   /** For events that claim no key: the result itself. */

@@ -65,7 +65,7 @@ export async function loadStream<State>(
  * Folds what was appended after `seq`. False when the stream has begun another life since. Also when it throws, `fold`
  * says how far the state goes.
  */
-export async function foldNews<State>(
+export async function foldNewEvents<State>(
   reader: Reader,
   kind: FoldKind<State>,
   stream: string,

@@ -30,14 +30,14 @@ export class SnapshotKeeper<State> {
   }
 
   /** Whether it is worth a look, after these events. */
-  mayPay(events: readonly Event[]): boolean {
+  isDue(events: readonly Event[]): boolean {
     if (this.replayedBytes < LEAST_BYTES) return false;
     if (this.replayedBytes >= this.measureAt) return true;
     const { shrinking } = this.kind;
     return shrinking !== undefined && events.some(({ type }) => shrinking.includes(type));
   }
 
-  async keepIfItPays(state: State, head: Head): Promise<void> {
+  async saveIfWorthwhile(state: State, head: Head): Promise<void> {
     try {
       await this.keep(state, head);
     } catch (error) {

@@ -92,7 +92,7 @@ function writeDown(writing: Writing, result: CallResult | null): MaybePromise<bo
   const commit = (marks: Marks) => {
     const decide = (state: SessionState, head: { generation: number }): Decision<boolean> =>
       head.generation === run.generation ? decideOutcome(writing, state, result, marks) : NOTHING;
-    return by === "late" ? own.log.commitSoon(decide) : own.commit(decide);
+    return by === "late" ? own.log.commitMaybeSync(decide) : own.commit(decide);
   };
   return stubbornly(stopOf(writing), () =>
     outcome.kind === "failed"

@@ -27,23 +27,26 @@ beforeEach(async () => {
 });
 
 test("a commit is answered at once where the store does so", () => {
-  const outcome = log.commitSoon(() => said("a"));
+  const outcome = log.commitMaybeSync(() => said("a"));
   expect(outcome).toMatchObject({ outcome: "ok", appended: true, head: { seq: 1 } });
   expect(log.state.list).toEqual(["a"]);
-  expect(log.commitSoon(() => ({ events: [], result: 7 }))).toMatchObject({ result: 7, appended: false });
+  expect(log.commitMaybeSync(() => ({ events: [], result: 7 }))).toMatchObject({
+    result: 7,
+    appended: false,
+  });
 });
 
 test("what fails at once is a promise that rejects, and the next commit goes on", async () => {
-  const failing = log.commitSoon(() => {
+  const failing = log.commitMaybeSync(() => {
     throw new Error("undecided");
   });
   await expect(failing).rejects.toThrow("undecided");
-  expect(log.commitSoon(() => said("a"))).toMatchObject({ outcome: "ok" });
+  expect(log.commitMaybeSync(() => said("a"))).toMatchObject({ outcome: "ok" });
 });
 
 test("a commit within a decision comes after it, and waits for its turn", async () => {
   let inner: unknown;
-  const outer = log.commitSoon(() => {
+  const outer = log.commitMaybeSync(() => {
     inner = log.commit((state) => said(`after ${state.list.length}`));
     return said("outer");
   });
@@ -54,8 +57,8 @@ test("a commit within a decision comes after it, and waits for its turn", async 
 
 test("a conflict is decided again, whoever answers how fast", async () => {
   const other = await journal.open(words, "w");
-  await log.commitSoon(() => said("a"));
-  const late = other.commitSoon((state) => said(`b${state.list.length}`));
+  await log.commitMaybeSync(() => said("a"));
+  const late = other.commitMaybeSync((state) => said(`b${state.list.length}`));
   expect(late).toBeInstanceOf(Promise);
   expect(await late).toMatchObject({ outcome: "ok", head: { seq: 2 } });
   expect(other.state.list).toEqual(["a", "b1"]);
@@ -63,7 +66,7 @@ test("a conflict is decided again, whoever answers how fast", async () => {
 
 test("commits that come while one is under way keep their order", async () => {
   const other = await journal.open(words, "w");
-  await log.commitSoon(() => said("a"));
+  await log.commitMaybeSync(() => said("a"));
   const late = [other.commit(() => said("b")), other.commit(() => said("c")), other.commit(() => said("d"))];
   await Promise.all(late);
   expect(other.state.list).toEqual(["a", "b", "c", "d"]);
