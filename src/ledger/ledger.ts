@@ -21,10 +21,19 @@ import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
 import { attempt, type Outcome } from "./attempt.ts";
 import { executeFacts, type LedgerContext, storeResult } from "./context.ts";
-import { type Blocker, type SettledElsewhere, settleElsewhere } from "./elsewhere.ts";
 import type { Closing } from "./recording.ts";
 import { settleCall } from "./settling.ts";
-import { type Issued, issueWave, prepareCall, type Ready, type Refused, runIssued } from "./wave.ts";
+import {
+  type Blocker,
+  issueWave,
+  prepareCall,
+  type ReadyCall,
+  type RefusedCall,
+  runIssued,
+  type SettledElsewhere,
+  settleElsewhere,
+  type WaveResult,
+} from "./wave.ts";
 
 export interface CallsOutcome {
   /** Every call of the message has an outcome and the results are part of the transcript. */
@@ -89,9 +98,9 @@ export class Ledger {
       const wave = pending.slice(0, this.parallel);
       const [only] = wave;
       const isAlone = wave.length === 1 && only?.kind === "effect";
-      const held = await (isAlone ? this.runOnly(turn, only, later) : this.runWave(turn, wave, later));
-      pending = [...held, ...pending.slice(this.parallel)];
-      if (held.length === wave.length) break;
+      const deferred = await (isAlone ? this.runOnly(turn, only, later) : this.runWave(turn, wave, later));
+      pending = [...deferred, ...pending.slice(this.parallel)];
+      if (deferred.length === wave.length) break;
     }
     if (turn.lacksResults) await turn.appendResults();
     if (turn.wasUnfinished) failpoint("results.appended");
@@ -122,8 +131,8 @@ export class Ledger {
         elsewhere === "retry" && tries < 2;
         tries++
       ) {
-        const { taken, started } = await issueWave(context, wave, refused, () => []);
-        elsewhere = taken ? await settleElsewhere(context, taken.ready, taken.by, closing) : "settled";
+        const { claimed, started } = await issueWave(context, wave, refused, () => []);
+        elsewhere = claimed ? await settleElsewhere(context, claimed.call, claimed.by, closing) : "settled";
         isIssued ||= started.length > 0;
         for (const ready of started) await runIssued(context, ready, closing);
       }
@@ -139,10 +148,10 @@ export class Ledger {
     // One may fail while the wave is being issued, when nobody waits for it yet: that must not end the process.
     for (const each of running) each.catch(() => undefined);
     try {
-      const { started, held } = await this.issue(turn, wave, later);
+      const { started, deferred } = await this.issue(turn, wave, later);
       running.push(...started.map((ready) => this.runAndSettle(turn, ready, later)));
       await allSettled(running);
-      return held;
+      return deferred;
     } finally {
       // Whatever went wrong with one, nobody else is left running unwatched.
       await Promise.allSettled(running);
@@ -152,31 +161,31 @@ export class Ledger {
   /** The same for a call that is alone, as most are: nobody else has to be watched, and none but a global key is ever taken. */
   private async runOnly(turn: Turn, only: Effect, later: Set<string>): Promise<readonly Pending[]> {
     const { ready } = only;
-    const issuing: MaybePromise<Pick<Issued, "started"> & { readonly held: readonly unknown[] }> =
+    const issuing: MaybePromise<Pick<WaveResult, "started"> & { readonly deferred: readonly unknown[] }> =
       ready.key.scope === "global"
         ? this.issue(turn, [only], later)
         : issueWave(this.context, [ready], NONE, turn.closingWave);
-    const { started, held } = issuing instanceof Promise ? await issuing : issuing;
+    const { started, deferred } = issuing instanceof Promise ? await issuing : issuing;
     if (started[0]) {
       const outcome = await runIssued(this.context, started[0], turn.closing);
       const settling = this.settleRest(turn, started[0], outcome, later);
       if (settling instanceof Promise) await settling;
     }
-    return held.length > 0 ? [only] : NONE;
+    return deferred.length > 0 ? [only] : NONE;
   }
 
   private async issue(turn: Turn, wave: readonly Pending[], later: Set<string>) {
     const refused = wave.filter((each) => each.kind === "refused").map((each) => each.refused);
     let effects = wave.filter((each) => each.kind === "effect").map((each) => each.ready);
-    const held: Pending[] = [];
+    const deferred: Pending[] = [];
     const retried = new Set<string>();
     while (effects.length > 0 || refused.length > 0) {
       const issued = await issueWave(this.context, effects, refused, turn.closingWave);
-      if (!issued.taken) {
-        held.push(...issued.held.map((ready) => ({ kind: "effect", ready }) as const));
-        return { started: issued.started, held };
+      if (!issued.claimed) {
+        deferred.push(...issued.deferred.map((ready) => ({ kind: "effect", ready }) as const));
+        return { started: issued.started, deferred };
       }
-      const { ready, by } = issued.taken;
+      const { call: ready, by } = issued.claimed;
       const elsewhere = await settleElsewhere(this.context, ready, by, turn.closing);
       if (elsewhere === "retry" && !retried.has(ready.callId)) {
         retried.add(ready.callId);
@@ -186,20 +195,20 @@ export class Ledger {
       if (elsewhere === "settled") continue;
       later.add(ready.callId);
       if (elsewhere !== "retry") turn.block(ready, elsewhere);
-      held.push({ kind: "effect", ready });
+      deferred.push({ kind: "effect", ready });
       if (effects.length === 0 && refused.length === 0) break;
     }
-    return { started: [], held };
+    return { started: [], deferred };
   }
 
-  private async runAndSettle(turn: Turn, ready: Ready, later: Set<string>): Promise<void> {
+  private async runAndSettle(turn: Turn, ready: ReadyCall, later: Set<string>): Promise<void> {
     await this.settleRest(turn, ready, await runIssued(this.context, ready, turn.closing), later);
   }
 
   /** What a run has left open, if anything. */
   private settleRest(
     turn: Turn,
-    { callId }: Ready,
+    { callId }: ReadyCall,
     outcome: Outcome,
     later: Set<string>,
   ): Promise<void> | undefined {
@@ -216,16 +225,16 @@ export class Ledger {
   }
 }
 
-type Effect = { readonly kind: "effect"; readonly ready: Ready };
+type Effect = { readonly kind: "effect"; readonly ready: ReadyCall };
 
 type Pending =
-  | { readonly kind: "read"; readonly ready: Ready }
+  | { readonly kind: "read"; readonly ready: ReadyCall }
   | Effect
-  | { readonly kind: "refused"; readonly refused: Refused };
+  | { readonly kind: "refused"; readonly refused: RefusedCall };
 
 const NONE: readonly never[] = [];
 
-function pendingOf(prepared: Ready | Refused): Pending {
+function pendingOf(prepared: ReadyCall | RefusedCall): Pending {
   if ("error" in prepared) return { kind: "refused", refused: prepared };
   return { kind: prepared.tool.effect === "read" ? "read" : "effect", ready: prepared };
 }
@@ -272,11 +281,11 @@ class Turn {
     return pending;
   }
 
-  block({ callId, tool }: Ready, by: Blocker): void {
+  block({ callId, tool }: ReadyCall, by: Blocker): void {
     this.blocked.set(callId, { callId, tool: tool.name, by });
   }
 
-  async read(ready: Ready): Promise<void> {
+  async read(ready: ReadyCall): Promise<void> {
     const { callId, tool } = ready;
     const facts = executeFacts(this.context, { id: callId, vendorKey: ready.key.key }, 1);
     const outcome = await attempt(tool, ready.args, facts);

@@ -1,28 +1,49 @@
 /**
- * The calls of one assistant message, in waves.
+ * Issues the tool calls of one assistant message in waves.
  *
- * The message is durable before any of its calls (the caller sees to that). Only what starts now is issued: one
- * wave of parallel calls, one commit, conditional on the lease; the rest of the message's calls are not in the log
- * yet, so a crash leaves as little unknown as possible. In the commit that issues them each call is decided on the
- * log as it then is:
+ * A wave is the calls that start now and run in parallel. One commit under the session's lease issues all of
+ * them. Later calls of the message are not in the log yet, so a crash leaves few outcomes unknown.
  *
- *     key free ──▶ issued                                key held by a finished call ──▶ repeated
- *     key held by an open call ──▶ not yet               claimed by another session ──▶ its outcome is read there
- *     no such tool, bad input, fork without effects ──▶ failed, never issued
+ * The commit decides about each call on the state it is applied to:
  *
- * Reads write nothing and simply run; after a crash they run again.
+ *     the key is free                                 issued: it starts after the commit
+ *     a completed call of this session has the key    repeated: it gets the recorded result and does not run
+ *     an open call of this session has the key        deferred to a later wave; nothing is written
+ *     another session has claimed the global key      nothing is written at all; see `settleElsewhere`
+ *     no such tool, bad input, fork without effects   failed: it is never issued
+ *
+ * Reads are not here. They write nothing, simply run, and run again after a crash.
+ *
+ * A crash right after one of these steps leaves:
+ *
+ *     the message is durable        no call is in the log: the next run prepares them from the message
+ *     failpoint wave.planned        the same
+ *     the commit                    all of it or none of it
+ *     failpoint wave.issued         calls that look started: a new owner marks them unknown (`settling.ts`)
+ *     the effect (`recording.ts`)   the same, because the log cannot tell whether it happened
+ *     the outcome is durable        nothing to do
+ *
+ * Invariants kept here (`torture/checker/` checks them):
+ *
+ *     I1  An effect starts only after its `call.issued` is durable. Only calls that start now are issued.
+ *     I3  Every issued call has the id, tool and arguments of one block of a durable message. A direct call
+ *         has no message: its arguments become durable with its intent.
+ *     I6  No call is swallowed: it starts, waits for a later wave, fails with a message to the model, or
+ *         names the call that it repeats.
  */
 
 import { failpoint } from "../failpoint.ts";
-import type { OwnedOutcome } from "../journal/index.ts";
+import type { Journal, OwnedOutcome } from "../journal/index.ts";
 import { copyArgs, type Json } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
+import { streamId } from "../model/names.ts";
 import {
   type Call,
   draftIssued,
   isOpen,
   reactivation,
   type SessionState,
+  sessionKind,
   type ToolCallBlock,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
@@ -36,18 +57,21 @@ import { validate } from "./standard-schema.ts";
 import { startAndRecord } from "./starting.ts";
 import type { Tool } from "./tool.ts";
 
-/** A call that can be started: its tool is here and its input is accepted. */
-export interface Ready {
+/** A call that can start: this program has its tool, and the tool's schema accepts its input. */
+export interface ReadyCall {
   readonly callId: string;
+  /** Null for a direct call, which belongs to no message. */
   readonly messageId: string | null;
   readonly tool: Tool;
+  /** The arguments as the model sent them. */
   readonly raw: Json;
+  /** The arguments as the tool's schema returned them. */
   readonly args: unknown;
   readonly key: CallKey;
 }
 
-/** A call that cannot be started, and what its model is told. */
-export interface Refused {
+/** A call that cannot start. The model gets `error` as its result. */
+export interface RefusedCall {
   readonly callId: string;
   readonly messageId: string | null;
   readonly tool: string;
@@ -56,17 +80,38 @@ export interface Refused {
   readonly by: "tool" | "input";
 }
 
+export interface WaveResult {
+  /** Durable intents: start these now. */
+  readonly started: readonly ReadyCall[];
+  /** Not in the log: an open call of this session has the same key. */
+  readonly deferred: readonly ReadyCall[];
+  /** Set when nothing was written, because another session has claimed the key of this call. */
+  readonly claimed: { readonly call: ReadyCall; readonly by: ClaimHolder } | null;
+}
+
+/** The position of the `call.issued` event that claimed a key. */
+interface ClaimHolder {
+  readonly stream: string;
+  readonly seq: number;
+}
+
+/** Returns the drafts that close the message if the `settled` calls were its last open ones. */
+type ClosingWave = (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[];
+
+// ---- Prepare: a pure look at one call. Nothing is durable yet.
+
 /**
- * Looks at a call before anything is written about it. Not a promise where its schema answers at once. The arguments of a call
- * outside any message are those that `copyArgs` has made.
+ * Finds the call's tool, validates its input and computes its key.
+ * A promise only if the tool's schema is asynchronous. Direct calls (`messageId` null) pass arguments that
+ * `copyArgs` has made already.
  */
 export function prepareCall(
   context: LedgerContext,
   block: Pick<ToolCallBlock, "id" | "name" | "args">,
   messageId: string | null,
-): MaybePromise<Ready | Refused> {
+): MaybePromise<ReadyCall | RefusedCall> {
   const tool = context.tools.get(block.name);
-  const refuse = (by: "tool" | "input", error: string, raw: Json = block.args): Refused => {
+  const refuse = (by: "tool" | "input", error: string, raw: Json = block.args): RefusedCall => {
     return { callId: block.id, messageId, tool: block.name, raw, error, by };
   };
   if (!tool) {
@@ -74,84 +119,52 @@ export function prepareCall(
     return refuse("tool", `There is no tool ${JSON.stringify(block.name)}. The tools are: ${known}.`);
   }
   let raw: Json = null;
-  const decide = (input: Awaited<ReturnType<typeof validate>>): Ready | Refused => {
+  const decide = (input: Awaited<ReturnType<typeof validate>>): ReadyCall | RefusedCall => {
     if ("problem" in input) return refuse("input", `Invalid input for ${tool.name}: ${input.problem}`, raw);
     const { doubted } = context.own.state;
-    const isDoubted = (of: string): boolean => doubted.has(of);
+    const isDoubted = (key: string): boolean => doubted.has(key);
     const key = callKey(context.journal.namespace, tool, block.id, raw, input.value, isDoubted);
     return { callId: block.id, messageId, tool, raw, args: input.value, key };
   };
-  // Arguments that are no JSON, or that have no key: only other arguments can help, and those come from the model.
-  const unfit = (error: unknown): Refused => refuse("input", describeError(error).message, raw);
+  // The arguments are not JSON, or give no key. Only the model can help, by sending other arguments.
+  const refuseInput = (error: unknown): RefusedCall => refuse("input", describeError(error).message, raw);
   try {
     raw = messageId === null ? block.args : copyArgs(block.args, `args of ${tool.name}`);
     const input = validate(tool.input, withoutReason(tool, raw));
-    return input instanceof Promise ? input.then(decide).catch(unfit) : decide(input);
+    return input instanceof Promise ? input.then(decide).catch(refuseInput) : decide(input);
   } catch (error) {
-    return unfit(error);
+    return refuseInput(error);
   }
 }
 
-export interface Issued {
-  /** Started now. */
-  readonly started: readonly Ready[];
-  /** Wait for a call with the same key. */
-  readonly held: readonly Ready[];
-  /** Somebody else's claim stands in the way. */
-  readonly taken: { readonly ready: Ready; readonly by: { stream: string; seq: number } } | null;
-}
+// ---- Issue: one commit for the whole wave.
 
-/** One commit: every call of the wave is issued, repeated or failed; or the wave must shrink because a key is taken. */
+/**
+ * Issues, repeats, fails or defers every call in one commit. Writes nothing if a global key is claimed
+ * elsewhere.
+ */
 export function issueWave(
   context: LedgerContext,
-  wave: readonly Ready[],
-  refused: readonly Refused[],
+  wave: readonly ReadyCall[],
+  refused: readonly RefusedCall[],
   closing: ClosingWave,
-): MaybePromise<Issued> {
+): MaybePromise<WaveResult> {
   failpoint("wave.planned");
-  const issue = (failures: ReadonlyMap<string, number>): MaybePromise<Issued> => {
+  const commit = (failures: ReadonlyMap<string, number>): MaybePromise<WaveResult> => {
     const decide = (state: SessionState) => decideWave(context, state, wave, failures, refused, closing);
-    return andThen(context.own.commit(decide), (outcome) => issued(context, wave, refused, outcome));
+    return andThen(context.own.commit(decide), (outcome) => afterCommit(context, wave, refused, outcome));
   };
-  const isGlobal = wave.some(({ key }) => key.scope === "global");
-  return isGlobal ? failuresOfAll(context, wave).then(issue) : issue(NO_FAILURES);
-}
-
-/** Drafts that close the message once all its calls are settled; they ride on the commit that settles the last of them. */
-type ClosingWave = (state: SessionState, settled: ReadonlySet<string>) => readonly Draft[];
-
-function issued(
-  context: LedgerContext,
-  wave: readonly Ready[],
-  refused: readonly Refused[],
-  outcome: OwnedOutcome<ReturnType<typeof decideWave>["result"]>,
-): Issued {
-  if (outcome.outcome === "taken") {
-    const ready = wave.find((each) => each.key.scope === "global" && each.key.key === outcome.key);
-    if (!ready) throw new Error(`key ${outcome.key} was refused but never claimed`);
-    return { started: [], held: [], taken: { ready, by: outcome.by } };
-  }
-  failpoint("wave.issued");
-  for (const each of outcome.result.started) {
-    context.on({ type: "call.issued", callId: each.callId, tool: each.tool.name, attempt: 1 });
-  }
-  for (const each of outcome.result.repeated) {
-    const of = callOf(context.own.state, each.callId).repeats?.callId ?? "";
-    context.on({ type: "call.repeated", callId: each.callId, tool: each.tool.name, of });
-  }
-  for (const each of refused) tellRefused(context, each);
-  for (const each of outcome.result.refusedNow) tellRefused(context, each);
-  return { started: outcome.result.started, held: outcome.result.held, taken: null };
-}
-
-function tellRefused(context: LedgerContext, { callId, tool, error }: Refused): void {
-  context.on({ type: "call.failed", callId, tool, error });
+  const hasGlobalKey = wave.some(({ key }) => key.scope === "global");
+  return hasGlobalKey ? countFailures(context, wave).then(commit) : commit(NO_FAILURES);
 }
 
 const NO_FAILURES: ReadonlyMap<string, number> = new Map();
 
-/** Counted right before the wave is issued: others may have failed with a key since the call was looked at. */
-async function failuresOfAll(context: LedgerContext, wave: readonly Ready[]): Promise<Map<string, number>> {
+/** Counts right before the commit: another session may have failed with a key since the call was prepared. */
+async function countFailures(
+  context: LedgerContext,
+  wave: readonly ReadyCall[],
+): Promise<Map<string, number>> {
   const failures = new Map<string, number>();
   for (const { key } of wave) {
     if (key.scope === "global") failures.set(key.key, await failuresOf(context.journal, key.key));
@@ -159,74 +172,188 @@ async function failuresOfAll(context: LedgerContext, wave: readonly Ready[]): Pr
   return failures;
 }
 
+/** Pure. Runs again on the new state when the commit meets a conflict. */
 function decideWave(
   context: LedgerContext,
   state: SessionState,
-  wave: readonly Ready[],
+  wave: readonly ReadyCall[],
   failures: ReadonlyMap<string, number>,
-  refused: readonly Refused[],
+  refused: readonly RefusedCall[],
   closing: ClosingWave,
 ) {
   mustNotBeCancelled(context.session, state);
   const events: Draft[] = [];
-  const started: Ready[] = [];
-  const repeated: Ready[] = [];
-  const held: Ready[] = [];
-  const refusedNow: Refused[] = [];
-  const keys = new Set<string>();
+  const started: ReadyCall[] = [];
+  const repeated: ReadyCall[] = [];
+  const deferred: ReadyCall[] = [];
+  const switchedOff: RefusedCall[] = [];
+  const waveKeys = new Set<string>();
   const settled = new Set<string>();
-  let latest = state.latestEffect;
-  const end = (callId: string, draft: Draft): void => {
+  let latestEffect = state.latestEffect;
+  const settle = (callId: string, draft: Draft): void => {
     settled.add(callId);
     events.push(draft);
   };
-  for (const each of refused) if (!state.calls.has(each.callId)) end(each.callId, refusal(each));
-  for (const each of wave) {
-    if (state.calls.has(each.callId)) continue;
-    const holder = state.calls.get(state.keys.get(each.key.key) ?? "");
-    if (keys.has(each.key.key) || (holder && isOpen(holder.status))) held.push(each);
-    else if (holder && replays(each.tool, holder, latest)) {
-      repeated.push(each);
-      end(each.callId, repetition(context.session, each, holder));
+  for (const call of refused) if (!state.calls.has(call.callId)) settle(call.callId, draftRefused(call));
+  for (const call of wave) {
+    if (state.calls.has(call.callId)) continue;
+    const { key, scope } = call.key;
+    const holder = state.calls.get(state.keys.get(key) ?? "");
+    if (waveKeys.has(key) || (holder && isOpen(holder.status))) deferred.push(call);
+    else if (holder && isRepeat(call.tool, holder, latestEffect)) {
+      repeated.push(call);
+      settle(call.callId, draftRepeated(call, context.session, holder));
     } else if (state.effects === "refused") {
-      const off = refuseEffect(each, state);
-      refusedNow.push(off);
-      end(each.callId, refusal(off));
+      const off = refuseEffect(call, state);
+      switchedOff.push(off);
+      settle(call.callId, draftRefused(off));
     } else {
-      keys.add(each.key.key);
-      latest = each.callId;
-      started.push(each);
-      const failed = Math.max(state.failures.get(each.key.key) ?? 0, failures.get(each.key.key) ?? 0);
-      // Of a global key the marks of all sessions tell.
-      const known = each.key.scope === "global" ? undefined : state.doubted.get(each.key.key)?.vendorKey;
-      const vendorKey = known ?? context.vendorKeys.of(each.key, failed, holder?.id ?? null);
-      events.push(issue(context, each, failed, vendorKey));
+      waveKeys.add(key);
+      latestEffect = call.callId;
+      started.push(call);
+      const failed = Math.max(state.failures.get(key) ?? 0, failures.get(key) ?? 0);
+      // After a failure that proved nothing, the vendor must see the same key again. For a global key the
+      // failure marks of all sessions decide that (`failure-marks.ts`), not this session's state.
+      const doubtedKey = scope === "global" ? undefined : state.doubted.get(key)?.vendorKey;
+      const vendorKey = doubtedKey ?? context.vendorKeys.of(call.key, failed, holder?.id ?? null);
+      events.push(draftFirstAttempt(context, call, failed, vendorKey));
     }
   }
-  if (started.length === 0 && held.length === 0) events.push(...closing(state, settled));
-  // With the intent, and not after it: a process that dies in between is to be missed.
+  if (started.length === 0 && deferred.length === 0) events.push(...closing(state, settled));
+  // In the same commit as the intent: should this process die, a supervisor must see that work is open.
   if (started.length > 0 && state.status !== "active") events.unshift(...reactivation(state));
-  return { events, result: { started, repeated, held, refusedNow } };
+  return { events, result: { started, repeated, deferred, switchedOff } };
 }
 
 /**
- * A finished `mutate` is repeated whenever its key comes again. A `write` sets a state: it is a repeat only while
- * nothing else has been done since, or v1, v2, v1 would end with v2.
+ * A completed `mutate` is repeated whenever its key comes again. A `write` sets a state: it is a repeat only
+ * while no other effect came after it. Otherwise v1, v2, v1 would end with v2.
  */
-function replays(tool: Tool, holder: Call, latestEffect: string | null): boolean {
+function isRepeat(tool: Tool, holder: Call, latestEffect: string | null): boolean {
   if (holder.status !== "completed") return false;
   return tool.effect !== "write" || holder.id === latestEffect;
 }
 
-function issue(context: LedgerContext, ready: Ready, failures: number, vendorKey: string): Draft {
-  const { callId, messageId, raw: args, key } = ready;
+function refuseEffect({ callId, messageId, tool, raw }: ReadyCall, state: SessionState): RefusedCall {
+  const from = state.forked ? ` of ${state.forked.session}` : "";
+  const error =
+    `Not run: this is a fork${from}, and its effects are off. ` +
+    "A person can switch them on: holdfast session effects <session> on";
+  return { callId, messageId, tool: tool.name, raw, error, by: "tool" };
+}
+
+function afterCommit(
+  context: LedgerContext,
+  wave: readonly ReadyCall[],
+  refused: readonly RefusedCall[],
+  outcome: OwnedOutcome<ReturnType<typeof decideWave>["result"]>,
+): WaveResult {
+  if (outcome.outcome === "taken") {
+    const call = wave.find(({ key }) => key.scope === "global" && key.key === outcome.key);
+    if (!call) throw new Error(`the store refused key ${outcome.key}, which this wave did not claim`);
+    return { started: [], deferred: [], claimed: { call, by: outcome.by } };
+  }
+  failpoint("wave.issued");
+  const { started, repeated, deferred, switchedOff } = outcome.result;
+  for (const { callId, tool } of started) {
+    context.on({ type: "call.issued", callId, tool: tool.name, attempt: 1 });
+  }
+  for (const { callId, tool } of repeated) {
+    const of = callOf(context.own.state, callId).repeats?.callId ?? "";
+    context.on({ type: "call.repeated", callId, tool: tool.name, of });
+  }
+  for (const { callId, tool, error } of [...refused, ...switchedOff]) {
+    context.on({ type: "call.failed", callId, tool, error });
+  }
+  return { started, deferred, claimed: null };
+}
+
+/** Runs one issued call and records its outcome. */
+export function runIssued(context: LedgerContext, call: ReadyCall, closing: Closing): Promise<Outcome> {
+  const { id, attempt, vendorKey, tool } = callOf(context.own.state, call.callId);
+  const { generation } = context.own.log.head;
+  return startAndRecord(context, { id, attempt, tool, generation }, vendorKey, call.tool, call.args, closing);
+}
+
+// ---- Global keys: the same operation runs once over all sessions, so the outcome is read from the other
+// session.
+
+/** The open call of another session that holds a global key. */
+export interface Blocker {
+  readonly session: string;
+  readonly callId: string;
+  /** True if it waits for a person. */
+  readonly person: boolean;
+}
+
+export type SettledElsewhere = "settled" | "retry" | Blocker;
+
+/**
+ * Settles a call whose key another session has claimed:
+ *
+ *     completed there      "settled": repeated here, with the recorded result
+ *     failed there         "retry": the key is free again
+ *     open there           the blocker: this session cannot decide, so the call stays out of the log
+ *     its session is gone  "settled": failed here, because the effect happened and its result is lost
+ */
+export async function settleElsewhere(
+  context: LedgerContext,
+  call: ReadyCall,
+  by: ClaimHolder,
+  closing: Closing,
+): Promise<SettledElsewhere> {
+  const holder = await findHolder(context.journal, by, call.key.key);
+  const session = streamId(by.stream);
+  if (holder && isOpen(holder.status)) {
+    return { session, callId: holder.id, person: holder.status === "waiting" };
+  }
+  if (holder?.status === "failed") return "retry";
+  const { callId, tool } = call;
+  const draft = holder
+    ? draftRepeated(call, session, holder, holder.result ? { result: holder.result } : {})
+    : draftRefused({ ...call, tool: tool.name, by: "tool", error: resultIsGone(session) });
+  await context.own.write((state) => {
+    mustNotBeCancelled(context.session, state);
+    if (state.calls.has(callId)) return { events: [], result: undefined };
+    return { events: [draft, ...closing(state, callId)], result: undefined };
+  });
+  const { repeats, error } = callOf(context.own.state, callId);
+  if (repeats) context.on({ type: "call.repeated", callId, tool: tool.name, of: repeats.callId });
+  else if (error) context.on({ type: "call.failed", callId, tool: tool.name, error: error.message });
+  return "settled";
+}
+
+function resultIsGone(session: string): string {
+  return `Not run: session ${session}, since removed, did this already. Its result is no longer on record.`;
+}
+
+/** Finds the call that claimed the key, in its current state. Null when its session was removed. */
+async function findHolder(journal: Journal, by: ClaimHolder, key: string): Promise<Call | null> {
+  // `open` verifies the record, `load` would not. This call's outcome depends on it.
+  const log = await journal.open(sessionKind, streamId(by.stream));
+  if (!log.exists) return null;
+  for (const call of log.state.calls.values()) {
+    // The key, too: a newer session of the same name may have another call at that position.
+    if (call.seq === by.seq && call.key === key) return call;
+  }
+  return null;
+}
+
+// ---- Drafts
+
+function draftFirstAttempt(
+  context: LedgerContext,
+  { callId, messageId, tool, raw, key }: ReadyCall,
+  failures: number,
+  vendorKey: string,
+): Draft {
   return draftIssued({
     callId,
     messageId,
-    tool: ready.tool.name,
-    effect: ready.tool.effect,
+    tool: tool.name,
+    effect: tool.effect,
     scope: key.scope,
-    args,
+    args: raw,
     key: key.key,
     vendorKey,
     failures,
@@ -235,40 +362,23 @@ function issue(context: LedgerContext, ready: Ready, failures: number, vendorKey
   });
 }
 
-function repetition(session: string, ready: Ready, first: Call): Draft {
-  const { callId, messageId, raw: args, key, tool } = ready;
+function draftRepeated(
+  { callId, messageId, tool, raw: args, key }: ReadyCall,
+  session: string,
+  first: Call,
+  more: { readonly result?: Call["result"] } = {},
+): Draft {
   const of = { session, callId: first.id };
   const since = first.settledAt ?? first.issuedAt;
   return {
     type: "call.repeated",
-    data: { callId, messageId, tool: tool.name, effect: tool.effect, args, key: key.key, of, since },
+    data: { callId, messageId, tool: tool.name, effect: tool.effect, args, key: key.key, of, since, ...more },
   };
 }
 
-function refusal(refused: Refused): Draft {
-  const { callId, messageId, tool, raw: args, by, error } = refused;
+function draftRefused({ callId, messageId, tool, raw: args, by, error }: RefusedCall): Draft {
   return {
     type: "call.failed",
     data: { callId, attempt: 0, error: { message: error }, by, messageId, tool, args },
   };
-}
-
-function refuseEffect(ready: Ready, state: SessionState): Refused {
-  const from = state.forked ? ` of ${state.forked.session}` : "";
-  const error = `Not run: this is a fork${from}, and its effects are off. A person can switch them on: holdfast session effects <session> on`;
-  return {
-    callId: ready.callId,
-    messageId: ready.messageId,
-    tool: ready.tool.name,
-    raw: ready.raw,
-    error,
-    by: "tool",
-  };
-}
-
-/** Runs one issued call and records what it came to. */
-export function runIssued(context: LedgerContext, ready: Ready, closing: Closing): Promise<Outcome> {
-  const { id, attempt, vendorKey: key, tool } = callOf(context.own.state, ready.callId);
-  const { generation } = context.own.log.head;
-  return startAndRecord(context, { id, attempt, tool, generation }, key, ready.tool, ready.args, closing);
 }
