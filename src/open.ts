@@ -21,7 +21,7 @@ import { sessionKind } from "./model/session/index.ts";
 import { openStore } from "./open-store.ts";
 import { OpenCalls, openSession, type Session, type SessionOptions, Sessions } from "./session/index.ts";
 import type { Problem, Store } from "./store.ts";
-import { ReadingStore } from "./stores/reading-store.ts";
+import { ReadOnlyStore } from "./stores/read-only-store.ts";
 import {
   noteCrash,
   type SuperviseOptions,
@@ -78,7 +78,7 @@ export async function open(address?: string, options: OpenOptions = {}): Promise
   // A variable that is empty, as in a file that lists all of them, names nothing.
   const named = address ?? (process.env["HOLDFAST_STORE"] || undefined);
   const store = options.store ?? (await openStore(named, { readOnly }));
-  return new Holdfast(new Journal({ ...options, store: readOnly ? new ReadingStore(store) : store }));
+  return new Holdfast(new Journal({ ...options, store: readOnly ? new ReadOnlyStore(store) : store }));
 }
 
 /**

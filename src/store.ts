@@ -344,7 +344,7 @@ export type Seal = Readonly<Record<"move" | "other", string>> & {
 type In<Of, Row> = Readonly<Row & { of: Of; namespace: string }>;
 
 /** All that a store holds, but for snapshots; a stream that is gone is its tombstone. */
-export type Moved =
+export type MovedRow =
   | In<"lease", LeaseRow & { ttlMs: number }>
   | In<"stream", StreamRow & { artifacts: readonly string[] }>
   | In<"write", StoredWrite & { stream: string }>
@@ -357,8 +357,8 @@ export interface Moving {
   /** False, and nothing done, unless the seal is `expect`. */
   reseal(expect: Seal | null, next: Seal | null): Promise<boolean>;
   /** Leases first; `only` these kinds of rows, or more. `restore` puts rows over those that are there, while `move` is entering. */
-  dump(cursor: string | null, only?: readonly Moved["of"][]): Promise<Page<Moved>>;
-  restore(move: string, rows: readonly Moved[]): Promise<void>;
+  dump(cursor: string | null, only?: readonly MovedRow["of"][]): Promise<Page<MovedRow>>;
+  restore(move: string, rows: readonly MovedRow[]): Promise<void>;
 }
 
 /** To keep state elsewhere: implement it, prove it with `storeSuite`, pass it to `open(undefined, { store })`. */

@@ -47,7 +47,7 @@ export class Payloads {
   }
 
   /** True when what is read is what was said, word for word: no codec can have changed it. */
-  get isPlain(): boolean {
+  get hasNoCodec(): boolean {
     return this.codecs.length === 0;
   }
 
@@ -120,10 +120,7 @@ export function lacksSum({ payload, codec }: Pick<StoredWrite, "payload" | "code
 }
 
 /** For whoever acts on what is read: one changed byte of an amount is an amount, too. */
-export function mustMatchSum(
-  { payload, sum }: Pick<StoredWrite, "payload" | "sum">,
-  place: PayloadPlace,
-): void {
+export function verifySum({ payload, sum }: Pick<StoredWrite, "payload" | "sum">, place: PayloadPlace): void {
   if (payloadSum(payload) !== sum) throw changed(place);
 }
 

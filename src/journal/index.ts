@@ -1,4 +1,4 @@
-export { mustMatchSum, type PayloadCodec, type PayloadPlace, Payloads, payloadSum } from "./codec.ts";
+export { type PayloadCodec, type PayloadPlace, Payloads, payloadSum, verifySum } from "./codec.ts";
 export { commitResult } from "./commit-result.ts";
 export { abandonMove, type CopyOptions, type CopyReport, copyStore, openTarget } from "./copy/index.ts";
 export { type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
@@ -6,7 +6,7 @@ export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";
 export { OwnedLog, type OwnedOutcome } from "./owned-log.ts";
 export { allRows, everyRow, everyStream } from "./pages.ts";
-export { holderFor, provablyDead } from "./process.ts";
+export { holderFor, isProvablyDead } from "./process.ts";
 export { type Loaded, loadStream } from "./reading.ts";
 export type { PruneOptions, PruneReport, Removal } from "./retention.ts";
 export { emitSafely } from "./telling.ts";

@@ -12,7 +12,7 @@
 import { HoldfastError } from "../model/errors.ts";
 import { checkLeaseName } from "../model/names.ts";
 import type { Guard, Holder, LeaseRow, Store } from "../store.ts";
-import { holderFor, provablyDead } from "./process.ts";
+import { holderFor, isProvablyDead } from "./process.ts";
 
 export const DEFAULT_LEASE_MS = 30_000;
 const POLL_MS = 200;
@@ -88,7 +88,7 @@ export class Lease {
   }
 
   /** Neither renewed nor released from now on: whoever comes after it ran out finds it as after a crash. */
-  letRunOut(): void {
+  letExpire(): void {
     this.keeper.forget(this);
   }
 }
@@ -127,7 +127,7 @@ export class LeaseKeeper {
       if (outcome.outcome === "granted") return this.keep(outcome.lease, holder, outcome.from, before);
       if (outcome.outcome !== "held") throw new Error(`lease take answered ${outcome.outcome}`);
       const current = outcome.lease;
-      const dead = current.holder !== null && provablyDead(current.holder);
+      const dead = current.holder !== null && isProvablyDead(current.holder);
       if (dead && evict?.token !== current.token) {
         evict = current;
         continue;
@@ -149,7 +149,7 @@ export class LeaseKeeper {
   /** Whether somebody has it, as far as can be told from here. */
   async isHeld(name: string): Promise<boolean> {
     const row = await this.find(name);
-    return row !== null && row.holder !== null && row.remainingMs > 0 && !provablyDead(row.holder);
+    return row !== null && row.holder !== null && row.remainingMs > 0 && !isProvablyDead(row.holder);
   }
 
   async release(lease: Lease): Promise<void> {
@@ -181,15 +181,15 @@ export class LeaseKeeper {
    * (the process was stopped, the machine slept), the store is asked again; one that always answers too late is given up.
    */
   async mustHold(lease: Lease): Promise<void> {
-    const ask = this.asking(lease);
-    while (!this.surelyHolds(lease)) await ask();
+    const ask = this.confirmationPoller(lease);
+    while (!this.isSurelyHeld(lease)) await ask();
   }
 
   /**
    * What asks the store between two looks. Throws STORE_BUSY once several answers in a row have come too late to be sure,
    * for longer than a lease: several, because a process that was stopped while it waited has learnt nothing of the store.
    */
-  asking(lease: Lease): () => Promise<void> {
+  confirmationPoller(lease: Lease): () => Promise<void> {
     const since = performance.now();
     let answers = 0;
     return async () => {
@@ -203,7 +203,7 @@ export class LeaseKeeper {
   }
 
   /** The same as a look that takes no time: false when the store has to be asked first. Throws once the lease is lost. */
-  surelyHolds(lease: Lease): boolean {
+  isSurelyHeld(lease: Lease): boolean {
     if (lease.lost.aborted) throw leaseLost(lease.name, null);
     const { steady, wall } = lease.confirmedAt;
     return performance.now() - steady <= this.ttlMs / 4 && Date.now() - wall <= this.ttlMs / 4;

@@ -72,7 +72,7 @@ export function holderFor(owner: string, label: string): Holder {
   return { owner, label, ...processFacts() };
 }
 
-export function provablyDead(holder: Holder): boolean {
+export function isProvablyDead(holder: Holder): boolean {
   if (!holder.boot || !holder.pidNamespace || !holder.started) return false;
   const here = processFacts();
   if (holder.boot !== here.boot || holder.pidNamespace !== here.pidNamespace) return false;

@@ -10,7 +10,7 @@ import { HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { applyEvent, type Event, type FoldKind } from "../model/stream/index.ts";
 import type { Blob, Head, ReadPage, ReadRequest, Store, StoredWrite, StreamRow } from "../store.ts";
-import { lacksSum, mustMatchSum, type Payloads } from "./codec.ts";
+import { lacksSum, type Payloads, verifySum } from "./codec.ts";
 
 const PAGE_WRITES = 1_000;
 
@@ -124,7 +124,7 @@ function foldWrite<State>(
   upTo: number,
 ): void {
   const place = { namespace: reader.namespace, stream, seq: write.first };
-  if (reader.verifies) mustMatchSum(write, place);
+  if (reader.verifies) verifySum(write, place);
   const events = reader.payloads.decodeEvents(write.payload, write.codec, place);
   if (events.length !== write.last - write.first + 1 || write.first > fold.seq + 1) {
     throw new HoldfastError("EVENT_CORRUPT", `${stream}: the log has a gap before seq ${write.first}`, {
@@ -159,7 +159,7 @@ function readPage(
   if (upTo !== Number.MAX_SAFE_INTEGER) request.upTo = upTo;
   if (fold !== undefined) request.fold = fold;
   // Where there are codecs, most writes say more of themselves.
-  if (!verifies && payloads.isPlain) request.onlyEvents = true;
+  if (!verifies && payloads.hasNoCodec) request.onlyEvents = true;
   return store.read(request);
 }
 
@@ -186,7 +186,7 @@ export async function* readWrites(
     }
     for (const write of page.writes) {
       const place = { namespace, stream, seq: write.first };
-      if (reader.verifies) mustMatchSum(write, place);
+      if (reader.verifies) verifySum(write, place);
       const events = payloads.decodeEvents(write.payload, write.codec, place);
       const placed = events.map((each, index): [number, Event] => [write.first + index, each]);
       yield placed.filter(([at]) => at > seq && at <= upTo);

@@ -35,7 +35,7 @@ async function start(
   try {
     let ask: (() => Promise<void>) | null = null;
     while (!mayStart(context)) {
-      ask ??= context.journal.leases.asking(lease);
+      ask ??= context.journal.leases.confirmationPoller(lease);
       await ask();
     }
   } catch (error) {
@@ -65,7 +65,7 @@ async function start(
  * one call looks again before the next.
  */
 function mayStart(context: LedgerContext): boolean {
-  if (!context.journal.leases.surelyHolds(context.own.lease)) return false;
+  if (!context.journal.leases.isSurelyHeld(context.own.lease)) return false;
   context.stop.throwIfAborted();
   failpoint("call.starts");
   return true;

@@ -1,6 +1,6 @@
 /** Who holds what right now. Leases that were let go of, or ran out, stay in the store, so there may be many more than live. */
 
-import { allRows, provablyDead } from "../journal/index.ts";
+import { allRows, isProvablyDead } from "../journal/index.ts";
 import type { LeaseRow, Page, Store } from "../store.ts";
 
 /** Above this, going through all leases is quicker than asking for each. */
@@ -31,7 +31,7 @@ export async function leasesOf(
   names: readonly string[],
 ): Promise<{ readonly held: Leases; readonly gone: Leases }> {
   const rows = [...(await taken(store, namespace, prefix, names))];
-  const gone = new Map(rows.filter(([, { holder }]) => holder !== null && provablyDead(holder)));
+  const gone = new Map(rows.filter(([, { holder }]) => holder !== null && isProvablyDead(holder)));
   const held = new Map(rows.filter(([name, row]) => row.remainingMs > 0 && !gone.has(name)));
   return { held, gone };
 }

@@ -17,7 +17,7 @@ import { linkSync, rmSync, writeFileSync } from "node:fs";
 import { readFile, rename, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
-import { holderFor, provablyDead } from "../journal/index.ts";
+import { holderFor, isProvablyDead } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type { Holder } from "../store.ts";
 
@@ -131,7 +131,7 @@ async function isDead(file: string, seen: string): Promise<boolean> {
   const here = holderFor("", "");
   const isKnown = holder.started && holder.boot && holder.pidNamespace && here.started;
   if (!isKnown) return hasNoProcess(holder.pid) || isOld();
-  if (provablyDead(holder)) return true;
+  if (isProvablyDead(holder)) return true;
   const isNeighbour = holder.boot === here.boot && holder.pidNamespace === here.pidNamespace;
   // Without the same time it cannot be told whether the process with its pid is the same.
   const isLiving = isNeighbour && holder.timeNamespace === here.timeNamespace;

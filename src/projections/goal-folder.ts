@@ -257,7 +257,7 @@ export class FolderWriter {
   private async isStillOurs(lease: Lease): Promise<boolean> {
     const { leases } = this.goal.journal;
     if (lease.lost.aborted) return false;
-    if (leases.surelyHolds(lease)) return true;
+    if (leases.isSurelyHeld(lease)) return true;
     return leases.confirm(lease);
   }
 

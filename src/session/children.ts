@@ -7,11 +7,11 @@ import {
   BUDGET_UNITS,
   type Budget,
   childReservation,
-  committed,
-  exceeded,
+  exceededLimit,
   openCallsOf,
   type SessionState,
   sessionKind,
+  spentAndReserved,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { escalateToPerson } from "./abandoned-calls.ts";
@@ -72,7 +72,7 @@ export async function reserveForChild(
     const { [id]: earlier, ...reserved } = state.budget.reserved;
     const without = { ...state.budget, reserved };
     const amounts = { ...remaining(without), ...budget };
-    const over = exceeded(without, amounts);
+    const over = exceededLimit(without, amounts);
     if (over) throw overBudget(parent.id, over);
     if (earlier && canonicalText(earlier) === canonicalText(amounts)) return { events: [], result: amounts };
     return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: amounts };
@@ -92,7 +92,7 @@ export function childSpent(budget: Budget, callId: string, spent: Amounts): Draf
 }
 
 function remaining(budget: Budget): Amounts {
-  const used = committed(budget);
+  const used = spentAndReserved(budget);
   const left: { -readonly [Unit in keyof Amounts]: Amounts[Unit] } = {};
   for (const unit of BUDGET_UNITS) {
     const limit = budget.limit[unit];

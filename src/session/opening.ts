@@ -16,12 +16,12 @@ import { streamName } from "../model/names.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import {
   type Amounts,
-  committed,
   isChildReservation,
   type JsonObject,
   openCallsOf,
   type SessionState,
   sessionKind,
+  spentAndReserved,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { age } from "../model/time.ts";
@@ -165,7 +165,7 @@ async function openChild(
   const options = { parent: { session: parent.id, callId }, ttlMs: null };
   const child = await openSession(journal, childId(parent.life, callId), options, () => undefined);
   // What it has begun and not heard back of counts, as it would for the next process.
-  const finished = () => settleForChild(parent, callId, committed(child.budget));
+  const finished = () => settleForChild(parent, callId, spentAndReserved(child.budget));
   try {
     if (limit) await child.limit(limit);
     // Whoever cancelled the parent before the child was there has not cancelled the child.

@@ -54,7 +54,7 @@ export function mustSayTheSame(
   words: string,
   so?: string,
 ): void {
-  if (journal.payloads.isPlain && words !== prompt.text) throw promptTextChanged(session, prompt.id, so);
+  if (journal.payloads.hasNoCodec && words !== prompt.text) throw promptTextChanged(session, prompt.id, so);
 }
 
 export function promptTextChanged(

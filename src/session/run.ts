@@ -21,8 +21,8 @@ import { type BlockedCall, mustNotBeCancelled, sleep, within } from "../ledger/i
 import {
   type Amounts,
   addAmounts,
-  countable,
-  exceeded,
+  countableAmounts,
+  exceededLimit,
   type Message,
   messageText,
   reactivate,
@@ -283,7 +283,7 @@ class Run {
   }
 
   /**
-   * Only a session with limits pays for this commit. `exceeded` when the next call might overspend; looked at again
+   * Only a session with limits pays for this commit. `exceededLimit` when the next call might overspend; looked at again
    * before that is said, because somebody may have raised the limit.
    */
   private async reserve(isFresh = false): Promise<string | null | "exceeded"> {
@@ -291,7 +291,7 @@ class Run {
     const id = this.session.internals.journal.newId();
     const verdict = await this.session.write((state) => {
       const amounts = { ...this.options.budget?.perCall, turns: 1 };
-      const over = exceeded(state.budget, amounts) ?? spentUp(state.budget);
+      const over = exceededLimit(state.budget, amounts) ?? spentUp(state.budget);
       if (over) return { events: [], result: "exceeded" as const };
       return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: id };
     });
@@ -350,7 +350,7 @@ class Run {
   }
 
   private usageOf({ usage }: ModelResponse): Amounts {
-    const { amounts, uncountable } = countable(usage, this.options.budget?.perCall ?? {});
+    const { amounts, uncountable } = countableAmounts(usage, this.options.budget?.perCall ?? {});
     if (uncountable.length > 0) this.session.internals.journal.warn(badUsage(this.session.id, uncountable));
     return amounts;
   }

@@ -90,7 +90,7 @@ export async function recordCrash(
   } catch (error) {
     if (from && isHoldfastError(error) && error.retryable) {
       place.unmarked.set(lease.name, { from, owner: lease.holder.owner });
-      lease.letRunOut();
+      lease.letExpire();
     }
     throw error;
   }

@@ -3,7 +3,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { holderFor, provablyDead } from "../../src/journal/index.ts";
+import { holderFor, isProvablyDead } from "../../src/journal/index.ts";
 import type { Holder } from "../../src/store.ts";
 import { programFile } from "../program.ts";
 import { canLeaveTime, IN_OTHER_TIME, needs } from "../stores/sqlite/processes.ts";
@@ -34,27 +34,27 @@ test.runIf(LINUX)("a living process is not dead for one that can open no more fi
 
 test.runIf(LINUX)("one that has ended is dead also for that one", async () => {
   const holder = await endedChild();
-  expect(provablyDead(holder)).toBe(true);
+  expect(isProvablyDead(holder)).toBe(true);
   expect(askedWithoutFiles(holder)).toBe("with files: true, without: true");
 });
 
 test.runIf(LINUX)("one whose number somebody else has by now is dead", () => {
-  expect(provablyDead({ ...holderFor("o", "before"), started: "1" })).toBe(true);
+  expect(isProvablyDead({ ...holderFor("o", "before"), started: "1" })).toBe(true);
 });
 
 test.runIf(LINUX)("one that may not be asked is not dead", () => {
   vi.spyOn(process, "kill").mockImplementation(() => {
     throw Object.assign(new Error("kill EPERM"), { code: "EPERM" });
   });
-  expect(provablyDead(holderFor("o", "of another user"))).toBe(false);
+  expect(isProvablyDead(holderFor("o", "of another user"))).toBe(false);
 });
 
 test.runIf(LINUX)(
   "one that does not say what its start time counts from is not dead while its number is in use",
   () => {
     const { timeNamespace: _, ...holder } = holderFor("o", "before");
-    expect(provablyDead({ ...holder, started: "1" })).toBe(false);
-    expect(provablyDead({ ...holder, started: "1", timeNamespace: null })).toBe(false);
+    expect(isProvablyDead({ ...holder, started: "1" })).toBe(false);
+    expect(isProvablyDead({ ...holder, started: "1", timeNamespace: null })).toBe(false);
   },
 );
 

@@ -48,7 +48,7 @@ function isSameList(list: readonly unknown[], json: readonly Json[]): boolean {
   return true;
 }
 
-/** `in` goes through own members only: nothing that JSON or `isPlain` lets through inherits any. */
+/** `in` goes through own members only: nothing that JSON or `hasNoCodec` lets through inherits any. */
 function areSameMembers(value: object, json: Members): boolean {
   // Data with a member `lc` is wrapped when it is written.
   if ("lc" in value) return false;

@@ -96,7 +96,7 @@ export function mustSayTheSame(
   said: string,
   stored: string,
 ): void {
-  if (said !== stored && internals.journal.payloads.isPlain) throw promptTextChanged(id, prompt);
+  if (said !== stored && internals.journal.payloads.hasNoCodec) throw promptTextChanged(id, prompt);
 }
 
 export function abandoned(session: string): HoldfastError {

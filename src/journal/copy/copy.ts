@@ -20,8 +20,8 @@
  */
 
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
-import type { Moved, Seal, Store } from "../../store.ts";
-import { provablyDead } from "../process.ts";
+import type { MovedRow, Seal, Store } from "../../store.ts";
+import { isProvablyDead } from "../process.ts";
 import { type End, endOf, newMove, notEmpty, refuseSource, refuseTarget, step } from "./phases.ts";
 import { differences, rowsOf, type Tallies, tally } from "./rows.ts";
 
@@ -181,10 +181,10 @@ async function refuseLiveLeases(source: End): Promise<void> {
   );
 }
 
-type LeaseMoved = Extract<Moved, { of: "lease" }>;
+type LeaseMoved = Extract<MovedRow, { of: "lease" }>;
 
-function isLive(row: Moved): row is LeaseMoved {
-  return row.of === "lease" && row.holder !== null && row.remainingMs > 0 && !provablyDead(row.holder);
+function isLive(row: MovedRow): row is LeaseMoved {
+  return row.of === "lease" && row.holder !== null && row.remainingMs > 0 && !isProvablyDead(row.holder);
 }
 
 function holderText({ name, holder }: LeaseMoved): string {

@@ -4,7 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
-import type { Moved } from "../../store.ts";
+import type { MovedRow } from "../../store.ts";
 import type { End } from "./phases.ts";
 
 export interface Tally {
@@ -13,22 +13,22 @@ export interface Tally {
   readonly digest: string;
 }
 
-export type Tallies = Readonly<Record<Moved["of"], Tally>>;
+export type Tallies = Readonly<Record<MovedRow["of"], Tally>>;
 
 const KINDS = ["lease", "artifact", "stream", "write", "item", "key"] as const;
 const MODULUS = 1n << 256n;
 
-export async function* rowsOf(end: End): AsyncGenerator<readonly Moved[]> {
+export async function* rowsOf(end: End): AsyncGenerator<readonly MovedRow[]> {
   let cursor: string | null = null;
   do {
-    const page: { rows: readonly Moved[]; cursor: string | null } = await end.moving.dump(cursor);
+    const page: { rows: readonly MovedRow[]; cursor: string | null } = await end.moving.dump(cursor);
     if (page.rows.length > 0) yield page.rows;
     cursor = page.cursor;
   } while (cursor !== null);
 }
 
 export async function tally(end: End): Promise<Tallies> {
-  const sums = new Map(KINDS.map((kind) => [kind as Moved["of"], { count: 0, sum: 0n }]));
+  const sums = new Map(KINDS.map((kind) => [kind as MovedRow["of"], { count: 0, sum: 0n }]));
   for await (const rows of rowsOf(end)) {
     for (const row of rows) {
       const sum = sums.get(row.of);
@@ -42,11 +42,11 @@ export async function tally(end: End): Promise<Tallies> {
 }
 
 /** The kinds of rows in which two stores differ. */
-export function differences(a: Tallies, b: Tallies): Moved["of"][] {
+export function differences(a: Tallies, b: Tallies): MovedRow["of"][] {
   return KINDS.filter((kind) => a[kind].count !== b[kind].count || a[kind].digest !== b[kind].digest);
 }
 
-function hashOf(row: Moved): string {
+function hashOf(row: MovedRow): string {
   return createHash("sha256")
     .update(JSON.stringify(plain(row)))
     .digest("hex");

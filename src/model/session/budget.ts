@@ -52,7 +52,7 @@ function roundNano(value: number): number {
  * What a model said that it used, as far as it can be counted. A unit whose amount is no number, or less than nothing,
  * counts as `otherwise` and is named: the answer it belongs to was paid for and must not be lost over it.
  */
-export function countable(
+export function countableAmounts(
   said: unknown,
   otherwise: Amounts,
 ): { readonly amounts: Amounts; readonly uncountable: readonly BudgetUnit[] } {
@@ -69,16 +69,16 @@ export function countable(
 }
 
 /** Spent plus everything reserved: what a limit is compared with. */
-export function committed(budget: Budget): Amounts {
+export function spentAndReserved(budget: Budget): Amounts {
   return Object.values(budget.reserved).reduce(addAmounts, budget.spent);
 }
 
 /** The first unit whose limit `next` would exceed, or null when there is room. */
-export function exceeded(
+export function exceededLimit(
   budget: Budget,
   next: Amounts,
 ): { unit: BudgetUnit; limit: number; would: number } | null {
-  const would = addAmounts(committed(budget), next);
+  const would = addAmounts(spentAndReserved(budget), next);
   for (const unit of BUDGET_UNITS) {
     const limit = budget.limit[unit];
     const value = would[unit];
@@ -136,7 +136,7 @@ export function releaseChild(budget: Budget, callId: string): Budget {
 
 /** `{"usd":{"spent":1.5,"limit":20}}`: the facet behind the budgets view. */
 export function budgetFacet(budget: Budget): string | null {
-  const spent = committed(budget);
+  const spent = spentAndReserved(budget);
   const rows: Record<string, { spent: number; limit: number | null }> = {};
   for (const unit of BUDGET_UNITS) {
     if (spent[unit] === undefined && budget.limit[unit] === undefined) continue;

@@ -6,10 +6,10 @@ export {
   BUDGET_UNITS,
   type Budget,
   childReservation,
-  committed,
-  countable,
-  exceeded,
+  countableAmounts,
+  exceededLimit,
   isChildReservation,
+  spentAndReserved,
 } from "./budget.ts";
 export {
   type Call,

@@ -47,7 +47,7 @@ export function pageOf<Stored, Row>(
 export const MOVED_PAGE_BYTES = 8 * 1024 * 1024;
 
 /** How many of the rows that come next make up a page, by their sizes; `limit` where all of these fit. */
-export function fittingRows(sizes: readonly { readonly size: number }[], limit: number): number {
+export function countFittingRows(sizes: readonly { readonly size: number }[], limit: number): number {
   let bytes = 0;
   const last = sizes.findIndex(({ size }) => {
     bytes += size;

@@ -1,6 +1,6 @@
 /** Streams: events, typed facets for lists, cursors, and the seal of a store that moved. */
 
-export { decodeCursor, fittingRows, MOVED_PAGE_BYTES, pageOf } from "./cursor.ts";
+export { countFittingRows, decodeCursor, MOVED_PAGE_BYTES, pageOf } from "./cursor.ts";
 export {
   applyEvent,
   checkedDraft,

@@ -10,7 +10,7 @@
 import { everyRow, everyStream, type Journal } from "../../journal/index.ts";
 import { type ErrorCode, HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
-import type { Moved, StreamRow } from "../../store.ts";
+import type { MovedRow, StreamRow } from "../../store.ts";
 import { Fold } from "./fold.ts";
 import { type ExportReport, type GoneLine, type KeyAt, kindOf, mustKnow, pieces, VERSION } from "./lines.ts";
 import { WrittenFile } from "./written-file.ts";
@@ -211,10 +211,10 @@ async function keysByStream(journal: Journal): Promise<Map<string, KeyAt[]>> {
   return keys;
 }
 
-async function* rowsOf<Of extends Moved["of"]>(
+async function* rowsOf<Of extends MovedRow["of"]>(
   { store, namespace }: Journal,
   of: Of,
-): AsyncGenerator<Extract<Moved, { of: Of }>> {
+): AsyncGenerator<Extract<MovedRow, { of: Of }>> {
   const { moving } = store;
   if (!moving) {
     throw new HoldfastError("INPUT_INVALID", `${store.address}: this kind of store cannot be exported`, {
@@ -224,7 +224,7 @@ async function* rowsOf<Of extends Moved["of"]>(
   }
   const read = ({ cursor = null }: { readonly cursor?: string | null }) => moving.dump(cursor, [of]);
   for await (const row of everyRow(read)) {
-    if (row.of === of && row.namespace === namespace) yield row as Extract<Moved, { of: Of }>;
+    if (row.of === of && row.namespace === namespace) yield row as Extract<MovedRow, { of: Of }>;
   }
 }
 

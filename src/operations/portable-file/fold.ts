@@ -1,4 +1,4 @@
-import { type Journal, mustMatchSum } from "../../journal/index.ts";
+import { type Journal, verifySum } from "../../journal/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { streamId } from "../../model/names.ts";
 import { applyEvent, type FacetChange, type StreamKind } from "../../model/stream/index.ts";
@@ -27,7 +27,7 @@ export class Fold {
   /** What is carried elsewhere is acted on there, so the record has to match its checksum. */
   add(journal: Journal, stream: string, write: StoredWrite): FacetChange {
     const place = { namespace: journal.namespace, stream, seq: write.first };
-    mustMatchSum(write, place);
+    verifySum(write, place);
     const events = journal.payloads.decodeEvents(write.payload, write.codec, place);
     if (events.length !== write.last - write.first + 1) {
       throw new HoldfastError("EVENT_CORRUPT", `${stream} at ${write.first}: the record lacks events`, {

@@ -9,7 +9,7 @@
 
 import { HoldfastError } from "../../model/errors.ts";
 import { MOVED_PAGE_BYTES, sealedStore } from "../../model/stream/index.ts";
-import type { Moved, Page, Seal } from "../../store.ts";
+import type { MovedRow, Page, Seal } from "../../store.ts";
 import { putArtifact } from "./acts.ts";
 import type { Turn } from "./append.ts";
 import { readArtifact } from "./artifacts.ts";
@@ -38,13 +38,13 @@ export function reseal(turn: Turn, expect: Seal | null, next: Seal | null): bool
   return true;
 }
 
-type Kinds = readonly Moved["of"][];
+type Kinds = readonly MovedRow["of"][];
 
 interface Walk {
   readonly place: number;
   readonly wanted: string;
   readonly state: State;
-  readonly rows: Generator<Moved>;
+  readonly rows: Generator<MovedRow>;
 }
 
 /**
@@ -54,7 +54,7 @@ interface Walk {
 export class Dump {
   #walk: Walk | null = null;
 
-  page(folder: OpenedFolder, cursor: string | null, only?: Kinds): Page<Moved> {
+  page(folder: OpenedFolder, cursor: string | null, only?: Kinds): Page<MovedRow> {
     const begin = Number(cursor ?? 0);
     const { state } = folder;
     const wanted = String(only);
@@ -62,7 +62,7 @@ export class Dump {
     const isHere = this.#walk?.place === begin && this.#walk.state === state && this.#walk.wanted === wanted;
     const rows = isHere && this.#walk ? this.#walk.rows : walkTo(folder, begin, only);
     this.#walk = null;
-    const page: Moved[] = [];
+    const page: MovedRow[] = [];
     let bytes = 0;
     while (page.length < PAGE_ROWS && bytes < MOVED_PAGE_BYTES) {
       const next = rows.next();
@@ -75,11 +75,11 @@ export class Dump {
   }
 }
 
-function sizeOf(row: Moved): number {
+function sizeOf(row: MovedRow): number {
   return row.of === "write" ? row.payload.length : row.of === "artifact" ? row.bytes.length : 0;
 }
 
-function walkTo(folder: OpenedFolder, begin: number, only: Kinds | undefined): Generator<Moved> {
+function walkTo(folder: OpenedFolder, begin: number, only: Kinds | undefined): Generator<MovedRow> {
   const { state, place } = folder;
   for (const [namespace, { leases }] of state.data.spaces)
     refreshTimes(folder, namespace, [...leases.keys()]);
@@ -89,7 +89,7 @@ function walkTo(folder: OpenedFolder, begin: number, only: Kinds | undefined): G
   return rows;
 }
 
-export function restore(turn: Turn, move: string, rows: readonly Moved[]): void {
+export function restore(turn: Turn, move: string, rows: readonly MovedRow[]): void {
   const { seal } = turn.folder.state.data;
   if (seal?.phase !== "entering" || seal.move !== move) {
     const path = turn.folder.paths.folder;
@@ -101,7 +101,7 @@ export function restore(turn: Turn, move: string, rows: readonly Moved[]): void 
   for (const row of rows) put(turn, row);
 }
 
-function put(turn: Turn, row: Moved): void {
+function put(turn: Turn, row: MovedRow): void {
   const { namespace } = row;
   switch (row.of) {
     case "lease":
@@ -137,14 +137,14 @@ function keep(turn: Turn, act: Parameters<Turn["log"]>[0], segments: readonly Bu
 }
 
 /** Of a boot that never was: nobody who held it survives the move, and whoever it was can still be named. */
-function putLease(turn: Turn, row: Extract<Moved, { of: "lease" }>): void {
+function putLease(turn: Turn, row: Extract<MovedRow, { of: "lease" }>): void {
   const { namespace, name, token, holder, ttlMs } = row;
   const slot = turn.folder.state.slot(namespace, name);
   const never = { deadline: 0, boot: "moved" };
   keep(turn, { do: "lease", namespace, name, token, holder, ttlMs, ...never, slot });
 }
 
-function putWrite(turn: Turn, row: Extract<Moved, { of: "write" }>): void {
+function putWrite(turn: Turn, row: Extract<MovedRow, { of: "write" }>): void {
   const { of: _of, payload, ...write } = row;
   const { form, segment } = toSegment(payload);
   const act = { do: "write", ...write, bytes: segment.length } as const;

@@ -2,7 +2,7 @@
 
 import { HoldfastError } from "../../model/errors.ts";
 import { sealedStore } from "../../model/stream/index.ts";
-import type { Moved, Moving, Page, Seal } from "../../store.ts";
+import type { MovedRow, Moving, Page, Seal } from "../../store.ts";
 import {
   copyPayload,
   goneStream,
@@ -44,9 +44,9 @@ export class MemoryMoving implements Moving {
     return true;
   }
 
-  async dump(cursor: string | null, only?: readonly Moved["of"][]): Promise<Page<Moved>> {
+  async dump(cursor: string | null, only?: readonly MovedRow["of"][]): Promise<Page<MovedRow>> {
     const begin = Number(cursor ?? 0);
-    const rows: Moved[] = [];
+    const rows: MovedRow[] = [];
     let place = 0;
     for (const row of movedRows(this.#data, this.#clock(), { only })) {
       if (place++ < begin) continue;
@@ -56,7 +56,7 @@ export class MemoryMoving implements Moving {
     return { rows, cursor: null };
   }
 
-  async restore(move: string, rows: readonly Moved[]): Promise<void> {
+  async restore(move: string, rows: readonly MovedRow[]): Promise<void> {
     const { seal } = this.#data;
     if (seal?.move !== move || seal.phase !== "entering") {
       throw new HoldfastError("STREAM_BUSY", "another copy fills this memory store", {
@@ -71,7 +71,7 @@ export interface MovedOptions {
   /** The bytes of an artifact, for a store that keeps them elsewhere. */
   readonly bytesOf?: (namespace: string, hash: string) => Uint8Array | null;
   /** Every kind of row unless given. */
-  readonly only?: readonly Moved["of"][] | undefined;
+  readonly only?: readonly MovedRow["of"][] | undefined;
 }
 
 /** Every row, leases first. */
@@ -79,8 +79,8 @@ export function* movedRows(
   data: MemoryData,
   now: number,
   { bytesOf = () => null, only }: MovedOptions = {},
-): Generator<Moved> {
-  const isWanted = (of: Moved["of"]): boolean => !only || only.includes(of);
+): Generator<MovedRow> {
+  const isWanted = (of: MovedRow["of"]): boolean => !only || only.includes(of);
   const spaces = [...data.spaces];
   for (const [namespace, { leases }] of isWanted("lease") ? spaces : []) {
     for (const [name, lease] of leases) {
@@ -101,8 +101,8 @@ export function* movedRows(
 function* rowsOfStream(
   namespace: string,
   stream: Stream,
-  isWanted: (of: Moved["of"]) => boolean,
-): Generator<Moved> {
+  isWanted: (of: MovedRow["of"]) => boolean,
+): Generator<MovedRow> {
   if (isWanted("stream")) {
     yield { of: "stream", namespace, ...streamRow(stream), artifacts: [...stream.artifacts].sort() };
   }
@@ -118,7 +118,7 @@ function* rowsOfStream(
   for (const item of isWanted("item") ? stream.items.values() : []) yield { of: "item", namespace, ...item };
 }
 
-function put(space: Space, row: Moved): void {
+function put(space: Space, row: MovedRow): void {
   switch (row.of) {
     case "lease":
       // Nobody who held it survives the move; whoever it was can still be named.
@@ -148,7 +148,7 @@ function put(space: Space, row: Moved): void {
   }
 }
 
-function putStream(space: Space, row: Extract<Moved, { of: "stream" }>): void {
+function putStream(space: Space, row: Extract<MovedRow, { of: "stream" }>): void {
   const stream = space.streams.get(row.stream) ?? goneStream(row.stream, row.head.generation);
   const { state, head, base, parent, createdAt, updatedAt, facets } = row;
   Object.assign(stream, { state, head, base, parent, createdAt, updatedAt, facets });
@@ -156,7 +156,7 @@ function putStream(space: Space, row: Extract<Moved, { of: "stream" }>): void {
   space.streams.set(row.stream, stream);
 }
 
-function putWrite({ writes }: Stream, row: Extract<Moved, { of: "write" }>): void {
+function putWrite({ writes }: Stream, row: Extract<MovedRow, { of: "write" }>): void {
   const { of: _of, namespace: _namespace, stream: _stream, ...write } = row;
   const stored = { ...write, payload: copyPayload(write.payload) };
   const place = writes.findIndex(({ first }) => first >= row.first);

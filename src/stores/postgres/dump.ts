@@ -3,8 +3,8 @@
  * primary key, so that a page costs what it holds. What a row names (a stream, an artifact) comes before it.
  */
 
-import { fittingRows } from "../../model/stream/index.ts";
-import type { Moved, Page } from "../../store.ts";
+import { countFittingRows } from "../../model/stream/index.ts";
+import type { MovedRow, Page } from "../../store.ts";
 import type { Database, Value } from "./database.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";
 import type { StoredItem } from "./list.ts";
@@ -22,7 +22,7 @@ interface Part {
   readonly begin: readonly (string | number)[];
   /** The columns that make up a place. */
   readonly place: readonly string[];
-  read(row: never): Moved;
+  read(row: never): MovedRow;
 }
 
 const ROWS = 500;
@@ -149,16 +149,16 @@ const PARTS = {
   write: WRITES,
   item: ITEMS,
   key: KEYS,
-} as const satisfies Record<Moved["of"], Part>;
+} as const satisfies Record<MovedRow["of"], Part>;
 
 /** One page. The cursor is the number of the part among those that are wanted, and the place in it, as stored. */
 export async function dump(
   database: Database,
   cursor: string | null,
-  only?: readonly Moved["of"][],
-): Promise<Page<Moved>> {
+  only?: readonly MovedRow["of"][],
+): Promise<Page<MovedRow>> {
   const parts = Object.entries(PARTS).flatMap(([of, part]) =>
-    !only || only.includes(of as Moved["of"]) ? [part] : [],
+    !only || only.includes(of as MovedRow["of"]) ? [part] : [],
   );
   const [number = 0, ...after] = (cursor === null ? [0] : JSON.parse(cursor)) as [number, ...Value[]];
   const part = parts[number];
@@ -166,7 +166,7 @@ export async function dump(
   const place = after.length > 0 ? after : part.begin;
   const sizes = part.sizes?.(database.schema);
   const limit = sizes
-    ? fittingRows(await database.run(sizes, [...place, part.limit]), part.limit)
+    ? countFittingRows(await database.run(sizes, [...place, part.limit]), part.limit)
     : part.limit;
   const rows = await database.run<Record<string, Value>>(part.sql(database.schema), [...place, limit]);
   const last = rows.at(-1);

@@ -8,19 +8,19 @@
 
 import { HoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
-import type { Moved } from "../../store.ts";
+import type { MovedRow } from "../../store.ts";
 import type { Database, Query, Value } from "./database.ts";
 import { asFailure, isCollision, isPassing, storeError } from "./failures.ts";
 import { sealNow } from "./seal.ts";
 import { toPayload, toText, toTextOrNull } from "./text.ts";
 
-type Row<Of extends Moved["of"]> = Extract<Moved, { of: Of }>;
+type Row<Of extends MovedRow["of"]> = Extract<MovedRow, { of: Of }>;
 type Cell = string | number | boolean | null;
 
 const TRIES = 3;
 
 /** The same page may be put any number of times, so a lost connection is no more than a reason to put it again. */
-export async function restore(database: Database, move: string, rows: readonly Moved[]): Promise<void> {
+export async function restore(database: Database, move: string, rows: readonly MovedRow[]): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       return await database.transaction((query) => putPage(database, query, move, rows));
@@ -37,7 +37,7 @@ async function putPage(
   { schema, address }: Database,
   query: Query,
   move: string,
-  rows: readonly Moved[],
+  rows: readonly MovedRow[],
 ): Promise<void> {
   const seal = await sealNow(query, schema);
   if (seal?.phase !== "entering" || seal.move !== move) {
@@ -46,7 +46,7 @@ async function putPage(
       data: { address },
     });
   }
-  const of = <Of extends Moved["of"]>(kind: Of): Row<Of>[] =>
+  const of = <Of extends MovedRow["of"]>(kind: Of): Row<Of>[] =>
     rows.filter((row): row is Row<Of> => row.of === kind);
   await putLeases(query, schema, of("lease"));
   for (const row of of("artifact")) await putArtifact(query, schema, row);

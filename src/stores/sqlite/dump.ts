@@ -4,8 +4,8 @@
  * (a stream, an artifact) comes before it.
  */
 
-import { fittingRows } from "../../model/stream/index.ts";
-import type { Moved, Page } from "../../store.ts";
+import { countFittingRows } from "../../model/stream/index.ts";
+import type { MovedRow, Page } from "../../store.ts";
 import type { Clock } from "./clock.ts";
 import type { Connection, Value } from "./driver.ts";
 import { leaseRow } from "./leases.ts";
@@ -22,7 +22,7 @@ interface Part {
   readonly limit: number;
   /** Where the part begins, as values of its query. */
   readonly begin: Place;
-  read(row: never, connection: Connection, clock: Clock): { moved: Moved; place: Place };
+  read(row: never, connection: Connection, clock: Clock): { moved: MovedRow; place: Place };
 }
 
 const ROWS = 500;
@@ -108,7 +108,7 @@ const WRITES: Part = {
   begin: [0, 0],
   read(row: WriteRow) {
     const { first, last, sum, at } = row;
-    const moved: Moved = {
+    const moved: MovedRow = {
       of: "write",
       namespace: fromText(row.namespace),
       stream: fromText(row.stream),
@@ -133,7 +133,7 @@ const ITEMS: Part = {
   begin: [0, "", ""],
   read(row: StoredItem) {
     const [kind, id] = [fromText(row.kind), fromText(row.id)];
-    const moved: Moved = {
+    const moved: MovedRow = {
       of: "item",
       namespace: fromText(row.namespace),
       stream: fromText(row.stream),
@@ -172,17 +172,17 @@ const PARTS = {
   write: WRITES,
   item: ITEMS,
   key: KEYS,
-} as const satisfies Record<Moved["of"], Part>;
+} as const satisfies Record<MovedRow["of"], Part>;
 
 /** One page. The cursor is the number of the part among those that are wanted, and the place in it. */
 export function dump(
   connection: Connection,
   clock: Clock,
   cursor: string | null,
-  only?: readonly Moved["of"][],
-): Page<Moved> {
+  only?: readonly MovedRow["of"][],
+): Page<MovedRow> {
   const parts = Object.entries(PARTS).flatMap(([of, part]) =>
-    !only || only.includes(of as Moved["of"]) ? [part] : [],
+    !only || only.includes(of as MovedRow["of"]) ? [part] : [],
   );
   const [number = 0, ...after] = (cursor === null ? [0] : JSON.parse(cursor)) as [number, ...Place];
   const part = parts[number];
@@ -190,7 +190,7 @@ export function dump(
   const place = after.length > 0 ? after : part.begin;
   const values: Value[] = place.map((value) => (typeof value === "string" ? toText(value) : value));
   const limit = part.sizes
-    ? fittingRows(connection.all(part.sizes, ...values, part.limit), part.limit)
+    ? countFittingRows(connection.all(part.sizes, ...values, part.limit), part.limit)
     : part.limit;
   const found = connection.all<never>(part.sql, ...values, limit);
   const read = found.map((row) => part.read(row, connection, clock));

@@ -5,20 +5,20 @@
 
 import { HoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
-import type { Moved } from "../../store.ts";
+import type { MovedRow } from "../../store.ts";
 import type { Connection } from "./driver.ts";
 import { about } from "./rows.ts";
 import { findStream } from "./streams.ts";
 import { toPayload, toText, toTextOrNull } from "./text.ts";
 import type { Done, Transaction } from "./transaction.ts";
 
-type Row<Of extends Moved["of"]> = Extract<Moved, { of: Of }>;
+type Row<Of extends MovedRow["of"]> = Extract<MovedRow, { of: Of }>;
 
 export function restore(
   transaction: Transaction,
   path: string,
   move: string,
-  rows: readonly Moved[],
+  rows: readonly MovedRow[],
 ): Done<undefined> {
   const { connection, cache, seal } = transaction;
   if (seal?.phase !== "entering" || seal.move !== move) {
@@ -32,7 +32,7 @@ export function restore(
   return { result: undefined, wrote: rows.length > 0 };
 }
 
-const PUT: { readonly [Of in Moved["of"]]: (connection: Connection, row: Row<Of>) => void } = {
+const PUT: { readonly [Of in MovedRow["of"]]: (connection: Connection, row: Row<Of>) => void } = {
   lease: putLease,
   artifact: putArtifact,
   stream: putStream,

@@ -3,7 +3,7 @@
 
 import { afterAll, describe, expect, test } from "vitest";
 import { sha256 } from "../../../src/model/digest.ts";
-import type { Moved, Moving, Store } from "../../../src/store.ts";
+import type { MovedRow, Moving, Store } from "../../../src/store.ts";
 import { append, NAMESPACE, write } from "../../stores/sqlite/acts.ts";
 import { storeSubjects } from "../../subjects.ts";
 
@@ -17,11 +17,11 @@ const COUNT = 4;
 /** Eight megabytes, and the row that went beyond them. */
 const PAGE_BYTES = 8 * 1024 * 1024 + LARGE;
 
-const sizeOf = (row: Moved): number =>
+const sizeOf = (row: MovedRow): number =>
   row.of === "artifact" ? row.bytes.length : row.of === "write" ? row.payload.length : 0;
 
-async function pages(moving: Moving): Promise<(readonly Moved[])[]> {
-  const all: (readonly Moved[])[] = [];
+async function pages(moving: Moving): Promise<(readonly MovedRow[])[]> {
+  const all: (readonly MovedRow[])[] = [];
   for (let cursor: string | null = null; ; ) {
     const page = await moving.dump(cursor);
     all.push(page.rows);
@@ -45,7 +45,7 @@ async function fill(store: Store): Promise<string[]> {
   return names.sort();
 }
 
-function nameOf(row: Moved): string[] {
+function nameOf(row: MovedRow): string[] {
   if (row.of === "artifact") return [`artifact ${row.hash}`];
   return row.of === "write" ? [`write ${row.stream} ${row.first}`] : [];
 }

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import type { MaybePromise } from "../../../src/model/maybe-promise.ts";
 import { type Context, OPERATIONS } from "../../../src/operations/index.ts";
-import type { Moved, Store } from "../../../src/store.ts";
+import type { MovedRow, Store } from "../../../src/store.ts";
 import { memoryData, openMemory } from "../../../src/stores/memory/index.ts";
 import type { Opened } from "../../../src/testing/index.ts";
 import { quickFolder } from "../../quick-folder.ts";
@@ -45,9 +45,9 @@ async function act(name: "export" | "import", store: Store): Promise<unknown> {
 /** Streams, tombstones and keys of the exported namespace, as a copy would carry them. */
 async function rowsOf(store: Store): Promise<string[]> {
   const rows: string[] = [];
-  const only: Moved["of"][] = ["stream", "key", "write", "item"];
+  const only: MovedRow["of"][] = ["stream", "key", "write", "item"];
   for (let cursor: string | null = null; ; ) {
-    const page: { rows: readonly Moved[]; cursor: string | null } | undefined = await store.moving?.dump(
+    const page: { rows: readonly MovedRow[]; cursor: string | null } | undefined = await store.moving?.dump(
       cursor,
       only,
     );

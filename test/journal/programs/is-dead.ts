@@ -1,10 +1,10 @@
 /** Says of the holder in its argument whether it is provably dead: first as it is, then without a file that it could open. */
 
 import { openSync } from "node:fs";
-import { provablyDead } from "../../../src/journal/index.ts";
+import { isProvablyDead } from "../../../src/journal/index.ts";
 
 const holder = JSON.parse(process.argv[2] ?? "");
-const withFiles = provablyDead(holder);
+const withFiles = isProvablyDead(holder);
 let failed: unknown;
 while (failed === undefined) {
   try {
@@ -14,4 +14,4 @@ while (failed === undefined) {
   }
 }
 if ((failed as { code?: unknown }).code !== "EMFILE") throw failed;
-process.stdout.write(`with files: ${withFiles}, without: ${provablyDead(holder)}\n`);
+process.stdout.write(`with files: ${withFiles}, without: ${isProvablyDead(holder)}\n`);

@@ -17,7 +17,7 @@ import type {
   WatchRequest,
 } from "../store.ts";
 
-export class ReadingStore implements Store {
+export class ReadOnlyStore implements Store {
   readonly address: string;
   readonly #store: Store;
 
