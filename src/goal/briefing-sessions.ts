@@ -5,8 +5,8 @@
 
 import type { Actor, GoalState, HistoryEntry } from "../model/goal/index.ts";
 import { ago } from "./ago.ts";
-import { isOpeningNote } from "./history-acts.ts";
 import { named, quoted } from "./quoted-text.ts";
+import { isOpeningNote } from "./session-acts.ts";
 
 /** The others are counted. */
 const MOST_LINES = 3;

@@ -19,7 +19,7 @@ import {
 } from "../model/goal/index.ts";
 import type { Guard } from "../store.ts";
 import { type Act, closingPhase } from "./act.ts";
-import { leaseName } from "./lease-name.ts";
+import { leaseName } from "./task-leases.ts";
 
 /** Refuses what nobody could claim now. A task in progress passes: its lease decides whether it can be taken over. */
 export function checkClaimable(state: GoalState, by: Actor, id: string): Task {

@@ -1,155 +1,360 @@
 /**
- * A goal as its users meet it. Many may write at once: no lease guards the whole. Every operation is one commit. What is
- * done under a claim, and what takes a claim away by force, also carries the token of the task's lease. A session that ends
- * gives back what it claimed without it (`history-acts.ts`); nor does planning, a blocker or a verdict ask for one.
+ * A goal as its users see it.
+ *
+ * Many agents may write at once: no lease guards the whole goal. Every operation is one commit. Writes under a claim,
+ * and resets by force, also carry the token of the task's lease. Planning, blockers and verdicts need no lease, and
+ * neither does a session that ends and gives its tasks back (`session-acts.ts`).
  */
 
-import type {
-  Actor,
-  Blocker,
-  DecisionRecord,
-  FileAct,
-  GoalState,
-  HistoryEntry,
-  Task,
+import {
+  type Actor,
+  type Blocker,
+  blockerOf,
+  type DecisionQuery,
+  type DecisionRecord,
+  decisionOf,
+  type FileAct,
+  type GoalOperation,
+  type GoalState,
+  type HistoryEntry,
+  historyOf,
+  type Position,
+  type Progress,
+  positionOf,
+  progressOf,
+  type RunState,
+  runStateOf,
+  type Survey,
+  searchDecisions,
+  surveyGoal,
+  type Task,
 } from "../model/goal/index.ts";
-import { blockerOf, decisionOf, historyOf } from "../model/goal/index.ts";
+import type { Event } from "../model/stream/index.ts";
 import type { Act } from "./act.ts";
-import { GoalTasks } from "./goal-tasks.ts";
-import type { Attributed } from "./goal-view.ts";
-import { type HandoffInput, handoff } from "./handoff-act.ts";
-import * as history from "./history-acts.ts";
+import { type BriefingOptions, makeBriefing } from "./briefing.ts";
+import { checkFiles, type FileReport } from "./check-files.ts";
+import { type ClaimProof, type Verdict, verify } from "./claim-acts.ts";
+import { type Attributed, GoalCore, type GoalParts } from "./goal-core.ts";
+import { type NextTasks, nextTasks } from "./next-tasks.ts";
 import * as notes from "./note-acts.ts";
 import * as planning from "./planning-acts.ts";
+import * as sessions from "./session-acts.ts";
+import {
+  type Claim,
+  type ClaimOptions,
+  type EvidenceInput,
+  type LostClaim,
+  type LostOptions,
+  TaskClaims,
+} from "./task-claims.ts";
+
+interface Internals {
+  readonly core: GoalCore;
+  readonly claims: TaskClaims;
+}
+
+/** Reads the private field of a goal; set inside the class, the only place that may. */
+let internals: (goal: Goal) => Internals;
+
+/** The core of a goal, for projections, operations, hooks and the supervisor. Not part of the public API. */
+export function goalCore(goal: Goal): GoalCore {
+  return internals(goal).core;
+}
+
+/** `TaskClaims.resetLost` of an open goal, for the supervisor. Not part of the public API. */
+export function resetLostClaims(goal: Goal, by: Actor, options: LostOptions): Promise<LostClaim[]> {
+  return internals(goal).claims.resetLost(by, options);
+}
 
 /**
  * Long-lived work that many agents share: phases, tasks, decisions, facts, blockers, and who did what. Every
- * method is one durable commit. From `holdfast.goal(id)`. Close it when this process is done with it: tasks that
- * it holds go back.
+ * method that changes it is one durable commit. Close it when this process is done with it: the tasks that it still
+ * holds go back.
+ *
+ * @example
+ * const goal = await holdfast.goal("checkout", { statement: "Ship the new checkout", phases: ["build"] });
+ * await goal.addTask({ title: "Parse the cart" });
+ * const claim = await goal.claim("T-001", { by: { name: "claude", role: "worker" } });
+ * await claim.submit({ summary: "parser and tests" });
+ * await goal.close();
  */
-export class Goal extends GoalTasks {
+export class Goal {
+  readonly #core: GoalCore;
+  readonly #claims: TaskClaims;
+
+  static {
+    internals = (goal) => ({ core: goal.#core, claims: goal.#claims });
+  }
+
+  constructor(parts: GoalParts) {
+    this.#core = new GoalCore(parts);
+    this.#claims = new TaskClaims(this.#core);
+  }
+
+  // ── Reading ──
+
+  get id(): string {
+    return this.#core.id;
+  }
+
+  /** The actor of operations that pass no `by`. */
+  get by(): Actor {
+    return this.#core.by;
+  }
+
+  /** The folder that recorded paths are relative to. */
+  get root(): string | null {
+    return this.#core.root;
+  }
+
+  /** The state as of the last commit or refresh. Do not change it. */
+  get state(): GoalState {
+    return this.#core.state;
+  }
+
+  /** The position in this store's log up to which `state` is folded. */
+  get seq(): number {
+    return this.#core.seq;
+  }
+
+  /** How many events the goal has, in whichever copy they were written. Rendered files carry this number. */
+  get revision(): number {
+    return this.state.revision;
+  }
+
+  /** Reads what others have written since. */
+  async refresh(): Promise<this> {
+    await this.#core.refresh();
+    return this;
+  }
+
+  /**
+   * Calls back when the goal may have changed: possibly late, possibly for nothing, so refresh and compare. Returns
+   * the function that stops watching.
+   */
+  watch(changed: () => void): () => void {
+    return this.#core.watch(changed);
+  }
+
+  /** The stored events after a position, in order: for logs, exports and projections. */
+  events(after = 0): AsyncGenerator<[seq: number, Event]> {
+    return this.#core.events(after);
+  }
+
+  /** The ready, blocked and finished work over all tasks and phases, computed from the state. */
+  survey(): Survey {
+    return surveyGoal(this.state);
+  }
+
+  /** The current phase, plan and wave, and the task that comes next. */
+  position(): Position {
+    return positionOf(this.state);
+  }
+
+  /** How much is done, in numbers and as a bar. */
+  progress(): Progress {
+    return progressOf(this.state);
+  }
+
+  /** The state that a run resumes from: tasks by status, the last checkpoint, counts of errors. */
+  runState(): RunState {
+    return runStateOf(this.state, this.#core.journal.now());
+  }
+
+  /** A task by its id or an alias. Throws when there is none. */
+  task(id: string): Task {
+    return this.#core.task(id);
+  }
+
+  /** The decisions in force, latest first. Example: `goal.decisions({ file: "src/cart.ts" })`. */
+  decisions(query: DecisionQuery = {}): DecisionRecord[] {
+    return searchDecisions(this.state.decisions.values(), query);
+  }
+
+  /** The tasks to claim next, or the reason why there are none. */
+  async next(): Promise<NextTasks> {
+    await this.refresh();
+    return nextTasks(this.state);
+  }
+
+  /** The text with which the next agent continues, within `tokens` (2,000 by default). */
+  briefing(options: BriefingOptions = {}): string {
+    return makeBriefing(this.state, this.seq, this.#core.journal.now(), options).text;
+  }
+
+  /** Compares every recorded file, or those in `paths`, with the disk. */
+  checkFiles(options: { root?: string; paths?: readonly string[] } = {}): Promise<FileReport> {
+    const { paths } = options;
+    const files = [...this.state.files.values()].filter(({ path }) => paths?.includes(path) ?? true);
+    return checkFiles(this.#core.rootFor(options.root), files);
+  }
+
   // ── Planning ──
 
-  /** Changes what is wanted, the title, or a setting; what is left out stays. */
+  /** Changes the statement, the title or a setting; fields that are left out stay. */
   describe(input: Attributed<Partial<planning.GoalSettings>>): Promise<void> {
     const { by, ...change } = input;
-    return this.act("describe", by, (state, who) => planning.describe(state, who, change));
+    return this.#core.act("describe", by, (state, who) => planning.describe(state, who, change));
   }
 
-  /** A phase after those that are there. Returns its number. */
+  /** Adds a phase after the existing ones. Returns its number. */
   addPhase(input: Attributed<planning.PhaseInput>): Promise<number> {
-    return this.do("addPhase", input, planning.addPhase);
+    return this.#core.actOn("addPhase", input, planning.addPhase);
   }
 
-  /** A plan within a phase, for tasks that belong together. Returns its number in the phase. */
+  /** Adds a plan to a phase, for tasks that belong together. Returns its number in the phase. */
   addPlan(input: Attributed<planning.PlanInput>): Promise<number> {
-    return this.do("addPlan", input, planning.addPlan);
+    return this.#core.actOn("addPlan", input, planning.addPlan);
   }
 
-  /** One task, to be built or, with `kind: "review"`, to be looked at. It gets the next number. */
+  /** Adds one task: to build something or, with `kind: "review"`, to review other tasks. It gets the next id. */
   async addTask(input: Attributed<planning.TaskInput>): Promise<Task> {
     const { by, ...task } = input;
-    const [id] = await this.act("addTask", by, (state, who) =>
-      planning.addTasks(state, who, [task as planning.TaskInput]),
-    );
-    return this.task(id as string);
+    const [added] = await this.addTasks({ tasks: [task as planning.TaskInput], ...(by && { by }) });
+    return added as Task;
   }
 
-  /** In one commit; later ones may depend on earlier ones by the ids they will get. */
+  /** Adds tasks in one commit. Later ones may depend on earlier ones by the ids they will get. */
   async addTasks(input: { tasks: readonly planning.TaskInput[]; by?: Actor }): Promise<Task[]> {
-    const ids = await this.act("addTask", input.by, (state, who) =>
+    const ids = await this.#core.act("addTask", input.by, (state, who) =>
       planning.addTasks(state, who, input.tasks),
     );
     return ids.map((id) => this.task(id));
   }
 
-  /** Changes a task: its words, its place, what it waits for. */
+  /** Changes a task: its text, its phase, plan and wave, its dependencies. */
   editTask(input: Attributed<planning.EditInput>): Promise<Task> {
-    return this.doTask("editTask", input, planning.editTask);
+    return this.actOnTask("editTask", input, planning.editTask);
   }
 
-  /** Lets a task that failed for good be tried again, and says why that can help now. */
+  /** Allows another attempt at a task that failed for good. `why` says what is different now. */
   retry(input: Attributed<planning.WhyInput>): Promise<Task> {
-    return this.doTask("retry", input, planning.retry);
+    return this.actOnTask("retry", input, planning.retry);
   }
 
-  /** Nobody is to do it any more. It counts as finished and stays readable. */
+  /** Drops a task that is no longer wanted. It counts as finished and stays readable. */
   drop(input: Attributed<planning.WhyInput>): Promise<Task> {
-    return this.doTask("drop", input, planning.drop);
+    return this.actOnTask("drop", input, planning.drop);
   }
 
-  /** A task that was done or dropped has to be done again. */
+  /** Opens a done or dropped task again. */
   reopen(input: Attributed<planning.WhyInput>): Promise<Task> {
-    return this.doTask("reopen", input, planning.reopen);
+    return this.actOnTask("reopen", input, planning.reopen);
   }
 
-  /** Another name by which the task can be asked for, such as that of an issue. */
+  /** Gives a task another name, such as the id of an issue: `{ task: "T-001", alias: "SHOP-42" }`. */
   aliasTask(input: Attributed<planning.AliasInput>): Promise<void> {
-    return this.do("aliasTask", input, planning.aliasTask);
+    return this.#core.actOn("aliasTask", input, planning.aliasTask);
   }
 
-  /** To another phase, by number or name. */
+  /** Moves the work to another phase, by number or name. */
   move(input: Attributed<{ to: number | string }>): Promise<number> {
-    return this.act("move", input.by, (state, who) => planning.move(state, who, input.to));
+    return this.#core.act("move", input.by, (state, who) => planning.move(state, who, input.to));
   }
 
-  /** Says that nothing more comes in a phase. Refused while a task of it is unfinished. Returns its number. */
+  /** Completes a phase. Rejected while one of its tasks is unfinished. Returns its number. */
   completePhase(input: Attributed<{ phase: number | string }>): Promise<number> {
-    return this.act("completePhase", input.by, (state, who) =>
+    return this.#core.act("completePhase", input.by, (state, who) =>
       planning.completePhase(state, who, input.phase),
     );
   }
 
-  // ── Blockers ──
+  // ── Working on tasks ──
 
   /**
-   * Records what keeps tasks, a phase or the goal from going on. Nobody claims what it holds until it is resolved
-   * or bypassed.
+   * Claims a task for one agent: takes its lease, then records the claim. A task whose holder is gone is taken over.
    */
-  async block(input: Attributed<notes.BlockerInput>): Promise<Blocker> {
-    return blockerOf(this.state, await this.do("block", input, notes.block));
+  claim(id: string, options: Attributed<ClaimOptions> = {}): Promise<Claim> {
+    return this.#claims.claim(id, options);
   }
 
-  /** Somebody has looked at the blocker and knows what it is: from then on its age counts. */
+  /** Records how far the work on a claimed task is. The next agent reads the note if this one dies. */
+  noteProgress(input: Attributed<ClaimProof & { note?: string | null }>): Promise<Task> {
+    return this.#claims.noteProgress(input);
+  }
+
+  /** Submits a claimed task with its evidence. It is done at once if the goal asks for no verifier. */
+  submit(input: Attributed<ClaimProof & EvidenceInput>): Promise<Task> {
+    return this.#claims.submit(input);
+  }
+
+  /** The attempt failed. Unless `retryable` is false the task may be claimed again, up to `maxAttempts`. */
+  fail(input: Attributed<ClaimProof & { error: string; retryable?: boolean }>): Promise<Task> {
+    return this.#claims.fail(input);
+  }
+
+  /** Puts a claimed task back unfinished, for others to claim. */
+  release(input: Attributed<ClaimProof & { why?: string | null }>): Promise<Task> {
+    return this.#claims.release(input);
+  }
+
+  /** Records a blocker of a claimed task and puts the task back, in one commit. Returns the blocker's id. */
+  blockTask(input: Attributed<ClaimProof & { description: string }>): Promise<string> {
+    return this.#claims.blockTask(input);
+  }
+
+  /** Accepts or rejects submitted work. Agents may not verify their own, unless the goal allows it. */
+  verify(input: Attributed<Verdict>): Promise<Task> {
+    return this.actOnTask("verify", input, verify);
+  }
+
+  /** Puts back a task whose holder is gone; with `force`, also one whose holder still renews its lease. */
+  reset(input: Attributed<{ task: string; why: string; force?: boolean }>): Promise<Task> {
+    return this.#claims.reset(input);
+  }
+
+  /** Puts back the tasks that this handle still holds. After a crash their leases expire instead. */
+  close(): Promise<void> {
+    return this.#claims.close();
+  }
+
+  // ── Blockers ──
+
+  /** Records an obstacle. The tasks it affects cannot be claimed until it is resolved or bypassed. */
+  async block(input: Attributed<notes.BlockerInput>): Promise<Blocker> {
+    return blockerOf(this.state, await this.#core.actOn("block", input, notes.block));
+  }
+
+  /** Confirms a reported blocker: from now on it blocks, and its age counts. */
   async identify(input: Attributed<{ blocker: string }>): Promise<Blocker> {
     const act = (state: GoalState, who: Actor): Act<string> => notes.identify(state, who, input.blocker);
-    return blockerOf(this.state, await this.act("identify", input.by, act));
+    return blockerOf(this.state, await this.#core.act("identify", input.by, act));
   }
 
-  /** Goes around a blocker, and says how and what has to be done about it later. */
+  /** Works around a blocker: records the workaround and adds the follow-up tasks. */
   async bypass(input: Attributed<notes.BypassInput>): Promise<Blocker> {
-    return blockerOf(this.state, await this.do("bypass", input, notes.bypass));
+    return blockerOf(this.state, await this.#core.actOn("bypass", input, notes.bypass));
   }
 
-  /** Says which tasks can go on now. */
+  /** Resolves a blocker. Returns the tasks that nothing blocks any more. */
   resolve(input: Attributed<{ blocker: string; resolution: string }>): Promise<notes.Resolved> {
-    return this.do("resolve", input, notes.resolve);
+    return this.#core.actOn("resolve", input, notes.resolve);
   }
 
   // ── Remembering ──
 
-  /** Records a decision with its reason, so that nobody decides it again without knowing why. */
+  /** Records a decision with its reason, so that no later agent decides it again without knowing why. */
   async decide(input: Attributed<notes.DecisionInput>): Promise<DecisionRecord> {
     return this.decided("decide", input, null);
   }
 
-  /** A new decision in place of an old one, which stays readable and says what replaced it. */
+  /** Replaces a decision by a new one. The old one stays readable and names its successor. */
   async supersede(input: Attributed<notes.DecisionInput & { supersedes: string }>): Promise<DecisionRecord> {
     const { supersedes, ...decision } = input;
     return this.decided("supersede", decision, supersedes);
   }
 
-  /** Something that was found out, with its source. Set again, the later value counts. */
+  /** Records a finding with its source. Setting a key again replaces its value. */
   fact(input: Attributed<notes.FactInput>): Promise<void> {
-    return this.do("fact", input, notes.fact);
+    return this.#core.actOn("fact", input, notes.fact);
   }
 
-  /** Takes a fact back that is not true any more. */
+  /** Removes a fact that is no longer true. */
   forget(input: Attributed<{ key: string; why: string }>): Promise<void> {
-    return this.do("forget", input, notes.forget);
+    return this.#core.actOn("forget", input, notes.forget);
   }
 
-  /** A file without a hash is hashed as it is on disk now. */
+  /** Records files that were read or changed. A file without a hash is hashed as it is on disk now. */
   async recordFiles(
     input: Attributed<{
       files: readonly { path: string; act: FileAct; hash?: string }[];
@@ -161,80 +366,86 @@ export class Goal extends GoalTasks {
       input.files.map(async ({ path, act, hash }) => ({
         path,
         act,
-        hash: act === "deleted" ? null : (hash ?? (await this.hash(path))),
+        hash: act === "deleted" ? null : (hash ?? (await this.#core.hash(path))),
       })),
     );
-    return this.do("recordFiles", { ...input, files }, notes.recordFiles);
+    return this.#core.actOn("recordFiles", { ...input, files }, notes.recordFiles);
   }
 
-  /** What was built and in which files, so that a later change of them is noticed. */
+  /** Records what was built and in which files: `{ text: "cart parser", files: ["src/cart.ts"] }`. */
   implementation(input: Attributed<notes.ImplementationInput>): Promise<void> {
-    return this.do("implementation", input, notes.implementation);
+    return this.#core.actOn("implementation", input, notes.implementation);
   }
 
-  /** A question that somebody has to answer. Returns its id; it is in every briefing until then. */
+  /** Asks a question. Returns its id; every briefing shows it until it is answered. */
   ask(input: Attributed<{ text: string }>): Promise<string> {
-    return this.act("ask", input.by, (state, who) => notes.ask(state, who, input.text));
+    return this.#core.act("ask", input.by, (state, who) => notes.ask(state, who, input.text));
   }
 
   /** Answers a question, which closes it. */
   answer(input: Attributed<{ question: string; answer: string }>): Promise<void> {
-    return this.do("answer", input, notes.answer);
+    return this.#core.actOn("answer", input, notes.answer);
   }
 
-  /** A task id, or words; null clears it. */
-  setNext(input: Attributed<{ next: string | notes.NextInput | null }>): Promise<void> {
-    return this.act("setNext", input.by, (state, who) => notes.setNext(state, who, input.next));
+  /** Sets the next action: a task id or free text. Null clears it. */
+  setNext(input: Attributed<{ next: string | sessions.NextInput | null }>): Promise<void> {
+    return this.#core.act("setNext", input.by, (state, who) => sessions.setNext(state, who, input.next));
   }
 
-  /** Something went wrong that no task failed of. Counted, and a checkpoint of the run. */
+  /** Records an error that is not the failure of a task. It is counted, and a checkpoint of the run. */
   recordError(input: Attributed<{ message: string; task?: string | null }>): Promise<void> {
-    return this.do("recordError", input, notes.recordError);
+    return this.#core.actOn("recordError", input, notes.recordError);
   }
 
   // ── Session history ──
 
-  /**
-   * An agent begins to work on the goal. What it claims with this session goes back when that ends or crashes.
-   */
-  async startSession(input: Attributed<history.StartInput>): Promise<HistoryEntry> {
-    return historyOf(this.state, await this.do("startSession", input, history.startSession));
+  /** Starts a session: one agent's stretch of work. The tasks it claims go back when it ends or crashes. */
+  async startSession(input: Attributed<sessions.StartInput>): Promise<HistoryEntry> {
+    return historyOf(this.state, await this.#core.actOn("startSession", input, sessions.startSession));
   }
 
-  /** What the agent is at, for whoever reads the history, and how full its context is. */
-  noteSession(input: Attributed<history.NoteInput>): Promise<void> {
-    return this.do("noteSession", input, history.noteSession);
+  /** Records how a session is going, for readers of the history, and how full its context is. */
+  noteSession(input: Attributed<sessions.NoteInput>): Promise<void> {
+    return this.#core.actOn("noteSession", input, sessions.noteSession);
   }
 
-  /** The agent is done. Tasks that it still holds go back. */
-  async endSession(input: Attributed<history.EndInput>): Promise<HistoryEntry> {
-    await this.letGoAll(await this.do("endSession", input, history.endSession));
+  /** Ends a session. The tasks that it still holds go back. */
+  async endSession(input: Attributed<sessions.EndInput>): Promise<HistoryEntry> {
+    await this.#claims.releaseLeases(await this.#core.actOn("endSession", input, sessions.endSession));
     return historyOf(this.state, input.session);
   }
 
   /**
-   * Ends the session, puts its tasks back, says why and what comes next: one commit. The next session that starts takes
-   * it up from there. For an agent that has to stop before its work is done: its context is full, its shift is over.
+   * Ends a session before its work is done, for example because its context is full. One commit puts its tasks back
+   * and records the reason and the next action; the next session that starts continues from there.
    */
   async handoff(
-    input: Attributed<Omit<HandoffInput, "session"> & { readonly session: string | { readonly id: string } }>,
+    input: Attributed<
+      Omit<sessions.HandoffInput, "session"> & { readonly session: string | { readonly id: string } }
+    >,
   ): Promise<HistoryEntry> {
     const session = typeof input.session === "string" ? input.session : input.session.id;
-    await this.letGoAll(await this.do("handoff", { ...input, session }, handoff));
+    const ended = await this.#core.actOn("handoff", { ...input, session }, sessions.handoff);
+    await this.#claims.releaseLeases(ended);
     return historyOf(this.state, session);
   }
 
-  /** The sessions that led to this one, oldest first, over hand-offs and crashes. */
+  /** The sessions that led to this one by hand-offs and crashes, oldest first. */
   chain(session: string): HistoryEntry[] {
-    return history.chainOf(this.state, historyOf(this.state, session).id);
+    return sessions.chainOf(this.state, historyOf(this.state, session).id);
   }
 
-  /**
-   * Says of a session that its process is gone, which a supervisor finds out; what it had can be taken over. False when it
-   * had ended already.
-   */
+  /** Marks a session as crashed, so that its work can be taken over. False when it had ended already. */
   crashSession(input: Attributed<{ session: string; notes?: string | null }>): Promise<boolean> {
-    return this.do("crashSession", input, history.crashSession);
+    return this.#core.actOn("crashSession", input, sessions.crashSession);
+  }
+
+  private async actOnTask<Input extends { readonly by?: Actor }>(
+    operation: GoalOperation,
+    input: Input,
+    decide: (state: GoalState, by: Actor, input: Omit<Input, "by">) => Act<string>,
+  ): Promise<Task> {
+    return this.task(await this.#core.actOn(operation, input, decide));
   }
 
   private async decided(
@@ -243,8 +454,8 @@ export class Goal extends GoalTasks {
     supersedes: string | null,
   ): Promise<DecisionRecord> {
     const { by, ...decision } = input;
-    const today = new Date(this.journal.now()).toISOString().slice(0, 10);
-    const id = await this.act(operation, by, (state, who) =>
+    const today = new Date(this.#core.journal.now()).toISOString().slice(0, 10);
+    const id = await this.#core.act(operation, by, (state, who) =>
       notes.decide(state, who, decision, today, supersedes),
     );
     return decisionOf(this.state, id);

@@ -9,17 +9,11 @@ export {
   makeBriefing,
 } from "./briefing.ts";
 export { checkFiles, type FileReport, hashFile } from "./check-files.ts";
-export { Claim, type EvidenceInput } from "./claim.ts";
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
 export type { FileCheck, FileVerdict } from "./file-verdict.ts";
 export type { FinalReport, RunStatus } from "./final-report.ts";
-export { Goal } from "./goal.ts";
-export type { ClaimOptions } from "./goal-tasks.ts";
-export type { Attributed, GoalHandle, WriteGuard } from "./goal-view.ts";
-export type { HandoffInput } from "./handoff-act.ts";
-export type { EndInput, NoteInput, StartInput } from "./history-acts.ts";
-export * as historyActs from "./history-acts.ts";
-export { type LostClaim, seemsGone } from "./lost-claims.ts";
+export { Goal, goalCore, resetLostClaims } from "./goal.ts";
+export type { Attributed, WriteGuard } from "./goal-core.ts";
 export type { MergeReport } from "./merging.ts";
 export type { NextTasks } from "./next-tasks.ts";
 export type {
@@ -28,7 +22,6 @@ export type {
   DecisionInput,
   FactInput,
   ImplementationInput,
-  NextInput,
   Resolved,
 } from "./note-acts.ts";
 export * as noteActs from "./note-acts.ts";
@@ -50,4 +43,8 @@ export * as planningActs from "./planning-acts.ts";
 export { estimateTokens } from "./quoted-text.ts";
 export { type RunOptions, runWithCheckpoints } from "./run-with-checkpoints.ts";
 export { eventsUnreadable, markEventFilesSeen, unseenEventFiles } from "./seen-event-files.ts";
+export type { EndInput, HandoffInput, NextInput, NoteInput, StartInput } from "./session-acts.ts";
+export * as sessionActs from "./session-acts.ts";
 export type { RetryPolicy, TaskAgent, TaskContext } from "./task-agent.ts";
+export { Claim, type ClaimOptions, type EvidenceInput, type LostClaim } from "./task-claims.ts";
+export { seemsGone } from "./task-leases.ts";

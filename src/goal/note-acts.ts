@@ -232,18 +232,6 @@ export function answer(state: GoalState, by: Actor, input: { question: string; a
   return { events: [{ type: "question.answered", data: { ...input, by } }], result: undefined };
 }
 
-/** A task id becomes a pointer to that task; anything else is text. Null clears it. */
-export function setNext(state: GoalState, by: Actor, next: string | NextInput | null): Act<void> {
-  const given = typeof next === "string" ? (findTask(state, next) ? { task: next } : { text: next }) : next;
-  const task = given?.task ? taskOf(state, given.task).id : null;
-  return { events: [{ type: "next.set", data: { text: null, ...given, by, task } }], result: undefined };
-}
-
-export interface NextInput {
-  readonly text?: string | null;
-  readonly task?: string | null;
-}
-
 export function recordError(
   state: GoalState,
   by: Actor,

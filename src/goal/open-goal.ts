@@ -19,7 +19,7 @@ import { checkId } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";
 import { stamped } from "./act.ts";
 import { Goal } from "./goal.ts";
-import { goalNotFound } from "./goal-view.ts";
+import { goalNotFound } from "./goal-core.ts";
 import { type MergeReport, mergeEntries } from "./merging.ts";
 import { create, type NewGoal } from "./planning-acts.ts";
 

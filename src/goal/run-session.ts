@@ -9,8 +9,8 @@ import { Lease } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
-import type { Goal } from "./goal.ts";
-import { leaseName } from "./lease-name.ts";
+import { type Goal, goalCore } from "./goal.ts";
+import { leaseName } from "./task-leases.ts";
 
 const PREFIX = "run-";
 
@@ -28,7 +28,7 @@ export class RunSession {
   }
 
   static async start(goal: Goal, by: Actor, given: string | undefined): Promise<RunSession> {
-    const id = given ?? `${PREFIX}${goal.journal.newId()}`;
+    const id = given ?? `${PREFIX}${goalCore(goal).journal.newId()}`;
     const lease = await takeLease(goal, by, id);
     if (!lease) throw inUse(goal, id);
     try {
@@ -72,7 +72,8 @@ function inUse(goal: Goal, id: string): HoldfastError {
 
 async function takeLease(goal: Goal, by: Actor, id: string): Promise<Lease | null> {
   const name = leaseName(goal.id, id);
-  const lease = await goal.journal.leases.take(name, goal.journal.newId(), { label: by.name, waitMs: 0 });
+  const { journal } = goalCore(goal);
+  const lease = await journal.leases.take(name, journal.newId(), { label: by.name, waitMs: 0 });
   return lease instanceof Lease ? lease : null;
 }
 

@@ -16,9 +16,8 @@
 
 import { isHoldfastError } from "../model/errors.ts";
 import { type Actor, checkpointOf, type GoalCheckpoint, type Task } from "../model/goal/index.ts";
-import type { Claim, EvidenceInput } from "./claim.ts";
 import { type FinalReport, finalReport, type RunStatus } from "./final-report.ts";
-import type { Goal } from "./goal.ts";
+import { type Goal, goalCore } from "./goal.ts";
 import { nextTasks } from "./next-tasks.ts";
 import { nextChange } from "./run-pauses.ts";
 import { RunSession } from "./run-session.ts";
@@ -30,6 +29,7 @@ import {
   type TaskAgent,
   type TaskContext,
 } from "./task-agent.ts";
+import type { Claim, EvidenceInput } from "./task-claims.ts";
 
 /** How a run behaves; everything has a default that a first run can keep. */
 export interface RunOptions {
@@ -61,7 +61,7 @@ export async function runWithCheckpoints(
     await session.end(`${end.status}: ${end.why}`);
     await goal.refresh();
     const { attempts, startedAt } = run;
-    const endedAt = goal.journal.now();
+    const endedAt = goalCore(goal).journal.now();
     return finalReport(goal.state, { ...end, session: session.id, startedAt, endedAt, attempts });
   } finally {
     await session.close();
@@ -93,7 +93,7 @@ class Run {
     this.session = session;
     this.options = options;
     this.retry = options.retry ?? {};
-    this.startedAt = goal.journal.now();
+    this.startedAt = goalCore(goal).journal.now();
     this.seen = goal.seq;
   }
 
@@ -136,12 +136,12 @@ class Run {
 
   /** Until a back-off ends or another writer did something. False when waiting any longer is pointless. */
   private async pause(): Promise<boolean> {
-    const now = this.goal.journal.now();
+    const now = goalCore(this.goal).journal.now();
     const retries = this.goal
       .survey()
       .ready.map((task) => retryAt(task, this.retry))
       .filter((at) => at > now);
-    const limit = this.options.waitMs ?? 2 * this.goal.journal.leases.ttlMs;
+    const limit = this.options.waitMs ?? 2 * goalCore(this.goal).journal.leases.ttlMs;
     const untilRetry = retries.length > 0 ? Math.min(...retries) - now : null;
     if (untilRetry === null && this.idleMs >= limit) return false;
     const waited = await nextChange(this.goal, untilRetry, this.options.signal);
@@ -150,7 +150,7 @@ class Run {
   }
 
   private async workOnOne(): Promise<boolean> {
-    const now = this.goal.journal.now();
+    const now = goalCore(this.goal).journal.now();
     const ready = nextTasks(this.goal.state).tasks.filter((task) => !this.isRejectedTooOften(task));
     const due = ready.filter((task) => retryAt(task, this.retry) <= now);
     // What is in progress may have been left by a process that is gone: its lease tells.

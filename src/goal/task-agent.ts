@@ -2,8 +2,8 @@
 
 import type { EndedClaim, Evidence, Task } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
-import type { EvidenceInput } from "./claim.ts";
 import type { Goal } from "./goal.ts";
+import type { EvidenceInput } from "./task-claims.ts";
 
 /** Whatever does the work of one task: a model with tools, a script, a person behind a form. */
 export interface TaskAgent {

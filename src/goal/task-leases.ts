@@ -1,9 +1,10 @@
 /**
- * The leases of tasks: `goal/<goal>/<task>`.
+ * The leases of tasks: `goal/<goal>/<task>`. A run of a goal has one too: `goal/<goal>/<session>`.
  *
- * An attached lease lives with this process: it is renewed while the process runs and can be taken over as soon as
- * the process is provably dead. A detached one outlives the process that took it, for callers that come and go (a
- * command line, a hook): nobody renews it but the writes under it, so it lasts longer and only time ends it.
+ * | kind     | renewed by          | ends when                                     | for                          |
+ * |----------|---------------------|-----------------------------------------------|------------------------------|
+ * | attached | this process        | released, expired, or its process is dead     | an agent in this process     |
+ * | detached | the writes under it | released, or expired: it outlives the process | a command line, a hook       |
  */
 
 import { hostname } from "node:os";
@@ -11,16 +12,19 @@ import { allRows, type Journal, Lease } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type { Actor } from "../model/goal/index.ts";
 import type { Guard, Holder, LeaseRow } from "../store.ts";
-import { leaseName } from "./lease-name.ts";
 
 export const DEFAULT_DETACHED_MS = 30 * 60_000;
 
-/** A right to a task, however it was got. */
+export function leaseName(goal: string, task: string): string {
+  return `goal/${goal}/${task}`;
+}
+
+/** A lease that this process holds, attached or detached. */
 export interface TaskLease {
   readonly guard: Guard;
-  /** Aborts when somebody else has it. A detached lease learns that only from its next write. */
+  /** Aborts when another owner has the lease. A detached lease notices that only at its next write. */
   readonly lost: AbortSignal;
-  /** Whether it is still ours; prolongs it if so. */
+  /** Renews the lease; false when it is no longer ours. */
   confirm(): Promise<boolean>;
   release(): Promise<void>;
 }
@@ -62,8 +66,8 @@ export class TaskLeases {
   }
 
   /**
-   * Takes it from whoever has it, alive or not; the token of that holder is worth nothing from then on. With `seen`:
-   * only from the holder of that token.
+   * Takes the lease from its holder, alive or not, and fences that holder's token. With `seen`: only from the holder
+   * of that token.
    */
   async seize(task: string, by: Actor, seen?: number): Promise<TaskLease> {
     const name = leaseName(this.goal, task);
@@ -71,13 +75,13 @@ export class TaskLeases {
     return this.takeDetached(name, this.journal.newId(), by, this.journal.leases.ttlMs, evict);
   }
 
-  /** All leases of the goal: its tasks and its runs. */
+  /** All leases of the goal: those of its tasks and of its runs. */
   list(): Promise<LeaseRow[]> {
     const prefix = leaseName(this.goal, "");
     return allRows((from) => this.journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from }));
   }
 
-  /** Lets go of a lease that another process, or an earlier life of this one, took. */
+  /** Releases a lease by its token, also one that another process took. */
   async release(guard: Guard): Promise<void> {
     await this.journal.store.lease({ act: "release", namespace: this.journal.namespace, lease: guard });
   }
@@ -112,26 +116,37 @@ export class TaskLeases {
   }
 }
 
-/** Without the facts by which a neighbour could prove its process dead: it is meant to outlive it. */
+/** Without start time and boot id, so that no neighbour proves the process dead: the lease must outlive it. */
 function detachedHolder(owner: string, label: string): Holder {
   const unknown = { started: null, boot: null, pidNamespace: null };
   return { owner, label, host: hostname(), pid: process.pid, ...unknown };
 }
 
-/** A detached holder is the name and session that claimed; the process that spoke for it is long gone. */
+/** A detached holder is shown by name and session: the process that took the lease is long gone. */
 function heldByOther(task: string, row: LeaseRow, by: Actor): HoldfastError {
   const { holder, remainingMs } = row;
   const isDetached = holder?.boot === null;
   const own = `${by.name}#`;
   const session = isDetached && holder.owner.startsWith(own) ? holder.owner.slice(own.length) : "";
   const where = `${holder?.host}${isDetached ? "" : `, pid ${holder?.pid}`}`;
-  const who = holder ? `${holder.label} (${where})${session && ` in session ${session}`}` : "somebody else";
+  const who = holder ? `${holder.label} (${where})${session && ` in session ${session}`}` : "another agent";
   const seconds = Math.max(1, Math.ceil(remainingMs / 1000));
   const later = isDetached
-    ? "it can be taken over when its holder puts it back or writes nothing more."
-    : "it can be taken over when the lease runs out or its process is gone.";
+    ? "it is free when its holder releases it or writes nothing for that long."
+    : "it is free when the lease expires or its process is gone.";
   return new HoldfastError("TASK_HELD", `task ${task} is held by ${who} for another ${seconds} s`, {
-    hint: `${session && "Say that session if it is yours. "}Take another task, or try again later: ${later}`,
+    hint: `${session && "Pass that session if it is yours. "}Claim another task, or try again later: ${later}`,
     data: { task, holder: holder?.label, remainingMs },
   });
+}
+
+/** A cheap check, no proof: the holder is of this machine, and no process has its pid. The lease itself asks for proof. */
+export function seemsGone(holder: Holder): boolean {
+  if (holder.host !== hostname() || holder.started === null) return false;
+  try {
+    process.kill(holder.pid, 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
+  }
 }

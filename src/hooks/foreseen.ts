@@ -6,7 +6,7 @@
  * Nothing here is checked against a schema, and nothing here is kept.
  */
 
-import { historyActs } from "../goal/index.ts";
+import { sessionActs } from "../goal/index.ts";
 import { type Actor, type GoalState, goalFold } from "../model/goal/index.ts";
 import { applyEvent } from "../model/stream/index.ts";
 import type { Recording } from "./taking-in.ts";
@@ -27,19 +27,19 @@ export class Foreseen implements Recording {
   }
 
   startSession({ by, ...input }: Parameters<Recording["startSession"]>[0]): void {
-    this.apply(historyActs.startSession(this.state, by, input));
+    this.apply(sessionActs.startSession(this.state, by, input));
   }
 
   noteSession({ by, ...input }: Parameters<Recording["noteSession"]>[0]): void {
-    this.apply(historyActs.noteSession(this.state, by, input));
+    this.apply(sessionActs.noteSession(this.state, by, input));
   }
 
   endSession({ by, ...input }: Parameters<Recording["endSession"]>[0]): void {
-    this.apply(historyActs.endSession(this.state, by, input));
+    this.apply(sessionActs.endSession(this.state, by, input));
   }
 
   crashSession({ by, ...input }: Parameters<Recording["crashSession"]>[0]): void {
-    this.apply(historyActs.crashSession(this.state, by, input));
+    this.apply(sessionActs.crashSession(this.state, by, input));
   }
 
   recordFiles({ by, session, files }: Parameters<Recording["recordFiles"]>[0]): void {

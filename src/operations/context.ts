@@ -4,7 +4,7 @@
  * on a database server whatever can be the first to be done there.
  */
 
-import { type Goal, openGoal } from "../goal/index.ts";
+import { type Goal, goalCore, openGoal } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type Actor, mayDo } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
@@ -157,7 +157,7 @@ export class Context {
 
   /** The same for whoever begins or chooses a goal, and should know what the folder shows. */
   async followChosen(goal: Goal): Promise<void> {
-    await this.follow(goal, (other) => goal.journal.warn(showsAnother(goal.id, other)));
+    await this.follow(goal, (other) => goalCore(goal).journal.warn(showsAnother(goal.id, other)));
   }
 
   /** A goal to read, however old it is. */

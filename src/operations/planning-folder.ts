@@ -11,7 +11,7 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type Goal, openGoal } from "../goal/index.ts";
+import { type Goal, goalCore, openGoal } from "../goal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { GoalFolder, ProjectOptions } from "../projections/index.ts";
 import { PLANNING } from "./store-place.ts";
@@ -29,7 +29,8 @@ export async function syncPlanningFolder(
   if (!existsSync(folder)) return;
   try {
     const { editNotes, keepEvents, projectGoal } = await import("../projections/index.ts");
-    const onEdit: ProjectOptions["onEdit"] = (report) => editNotes(report).forEach(goal.journal.warn);
+    const onEdit: ProjectOptions["onEdit"] = (report) =>
+      editNotes(report).forEach(goalCore(goal).journal.warn);
     const other = await takenBy(projectGoal(goal, { folder, onEdit }));
     if (other === null) return;
     const isLeft = (it: Goal) => it.survey().isDone;
@@ -38,7 +39,7 @@ export async function syncPlanningFolder(
     notShown(other);
   } catch (error) {
     // Whoever writes to a store that has moved is refused by the store itself, and nothing of it is to be in the files.
-    if (!isHoldfastError(error, "STORE_MOVED")) goal.journal.warn(notWritten(error));
+    if (!isHoldfastError(error, "STORE_MOVED")) goalCore(goal).journal.warn(notWritten(error));
   }
 }
 
@@ -77,7 +78,8 @@ async function turned(
   makesWay: (other: Goal) => boolean,
 ): Promise<GoalFolder | null> {
   const { projectGoal } = await import("../projections/index.ts");
-  const { by, root, journal } = goal;
+  const { by, root } = goal;
+  const { journal } = goalCore(goal);
   const shown = await openGoal(journal, other, { by, stale: "use", ...(root !== null && { root }) }).catch(
     (error: unknown) => {
       if (isHoldfastError(error, "GOAL_NOT_FOUND")) return null;

@@ -22,7 +22,7 @@
 
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { eventsUnreadable, type Goal, markEventFilesSeen } from "../goal/index.ts";
+import { eventsUnreadable, type Goal, goalCore, markEventFilesSeen } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { type Entry, type EventIds, Lineage } from "../model/goal/index.ts";
 import {
@@ -108,7 +108,7 @@ export class EventFiles {
     // Whatever is held is known by now, so equal numbers are equal sets.
     if (known.size > this.lines.size) {
       const missing: EntryLine[] = [];
-      for await (const entry of goal.entries(this.walkFrom(goal))) {
+      for await (const entry of goalCore(goal).entries(this.walkFrom(goal))) {
         if (!this.lines.has(entry.uid)) missing.push(lineOf(entry));
       }
       const own: string[] = [];
@@ -118,7 +118,7 @@ export class EventFiles {
         own.push(file.name);
       }
       // Whoever asks what git brought need not read what was written from here.
-      if (own.length > 0) await markEventFilesSeen(goal.journal, this.goal, { own, others: [] });
+      if (own.length > 0) await markEventFilesSeen(goalCore(goal).journal, this.goal, { own, others: [] });
     }
     this.mark = here;
     return true;

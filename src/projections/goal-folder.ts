@@ -31,7 +31,7 @@ import { lstatSync } from "node:fs";
 import { mkdir, readdir, realpath, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Goal, MergeReport } from "../goal/index.ts";
+import { type Goal, goalCore, type MergeReport } from "../goal/index.ts";
 import { Lease, leaseLost } from "../journal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
@@ -105,7 +105,7 @@ export class FolderWriter {
     this.look = new FolderLook(folder, goal.id);
     this.events = new EventFiles(folder, goal.id);
     this.leaseName = `render/${sha256(folder).slice(0, 16)}`;
-    this.owner = goal.journal.newId();
+    this.owner = goalCore(goal).journal.newId();
   }
 
   /** Makes the folder if it is not there. It may be reached by a link; what is in it may not. */
@@ -132,7 +132,7 @@ export class FolderWriter {
     await this.underLease(async (lease) => {
       await this.goal.refresh();
       const { fresh, refused } = await this.events.look(this.goal.state.known);
-      if (fresh.length > 0) await this.goal.takeIn(TAKER, fresh);
+      if (fresh.length > 0) await goalCore(this.goal).mergeEntries(TAKER, fresh);
       await this.placeEvents(lease);
       await this.events.tidy(() => this.isStillOurs(lease));
       this.tellRefused(refused);
@@ -164,7 +164,8 @@ export class FolderWriter {
   }
 
   private tellRefused(refused: readonly RefusedFile[]): void {
-    for (const { file, why } of refused) this.goal.journal.warn(eventFileRefused(this.folder, file, why));
+    for (const { file, why } of refused)
+      goalCore(this.goal).journal.warn(eventFileRefused(this.folder, file, why));
   }
 
   /** Files that are not as they were when they were last seen, whoever did that. */
@@ -198,7 +199,8 @@ export class FolderWriter {
       await this.goal.refresh();
       const brought = await this.events.look(this.goal.state.known);
       refused.push(...brought.refused);
-      if (brought.fresh.length > 0) merged = added(merged, await this.goal.takeIn(TAKER, brought.fresh));
+      if (brought.fresh.length > 0)
+        merged = added(merged, await goalCore(this.goal).mergeEntries(TAKER, brought.fresh));
       const seq = this.goal.revision;
       const rendering = this.renderer.render(this.goal.state, seq);
       await refuseBadRows(rendering);
@@ -255,7 +257,7 @@ export class FolderWriter {
 
   /** The store is asked only when a good part of the lease has passed since it last said so. */
   private async isStillOurs(lease: Lease): Promise<boolean> {
-    const { leases } = this.goal.journal;
+    const { leases } = goalCore(this.goal).journal;
     if (lease.lost.aborted) return false;
     if (leases.isSurelyHeld(lease)) return true;
     return leases.confirm(lease);
@@ -263,7 +265,7 @@ export class FolderWriter {
 
   /** Null: while we waited, another process rendered what we would have. */
   private async take(): Promise<Lease | null> {
-    const { journal } = this.goal;
+    const { journal } = goalCore(this.goal);
     const until = performance.now() + this.waitMs;
     for (;;) {
       const lease = await journal.leases.take(this.leaseName, this.owner, {

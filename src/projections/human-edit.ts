@@ -25,7 +25,7 @@
 
 import { copyFile, link, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { DraftBatch, type Goal, loadGoal } from "../goal/index.ts";
+import { DraftBatch, type Goal, goalCore, loadGoal } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { type Actor, type GoalState, seqOfRevision } from "../model/goal/index.ts";
@@ -92,7 +92,7 @@ export async function takeInEdit(
   const report = { file: file.path, from, beside, conflicts: merged.conflicts } as const;
   // Another order, other spaces: nothing was said, so nothing is recorded.
   if (merged.mine.length + merged.left.length === 0) return { ...report, taken: [], left: [] };
-  const { taken, left } = await goal.commit(by, (state) => {
+  const { taken, left } = await goalCore(goal).commit(by, (state) => {
     const outcome = takenIn(state, by, merged.mine, merged.left);
     const data = {
       by,
@@ -206,7 +206,7 @@ async function baseOf(
   const now = { base: file.text, since: file.revision, digest: file.digest, past: goal.state };
   if (revision === null || revision >= file.revision || revision < 1) return now;
   const upTo = seqOfRevision(goal.state, revision);
-  const loaded = upTo === null ? null : await loadGoal(goal.journal, goal.id, { upTo });
+  const loaded = upTo === null ? null : await loadGoal(goalCore(goal).journal, goal.id, { upTo });
   const rendered = loaded && renderGoal(loaded.state, loaded.state.revision).files;
   const found = rendered?.find(({ path }) => path === file.path);
   const then = found &&

@@ -1,6 +1,6 @@
 /** From the words of an imported file to the events of a goal. */
 
-import { type Act, DraftBatch, noteActs, planningActs } from "../goal/index.ts";
+import { type Act, DraftBatch, noteActs, planningActs, sessionActs } from "../goal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import {
   type Actor,
@@ -278,7 +278,7 @@ class Importing {
   /** Next action, files, implementations, questions. */
   context(row: Row, hashes: ReadonlyMap<string, string>): void {
     const next = prose(row["next_action"]);
-    if (next !== null) this.run((state) => noteActs.setNext(state, this.by, { text: next }));
+    if (next !== null) this.run((state) => sessionActs.setNext(state, this.by, { text: next }));
     const context = map(row["resume_context"]);
     for (const text of strings(context["key_implementations"])) {
       this.run((state) => noteActs.implementation(state, this.by, { text: text.slice(0, TEXT) }));

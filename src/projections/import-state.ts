@@ -9,7 +9,7 @@
  * which the same import can be run again.
  */
 
-import { type Goal, hashFile, openGoal } from "../goal/index.ts";
+import { type Goal, goalCore, hashFile, openGoal } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type Actor, isRelativePath } from "../model/goal/index.ts";
@@ -44,7 +44,7 @@ export async function importState(
   const statement = text(row["statement"]) ?? text(row["goal"]) ?? title ?? `Imported from ${file}`;
   const goal = await openGoal(journal, id, { by, statement, title, ...(root !== undefined && { root }) });
   const hashes = await hashesOf(root, row);
-  const notes = await goal.commit(by, (state) => {
+  const notes = await goalCore(goal).commit(by, (state) => {
     if (state.phases.length + state.tasks.size + state.decisions.size + state.history.size > 0)
       throw notEmpty(id);
     return importActs(state, by, imported, hashes);

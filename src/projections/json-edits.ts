@@ -1,6 +1,6 @@
 /** What editing agent_state.json and task_board.json by hand can say. What the goal computes can only be noticed. */
 
-import { type Act, noteActs, planningActs, type TaskInput } from "../goal/index.ts";
+import { type Act, noteActs, planningActs, sessionActs, type TaskInput } from "../goal/index.ts";
 import type { Actor, GoalState, TaskStatus, Verification } from "../model/goal/index.ts";
 import { type Json, sameJson } from "../model/json.ts";
 import { type Change, change } from "./edit-changes.ts";
@@ -51,7 +51,7 @@ function nextChange(from: Row | null, to: Row | null): Change[] {
   const content = (row: Row | null): unknown => row && { text: row["text"], task: row["task"] };
   if (same(content(from), content(to))) return [];
   const input = to && { text: to["text"] as string | null, task: to["task"] as string | null };
-  const act = (state: GoalState, by: Actor): Act<unknown> => noteActs.setNext(state, by, input);
+  const act = (state: GoalState, by: Actor): Act<unknown> => sessionActs.setNext(state, by, input);
   return [change("next", content(to), "next_action", act)];
 }
 

@@ -7,7 +7,7 @@
 
 import { userInfo } from "node:os";
 import { resolve } from "node:path";
-import type { Goal, WriteGuard } from "../goal/index.ts";
+import { type Goal, goalCore, type WriteGuard } from "../goal/index.ts";
 import { type HoldfastError, isHoldfastError } from "../model/errors.ts";
 import type { Actor, GoalState } from "../model/goal/index.ts";
 import { FolderWriter, type SyncReport } from "./goal-folder.ts";
@@ -70,7 +70,7 @@ export class GoalFolder {
 
   /** Stops following the goal. The files stay as they are. */
   async close(): Promise<void> {
-    this.goal.guardWrites(null);
+    goalCore(this.goal).guardWrites(null);
     await this.queue;
   }
 
@@ -83,7 +83,7 @@ export class GoalFolder {
         } catch (error) {
           // A folder that cannot be looked at keeps nobody from working on the goal.
           if (isHoldfastError(error)) throw error;
-          this.goal.journal.warn(error);
+          goalCore(this.goal).journal.warn(error);
         }
       },
       check: (state, by) => this.checkQuiet(state, by),
@@ -92,7 +92,7 @@ export class GoalFolder {
           await this.join();
         } catch (error) {
           // The write is durable; the files follow with the next sync.
-          this.goal.journal.warn(error);
+          goalCore(this.goal).journal.warn(error);
         }
       },
     };
@@ -125,7 +125,7 @@ export class GoalFolder {
       return;
     }
     for (const note of editNotes(report)) {
-      if (note.code === "EDIT_LEFT") this.goal.journal.warn(note);
+      if (note.code === "EDIT_LEFT") goalCore(this.goal).journal.warn(note);
     }
   }
 
@@ -145,7 +145,7 @@ export class GoalFolder {
   /** Another process may have taken the edit in: the log says when it was made. */
   private checkQuiet(state: GoalState, by: Actor): void {
     if (by.role === "human") return;
-    const now = this.goal.journal.now();
+    const now = goalCore(this.goal).journal.now();
     for (const { file, editedAt } of state.edits.values()) {
       const remainingMs = this.quietMs - (now - editedAt);
       if (remainingMs > 0 && editedAt <= now) throw humanIsEditing(this.goal.id, file, remainingMs);
@@ -175,7 +175,7 @@ export async function projectGoal(goal: Goal, options: ProjectOptions = {}): Pro
   const writer = await FolderWriter.open(goal, path, human, waitMs, instead);
   const folder = new GoalFolder(goal, writer, options);
   await folder.sync();
-  if (options.auto !== false) goal.guardWrites(folder.guard());
+  if (options.auto !== false) goalCore(goal).guardWrites(folder.guard());
   return folder;
 }
 
@@ -187,12 +187,14 @@ export async function keepEvents(goal: Goal, folder: string): Promise<void> {
   const writer = await FolderWriter.open(goal, resolve(folder), { name: userName(), role: "human" }, WAIT_MS);
   await writer.saveEvents();
   let queue: Promise<void> = Promise.resolve();
-  goal.guardWrites({
+  goalCore(goal).guardWrites({
     before: () => Promise.resolve(),
     check: () => undefined,
     after: () => {
       // The write is durable; its file follows with the next one.
-      queue = queue.then(() => writer.saveEvents()).catch((error: unknown) => goal.journal.warn(error));
+      queue = queue
+        .then(() => writer.saveEvents())
+        .catch((error: unknown) => goalCore(goal).journal.warn(error));
       return queue;
     },
   });

@@ -3,7 +3,7 @@
  * was: an edit of it is a new decision that supersedes it. A blocker changes its status. A session gets notes.
  */
 
-import { type Act, historyActs, noteActs } from "../goal/index.ts";
+import { type Act, noteActs, sessionActs } from "../goal/index.ts";
 import type { Actor, DecisionType, GoalState } from "../model/goal/index.ts";
 import { sameJson } from "../model/json.ts";
 import { type Change, change } from "./edit-changes.ts";
@@ -103,7 +103,7 @@ function sessionChanges(id: string, from: RecordPage, to: RecordPage): Change[] 
     const act = (state: GoalState, by: Actor): Act<unknown> => {
       const entry = state.history.get(id);
       const isThere = (isNote ? entry?.notes : entry?.issues)?.includes(text);
-      return isThere ? { events: [], result: null } : historyActs.noteSession(state, by, input);
+      return isThere ? { events: [], result: null } : sessionActs.noteSession(state, by, input);
     };
     const isNew = !from.sections.has(name);
     found.push(change(`${id} ${name}`, text, `${id}: ${name}`, isNew ? act : null));

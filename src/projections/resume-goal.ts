@@ -11,7 +11,7 @@
  */
 
 import { join, resolve } from "node:path";
-import type { FileCheck, FileReport, Goal } from "../goal/index.ts";
+import { type FileCheck, type FileReport, type Goal, goalCore } from "../goal/index.ts";
 import { activeBlockers, type GoalState, type Position, staleness } from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
 import { readBounded, UnreadableText } from "./foreign-text.ts";
@@ -66,7 +66,7 @@ export async function resumeGoal(goal: Goal, options: ResumeOptions = {}): Promi
   const { plan, summaries } = await contextOf(folder, position, review);
   const files = await checked(goal, options.root);
   review.push(...mismatches(files, state));
-  const { stale, ageMs } = staleness(state, goal.journal.now());
+  const { stale, ageMs } = staleness(state, goalCore(goal).journal.now());
   if (stale) review.push(`the state is ${exactAge(ageMs)} old: check that it still says what is true`);
   const open = stale ? "stale" : review.length > 0 ? "review" : "ready";
   return {

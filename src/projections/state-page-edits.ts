@@ -1,6 +1,6 @@
 /** What editing STATE.md by hand can say: title, statement, next action, tasks, decisions, blockers, questions. */
 
-import { type Act, noteActs, planningActs } from "../goal/index.ts";
+import { type Act, noteActs, planningActs, sessionActs } from "../goal/index.ts";
 import {
   type Actor,
   DECISION_TYPES,
@@ -73,12 +73,12 @@ function nextChanges(from: StatePage, to: StatePage): Change[] {
   if (isShortened(next))
     return [...found, change("next", next, "the next action was edited where it is shortened", null)];
   const act = (state: GoalState, by: Actor): Act<unknown> => {
-    if (next === "") return noteActs.setNext(state, by, null);
+    if (next === "") return sessionActs.setNext(state, by, null);
     const [, id, words = ""] = TASK_FIRST.exec(next) ?? [];
-    if (id === undefined) return noteActs.setNext(state, by, { text: next });
+    if (id === undefined) return sessionActs.setNext(state, by, { text: next });
     const task = taskOf(state, id);
     const shown = [task.title, titleIn(from.ready), titleIn(from.next)];
-    return noteActs.setNext(state, by, { task: task.id, text: beyondTitle(words, shown) || null });
+    return sessionActs.setNext(state, by, { task: task.id, text: beyondTitle(words, shown) || null });
   };
   return [...found, change("next", next, `next action: ${next || "none"}`, act)];
 }

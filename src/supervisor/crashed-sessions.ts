@@ -16,7 +16,7 @@
  * were listed may be taken to settle its calls: whoever does that records the crash first.
  */
 
-import { type Goal, historyActs } from "../goal/index.ts";
+import { type Goal, goalCore, sessionActs } from "../goal/index.ts";
 import { type Journal, Lease } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { Actor, GoalDraft, GoalState } from "../model/goal/index.ts";
@@ -119,7 +119,7 @@ interface Death {
 async function noteCrash(goal: Goal, by: Actor, { row, lease, from, why }: Death): Promise<void> {
   const session = streamId(row.stream);
   const notes = `Agent unresponsive: ${why}`.slice(0, 1_000);
-  await goal.commit(by, (state: GoalState) => {
+  await goalCore(goal).commit(by, (state: GoalState) => {
     const entry = state.history.get(session);
     if (entry && entry.status !== "active") return { events: [], result: undefined };
     const start = {
@@ -128,7 +128,7 @@ async function noteCrash(goal: Goal, by: Actor, { row, lease, from, why }: Death
       resumes: null,
       startedAt: row.createdAt,
     };
-    const begun = entry ? [] : historyActs.startSession(state, by, start).events;
+    const begun = entry ? [] : sessionActs.startSession(state, by, start).events;
     const crashed: GoalDraft = { type: "session.crashed", data: { by, session, notes } };
     return { events: [...begun, crashed], result: undefined, guards: [lease.guard] };
   });

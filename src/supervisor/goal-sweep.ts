@@ -6,7 +6,7 @@
  * crash between two of them leaves the rest for the next look, and two supervisors write nothing twice.
  */
 
-import type { Goal, LostClaim } from "../goal/index.ts";
+import { type Goal, goalCore, type LostClaim, resetLostClaims } from "../goal/index.ts";
 import { type Journal, Lease } from "../journal/index.ts";
 import { type Actor, blockedTasks, type HistoryEntry } from "../model/goal/index.ts";
 import { streamName } from "../model/names.ts";
@@ -38,7 +38,7 @@ export async function sweepGoal(
 ): Promise<GoalReport> {
   await goal.refresh();
   const living = await livingSessions(place, goal, sessions);
-  const lost = await goal.resetLost(place.by, { staleAfterMs: place.staleAfterMs, living });
+  const lost = await resetLostClaims(goal, place.by, { staleAfterMs: place.staleAfterMs, living });
   for (const each of lost) place.tell({ type: "task.reset", goal: goal.id, ...each });
   await markSilent(place, goal, sessions);
   const next = await goal.next();
@@ -132,7 +132,7 @@ async function changedAt(goal: Goal, { revision, startedAt }: HistoryEntry): Pro
 
 async function crash(place: GoalPlace, goal: Goal, { id }: HistoryEntry, why: string): Promise<void> {
   const notes = `Agent unresponsive: ${why}`;
-  const wrote = await goal.commit(place.by, (state) => {
+  const wrote = await goalCore(goal).commit(place.by, (state) => {
     if (state.history.get(id)?.status !== "active") return { events: [], result: false };
     return {
       events: [{ type: "session.crashed", data: { by: place.by, session: id, notes } }],

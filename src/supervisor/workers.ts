@@ -17,7 +17,7 @@
  * task that it works for, gets the next worker when they are answered.
  */
 
-import { type Goal, noteActs } from "../goal/index.ts";
+import { type Goal, goalCore, noteActs } from "../goal/index.ts";
 import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
@@ -335,7 +335,7 @@ function dueAt({ verify }: Call, now: number): number | null {
 const CRASH_LOOP = "Crash loop:";
 
 async function block({ by }: Sweeper, goal: Goal, task: string, description: string): Promise<string> {
-  return goal.commit(by, (state) => {
+  return goalCore(goal).commit(by, (state) => {
     const known = [...state.blockers.values()].find(
       (each) =>
         each.status === "active" &&

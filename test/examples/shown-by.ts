@@ -146,7 +146,6 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Claim.block": "goal-tasks",
   "Claim.fail": "goal-tasks",
   "Claim.heartbeat": "goal-tasks",
-  "Claim.letGo": "goal-tasks",
   "Claim.progress": "goal-tasks",
   "Claim.release": "goal-tasks",
   "Claim.submit": "goal-tasks",

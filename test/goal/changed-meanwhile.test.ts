@@ -1,7 +1,14 @@
 /** What others do to a goal while somebody waits: for a verdict, a lease, a commit. */
 
 import { expect, test } from "vitest";
-import { type Goal, openGoal, runWithCheckpoints, type TaskAgent } from "../../src/goal/index.ts";
+import {
+  type Goal,
+  goalCore,
+  openGoal,
+  resetLostClaims,
+  runWithCheckpoints,
+  type TaskAgent,
+} from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import type { Store } from "../../src/store.ts";
 import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
@@ -170,7 +177,7 @@ test("an agent that got further while a supervisor was about to take its task ke
   });
   const here = await open(store);
   now += 3_600_000;
-  expect(await here.resetLost(supervisor, { staleAfterMs: 1_800_000 })).toEqual([]);
+  expect(await resetLostClaims(here, supervisor, { staleAfterMs: 1_800_000 })).toEqual([]);
   await claim.progress("still mine");
 });
 
@@ -188,12 +195,12 @@ test("a run that could not begin leaves its name to the next one", async () => {
   const watcher = { name: "w", role: "verifier" } as const;
   const begin = (by: { name: string; role: "verifier" | "worker" }) =>
     runWithCheckpoints(agent, goal, { ...quick, session: "run-one", by });
-  goal.guardWrites({
+  goalCore(goal).guardWrites({
     before: () => Promise.reject(new Error("not now")),
     check: () => undefined,
     after: async () => undefined,
   });
   await expect(begin(watcher)).rejects.toThrow("not now");
-  goal.guardWrites(null);
+  goalCore(goal).guardWrites(null);
   await begin(worker as never);
 });

@@ -79,7 +79,7 @@ describe("recorded files", () => {
     const text = goal.briefing({ files: report.files });
     expect(text).toContain("DRIFT src/a.ts DRIFTED: look before you rely on it");
     const homeless = await bench.goal();
-    await expect(async () => homeless.checkFiles()).rejects.toThrow("does not know where its files are");
+    await expect(async () => homeless.checkFiles()).rejects.toThrow("no root folder is set");
     await bench.dispose();
     await subject.dispose();
   });

@@ -1,7 +1,7 @@
 // What lists and views show of a goal that took in other copies' events points at events of this log.
 
 import { afterAll, describe, expect, test } from "vitest";
-import { type Goal, mergeGoal, openGoal } from "../../src/goal/index.ts";
+import { type Goal, goalCore, mergeGoal, openGoal } from "../../src/goal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import type { Entry } from "../../src/model/goal/index.ts";
 import { Holdfast } from "../../src/open.ts";
@@ -12,7 +12,7 @@ import { human, supervisor, worker } from "./bench.ts";
 
 async function entriesOf(goal: Goal): Promise<Entry[]> {
   const entries: Entry[] = [];
-  for await (const entry of goal.entries()) entries.push(entry);
+  for await (const entry of goalCore(goal).entries()) entries.push(entry);
   return entries;
 }
 

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { goalCore } from "../../src/goal/index.ts";
 import { encodeGoal, progressOf } from "../../src/model/goal/index.ts";
 import { type ImportReport, importState, renderGoal } from "../../src/projections/index.ts";
 import { Bench } from "../goal/bench.ts";
@@ -175,7 +176,7 @@ describe.each(storeSubjects())("a STATE.md of another tool on $name", (subject) 
   test("a goal with work in it is not imported over", async () => {
     const { goal } = await bring(seed("STATE.md"));
     const { seq } = goal;
-    await expect(importState(goal, "auth", { file: seed("STATE.md") })).rejects.toMatchObject({
+    await expect(importState(goalCore(goal), "auth", { file: seed("STATE.md") })).rejects.toMatchObject({
       code: "INPUT_INVALID",
       data: { reason: "IMPORT_NOT_EMPTY" },
     });

@@ -3,6 +3,7 @@
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { goalCore } from "../../src/goal/index.ts";
 import { recentMergeNotes } from "../../src/model/goal/index.ts";
 import { by, worker } from "../goal/bench.ts";
 import { Copy, WallClock } from "./copies.ts";
@@ -30,7 +31,7 @@ async function pick(to: Copy, from: Copy, write: () => Promise<unknown>): Promis
 }
 
 const news = ({ goal }: Copy): string[] =>
-  recentMergeNotes(goal.state, goal.journal.now()).map(
+  recentMergeNotes(goal.state, goalCore(goal).journal.now()).map(
     (note) => `${note.kind} ${"why" in note ? note.why : ""}`,
   );
 

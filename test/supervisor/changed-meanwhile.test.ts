@@ -1,7 +1,7 @@
 /** What agents and persons do while a supervisor looks at them. */
 
 import { expect, test } from "vitest";
-import { type Goal, openGoal } from "../../src/goal/index.ts";
+import { type Goal, goalCore, openGoal } from "../../src/goal/index.ts";
 import { Holdfast } from "../../src/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import type { Store } from "../../src/store.ts";
@@ -104,7 +104,7 @@ test("a session whose goal was removed is told of as crashed all the same", asyn
     isTold = resolve;
   });
   await goal.claim("T-001", { by: worker });
-  die(goal.journal);
+  die(goalCore(goal).journal);
   const supervising = supervise(journal(), {
     everyMs: 10,
     signal: stop.signal,
@@ -117,7 +117,7 @@ test("a session whose goal was removed is told of as crashed all the same", asyn
   await looked;
   const first = journal();
   await new Holdfast(first).session("alpha", { ttlMs: null, goal: goal.id });
-  await goal.journal.remove("goal/checkout");
+  await goalCore(goal).journal.remove("goal/checkout");
   die(first);
   await told;
   stop.abort();

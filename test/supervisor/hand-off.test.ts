@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Goal } from "../../src/goal/index.ts";
+import { type Goal, goalCore } from "../../src/goal/index.ts";
 import { Holdfast } from "../../src/index.ts";
 import { Bench, by, worker } from "../goal/bench.ts";
 import { storeSubjects } from "../subjects.ts";
@@ -37,7 +37,7 @@ describe.each(storeSubjects())("session history on $name", (subject) => {
     const third = by("worker", "w-3");
     await dying.startSession({ session: "session-003", by: third });
     await dying.claim("T-001", { by: third, session: "session-003" });
-    await bench.crash(dying.journal);
+    await bench.crash(goalCore(dying).journal);
     await holdfast.superviseOnce();
 
     await goal.refresh();

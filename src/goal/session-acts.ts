@@ -9,11 +9,13 @@
 import { HoldfastError } from "../model/errors.ts";
 import {
   type Actor,
+  findTask,
   type GoalDraft,
   type GoalState,
   type HistoryEntry,
   historyOf,
   type Task,
+  taskOf,
 } from "../model/goal/index.ts";
 import type { Act } from "./act.ts";
 
@@ -129,6 +131,20 @@ export function endSession(
   return { events: [...released, { type: "session.ended", data }], result: tasks };
 }
 
+export interface HandoffInput extends EndInput {
+  /** Why the session stops, e.g. `context is full`. */
+  readonly reason: string;
+  /** The next action: a task id or free text. */
+  readonly next?: string | NextInput | null;
+}
+
+export function handoff(state: GoalState, by: Actor, input: HandoffInput): Act<readonly Task[]> {
+  const { reason, next, ...rest } = input;
+  const ended = endSession(state, by, rest, reason);
+  const following = next === undefined ? [] : setNext(state, by, next).events;
+  return { ...ended, events: [...ended.events, ...following] };
+}
+
 /** Nothing is written for a session that has ended or crashed already: two may notice the same death. */
 export function crashSession(
   state: GoalState,
@@ -137,4 +153,16 @@ export function crashSession(
 ): Act<boolean> {
   if (historyOf(state, input.session).status !== "active") return { events: [], result: false };
   return { events: [{ type: "session.crashed", data: { notes: null, ...input, by } }], result: true };
+}
+
+export interface NextInput {
+  readonly text?: string | null;
+  readonly task?: string | null;
+}
+
+/** Sets the next action. A task id becomes a pointer to that task, anything else is text, null clears it. */
+export function setNext(state: GoalState, by: Actor, next: string | NextInput | null): Act<void> {
+  const given = typeof next === "string" ? (findTask(state, next) ? { task: next } : { text: next }) : next;
+  const task = given?.task ? taskOf(state, given.task).id : null;
+  return { events: [{ type: "next.set", data: { text: null, ...given, by, task } }], result: undefined };
 }

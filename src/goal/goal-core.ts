@@ -1,0 +1,196 @@
+/**
+ * The internals of an open goal: its log, and the one way to change it.
+ *
+ *     check the role ──▶ decide on the current state ──▶ append ──▶ done
+ *                              ▲                            │
+ *                              └── another writer was faster ┘
+ *
+ * `Goal` is the class that users see; projections, operations and the supervisor reach this one by `goalCore(goal)`.
+ */
+
+import { type CommitOutcome, type Journal, type Log, leaseLost } from "../journal/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import {
+  type Actor,
+  bySchema,
+  checkRole,
+  type Entry,
+  type GoalOperation,
+  type GoalState,
+  type Lineage,
+  type Task,
+  taskOf,
+} from "../model/goal/index.ts";
+import { formatPath } from "../model/json.ts";
+import type { Event } from "../model/stream/index.ts";
+import { type Act, invalid, stamped } from "./act.ts";
+import { hashFile } from "./check-files.ts";
+import { entriesOf, type MergeReport, mergeEntries } from "./merging.ts";
+
+/** An input with the actor; without `by`, the actor that the goal was opened for. */
+export type Attributed<Input> = Input & { readonly by?: Actor };
+
+/** A pure function from the state to the events of one operation. It runs again after a lost race. */
+type Decide<Result> = (state: GoalState, by: Actor) => Act<Result>;
+
+export interface GoalParts {
+  readonly journal: Journal;
+  readonly log: Log<GoalState>;
+  readonly id: string;
+  readonly by: Actor;
+  /** The folder that recorded paths are relative to. */
+  readonly root: string | null;
+}
+
+/** Callbacks around every write of a handle. */
+export interface WriteGuard {
+  /** Runs before the decision; throws to reject the write. */
+  before(by: Actor): Promise<void>;
+  /** Runs on the state that the decision is made on, which may be newer than the one `before` saw. */
+  check(state: GoalState, by: Actor): void;
+  /** Runs when the write is durable. It must not throw: the write has succeeded. */
+  after(): Promise<void>;
+}
+
+export class GoalCore {
+  readonly id: string;
+  readonly by: Actor;
+  readonly root: string | null;
+  readonly journal: Journal;
+  private readonly log: Log<GoalState>;
+  private guard: WriteGuard | null = null;
+
+  constructor(parts: GoalParts) {
+    this.id = parts.id;
+    this.by = parts.by;
+    this.root = parts.root;
+    this.journal = parts.journal;
+    this.log = parts.log;
+  }
+
+  get state(): GoalState {
+    return this.log.state;
+  }
+
+  get seq(): number {
+    return this.log.head.seq;
+  }
+
+  task(id: string): Task {
+    return taskOf(this.state, id);
+  }
+
+  async refresh(): Promise<void> {
+    await this.log.refresh();
+  }
+
+  watch(changed: () => void): () => void {
+    return this.journal.watch(this.log.stream, changed);
+  }
+
+  events(after = 0): AsyncGenerator<[seq: number, Event]> {
+    return this.journal.events(this.log.stream, after);
+  }
+
+  /** Every event up to now, in the form in which copies of the goal exchange them. */
+  entries(from?: { readonly seq: number; readonly lineage: Lineage }): AsyncGenerator<Entry> {
+    return entriesOf(this.journal, this.log.stream, this.seq, from);
+  }
+
+  /** Merges the events of other copies of the goal. Null: all of them were here already. */
+  mergeEntries(by: Actor, entries: readonly Entry[]): Promise<MergeReport | null> {
+    return mergeEntries(this.journal, this.log, this.id, by, entries);
+  }
+
+  /** The folder of recorded files: the argument, or the one that the goal was opened with. */
+  rootFor(given?: string): string {
+    const root = given ?? this.root;
+    if (root !== null) return root;
+    throw invalid(
+      `goal ${this.id}: no root folder is set`,
+      "Pass `root`, the folder that the recorded paths are relative to, here or when opening the goal.",
+    );
+  }
+
+  /** SHA-256 of a file as it is on disk now. */
+  hash(path: string): Promise<string> {
+    return hashFile(this.rootFor(), path);
+  }
+
+  identity(given: Actor | undefined): Actor {
+    const parsed = bySchema.safeParse(given ?? this.by);
+    if (parsed.success) return parsed.data;
+    const issue = parsed.error.issues[0];
+    throw invalid(
+      `goal ${this.id}: by: ${formatPath(issue?.path ?? [])}: ${issue?.message}`,
+      "Pass `by` as { name, role }.",
+    );
+  }
+
+  /** Sets the callbacks around the writes of this handle; null removes them. */
+  guardWrites(guard: WriteGuard | null): void {
+    this.guard = guard;
+  }
+
+  /** One operation: checked against the actor's role, one commit. */
+  async act<Result>(
+    operation: GoalOperation,
+    given: Actor | undefined,
+    decide: Decide<Result>,
+  ): Promise<Result> {
+    const by = this.identity(given);
+    await this.guard?.before(by);
+    const result = await this.commit(by, (state) => {
+      this.guard?.check(state, by);
+      checkRole(by, operation, state.verification);
+      return decide(state, by);
+    });
+    await this.guard?.after();
+    return result;
+  }
+
+  /** `act` for a decision that gets the caller's input unchanged, but for `by`. */
+  actOn<Input extends { readonly by?: Actor }, Result>(
+    operation: GoalOperation,
+    input: Input,
+    decide: (state: GoalState, by: Actor, input: Omit<Input, "by">) => Act<Result>,
+  ): Promise<Result> {
+    const { by, ...rest } = input;
+    return this.act(operation, by, (state, who) => decide(state, who, rest));
+  }
+
+  /** One commit without role check and write guard, for layers that do several acts at once. */
+  async commit<Result>(by: Actor, decide: Decide<Result>): Promise<Result> {
+    const committed = await this.commitFresh((state) => {
+      if (state.id === "") throw goalNotFound(this.id);
+      return stamped(state, by, decide(state, by));
+    });
+    if (committed.outcome === "ok") return committed.result;
+    if (committed.outcome === "fenced") throw leaseLost(committed.lease, committed.now);
+    throw new Error(`goal ${this.id}: the commit answered ${committed.outcome}`);
+  }
+
+  /** A rejection must hold for the latest state: when the handle was stale, the decision is made again. */
+  private async commitFresh<Result>(
+    decide: (state: GoalState) => Act<Result>,
+  ): Promise<CommitOutcome<Result>> {
+    const { generation, seq } = this.log.head;
+    try {
+      return await this.log.commit(decide);
+    } catch (error) {
+      // A store that fails may have written; any other error means that nothing was.
+      if (!isHoldfastError(error) || /^(STORE|STREAM)_/.test(error.code)) throw error;
+      await this.log.refresh();
+      const { head } = this.log;
+      if (head.generation === generation && head.seq === seq) throw error;
+      return this.log.commit(decide);
+    }
+  }
+}
+
+export function goalNotFound(id: string): HoldfastError {
+  return new HoldfastError("GOAL_NOT_FOUND", `there is no goal ${id}`, {
+    hint: "Open it with a `statement` to create it, or check the name and the namespace.",
+    data: { goal: id },
+  });
+}
