@@ -17,7 +17,7 @@ const COLD_START = [
   },
   {
     name: "look",
-    test: /src\/(hooks\/(briefing-side|foreseen|taking-in)|model\/(json|stream\/(event|facets))|model\/goal\/(?!.*schemas|field|goal-events|goal-kind|index)[^/]*|operations\/(current-goal|moved-store)|goal\/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|session-acts|task-leases)|journal\/(reading|codec))(?<!\.d)\.ts$/,
+    test: /src\/(hooks\/(briefing-side|foreseen|taking-in)|model\/(json|stream\/(event|facets))|model\/goal\/(?!.*schemas|field|goal-events|goal-kind|index)[^/]*|operations\/(current-goal|moved-store)|goal\/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|session-acts)|journal\/(reading|codec))(?<!\.d)\.ts$/,
     priority: 1,
   },
   { name: "sqlite", test: /src\/(stores\/sqlite\/(?!schema-)[^/]*|open-store)(?<!\.d)\.ts$/, priority: 0 },
