@@ -1,6 +1,6 @@
 import type { SessionState } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
-import { checkpointDraft } from "./drafts.ts";
+import { checkpointDraft } from "./versions.ts";
 
 /**
  * When a version gets its number. Nothing depends on it for safety: every message and every call is durable anyway;

@@ -16,7 +16,7 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import { escalateToPerson } from "./abandoned-calls.ts";
 import { incarnationOf } from "./life.ts";
-import type { OwnedSession } from "./owned-session.ts";
+import type { SessionCore } from "./session-core.ts";
 
 /** A sub-agent's session is named by the call that started it, so that a resumed call finds it again. */
 export function childId(life: string, callId: string): string {
@@ -61,7 +61,7 @@ export function cancellation(
 
 /** Sets aside what a sub-agent may spend: what it was given, else all that is left. Null without limits. */
 export async function reserveForChild(
-  parent: OwnedSession,
+  parent: SessionCore,
   callId: string,
   budget: Amounts | undefined,
 ): Promise<Amounts | null> {
@@ -80,8 +80,8 @@ export async function reserveForChild(
 }
 
 /** Turns the reservation into what was really spent; rides on the commit of the call's outcome. */
-export function settleForChild(parent: OwnedSession, callId: string, spent: Amounts): void {
-  parent.ride(callId, [childSpent(parent.budget, callId, spent)]);
+export function settleForChild(parent: SessionCore, callId: string, spent: Amounts): void {
+  parent.addRider(callId, [childSpent(parent.state.budget, callId, spent)]);
 }
 
 /** Stands before the call's outcome, with which the whole reservation would count as spent. */

@@ -3,7 +3,7 @@ import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
 import { type Call, type CallError, checkCallId, type Effect } from "../model/session/index.ts";
-import type { OwnedSession } from "./owned-session.ts";
+import type { SessionCore } from "./session-core.ts";
 
 export interface DirectCall<Result> {
   readonly tool: Tool<Result>;
@@ -28,12 +28,12 @@ export type DirectOutcome<Result> =
   | { readonly status: "waiting"; readonly why: string; readonly callId: string };
 
 export async function runDirectCall<Result>(
-  session: OwnedSession,
+  session: SessionCore,
   direct: DirectCall<Result>,
 ): Promise<DirectOutcome<Result>> {
   const { name } = direct.tool;
   const args = copyArgs(direct.args, `args of ${name}`);
-  const { own } = session.internals;
+  const { own } = session;
   const id = direct.id ?? derivedId(session, direct.tool, args);
   const known = own.state.calls.get(id);
   // One that is on record was issued by a release that took it: it must come to its end under that name.
@@ -67,9 +67,9 @@ function mustBeTheSame(id: string, call: Call | undefined, name: string, args: J
 }
 
 /** Tool and arguments name the call. After a failure, or a write that something else came after, it is another call. */
-function derivedId(session: OwnedSession, tool: { name: string; effect: Effect }, args: Json): string {
+function derivedId(session: SessionCore, tool: { name: string; effect: Effect }, args: Json): string {
   const base = `call_${sha256(canonicalJson([tool.name, args])).slice(0, 24)}`;
-  const { calls, latestEffect } = session.internals.own.state;
+  const { calls, latestEffect } = session.state;
   const isOver = (call: Call | undefined): boolean =>
     call?.status === "failed" ||
     (tool.effect === "write" && call?.status === "completed" && call.id !== latestEffect);
@@ -80,7 +80,7 @@ function derivedId(session: OwnedSession, tool: { name: string; effect: Effect }
 
 /** A read has no effect to protect: it simply runs, and leaves no trace. */
 async function runRead<Result>(
-  session: OwnedSession,
+  session: SessionCore,
   direct: DirectCall<Result>,
   callId: string,
   args: Json,
@@ -94,7 +94,7 @@ async function runRead<Result>(
     };
   }
   const signal = direct.signal ? AbortSignal.any([session.stop, direct.signal]) : session.stop;
-  const { token } = session.internals.own.lease;
+  const { token } = session.own.lease;
   const child = () => Promise.reject(new Error("a read has no sub-agent"));
   const context = { key: callId, callId, session: session.id, token, attempt: 1, signal, child };
   const answer = Promise.resolve(direct.tool.execute(input.value as never, context));
@@ -104,10 +104,10 @@ async function runRead<Result>(
 }
 
 async function resultValue(
-  session: OwnedSession,
+  session: SessionCore,
   result: { value: Json } | { artifact: string; bytes: number },
 ): Promise<Json> {
   if ("value" in result) return result.value;
-  const bytes = await session.internals.journal.getArtifact(result.artifact);
+  const bytes = await session.journal.getArtifact(result.artifact);
   return JSON.parse(new TextDecoder().decode(bytes)) as Json;
 }

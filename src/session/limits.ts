@@ -1,6 +1,6 @@
 import { HoldfastError } from "../model/errors.ts";
 import { type Amounts, BUDGET_UNITS, type Budget } from "../model/session/index.ts";
-import type { OwnedSession } from "./owned-session.ts";
+import type { SessionCore } from "./session-core.ts";
 
 /** What is no amount would be no limit, and nobody would notice before the bill: `Number(process.env.MAX_USD)`, unset, is NaN. */
 export function mustBeAmounts(what: string, given: Amounts): void {
@@ -29,7 +29,7 @@ export function spentUp({ spent, limit }: Budget): { unit: string } | null {
 }
 
 /** For a run: a limit that somebody raised from outside is not lowered again by the program's own. */
-export async function limitBudget(session: OwnedSession, budget: Amounts): Promise<void> {
+export async function limitBudget(session: SessionCore, budget: Amounts): Promise<void> {
   await session.write((state) => {
     const changed = BUDGET_UNITS.filter((unit) => (budget[unit] ?? -1) > (state.budget.limit[unit] ?? -1));
     const limits = Object.fromEntries(changed.map((unit) => [unit, budget[unit]]));

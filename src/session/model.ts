@@ -2,7 +2,7 @@ import type { Tool } from "../ledger/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import type { Amounts, Block, JsonObject, Message } from "../model/session/index.ts";
-import type { MessageInput } from "./message-input.ts";
+import type { MessageInput } from "./messages.ts";
 
 /** A tool as a model needs to see it. */
 export interface ToolDescription {

@@ -27,8 +27,8 @@ import type { Draft } from "../model/stream/index.ts";
 import { age } from "../model/time.ts";
 import type { Holder, LeaseRow } from "../store.ts";
 import { childId, reserveForChild, settleForChild } from "./children.ts";
-import type { OwnedSession, Resumed } from "./owned-session.ts";
 import { Session } from "./session.ts";
+import { type Resumed, SessionCore } from "./session-core.ts";
 
 const DEFAULT_TTL_MS = 72 * 3_600_000;
 
@@ -69,7 +69,7 @@ export async function openSession(
   journal: Journal,
   id: string,
   options: SessionOptions,
-  onClose: (session: OwnedSession) => void,
+  onClose: (session: Session) => void,
 ): Promise<Session> {
   checkOptions(`session ${id}`, options, SESSION_OPTIONS);
   if (typeof options.ttlMs !== "object")
@@ -94,7 +94,9 @@ export async function openSession(
       result: head.seq > 0 ? resumedFrom(state, taken.from) : null,
     }));
     failpoint("session.opened");
-    return new Session({ id, own, journal, resumed, onClose, openChild });
+    const parts = { id, own, journal, resumed, openChild, onClose: () => onClose(session) };
+    const session = new Session(new SessionCore(parts));
+    return session;
   } catch (error) {
     await taken.release();
     if (isHoldfastError(error, "STATE_STALE") && taken.from !== null)
@@ -151,11 +153,11 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
  * until the call has an outcome, so that sub-agents side by side cannot spend the same money.
  */
 async function openChild(
-  parent: OwnedSession,
+  parent: SessionCore,
   callId: string,
   budget: Amounts | undefined,
 ): Promise<ChildSession> {
-  const { journal } = parent.internals;
+  const { journal } = parent;
   const limit = await reserveForChild(parent, callId, budget).catch(async (error: unknown) => {
     if (!isHoldfastError(error, "BUDGET_EXCEEDED")) throw error;
     // Somebody may have raised it since this process last looked.
@@ -163,14 +165,14 @@ async function openChild(
     return reserveForChild(parent, callId, budget);
   });
   const options = { parent: { session: parent.id, callId }, ttlMs: null };
-  const child = await openSession(journal, childId(parent.life, callId), options, () => undefined);
+  const child = await openSession(journal, childId(parent.incarnation, callId), options, () => undefined);
   // What it has begun and not heard back of counts, as it would for the next process.
   const finished = () => settleForChild(parent, callId, spentAndReserved(child.budget));
   try {
     if (limit) await child.limit(limit);
     // Whoever cancelled the parent before the child was there has not cancelled the child.
     await parent.refresh();
-    const { state } = parent.internals.own;
+    const { state } = parent.own;
     const why = `session ${parent.id}, which it works for, was cancelled`;
     if (state.status === "cancelled" && child.status === "active") await child.cancel(why);
     mustNotBeCancelled(parent.id, state);

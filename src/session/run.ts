@@ -32,12 +32,10 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
 import { Cadence } from "./cadence.ts";
-import { withOwnCallIds } from "./call-ids.ts";
 import { limitBudget, mustBeAmounts, spentUp } from "./limits.ts";
 import { repeatedCalls } from "./loop-detection.ts";
-import { readMessage } from "./message-input.ts";
+import { readMessage, withOwnCallIds } from "./messages.ts";
 import { describeTools, isRetryable, type ModelResponse, mustAnswer, saidIn } from "./model.ts";
-import { type OwnedSession, PATIENCE_MS } from "./owned-session.ts";
 import {
   answerTo,
   isFinal,
@@ -51,12 +49,13 @@ import { type PromptRecord, promptRecord } from "./prompt-record.ts";
 import type { RunOptions, RunProgress, RunResult } from "./run-options.ts";
 import { badUsage, nothingToAnswer } from "./run-refusals.ts";
 import { putBehindAnswer } from "./said-meanwhile.ts";
+import { PATIENCE_MS, type SessionCore } from "./session-core.ts";
 import { waitingCalls } from "./waiting-calls.ts";
 import { watchForCancel } from "./watching.ts";
 
 const LOOP = { warnAt: 5, stopAt: 10 };
 
-export async function runLoop(session: OwnedSession, options: RunOptions): Promise<RunResult> {
+export async function runLoop(session: SessionCore, options: RunOptions): Promise<RunResult> {
   const { perCall = {}, ...limits } = options.budget ?? {};
   mustBeAmounts("budget", limits);
   mustBeAmounts("budget.perCall", perCall);
@@ -73,7 +72,7 @@ export async function runLoop(session: OwnedSession, options: RunOptions): Promi
 }
 
 class Run {
-  private readonly session: OwnedSession;
+  private readonly session: SessionCore;
   private readonly options: RunOptions;
   private readonly cancelled = new AbortController();
   private readonly stop: AbortSignal;
@@ -91,17 +90,17 @@ class Run {
   private isGone = false;
   private readonly unwatch: () => void;
 
-  constructor(session: OwnedSession, options: RunOptions) {
+  constructor(session: SessionCore, options: RunOptions) {
     this.session = session;
     this.options = options;
     const signals = [session.stop, this.cancelled.signal, ...(options.signal ? [options.signal] : [])];
     this.stop = AbortSignal.any(signals);
-    this.cadence = new Cadence(options.cadence ?? "turn", session.internals.journal.now);
+    this.cadence = new Cadence(options.cadence ?? "turn", session.journal.now);
     this.unwatch = watchForCancel(session, this.cancelled);
   }
 
   private get state(): SessionState {
-    return this.session.internals.own.state;
+    return this.session.state;
   }
 
   /** What is done stays done. That something is still open is only true for as long as nobody else has taken over. */
@@ -131,7 +130,7 @@ class Run {
 
   /** A cancelled session and a caller's own signal end the run as a result, not as an error. */
   endedBy(error: unknown): RunResult | null {
-    if (this.session.lost.aborted) return null;
+    if (this.session.own.lease.lost.aborted) return null;
     if (this.state.status === "cancelled") return this.result("paused", "cancelled");
     if (this.options.signal?.aborted && error === this.options.signal.reason)
       return this.result("paused", "stopped");
@@ -146,7 +145,7 @@ class Run {
   private async recordedAnswer(): Promise<RunResult | null> {
     const { prompt } = this.options;
     if (typeof prompt !== "object") return null;
-    const { own, journal } = this.session.internals;
+    const { own, journal } = this.session;
     const record = await promptRecord(journal, own.log, prompt.id);
     if (!record) return null;
     mustSayTheSame(this.session.id, journal, prompt, record.words);
@@ -180,7 +179,7 @@ class Run {
     const waiting = unfinished && (await this.runCalls(unfinished, false));
     if (waiting) return waiting;
     if (id !== null && this.isGone) await this.putAgain(id, text);
-    else await this.session.append({ ...(id !== null && { id }), role: "user", text });
+    else await this.session.append([{ ...(id !== null && { id }), role: "user", text }]);
     failpoint("prompt.appended");
     return null;
   }
@@ -205,7 +204,7 @@ class Run {
     this.emit({ type: "loop", ...repeated });
     const text = `[holdfast] ${repeated.tool} was called ${repeated.count} times in a row with the same arguments. Repeating it will not change its answer: do something else, or say what is missing.`;
     const id = `${message.id}.loop`;
-    await this.session.append({ id, role: "user", text, meta: { holdfast: "loop" } });
+    await this.session.append([{ id, role: "user", text, meta: { holdfast: "loop" } }]);
   }
 
   /** One model call, unless the conversation is complete or something says stop. */
@@ -240,7 +239,7 @@ class Run {
   /** Null when the prompt had to be put again: it was compacted away, and what is left does not ask for its answer. */
   private async ownAnswer(last: Message | undefined): Promise<Message | null> {
     const { prompt } = this.options;
-    const { own, journal } = this.session.internals;
+    const { own, journal } = this.session;
     if (typeof prompt !== "object") {
       if (last) return last;
       throw nothingToAnswer(this.session.id);
@@ -251,7 +250,7 @@ class Run {
   }
 
   private async putAgain(id: string, text: string): Promise<void> {
-    const { journal } = this.session.internals;
+    const { journal } = this.session;
     const drafted = readMessage({ id, role: "user", text }, journal.now(), () => journal.newId());
     await this.session.write((state) => ({
       events: reactivate(state, [putAgain(state, drafted.data.message)]),
@@ -288,7 +287,7 @@ class Run {
    */
   private async reserve(isFresh = false): Promise<string | null | "exceeded"> {
     if (Object.keys(this.state.budget.limit).length === 0) return null;
-    const id = this.session.internals.journal.newId();
+    const id = this.session.journal.newId();
     const verdict = await this.session.write((state) => {
       const amounts = { ...this.options.budget?.perCall, turns: 1 };
       const over = exceededLimit(state.budget, amounts) ?? spentUp(state.budget);
@@ -327,7 +326,7 @@ class Run {
 
   /** The message, what it cost and the turn's checkpoint, in one commit. */
   private async appendAnswer(response: ModelResponse, reservation: string | null): Promise<void> {
-    const { journal } = this.session.internals;
+    const { journal } = this.session;
     const drafted = readMessage({ role: "assistant", ...saidIn(response) }, journal.now(), () =>
       journal.newId(),
     );
@@ -351,7 +350,7 @@ class Run {
 
   private usageOf({ usage }: ModelResponse): Amounts {
     const { amounts, uncountable } = countableAmounts(usage, this.options.budget?.perCall ?? {});
-    if (uncountable.length > 0) this.session.internals.journal.warn(badUsage(this.session.id, uncountable));
+    if (uncountable.length > 0) this.session.journal.warn(badUsage(this.session.id, uncountable));
     return amounts;
   }
 
@@ -372,7 +371,7 @@ class Run {
   }
 
   private emit(progress: RunProgress): void {
-    emitSafely(() => this.options.on?.(progress), this.session.internals.journal.warn);
+    emitSafely(() => this.options.on?.(progress), this.session.journal.warn);
   }
 
   private result(

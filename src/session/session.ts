@@ -1,49 +1,261 @@
-/**
- * One agent's conversation, held by one owner at a time.
- *
- * A session is a log under the lease `session/<id>`. Everything here appends events and reads the fold; memory
- * is never ahead of the store. Whoever holds the lease may write; others may answer waiting calls, cancel, queue
- * prompts and raise budgets (`sessions.ts`, `call-desk.ts`).
- */
-
 import { failpoint } from "../failpoint.ts";
 import type { CallProgress, CallsOutcome, Finishing, Tool } from "../ledger/index.ts";
 import { HoldfastError } from "../model/errors.ts";
+import { freezeJson } from "../model/json.ts";
+import { checkOption } from "../model/options.ts";
 import {
   type Amounts,
+  type Budget,
   type Call,
+  type Checkpoint,
+  checkMessage,
   compareTranscripts,
   type JsonObject,
   type Message,
   type Plan,
+  type QueuedPrompt,
   reactivate,
   type SessionDiff,
+  type SessionState,
   type SessionStatus,
   toolCalls,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { cancelChildren } from "./children.ts";
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
-import { checkpointDraft, hasOpenCalls, noVersion } from "./drafts.ts";
+import type { MessageInput } from "./messages.ts";
 import { asRunOf, isWithinRunOf } from "./nesting.ts";
-import { OwnedSession } from "./owned-session.ts";
 import { runLoop } from "./run.ts";
 import { checkRunOptions, type RunOptions, type RunResult } from "./run-options.ts";
+import type { Resumed, SessionCore } from "./session-core.ts";
 import { withNamedPrompt } from "./sub-agent-prompts.ts";
-import { diffVersions, type ForkReport, forkSession, type SessionVersion, versionOf } from "./versions.ts";
+import {
+  checkpointDraft,
+  diffVersions,
+  type ForkReport,
+  forkSession,
+  noVersion,
+  type SessionVersion,
+  versionOf,
+} from "./versions.ts";
 
 /**
- * What `holdfast.session(id)` gives: the one handle that may write to this conversation until it is closed or lost.
- * Use `run` for the whole agent loop; `append`, `calls` and `call` for a loop of your own; `save` to keep what another
- * framework runs. Every promise here resolves once what it did is durable. When `lost` aborts, another process goes on:
- * stop. To look at a session, or to speak to one that somebody else runs, use `holdfast.sessions` instead.
+ * One agent's conversation: `holdfast.session(id)` opens it. This handle is its only writer until it is
+ * closed or lost.
+ *
+ * - `run` runs the whole agent loop.
+ * - `append`, `calls` and `call` are for a loop of your own.
+ * - `save` stores what another framework runs.
+ *
+ * Every promise resolves once its effect is durable. When `lost` aborts, another process has taken over:
+ * stop. To read a session, or to prompt one that runs elsewhere, use `holdfast.sessions`.
+ *
+ * @example
+ * await using session = await holdfast.session("order-17");
+ * const { text } = await session.run({ model, tools, prompt: "Refund order 17." });
  */
-export class Session extends OwnedSession {
-  private loop: Promise<unknown> = Promise.resolve();
+export class Session {
+  readonly id: string;
+  /** The state an earlier process left behind. Null for a new session. */
+  readonly resumed: Resumed | null;
+  private readonly core: SessionCore;
+  /** The latest run. The next one waits for it. */
+  private latestRun: Promise<unknown> = Promise.resolve();
+
+  /** @internal Use `holdfast.session(id)`. */
+  constructor(core: SessionCore) {
+    this.id = core.id;
+    this.resumed = core.resumed;
+    this.core = core;
+  }
+
+  private get state(): SessionState {
+    return this.core.state;
+  }
+
+  get status(): SessionStatus {
+    return this.state.status;
+  }
+
+  get createdAt(): Date {
+    return new Date(this.state.createdAt);
+  }
+
+  get updatedAt(): Date {
+    return new Date(this.state.updatedAt);
+  }
+
+  get title(): string | null {
+    return this.state.title;
+  }
+
+  get scratchpadRoot(): string | null {
+    return this.state.scratchpadRoot;
+  }
+
+  get metadata(): JsonObject {
+    return freezeJson(this.state.metadata);
+  }
+
+  /** Id of the goal that the session works on. */
+  get goal(): string | null {
+    return this.state.goal;
+  }
+
+  /** The transcript now, frozen. Later messages are not added to this list: read the property again. */
+  get messages(): readonly Message[] {
+    return this.core.messages;
+  }
+
+  get plan(): Plan | null {
+    return freezeJson(this.state.plan);
+  }
+
+  get budget(): Budget {
+    return this.state.budget;
+  }
+
+  /** The number of the latest checkpoint. */
+  get version(): number {
+    return this.state.version;
+  }
+
+  /** Calls without an outcome: in flight, unknown, or waiting for a person. */
+  get openCalls(): readonly Call[] {
+    return this.core.openCalls;
+  }
+
+  /** Prompts that `sessions.prompt` has queued and that are not in the transcript yet. */
+  get prompts(): readonly QueuedPrompt[] {
+    for (const prompt of this.state.prompts) freezeJson(prompt);
+    return this.state.prompts;
+  }
+
+  /** The assistant message whose calls do not all have results yet. A resumed loop continues with it. */
+  get unfinished(): Message | null {
+    return this.core.unfinished;
+  }
+
+  /** Checkpoints that were not deleted, oldest first. */
+  get versions(): readonly Checkpoint[] {
+    return [...this.state.checkpoints.values()];
+  }
+
+  /** Aborts when another process has taken this session over. */
+  get lost(): AbortSignal {
+    return this.core.own.lease.lost;
+  }
 
   /**
-   * Saves a whole transcript, plan and spending as a new version, as checkpointers of other systems do. Only what is
-   * new is stored, also when messages were edited, compacted or left out. Returns the version's number.
+   * Runs the agent loop until the prompt is answered, a person is needed, or a limit is reached. Call it
+   * again after a crash, a pause or a person's answer: it finds its place from the log.
+   *
+   * Runs of one session are serial: a second one waits for the first. It is rejected if the first waits for
+   * it, as when a tool calls `run` of its own session.
+   *
+   * @example
+   * const result = await session.run({ model, tools: [charge], prompt: { id: "p1", text: "Charge 20 €." } });
+   * if (result.status === "waiting") notify(result.waiting);
+   */
+  run(options: RunOptions): Promise<RunResult> {
+    const { core } = this;
+    if (isWithinRunOf(core)) return Promise.reject(nestedRun(this.id));
+    try {
+      checkRunOptions(this.id, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    const named = withNamedPrompt(core, options);
+    // A second loop would ask the model about a conversation that the first one is changing.
+    const previous = this.latestRun;
+    const run = core.track(async () => {
+      await previous.catch(() => undefined);
+      await core.refresh();
+      return asRunOf(core, () => runLoop(core, named));
+    });
+    this.latestRun = run;
+    return run;
+  }
+
+  /**
+   * Appends one message, or several in one commit. A message whose id is stored is not appended again, so a
+   * program that was killed can simply run again.
+   *
+   * @example
+   * await session.append({ id: "greeting", role: "user", text: "Hello" }, { checkpoint: "greeted" });
+   */
+  async append(input: MessageInput, options?: { checkpoint?: boolean | string }): Promise<Message>;
+  async append(
+    input: readonly MessageInput[],
+    options?: { checkpoint?: boolean | string },
+  ): Promise<Message[]>;
+  async append(
+    input: MessageInput | readonly MessageInput[],
+    options: { checkpoint?: boolean | string } = {},
+  ): Promise<Message | Message[]> {
+    if (Array.isArray(input)) return this.core.append(input, options.checkpoint);
+    const [stored] = await this.core.append([input as MessageInput], options.checkpoint);
+    return stored as Message;
+  }
+
+  /**
+   * Runs all calls of an appended message under the ledger, and appends their results. For a loop of your
+   * own.
+   *
+   * @example
+   * const message = await session.append({ role: "assistant", blocks });
+   * const { done, waiting } = await session.calls(message, tools);
+   */
+  calls(
+    message: Message,
+    tools: readonly Tool[],
+    options: { parallel?: number; signal?: AbortSignal; on?: (progress: CallProgress) => void } = {},
+  ): Promise<CallsOutcome & { readonly count: number }> {
+    const { core } = this;
+    return core.duringCommit(async () => {
+      const stored = core.findMessage(message.id);
+      if (!stored) throw notAppended(this.id, message.id);
+      const outcome = await core.ledger(tools, options).run(stored, WITH_CHECKPOINT);
+      if (!outcome.done) await core.mustHold();
+      const { done, waiting, later, blocked } = outcome;
+      return { done, waiting, later, blocked, count: toolCalls(stored).length };
+    });
+  }
+
+  /**
+   * Runs one call outside any message, with the same promises. The id identifies it after a crash.
+   *
+   * @example
+   * const outcome = await session.call({ tool: charge, args: { order: 17 }, id: "charge-17" });
+   */
+  call<Result>(direct: DirectCall<Result>): Promise<DirectOutcome<Result>> {
+    return this.core.duringCommit(() => runDirectCall(this.core, direct));
+  }
+
+  /**
+   * Settles the calls an earlier process left without an outcome, as far as these tools can. `isMeant` limits
+   * it: `(call) => call.tool === "charge"`.
+   */
+  settle(
+    tools: readonly Tool[],
+    isMeant: (call: Call) => boolean = () => true,
+  ): Promise<{ settled: string[]; open: string[] }> {
+    const { core } = this;
+    return core.during(async () => {
+      const report = await core.ledger(tools, {}).settle(isMeant);
+      if (report.open.length > 0) await core.mustHold();
+      core.noteSettled();
+      return report;
+    });
+  }
+
+  /**
+   * Saves a whole transcript, plan and spending as a new version, as checkpointers of other frameworks do.
+   * Stores only the difference, also when messages were edited, compacted or removed. Returns the version's
+   * number.
+   *
+   * @example
+   * const version = await session.save({ messages, plan, spent: { usd: 0.12 }, label: "after research" });
    */
   async save(content: {
     readonly messages: readonly unknown[];
@@ -51,8 +263,8 @@ export class Session extends OwnedSession {
     readonly spent?: Amounts;
     readonly label?: string;
   }): Promise<number> {
-    const messages = this.knownMessages(content.messages);
-    return this.write((state) => {
+    const messages = this.checkMessages(content.messages);
+    return this.core.write((state) => {
       const change = compareTranscripts(state.messages, messages);
       const events: Draft[] = [];
       if (change.kind === "appended") {
@@ -68,12 +280,15 @@ export class Session extends OwnedSession {
   }
 
   /**
-   * Replaces the transcript, for example by a summary and its last messages, when the context runs out. Versions
-   * before this stay loadable. Returns the number of the version made right before.
+   * Replaces the transcript when the context window runs out. Earlier versions stay loadable. Returns the
+   * number of the version made right before.
+   *
+   * @example
+   * await session.compact([summary, ...session.messages.slice(-10)], "context window is full");
    */
   async compact(messages: readonly unknown[], why?: string): Promise<number> {
-    const next = this.knownMessages(messages);
-    return this.write((state) => {
+    const next = this.checkMessages(messages);
+    return this.core.write((state) => {
       const change = compareTranscripts(state.messages, next);
       const segments =
         change.kind === "replaced"
@@ -90,59 +305,69 @@ export class Session extends OwnedSession {
     });
   }
 
-  /** Gives the session as it is now a number, and optionally a label. */
+  /** Messages that this handle returned are frozen and valid. Others are checked. */
+  private checkMessages(values: readonly unknown[]): Message[] {
+    checkOption(`session ${this.id}: messages`, values, "list");
+    const known = new Set<unknown>(this.messages);
+    return values.map((value) => (known.has(value) ? (value as Message) : checkMessage(value)));
+  }
+
+  /** Numbers the session's current state, optionally with a label. Returns the version's number. */
   async checkpoint(label?: string): Promise<number> {
-    const version = await this.write((state) => {
+    const version = await this.core.write((state) => {
       return { events: [checkpointDraft(state, label ?? true)], result: state.version + 1 };
     });
     failpoint("checkpoint.saved");
     return version;
   }
 
-  /** Deletes a version's label and number; numbers are not reused, and resume does not need it. */
+  /** Deletes a version's number and label. Numbers are not reused, and a resume never needs them. */
   async deleteVersion(version: number): Promise<void> {
-    await this.write((state) => {
+    await this.core.write((state) => {
       if (!state.checkpoints.has(version)) throw noVersion(this.id, version);
       return { events: [{ type: "checkpoint.deleted", data: { version } }], result: undefined };
     });
   }
 
-  /** The session as it was at a version: transcript, plan, budget. */
+  /** Transcript, plan and budget at a version. */
   at(version: number): Promise<SessionVersion> {
-    return versionOf(this.internals.journal, this.id, version);
+    return versionOf(this.core.journal, this.id, version);
   }
 
-  /** What was said, planned and spent between two versions. */
+  /** Messages, plan changes and spending between two versions. */
   diff(before: number, after: number): Promise<SessionDiff> {
-    return diffVersions(this.internals.journal, this.id, before, after);
+    return diffVersions(this.core.journal, this.id, before, after);
   }
 
-  /** A new session that shares its past with this one up to a version. It starts no effects until told to. */
+  /**
+   * Makes a new session that shares this one's past up to a version (the latest unless set). A fork starts no
+   * effects until `allowEffects`, or with `effects: "live"`.
+   *
+   * @example
+   * const report = await session.fork("order-17-retry", { version: 3 });
+   */
   fork(id: string, options: { version?: number; effects?: "live" } = {}): Promise<ForkReport> {
-    return forkSession(this.internals.journal, this.id, id, options);
+    return forkSession(this.core.journal, this.id, id, options);
   }
 
   /** Lets a fork start effects of its own. */
   async allowEffects(): Promise<void> {
-    await this.write(() => ({
-      events: [{ type: "session.effects", data: { effects: "live" } }],
-      result: undefined,
-    }));
+    await this.appendEvent("session.effects", { effects: "live" });
   }
 
-  /** Replaces the plan; null for none. `save` can do it together with the transcript. */
+  /** Replaces the plan; null removes it. `save` can do it together with the transcript. */
   async setPlan(plan: Plan | null): Promise<void> {
-    await this.write(() => ({ events: [{ type: "plan.set", data: { plan } }], result: undefined }));
+    await this.appendEvent("plan.set", { plan });
   }
 
-  /** Sets limits per unit; `null` takes one away. */
+  /** Sets limits per unit. `null` removes one: `limit({ usd: 5, turns: null })`. */
   async limit(limits: { usd?: number | null; tokens?: number | null; turns?: number | null }): Promise<void> {
-    await this.write(() => ({ events: [{ type: "budget.limited", data: { limits } }], result: undefined }));
+    await this.appendEvent("budget.limited", { limits });
   }
 
-  /** Counts spending that happened outside `run`. */
+  /** Counts spending that happened outside `run`: `spend({ usd: 0.03 })`. */
   async spend(amounts: Amounts): Promise<void> {
-    await this.write(() => ({ events: [{ type: "budget.spent", data: { amounts } }], result: undefined }));
+    await this.appendEvent("budget.spent", { amounts });
   }
 
   /** Changes title, scratchpad root, goal, time to live, or metadata (merged by key). */
@@ -153,90 +378,32 @@ export class Session extends OwnedSession {
     ttlMs?: number | null;
     metadata?: JsonObject;
   }): Promise<void> {
-    await this.write(() => ({
-      events: [{ type: "session.described", data: description }],
-      result: undefined,
-    }));
+    await this.appendEvent("session.described", description);
+  }
+
+  private appendEvent(type: string, data: Draft["data"]): Promise<void> {
+    return this.core.write(() => ({ events: [{ type, data }], result: undefined }));
   }
 
   /**
-   * Runs the agent loop until the prompt is answered, a person is needed, or something says stop. Run it again after a
-   * crash, a pause or an answer: it finds its place from the log. One run at a time; a second one waits for the first,
-   * and is refused where the first waits for it, as in one of its tools.
+   * Ends the session as done. Rejects while calls are open. A later `run`, `append` or `call` makes it active
+   * again.
    */
-  run(options: RunOptions): Promise<RunResult> {
-    if (isWithinRunOf(this)) return Promise.reject(nestedRun(this.id));
-    try {
-      checkRunOptions(this.id, options);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    const named = withNamedPrompt(this, options);
-    // One loop at a time: a second one would ask the model about a conversation that the first is changing.
-    const before = this.loop;
-    const run = this.watched(async () => {
-      await before.catch(() => undefined);
-      await this.refresh();
-      return asRunOf(this, () => runLoop(this, named));
-    });
-    this.loop = run;
-    return run;
-  }
-
-  /**
-   * Runs all calls of a message with the ledger's promises, and appends their results. For loops of one's own; the
-   * message must have been appended, so that a crash finds it again.
-   */
-  calls(
-    message: Message,
-    tools: readonly Tool[],
-    options: { parallel?: number; signal?: AbortSignal; on?: (progress: CallProgress) => void } = {},
-  ): Promise<CallsOutcome & { readonly count: number }> {
-    return this.duringCommit(async () => {
-      const stored = this.findMessage(message.id);
-      if (!stored) throw notAppended(this.id, message.id);
-      const { done, waiting, later, blocked } = await this.ledger(tools, options).run(
-        stored,
-        WITH_CHECKPOINT,
-      );
-      if (!done) await this.mustHold();
-      return { done, waiting, later, blocked, count: toolCalls(stored).length };
-    });
-  }
-
-  /** One call of one tool outside any message, with the same promises. Its id makes it the same call after a crash. */
-  call<Result>(direct: DirectCall<Result>): Promise<DirectOutcome<Result>> {
-    return this.duringCommit(() => runDirectCall(this, direct));
-  }
-
-  /** Settles what an earlier process left without an outcome, as far as these tools can: all of it, unless told which. */
-  settle(
-    tools: readonly Tool[],
-    isMeant: (call: Call) => boolean = () => true,
-  ): Promise<{ settled: string[]; open: string[] }> {
-    return this.during(async () => {
-      const report = await this.ledger(tools, {}).settle(isMeant);
-      if (report.open.length > 0) await this.mustHold();
-      this.noteSettled();
-      return report;
-    });
-  }
-
-  /** Says that the work is done. Refused while calls have no outcome; a later `run`, `append` or `call` goes on all the same. */
   complete(why?: string): Promise<void> {
     return this.end("completed", why);
   }
 
-  /** The same for work that is given up. */
+  /** Ends the session as given up. Rejects while calls are open. */
   fail(why: string): Promise<void> {
     return this.end("failed", why);
   }
 
-  /** Stops it until it is reopened: nothing new is begun. Also cancels the sub-agents that work for it. */
+  /** Stops the session and the sub-agents that work for it. Nothing new starts until `reopen`. */
   async cancel(why?: string): Promise<void> {
+    const { core } = this;
     await this.end("cancelled", why);
-    const by = this.internals.own.lease.holder.label;
-    await cancelChildren(this.internals.journal, this.life, this.state, {
+    const by = core.own.lease.holder.label;
+    await cancelChildren(core.journal, core.incarnation, core.state, {
       by,
       ...(why !== undefined && { why }),
     });
@@ -244,16 +411,18 @@ export class Session extends OwnedSession {
 
   /** Makes an ended session active again. */
   async reopen(): Promise<void> {
-    const data = { status: "active", why: null, by: this.internals.own.lease.holder.label };
-    await this.watched(() =>
-      this.internals.own.write(() => ({ events: [{ type: "session.status", data }], result: undefined })),
+    const { own } = this.core;
+    const data = { status: "active", why: null, by: own.lease.holder.label };
+    await this.core.track(() =>
+      own.write(() => ({ events: [{ type: "session.status", data }], result: undefined })),
     );
   }
 
   private async end(status: Exclude<SessionStatus, "active">, why?: string): Promise<void> {
-    const data = { status, why: why ?? null, by: this.internals.own.lease.holder.label };
-    await this.duringCommit(() =>
-      this.internals.own.write((state) => {
+    const { own } = this.core;
+    const data = { status, why: why ?? null, by: own.lease.holder.label };
+    await this.core.duringCommit(() =>
+      own.write((state) => {
         if (status !== "cancelled" && state.openCalls.size > 0)
           throw hasOpenCalls(this.id, state.openCalls.size);
         const events = state.status === status ? [] : [{ type: "session.status", data }];
@@ -261,6 +430,27 @@ export class Session extends OwnedSession {
       }),
     );
   }
+
+  /** Reads what others have appended: answers, prompts, a cancellation. `run` does so by itself. */
+  async refresh(): Promise<void> {
+    await this.core.refresh();
+  }
+
+  /**
+   * Stops a run, waits for writes in progress, and releases the session: another process may take it at once.
+   */
+  close(): Promise<void> {
+    return this.core.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** The internal handle of a session, for the integrations and the supervisor. Not exported to users. */
+export function sessionCore(session: Session): SessionCore {
+  return session["core"];
 }
 
 const WITH_CHECKPOINT: Finishing = (state) => [checkpointDraft(state, true)];
@@ -270,7 +460,9 @@ function nestedRun(session: string): HoldfastError {
     "INPUT_INVALID",
     `session ${session}: run was called from within a run of the same session, which would wait for itself`,
     {
-      hint: "Call it when that run has ended. For a sub-agent use agentTool(); sessions.prompt() queues a message.",
+      hint:
+        "Call it when that run has ended. For a sub-agent use agentTool(). " +
+        "sessions.prompt() queues a message.",
       data: { session },
     },
   );
@@ -278,6 +470,19 @@ function nestedRun(session: string): HoldfastError {
 
 function notAppended(session: string, message: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `session ${session}: message ${message} was not appended`, {
-    hint: "Append it first and pass what append() returned: a crash must find the message that asked for the calls.",
+    hint:
+      "Append it first and pass what append() returned: " +
+      "after a crash, the message that asked for the calls must be in the log.",
   });
+}
+
+function hasOpenCalls(id: string, count: number): HoldfastError {
+  return new HoldfastError(
+    "SESSION_HAS_OPEN_CALLS",
+    `session ${id} has ${count} call(s) without an outcome`,
+    {
+      hint: "Settle them first: run the session with its tools, or resolve them as a person.",
+      data: { session: id, count },
+    },
+  );
 }

@@ -5,17 +5,17 @@
  */
 
 import { sha256 } from "../model/digest.ts";
-import type { OwnedSession } from "./owned-session.ts";
 import type { RunOptions } from "./run-options.ts";
+import type { SessionCore } from "./session-core.ts";
 
-const counts = new WeakMap<OwnedSession, Map<string, number>>();
+const counts = new WeakMap<SessionCore, Map<string, number>>();
 
 /** From now on, in this handle. */
-export function namePrompts(session: OwnedSession): void {
+export function namePrompts(session: SessionCore): void {
   counts.set(session, new Map());
 }
 
-export function withNamedPrompt(session: OwnedSession, options: RunOptions): RunOptions {
+export function withNamedPrompt(session: SessionCore, options: RunOptions): RunOptions {
   const said = counts.get(session);
   const { prompt } = options;
   if (!said || typeof prompt !== "string") return options;

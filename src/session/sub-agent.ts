@@ -11,7 +11,7 @@ import { isHoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { type Amounts, messageText } from "../model/session/index.ts";
 import type { RunResult } from "./run-options.ts";
-import type { Session } from "./session.ts";
+import { type Session, sessionCore } from "./session.ts";
 import { namePrompts } from "./sub-agent-prompts.ts";
 
 /** For `agentTool`: a tool as the parent's model sees it, and the run that does its work. */
@@ -79,7 +79,7 @@ async function answer<Args>(
   child: Session,
   context: ExecuteContext,
 ): Promise<string> {
-  namePrompts(child);
+  namePrompts(sessionCore(child));
   const result = await spec.run(args, child, context);
   if (result.status === "done") return result.text;
   if (child.status === "cancelled") throw new DefiniteFailure(`sub-agent ${child.id} was cancelled`);

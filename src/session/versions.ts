@@ -7,13 +7,14 @@ import { checkOption, checkOptions } from "../model/options.ts";
 import {
   type Budget,
   diffSessions,
+  draftCheckpoint,
   type Message,
   type Plan,
   type SessionDiff,
   type SessionState,
   sessionKind,
 } from "../model/session/index.ts";
-import { noVersion } from "./drafts.ts";
+import type { Draft } from "../model/stream/index.ts";
 
 /** A session as it was at one checkpoint. */
 export interface SessionVersion {
@@ -123,4 +124,15 @@ export function noSession(id: string, address: string): HoldfastError {
     hint: "List the sessions of this store; it may be in another store or namespace.",
     data: { session: id },
   });
+}
+
+export function noVersion(id: string, version: number): HoldfastError {
+  return new HoldfastError("VERSION_NOT_FOUND", `session ${id} has no version ${version}`, {
+    hint: "List its versions; deleted ones are not kept.",
+    data: { session: id, version },
+  });
+}
+
+export function checkpointDraft(state: SessionState, label: boolean | string): Draft {
+  return draftCheckpoint(state.version + 1, typeof label === "string" ? label : null);
 }

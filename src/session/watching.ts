@@ -1,11 +1,11 @@
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import type { OwnedSession } from "./owned-session.ts";
+import type { SessionCore } from "./session-core.ts";
 
 const WATCH_MS = 100;
 
 /** Others may cancel, answer and prompt while we work: their events are taken in soon, not only at a conflict. */
-export function watchForCancel(session: OwnedSession, cancelled: AbortController): () => void {
-  const { own, journal } = session.internals;
+export function watchForCancel(session: SessionCore, cancelled: AbortController): () => void {
+  const { own, journal } = session;
   let timer: NodeJS.Timeout | null = null;
   const look = (): void => {
     timer = null;

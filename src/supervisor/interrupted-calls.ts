@@ -21,7 +21,7 @@ import type { Tool } from "../ledger/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
 import { type Call, openCallsOf, sessionKind, verifyDelayMs } from "../model/session/index.ts";
-import { openSession, type Session, undecided } from "../session/index.ts";
+import { openSession, type Session, sessionCore, undecided } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
 import { type CrashPlace, recordCrash } from "./crashed-sessions.ts";
 import { isLive } from "./leases.ts";
@@ -192,7 +192,7 @@ class Settling {
 
   async #recordCrash(session: Session): Promise<boolean> {
     try {
-      const { lease } = session.internals.own;
+      const { lease } = sessionCore(session).own;
       return await recordCrash(this.#place, lease, this.#leases.get(lease.name));
     } catch (error) {
       await session.close();

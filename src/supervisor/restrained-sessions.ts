@@ -9,7 +9,7 @@
 import type { Journal } from "../journal/index.ts";
 import { type Tool, unsure, type Verdict } from "../ledger/index.ts";
 import { type Call, openCallsOf, type SessionState } from "../model/session/index.ts";
-import { escalateToPerson, type Session } from "../session/index.ts";
+import { escalateToPerson, type Session, sessionCore } from "../session/index.ts";
 import { worksForNobody } from "./sub-agents.ts";
 
 /** Why nothing may be started. */
@@ -64,7 +64,7 @@ export async function settleByAsking(
 
 /** Calls that have not begun, as far as is known, would simply be begun: nothing can be found out about them. */
 async function leaveUnbegun(session: Session, why: Restraint): Promise<void> {
-  await session.write((state) => {
+  await sessionCore(session).write((state) => {
     const unbegun = openCallsOf(state).filter(
       ({ status, doubt, granted }) => status === "unknown" && doubt === null && !(granted && why === STALE),
     );

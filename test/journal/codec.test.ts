@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { PayloadCodec, PayloadPlace } from "../../src/journal/index.ts";
 import { Journal } from "../../src/journal/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
+import { sessionCore } from "../../src/session/index.ts";
 import { altered, PLACES, type Place } from "./places.ts";
 import { said, words } from "./words.ts";
 
@@ -60,7 +61,7 @@ describe.each(Object.entries(PLACES))("payload codecs on %s", (name, makePlace) 
     }
     await session.compact([session.messages[0]]);
     const stream = "session/s";
-    const snapshots = await session.internals.journal.list<"snapshots">({ of: "snapshots", stream });
+    const snapshots = await sessionCore(session).journal.list<"snapshots">({ of: "snapshots", stream });
     expect(snapshots.rows).toHaveLength(1);
     const detail = await (await holdfast(codec)).sessions.get("s");
     expect(detail.messages.map(({ blocks }) => blocks)).toEqual([
@@ -94,7 +95,7 @@ describe.each(Object.entries(PLACES))("payload codecs on %s", (name, makePlace) 
     expect(message.blocks).toEqual(redacted);
     expect(session.messages[0]?.blocks).toEqual(redacted);
     expect(session.title).toBe("with [redacted]");
-    const { rows } = await session.internals.journal.list<"streams">({
+    const { rows } = await sessionCore(session).journal.list<"streams">({
       of: "streams",
       kind: "session",
       limit: 1,

@@ -3,6 +3,7 @@
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { DefiniteFailure, type Tool } from "../../src/index.ts";
+import { sessionCore } from "../../src/session/index.ts";
 import { storeSubjects } from "../subjects.ts";
 import { type Bench, callBlock, counting, openBench, script, type World } from "./bench.ts";
 
@@ -44,7 +45,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
   /** Starts a call that was counted before another session failed with its key. */
   async function outrun(execute: () => Promise<unknown>) {
     const session = await bench.first.session();
-    const { own } = session.internals;
+    const { own } = sessionCore(session);
     const other = await bench.first.session("other");
     // Between the count and the intent there is nothing but the way to the commit.
     const commit = own.commit.bind(own);
@@ -135,7 +136,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
     });
     const first = other.call({ tool: open, args: { order: 1 } });
     await begun;
-    const { own } = session.internals;
+    const { own } = sessionCore(session);
     const commit = own.commit.bind(own);
     own.commit = async (decide) => {
       const outcome = await commit(decide);

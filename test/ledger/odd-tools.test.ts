@@ -12,6 +12,7 @@ import {
   tool,
 } from "../../src/index.ts";
 import { draftIssued } from "../../src/model/session/index.ts";
+import { sessionCore } from "../../src/session/index.ts";
 import type { Store } from "../../src/store.ts";
 import { openMemory } from "../../src/testing/index.ts";
 import { skipWaits } from "../skip-waits.ts";
@@ -98,11 +99,11 @@ describe.each(BAD_IDS)("an id with %s", (_what, id) => {
 
 /** What an earlier release left: the intent of a call under an id that no later event would take. */
 async function plant(session: Session, callId: string, args: Json = {}): Promise<void> {
-  const { token } = session.internals.own.lease;
+  const { token } = sessionCore(session).own.lease;
   const key = `k-${callId}`;
   const of = { callId, messageId: null, tool: "charge", effect: "mutate", scope: "session" } as const;
   const draft = draftIssued({ ...of, args, key, vendorKey: key, failures: 0, attempt: 1, token });
-  await session.internals.own.write(() => ({ events: [draft], result: undefined }));
+  await sessionCore(session).own.write(() => ({ events: [draft], result: undefined }));
 }
 
 describe("an effect that landed is recorded as completed, whatever it returned", () => {
@@ -228,7 +229,9 @@ describe("an answer in our hands survives a store that fails for a moment", () =
           finish = resolve;
         }),
     });
-    await session.ledger([slow], { patienceMs: 0 }).runDirect({ id: "c1", name: "pay", args: {} });
+    await sessionCore(session)
+      .ledger([slow], { patienceMs: 0 })
+      .runDirect({ id: "c1", name: "pay", args: {} });
     return { slow, finish };
   }
 

@@ -13,6 +13,7 @@ import {
   type RunOptions,
   type Session,
 } from "../../src/index.ts";
+import { sessionCore } from "../../src/session/index.ts";
 import type { Batch, Store } from "../../src/store.ts";
 import type { ToolName } from "../scenario.ts";
 import type { TortureTool } from "./tools.ts";
@@ -214,7 +215,7 @@ export function plantOptions(plant: string | null): Pick<RunOptions, "parallel">
 /** What a program does that trusts its own memory of the last run. */
 export async function plantBeforeRun(plant: string | null, session: Session, tools: Tools): Promise<void> {
   if (plant !== "finished calls run again") return;
-  for (const call of session.internals.own.state.calls.values()) {
+  for (const call of sessionCore(session).state.calls.values()) {
     if (call.status !== "completed") continue;
     const { vendorKey: key, id: callId, token, attempt } = call;
     const signal = new AbortController().signal;

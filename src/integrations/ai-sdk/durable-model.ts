@@ -17,7 +17,7 @@
 
 import { HoldfastError } from "../../model/errors.ts";
 import type { Message, SessionState, ToolResultBlock } from "../../model/session/index.ts";
-import type { MessageInput } from "../../session/index.ts";
+import { type MessageInput, sessionCore } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
 import type { Artifacts } from "./file-data.ts";
@@ -104,7 +104,7 @@ function checked(result: GenerateResult, given: CallOptions): GenerateResult {
 }
 
 function stateOf(turns: RecordedTurns): SessionState {
-  return turns.session.internals.own.state;
+  return sessionCore(turns.session).state;
 }
 
 /** The turn is taken even if its question is to be refused: that it failed is what lets a program try again. */
@@ -131,7 +131,9 @@ function withStop(options: CallOptions, { session }: RecordedTurns): CallOptions
   const { abortSignal } = options;
   return {
     ...options,
-    abortSignal: abortSignal ? AbortSignal.any([session.stop, abortSignal]) : session.stop,
+    abortSignal: abortSignal
+      ? AbortSignal.any([sessionCore(session).stop, abortSignal])
+      : sessionCore(session).stop,
   };
 }
 

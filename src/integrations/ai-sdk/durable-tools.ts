@@ -20,6 +20,7 @@ import {
   type SessionState,
   type ToolCallBlock,
 } from "../../model/session/index.ts";
+import { sessionCore } from "../../session/index.ts";
 import {
   noOutcomeYet,
   type Presented,
@@ -286,7 +287,7 @@ function asksFor(block: Block, callId: string): block is ToolCallBlock {
 }
 
 function stateOf(turns: RecordedTurns): SessionState {
-  return turns.session.internals.own.state;
+  return sessionCore(turns.session).state;
 }
 
 /** How the transcript has a result, if not plainly. */

@@ -6,7 +6,7 @@
 
 import { HoldfastError } from "../../model/errors.ts";
 import { type Message, messageText, toolCalls } from "../../model/session/index.ts";
-import type { MessageInput, Session } from "../../session/index.ts";
+import { type MessageInput, type Session, sessionCore } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import {
   appendPrompt,
@@ -71,7 +71,7 @@ export interface Durable {
 export function durable(session: Session, options: DurableOptions = {}): Durable {
   const turns = new RecordedTurns(session, options.run === undefined ? {} : { run: options.run });
   const misreported = new MisreportedCalls(turns);
-  const artifacts = session.internals.journal;
+  const artifacts = sessionCore(session).journal;
   let prompt: Message | null = null;
   const forModel: ModelContext = {
     turns,
@@ -97,7 +97,7 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
       turns.begin(asked.id);
       const until = session.messages.findLastIndex(({ id }) => id === asked.id);
       return toModelMessages(session.messages.slice(0, until + 1), artifacts, async (block) =>
-        session.internals.own.state.calls.get(block.callId)?.result || block.meta?.["result"] !== undefined
+        sessionCore(session).state.calls.get(block.callId)?.result || block.meta?.["result"] !== undefined
           ? { value: await resultValue(session, block) }
           : null,
       );
@@ -135,7 +135,7 @@ function mustNameRun(session: Session, id: string): void {
 }
 
 function promptMessage(session: Session, prompt: DurablePrompt): Promise<MessageInput> {
-  const artifacts = session.internals.journal;
+  const artifacts = sessionCore(session).journal;
   if (typeof prompt === "string") return fromModelMessage({ role: "user", content: prompt }, artifacts);
   if ("text" in prompt) return fromModelMessage({ role: "user", content: prompt.text }, artifacts);
   const { content, providerOptions } = prompt;

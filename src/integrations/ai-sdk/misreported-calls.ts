@@ -9,6 +9,7 @@
  *                                                          ──d.messages, which tells it from the record──▶ forgotten
  */
 
+import { sessionCore } from "../../session/index.ts";
 import type { RecordedTurns } from "../recorded-turns/index.ts";
 import type { CallOptions } from "./language-model.ts";
 
@@ -49,7 +50,7 @@ export class MisreportedCalls {
 
   /** A read is not in the ledger; what it throws by itself is its result, so this was thrown around it. */
   private isOnRecord(callId: string, isRead: boolean): boolean {
-    const { calls, callSlots } = this.turns.session.internals.own.state;
+    const { calls, callSlots } = sessionCore(this.turns.session).state;
     return calls.has(callId) || (isRead && callSlots.has(callId));
   }
 }

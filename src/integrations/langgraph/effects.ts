@@ -56,7 +56,7 @@ import type { ExecuteContext, Tool, ToolSpec } from "../../ledger/index.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import type { Json } from "../../model/json.ts";
 import type { CallError } from "../../model/session/index.ts";
-import type { Session } from "../../session/index.ts";
+import { type Session, sessionCore } from "../../session/index.ts";
 import { EffectSessions } from "./effect-sessions.ts";
 import {
   alike,
@@ -280,7 +280,7 @@ class EffectCalls {
 
   /** The number of this effect that counts: the first, or the next after one that failed and may be tried again. */
   private async numbered(session: Session, first: string): Promise<string> {
-    const { calls } = session.internals.own.state;
+    const { calls } = sessionCore(session).state;
     for (let callId = first, number = 2; ; callId = `${first}.${number}`, number++) {
       const call = calls.get(callId);
       if (!call || !mayBeTriedAgain(call)) return callId;
@@ -314,7 +314,7 @@ class EffectCalls {
   /** One that is on record goes on as it stands. Another one must not do a second time what somebody did, or may have done. */
   private async mayBegin(session: Session, callId: string): Promise<void> {
     const { thread, root } = this.run;
-    const isKnown = (): boolean => session.internals.own.state.calls.has(callId);
+    const isKnown = (): boolean => sessionCore(session).state.calls.has(callId);
     // Of the calls on this checkpoint each has a task that takes it up; of those with an id, whoever asks for it again.
     const left = () => session.openCalls.find(({ id }) => !id.startsWith(callsOn(root)) && !isThreadCall(id));
     if (isKnown()) return;
@@ -334,7 +334,7 @@ class EffectCalls {
     if (retried) throw beginsAnew(thread, retried.ns);
     const hasEffects = (checkpoint: string): boolean => {
       const prefix = callsOn(checkpoint);
-      return [...session.internals.own.state.calls.keys()].some((id) => id.startsWith(prefix));
+      return [...sessionCore(session).state.calls.keys()].some((id) => id.startsWith(prefix));
     };
     const earlier = await this.saver.repeatedBy({ thread, ns: "", id: root }, hasEffects);
     if (earlier !== null) throw repeats(thread, root, earlier);

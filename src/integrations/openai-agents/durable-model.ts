@@ -18,7 +18,7 @@ import {
 } from "@openai/agents";
 import { HoldfastError } from "../../model/errors.ts";
 import type { Message, ToolResultBlock } from "../../model/session/index.ts";
-import type { MessageInput } from "../../session/index.ts";
+import { type MessageInput, sessionCore } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
 import { plainToolsIn } from "./durable-tool.ts";
@@ -120,7 +120,10 @@ interface RecordedEnd {
 /** A session that was lost or closed stops its model call, too. */
 function withStop(request: ModelRequest, { session }: RecordedTurns): ModelRequest {
   const { signal } = request;
-  return { ...request, signal: signal ? AbortSignal.any([session.stop, signal]) : session.stop };
+  return {
+    ...request,
+    signal: signal ? AbortSignal.any([sessionCore(session).stop, signal]) : sessionCore(session).stop,
+  };
 }
 
 function questionOf(request: ModelRequest, context: ModelContext): Question {

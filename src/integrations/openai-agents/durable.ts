@@ -7,7 +7,7 @@
 import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@openai/agents";
 import type { Json } from "../../model/json.ts";
 import { type Message, toolCalls } from "../../model/session/index.ts";
-import type { Session } from "../../session/index.ts";
+import { type Session, sessionCore } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import {
   appendPrompt,
@@ -69,7 +69,7 @@ export interface Durable {
 /** Makes a session's model, tools, input and items durable for OpenAI Agents. One handle for everything in a program. */
 export function durable(session: Session, options: DurableOptions = {}): Durable {
   const turns = new RecordedTurns(session);
-  const items = new HoldfastSession(session.internals, session.id, session);
+  const items = new HoldfastSession(sessionCore(session), session.id, session);
   const approvals = options.approvals ?? "queue";
   let inputIsStored = false;
   /** A call of another run, or of a later turn, comes from a state that the SDK has kept: the run is the one that asked for it. */

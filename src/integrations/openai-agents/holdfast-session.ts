@@ -15,7 +15,7 @@ import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { canonicalText, copyJson, type Json, sameJson } from "../../model/json.ts";
 import { streamId, streamName } from "../../model/names.ts";
 import type { Holdfast } from "../../open.ts";
-import type { Session } from "../../session/index.ts";
+import { type Session, sessionCore } from "../../session/index.ts";
 import { type ItemState, itemKind, stateIn } from "./item-log.ts";
 import { beginningOf, type Change, changeOfRun, pastOf, type RunUnderWay } from "./run-items.ts";
 
@@ -130,7 +130,7 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
 
   /** For `durable`: items are not shared with forks, and a fork that forgets what was said must not go on unnoticed. */
   async mustHavePast(): Promise<void> {
-    if (!this.owner?.internals.own.state.forked || (await this.now()).life > 0) return;
+    if (!this.owner || !sessionCore(this.owner).state.forked || (await this.now()).life > 0) return;
     let { parent } = await this.journal.row(streamName("session", this.id));
     while (parent) {
       const from = streamId(parent.stream);
@@ -179,7 +179,7 @@ export class HoldfastSession implements SessionHistoryTransactionAwareSession {
 
   /** Which session of this name it is; of one that was removed, and is not there again yet: the next. */
   private async life(): Promise<number> {
-    if (this.owner) return this.owner.internals.own.log.head.generation;
+    if (this.owner) return sessionCore(this.owner).own.log.head.generation;
     return (await this.journal.row(streamName("session", this.id))).head.generation;
   }
 

@@ -12,7 +12,7 @@
 
 import type { Tool } from "../../ledger/index.ts";
 import type { Call } from "../../model/session/index.ts";
-import type { Session } from "../../session/index.ts";
+import { type Session, sessionCore } from "../../session/index.ts";
 
 /** Runs a recorded call to an outcome, as far as one can be found. False where the tool refuses its arguments. */
 export type TakeUp = (call: Call) => Promise<boolean>;
@@ -54,7 +54,7 @@ export class LeftCalls {
   }
 
   private isLeft({ id }: Call): boolean {
-    return this.takenUp.has(id) || (this.session.internals.own.state.callSlots.has(id) && !this.isOwn(id));
+    return this.takenUp.has(id) || (sessionCore(this.session).state.callSlots.has(id) && !this.isOwn(id));
   }
 
   private async takeUp(call: Call): Promise<void> {

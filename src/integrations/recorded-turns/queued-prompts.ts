@@ -6,13 +6,13 @@
 
 import type { Message, QueuedPrompt } from "../../model/session/index.ts";
 import { isoTime } from "../../model/time.ts";
-import type { MessageInput, Session } from "../../session/index.ts";
+import { type MessageInput, type Session, sessionCore } from "../../session/index.ts";
 
 const WITH = "with";
 
 /** Appends what the user says, after all that was queued until now. */
 export async function appendPrompt(session: Session, said: MessageInput): Promise<Message> {
-  const id = said.id ?? session.internals.journal.newId();
+  const id = said.id ?? sessionCore(session).journal.newId();
   const queued = session.prompts.filter((prompt) => prompt.id !== id);
   const inputs = [...queued.map((prompt) => messageOf(prompt, id)), { ...said, id }];
   const appended = await session.append(inputs);

@@ -42,7 +42,7 @@ import {
 } from "../../model/session/index.ts";
 import type { Draft } from "../../model/stream/index.ts";
 import { isoTime } from "../../model/time.ts";
-import type { Session } from "../../session/index.ts";
+import { type Session, sessionCore } from "../../session/index.ts";
 
 export interface RecordedCall {
   readonly tool: Tool;
@@ -105,7 +105,7 @@ export class RecordedCalls {
   }
 
   private get state(): SessionState {
-    return this.session.internals.own.state;
+    return sessionCore(this.session).state;
   }
 
   /** Without the answer on record, a resumed program would ask again and get another call for the same effect. */
@@ -176,7 +176,7 @@ export class RecordedCalls {
       value = copyJson(outcome.value ?? null, `result of ${tool.name}`);
     } catch (error) {
       signal?.throwIfAborted();
-      this.session.stop.throwIfAborted();
+      sessionCore(this.session).stop.throwIfAborted();
       const { message } = describeError(error);
       this.answers.set(callId, { kind: "tool_result", callId, content: message, isError: true });
       return { status: "failed", error: { message } };
@@ -192,7 +192,7 @@ export class RecordedCalls {
     value: Json,
     presented: Presented | null,
   ): Promise<ToolResultBlock> {
-    const stored = await storeResult(this.session.internals.journal, value);
+    const stored = await storeResult(sessionCore(this.session).journal, value);
     if (presented) {
       const meta = { ...presented.meta, result: stored as unknown as Json };
       return resultOf(callId, { ...presented, meta });
@@ -213,9 +213,9 @@ export class RecordedCalls {
     if (!asked) return;
     const calls = toolCalls(asked);
     if (!calls.every(({ id }) => this.known(this.state, id))) return;
-    const { journal } = this.session.internals;
+    const { journal } = sessionCore(this.session);
     const createdAt = isoTime(journal.now());
-    await this.session.write((state) => {
+    await sessionCore(this.session).write((state) => {
       const events: Draft[] = [];
       if (state.unfinished.has(asked.id)) {
         const blocks = calls.map(({ id }) => this.known(state, id) ?? { call: id });
@@ -277,12 +277,12 @@ export function writtenResult(state: SessionState, callId: string): ToolResultBl
 
 /** The value that a tool returned, from its result in the transcript. */
 export async function resultValue(session: Session, block: ToolResultBlock): Promise<Json> {
-  const call = session.internals.own.state.calls.get(block.callId);
+  const call = sessionCore(session).state.calls.get(block.callId);
   const stored = (call?.result ?? block.meta?.["result"]) as CallResult | "json" | null | undefined;
   if (stored === "json") return JSON.parse(textOf(block)) as Json;
   if (!stored) return textOf(block);
   if ("value" in stored) return stored.value;
-  const bytes = await session.internals.journal.getArtifact(stored.artifact);
+  const bytes = await sessionCore(session).journal.getArtifact(stored.artifact);
   return JSON.parse(new TextDecoder().decode(bytes)) as Json;
 }
 

@@ -63,6 +63,7 @@ import {
   reactivate,
   readMessage,
   type Session,
+  sessionCore,
   withOwnCallIds,
 } from "../../session/index.ts";
 import { LeftCalls, type TakeUp } from "./left-calls.ts";
@@ -200,15 +201,15 @@ export class RecordedTurns {
     if (!session.unfinished) return;
     if (!left.lacksTools) await left.settle();
     if (session.openCalls.length > 0) throw waitsForCalls(session, left.lacksTools);
-    const createdAt = isoTime(session.internals.journal.now());
-    await session.write((state) => ({
+    const createdAt = isoTime(sessionCore(session).journal.now());
+    await sessionCore(session).write((state) => ({
       events: this.missingResults(state, [], createdAt),
       result: undefined,
     }));
   }
 
   private get state(): SessionState {
-    return this.session.internals.own.state;
+    return sessionCore(this.session).state;
   }
 
   private release(mine: object): void {
@@ -258,7 +259,7 @@ export class RecordedTurns {
   private mayAsk(): void {
     const { session, state } = this;
     session.lost.throwIfAborted();
-    session.stop.throwIfAborted();
+    sessionCore(session).stop.throwIfAborted();
     if (state.messageIds.has(turnId(this.run, this.cursor))) throw compacted(session.id, this.run);
     if (state.status === "cancelled") {
       throw new HoldfastError(
@@ -328,7 +329,7 @@ export class RecordedTurns {
     isWanted: () => boolean,
   ): Promise<Message> {
     const { session } = this;
-    const { journal } = session.internals;
+    const { journal } = sessionCore(session);
     const id = turnId(mark.run, mark.position);
     const meta = { ...answer.meta, turn: mark as unknown as JsonObject };
     const draft = readMessage(
@@ -340,7 +341,7 @@ export class RecordedTurns {
     const heard = said.map((each) => readMessage(each, journal.now(), () => journal.newId()));
     const asked = session.unfinished;
     const given = asked && asked.id !== id ? await (question.results?.(asked) ?? []) : [];
-    await session.write((state) => {
+    await sessionCore(session).write((state) => {
       if (state.messageIds.has(id) || !isWanted()) return { events: [], result: undefined };
       const events: Draft[] = this.missingResults(state, given, isoTime(journal.now()));
       events.push(...heard.filter(({ data }) => !state.messageIds.has(data.message.id)));

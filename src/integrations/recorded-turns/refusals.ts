@@ -1,7 +1,7 @@
 /** Why a question is not asked, or an answer not kept: what happened, and what to do about it. */
 
 import { HoldfastError } from "../../model/errors.ts";
-import { promptTextChanged, type Session } from "../../session/index.ts";
+import { promptTextChanged, type Session, sessionCore } from "../../session/index.ts";
 import type { PromptIdentity, PromptMark, TurnMark } from "./prompt-identity.ts";
 
 /** `lacksTools`: this program may have tools for them that nobody has named yet. */
@@ -90,13 +90,9 @@ export function askedAgain(session: string, run: string, position: number, earli
  * For a prompt whose id is on record. A codec may have changed what was stored (a redaction does), and then nobody can
  * tell whether the words are others: the id alone decides.
  */
-export function mustSayTheSame(
-  { id, internals }: Session,
-  prompt: string,
-  said: string,
-  stored: string,
-): void {
-  if (said !== stored && internals.journal.payloads.hasNoCodec) throw promptTextChanged(id, prompt);
+export function mustSayTheSame(session: Session, prompt: string, said: string, stored: string): void {
+  if (said !== stored && sessionCore(session).journal.payloads.hasNoCodec)
+    throw promptTextChanged(session.id, prompt);
 }
 
 export function abandoned(session: string): HoldfastError {
@@ -107,8 +103,8 @@ export function abandoned(session: string): HoldfastError {
 }
 
 /** For a prompt that has an id and is not in the transcript: it is new, and was not compacted away. */
-export function mustBeThere({ id, internals }: Session, prompt: string): void {
-  if (internals.own.state.messageIds.has(prompt)) throw compacted(id, prompt);
+export function mustBeThere(session: Session, prompt: string): void {
+  if (sessionCore(session).state.messageIds.has(prompt)) throw compacted(session.id, prompt);
 }
 
 export function compacted(session: string, run: string): HoldfastError {

@@ -8,16 +8,17 @@ import { type Marks, storeResult, withNextMark } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
 import { type Call, draftCompleted, isOpen } from "../../model/session/index.ts";
 import type { Draft } from "../../model/stream/index.ts";
-import type { Session } from "../../session/index.ts";
+import { type Session, sessionCore } from "../../session/index.ts";
 
 /** What the answer says: a result, or that nothing can have happened. */
 export type LateOutcome = { readonly value: Json } | { readonly failure: string };
 
 export async function recordLate(
-  { internals: { own, journal } }: Session,
+  session: Session,
   { callId, attempt }: { readonly callId: string; readonly attempt: number },
   outcome: LateOutcome,
 ): Promise<void> {
+  const { own, journal } = sessionCore(session);
   const { generation } = own.log.head;
   const result = "value" in outcome ? await storeResult(journal, outcome.value) : null;
   const draft = (call: Call, marks: Marks): Draft | null => {

@@ -19,7 +19,7 @@ import { failpoint } from "../../failpoint.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import { copyJson, type Json } from "../../model/json.ts";
 import type { Call } from "../../model/session/index.ts";
-import type { DirectCall, DirectOutcome, Session } from "../../session/index.ts";
+import { type DirectCall, type DirectOutcome, type Session, sessionCore } from "../../session/index.ts";
 import {
   answerJson,
   completedAnswer,
@@ -371,7 +371,7 @@ export class DurableProxy {
   }
 
   private recorded(callId: string): Call | undefined {
-    return this.options.session.internals.own.state.calls.get(callId);
+    return sessionCore(this.options.session).state.calls.get(callId);
   }
 
   private toClient(raw: string): Promise<void> {

@@ -4,6 +4,7 @@ import { generateText, stepCountIs, streamText, tool } from "ai";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { HoldfastError, landed } from "../../../src/index.ts";
+import { sessionCore } from "../../../src/session/index.ts";
 import { answer } from "./paying-model.ts";
 import { freshHoldfast, makeWorld, program, READS, says, scripted, toolCall } from "./scripted-world.ts";
 
@@ -58,11 +59,12 @@ test.each(["charge", "find"] as const)(
     await program(holdfast, async (d, session) => {
       const made = d.tools(tools, READS);
       const request = { model: d.model(model), tools: made, prompt: "Pay", stopWhen: many };
-      const write = session.write.bind(session);
+      const core = sessionCore(session);
+      const write = core.write.bind(core);
       let writes = 0;
       const busy = new HoldfastError("STORE_BUSY", "the database did not answer", { hint: "Try again." });
       // The first is the answer, the second the results.
-      session.write = ((...given: Parameters<typeof write>) =>
+      core.write = ((...given: Parameters<typeof write>) =>
         ++writes === 2 ? Promise.reject(busy) : write(...given)) as typeof write;
       await expect(generateText(request)).rejects.toBe(busy);
       expect(model.doGenerateCalls).toHaveLength(1);

@@ -5,6 +5,7 @@
 
 import * as z from "zod";
 import { open, tool } from "../../../src/index.ts";
+import { sessionCore } from "../../../src/session/index.ts";
 import { openPostgres } from "../../../src/stores/postgres/index.ts";
 import type { TestSchema } from "./schema.ts";
 
@@ -43,7 +44,7 @@ export async function grow(
   );
   // Somebody has to say what became of it, in every session: lists of what is open are long.
   await session.call({ id: "c1", tool: fax, args: {} });
-  const { log } = session.internals.own;
+  const { log } = sessionCore(session).own;
   for (let turn = 0; log.head.seq < events - 4; turn++) {
     await session.append({ role: "user", text });
     await session.append({ role: "assistant", text }, { checkpoint: `turn ${turn}` });

@@ -1,0 +1,309 @@
+/**
+ * The owner's side of a session: its log under the lease `session/<id>`, and the work in progress on it.
+ *
+ * `Session` is the public class over this. The run loop, the ledger, the supervisor and the integrations use
+ * the core itself: `sessionCore(session)`.
+ *
+ * Every write carries the lease's fencing token and is decided on the state it is applied to. Memory is never
+ * ahead of the store. `close` stops new work, waits for the work in progress, and then releases the lease.
+ */
+
+import { failpoint } from "../failpoint.ts";
+import { emitSafely, type Journal, type OwnedLog } from "../journal/index.ts";
+import {
+  type Attempts,
+  attemptsOf,
+  type CallProgress,
+  type ChildSession,
+  type Finishing,
+  Ledger,
+  type LedgerContext,
+  mustNotBeCancelled,
+  type Tool,
+  VendorKeys,
+} from "../ledger/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { freezeJson } from "../model/json.ts";
+import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
+import {
+  type Amounts,
+  type Call,
+  type Message,
+  openCallsOf,
+  type SessionState,
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
+import { escalateToPerson, undecided } from "./abandoned-calls.ts";
+import { incarnationOf } from "./life.ts";
+import { LostCalls } from "./lost-calls.ts";
+import { appendDrafts, FrozenTranscript, type MessageInput, readMessage } from "./messages.ts";
+
+export const PATIENCE_MS = 10_000;
+
+/** The state in which an earlier process left the session, and what this process has made of it. */
+export interface Resumed {
+  /** The latest version when this process took the session. */
+  readonly version: number;
+  /** The number of messages at that time. */
+  readonly messages: number;
+  /**
+   * The owner that did not release the session (it crashed or was taken over from), e.g. `"worker-2 (host,
+   * pid 41)"`.
+   */
+  readonly from: string | null;
+  /** Ids of the calls that had no outcome: in flight, unknown, or waiting for a person. */
+  readonly interrupted: readonly string[];
+  /** Ids of the interrupted calls that have an outcome by now. `run` and `settle` add to it. */
+  readonly settled: string[];
+  /** Repeated calls and answered prompts: the work this process skipped because it was on record. */
+  readonly replayed: string[];
+}
+
+export interface SessionParts {
+  readonly id: string;
+  readonly own: OwnedLog<SessionState>;
+  readonly journal: Journal;
+  readonly resumed: Resumed | null;
+  onClose(): void;
+  /** Opens the session of a sub-agent that works for one of this session's calls. */
+  openChild(parent: SessionCore, callId: string, budget: Amounts | undefined): Promise<ChildSession>;
+}
+
+export interface LedgerOptions {
+  readonly parallel?: number;
+  readonly signal?: AbortSignal;
+  readonly patienceMs?: number;
+  readonly perCall?: Finishing;
+  readonly on?: (progress: CallProgress) => void;
+}
+
+/** The parts of a ledger that belong to one incarnation of the session, and are shared by all its ledgers. */
+interface LedgerState {
+  readonly incarnation: string;
+  readonly attempts: Attempts;
+  readonly vendorKeys: VendorKeys;
+}
+
+export class SessionCore {
+  readonly id: string;
+  readonly own: OwnedLog<SessionState>;
+  readonly journal: Journal;
+  readonly resumed: Resumed | null;
+  /** Aborts when another process takes over, and when this handle is closed. */
+  readonly stop: AbortSignal;
+  private readonly parts: SessionParts;
+  private readonly stopping = new AbortController();
+  /** The number of operations in progress, and the callbacks to call when it drops to zero. */
+  private busy = 0;
+  private readonly whenIdle: (() => void)[] = [];
+  private readonly riders = new Map<string, readonly Draft[]>();
+  private readonly lostCalls: LostCalls;
+  private readonly transcript = new FrozenTranscript();
+  private closed = false;
+  /** Shared by everybody who closes: a signal handler and a `finally`, say. */
+  private closing: Promise<void> = Promise.resolve();
+  private ledgerState: LedgerState | undefined;
+
+  constructor(parts: SessionParts) {
+    this.id = parts.id;
+    this.own = parts.own;
+    this.journal = parts.journal;
+    this.resumed = parts.resumed;
+    this.parts = parts;
+    this.stop = AbortSignal.any([parts.own.lease.lost, this.stopping.signal]);
+    this.lostCalls = new LostCalls(parts.journal, this.incarnation, parts.own.lease.token, this.openCalls);
+  }
+
+  get state(): SessionState {
+    return this.own.log.state;
+  }
+
+  /** The session's id, distinct from that of an earlier session with the same name that was removed. */
+  get incarnation(): string {
+    return incarnationOf(this.id, this.own.log.head.generation);
+  }
+
+  get messages(): readonly Message[] {
+    return this.transcript.of(this.state.messages);
+  }
+
+  get openCalls(): readonly Call[] {
+    return openCallsOf(this.state);
+  }
+
+  get unfinished(): Message | null {
+    const [id] = this.state.unfinished;
+    return id === undefined ? null : (this.findMessage(id) ?? null);
+  }
+
+  findMessage(id: string): Message | undefined {
+    return freezeJson(this.state.messages.findLast((message) => message.id === id));
+  }
+
+  async append(inputs: readonly MessageInput[], checkpoint?: boolean | string): Promise<Message[]> {
+    const now = this.journal.now();
+    const drafts = inputs.map((input) => readMessage(input, now, () => this.journal.newId()));
+    await this.write((state) => ({
+      events: appendDrafts(this.id, drafts, state, checkpoint),
+      result: undefined,
+    }));
+    failpoint("message.appended");
+    return drafts.map(({ data }) => this.findMessage(data.message.id) ?? data.message);
+  }
+
+  /** Appends events as the owner, unless the session is cancelled or closed. */
+  async write<Result>(
+    decide: (state: SessionState) => { events: readonly Draft[]; result: Result },
+  ): Promise<Result> {
+    if (this.closed) throw closedError(this.id);
+    // Counts by hand instead of calling `track`: every append passes here, and this saves a promise.
+    this.busy += 1;
+    try {
+      return await this.own.write((state) => {
+        mustNotBeCancelled(this.id, state);
+        return decide(state);
+      });
+    } finally {
+      this.workEnded();
+    }
+  }
+
+  /** Reads what others have appended: answers, prompts, a cancellation. */
+  async refresh(): Promise<void> {
+    await this.own.log.refresh();
+  }
+
+  /** Runs work that `close` stops and waits for, after a refresh. */
+  during<Result>(work: () => MaybePromise<Result>): Promise<Result> {
+    return this.track(() => this.refresh().then(work));
+  }
+
+  /**
+   * Like `during`, for work that begins with a commit. That commit meets others' events as a conflict, so the
+   * refresh is only needed if a person may have answered an open call.
+   */
+  duringCommit<Result>(work: () => MaybePromise<Result>): Promise<Result> {
+    return this.state.openCalls.size > 0 ? this.during(work) : this.track(work);
+  }
+
+  /** Runs work that `close` waits for. Rejects if the handle is closed. */
+  track<Result>(work: () => MaybePromise<Result>): Promise<Result> {
+    if (this.closed) return Promise.reject(closedError(this.id));
+    // Counts before the work begins: a tool that it calls synchronously may be the one that closes the
+    // session.
+    this.busy += 1;
+    const running = Promise.resolve(andThen(undefined, work));
+    running.then(this.workEnded, this.workEnded);
+    return running;
+  }
+
+  private readonly workEnded = (): void => {
+    this.busy -= 1;
+    if (this.busy === 0) for (const resolve of this.whenIdle.splice(0)) resolve();
+  };
+
+  /**
+   * Throws LEASE_LOST if another process has taken over. "Still open" is only true while nobody else writes.
+   */
+  mustHold(): Promise<void> {
+    return this.journal.leases.mustHold(this.own.lease);
+  }
+
+  /** Moves interrupted calls that have an outcome by now to `resumed.settled`. */
+  noteSettled(): void {
+    if (!this.resumed) return;
+    const { interrupted, settled } = this.resumed;
+    const open = this.state.openCalls;
+    settled.push(...interrupted.filter((id) => !open.has(id) && !settled.includes(id)));
+  }
+
+  /** Makes the events durable in the commit of the call's outcome, or not at all. */
+  addRider(callId: string, drafts: readonly Draft[]): void {
+    this.riders.set(callId, drafts);
+  }
+
+  ledger(tools: readonly Tool[], options: LedgerOptions): Ledger {
+    const { own, journal } = this;
+    const { attempts, vendorKeys } = this.currentLedgerState();
+    const { on } = options;
+    const context: LedgerContext = {
+      own,
+      journal,
+      session: this.id,
+      vendorKeys,
+      tools: toolTable(tools),
+      stop: options.signal ? AbortSignal.any([this.stop, options.signal]) : this.stop,
+      attempts,
+      lostSince: (call) => this.lostCalls.since(call),
+      patienceMs: options.patienceMs ?? PATIENCE_MS,
+      riders: this.riders,
+      child: (callId, budget) => this.parts.openChild(this, callId, budget),
+      // A listener that throws must not come between an intent and its effect.
+      on: on ? (progress) => emitSafely(() => on(progress), journal.warn) : () => undefined,
+    };
+    return new Ledger(context, options.parallel ?? 8, options.perCall);
+  }
+
+  private currentLedgerState(): LedgerState {
+    const { incarnation } = this;
+    if (this.ledgerState?.incarnation !== incarnation) {
+      const { store, namespace } = this.journal;
+      const attempts = attemptsOf(store, `${namespace}/${incarnation}`);
+      this.ledgerState = { incarnation, attempts, vendorKeys: new VendorKeys(incarnation) };
+    }
+    return this.ledgerState;
+  }
+
+  close(): Promise<void> {
+    if (!this.closed) {
+      this.closed = true;
+      this.closing = this.closeNow();
+    }
+    return this.closing;
+  }
+
+  private async closeNow(): Promise<void> {
+    this.stopping.abort(closedError(this.id));
+    if (this.busy > 0) await new Promise<void>((resolve) => this.whenIdle.push(resolve));
+    await this.leaveCallsToPerson();
+    this.lostCalls.leave(this.openCalls);
+    this.parts.onClose();
+    await this.own.lease.release();
+  }
+
+  /** A cancelled session is not run again, so only a person can say what became of its calls. */
+  private async leaveCallsToPerson(): Promise<void> {
+    const { own, journal } = this;
+    if (own.state.openCalls.size === 0 || own.lease.lost.aborted) return;
+    try {
+      await own.log.refresh();
+      await own.write((state) => {
+        const events = state.status === "cancelled" ? escalateToPerson(undecided(state)) : [];
+        return { events, result: undefined };
+      });
+    } catch (error) {
+      // The store was closed first, or another process took over: the next one who looks does this.
+      if (isHoldfastError(error, "LEASE_LOST") || isHoldfastError(error, "STORE_CLOSED")) return;
+      journal.warn(error);
+    }
+  }
+}
+
+function closedError(id: string): HoldfastError {
+  return new HoldfastError("SESSION_CLOSED", `session ${id} was closed by this program`, {
+    hint: "Open it again with holdfast.session().",
+  });
+}
+
+function toolTable(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
+  const table = new Map<string, Tool>();
+  for (const tool of tools) {
+    if (table.has(tool.name)) {
+      throw new HoldfastError("INPUT_INVALID", `two tools are called ${JSON.stringify(tool.name)}`, {
+        hint: "Give every tool a name of its own: open calls are settled by name.",
+      });
+    }
+    table.set(tool.name, tool);
+  }
+  return table;
+}
