@@ -8,8 +8,8 @@ import {
   confirmedFacts,
   decisionMentions,
   findTask,
+  focusElsewhere,
   type GoalState,
-  movedElsewhere,
   nextTaskOf,
   positionOf,
   progressOf,
@@ -103,7 +103,7 @@ function goalLines({ state, limit }: BriefingFacts, survey: Survey): string[] {
   ];
   const inPhase = `${progress.currentPhaseCompleted}/${progress.currentPhaseTasks} tasks of the phase`;
   const { completed, failed, remaining } = counts(state);
-  const moved = movedElsewhere(state, survey);
+  const moved = focusElsewhere(state, survey);
   const there = moved && `phase ${moved.number}/${progress.phasesTotal} ${named(moved.name, limit)}`;
   return [
     `GOAL ${quoted(state.statement, 2 * limit)}`,

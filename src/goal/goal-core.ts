@@ -15,9 +15,9 @@ import {
   bySchema,
   checkRole,
   type Entry,
+  type EntryReader,
   type GoalOperation,
   type GoalState,
-  type Lineage,
   type Task,
   taskOf,
 } from "../model/goal/index.ts";
@@ -93,7 +93,7 @@ export class GoalCore {
   }
 
   /** Every event up to now, in the form in which copies of the goal exchange them. */
-  entries(from?: { readonly seq: number; readonly lineage: Lineage }): AsyncGenerator<Entry> {
+  entries(from?: { readonly seq: number; readonly lineage: EntryReader }): AsyncGenerator<Entry> {
     return entriesOf(this.journal, this.log.stream, this.seq, from);
   }
 

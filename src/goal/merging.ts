@@ -14,11 +14,11 @@ import {
   type Actor,
   aliasOf,
   type Entry,
+  EntryReader,
   foldEntries,
   type GoalState,
   goalDelta,
   goalKind,
-  Lineage,
   MERGED,
   mergeNotes,
   type NotApplied,
@@ -45,7 +45,7 @@ export async function* entriesOf(
   journal: Journal,
   stream: string,
   upTo: number,
-  from: { readonly seq: number; readonly lineage: Lineage } = { seq: 0, lineage: new Lineage() },
+  from: { readonly seq: number; readonly lineage: EntryReader } = { seq: 0, lineage: new EntryReader() },
 ): AsyncGenerator<Entry> {
   for await (const written of journal.recorded(stream, from.seq, upTo))
     for (const [, stored] of written) yield* from.lineage.next(stored);

@@ -9,9 +9,9 @@ import {
   decisionOf,
   type FileAct,
   findTask,
+  formatId,
   type GoalDraft,
   type GoalState,
-  numbered,
   questionOf,
   type Task,
   taskOf,
@@ -43,7 +43,7 @@ export function decide(
   today: string,
   supersedes: string | null,
 ): Act<string> {
-  const id = numbered("D", state.given.D + 1);
+  const id = formatId("D", state.given.D + 1);
   const replaced = supersedes === null ? null : decisionOf(state, supersedes);
   if (replaced && replaced.supersededBy !== null) {
     throw invalid(
@@ -73,7 +73,7 @@ export interface BlockerInput {
 
 export function block(state: GoalState, by: Actor, input: BlockerInput): Act<string> {
   const { affects, identified = true, ...rest } = input;
-  const id = numbered("B", state.given.B + 1);
+  const id = formatId("B", state.given.B + 1);
   const data = {
     ...rest,
     by,
@@ -217,7 +217,7 @@ export function implementation(_state: GoalState, by: Actor, input: Implementati
 }
 
 export function ask(state: GoalState, by: Actor, text: string): Act<string> {
-  const id = numbered("Q", state.given.Q + 1);
+  const id = formatId("Q", state.given.Q + 1);
   return { events: [{ type: "question.asked", data: { by, id, text } }], result: id };
 }
 

@@ -6,11 +6,11 @@ import {
   DEFAULT_MAX_ATTEMPTS,
   DEFAULT_TTL_MS,
   findTask,
+  formatId,
   type GoalDraft,
   type GoalState,
   hasDependencyCycle,
   isFinished,
-  numbered,
   phaseOf,
   surveyGoal,
   type Task,
@@ -156,7 +156,7 @@ export function draftTask(draft: TaskDrafting, by: Actor, input: TaskInput): str
     draft.add({ type: "phase.added", data: { by, number: 1, name: FIRST_PHASE } });
   }
   const { state } = draft;
-  const id = numbered("T", state.given.T + 1);
+  const id = formatId("T", state.given.T + 1);
   const phase = input.phase === undefined ? draft.currentPhase() : phaseNumber(state, input.phase);
   const { dependsOn = [], ...rest } = input;
   const place = { plan: null, wave: 1, description: null, files: [], ...rest, phase };

@@ -7,8 +7,8 @@
 import {
   activeBlockers,
   findTask,
+  focusElsewhere,
   type GoalDraft,
-  movedElsewhere,
   surveyGoal,
   type Task,
   taskOf,
@@ -29,7 +29,7 @@ export class TaskDrafting extends DraftBatch {
   currentPhase(): number {
     if (!this.current) {
       const survey = surveyGoal(this.state);
-      const moved = movedElsewhere(this.state, survey);
+      const moved = focusElsewhere(this.state, survey);
       const phase = (moved ?? survey.current)?.number ?? 1;
       this.current = { phase, hasReady: moved === null && survey.ready.length > 0 };
     }

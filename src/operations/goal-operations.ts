@@ -9,7 +9,7 @@ import {
   confirmedFacts,
   type GoalState,
   isFinished,
-  noteLine,
+  mergeNoteText,
   positionOf,
   progressOf,
   recentMergeNotes,
@@ -101,7 +101,7 @@ async function nextView(
   const { state } = handle;
   const survey = surveyGoal(state);
   const rows = tasks.map((task) => view.taskRowView(task, survey));
-  const merged = recentMergeNotes(state, now()).map(noteLine);
+  const merged = recentMergeNotes(state, now()).map(mergeNoteText);
   const noted = state.next?.text ?? null;
   return { outlook, why, tasks: rows, noted, merged, notTakenIn: [...notTakenIn] };
 }

@@ -7,12 +7,12 @@ import {
   type Blocker,
   DECISION_TYPES,
   type DecisionRecord,
+  displayStatus,
   type EndedClaim,
   type Fact,
   type HistoryEntry,
   ROLES,
   type Survey,
-  shownStatus,
   TASK_STATUSES,
   type Task,
 } from "../model/goal/index.ts";
@@ -51,7 +51,7 @@ export const taskRow = z.strictObject({
 export function taskRowView(task: Task, survey: Survey): z.input<typeof taskRow> {
   const blockedBy = [...(survey.blockedBy.get(task.id) ?? [])];
   const { id, title, phase, wave, claim } = task;
-  const status = shownStatus(task, blockedBy.length > 0);
+  const status = displayStatus(task, blockedBy.length > 0);
   return { id, title, status, phase, wave, by: claim?.by.name ?? null, blockedBy };
 }
 

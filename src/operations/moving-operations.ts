@@ -5,7 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import * as z from "zod";
 import { abandonMove, copyStore, openTarget } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { noteLine, recentMergeNotes } from "../model/goal/index.ts";
+import { mergeNoteText, recentMergeNotes } from "../model/goal/index.ts";
 import { openStore } from "../open-store.ts";
 import type { SyncReport } from "../projections/index.ts";
 import type { Store } from "../store.ts";
@@ -200,7 +200,7 @@ export const movingOperations = [
           return { file, taken: [...taken], left: [...left], beside };
         }),
         ahead: [...last.ahead],
-        merged: recentMergeNotes(handle.state, context.now()).map(noteLine),
+        merged: recentMergeNotes(handle.state, context.now()).map(mergeNoteText),
       };
     },
   }),

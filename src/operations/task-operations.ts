@@ -9,7 +9,7 @@
 import * as z from "zod";
 import type { ClaimProof, Goal, TaskInput } from "../goal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import { findTask, numbered } from "../model/goal/index.ts";
+import { findTask, formatId } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
 import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
@@ -27,7 +27,7 @@ type Result = z.input<typeof result>;
 /** `T-014` may be typed as `t-14` or `14`. */
 export function fullId(prefix: "T" | "B" | "D", typed: string): string {
   const digits = new RegExp(`^(?:${prefix}-?)?(\\d+)$`, "i").exec(typed)?.[1];
-  return digits === undefined ? typed : numbered(prefix, Number(digits));
+  return digits === undefined ? typed : formatId(prefix, Number(digits));
 }
 
 function taskIn(handle: Pick<Goal, "state">, typed: string): string {

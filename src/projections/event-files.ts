@@ -24,7 +24,7 @@ import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { eventsUnreadable, type Goal, goalCore, markEventFilesSeen } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
-import { type Entry, type EventIds, Lineage } from "../model/goal/index.ts";
+import { type Entry, EntryReader, type EventIds } from "../model/goal/index.ts";
 import {
   type EntryLine,
   EVENT_FILE,
@@ -69,7 +69,7 @@ export class EventFiles {
   /** Read, and not yet taken in. */
   private pending: Entry[] = [];
   /** Up to here everything was saved when this process last looked. */
-  private mark: { seq: number; clock: Lineage["clock"]; revision: number } | null = null;
+  private mark: { seq: number; clock: EntryReader["clock"]; revision: number } | null = null;
 
   constructor(folder: string, goal: string) {
     this.folder = join(folder, EVENTS);
@@ -157,12 +157,12 @@ export class EventFiles {
   }
 
   /** From where the last walk ended, unless a merge has changed since then what the names mean. */
-  private walkFrom({ state }: Goal): { seq: number; lineage: Lineage } | undefined {
+  private walkFrom({ state }: Goal): { seq: number; lineage: EntryReader } | undefined {
     const { mark } = this;
     if (!mark || state.merges.some(({ seq }) => seq > mark.seq)) return undefined;
     const names = new Map(state.names);
     const aliases = new Map(state.aliases);
-    return { seq: mark.seq, lineage: new Lineage({ ...mark, names, aliases }) };
+    return { seq: mark.seq, lineage: new EntryReader({ ...mark, names, aliases }) };
   }
 
   private async place(

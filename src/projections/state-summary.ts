@@ -10,6 +10,8 @@ import {
   type Affects,
   type Blocker,
   compareTasks,
+  type DisplayStatus,
+  displayStatus,
   findTask,
   type GoalState,
   type GoalStatus,
@@ -20,9 +22,7 @@ import {
   type Progress,
   positionOf,
   progressOf,
-  type ShownStatus,
   type Survey,
-  shownStatus,
 } from "../model/goal/index.ts";
 import { oneLine } from "./written-text.ts";
 
@@ -41,7 +41,7 @@ const LIMITS = {
 
 export interface SummaryTask {
   readonly id: string;
-  readonly status: ShownStatus;
+  readonly status: DisplayStatus;
   readonly title: string;
 }
 
@@ -168,7 +168,7 @@ function taskLines(state: GoalState, survey: Survey, position: Position): Shown<
   return {
     items: shown.map((task) => ({
       id: task.id,
-      status: shownStatus(task, survey.blockedBy.has(task.id)),
+      status: displayStatus(task, survey.blockedBy.has(task.id)),
       title: oneLine(task.title, ITEM_CHARACTERS),
     })),
     more: all.length + elsewhere.length - shown.length,

@@ -3,11 +3,11 @@
 import {
   type Actor,
   compareTasks,
+  displayStatus,
   type EndedClaim,
   type Evidence,
   type GoalState,
   type Survey,
-  shownStatus,
   type Task,
   type TaskClaim,
 } from "../model/goal/index.ts";
@@ -27,7 +27,7 @@ const some = (count: number): number | null => (count === 0 ? null : count);
 
 /** Left out: the token of a claim, which is a secret of the lease, and what commands printed, which is no memory. */
 function taskRow(task: Task, blockedBy: readonly string[]): Record<string, unknown> {
-  const status = shownStatus(task, blockedBy.length > 0);
+  const status = displayStatus(task, blockedBy.length > 0);
   const own =
     task.kind === "build"
       ? { acceptance: task.acceptance }

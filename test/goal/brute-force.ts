@@ -4,12 +4,12 @@ import { expect } from "vitest";
 import {
   BAR_CELLS,
   type Blocker,
+  displayStatus,
   findTask,
   type GoalState,
   type Impact,
   positionOf,
   progressOf,
-  shownStatus,
   surveyGoal,
   type Task,
 } from "../../src/model/goal/index.ts";
@@ -56,7 +56,7 @@ export function expectNoContradiction(state: GoalState): void {
   if (task) {
     const { phase, plan, wave, title } = task;
     expect(position).toMatchObject({ phase, plan, wave, taskTitle: title });
-    expect(position.status).toBe(shownStatus(task, survey.blockedBy.has(task.id)));
+    expect(position.status).toBe(displayStatus(task, survey.blockedBy.has(task.id)));
     expect(isFinished(task)).toBe(false);
   }
   expect(survey.ready.filter(({ phase }) => phase !== position.phase)).toEqual([]);

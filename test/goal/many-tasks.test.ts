@@ -6,9 +6,9 @@ import { type Act, DraftBatch, openGoal, planningActs, type TaskInput } from "..
 import { Journal } from "../../src/journal/index.ts";
 import { isHoldfastError } from "../../src/model/errors.ts";
 import {
+  focusElsewhere,
   type GoalState,
   hasDependencyCycle,
-  movedElsewhere,
   surveyGoal,
   taskOf,
 } from "../../src/model/goal/index.ts";
@@ -42,7 +42,7 @@ function oneByOne(state: GoalState, inputs: readonly TaskInput[]): string[] {
   const draft = new DraftBatch(state);
   for (const input of inputs) {
     const survey = surveyGoal(draft.state);
-    const phase = input.phase ?? (movedElsewhere(draft.state, survey) ?? survey.current)?.number ?? 1;
+    const phase = input.phase ?? (focusElsewhere(draft.state, survey) ?? survey.current)?.number ?? 1;
     const { events, result } = planningActs.addTasks(draft.state, human, [{ ...input, phase }]);
     for (const event of events) draft.add(event);
     const [id = ""] = result;

@@ -6,11 +6,11 @@ import {
   blockerImpact,
   branchGoal,
   decodeGoal,
+  displayStatus,
   encodeGoal,
   type GoalState,
   goalKind,
   goalStatus,
-  shownStatus,
   surveyGoal,
   type Task,
 } from "../../src/model/goal/index.ts";
@@ -91,7 +91,7 @@ describe.each(storeSubjects())("any operations on $name", (subject) => {
       const shown = await bench.items("task");
       const wanted = [...state.tasks.values()].map((task) => ({
         id: task.id,
-        status: shownStatus(task, survey.blockedBy.has(task.id)),
+        status: displayStatus(task, survey.blockedBy.has(task.id)),
         doneAt: task.doneAt,
       }));
       const found = shown.map(({ id, status, doneAt }) => ({ id, status, doneAt }));

@@ -8,9 +8,9 @@ import {
   decodeGoal,
   emptyGoal,
   encodeGoal,
+  formatId,
   type GoalState,
   hasDependencyCycle,
-  numbered,
   progressBar,
   surveyGoal,
   TASK_ACTS,
@@ -58,11 +58,11 @@ const anyState: fc.Arbitrary<GoalState> = fc
       plans,
       closedAt: isClosed ? 1 : null,
     }));
-    const id = (index: number): string => numbered("T", (index % tasks.length) + 1);
+    const id = (index: number): string => formatId("T", (index % tasks.length) + 1);
     for (const [index, task] of tasks.entries()) state.tasks.set(id(index), taskFrom(id(index), task, id));
     blockers.forEach(({ status, tasks: named, phases, goal }, index) => {
       const affects = { tasks: named.map(id), phases, goal, other: [] };
-      const blocker = { id: numbered("B", index + 1), status, affects } as unknown as Blocker;
+      const blocker = { id: formatId("B", index + 1), status, affects } as unknown as Blocker;
       state.blockers.set(blocker.id, blocker);
     });
     return state;

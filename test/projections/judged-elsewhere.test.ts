@@ -1,7 +1,7 @@
 // A verdict that came from another clone is about what was handed in there, and about nothing else.
 
 import { afterEach, expect, test } from "vitest";
-import { type Actor, noteLine, recentMergeNotes } from "../../src/model/goal/index.ts";
+import { type Actor, mergeNoteText, recentMergeNotes } from "../../src/model/goal/index.ts";
 import { readStatus } from "../../src/operations/index.ts";
 import { Copy, WallClock } from "./copies.ts";
 
@@ -45,7 +45,7 @@ async function meet(clock: WallClock, one: Copy, other: Copy): Promise<Copy[]> {
 }
 
 function news({ goal }: Copy): string[] {
-  return recentMergeNotes(goal.state, goal.state.updatedAt).map(noteLine);
+  return recentMergeNotes(goal.state, goal.state.updatedAt).map(mergeNoteText);
 }
 
 test.each([

@@ -1,10 +1,10 @@
 /** The events of a goal: one line each, with what it may hold and, from `goal-fold.ts`, its effect on the state. */
 
 import { type EventSchema, type EventSpec, event } from "../stream/index.ts";
+import { MERGED, RENUMBERED } from "./entries.ts";
 import { type GoalFold, goalFolds } from "./goal-fold.ts";
 import * as goal from "./goal-schemas.ts";
 import type { GoalState } from "./goal-state.ts";
-import { MERGED, RENUMBERED } from "./lineage.ts";
 import * as noted from "./note-schemas.ts";
 import * as tasks from "./task-schemas.ts";
 

@@ -5,6 +5,7 @@
 
 import { HoldfastError } from "../errors.ts";
 import type { DataOf, Event, FoldKind, Place } from "../stream/index.ts";
+import { derivedUid, MERGED, madeName, RENUMBERED, tick } from "./entries.ts";
 import type * as goal from "./goal-schemas.ts";
 import {
   type CheckpointKind,
@@ -14,7 +15,6 @@ import {
   type GoalState,
   phaseOf,
 } from "./goal-state.ts";
-import { derivedUid, MERGED, madeName, RENUMBERED, tick } from "./lineage.ts";
 import { applyGoalDelta } from "./merge.ts";
 import { boundedMerges, withoutNotes } from "./merge-notes.ts";
 import * as note from "./note-changes.ts";

@@ -7,13 +7,13 @@
 
 import type { DraftOf, Event, FacetChange, StreamKind } from "../stream/index.ts";
 import { applyEvent, expiryOf, type Item, type StreamFacets } from "../stream/index.ts";
+import { MERGED } from "./entries.ts";
 import { type GoalEvents, goalEvents } from "./goal-events.ts";
 import { goalFold } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
-import { MERGED } from "./lineage.ts";
-import { endsWithItsTask, type Merge, noteId, noteLine } from "./merge-notes.ts";
-import { blockedTasks, shownStatus, surveyGoal } from "./survey.ts";
-import type { ShownStatus, Task } from "./task.ts";
+import { endsWithItsTask, type Merge, mergeNoteText, noteId } from "./merge-notes.ts";
+import { blockedTasks, displayStatus, surveyGoal } from "./survey.ts";
+import type { DisplayStatus, Task } from "./task.ts";
 
 /** Any event before it is written, or that of one type. */
 export type GoalDraft<Type extends keyof GoalEvents = keyof GoalEvents> = Extract<
@@ -53,12 +53,12 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
   if (!movesWork) return { facets, items: changedItems(state, next, new Map(), place) };
   const survey = surveyGoal(next);
   facets.status = goalStatus(survey);
-  const statuses = new Map<string, ShownStatus>();
+  const statuses = new Map<string, DisplayStatus>();
   const before = blockedTasks(state);
   for (const task of next.tasks.values()) {
-    const shown = shownStatus(task, survey.blockedBy.has(task.id));
+    const shown = displayStatus(task, survey.blockedBy.has(task.id));
     const old = state.tasks.get(task.id);
-    const wasShown = old && shownStatus(old, before.has(task.id));
+    const wasShown = old && displayStatus(old, before.has(task.id));
     if (old !== task || shown !== wasShown) statuses.set(task.id, shown);
   }
   return { facets, items: [...changedItems(state, next, statuses, place), ...mergeItems(state, next)] };
@@ -71,7 +71,7 @@ function mergeItems({ merges: before }: GoalState, { merges, updatedAt }: GoalSt
       notes.map((note) => {
         const about = (note.kind === "renumbered" ? note.now : note.item) ?? "";
         const key = endsWithItsTask(note) ? about : "";
-        const [id, name] = [noteId(note), short(noteLine(note))];
+        const [id, name] = [noteId(note), short(mergeNoteText(note))];
         return { kind: "merge", id, name, status: note.kind, key, seq, at, doneAt };
       }),
     );
@@ -116,7 +116,7 @@ interface Placed {
 function changedItems(
   state: GoalState,
   next: GoalState,
-  statuses: ReadonlyMap<string, ShownStatus>,
+  statuses: ReadonlyMap<string, DisplayStatus>,
   place: Places,
 ): Item[] {
   const items: Item[] = [];
@@ -165,7 +165,7 @@ function changedItems(
 }
 
 /** `key` says where it stands: phase, plan and wave. */
-function taskItem(task: Task, status: ShownStatus): Item {
+function taskItem(task: Task, status: DisplayStatus): Item {
   const { id, createdAt, doneAt, phase, plan, wave } = task;
   const key = `${phase}.${plan ?? "-"}.${wave}`;
   return { kind: "task", id, name: short(task.title), status, key, at: createdAt, doneAt };

@@ -3,8 +3,8 @@
 import * as z from "zod";
 import type { Json } from "../json.ts";
 import { lazySchema } from "../stream/index.ts";
+import type { Entry } from "./entries.ts";
 import { eventUid, line, ordinal, stamp, text, wallClock } from "./field.ts";
-import type { Entry } from "./lineage.ts";
 import type { GoalDelta } from "./merge.ts";
 import type { MergeNote } from "./merge-notes.ts";
 import { VERIFICATIONS } from "./roles.ts";

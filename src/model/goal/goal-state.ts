@@ -11,8 +11,8 @@ import type { Json } from "../json.ts";
 import { quoteValue } from "../names.ts";
 import type { Blocker } from "./blocker.ts";
 import type { DecisionRecord } from "./decision.ts";
+import { CLOCK_START, type Clock, EventIds } from "./entries.ts";
 import type { HistoryEntry } from "./history.ts";
-import { CLOCK_START, type Clock, EventIds } from "./lineage.ts";
 import type { Merge } from "./merge-notes.ts";
 import {
   type Counters,

@@ -9,6 +9,7 @@ export {
   decisionMentions,
   searchDecisions,
 } from "./decision.ts";
+export { compareEntries, type Entry, EntryReader, EventIds, MERGED } from "./entries.ts";
 export { bySchema } from "./field.ts";
 export { checkpointOf, goalFold } from "./goal-fold.ts";
 export { type GoalDraft, type GoalStatus, goalKind, goalStatus } from "./goal-kind.ts";
@@ -34,19 +35,17 @@ export {
   taskOf,
 } from "./goal-state.ts";
 export type { HistoryEntry } from "./history.ts";
-export { compareEntries, type Entry, EventIds, Lineage, MERGED } from "./lineage.ts";
 export { aliasOf, foldEntries, goalDelta } from "./merge.ts";
 export {
   MERGE_NEWS_MS,
   mergeNotes,
+  mergeNoteText,
   type NotApplied,
-  noteLine,
   notesNaming,
   type Renumbered,
   recentMergeNotes,
 } from "./merge-notes.ts";
-export { hasDependencyCycle, isUnderWay, startBlockedBy } from "./movability.ts";
-export { isRelativePath, numbered } from "./naming.ts";
+export { formatId, isRelativePath } from "./naming.ts";
 export {
   confirmedFacts,
   type Fact,
@@ -56,6 +55,7 @@ export {
   type Question,
 } from "./notes.ts";
 export { BAR_CELLS, type Position, type Progress, positionOf, progressBar, progressOf } from "./position.ts";
+export { hasDependencyCycle, isUnderWay, startBlockedBy } from "./readiness.ts";
 export {
   type Actor,
   checkResolving,
@@ -76,19 +76,19 @@ export {
   blockedTasks,
   blockerImpact,
   compareTasks,
+  displayStatus,
+  focusElsewhere,
   type Impact,
-  movedElsewhere,
   type Survey,
-  shownStatus,
   surveyGoal,
 } from "./survey.ts";
 export {
+  type DisplayStatus,
   type EndedClaim,
   type Evidence,
   isFailedForGood,
   isFinished,
   nextStatus,
-  type ShownStatus,
   TASK_ACTS,
   TASK_STATUSES,
   TASK_TRANSITIONS,

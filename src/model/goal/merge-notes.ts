@@ -85,7 +85,7 @@ export function noteId(note: MergeNote): string {
   return note.kind === "renumbered" ? note.alias : `${note.item ?? ""}~${note.by ?? ""}`;
 }
 
-export function noteLine(note: MergeNote): string {
+export function mergeNoteText(note: MergeNote): string {
   const title = note.title === null ? "" : ` "${note.title}"`;
   if (note.kind === "renumbered") return `${note.was}${title} is now ${note.now}`;
   const what = note.what.map((type) => type.replace(".", " ")).join(", ");

@@ -20,7 +20,6 @@
 import { HoldfastError } from "../errors.ts";
 import { type Json, sameJson } from "../json.ts";
 import { applyEvent, type Event, type StreamKind } from "../stream/index.ts";
-import { emptyGoal, type GoalState, phaseOf } from "./goal-state.ts";
 import {
   applyMapDelta,
   compareEntries,
@@ -32,9 +31,10 @@ import {
   RENUMBERED,
   type Series,
   seriesOf,
-} from "./lineage.ts";
+} from "./entries.ts";
+import { emptyGoal, type GoalState, phaseOf } from "./goal-state.ts";
 import type { NotApplied, Renumbered } from "./merge-notes.ts";
-import { numbered, numberOf } from "./naming.ts";
+import { formatId, idNumber } from "./naming.ts";
 
 export interface FoldedEntries {
   readonly state: GoalState;
@@ -116,11 +116,11 @@ class Naming {
     const highest = { T: 0, D: 0, B: 0, Q: 0 };
     for (const name of taken) {
       const series = name.slice(0, 1) as Series;
-      highest[series] = Math.max(highest[series], numberOf(name));
+      highest[series] = Math.max(highest[series], idNumber(name));
     }
     this.unsettled = [...waiting].map(([uid, series]) => {
       highest[series] += 1;
-      const name = numbered(series, highest[series]);
+      const name = formatId(series, highest[series]);
       this.numbers.set(uid, name);
       return { uid, name };
     });
@@ -166,7 +166,7 @@ class Naming {
   /** The number of what was refused stays taken: nobody after it may get it. */
   spend(state: GoalState, { uid, type }: Entry): void {
     const series = seriesOf(type);
-    const number = numberOf(this.numbers.get(uid) ?? "");
+    const number = idNumber(this.numbers.get(uid) ?? "");
     if (series && number > state.given[series]) state.given = { ...state.given, [series]: number };
   }
 }

@@ -1,11 +1,11 @@
 /** How goals name things: the numbers they give, the paths they keep. */
 
 /** `T-007`: at least three digits, so that names sort as they count. */
-export function numbered(prefix: "T" | "D" | "B" | "Q", number: number): string {
+export function formatId(prefix: "T" | "D" | "B" | "Q", number: number): string {
   return `${prefix}-${String(number).padStart(3, "0")}`;
 }
 
-export function numberOf(id: string): number {
+export function idNumber(id: string): number {
   return Number(id.slice(2));
 }
 

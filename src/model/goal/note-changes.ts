@@ -4,7 +4,7 @@ import type { DataOf, Place } from "../stream/index.ts";
 import { type Blocker, type BlockerAct, nextBlockerStatus } from "./blocker.ts";
 import { blockerOf, decisionOf, type GoalState, historyOf, questionOf } from "./goal-state.ts";
 import type { HistoryEntry } from "./history.ts";
-import { numberOf } from "./naming.ts";
+import { idNumber } from "./naming.ts";
 import type {
   blockerBypassed,
   blockerIdentified,
@@ -28,7 +28,7 @@ export function makeDecision(state: GoalState, data: DataOf<typeof decisionMade>
     const old = decisionOf(state, data.supersedes);
     state.decisions.set(old.id, { ...old, supersededBy: data.id, revision: seq });
   }
-  state.given = { ...state.given, D: Math.max(state.given.D, numberOf(data.id)) };
+  state.given = { ...state.given, D: Math.max(state.given.D, idNumber(data.id)) };
   state.decisions.set(data.id, { ...content, supersededBy: null, at, seq, revision: seq });
 }
 
@@ -38,7 +38,7 @@ export function reportBlocker(
   { seq, at }: Place,
 ): void {
   const { id, description, affects, by } = data;
-  state.given = { ...state.given, B: Math.max(state.given.B, numberOf(id)) };
+  state.given = { ...state.given, B: Math.max(state.given.B, idNumber(id)) };
   state.blockers.set(id, {
     id,
     status: "new",
@@ -114,7 +114,7 @@ export function recordFiles(state: GoalState, data: DataOf<typeof filesRecorded>
 
 export function askQuestion(state: GoalState, data: DataOf<typeof questionAsked>, { at }: Place): void {
   const { id, text, by } = data;
-  state.given = { ...state.given, Q: Math.max(state.given.Q, numberOf(id)) };
+  state.given = { ...state.given, Q: Math.max(state.given.Q, idNumber(id)) };
   state.questions.set(id, { id, text, answer: null, by, at, answeredAt: null });
 }
 

@@ -1,9 +1,9 @@
 /** Where a goal stands and how far it has come: pure functions of its tasks, so neither can be wrong. */
 
 import type { GoalState } from "./goal-state.ts";
-import { isUnderWay } from "./movability.ts";
-import { compareTasks, type Survey, shownStatus, surveyGoal } from "./survey.ts";
-import { isFinished, type ShownStatus, type Task } from "./task.ts";
+import { isUnderWay } from "./readiness.ts";
+import { compareTasks, displayStatus, type Survey, surveyGoal } from "./survey.ts";
+import { type DisplayStatus, isFinished, type Task } from "./task.ts";
 
 export interface Position {
   readonly phase: number | null;
@@ -14,7 +14,7 @@ export interface Position {
   readonly taskTitle: string | null;
   readonly wave: number | null;
   /** Of the task; without one, of the phase. */
-  readonly status: ShownStatus | "unplanned";
+  readonly status: DisplayStatus | "unplanned";
 }
 
 const NOWHERE: Position = {
@@ -43,7 +43,7 @@ export function positionOf(state: GoalState, survey: Survey = surveyGoal(state))
     task: task.id,
     taskTitle: task.title,
     wave: task.wave,
-    status: shownStatus(task, survey.blockedBy.has(task.id)),
+    status: displayStatus(task, survey.blockedBy.has(task.id)),
   };
 }
 

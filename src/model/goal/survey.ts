@@ -14,12 +14,12 @@
 
 import type { Blocker } from "./blocker.ts";
 import { findTask, type GoalPhase, type GoalState } from "./goal-state.ts";
-import { isRemaining, isUnderWay, movement } from "./movability.ts";
-import { isFinished, type ShownStatus, type Task } from "./task.ts";
+import { findReadiness, isRemaining, isUnderWay } from "./readiness.ts";
+import { type DisplayStatus, isFinished, type Task } from "./task.ts";
 
 export type PhaseStatus = "unplanned" | "open" | "in_progress" | "paused" | "stuck" | "completed";
 
-export interface PhaseOutlook {
+export interface PhaseSummary {
   readonly number: number;
   readonly name: string;
   readonly status: PhaseStatus;
@@ -40,9 +40,9 @@ export interface Impact {
 }
 
 export interface Survey {
-  readonly phases: readonly PhaseOutlook[];
+  readonly phases: readonly PhaseSummary[];
   /** Where the work is; null only while there are no phases. */
-  readonly current: PhaseOutlook | null;
+  readonly current: PhaseSummary | null;
   /** Tasks to claim now, best first: all of the current phase. */
   readonly ready: readonly Task[];
   /** Ids of the active blockers that name each blocked task. */
@@ -67,7 +67,7 @@ export function compareTasks(a: Task, b: Task): number {
   );
 }
 
-export function shownStatus(task: Task, isBlocked: boolean): ShownStatus {
+export function displayStatus(task: Task, isBlocked: boolean): DisplayStatus {
   return isBlocked && !isFinished(task) ? "blocked" : task.status;
 }
 
@@ -78,7 +78,7 @@ export function blockedTasks(
 ): ReadonlyMap<string, readonly string[]> {
   const blockedBy = new Map<string, readonly string[]>();
   if (blockers.length === 0) return blockedBy;
-  const reach = new Reach(state, blockers);
+  const reach = new BlockerIndex(state, blockers);
   for (const task of state.tasks.values()) {
     const by = isFinished(task) ? [] : reach.blockersOf(task);
     if (by.length > 0) blockedBy.set(task.id, by);
@@ -88,10 +88,10 @@ export function blockedTasks(
 
 /** As if `blockers` were the active ones; by default they are. */
 export function surveyGoal(state: GoalState, blockers: readonly Blocker[] = activeBlockers(state)): Survey {
-  const reach = new Reach(state, blockers);
+  const reach = new BlockerIndex(state, blockers);
   const blockedBy = blockedTasks(state, blockers);
-  const { movable, startable } = movement(state, (task) => blockedBy.has(task.id));
-  const without = blockers.length === 0 ? movable : movement(state, () => false).movable;
+  const { movable, startable } = findReadiness(state, (task) => blockedBy.has(task.id));
+  const without = blockers.length === 0 ? movable : findReadiness(state, () => false).movable;
   const isHeld = (task: Task): boolean =>
     isRemaining(state, task) && (blockedBy.has(task.id) || (without.has(task.id) && !movable.has(task.id)));
 
@@ -114,7 +114,7 @@ export function surveyGoal(state: GoalState, blockers: readonly Blocker[] = acti
 }
 
 /** The phase that somebody moved to while the work goes on in another; null: it is where they moved, or that is complete. */
-export function movedElsewhere(state: GoalState, { phases, current }: Survey): PhaseOutlook | null {
+export function focusElsewhere(state: GoalState, { phases, current }: Survey): PhaseSummary | null {
   const focus = phases.find(({ number }) => number === state.focus);
   return !focus || focus.status === "completed" || focus === current ? null : focus;
 }
@@ -125,7 +125,7 @@ export function blockerImpact(state: GoalState, blocker: Blocker): Impact {
 }
 
 /** Which blockers name a task or phase. */
-class Reach {
+class BlockerIndex {
   private readonly whole: string[] = [];
   private readonly phases = new Map<number, string[]>();
   private readonly tasks = new Map<string, string[]>();
@@ -159,7 +159,7 @@ function outlook(
   tasks: readonly Task[],
   movable: ReadonlySet<string>,
   isPausable: boolean,
-): PhaseOutlook {
+): PhaseSummary {
   const counted = tasks.filter((task) => task.status !== "dropped");
   const completed = counted.filter((task) => task.status === "done").length;
   const numbers = { number: phase.number, name: phase.name, tasks: counted.length, completed };
@@ -176,9 +176,9 @@ function outlook(
 
 function currentPhase(
   state: GoalState,
-  phases: readonly PhaseOutlook[],
+  phases: readonly PhaseSummary[],
   working: ReadonlySet<number>,
-): PhaseOutlook | null {
+): PhaseSummary | null {
   const focus = phases.find(({ number }) => number === state.focus);
   const isUsable = focus && (focus.status === "unplanned" || working.has(focus.number));
   if (isUsable) return focus;
@@ -192,7 +192,7 @@ function currentPhase(
 }
 
 function impactOf(
-  phases: readonly PhaseOutlook[],
+  phases: readonly PhaseSummary[],
   blockedBy: ReadonlyMap<string, readonly string[]>,
   nothingMoves: boolean,
   isWhole: boolean,

@@ -4,7 +4,7 @@ import { HoldfastError } from "../errors.ts";
 import type { DataOf, Place } from "../stream/index.ts";
 import { type GoalState, phaseOf, taskOf } from "./goal-state.ts";
 import type { HistoryEntry } from "./history.ts";
-import { numberOf } from "./naming.ts";
+import { idNumber } from "./naming.ts";
 import { recordFile } from "./note-changes.ts";
 import { type EndedClaim, nextStatus, type Task, type TaskAct } from "./task.ts";
 import type {
@@ -28,7 +28,7 @@ type Change = Partial<Omit<Task, "id" | "kind">>;
 export function addTask(state: GoalState, data: DataOf<typeof taskAdded>, place: Place): void {
   checkPlace(state, data.phase, data.plan);
   if (state.tasks.has(data.id)) throw taken(state, data.id);
-  state.given = { ...state.given, T: Math.max(state.given.T, numberOf(data.id)) };
+  state.given = { ...state.given, T: Math.max(state.given.T, idNumber(data.id)) };
   state.tasks.set(data.id, newTask(data, place));
 }
 
@@ -219,7 +219,7 @@ export function aliasTask(state: GoalState, data: DataOf<typeof taskAliased>, { 
   const task = taskOf(state, data.task);
   if (state.tasks.has(data.alias)) throw taken(state, data.alias);
   // The number stays taken: a later task must not get a name that already means another one.
-  state.given = { ...state.given, T: Math.max(state.given.T, numberOf(data.alias)) };
+  state.given = { ...state.given, T: Math.max(state.given.T, idNumber(data.alias)) };
   state.aliases.set(data.alias, data.task);
   state.tasks.set(task.id, { ...task, revision: seq });
 }

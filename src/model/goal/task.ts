@@ -19,7 +19,7 @@ import type { Actor } from "./roles.ts";
 
 export const TASK_STATUSES = ["open", "in_progress", "submitted", "done", "failed", "dropped"] as const;
 export type TaskStatus = (typeof TASK_STATUSES)[number];
-export type ShownStatus = TaskStatus | "blocked";
+export type DisplayStatus = TaskStatus | "blocked";
 
 export const TASK_ACTS = [
   "claim",

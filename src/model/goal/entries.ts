@@ -146,13 +146,13 @@ function mapField(data: Data, field: string, value: unknown, rename: (name: stri
 }
 
 /** What a walk along a log has to remember to tell what the names in its next event mean. */
-export class Lineage {
+export class EntryReader {
   private readonly names: Map<string, string>;
   private readonly aliases: Map<string, string>;
   clock: Clock;
   private revision: number;
 
-  constructor(from?: LineageBase) {
+  constructor(from?: EntryReaderStart) {
     this.names = from?.names ?? new Map();
     this.aliases = from?.aliases ?? new Map();
     this.clock = from?.clock ?? CLOCK_START;
@@ -187,7 +187,7 @@ export class Lineage {
   }
 }
 
-export interface LineageBase {
+export interface EntryReaderStart {
   readonly names: Map<string, string>;
   readonly aliases: Map<string, string>;
   readonly clock: Clock;

@@ -124,7 +124,7 @@ export function hasDependencyCycle(state: GoalState, task: Task): boolean {
   return false;
 }
 
-export interface Movement {
+export interface Readiness {
   /** Remaining tasks that can be started now: not under way, not blocked, nothing to wait for. */
   readonly startable: readonly Task[];
   /** Ids of the remaining tasks that can be finished. */
@@ -132,7 +132,7 @@ export interface Movement {
 }
 
 /** What can move while the tasks that `isBlocked` names stay blocked. */
-export function movement(state: GoalState, isBlocked: (task: Task) => boolean): Movement {
+export function findReadiness(state: GoalState, isBlocked: (task: Task) => boolean): Readiness {
   const waves = new Waves(state);
   const missing = new Map<string, number>();
   const waiters = new Map<string, Task[]>();
