@@ -121,6 +121,12 @@ async function withStore<Result>(
   }
 }
 
+/**
+ * Kinds of streams that integrations store under a session's id. `sessions.prune` and `erase` remove them, too. The list
+ * is here, since the command line prunes without loading an integration.
+ */
+const SESSION_COMPANIONS = ["openai-agents"] as const;
+
 /** An open store, and everything that can be done with it. */
 export class Holdfast {
   /** Sessions from outside: read, listed, cancelled, prompted, forked, without taking them. */
@@ -136,7 +142,7 @@ export class Holdfast {
 
   constructor(journal: Journal) {
     this.journal = journal;
-    this.sessions = new Sessions(journal);
+    this.sessions = new Sessions(journal, SESSION_COMPANIONS);
     this.calls = new OpenCalls(journal, (lease, by, found) => noteCrash(journal, lease, by, found));
   }
 

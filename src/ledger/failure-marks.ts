@@ -25,14 +25,14 @@ export async function failuresOf(journal: Journal, key: string): Promise<number>
 }
 
 /** What the failure of a call has to say of the marks of its key; nothing, unless the key is global. */
-export interface Marks {
+export interface FailureMarks {
   readonly failures?: number;
   readonly doubted?: true;
 }
 
-const NO_MARKS: Marks = {};
+const NO_MARKS: FailureMarks = {};
 
-export async function marksOf(journal: Journal, call: Call | undefined): Promise<Marks> {
+export async function failureMarksOf(journal: Journal, call: Call | undefined): Promise<FailureMarks> {
   if (call?.scope !== "global") return NO_MARKS;
   const { rows } = await journal.list<"keys">({ of: "keys", keys: [unprovenFailureKey(call.key)] });
   return rows.length > 0 ? { doubted: true } : NO_MARKS;
@@ -42,12 +42,12 @@ export async function marksOf(journal: Journal, call: Call | undefined): Promise
  * Commits the failure of a call. Its mark may be taken: then the marks are counted again, and `commit` is told how many
  * there are.
  */
-export async function withNextMark<Result>(
+export async function commitFailure<Result>(
   journal: Journal,
   call: Call | undefined,
-  commit: (marks: Marks) => MaybePromise<CommitOutcome<Result>>,
+  commit: (marks: FailureMarks) => MaybePromise<CommitOutcome<Result>>,
 ): Promise<Result> {
-  for (let marks = await marksOf(journal, call); ; ) {
+  for (let marks = await failureMarksOf(journal, call); ; ) {
     const outcome = await commit(marks);
     if (outcome.outcome !== "taken" || !call) return commitResult(outcome);
     const failures = await failuresOf(journal, call.key);

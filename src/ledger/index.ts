@@ -1,10 +1,14 @@
-export { type Attempts, attemptsOf } from "./attempts.ts";
-export { type CallProgress, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
-export { describeError } from "./error-text.ts";
-export { type Marks, withNextMark } from "./failure-marks.ts";
+export {
+  attemptsOf,
+  type CallProgress,
+  type LedgerContext,
+  mustNotBeCancelled,
+  type RunningAttempts,
+  storeResult,
+} from "./context.ts";
+export { commitFailure, type FailureMarks } from "./failure-marks.ts";
 export { VendorKeys } from "./keys.ts";
 export { type BlockedCall, type CallsOutcome, type Finishing, Ledger } from "./ledger.ts";
-export { type StandardSchema, validate } from "./standard-schema.ts";
 export {
   type ChildSession,
   type Dedupe,
@@ -15,6 +19,7 @@ export {
   NotFinished,
   never,
   notYet,
+  type StandardSchema,
   type SubAgentSession,
   type Tool,
   type ToolSpec,
@@ -22,5 +27,6 @@ export {
   unsure,
   type Verdict,
   type VerifyContext,
+  validate,
 } from "./tool.ts";
-export { sleep, within } from "./waiting.ts";
+export { sleep, withTimeout } from "./waiting.ts";

@@ -10,11 +10,10 @@
  */
 
 import { sha256 } from "../model/digest.ts";
-import { HoldfastError } from "../model/errors.ts";
+import { describeError, HoldfastError } from "../model/errors.ts";
 import { canonicalOf, type Json } from "../model/json.ts";
 import { quoteValue } from "../model/names.ts";
 import type { DedupeScope } from "../model/session/index.ts";
-import { describeError } from "./error-text.ts";
 import type { Tool } from "./tool.ts";
 
 const ALGORITHM = 1;

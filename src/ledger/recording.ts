@@ -21,11 +21,78 @@ import {
   type SessionState,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
-import type { Outcome } from "./attempt.ts";
-import { type LedgerContext, smallResult, storeResult } from "./context.ts";
-import { type Marks, withNextMark } from "./failure-marks.ts";
-import { isOpenToDoubt } from "./verifying.ts";
+import { attempt, type Outcome } from "./attempt.ts";
+import { callOf, executeFacts, type LedgerContext, smallResult, storeResult } from "./context.ts";
+import { commitFailure, type FailureMarks } from "./failure-marks.ts";
+import type { Tool } from "./tool.ts";
+import { isOpenToDoubt, lookedInto } from "./verify.ts";
 import { sleep } from "./waiting.ts";
+
+/**
+ * From a durable intent to a recorded outcome. The attempt is registered for as long as it runs, so that nobody else
+ * in this process takes it for lost.
+ */
+
+export function startAndRecord(
+  context: LedgerContext,
+  run: Attempt,
+  vendorKey: string,
+  tool: Tool,
+  args: unknown,
+  closing: Closing,
+): Promise<Outcome> {
+  const work = startAttempt(context, run, vendorKey, tool, args, closing);
+  context.attempts.track(run.id, work);
+  return work;
+}
+
+async function startAttempt(
+  context: LedgerContext,
+  run: Attempt,
+  vendorKey: string,
+  tool: Tool,
+  args: unknown,
+  closing: Closing,
+): Promise<Outcome> {
+  const { lease } = context.own;
+  try {
+    let ask: (() => Promise<void>) | null = null;
+    while (!mayStart(context)) {
+      ask ??= context.journal.leases.confirmationPoller(lease);
+      await ask();
+    }
+  } catch (error) {
+    const never: Outcome = { kind: "unknown", why: "stopped before it began", late: null, started: false };
+    if (!lease.lost.aborted) await recordOutcome(context, run, never, closing);
+    throw error;
+  }
+  const facts = executeFacts(context, { id: run.id, vendorKey }, run.attempt);
+  const answer = attempt(tool, args, facts);
+  let outcome = answer instanceof Promise ? await answer : answer;
+  failpoint("call.executed");
+  if (outcome.kind === "failed" && outcome.presumed) {
+    const call = callOf(context.own.state, run.id);
+    if (isOpenToDoubt(tool, call))
+      outcome = await lookedInto({ context, call, tool, args }, outcome.error.message);
+  }
+  // Before anything is written: a process that has lost its lease still records its attempt's own answer.
+  if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);
+  const recorded = recordOutcome(context, run, outcome, closing);
+  if (recorded instanceof Promise) await recorded;
+  return outcome;
+}
+
+/**
+ * The last look before an effect. The intent is durable under our lease, which must still be ours; false when the store
+ * has to be asked first. Nothing is awaited between the look and the start: a process that is stopped at the start of
+ * one call looks again before the next.
+ */
+function mayStart(context: LedgerContext): boolean {
+  if (!context.journal.leases.isSurelyHeld(context.own.lease)) return false;
+  context.stop.throwIfAborted();
+  failpoint("call.starts");
+  return true;
+}
 
 /** Drafts that close the message once its last call is settled; they ride on that call's own commit. */
 export type Closing = (state: SessionState, settledNow: string) => readonly Draft[];
@@ -89,14 +156,14 @@ function write(writing: Writing): MaybePromise<boolean> {
 function writeDown(writing: Writing, result: CallResult | null): MaybePromise<boolean> {
   const { context, run, outcome, by } = writing;
   const { own, journal } = context;
-  const commit = (marks: Marks) => {
+  const commit = (marks: FailureMarks) => {
     const decide = (state: SessionState, head: { generation: number }): Decision<boolean> =>
       head.generation === run.generation ? decideOutcome(writing, state, result, marks) : NOTHING;
     return by === "late" ? own.log.commitMaybeSync(decide) : own.commit(decide);
   };
   return stubbornly(stopOf(writing), () =>
     outcome.kind === "failed"
-      ? withNextMark(journal, own.state.calls.get(run.id), commit)
+      ? commitFailure(journal, own.state.calls.get(run.id), commit)
       : andThen(commit({}), commitResult),
   );
 }
@@ -175,7 +242,7 @@ function decideOutcome(
   { context, run, outcome: given, by, closing }: Writing,
   state: SessionState,
   result: CallResult | null,
-  marks: Marks,
+  marks: FailureMarks,
 ): Decision<boolean> {
   const call = state.calls.get(run.id);
   if (!call || !isOpen(call.status)) return NOTHING;
@@ -216,7 +283,7 @@ function failed(
   run: Attempt,
   { error, presumed, verified }: Failed,
   written: "execute" | "late",
-  marks: Marks,
+  marks: FailureMarks,
 ): Draft {
   const certain = verified ? "verify" : written === "late" ? "late" : "definite";
   const by = presumed ? "presumed" : certain;

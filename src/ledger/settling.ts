@@ -34,14 +34,12 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled, storeResult } from "./context.ts";
-import { marksOf } from "./failure-marks.ts";
+import { failureMarksOf } from "./failure-marks.ts";
 import { withoutReason } from "./keys.ts";
-import { type Closing, recordOutcome } from "./recording.ts";
-import { validate } from "./standard-schema.ts";
-import { startAndRecord } from "./starting.ts";
-import type { Tool } from "./tool.ts";
-import { askVerify } from "./verifying.ts";
-import { sleep, within } from "./waiting.ts";
+import { type Closing, recordOutcome, startAndRecord } from "./recording.ts";
+import { type Tool, validate } from "./tool.ts";
+import { askVerify } from "./verify.ts";
+import { sleep, withTimeout } from "./waiting.ts";
 
 const ATTEMPTS_PER_RUN = 3;
 const VERIFY_ERRORS = 3;
@@ -164,7 +162,7 @@ async function askPerson(
 /** It still runs in this process: its own answer is the best verify there is. */
 async function awaitRunning(context: LedgerContext, call: Call): Promise<Step> {
   const ended = context.attempts.ended(call.id).then((): Step => "again");
-  return within(ended, context.patienceMs, context.stop, "later" as const);
+  return withTimeout(ended, context.patienceMs, context.stop, "later" as const);
 }
 
 async function verify(step: Settling): Promise<Step> {
@@ -257,7 +255,7 @@ async function withoutVerify(step: Settling, why: string, learnt: readonly Draft
   if (mayRepeat(tool, call, context.journal.now())) return reissue(step, learnt);
   if (tool.interrupted !== "fail") return askPerson(context, call, why, learnt);
   const error = { message: `interrupted, and nobody knows whether it took effect: ${why}` };
-  const marks = await marksOf(context.journal, call);
+  const marks = await failureMarksOf(context.journal, call);
   const data = { callId: call.id, attempt: call.attempt, error, by: "interrupted", ...marks };
   const wrote = await change(context, call, (state) => [
     ...learnt,

@@ -1,7 +1,137 @@
+import { describeError, HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
-import type { Amounts, Effect } from "../model/session/index.ts";
-import type { StandardSchema } from "./standard-schema.ts";
-import { checkToolSpec } from "./tool-spec.ts";
+import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
+import { type Amounts, EFFECTS, type Effect } from "../model/session/index.ts";
+
+const SPEC: Readonly<Record<string, OptionRule>> = {
+  name: "text",
+  description: "text",
+  input: null,
+  output: null,
+  inputJsonSchema: null,
+  effect: EFFECTS,
+  dedupe: null,
+  idempotent: null,
+  timeoutMs: "duration",
+  settleMs: "wait",
+  interrupted: ["ask", "fail"],
+  repeatable: "flag",
+  definite: "function",
+  execute: "function",
+  verify: "function",
+};
+
+/**
+ * Where there are no types to say so, a slip here is found out when money has gone: what counts as the same payment, what may be
+ * repeated, what has to be asked.
+ */
+function checkToolSpec(spec: object): void {
+  const { name, input, output, effect, execute, dedupe, idempotent } = spec as Record<string, unknown>;
+  if (typeof name !== "string" || name === "") {
+    throw new HoldfastError("INPUT_INVALID", "a tool has no name", {
+      hint: "Pass `name`: the model calls it by that, and its open calls are settled by that.",
+    });
+  }
+  const what = `tool ${name}`;
+  checkOptions(what, spec, SPEC);
+  checkOption(`${what}: effect`, effect, EFFECTS);
+  checkOption(`${what}: execute`, execute, "function");
+  mustBeSchema(what, "input", input);
+  if (output !== undefined) mustBeSchema(what, "output", output);
+  if (dedupe !== undefined) checkDedupe(what, dedupe, effect);
+  if (typeof idempotent === "object" && idempotent !== null) {
+    checkOptions(`${what}: idempotent`, idempotent, { forMs: "duration" });
+    checkOption(`${what}: idempotent.forMs`, (idempotent as { forMs?: unknown }).forMs, "duration");
+  } else if (idempotent !== undefined) checkOption(`${what}: idempotent`, idempotent, "flag");
+}
+
+/** Of any kind that says so. A JSON Schema is none: the model would be told with every call that the schema threw. */
+function mustBeSchema(what: string, name: "input" | "output", schema: unknown): void {
+  const isAny = (typeof schema === "object" && schema !== null) || typeof schema === "function";
+  const standard = isAny ? (schema as { "~standard"?: { validate?: unknown } })["~standard"] : undefined;
+  if (typeof standard?.validate === "function") return;
+  const problem = isAny ? "is no Standard Schema" : "is missing";
+  throw new HoldfastError("INPUT_INVALID", `${what}: its ${name} schema ${problem}`, {
+    hint: `Pass a Standard Schema (zod, valibot, arktype) as \`${name}\`: z.object({}) for nothing. A JSON Schema goes into \`inputJsonSchema\`.`,
+  });
+}
+
+function checkDedupe(what: string, dedupe: unknown, effect: unknown): void {
+  let scope = dedupe;
+  if (typeof dedupe === "object" && dedupe !== null) {
+    checkOptions(`${what}: dedupe`, dedupe, { scope: null, key: null });
+    const { scope: said, key } = dedupe as { scope?: unknown; key?: unknown };
+    checkOption(`${what}: dedupe.scope`, said, ["session", "global"]);
+    checkOption(`${what}: dedupe.key`, key, "function");
+    scope = said;
+  } else checkOption(`${what}: dedupe`, dedupe, ["call", "session", "global"]);
+  if (effect !== "write" || scope !== "global") return;
+  throw new HoldfastError("INPUT_INVALID", `${what}: a write cannot be once ever over all sessions`, {
+    hint: 'A write sets a state and may have to be set again. Use effect "mutate", or dedupe "session".',
+  });
+}
+
+/**
+ * The common interface of zod, valibot, arktype and others (standardschema.dev), as far as we use it: any of
+ * them can describe a tool's input and output.
+ */
+export interface StandardSchema<Input = unknown, Output = Input> {
+  readonly "~standard": {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => Validated<Output> | Promise<Validated<Output>>;
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined;
+  };
+}
+
+type Validated<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly Issue[] };
+
+interface Issue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}
+
+type Checked<Output> = { value: Output } | { problem: string };
+
+/**
+ * The value as the schema understands it, or the first problems in words. A schema that throws does not accept it. Not a
+ * promise where the schema answers at once, as most do.
+ */
+export function validate<Output>(
+  schema: StandardSchema<unknown, Output>,
+  value: unknown,
+): Checked<Output> | Promise<Checked<Output>> {
+  try {
+    const result = schema["~standard"].validate(value);
+    return isAnswer(result)
+      ? readIssues(result)
+      : Promise.resolve(result).then(readIssues).catch(schemaThrew);
+  } catch (error) {
+    return schemaThrew(error);
+  }
+}
+
+/** By a transform that chokes on the value, most often: JSON.parse, new URL. */
+function schemaThrew(error: unknown): { problem: string } {
+  return { problem: `the schema threw: ${describeError(error).message}` };
+}
+
+function isAnswer<Output>(
+  result: Validated<Output> | Promise<Validated<Output>>,
+): result is Validated<Output> {
+  return !("then" in result);
+}
+
+function readIssues<Output>(result: Validated<Output>): Checked<Output> {
+  if (!result.issues) return { value: result.value };
+  const problems = result.issues.slice(0, 5).map((issue) => {
+    const path = (issue.path ?? []).map((part) => (typeof part === "object" ? part.key : part));
+    return path.length === 0 ? issue.message : `${path.map(String).join(".")}: ${issue.message}`;
+  });
+  return { problem: problems.join("; ") };
+}
 
 /** What a tool's `execute` is told beside its arguments. */
 export interface ExecuteContext {
@@ -143,7 +273,7 @@ export interface ToolSpec<Args, Result> {
    */
   readonly inputJsonSchema?: Json;
   /**
-   * `read` changes nothing and is simply run again. `write` sets something to a state (a file's content). `mutate`
+   * `readIssues` changes nothing and is simply run again. `write` sets something to a state (a file's content). `mutate`
    * does something that counts (a payment, an e-mail).
    */
   readonly effect: Effect;

@@ -17,7 +17,7 @@ export function sleep(ms: number, stop: AbortSignal): Promise<void> {
 }
 
 /** What `work` gives, or `otherwise` if that takes longer than `ms`. */
-export async function within<Result, Other>(
+export async function withTimeout<Result, Other>(
   work: Promise<Result>,
   ms: number,
   stop: AbortSignal,

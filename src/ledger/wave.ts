@@ -34,6 +34,7 @@
 
 import { failpoint } from "../failpoint.ts";
 import type { Journal, OwnedOutcome } from "../journal/index.ts";
+import { describeError } from "../model/errors.ts";
 import { copyArgs, type Json } from "../model/json.ts";
 import { andThen, type MaybePromise } from "../model/maybe-promise.ts";
 import { streamId } from "../model/names.ts";
@@ -49,13 +50,10 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import type { Outcome } from "./attempt.ts";
 import { callOf, type LedgerContext, mustNotBeCancelled } from "./context.ts";
-import { describeError } from "./error-text.ts";
 import { failuresOf } from "./failure-marks.ts";
 import { type CallKey, callKey, withoutReason } from "./keys.ts";
-import type { Closing } from "./recording.ts";
-import { validate } from "./standard-schema.ts";
-import { startAndRecord } from "./starting.ts";
-import type { Tool } from "./tool.ts";
+import { type Closing, startAndRecord } from "./recording.ts";
+import { type Tool, validate } from "./tool.ts";
 
 /** A call that can start: this program has its tool, and the tool's schema accepts its input. */
 export interface ReadyCall {

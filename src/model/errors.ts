@@ -106,3 +106,21 @@ export function isHoldfastError(error: unknown, code?: ErrorCode): error is Hold
   if (!(error instanceof Error) || error.name !== "HoldfastError") return false;
   return code === undefined || (error as HoldfastError).code === code;
 }
+
+/** Describes anything that was thrown. Never throws itself, since an effect may have to be recorded after it. */
+export function describeError(error: unknown): { message: string; name?: string } {
+  try {
+    if (!(error instanceof Error)) return { message: thrownText(error) };
+    const cause = error.cause instanceof Error ? ` (${error.cause.message})` : "";
+    const { name } = error as { name?: unknown };
+    return { message: `${error.message}${cause}`, ...(typeof name === "string" && { name }) };
+  } catch {
+    return { message: "something that has no words" };
+  }
+}
+
+/** A thrown object such as `{ code: "declined" }` shows its fields instead of "[object Object]". */
+function thrownText(thrown: unknown): string {
+  const text = String(thrown);
+  return text === "[object Object]" ? (JSON.stringify(thrown) ?? text) : text;
+}

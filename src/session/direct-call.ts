@@ -1,4 +1,4 @@
-import { type Tool, validate, within } from "../ledger/index.ts";
+import { type Tool, validate, withTimeout } from "../ledger/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
@@ -99,7 +99,7 @@ async function runRead<Result>(
   const context = { key: callId, callId, session: session.id, token, attempt: 1, signal, child };
   const answer = Promise.resolve(direct.tool.execute(input.value as never, context));
   // Whoever closes the session waits for what is under way, and may be called by the very tool.
-  const value = (await within(answer, Number.POSITIVE_INFINITY, signal, null)) as Result;
+  const value = (await withTimeout(answer, Number.POSITIVE_INFINITY, signal, null)) as Result;
   return { status: "completed", value, replayed: false, callId };
 }
 

@@ -1,18 +1,25 @@
 export { reactivate } from "../model/session/index.ts";
-export { escalateToPerson, undecided } from "./abandoned-calls.ts";
-export type { CadenceOption } from "./cadence.ts";
-export { type Answer, type OpenCall, OpenCalls, type Resolved } from "./call-desk.ts";
-export { childId } from "./children.ts";
+export { escalateToPerson, undecidedCalls } from "./abandoned.ts";
+export { type AgentToolResult, type AgentToolSpec, agentTool } from "./agent-tool.ts";
 export type { DirectCall, DirectOutcome } from "./direct-call.ts";
-export { drivenBy, drivenByMetadata } from "./goes-on-with.ts";
-export { incarnationOf } from "./life.ts";
-export { type MessageInput, readMessage, withOwnCallIds } from "./messages.ts";
-export type { Model, ModelRequest, ModelResponse, ToolDescription } from "./model.ts";
+export { drivenBy, drivenByMetadata } from "./driven-by.ts";
+export { type MessageInput, readMessage, withUniqueCallIds } from "./messages.ts";
+export { type Answer, type OpenCall, OpenCalls, type Resolved } from "./open-calls.ts";
 export { openSession, type SessionOptions } from "./opening.ts";
-export { type PromptInput, promptTextChanged } from "./prompt.ts";
-export type { RunOptions, RunProgress, RunResult, WaitingCall } from "./run-options.ts";
+export { type PromptInput, promptTextChanged } from "./prompts.ts";
+export type {
+  Model,
+  ModelRequest,
+  ModelResponse,
+  RunOptions,
+  RunProgress,
+  RunResult,
+  ToolDescription,
+  WaitingCall,
+} from "./run-options.ts";
 export { Session, sessionCore } from "./session.ts";
 export type { Resumed } from "./session-core.ts";
+export { incarnationOf } from "./session-core.ts";
 export { type SessionDetail, type SessionSummary, Sessions, type Spoken } from "./sessions.ts";
-export { type AgentToolResult, type AgentToolSpec, agentTool } from "./sub-agent.ts";
-export type { ForkReport, SessionVersion } from "./versions.ts";
+export { childId } from "./sub-agents.ts";
+export type { CadenceOption, ForkReport, SessionVersion } from "./versions.ts";

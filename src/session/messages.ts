@@ -82,7 +82,7 @@ export function appendDrafts(
   if (!fresh[0]) return fresh;
   if (fresh[0].data.message.role !== "tool") mustBeFinished(session, state);
   const events: Draft[] = [];
-  for (const draft of fresh) events.push(withOwnCallIds(draft, state));
+  for (const draft of fresh) events.push(withUniqueCallIds(draft, state));
   if (checkpoint) events.push(checkpointDraft(state, checkpoint));
   return reactivate(state, events);
 }
@@ -121,7 +121,7 @@ function mustBeFinished(id: string, state: SessionState): void {
  * Makes the message's call ids unique in the session. Some providers restart their ids in every answer
  * (`call_0`, `call_1`), but in the log an id means one call for good. A used id gets the message's id added.
  */
-export function withOwnCallIds(draft: MessageDraft, state: SessionState): MessageDraft {
+export function withUniqueCallIds(draft: MessageDraft, state: SessionState): MessageDraft {
   const { message } = draft.data;
   if (areAllNew(message, state)) return draft;
   const isUsed = (id: string): boolean => state.callSlots.has(id) || state.calls.has(id);

@@ -26,9 +26,9 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import { age } from "../model/time.ts";
 import type { Holder, LeaseRow } from "../store.ts";
-import { childId, reserveForChild, settleForChild } from "./children.ts";
 import { Session } from "./session.ts";
 import { type Resumed, SessionCore } from "./session-core.ts";
+import { childId, reserveForChild, settleForChild } from "./sub-agents.ts";
 
 const DEFAULT_TTL_MS = 72 * 3_600_000;
 

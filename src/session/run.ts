@@ -15,12 +15,16 @@
  * after. What else is said to its run is answered too before it ends, also by a run that finds the prompt answered.
  */
 
+import { AsyncLocalStorage } from "node:async_hooks";
 import { failpoint } from "../failpoint.ts";
 import { emitSafely } from "../journal/index.ts";
-import { type BlockedCall, mustNotBeCancelled, sleep, within } from "../ledger/index.ts";
+import { type BlockedCall, mustNotBeCancelled, sleep, withTimeout } from "../ledger/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { canonicalText } from "../model/json.ts";
 import {
   type Amounts,
   addAmounts,
+  type Call,
   countableAmounts,
   exceededLimit,
   type Message,
@@ -28,30 +32,159 @@ import {
   reactivate,
   reactivation,
   type SessionState,
+  toolCalls,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import { isoTime } from "../model/time.ts";
-import { Cadence } from "./cadence.ts";
-import { limitBudget, mustBeAmounts, spentUp } from "./limits.ts";
-import { repeatedCalls } from "./loop-detection.ts";
-import { readMessage, withOwnCallIds } from "./messages.ts";
-import { describeTools, isRetryable, type ModelResponse, mustAnswer, saidIn } from "./model.ts";
+import { limitBudget, mustBeAmounts, spentUp } from "./budget.ts";
+import { readMessage, withUniqueCallIds } from "./messages.ts";
 import {
   answerTo,
   isFinal,
   mustSayTheSame,
+  type PromptRecord,
   promptId,
+  promptRecord,
   promptText,
   putAgain,
+  putBehindAnswer,
   unansweredPrompts,
-} from "./prompt.ts";
-import { type PromptRecord, promptRecord } from "./prompt-record.ts";
-import type { RunOptions, RunProgress, RunResult } from "./run-options.ts";
-import { badUsage, nothingToAnswer } from "./run-refusals.ts";
-import { putBehindAnswer } from "./said-meanwhile.ts";
+} from "./prompts.ts";
+import {
+  describeTools,
+  isRetryable,
+  type ModelResponse,
+  mustAnswer,
+  type RunOptions,
+  type RunProgress,
+  type RunResult,
+  saidIn,
+  type WaitingCall,
+} from "./run-options.ts";
 import { PATIENCE_MS, type SessionCore } from "./session-core.ts";
-import { waitingCalls } from "./waiting-calls.ts";
-import { watchForCancel } from "./watching.ts";
+import { Cadence } from "./versions.ts";
+
+/**
+ * Which runs the code that asks was called from. A run waits for its tools, and a second run of the same session waits
+ * for the first: a tool that waited for such a second run would wait for ever, so that one is refused.
+ */
+
+interface RunUnderWay {
+  readonly session: object;
+  /** The run of another session whose tool began this one. */
+  readonly outer: RunUnderWay | undefined;
+  /** What a tool leaves running behind may go on after its run. */
+  isOver: boolean;
+}
+
+const innermost = new AsyncLocalStorage<RunUnderWay>();
+let underWay = 0;
+
+export function isWithinRunOf(session: object): boolean {
+  for (let run = innermost.getStore(); run; run = run.outer) {
+    if (run.session === session && !run.isOver) return true;
+  }
+  return false;
+}
+
+export async function asRunOf<Result>(session: object, work: () => Promise<Result>): Promise<Result> {
+  const run: RunUnderWay = { session, outer: innermost.getStore(), isOver: false };
+  underWay += 1;
+  try {
+    return await innermost.run(run, work);
+  } finally {
+    run.isOver = true;
+    underWay -= 1;
+    // On Node 20 every promise of the process pays for this, so nobody does while there is no run.
+    if (underWay === 0) innermost.disable();
+  }
+}
+
+function nothingToAnswer(id: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `session ${id} has no message to answer`, {
+    hint: "Pass a prompt to run(), or append a user message first.",
+  });
+}
+
+function badUsage(id: string, units: readonly string[]): HoldfastError {
+  const named = units.join(", ");
+  return new HoldfastError("INPUT_INVALID", `session ${id}: the model's usage of ${named} is not an amount`, {
+    hint: "The answer is kept, and counted as `budget.perCall` or as nothing. Return finite numbers as usage.",
+    data: { session: id, units },
+  });
+}
+
+const WATCH_MS = 100;
+
+/** Others may cancel, answer and prompt while we work: their events are taken in soon, not only at a conflict. */
+function watchForCancel(session: SessionCore, cancelled: AbortController): () => void {
+  const { own, journal } = session;
+  let timer: NodeJS.Timeout | null = null;
+  const look = (): void => {
+    timer = null;
+    own.log.refresh().then(
+      (state) => {
+        if (state.status === "cancelled") cancelled.abort(cancelledError(session.id));
+      },
+      (error: unknown) => {
+        // A store that was closed under a run that was given up has nothing more to say.
+        if (!isHoldfastError(error, "STORE_CLOSED")) journal.warn(error);
+      },
+    );
+  };
+  const unwatch = journal.watch(own.log.stream, () => {
+    timer ??= setTimeout(look, WATCH_MS).unref();
+  });
+  return () => {
+    unwatch();
+    if (timer) clearTimeout(timer);
+  };
+}
+
+function cancelledError(id: string): HoldfastError {
+  return new HoldfastError("SESSION_ENDED", `session ${id} was cancelled`, { hint: "Reopen it to go on." });
+}
+
+/** What a run waits for: its own open calls, and those that it may not begin before another session's have an outcome. */
+function waitingCalls(open: readonly Call[], blocked: readonly BlockedCall[]): WaitingCall[] {
+  const own = open.map(({ id, tool, status, needsPerson, why }) => ({
+    callId: id,
+    tool,
+    person: status === "waiting" || needsPerson,
+    why: why ?? "its outcome is not known yet",
+  }));
+  return [...own, ...blocked.map(blockedCall)];
+}
+
+function blockedCall({ callId, tool, by }: BlockedCall): WaitingCall {
+  const { session, person } = by;
+  const why = `call ${by.callId} of session ${session} does the same and has no outcome yet`;
+  return { callId, tool, person, why, blockedBy: { session, callId: by.callId } };
+}
+
+/**
+ * How often the latest call was made in a row with the same arguments, counted from the durable transcript, so that
+ * a restart does not make an agent forget that it is going in circles.
+ */
+function repeatedCalls(messages: readonly Message[]): { tool: string; count: number } {
+  let name = "";
+  let same = "";
+  let count = 0;
+  for (let index = messages.length - 1; index >= 0; index--) {
+    const message = messages[index] as Message;
+    if (message.role === "tool" || message.meta?.["holdfast"] === "loop") continue;
+    const calls = message.role === "assistant" ? toolCalls(message) : [];
+    if (calls.length === 0) break;
+    const asked = canonicalText(calls.map((call) => [call.name, call.args]));
+    if (count === 0) {
+      same = asked;
+      name = calls.map((call) => call.name).join(" + ");
+    }
+    if (asked !== same) break;
+    count++;
+  }
+  return { tool: name, count };
+}
 
 const LOOP = { warnAt: 5, stopAt: 10 };
 
@@ -313,7 +446,7 @@ class Run {
           signal: this.stop,
           partial: (part) => this.emit({ type: "model.partial", ...part }),
         });
-        return await within(answer, Number.POSITIVE_INFINITY, this.stop, null).then(mustAnswer);
+        return await withTimeout(answer, Number.POSITIVE_INFINITY, this.stop, null).then(mustAnswer);
       } catch (error) {
         this.stop.throwIfAborted();
         if (tries >= retries || !isRetryable(error)) throw error;
@@ -334,7 +467,7 @@ class Run {
     const final = isFinal(drafted.data.message);
     const { prompt } = this.options;
     await this.session.write((state) => {
-      const events: Draft[] = [withOwnCallIds(drafted, state)];
+      const events: Draft[] = [withUniqueCallIds(drafted, state)];
       if (final) events.push(...putBehindAnswer(state, this.heard));
       if (reservation !== null) events.push({ type: "budget.settled", data: { id: reservation, spent } });
       else events.push({ type: "budget.spent", data: { amounts: spent } });

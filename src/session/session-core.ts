@@ -11,7 +11,6 @@
 import { failpoint } from "../failpoint.ts";
 import { emitSafely, type Journal, type OwnedLog } from "../journal/index.ts";
 import {
-  type Attempts,
   attemptsOf,
   type CallProgress,
   type ChildSession,
@@ -19,6 +18,7 @@ import {
   Ledger,
   type LedgerContext,
   mustNotBeCancelled,
+  type RunningAttempts,
   type Tool,
   VendorKeys,
 } from "../ledger/index.ts";
@@ -33,10 +33,14 @@ import {
   type SessionState,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
-import { escalateToPerson, undecided } from "./abandoned-calls.ts";
-import { incarnationOf } from "./life.ts";
+import { escalateToPerson, undecidedCalls } from "./abandoned.ts";
 import { LostCalls } from "./lost-calls.ts";
 import { appendDrafts, FrozenTranscript, type MessageInput, readMessage } from "./messages.ts";
+
+/** The id of a session, told apart from that of one which was removed before it was made again. */
+export function incarnationOf(id: string, generation: number): string {
+  return generation === 1 ? id : `${id}#${generation}`;
+}
 
 export const PATIENCE_MS = 10_000;
 
@@ -80,7 +84,7 @@ export interface LedgerOptions {
 /** The parts of a ledger that belong to one incarnation of the session, and are shared by all its ledgers. */
 interface LedgerState {
   readonly incarnation: string;
-  readonly attempts: Attempts;
+  readonly attempts: RunningAttempts;
   readonly vendorKeys: VendorKeys;
 }
 
@@ -278,7 +282,7 @@ export class SessionCore {
     try {
       await own.log.refresh();
       await own.write((state) => {
-        const events = state.status === "cancelled" ? escalateToPerson(undecided(state)) : [];
+        const events = state.status === "cancelled" ? escalateToPerson(undecidedCalls(state)) : [];
         return { events, result: undefined };
       });
     } catch (error) {

@@ -21,14 +21,13 @@ import {
   toolCalls,
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
-import { cancelChildren } from "./children.ts";
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
 import type { MessageInput } from "./messages.ts";
-import { asRunOf, isWithinRunOf } from "./nesting.ts";
-import { runLoop } from "./run.ts";
+import { asRunOf, isWithinRunOf, runLoop } from "./run.ts";
 import { checkRunOptions, type RunOptions, type RunResult } from "./run-options.ts";
 import type { Resumed, SessionCore } from "./session-core.ts";
 import { withNamedPrompt } from "./sub-agent-prompts.ts";
+import { cancelChildren } from "./sub-agents.ts";
 import {
   checkpointDraft,
   diffVersions,

@@ -25,12 +25,11 @@ import {
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { Holder } from "../store.ts";
-import { cancelChildren, cancellation } from "./children.ts";
-import { incarnationOf } from "./life.ts";
-import { mustBeAmounts } from "./limits.ts";
-import { isReferenced } from "./needed.ts";
-import { mustSayTheSame } from "./prompt.ts";
-import { promptRecord } from "./prompt-record.ts";
+import { mustBeAmounts } from "./budget.ts";
+import { isReferenced } from "./driven-by.ts";
+import { mustSayTheSame, promptRecord } from "./prompts.ts";
+import { incarnationOf } from "./session-core.ts";
+import { cancelChildren, cancellation } from "./sub-agents.ts";
 import {
   diffVersions,
   type ForkReport,
@@ -103,18 +102,18 @@ const PRUNE_OPTIONS = {
   dryRun: "flag",
 } as const;
 
-/** Kinds of streams that integrations keep under a session's id. They are part of it, and are removed with it. */
-const COMPANIONS = ["openai-agents"] as const;
-
 /**
  * What `holdfast.sessions` gives: all sessions of a store, without holding any. For dashboards, operators and the
  * program that prompts an agent which runs elsewhere.
  */
 export class Sessions {
   private readonly journal: Journal;
+  private readonly companions: readonly string[];
 
-  constructor(journal: Journal) {
+  /** `companions` are kinds of streams that integrations keep under a session's id, and that are removed with it. */
+  constructor(journal: Journal, companions: readonly string[] = []) {
     this.journal = journal;
+    this.companions = companions;
   }
 
   /** Latest change first. */
@@ -274,7 +273,7 @@ export class Sessions {
     const { olderThanMs, ...rest } = options;
     const updatedBefore =
       olderThanMs === undefined ? {} : { updatedBefore: this.journal.now() - olderThanMs };
-    const how = { isNeeded: this.isNeeded, companions: COMPANIONS };
+    const how = { isNeeded: this.isNeeded, companions: this.companions };
     return this.journal.prune({ kind: "session", ...rest, ...updatedBefore, ...how });
   }
 
@@ -283,7 +282,7 @@ export class Sessions {
    * them, and overwrites the bytes.
    */
   async erase(id: string): Promise<void> {
-    const how = { erase: true, isNeeded: this.isNeeded, companions: COMPANIONS } as const;
+    const how = { erase: true, isNeeded: this.isNeeded, companions: this.companions } as const;
     const result = await this.journal.remove(streamName("session", id), how);
     if (result === "removed") return;
     if (result === "gone") throw noSession(id, this.journal.store.address);

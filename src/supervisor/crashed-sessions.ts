@@ -16,15 +16,30 @@
  * were listed may be taken to settle its calls: whoever does that records the crash first.
  */
 
-import { type Goal, goalCore, sessionActs } from "../goal/index.ts";
-import { type Journal, Lease } from "../journal/index.ts";
+import { type Goal, goalCore, seemsGone, sessionActs } from "../goal/index.ts";
+import { allRows, type Journal, Lease } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { Actor, GoalDraft, GoalState } from "../model/goal/index.ts";
 import { streamId } from "../model/names.ts";
 import type { Holder, LeaseRow, StreamRow } from "../store.ts";
-import { isAbandoned } from "./leases.ts";
 import type { SupervisorEvent } from "./notices.ts";
-import type { Try } from "./work.ts";
+import type { Try } from "./worker-kind.ts";
+
+/** All leases whose name begins so, by name. */
+export async function leasesUnder(journal: Journal, prefix: string): Promise<Map<string, LeaseRow>> {
+  const rows = await allRows((from) => journal.list<"leases">({ of: "leases", prefix, limit: 500, ...from }));
+  return new Map(rows.map((row) => [row.name, row]));
+}
+
+/** Held by somebody of whom nothing says that they are gone. */
+export function isLive(row: LeaseRow | undefined): boolean {
+  return row?.holder != null && row.remainingMs > 0 && !seemsGone(row.holder);
+}
+
+/** Held by somebody who did not let go of it and seems to be gone. Taking it is the proof. */
+export function isAbandoned(row: LeaseRow | undefined): row is LeaseRow {
+  return row?.holder != null && !isLive(row);
+}
 
 export interface CrashPlace {
   readonly journal: Journal;

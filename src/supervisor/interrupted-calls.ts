@@ -16,16 +16,106 @@
  * many waits for them a moment only; the others go on beside it, and what they came to is told when they have ended.
  */
 
-import { allRows } from "../journal/index.ts";
-import type { Tool } from "../ledger/index.ts";
+import { allRows, type Journal } from "../journal/index.ts";
+import { type Tool, unsure, type Verdict } from "../ledger/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
-import { type Call, openCallsOf, sessionKind, verifyDelayMs } from "../model/session/index.ts";
-import { openSession, type Session, sessionCore, undecided } from "../session/index.ts";
+import {
+  type Call,
+  openCallsOf,
+  type SessionState,
+  sessionKind,
+  verifyDelayMs,
+} from "../model/session/index.ts";
+import {
+  escalateToPerson,
+  openSession,
+  type Session,
+  sessionCore,
+  undecidedCalls,
+} from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
-import { type CrashPlace, recordCrash } from "./crashed-sessions.ts";
-import { isLive } from "./leases.ts";
-import { isLeftAlone, type Restraint, restraintOf, settleByAsking } from "./restrained-sessions.ts";
+import { worksForNobody } from "./blocked-on.ts";
+import { type CrashPlace, isLive, recordCrash } from "./crashed-sessions.ts";
+
+/**
+ * Sessions in which a supervisor starts nothing: what has happened may be found out, everything else is put before a person, and
+ * what waits for one is left to that one.
+ *
+ *     past its time to live: its own agent is refused until somebody has looked at what it says
+ *     a sub-agent's, whose call has its outcome already: its parent was told that, and may have had it done once more
+ */
+
+/** Why nothing may be started. */
+type Restraint = typeof STALE | typeof FORSAKEN;
+
+const STALE = "its session is past its time to live";
+const FORSAKEN = "the call that its session works for has an outcome already";
+
+async function restraintOf(journal: Journal, id: string, state: SessionState): Promise<Restraint | null> {
+  if (await worksForNobody(journal, id, state)) return FORSAKEN;
+  return isStale(state, journal.now()) ? STALE : null;
+}
+
+/** What a person allowed so long ago is left to its agent, which is let in by somebody who has looked. */
+function isLeftAlone(restraint: Restraint | null, unsettled: readonly Call[]): boolean {
+  return restraint === STALE && unsettled.some(({ granted }) => granted);
+}
+
+/**
+ * Counted from the last that happened in it. That somebody took it is no such thing: else a supervisor that died right after
+ * that would have made it young. A person who allowed another attempt has looked at it.
+ */
+function isStale(state: SessionState, now: number): boolean {
+  if (state.ttlMs === null) return false;
+  const isLookedAt = openCallsOf(state).some(({ granted }) => granted);
+  const since = isLookedAt ? state.updatedAt : Math.min(state.updatedAt, lastAct(state));
+  return now - since > state.ttlMs;
+}
+
+function lastAct({ createdAt, messages, prompts, calls, checkpoints }: SessionState): number {
+  const said = messages.at(-1);
+  let last = Math.max(createdAt, said ? Date.parse(said.createdAt) : 0, prompts.at(-1)?.at ?? 0);
+  for (const { issuedAt, settledAt } of calls.values()) last = Math.max(last, issuedAt, settledAt ?? 0);
+  for (const { at } of checkpoints.values()) last = Math.max(last, at);
+  return last;
+}
+
+/** Settles what is not left to a person, as far as asking does. */
+async function settleByAsking(
+  session: Session,
+  tools: readonly Tool[],
+  why: Restraint,
+): Promise<readonly string[]> {
+  await leaveUnbegun(session, why);
+  const asking = tools.map((tool) => onlyToAsk(tool, why));
+  return (await session.settle(asking, ({ status, granted }) => status !== "waiting" && !granted)).settled;
+}
+
+/** Calls that have not begun, as far as is known, would simply be begun: nothing can be found out about them. */
+async function leaveUnbegun(session: Session, why: Restraint): Promise<void> {
+  await sessionCore(session).write((state) => {
+    const unbegun = openCallsOf(state).filter(
+      ({ status, doubt, granted }) => status === "unknown" && doubt === null && !(granted && why === STALE),
+    );
+    return { events: escalateToPerson(unbegun, `it has not begun, and ${why}`), result: undefined };
+  });
+}
+
+/** The tool for those who may find out what became of a call, and may not run it. */
+function onlyToAsk(tool: Tool, why: Restraint): Tool {
+  const verify = async (...asked: Parameters<NonNullable<Tool["verify"]>>): Promise<Verdict<unknown>> => {
+    try {
+      const verdict = await tool.verify?.(...asked);
+      return verdict?.answer === "landed" ? verdict : unsure(`verify says ${verdict?.answer}, and ${why}`);
+    } catch (error) {
+      return unsure(`verify failed: ${(error as Error)?.message ?? error}; and ${why}`);
+    }
+  };
+  // Made from the tool, and not of its parts: it may be an instance of some class.
+  const asking = { idempotent: undefined, interrupted: "ask", ...(tool.verify && { verify }) };
+  return Object.assign(Object.create(tool) as Tool, asking);
+}
 
 /** A call without an outcome in a session that nobody holds. */
 export interface OpenCallNote {
@@ -132,7 +222,7 @@ class Settling {
     const { journal, notBefore } = this.#place;
     const { state } = await journal.load(sessionKind, id);
     if (state.status === "cancelled") {
-      if (undecided(state).length > 0) await (await this.#take(id))?.close();
+      if (undecidedCalls(state).length > 0) await (await this.#take(id))?.close();
       return;
     }
     const unsettled = openCallsOf(state).filter(({ status }) => status !== "waiting");

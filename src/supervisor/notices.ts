@@ -3,7 +3,7 @@
  * and that is a warning. A notice is sent at least once per supervisor; two supervisors may both send one.
  */
 
-import type { Work } from "./work.ts";
+import type { Work } from "./worker-kind.ts";
 
 /** What a supervisor found or did. `onEvent` is told of all of them, `notify` of those that a person would want to hear of. */
 export type SupervisorEvent =

@@ -1,6 +1,6 @@
 import type { Tool } from "../ledger/index.ts";
 import type { CommandNotice, SupervisorEvent } from "./notices.ts";
-import type { Work } from "./work.ts";
+import type { Work } from "./worker-kind.ts";
 
 /** How a supervisor starts a worker: one process for one task or session. */
 export interface WorkerCommand {

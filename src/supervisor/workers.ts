@@ -17,22 +17,89 @@
  * task that it works for, gets the next worker when they are answered.
  */
 
+import type { ChildProcess } from "node:child_process";
 import { type Goal, goalCore, noteActs } from "../goal/index.ts";
 import { allRows, type Journal, Lease, OwnedLog } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { streamId, streamName } from "../model/names.ts";
 import type { Call } from "../model/session/index.ts";
-import { hindranceOf } from "./hindrance.ts";
-import { isAbandoned } from "./leases.ts";
+import { blockedOn, sessionLeftToPerson } from "./blocked-on.ts";
+import { isAbandoned } from "./crashed-sessions.ts";
 import { DEFAULTS, type SuperviseOptions, type WorkerCommand } from "./options.ts";
-import { SessionNews } from "./session-news.ts";
 import type { Sweeper } from "./sweep.ts";
-import { sessionLeftToPerson } from "./waiting-tasks.ts";
-import { outlookOf, whatIsLeft } from "./wanted-sessions.ts";
-import { titleOf, type Work, workerId } from "./work.ts";
-import { type WorkerDraft, type WorkerState, workerKind } from "./worker-kind.ts";
-import { type Ended, WorkerProcess } from "./worker-process.ts";
+import { outlookOf, SessionNews, whatIsLeft } from "./wanted-sessions.ts";
+import {
+  titleOf,
+  type Work,
+  type WorkerDraft,
+  type WorkerState,
+  workerId,
+  workerKind,
+} from "./worker-kind.ts";
+
+const STDERR = 2;
+
+/** How a process ended: null when it ended well, else what a person should read. */
+interface Ended {
+  readonly failure: string | null;
+}
+
+/** A started worker: a process group of its own, so that what it has started stops with it. */
+class WorkerProcess {
+  readonly pid: number | null;
+  readonly ended: Promise<Ended>;
+  #isOver = false;
+
+  constructor(work: Work, { command, cwd, env, output = "inherit" }: WorkerCommand) {
+    const [program = "", ...args] = command;
+    const { spawn } = process.getBuiltinModule("node:child_process");
+    let child: ChildProcess;
+    try {
+      child = spawn(program, args, {
+        stdio: output === "stderr" ? ["ignore", STDERR, STDERR] : ["ignore", output, output],
+        detached: process.platform !== "win32",
+        env: { ...process.env, ...environment(work), ...env },
+        ...(cwd !== undefined && { cwd }),
+      });
+    } catch (error) {
+      // No program, or a text that no system takes: Node says that at once, and everything else later.
+      this.pid = null;
+      this.ended = Promise.resolve({ failure: notStarted(error as Error) });
+      return;
+    }
+    this.pid = child.pid ?? null;
+    this.ended = new Promise((resolve) => {
+      const end = (failure: string | null): void => {
+        this.#isOver = true;
+        resolve({ failure });
+      };
+      child.on("error", (error) => end(notStarted(error)));
+      child.on("exit", (code, signal) =>
+        end(code === 0 ? null : `it ended with ${signal ?? `exit code ${code}`}`),
+      );
+    });
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    if (this.#isOver || this.pid === null) return;
+    try {
+      process.kill(process.platform === "win32" ? this.pid : -this.pid, signal);
+    } catch (error) {
+      // It has just ended.
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    }
+  }
+}
+
+function notStarted(error: Error): string {
+  return `it could not be started: ${error.message}`;
+}
+
+function environment(work: Work): Record<string, string> {
+  if (work.kind === "session") return { HOLDFAST_SESSION: work.session };
+  return { HOLDFAST_GOAL: work.goal, HOLDFAST_TASK: work.task };
+}
 
 type Own = OwnedLog<WorkerState>;
 
@@ -215,7 +282,7 @@ export class Workers {
       return null;
     }
     const { notBefore, endedAt, waitsIn } = own.state;
-    if (waitsIn !== null && (await hindranceOf(this.#journal, waitsIn)) === "person") return null;
+    if (waitsIn !== null && (await blockedOn(this.#journal, waitsIn)) === "person") return null;
     const now = this.#journal.now();
     // By a clock that was set back since, nobody can tell how long it has waited.
     const isResting = notBefore > now && (endedAt === null || endedAt <= now);
@@ -266,7 +333,7 @@ export class Workers {
   async #sessionEnd(own: Own, session: string, start: Start): Promise<End> {
     const left = await whatIsLeft(this.#journal, session, own.state);
     if ("over" in left) return DONE;
-    const hindrance = left.isUnfinished ? await hindranceOf(this.#journal, session) : null;
+    const hindrance = left.isUnfinished ? await blockedOn(this.#journal, session) : null;
     if (hindrance === "person") return { how: "waiting", why: null };
     const lease = await this.#journal.leases.find(streamName("session", session));
     if (own.state.isWantedAgain || isAbandoned(lease ?? undefined)) {

@@ -24,8 +24,8 @@
  */
 
 import { failpoint } from "../../failpoint.ts";
-import { describeError, NeedsApproval, storeResult, type Tool } from "../../ledger/index.ts";
-import { HoldfastError } from "../../model/errors.ts";
+import { NeedsApproval, storeResult, type Tool } from "../../ledger/index.ts";
+import { describeError, HoldfastError } from "../../model/errors.ts";
 import { copyJson, type Json } from "../../model/json.ts";
 import {
   type Block,

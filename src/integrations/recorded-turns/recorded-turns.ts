@@ -64,7 +64,7 @@ import {
   readMessage,
   type Session,
   sessionCore,
-  withOwnCallIds,
+  withUniqueCallIds,
 } from "../../session/index.ts";
 import { LeftCalls, type TakeUp } from "./left-calls.ts";
 import { PromptIdentity, type TurnMark } from "./prompt-identity.ts";
@@ -345,7 +345,7 @@ export class RecordedTurns {
       if (state.messageIds.has(id) || !isWanted()) return { events: [], result: undefined };
       const events: Draft[] = this.missingResults(state, given, isoTime(journal.now()));
       events.push(...heard.filter(({ data }) => !state.messageIds.has(data.message.id)));
-      events.push(withOwnCallIds(draft, state));
+      events.push(withUniqueCallIds(draft, state));
       const spent = addAmounts(answer.spent ?? {}, { turns: 1 });
       events.push({ type: "budget.spent", data: { amounts: spent } });
       if (toolCalls(draft.data.message).length === 0) events.push(draftCheckpoint(state.version + 1, null));

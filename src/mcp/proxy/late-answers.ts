@@ -4,7 +4,7 @@
  * it can only add to what is known; what somebody else has found out first stands.
  */
 
-import { type Marks, storeResult, withNextMark } from "../../ledger/index.ts";
+import { type FailureMarks, storeResult, commitFailure } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
 import { type Call, draftCompleted, isOpen } from "../../model/session/index.ts";
 import type { Draft } from "../../model/stream/index.ts";
@@ -21,18 +21,18 @@ export async function recordLate(
   const { own, journal } = sessionCore(session);
   const { generation } = own.log.head;
   const result = "value" in outcome ? await storeResult(journal, outcome.value) : null;
-  const draft = (call: Call, marks: Marks): Draft | null => {
+  const draft = (call: Call, marks: FailureMarks): Draft | null => {
     if (result) return draftCompleted({ callId, attempt: call.attempt, result, by: "late" });
     // That this attempt did nothing says nothing about another one.
     if (call.attempt !== attempt || (call.doubt !== null && call.doubt !== attempt)) return null;
     const error = { message: "failure" in outcome ? outcome.failure : "" };
     return { type: "call.failed", data: { callId, attempt, error, by: "late", ...marks } };
   };
-  const commit = (marks: Marks) =>
+  const commit = (marks: FailureMarks) =>
     own.log.commit((state, head) => {
       const call = head.generation === generation ? state.calls.get(callId) : undefined;
       const late = call && isOpen(call.status) ? draft(call, marks) : null;
       return { events: late ? [late] : [], result: undefined };
     });
-  await withNextMark(journal, own.state.calls.get(callId), commit);
+  await commitFailure(journal, own.state.calls.get(callId), commit);
 }

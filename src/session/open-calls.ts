@@ -1,7 +1,7 @@
 /** Calls from outside: the queue of those that wait for a person, and that person's answers. */
 
 import { allRows, type Journal, Lease, type Log } from "../journal/index.ts";
-import { type Marks, storeResult, withNextMark } from "../ledger/index.ts";
+import { commitFailure, type FailureMarks, storeResult } from "../ledger/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { copyJson, type Json } from "../model/json.ts";
 import { streamId } from "../model/names.ts";
@@ -17,12 +17,10 @@ import {
 } from "../model/session/index.ts";
 import type { Draft } from "../model/stream/index.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
-import { escalateToPerson } from "./abandoned-calls.ts";
-import { type OnCrash, takeFromDead } from "./abandoned-lease.ts";
-import { childSpent } from "./children.ts";
-import { incarnationOf } from "./life.ts";
+import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
+import { incarnationOf } from "./session-core.ts";
 import type { Spoken } from "./sessions.ts";
-import { stopSubAgent } from "./sub-agent-stop.ts";
+import { childSpent, stopSubAgent } from "./sub-agents.ts";
 import { noSession } from "./versions.ts";
 
 export interface OpenCall {
@@ -153,7 +151,7 @@ export class OpenCalls {
       const { journal, onCrash } = this;
       return stopSubAgent({ journal, onCrash, outcome, by, why }, incarnationOf(session, generation), callId);
     };
-    const commit = (lease: Lease | null, spent: Amounts | null) => (marks: Marks) =>
+    const commit = (lease: Lease | null, spent: Amounts | null) => (marks: FailureMarks) =>
       log.commit((state, head) => {
         // Removed meanwhile: what was answered is not the call of another session that has its name.
         if (head.generation !== generation) throw noSession(session, this.journal.store.address);
@@ -168,10 +166,10 @@ export class OpenCalls {
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
       });
     if (asked.status === "waiting") {
-      return withNextMark(this.journal, asked, commit(null, await stop()));
+      return commitFailure(this.journal, asked, commit(null, await stop()));
     }
     return this.withLease(log, asked, answer.by, async (lease) => {
-      return withNextMark(this.journal, asked, commit(lease, await stop()));
+      return commitFailure(this.journal, asked, commit(lease, await stop()));
     });
   }
 
@@ -272,7 +270,7 @@ function answerDraft(
   call: Call,
   answer: Answer & Spoken & { why: string },
   result: CallResult,
-  marks: Marks,
+  marks: FailureMarks,
 ): Draft {
   const { id: callId, attempt } = call;
   const { by: person, why } = answer;

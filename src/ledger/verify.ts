@@ -1,12 +1,12 @@
 /** Asking a tool whether an attempt took effect. Whatever its `verify` does, there is an answer, and in time. */
 
+import { describeError } from "../model/errors.ts";
 import { quoteValue } from "../model/names.ts";
 import type { Call } from "../model/session/index.ts";
 import { type Outcome, readResult } from "./attempt.ts";
 import { executeFacts, type LedgerContext } from "./context.ts";
-import { describeError } from "./error-text.ts";
 import { type Tool, unsure, type Verdict } from "./tool.ts";
-import { within } from "./waiting.ts";
+import { withTimeout } from "./waiting.ts";
 
 const VERIFY_TIMEOUT_MS = 60_000;
 const ANSWERS: readonly unknown[] = ["landed", "never", "notYet"];
@@ -28,7 +28,7 @@ export async function askVerify({ context, call, tool, args }: Question): Promis
     const signal = AbortSignal.any([context.stop, silence.signal]);
     const asked = tool.verify?.(args as never, { ...facts, issuedAt: call.issuedAt, signal });
     const none = { answer: "error", why: `verify gave no answer within ${timeout} ms` } as const;
-    const given: unknown = await within(Promise.resolve(asked), timeout, context.stop, none);
+    const given: unknown = await withTimeout(Promise.resolve(asked), timeout, context.stop, none);
     if (given === none) return none;
     const { answer, why } = Object(given) as { answer?: unknown; why?: unknown };
     if (answer === "unsure")

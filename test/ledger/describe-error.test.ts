@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { describeError } from "../../src/ledger/index.ts";
+import { describeError } from "../../src/model/errors.ts";
 
 const cyclic: Record<string, unknown> = {};
 cyclic["self"] = cyclic;

@@ -1,9 +1,13 @@
+/**
+ * Sessions whose next step comes from elsewhere, such as the client of a proxy: started for its own sake, no agent could go
+ * on with one. That stands in its metadata, from its first event on.
+ */
+
 import type { Journal } from "../journal/index.ts";
 import { streamName } from "../model/names.ts";
-import { isOpen, sessionKind } from "../model/session/index.ts";
-import { childId } from "./children.ts";
-import { SERVES_STREAM } from "./goes-on-with.ts";
-import { incarnationOf } from "./life.ts";
+import { isOpen, type JsonObject, type SessionState, sessionKind } from "../model/session/index.ts";
+import { incarnationOf } from "./session-core.ts";
+import { childId } from "./sub-agents.ts";
 
 interface Opened {
   readonly parent?: { readonly session: string; readonly callId: string };
@@ -34,4 +38,20 @@ async function servesOpenCall(
   const call = state.calls.get(parent.callId);
   if (row.state === "gone" || !call || !isOpen(call.status)) return false;
   return childId(incarnationOf(parent.session, head.generation), call.id) === id;
+}
+
+const NAME = "holdfast.goesOnWith";
+
+/** The name of the stream without which nobody goes on with it, for sessions that have one. */
+export const SERVES_STREAM = "holdfast.serves";
+
+/** For `metadata`: with whom it goes on, as in "its MCP client". What serves a stream is kept as long as that is there. */
+export function drivenByMetadata(whom: string, stream?: string): JsonObject {
+  return { [NAME]: whom, ...(stream !== undefined && { [SERVES_STREAM]: stream }) };
+}
+
+/** Null for sessions that an agent runs. */
+export function drivenBy({ metadata }: SessionState): string | null {
+  const whom = metadata[NAME];
+  return typeof whom === "string" ? whom : null;
 }
