@@ -4,7 +4,7 @@
  * it can only add to what is known; what somebody else has found out first stands.
  */
 
-import { type FailureMarks, storeResult, commitFailure } from "../../ledger/index.ts";
+import { commitFailure, type FailureMarks, storeResult } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
 import { type Call, draftCompleted, isOpen } from "../../model/session/index.ts";
 import type { Draft } from "../../model/stream/index.ts";
