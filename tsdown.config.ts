@@ -5,23 +5,32 @@ import { defineConfig } from "tsdown";
 const COMPILER = fileURLToPath(new URL("./node_modules/typescript-native/bin/tsc", import.meta.url));
 
 /**
- * What hooks and `status` load, in three files instead of twenty: each file that Node loads costs a millisecond, and an agent
- * waits for its hooks. A module that is not named here goes where it is needed, as before. Declarations (.d.ts) are none of
- * them: put into a group, they would be left out of the package.
+ * Modules that hooks and `status` load, bundled into three files: each file that Node loads costs a millisecond,
+ * and an agent waits for its hooks. All other modules go where they are used. `test/package/cold-start.mjs` limits
+ * the bytes that a start loads.
  */
 const COLD_START = [
-  {
-    name: "base",
-    test: /src\/(model\/(errors|digest|names|options|stream\/cursor)|hooks\/(?!briefing-side|foreseen|taking-in|store-side|background)[^/]*|operations\/(named-file|store-place|nearest)|wiring\/sample-input)(?<!\.d)\.ts$/,
-    priority: 2,
-  },
-  {
-    name: "look",
-    test: /src\/(hooks\/(briefing-side|foreseen|taking-in)|model\/(json|stream\/(event|facets))|model\/goal\/(?!.*schemas|field|goal-events|goal-kind|index)[^/]*|operations\/(current-goal|moved-store)|goal\/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|session-acts)|journal\/(reading|codec))(?<!\.d)\.ts$/,
-    priority: 1,
-  },
-  { name: "sqlite", test: /src\/(stores\/sqlite\/(?!schema-)[^/]*|open-store)(?<!\.d)\.ts$/, priority: 0 },
+  group("base", 2, [
+    "model/(errors|digest|names|options|stream/cursor)",
+    "hooks/(?!briefing|preview|ingest|background)[^/]*",
+    "operations/(named-file|store-place)",
+    "wiring/sample-input",
+  ]),
+  group("look", 1, [
+    "hooks/(briefing|preview|ingest(?!-worker))",
+    "model/(json|stream/(event|facets))",
+    "model/goal/(?!.*schemas|field|goal-events|goal-kind|index)[^/]*",
+    "operations/(current-goal|moved-store)",
+    "goal/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|session-acts)",
+    "journal/(reading|codec)",
+  ]),
+  group("sqlite", 0, ["stores/sqlite/(?!schema-)[^/]*", "open-store"]),
 ];
+
+/** Declarations (.d.ts) are excluded: the bundler would leave them out of the package. */
+function group(name: string, priority: number, modules: readonly string[]) {
+  return { name, priority, test: new RegExp(`src/(${modules.join("|")})(?<!\\.d)\\.ts$`) };
+}
 
 /** Bundled, since from their own many files zod costs half a start of Node, and uuid a sixth. Their licenses come along. */
 const BUNDLED = ["zod", "uuid"];

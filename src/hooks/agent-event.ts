@@ -1,4 +1,7 @@
-/** What an agent tells a hook, brought from each agent's own words into ours. Nothing in it is trusted to be there. */
+/**
+ * The protocol between an agent and a hook: the JSON that each agent sends on stdin, read into one shape, and
+ * the text that each agent expects on stdout. Every field of the input may be missing or of the wrong type.
+ */
 
 export const HOOK_AGENTS = ["claude", "codex", "cursor", "gemini"] as const;
 export type HookAgent = (typeof HOOK_AGENTS)[number];
@@ -11,25 +14,27 @@ export const HOOK_EVENTS = [
   "stop-failure",
   "session-end",
 ] as const;
-/** What no agent says: `hook take-in` is how a hook starts the process that takes in what hooks left. */
-export const TAKE_IN = "take-in";
-
 export type HookEvent = (typeof HOOK_EVENTS)[number];
+
+/**
+ * `holdfast hook ingest` is not sent by an agent: a hook starts it to write the spooled lines to the store.
+ */
+export const INGEST = "ingest";
 
 export interface AgentEvent {
   readonly agent: HookAgent;
   readonly event: HookEvent;
-  /** The agent's name for the conversation. */
+  /** The agent's id of the conversation. */
   readonly conversation: string;
-  /** The folder that the agent works in, where it says so. */
+  /** The agent's working directory. */
   readonly cwd: string | null;
-  /** Why a session starts: startup, resume, clear, compact. */
+  /** Reason of a session start: startup, resume, clear, compact. */
   readonly source: string;
-  /** Paths of files that a tool changed, as the agent wrote them. */
+  /** Paths of the files that a tool changed, as the agent wrote them. */
   readonly files: readonly string[];
-  /** Why it ended, or what went wrong. */
+  /** Reason of the end, or the error. */
   readonly reason: string | null;
-  /** Share of the context window, 0 to 1. */
+  /** Used share of the context window, 0 to 1. */
   readonly contextUsage: number | null;
 }
 
@@ -41,8 +46,8 @@ export function readAgentEvent(
   text: string,
   env: NodeJS.ProcessEnv = process.env,
 ): AgentEvent {
-  const input = parsed(text);
-  // Cursor also runs the hooks of Claude Code; the conversation is Cursor's nevertheless.
+  const input = parseInput(text);
+  // Cursor also runs the hooks that are configured for Claude Code. The conversation is still Cursor's.
   const isCursor = "cursor_version" in input || env["CURSOR_VERSION"] !== undefined;
   const roots = input["workspace_roots"];
   const usage = input["context_usage_percent"];
@@ -58,7 +63,7 @@ export function readAgentEvent(
   };
 }
 
-function parsed(text: string): Input {
+function parseInput(text: string): Input {
   if (text.trim() === "") return {};
   const value: unknown = JSON.parse(text);
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Input) : {};
@@ -68,27 +73,47 @@ function textOf(value: unknown): string | null {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** Tools that only look name files too; those are not touched. */
-const LOOKS = /^(Read|Grep|Glob|LS|NotebookRead|read_file|list_directory|glob)$/i;
+/** Tools that only read also name a file, but do not touch it. */
+const READ_TOOLS = /^(Read|Grep|Glob|LS|NotebookRead|read_file|list_directory|glob)$/i;
 
 function filesOf(input: Input): string[] {
-  if (LOOKS.test(textOf(input["tool_name"]) ?? "")) return [];
-  const given = input["tool_input"];
-  const about = typeof given === "object" && given !== null ? (given as Input) : {};
-  const named = [about["file_path"], about["notebook_path"], about["absolute_path"], input["file_path"]];
+  if (READ_TOOLS.test(textOf(input["tool_name"]) ?? "")) return [];
+  const toolInput = input["tool_input"];
+  const fields = typeof toolInput === "object" && toolInput !== null ? (toolInput as Input) : {};
+  const named = [fields["file_path"], fields["notebook_path"], fields["absolute_path"], input["file_path"]];
   const patches = [
-    about["command"],
-    about["input"],
-    about["patch"],
-    typeof given === "string" ? given : null,
+    fields["command"],
+    fields["input"],
+    fields["patch"],
+    typeof toolInput === "string" ? toolInput : null,
   ];
   const patched = patches.flatMap((each) => (typeof each === "string" ? patchedFiles(each) : []));
   return [...new Set([...named.flatMap((each) => textOf(each) ?? []), ...patched])];
 }
 
-/** The files that a patch in Codex's own form names. */
+/** The files in a patch of Codex's format, such as `*** Update File: src/a.ts`. */
 function patchedFiles(patch: string): string[] {
   if (!patch.includes("*** Begin Patch")) return [];
   const lines = patch.matchAll(/^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\r?$/gm);
   return [...lines].map(([, path = ""]) => path);
+}
+
+/** Claude Code moves a longer text into a file and shows a preview. The other agents accept more. */
+export const MAX_CONTEXT_CHARS = 9_500;
+
+/**
+ * The hook's output. `context` goes to the model; null means that there is nothing to say. Any other output
+ * could stop the agent, so there is none.
+ */
+export function hookAnswer(agent: HookAgent, event: HookEvent, context: string | null): string {
+  if (event === "session-start" && context !== null) {
+    if (agent === "cursor") return line({ additional_context: context });
+    return line({ hookSpecificOutput: { hookEventName: "SessionStart", additionalContext: context } });
+  }
+  // Claude Code and Codex accept empty output; Cursor and Gemini CLI always want JSON.
+  return agent === "cursor" || agent === "gemini" ? "{}\n" : "";
+}
+
+function line(value: object): string {
+  return `${JSON.stringify(value)}\n`;
 }

@@ -1,11 +1,12 @@
 /**
- * Taking in what hooks left, in a process of its own, so that no agent waits for it.
+ * The background process that writes spooled lines to the store, so that no agent waits for it.
  *
- *     hook ──leaves its line──▶ starts `hook take-in`, which nobody waits for ──▶ ends
- *     take-in ──waits for its turn──▶ opens the store, writes, notes how far ──▶ ends
+ *     hook ──appends a line──▶ spawns `holdfast hook ingest` ──▶ exits
+ *     ingest ──waits for the lock──▶ opens the store, writes, marks how far it got ──▶ exits
  *
- * One at a time per project: the one that has its turn reads whatever lies there then, so that of several only the first
- * finds work. Killed, locked out or never started, it leaves the lines where they are, and the next one takes them in.
+ * The lock lets one process per project run at a time. It reads all lines that are there by then, so of
+ * several processes only the first finds work. If it is killed, locked out or never starts, the lines stay in
+ * the spool and the next one ingests them.
  */
 
 import { spawn } from "node:child_process";
@@ -14,45 +15,45 @@ import { constants, setPriority } from "node:os";
 import { join } from "node:path";
 import { findStore } from "../operations/index.ts";
 
-/** `from` is where the hook looked for the store: the other process looks from there too. `verb` is what it is told to do. */
-export function startTakingIn(verb: string, from: string): void {
+/** `from` is the folder in which the hook looked for the store; the new process looks from there too. */
+export function startIngest(verb: string, from: string): void {
   const [, program = ""] = process.argv;
   const child = spawn(process.execPath, [...process.execArgv, program, "hook", verb], {
     cwd: from,
     detached: true,
     stdio: "ignore",
   });
-  // Whatever keeps it from starting, the lines are still there for the next one.
+  // If it cannot start, the lines stay in the spool for the next one.
   child.on("error", () => undefined);
   child.unref();
 }
 
-/** Where that process says what happens: `warn` also for whoever looks later, `say` for whoever watches. */
-export interface Told {
+/** Output of the background process: `warn` also goes to the log file, `say` only to the terminal. */
+export interface Reporter {
   warn(home: string, error: unknown): void;
   say(text: string): void;
 }
 
-/** The whole life of that process. */
-export async function runTakingIn(told: Told): Promise<void> {
+/** The body of `holdfast hook ingest`. */
+export async function runIngest(reporter: Reporter): Promise<void> {
   const place = findStore(process.env["HOLDFAST_STORE"], process.cwd());
-  if (!place.exists) return told.say(`there is no store at ${place.shown}`);
-  if (!existsSync(join(place.home, "hooks"))) return told.say(`no hook has left anything in ${place.home}`);
-  const warn = (error: unknown): void => told.warn(place.home, error);
+  if (!place.exists) return reporter.say(`no store at ${place.shown}`);
+  if (!existsSync(join(place.home, "hooks"))) return reporter.say(`nothing to ingest in ${place.home}`);
+  const warn = (error: unknown): void => reporter.warn(place.home, error);
   try {
-    giveWay();
-    const { takeInAll } = await import("./store-side.ts");
-    await takeInAll({ place, folder: join(place.home, "hooks"), warn, say: told.say });
+    lowerPriority();
+    const { ingestAll } = await import("./ingest-worker.ts");
+    await ingestAll({ place, folder: join(place.home, "hooks"), warn, say: reporter.say });
   } catch (error) {
     warn(error);
   }
 }
 
 /** The agent's own work comes first. */
-function giveWay(): void {
+function lowerPriority(): void {
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
   } catch {
-    // It runs at a lower priority already, which only root may raise; or the system knows no such thing.
+    // The process already has a lower priority, which only root may raise, or the system has none.
   }
 }

@@ -1,61 +1,63 @@
 /**
- * Which goal a line is for. All worktrees of a repository share the folder in which hooks leave lines, and each worktree may
- * work on a goal of its own; so a session's start says where it began and which goal was chosen there, and whoever takes the
- * lines in goes by that, wherever it runs itself.
+ * Which goal a spooled line belongs to.
+ *
+ * All worktrees of a repository share one spool folder, and each worktree may work on its own goal. So the
+ * start line of a session records its worktree and the goal chosen there. Ingestion uses that, wherever it
+ * runs itself.
  */
 
 import { currentGoal, knownGoals, type StorePlace } from "../operations/index.ts";
 import type { StreamRow } from "../store.ts";
-import type { Left } from "./spool.ts";
+import type { SpooledLine } from "./spool.ts";
 
-/** Where a session began. Earlier versions did not say: then it counts as begun where it is asked for. */
-export interface Basis {
+/** The start of a session. Without a recorded root, the folder of the current process counts. */
+export interface SessionOrigin {
   readonly root: string | null;
   readonly goal: string | null;
 }
 
-/** Null as long as none is chosen there. */
-export type GoalChoice = (basis: Basis) => string | null;
+/** Returns null while no goal is chosen in that worktree. */
+export type GoalChoice = (origin: SessionOrigin) => string | null;
 
-/** What a hook says of the place it runs in. */
+/** The goal that `HOLDFAST_GOAL` or the worktree of `place` chooses. */
 export function chosenGoal(place: StorePlace): string | null {
   return process.env["HOLDFAST_GOAL"] || currentGoal(place);
 }
 
 export function goalChoice(place: StorePlace, rows: readonly StreamRow[]): GoalChoice {
-  const known = new Map<string, string | null>();
-  const choose = ({ root, goal }: Basis): string | null => {
+  const cache = new Map<string, string | null>();
+  const choose = ({ root, goal }: SessionOrigin): string | null => {
     const chosen = goal ?? (root === null ? chosenGoal(place) : currentGoal({ ...place, root }));
     return knownGoals(rows, chosen).current;
   };
-  return (basis) => {
-    const key = JSON.stringify([basis.root, basis.goal]);
-    const found = known.get(key);
-    if (found !== undefined) return found;
-    const chosen = choose(basis);
-    known.set(key, chosen);
+  return (origin) => {
+    const key = JSON.stringify([origin.root, origin.goal]);
+    const cached = cache.get(key);
+    if (cached !== undefined) return cached;
+    const chosen = choose(origin);
+    cache.set(key, chosen);
     return chosen;
   };
 }
 
-export interface Owned extends Left {
+export interface AssignedLine extends SpooledLine {
   readonly goal: string | null;
   readonly root: string | null;
 }
 
 /**
- * Each line with the goal of the session's start. Files that an agent touched meanwhile in a worktree of another goal are
- * left out: they are not that goal's, and the session is not the other's.
+ * Assigns each line to the goal of its session's start. Files that the agent touched in a worktree of another
+ * goal are dropped: they do not belong to this goal, and the session does not belong to the other one.
  */
-export function owned(all: readonly Left[], choose: GoalChoice): Owned[] {
-  let basis: Basis | null = null;
+export function assignGoals(all: readonly SpooledLine[], choose: GoalChoice): AssignedLine[] {
+  let origin: SessionOrigin | null = null;
   return all.map(({ line, end }) => {
     const root = line.root ?? null;
-    if (line.type === "start") basis = { root, goal: line.goal ?? null };
-    basis ??= { root, goal: null };
-    const goal = choose(basis);
-    const isElsewhere = root !== basis.root && choose({ root, goal: null }) !== goal;
-    const seen = line.type === "touched" && isElsewhere ? { ...line, files: [] } : line;
-    return { line: seen, end, goal, root: basis.root };
+    if (line.type === "start") origin = { root, goal: line.goal ?? null };
+    origin ??= { root, goal: null };
+    const goal = choose(origin);
+    const isElsewhere = root !== origin.root && choose({ root, goal: null }) !== goal;
+    const kept = line.type === "touched" && isElsewhere ? { ...line, files: [] } : line;
+    return { line: kept, end, goal, root: origin.root };
   });
 }

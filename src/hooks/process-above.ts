@@ -1,6 +1,6 @@
 /**
- * The agent's own process, as far as a hook can see it: whoever started the hook, past the shell that came between. With
- * its start time and the boot it lived in, a later hook can tell for certain that it is gone.
+ * The agent's own process, as far as a hook can see it: whoever started the hook, past the shell that came
+ * between. With its start time and the boot it lived in, a later hook can tell for certain that it is gone.
  */
 
 import { readFileSync, readlinkSync } from "node:fs";
@@ -19,7 +19,10 @@ export interface ProcessAbove {
   readonly host: string;
 }
 
-/** What comes between an agent and its hook, and ends with the hook. A name that a process gave itself goes on after a blank. */
+/**
+ * What comes between an agent and its hook, and ends with the hook. A name that a process gave itself goes on
+ * after a blank.
+ */
 const BETWEEN =
   /^(sh|bash|dash|zsh|fish|ash|ksh|env|timeout|time|sudo|npm|npx|pnpm|pnpx|yarn|yarnpkg|bunx|corepack|volta|volta-shim)( |$)/;
 /** Both agents and what comes between run in these. */
@@ -28,7 +31,10 @@ const RUNTIMES = /^(node|bun|deno|MainThread|node-MainThread)$/;
 const STARTERS = /^(npm|npx|pnpm|pnpx|yarn|yarnpkg|corepack)(-cli)?(\.[cm]?js)?$/;
 const MOST_BETWEEN = 8;
 
-/** Null where the system does not tell, and where one cannot be sure: to take a starter for the agent is to see it die. */
+/**
+ * Null where the system does not tell, and where one cannot be sure: to take a starter for the agent is to
+ * see it die.
+ */
 export function processAbove(): ProcessAbove | null {
   if (process.platform !== "linux") return null;
   try {

@@ -1,16 +1,20 @@
 /**
- * Where hooks leave what they saw: one file per conversation, one line per event, appended and never rewritten. A hook
- * that runs after every tool use opens no store; what it left is taken into the goal later, by a hook that has the time
- * (`taking-in.ts`). So a store that is locked, broken or too new costs nothing but that delay.
+ * The spool: the folder in which hooks leave events until they are ingested into the goal (`ingest.ts`).
  *
- *     <conversation>.jsonl   lines; its last one is the heartbeat
- *     <conversation>.taken   how many bytes of it are in the goal
- *     <conversation>.taking  the line that is being taken in, and where the goal stood before
+ * One file per conversation, one line per event, appended and never rewritten. A hook runs after every tool
+ * use and must not open the store; a store that is locked, broken or too new only delays ingestion.
  *
- * What a crash leaves: before the line is whole, half a line, which readers skip and the next writer ends. Between taking
- * in and noting how far, lines that are in the goal already; up to the one that was being taken in they are passed over,
- * and of that one the goal tells whether it is in. A mark that stayed while its file went is removed by whoever begins the
- * next file of that name.
+ *     <conversation>.jsonl          the lines; the time of the last one is the heartbeat
+ *     <conversation>.ingested       number of bytes that are in the goal
+ *     <conversation>.ingesting      the line being ingested, and the goal's seq before it
+ *     <conversation>.<why>.briefed  a briefing was given for this start (`isFirstToBrief`)
+ *
+ * A crash leaves:
+ *
+ *     while a line is written       half a line: readers skip it, the next writer starts a new line
+ *     between ingesting and mark    lines that are already in the goal: lines before the one in `.ingesting`
+ *                                   are skipped, and the goal's log tells whether that one is in
+ *     a mark without its file       the writer that starts the next file of that name removes it
  */
 
 import {
@@ -33,29 +37,29 @@ import type { HookAgent } from "./agent-event.ts";
 import type { ProcessAbove } from "./process-above.ts";
 
 export interface TouchedFile {
-  /** Relative to the root, with / between names. */
+  /** Relative to the root, with `/` as separator. */
   readonly path: string;
-  /** Null: it is gone. */
+  /** Null if the file was deleted. */
   readonly hash: string | null;
 }
 
-interface Said {
+interface LineOrigin {
   readonly at: number;
-  /** The worktree that paths are relative to. Earlier versions did not say. */
+  /** The worktree that paths are relative to. */
   readonly root?: string;
 }
 
-interface Start {
+interface StartLine {
   readonly type: "start";
   readonly source: string;
   readonly process: ProcessAbove | null;
-  /** The goal that was chosen there; null when none was. */
+  /** The goal chosen in that worktree, or null. */
   readonly goal?: string | null;
 }
 
-export type SpoolLine = Said &
+export type SpoolLine = LineOrigin &
   (
-    | Start
+    | StartLine
     | { readonly type: "touched"; readonly files: readonly TouchedFile[] }
     | { readonly type: "checkpoint"; readonly contextUsage: number | null }
     | { readonly type: "stop" }
@@ -63,40 +67,40 @@ export type SpoolLine = Said &
     | { readonly type: "end"; readonly reason: string | null }
   );
 
-/** A line, and how many bytes the file has up to its end. */
-export interface Left {
+export interface SpooledLine {
   readonly line: SpoolLine;
+  /** Offset in bytes after the line. */
   readonly end: number;
 }
 
-/** What is being taken in. */
-export interface Taking {
-  /** The end of its line. */
+/** Written before an act that the goal's state cannot deduplicate. */
+export interface IngestIntent {
+  /** Offset after the line being ingested. */
   readonly end: number;
   readonly goal: string;
-  /** Where the goal stood before. */
+  /** The goal's seq before the act. */
   readonly seq: number;
 }
 
-const KEPT_MS = 86_400_000;
+const KEEP_SPOOL_MS = 86_400_000;
 
 export class Spool {
-  /** `claude-7f2a91bc`: also the name of the session in the goal's history. */
+  /** For example `claude-7f2a91bc`; also the name of the session in the goal's history. */
   readonly name: string;
   readonly agent: string;
   private readonly file: string;
-  private readonly mark: string;
-  private readonly intent: string;
+  private readonly markFile: string;
+  private readonly intentFile: string;
 
   constructor(folder: string, name: string) {
     this.name = name;
     this.agent = name.slice(0, name.indexOf("-"));
     this.file = join(folder, `${name}.jsonl`);
-    this.mark = join(folder, `${name}.taken`);
-    this.intent = join(folder, `${name}.taking`);
+    this.markFile = join(folder, `${name}.ingested`);
+    this.intentFile = join(folder, `${name}.ingesting`);
   }
 
-  /** Every conversation that left something here. */
+  /** The spools of all conversations. */
   static all(folder: string): Spool[] {
     if (!existsSync(folder)) return [];
     const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
@@ -114,7 +118,7 @@ export class Spool {
     }
   }
 
-  /** One write each, so that two hooks at once do not mix their lines; after half a line a new one is begun. */
+  /** One write per line, so that two hooks do not mix their lines. After half a line, a new line starts. */
   private write(text: string): void {
     const descriptor = openSync(this.file, "a+", 0o600);
     try {
@@ -128,98 +132,97 @@ export class Spool {
     }
   }
 
-  /** All lines, those that are not in the goal yet, and how many bytes they are. */
-  read(): { all: Left[]; untaken: Left[]; bytes: number } {
-    const whole = readFileSync(this.file);
-    const bytes = whole.lastIndexOf(0x0a) + 1;
-    const taken = this.taken(whole.length);
-    const all = linesIn(whole);
-    const intent = this.taking();
+  /** All lines, the lines that are not in the goal yet, and the size of all whole lines in bytes. */
+  read(): { all: SpooledLine[]; pending: SpooledLine[]; bytes: number } {
+    const content = readFileSync(this.file);
+    const bytes = content.lastIndexOf(0x0a) + 1;
+    const ingested = this.ingestedBytes(content.length);
+    const all = linesIn(content);
+    const intent = this.intent();
     const from = intent !== null && intent.end <= bytes ? intent.end : 0;
-    return { all, untaken: all.filter(({ end }) => end > taken && end >= from), bytes };
+    return { all, pending: all.filter(({ end }) => end > ingested && end >= from), bytes };
   }
 
-  get hasUntaken(): boolean {
+  get hasPending(): boolean {
     const size = statSync(this.file, { throwIfNoEntry: false })?.size ?? 0;
-    return size > this.taken(size);
+    return size > this.ingestedBytes(size);
   }
 
-  /** Whether anything was left that changes the goal. A turn that ended is a sign of life and no more. */
+  /** True if a pending line changes the goal. A `stop` line is only a heartbeat. */
   get hasNews(): boolean {
-    return this.read().untaken.some(({ line }) => line.type !== "stop");
+    return this.read().pending.some(({ line }) => line.type !== "stop");
   }
 
-  /** A mark beyond the end of the file is of an earlier file. */
-  private taken(size: number): number {
-    const bytes = Number(contentOf(this.mark)) || 0;
+  /** A mark beyond the end of the file belongs to an earlier file of the same name. */
+  private ingestedBytes(size: number): number {
+    const bytes = Number(contentOf(this.markFile)) || 0;
     return bytes > size ? 0 : bytes;
   }
 
-  noteTaken(bytes: number): void {
-    const temporary = `${this.mark}.tmp`;
+  markIngested(bytes: number): void {
+    const temporary = `${this.markFile}.tmp`;
     writeFileSync(temporary, String(bytes), { mode: 0o600 });
-    renameSync(temporary, this.mark);
-    rmSync(this.intent, { force: true });
+    renameSync(temporary, this.markFile);
+    rmSync(this.intentFile, { force: true });
   }
 
-  /** What was being taken in by one that was killed. */
-  taking(): Taking | null {
-    const value = parsed(contentOf(this.intent) ?? "") as Partial<Taking> | null;
+  /** The intent that a killed process left behind. */
+  intent(): IngestIntent | null {
+    const value = parseObject(contentOf(this.intentFile) ?? "") as Partial<IngestIntent> | null;
     const { end, goal, seq } = value ?? {};
     return end !== undefined && goal !== undefined && seq !== undefined ? { end, goal, seq } : null;
   }
 
-  noteTaking(taking: Taking): void {
-    writeFileSync(this.intent, JSON.stringify(taking), { mode: 0o600 });
+  saveIntent(intent: IngestIntent): void {
+    writeFileSync(this.intentFile, JSON.stringify(intent), { mode: 0o600 });
   }
 
-  /** What ended or crashed long ago and is in the goal is of no more use. */
-  removeIfOver(all: readonly Left[], now: number): void {
+  /** Removes a spool whose conversation ended or crashed long ago and is in the goal. */
+  removeIfOld(all: readonly SpooledLine[], now: number): void {
     const last = all.at(-1)?.line;
-    if (!last || now - last.at < KEPT_MS) return;
+    if (!last || now - last.at < KEEP_SPOOL_MS) return;
     rmSync(this.file, { force: true });
     this.removeMarks();
   }
 
   private removeMarks(): void {
-    rmSync(this.mark, { force: true });
-    rmSync(this.intent, { force: true });
+    rmSync(this.markFile, { force: true });
+    rmSync(this.intentFile, { force: true });
   }
 }
 
-/** Short enough to be typed; letters and digits of the conversation's own name. */
+/** Short enough to type: the agent's name, then letters and digits of the conversation id. */
 export function sessionName(agent: HookAgent, conversation: string): string {
   const short = conversation.replace(/[^A-Za-z0-9]/g, "").slice(0, 12);
   return `${agent}-${short || "unnamed"}`;
 }
 
-/** Whatever it may be. */
-type Odd = Readonly<Record<string, unknown>>;
+type UnknownObject = Readonly<Record<string, unknown>>;
 
-function linesIn(whole: Buffer): Left[] {
-  const all: Left[] = [];
+function linesIn(content: Buffer): SpooledLine[] {
+  const all: SpooledLine[] = [];
   for (let from = 0; ; ) {
-    const to = whole.indexOf(0x0a, from);
+    const to = content.indexOf(0x0a, from);
     if (to < 0) return all;
-    const line = parsed(whole.toString("utf8", from, to));
+    const line = parseObject(content.toString("utf8", from, to));
     if (isLine(line)) all.push({ line, end: to + 1 });
     from = to + 1;
   }
 }
 
-/** An object, or null: for half a line, left by a hook that was killed in the middle of it, and for what is none. */
-function parsed(text: string): Odd | null {
+/** Returns null for text that is not a JSON object, such as the half line of a killed hook. */
+function parseObject(text: string): UnknownObject | null {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" ? (value as Odd | null) : null;
+    return typeof value === "object" ? (value as UnknownObject | null) : null;
   } catch (error) {
     if (error instanceof SyntaxError) return null;
     throw error;
   }
 }
 
-/** As far as anything is done with it: one odd line must not keep the others from being taken in. */
-function isLine(value: Odd | null): value is Odd & SpoolLine {
+/** Checks only the fields that ingestion uses. One malformed line must not block the others. */
+function isLine(value: UnknownObject | null): value is UnknownObject & SpoolLine {
   if (value === null || typeof value["at"] !== "number" || !Number.isFinite(value["at"])) return false;
   const { type, reason, files, process: above } = value;
   if (type === "start") return above === null || isProcess(above);
@@ -229,13 +232,13 @@ function isLine(value: Odd | null): value is Odd & SpoolLine {
 }
 
 function isProcess(value: unknown): value is ProcessAbove {
-  const { pid, started, boot, pidNamespace, host } = (value ?? {}) as Odd;
+  const { pid, started, boot, pidNamespace, host } = (value ?? {}) as UnknownObject;
   const texts = [started, boot, pidNamespace, host];
   return typeof pid === "number" && texts.every((each) => typeof each === "string");
 }
 
 function isTouched(value: unknown): value is TouchedFile {
-  const { path, hash } = (value ?? {}) as Odd;
+  const { path, hash } = (value ?? {}) as UnknownObject;
   return typeof path === "string" && (typeof hash === "string" || hash === null);
 }
 
@@ -246,4 +249,45 @@ function contentOf(file: string): string | null {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;
   }
+}
+
+/** More than the time between two hooks of one start, less than the time between two starts. */
+const SAME_START_MS = 10_000;
+
+/** Time after which a mark or a temporary file is useless. */
+const KEEP_MARK_MS = { briefed: 86_400_000, tmp: 60_000 };
+
+/**
+ * True for the first hook of a start or compaction. An agent may run the hook twice: Cursor also runs the
+ * hooks of Claude Code. Both try to create the mark exclusively, and only the one that succeeds gives the
+ * briefing.
+ */
+export function isFirstToBrief(folder: string, session: string, source: string, now: number): boolean {
+  const mark = join(folder, `${session}.${source.replace(/[^a-z]/gi, "").slice(0, 20)}.briefed`);
+  const old = statSync(mark, { throwIfNoEntry: false });
+  if (old && distance(now, old.mtimeMs) < SAME_START_MS) return false;
+  if (old) rmSync(mark, { force: true });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  try {
+    closeSync(openSync(mark, "wx", 0o600));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+export function removeOldMarks(folder: string, now: number): void {
+  for (const name of readdirSync(folder)) {
+    const kind = (["briefed", "tmp"] as const).find((each) => name.endsWith(`.${each}`));
+    if (kind === undefined) continue;
+    const file = join(folder, name);
+    const made = statSync(file, { throwIfNoEntry: false });
+    if (made && distance(now, made.mtimeMs) > KEEP_MARK_MS[kind]) rmSync(file, { force: true });
+  }
+}
+
+/** Absolute, because a clock that was set back must not make a mark last until the clock has caught up. */
+function distance(now: number, then: number): number {
+  return Math.abs(now - then);
 }

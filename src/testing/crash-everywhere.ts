@@ -149,7 +149,7 @@ function compare(
   return { lost: surplus(expected, actual), doubled: surplus(actual, expected) };
 }
 
-/** What `left` has more of than `right`, each as often as that. */
+/** What `spoolFiles` has more of than `right`, each as often as that. */
 function surplus(left: readonly string[], right: readonly string[]): string[] {
   const rest = new Map<string, number>();
   for (const each of right) rest.set(each, (rest.get(each) ?? 0) + 1);

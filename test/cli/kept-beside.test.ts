@@ -41,7 +41,7 @@ async function sessionStart(id: string): Promise<string> {
 test("what a hook left beside is named by status, brief, next, doctor, check and the next session, until it is removed", async () => {
   save(page().replace("## Decisions", "Mind the budget.\n\n## Decisions"));
   await sessionStart("7f2a91bc-1");
-  await over(["hook", "take-in"]);
+  await over(["hook", "ingest"]);
   expect(page()).not.toContain("Mind the budget.");
   const [name = "", ...more] = beside();
   expect(name).toMatch(/^STATE\.md\.unread-[0-9a-f]{12}$/);

@@ -119,7 +119,7 @@ test("what an agent says over MCP, and what its hooks saw, is in the files", asy
   }
   const begun = JSON.stringify({ cwd: served.folder, session_id: "7f2a91bc-1", source: "startup" });
   await at(["hook", "claude", "session-start"], begun);
-  expect(await at(["hook", "take-in"])).toEqual({ code: 0, out: "", err: "" });
+  expect(await at(["hook", "ingest"])).toEqual({ code: 0, out: "", err: "" });
   expect(there("STATE.md")).toContain("claude-7f2a91bc");
   served.remove();
 });

@@ -49,8 +49,8 @@ export class HookedProject {
     return this.line.run(["hook", agent, event], { cwd: this.root, input: text, ...options });
   }
 
-  takeIn(options: RunOptions = {}): Promise<Ran> {
-    return this.line.run(["hook", "take-in"], { cwd: this.root, ...options });
+  ingest(options: RunOptions = {}): Promise<Ran> {
+    return this.line.run(["hook", "ingest"], { cwd: this.root, ...options });
   }
 
   async inGoal<Result>(act: (goal: Goal) => Promise<Result> | Result, name = "checkout"): Promise<Result> {
@@ -66,17 +66,17 @@ export class HookedProject {
     return this.inGoal(({ state }) => state, name);
   }
 
-  /** What a hook would have left. */
-  leave(session: string, ...lines: readonly unknown[]): void {
+  /** Appends lines to a spool, as a hook does. */
+  spool(session: string, ...lines: readonly unknown[]): void {
     const texts = lines.map((each) => `${typeof each === "string" ? each : JSON.stringify(each)}\n`);
     appendFileSync(join(this.folder, `${session}.jsonl`), texts.join(""));
   }
 
   mark(session: string, text: string): void {
-    writeFileSync(join(this.folder, `${session}.taken`), text);
+    writeFileSync(join(this.folder, `${session}.ingested`), text);
   }
 
-  left(): string[] {
+  spoolFiles(): string[] {
     return readdirSync(this.folder);
   }
 

@@ -1,4 +1,4 @@
-// Hooks as agents run them: real processes, real stores, real deaths. Whatever happens, the agent goes on.
+// Hooks as agents run them: real processes, real stores, real kills. A hook never stops its agent.
 
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -31,13 +31,13 @@ beforeEach(() => {
   project = line.newProject();
 });
 
-/** Hooks write nothing: a process that they start does. This one waits its turn, so afterwards everything is in. */
-async function takenIn(): Promise<void> {
-  expect(await line.run(["hook", "take-in"], { cwd: project })).toEqual({ code: 0, out: "", err: "" });
+/** Hooks only spool. This process waits for the lock, so all lines are in the goal when it has ended. */
+async function ingest(): Promise<void> {
+  expect(await line.run(["hook", "ingest"], { cwd: project })).toEqual({ code: 0, out: "", err: "" });
 }
 
 async function inGoal<Result>(act: (goal: Goal) => Promise<Result> | Result): Promise<Result> {
-  if (existsSync(join(project, ".holdfast/hooks"))) await takenIn();
+  if (existsSync(join(project, ".holdfast/hooks"))) await ingest();
   return asItIs(act);
 }
 
@@ -73,7 +73,7 @@ function later(): void {
 // A dozen processes one after another, each of which takes seconds on a busy machine.
 const LONG = { timeout: 300_000 };
 
-test("a session is briefed, leaves what it touched, and ends in the goal's history", LONG, async () => {
+test("a session gets a briefing, records touched files and ends in the goal's history", LONG, async () => {
   await inGoal((goal) => goal.addTask({ title: "users table" }));
   const id = { session_id: "7f2a91bc-0001" };
   const begun = await hook("claude", "session-start", { ...id, source: "startup" });
@@ -93,7 +93,7 @@ test("a session is briefed, leaves what it touched, and ends in the goal's histo
   const again = await hook("claude", "session-start", { ...id, source: "compact" });
   expect(again.out, "and again after a compaction").toContain("NEXT T-001");
 
-  await takenIn();
+  await ingest();
   writeFileSync(join(project, "users.sql"), "create table users ()");
   const others = [join(project, "gone.sql"), "/etc/hostname", ".git/config", "../outside"];
   const patch = ["*** Begin Patch", ...others.map((each) => `*** Update File: ${each}`)].join("\n");
@@ -124,7 +124,7 @@ test("a session is briefed, leaves what it touched, and ends in the goal's histo
   });
 });
 
-test("an agent that died without an end is noticed by whoever starts next", async () => {
+test("the next start notices an agent that died without a session-end", async () => {
   await inGoal((goal) => goal.addTask({ title: "users table" }));
   // The agent is a process of its own that runs its hook and is killed.
   const agent = `require("node:child_process").spawnSync(process.execPath, [${JSON.stringify(line.cli)}, "hook", "codex", "session-start"],
@@ -161,18 +161,18 @@ test("an agent that died without an end is noticed by whoever starts next", asyn
   });
 });
 
-test("a conversation that begins again without having ended had crashed", async () => {
+test("a conversation that starts again without an end counts as crashed", async () => {
   await inGoal(() => undefined);
   await hook("claude", "session-start", { session_id: "same", source: "startup" });
   later();
   await hook("claude", "session-start", { session_id: "same", source: "resume" });
   await inGoal(({ state }) => {
     expect(state.history.get("claude-same")).toMatchObject({ status: "active", restarts: 1 });
-    expect(state.history.get("claude-same")?.notes.join()).toContain("had not ended");
+    expect(state.history.get("claude-same")?.notes.join()).toContain("without having ended");
   });
 });
 
-test("Cursor that also runs the hooks of Claude Code is briefed once", async () => {
+test("Cursor gets one briefing although it also runs the hooks of Claude Code", async () => {
   await inGoal(() => undefined);
   const input = {
     conversation_id: "c-1",
@@ -191,7 +191,7 @@ test("Cursor that also runs the hooks of Claude Code is briefed once", async () 
   await inGoal(({ state }) => expect([...state.history.keys()]).toEqual(["cursor-c1"]));
 });
 
-test("however large the goal, the context stays within what an agent takes", async () => {
+test("the briefing of a large goal stays within the agent's limit", async () => {
   await inGoal(async (goal) => {
     const long = "very long text ".repeat(25);
     await goal.addTasks({
@@ -208,15 +208,15 @@ test("however large the goal, the context stays within what an agent takes", asy
   expect(context.length).toBeLessThanOrEqual(10_000);
 });
 
-test("no hook writes to the store, and the briefing speaks of what will be written", async () => {
+test("no hook writes to the store, and the briefing previews the pending lines", async () => {
   await inGoal((goal) => goal.addTask({ title: "users table" }));
   const away = await Connection.open(join(project, ".holdfast/store.db"), false);
-  // Whoever writes would wait for this; whoever reads does not.
+  // A writer waits for this lock; a reader does not.
   away.exec("BEGIN IMMEDIATE");
   const start = { session_id: "first", source: "startup" };
   const { out, err } = await hook("claude", "session-start", start);
   expect(err).toBe("");
-  // It is told who it is, and not that it is there.
+  // The briefing names the session itself, but not in its list of others.
   const own = JSON.parse(out).hookSpecificOutput.additionalContext as string;
   expect(own).toMatch(/^You are session claude-first/);
   expect(own).not.toMatch(/^LAST/m);
@@ -236,29 +236,29 @@ test("no hook writes to the store, and the briefing speaks of what will be writt
   });
 });
 
-test("taking in is one at a time and changes nothing the second time", async () => {
+test("ingestion runs one at a time and is idempotent", async () => {
   await inGoal(() => undefined);
   await hook("claude", "session-start", { session_id: "once", source: "startup" });
   // With the one that the hook has started they are three.
-  await Promise.all([takenIn(), takenIn()]);
+  await Promise.all([ingest(), ingest()]);
   const { seq, entry } = await inGoal((goal) => {
     return { seq: goal.seq, entry: goal.state.history.get("claude-once") };
   });
   expect(entry).toMatchObject({ status: "active", restarts: 0 });
-  await takenIn();
+  await ingest();
   expect(await asItIs((goal) => goal.seq)).toBe(seq);
 });
 
-test("a project that is removed meanwhile stays removed", async () => {
+test("ingestion does not recreate a project that was removed meanwhile", async () => {
   await inGoal(() => undefined);
   const writer = await Connection.open(join(project, ".holdfast/store.db"), false);
   writer.exec("BEGIN IMMEDIATE");
   const hooks = join(project, ".holdfast/hooks");
   mkdirSync(hooks);
   writeFileSync(join(hooks, "claude-last.jsonl"), `${JSON.stringify(beginning())}\n`);
-  const taking = line.run(["hook", "take-in"], { cwd: project });
+  const taking = line.run(["hook", "ingest"], { cwd: project });
   // It has noted what it is about to write, and waits for the writer.
-  await vi.waitFor(() => expect(existsSync(join(hooks, "claude-last.taking"))).toBe(true), 30_000);
+  await vi.waitFor(() => expect(existsSync(join(hooks, "claude-last.ingesting"))).toBe(true), 30_000);
   // Again, if what waits puts a file there meanwhile.
   rmSync(project, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   writer.exec("ROLLBACK");
@@ -267,7 +267,7 @@ test("a project that is removed meanwhile stays removed", async () => {
   expect(existsSync(project)).toBe(false);
 });
 
-describe("whatever is wrong, the agent goes on", () => {
+describe("a hook fails open", () => {
   /** Makes the trouble; what it returns is ended afterwards. */
   type Trouble = () => Promise<{ env?: Record<string, string>; end?: () => unknown; silent?: true }>;
   const store = () => join(project, ".holdfast/store.db");
@@ -302,7 +302,7 @@ describe("whatever is wrong, the agent goes on", () => {
     },
   };
 
-  /** Each with a start, which reads the store, and one of the others, in turn; with HOLDFAST_FULL=1 with both. */
+  /** Each fault with a start, which reads the store, and one other event; HOLDFAST_FULL=1 runs both. */
   const isFull = Boolean(process.env["HOLDFAST_FULL"]);
   const rows = Object.entries(TROUBLES).map(([name, trouble], index) => ({ name, trouble, index }));
 
@@ -326,7 +326,7 @@ describe("whatever is wrong, the agent goes on", () => {
       else {
         const { hookSpecificOutput } = JSON.parse(claude.out);
         expect(hookSpecificOutput.additionalContext).toContain(
-          "could not be read just now. Try: holdfast brief",
+          "the store could not be read. Try: holdfast brief",
         );
         expect(claude.err).toMatch(/^holdfast hook claude session-start: .+/);
         expect(readFileSync(join(project, ".holdfast/hooks/log.txt"), "utf8")).toContain(
@@ -339,7 +339,7 @@ describe("whatever is wrong, the agent goes on", () => {
     }
   });
 
-  test("it does not wait for a store that stays locked", async () => {
+  test("when the store stays locked", async () => {
     await inGoal(() => undefined);
     const timed = async (id: string) => {
       const begun = performance.now();
@@ -348,8 +348,7 @@ describe("whatever is wrong, the agent goes on", () => {
     };
     const sound = await timed("a");
     const { end } = await (TROUBLES["a store that another process keeps locked"] as Trouble)();
-    // A store waits for half a minute; a hook for a fraction of what it takes to start. A machine that stands still meanwhile
-    // does so once.
+    // A store waits 30 s for a lock, a hook a fraction of its start-up time. One pause of the machine is allowed.
     const limitMs = 5 * sound.tookMs + 5_000;
     let locked = await timed("b");
     if (locked.tookMs > limitMs) locked = await timed("c");
@@ -358,7 +357,7 @@ describe("whatever is wrong, the agent goes on", () => {
     expect(locked.tookMs).toBeLessThan(limitMs);
   });
 
-  test("what it is told, or not told", async () => {
+  test("when its input is missing or malformed", async () => {
     await inGoal(() => undefined);
     const silly = await Promise.all([
       hook("claude", "stop", "{ this is no JSON"),
@@ -371,11 +370,11 @@ describe("whatever is wrong, the agent goes on", () => {
     expect(silly.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0]);
     expect(silly.map(({ out }) => out)).toEqual(["", "{}\n", "{}\n", "", "{}\n", ""]);
     expect(silly[0].err).toContain("JSON");
-    expect(silly[3].err).toContain("there is no hook vim stop");
+    expect(silly[3].err).toContain("unknown hook \"vim stop\"");
     expect(readdirSync(join(project, ".holdfast/hooks"))).toContain("claude-etc.jsonl");
   });
 
-  test("an agent that never closes its end, and one that does not listen", async () => {
+  test("when the agent never closes stdin, or closes stdout", async () => {
     await inGoal(() => undefined);
     const child = spawn(process.execPath, [line.cli, "hook", "claude", "stop"], {
       cwd: project,
@@ -401,7 +400,7 @@ describe("whatever is wrong, the agent goes on", () => {
   );
 });
 
-test("without a goal, or with several, the agent hears what to do", async () => {
+test("without a goal, or with several, the agent is given the command to run", async () => {
   const holdfast = await open(join(project, ".holdfast/store.db"));
   const start = async (id: string) => {
     const { out } = await hook("codex", "session-start", { session_id: id });

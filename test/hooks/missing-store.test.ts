@@ -11,7 +11,7 @@ inHookedProjects((made, its) => {
   line = its;
 });
 
-test("a store that HOLDFAST_STORE names and is not there is told, also in the log", async () => {
+test("a missing store of HOLDFAST_STORE is reported on stderr and in the log", async () => {
   const env = { HOLDFAST_STORE: "/nowhere/at/all/store.db" };
   const { code, out, err } = await project.hook("claude", "session-start", { session_id: "a" }, { env });
   expect({ code, out }).toEqual({ code: 0, out: "" });
@@ -19,13 +19,13 @@ test("a store that HOLDFAST_STORE names and is not there is told, also in the lo
   expect(project.log()).toContain("there is no store at /nowhere/at/all/store.db");
 });
 
-test("a project without a store hears nothing, and none is made", async () => {
+test("a project without a store gets no output and no store", async () => {
   const cwd = line.newProject();
   const ran = await project.hook("claude", "session-start", { session_id: "a" }, { cwd });
   expect(ran).toEqual({ code: 0, out: "", err: "" });
 });
 
-test("what is no JSON is told in the log of the project that the hook runs in", async () => {
+test("input that is not JSON is logged in the project of the working directory", async () => {
   const ran = await line.run(["hook", "claude", "stop"], { cwd: project.root, input: "{ this is no JSON" });
   expect(ran).toMatchObject({ code: 0, out: "" });
   expect(ran.err).toContain("JSON");

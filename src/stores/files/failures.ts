@@ -74,7 +74,7 @@ export function corrupt(path: string, line: number, what: string): HoldfastError
   });
 }
 
-/** `left`: names beside it that nobody makes before there is a journal. */
+/** `spoolFiles`: names beside it that nobody makes before there is a journal. */
 export function journalGone(path: string, left: readonly string[]): HoldfastError {
   return new HoldfastError(
     "STORE_CORRUPT",

@@ -95,7 +95,7 @@ test.each(ring)("$name: everything arrives as it was, tombstones and keys as wel
   await later.close();
 });
 
-/** The same store through a process that dies at its `left`-th change. */
+/** The same store through a process that dies at its `spoolFiles`-th change. */
 function mortal(store: Store, left: number, dies: "before" | "after"): Store {
   let changes = 0;
   const step =

@@ -1,4 +1,4 @@
-// Whatever lies among what hooks left, and whenever taking it in was killed, the rest gets into the goal, once.
+// Each spooled line reaches the goal once, whatever else lies in the spool and whenever ingestion is killed.
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ const at = Date.now();
 const HOUR = 3_600_000;
 const touched = (path: string) => ({ at, type: "touched", files: [{ path, hash: "a".repeat(64) }] });
 
-test("one conversation that cannot be taken in keeps no other out, nor out of the briefing", async () => {
+test("an unreadable spool blocks neither the other spools nor the briefing", async () => {
   mkdirSync(join(project.folder, "claude-a.jsonl"));
   const odd = [
     "null",
@@ -29,16 +29,16 @@ test("one conversation that cannot be taken in keeps no other out, nor out of th
     '{"at":1,"type":"touched"}',
     '{"at":1,"type":7}',
   ];
-  project.leave("claude-b", ...odd, { at, type: "touched", files: [null, { path: 7 }] }, start());
-  project.leave("claude-b", { at, type: "failed" }, { at, type: "start", process: {} }, touched("b.ts"));
-  project.leave("claude-c", start(), touched("c.ts"));
+  project.spool("claude-b", ...odd, { at, type: "touched", files: [null, { path: 7 }] }, start());
+  project.spool("claude-b", { at, type: "failed" }, { at, type: "start", process: {} }, touched("b.ts"));
+  project.spool("claude-c", start(), touched("c.ts"));
   const { out } = await project.hook("codex", "session-start", { session_id: "next" });
   expect(
     JSON.parse(out).hookSpecificOutput.additionalContext.match(/^LAST claude-[bc] active/gm),
   ).toHaveLength(2);
-  const { code, err } = await project.takeIn();
+  const { code, err } = await project.ingest();
   expect(code).toBe(0);
-  expect(err).toMatch(/^holdfast hook take-in: claude-a: EISDIR/);
+  expect(err).toMatch(/^holdfast hook ingest: claude-a: EISDIR/);
   const { history, files } = await project.state();
   expect([...history.values()].map(({ id, status }) => [id, status]).sort()).toEqual([
     ["claude-b", "active"],
@@ -48,8 +48,8 @@ test("one conversation that cannot be taken in keeps no other out, nor out of th
   expect([...files.keys()].sort()).toEqual(["b.ts", "c.ts"]);
 });
 
-test("an agent that runs at a low priority of its own", async () => {
-  project.leave("claude-a", start());
+test("ingestion works for an agent that already runs at a low priority", async () => {
+  project.spool("claude-a", start());
   const isRoot = process.getuid?.() === 0;
   const nobody = 65_534;
   if (isRoot) {
@@ -58,7 +58,7 @@ test("an agent that runs at a low priority of its own", async () => {
     for (const each of all) chownSync(join(project.root, each.replace(project.root, "")), nobody, nobody);
     chmodSync(project.root, 0o755);
   }
-  const ran = spawnSync("nice", ["-n", "15", process.execPath, line.cli, "hook", "take-in"], {
+  const ran = spawnSync("nice", ["-n", "15", process.execPath, line.cli, "hook", "ingest"], {
     cwd: project.root,
     env: environment({ HOME: project.root }),
     encoding: "utf8",
@@ -68,7 +68,7 @@ test("an agent that runs at a low priority of its own", async () => {
   expect((await project.state()).history.get("claude-a")?.status).toBe("active");
 });
 
-describe("killed between the goal and the note of how far", () => {
+describe("ingestion killed between the goal's commit and the mark writes each line once", () => {
   /** Ends the process as SIGKILL does, before or after the n-th call of a function on a file of that name. */
   const KILL = `
     const fs = require("node:fs"), { FN, NAME, NTH, AFTER } = process.env;
@@ -84,29 +84,29 @@ describe("killed between the goal and the note of how far", () => {
     require("node:module").syncBuiltinESMExports();`;
 
   const KILLS: Readonly<Record<string, Record<string, string>>> = {
-    "before it is noted": { FN: "renameSync", NAME: ".taken", NTH: "1" },
-    "before the first act": { FN: "writeFileSync", NAME: ".taking", NTH: "1", AFTER: "1" },
-    "after the first act": { FN: "writeFileSync", NAME: ".taking", NTH: "2" },
+    "before it is noted": { FN: "renameSync", NAME: ".ingested", NTH: "1" },
+    "before the first act": { FN: "writeFileSync", NAME: ".ingesting", NTH: "1", AFTER: "1" },
+    "after the first act": { FN: "writeFileSync", NAME: ".ingesting", NTH: "2" },
   };
 
   test.each(Object.entries(KILLS))("%s", async (_, env) => {
-    project.leave("claude-a", start(), touched("a.ts"), { at, type: "checkpoint", contextUsage: 0.5 });
-    project.leave(
+    project.spool("claude-a", start(), touched("a.ts"), { at, type: "checkpoint", contextUsage: 0.5 });
+    project.spool(
       "claude-a",
       { at, type: "failed", reason: "rate_limit" },
       { at, type: "end", reason: null },
     );
-    project.leave("claude-a", start({ source: "resume" }), touched("b.ts"));
+    project.spool("claude-a", start({ source: "resume" }), touched("b.ts"));
     const kill = join(project.root, "kill.cjs");
     writeFileSync(kill, KILL);
     const NODE_OPTIONS = `--require ${kill}`;
-    await project.takeIn({ env: { ...env, NODE_OPTIONS } });
-    expect(existsSync(join(project.folder, "claude-a.taken")), "the fault fired").toBe(false);
+    await project.ingest({ env: { ...env, NODE_OPTIONS } });
+    expect(existsSync(join(project.folder, "claude-a.ingested")), "the fault fired").toBe(false);
     // Killed as well, long ago, at a time when each had a name of its own for it.
-    const before = join(project.folder, "claude-a.taken.1.tmp");
+    const before = join(project.folder, "claude-a.ingested.1.tmp");
     writeFileSync(before, "1");
     utimesSync(before, 1, 1);
-    expect(await project.takeIn()).toEqual({ code: 0, out: "", err: "" });
+    expect(await project.ingest()).toEqual({ code: 0, out: "", err: "" });
     const { history, files } = await project.state();
     expect(history.get("claude-a")).toMatchObject({
       status: "active",
@@ -115,35 +115,35 @@ describe("killed between the goal and the note of how far", () => {
       notes: ["its context was compacted"],
     });
     expect([...files.keys()].sort()).toEqual(["a.ts", "b.ts"]);
-    expect(project.left().sort()).toEqual(["claude-a.jsonl", "claude-a.taken"]);
+    expect(project.spoolFiles().sort()).toEqual(["claude-a.ingested", "claude-a.jsonl"]);
   });
 });
 
-test("a mark that belongs to an earlier file of the same name counts for nothing", async () => {
+test("a mark of an earlier spool of the same name is ignored", async () => {
   project.mark("claude-a", "99999");
-  project.leave("claude-a", start());
+  project.spool("claude-a", start());
   project.mark("claude-b", "20");
   await project.hook("claude", "touched", { session_id: "b" });
-  expect(project.left(), "whoever begins the file removes it").not.toContain("claude-b.taken");
-  await project.takeIn();
+  expect(project.spoolFiles(), "the writer of the new file removes it").not.toContain("claude-b.ingested");
+  await project.ingest();
   expect((await project.state()).history.get("claude-a")?.status).toBe("active");
 });
 
 describe.runIf(process.platform === "linux")(
-  "of a session where one cannot look only its silence tells",
+  "a session whose process cannot be seen counts as crashed only after an hour without a line",
   () => {
     test.each([
       ["in another container", { pidNamespace: "pid:[1]" }],
-      ["in a time of its own, by which it began at another one", { timeNamespace: "time:[1]", started: "1" }],
-      ["on another machine, whose boot is another one of course", { host: "next-door", boot: "another" }],
+      ["in another time namespace", { timeNamespace: "time:[1]", started: "1" }],
+      ["on another machine", { host: "next-door", boot: "another" }],
     ])("%s", async (_, place) => {
       const { process: above } = start() as { process: object };
       const elsewhere = { ...above, ...place };
-      project.leave("claude-silent", start({ at: at - 2 * HOUR, process: elsewhere }));
-      project.leave("claude-alive", start({ at: at - 2 * HOUR, process: elsewhere }), { at, type: "stop" });
-      project.leave("claude-here", start({ at: at - 2 * HOUR }));
-      project.leave("claude-before", start({ at, process: { ...above, boot: "the one before" } }));
-      await project.takeIn();
+      project.spool("claude-silent", start({ at: at - 2 * HOUR, process: elsewhere }));
+      project.spool("claude-alive", start({ at: at - 2 * HOUR, process: elsewhere }), { at, type: "stop" });
+      project.spool("claude-here", start({ at: at - 2 * HOUR }));
+      project.spool("claude-before", start({ at, process: { ...above, boot: "the one before" } }));
+      await project.ingest();
       const { history } = await project.state();
       const status = (name: string) => history.get(name)?.status;
       expect([status("claude-silent"), status("claude-alive")]).toEqual(["crashed", "active"]);
@@ -152,7 +152,7 @@ describe.runIf(process.platform === "linux")(
   },
 );
 
-describe("whose goal it is", () => {
+describe("a line belongs to the goal of its session's start", () => {
   let worktree: string;
   beforeEach(async () => {
     await project.inGoal(() => undefined, "search");
@@ -166,13 +166,13 @@ describe("whose goal it is", () => {
     writeFileSync(join(project.root, ".holdfast/current-goals.json"), JSON.stringify(chosen));
   });
 
-  test("each worktree's, whoever takes it in", async () => {
+  test("in each worktree, wherever ingestion runs", async () => {
     writeFileSync(join(worktree, "found.ts"), "found");
     writeFileSync(join(project.root, "paid.ts"), "paid");
     const edit = (file_path: string) => ({ tool_name: "Edit", tool_input: { file_path } });
-    // Only lines are left here: nothing is taken in until we say so.
-    project.leave("claude-here", start({ root: project.root, goal: "checkout" }));
-    project.leave("claude-there", start({ root: worktree, goal: "search" }));
+    // Spools lines without starting an ingestion.
+    project.spool("claude-here", start({ root: project.root, goal: "checkout" }));
+    project.spool("claude-there", start({ root: worktree, goal: "search" }));
     await project.hook("claude", "touched", { session_id: "here", ...edit("paid.ts") });
     await project.hook("claude", "touched", { session_id: "there", ...edit("found.ts") }, { cwd: worktree });
     await project.hook("claude", "touched", { session_id: "late", ...edit("found.ts") }, { cwd: worktree });
@@ -187,7 +187,7 @@ describe("whose goal it is", () => {
       "claude-late",
       "claude-there",
     ]);
-    expect(await project.takeIn()).toEqual({ code: 0, out: "", err: "" });
+    expect(await project.ingest()).toEqual({ code: 0, out: "", err: "" });
     const [checkout, search] = [await project.state("checkout"), await project.state("search")];
     expect([...checkout.history.keys()]).toEqual(["claude-here"]);
     expect([...checkout.files.keys()]).toEqual(["paid.ts"]);
@@ -195,10 +195,10 @@ describe("whose goal it is", () => {
     expect([...search.files.keys()]).toEqual(["found.ts"]);
   });
 
-  test("a conversation that goes on in another worktree holds nothing in the first", async () => {
-    project.leave("claude-a", start({ root: project.root, goal: "checkout" }));
-    project.leave("claude-a", start({ root: worktree, goal: "search" }));
-    await project.takeIn();
+  test("a conversation that continues in another worktree releases its task in the first", async () => {
+    project.spool("claude-a", start({ root: project.root, goal: "checkout" }));
+    project.spool("claude-a", start({ root: worktree, goal: "search" }));
+    await project.ingest();
     expect((await project.state("checkout")).history.get("claude-a")?.status).toBe("crashed");
     expect((await project.state("search")).history.get("claude-a")).toMatchObject({
       status: "active",
@@ -206,22 +206,22 @@ describe("whose goal it is", () => {
     });
   });
 
-  test("nobody's as long as none is chosen: it is said, and the lines wait", async () => {
+  test("without a chosen goal the lines wait, and the command says so", async () => {
     writeFileSync(join(project.root, ".holdfast/current-goals.json"), "{}");
-    project.leave("claude-a", start({ root: project.root, goal: null }));
-    project.leave("claude-b", start({ root: project.root, goal: "search" }));
-    const { code, err } = await project.takeIn();
+    project.spool("claude-a", start({ root: project.root, goal: null }));
+    project.spool("claude-b", start({ root: project.root, goal: "search" }));
+    const { code, err } = await project.ingest();
     expect(code).toBe(0);
-    expect(err).toMatch(/^holdfast hook take-in: claude-a .*several goals are open.*holdfast goal use.*\n$/);
-    expect(project.log(), "that is no fault").toBe("");
+    expect(err).toMatch(/^holdfast hook ingest: session claude-a: .*several goals are open.*holdfast goal use.*\n$/);
+    expect(project.log(), "no goal is not an error").toBe("");
     expect((await project.state("search")).history.has("claude-b")).toBe(true);
-    expect(project.left()).not.toContain("claude-a.taken");
+    expect(project.spoolFiles()).not.toContain("claude-a.ingested");
   });
 });
 
-test("asked to take in where there is nothing to take it into, it says so", async () => {
+test("`hook ingest` without a store says so", async () => {
   const empty = line.newProject();
-  const { code, err } = await line.run(["hook", "take-in"], { cwd: empty });
+  const { code, err } = await line.run(["hook", "ingest"], { cwd: empty });
   expect(code).toBe(0);
-  expect(err).toContain(`there is no store at ${join(empty, ".holdfast")}`);
+  expect(err).toContain(`no store at ${join(empty, ".holdfast")}`);
 });

@@ -1,4 +1,5 @@
-// Hooks in surroundings that are not as they should be: what can still be said is said, and nothing wrong is recorded.
+// Hooks in surroundings that are not as they should be: what can still be said is said, and nothing wrong is
+// recorded.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
@@ -18,35 +19,38 @@ function contextOf({ out }: Ran): string {
   return JSON.parse(out).hookSpecificOutput.additionalContext as string;
 }
 
-describe.runIf(process.platform === "linux")("an agent lives on after what started its hook for it", () => {
-  /** Runs the hook as its child, as a package runner does, and ends with it. */
-  const runner = (cli: string) =>
-    `require("node:child_process").execFileSync("sh", ["-c", ${JSON.stringify(`"${process.execPath}" "${cli}" hook claude session-start; true`)}],
+describe.runIf(process.platform === "linux")(
+  "the agent's process is found past the programs that start its hook",
+  () => {
+    /** Runs the hook as its child, as a package runner does, and ends with it. */
+    const runner = (cli: string) =>
+      `require("node:child_process").execFileSync("sh", ["-c", ${JSON.stringify(`"${process.execPath}" "${cli}" hook claude session-start; true`)}],
       { input: JSON.stringify({ session_id: process.env.SESSION }) });`;
-  const RUNNERS: readonly (readonly [string, string, string])[] = [
-    [
-      "a name that it gave itself",
-      "run.cjs",
-      'process.title = "npm exec holdfast hook claude session-start";',
-    ],
-    ["the script that it runs", "npx-cli.js", ""],
-  ];
+    const RUNNERS: readonly (readonly [string, string, string])[] = [
+      [
+        "a name that it gave itself",
+        "run.cjs",
+        'process.title = "npm exec holdfast hook claude session-start";',
+      ],
+      ["the script that it runs", "npx-cli.js", ""],
+    ];
 
-  test.each(RUNNERS)("known by %s", async (_, script, first) => {
-    const file = join(project.root, script);
-    writeFileSync(file, first + runner(line.cli));
-    const ran = spawnSync(process.execPath, [file], {
-      cwd: project.root,
-      env: environment({ SESSION: "a" }),
-      encoding: "utf8",
+    test.each(RUNNERS)("%s", async (_, script, first) => {
+      const file = join(project.root, script);
+      writeFileSync(file, first + runner(line.cli));
+      const ran = spawnSync(process.execPath, [file], {
+        cwd: project.root,
+        env: environment({ SESSION: "a" }),
+        encoding: "utf8",
+      });
+      expect(ran).toMatchObject({ status: 0, stderr: "" });
+      const [start] = readFileSync(join(project.folder, "claude-a.jsonl"), "utf8").split("\n");
+      expect(JSON.parse(start ?? "").process, "this process is the agent").toEqual(thisProcess());
     });
-    expect(ran).toMatchObject({ status: 0, stderr: "" });
-    const [start] = readFileSync(join(project.folder, "claude-a.jsonl"), "utf8").split("\n");
-    expect(JSON.parse(start ?? "").process, "this process is the agent").toEqual(thisProcess());
-  });
-});
+  },
+);
 
-test("where hooks can leave nothing, an agent is briefed all the same", async () => {
+test("a spool that cannot be written does not suppress the briefing", async () => {
   rmSync(project.folder, { recursive: true });
   writeFileSync(project.folder, "in the way");
   const began = await project.hook("claude", "session-start", { session_id: "a" });
@@ -56,7 +60,7 @@ test("where hooks can leave nothing, an agent is briefed all the same", async ()
   expect((await project.hook("claude", "touched", { session_id: "a" })).code).toBe(0);
 });
 
-describe("what a pull brought and cannot be taken in", () => {
+describe("the briefing reports pulled events that cannot be merged", () => {
   const TROUBLES = {
     "the folder cannot be read": (events: string) => symlinkSync(events, events),
     "a file of it is damaged": (events: string) => {
@@ -71,13 +75,13 @@ describe("what a pull brought and cannot be taken in", () => {
     const began = await project.hook("claude", "session-start", { session_id: "a" });
     const context = contextOf(began);
     expect(context).toContain('goal="checkout"');
-    expect(context).toMatch(/^What a pull brought is not in yet: .*events/m);
+    expect(context).toMatch(/^Events from a pull are not merged yet: .*events/m);
     expect(began.err).toMatch(/^holdfast hook claude session-start: .*events/m);
     expect(project.log(), "also for whoever looks later").toContain("hook claude session-start: ");
   });
 });
 
-test("what an agent writes into .planning/ is no work of its own", async () => {
+test("an agent's writes to .planning/ are not recorded as its work", async () => {
   mkdirSync(join(project.root, ".planning"));
   const files = [".planning/STATE.md", "work.ts"];
   for (const file of files) writeFileSync(join(project.root, file), "text");
@@ -91,7 +95,7 @@ test("what an agent writes into .planning/ is no work of its own", async () => {
   expect(touched.files).toMatchObject([{ path: "work.ts" }]);
 });
 
-test("a mark from a time that the clock was set back from keeps no briefing away", async () => {
+test("a briefing mark from the future does not suppress a briefing", async () => {
   const mark = join(project.folder, "claude-a.startup.briefed");
   writeFileSync(mark, "");
   const tomorrow = Date.now() / 1_000 + 86_400;
@@ -100,12 +104,12 @@ test("a mark from a time that the clock was set back from keeps no briefing away
   expect(contextOf(began)).toContain('goal="checkout"');
 });
 
-test("what went wrong is logged with what to do about it", async () => {
+test("an error is logged with its hint", async () => {
   const connection = await Connection.open(join(project.root, ".holdfast/store.db"), false);
   connection.exec("PRAGMA user_version = 99");
   await connection.close();
-  const { code, err } = await project.takeIn();
+  const { code, err } = await project.ingest();
   expect(code).toBe(0);
-  expect(err).toMatch(/^holdfast hook take-in: .* \(.+\)\n$/);
+  expect(err).toMatch(/^holdfast hook ingest: .* \(.+\)\n$/);
   expect(project.log()).toContain(err);
 });

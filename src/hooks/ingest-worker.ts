@@ -1,4 +1,4 @@
-/** The part of the hooks that writes to the store. It runs in the background (`background.ts`) and is loaded only there. */
+/** Writes spooled lines to the store. Only the background process (`background.ts`) loads this file. */
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -10,29 +10,29 @@ import { goalRows, knownGoals, type StorePlace, syncPlanningFolder } from "../op
 import { withFileLock } from "../projections/index.ts";
 import type { StreamRow } from "../store.ts";
 import { goalChoice } from "./goal-choice.ts";
-import { takeIn } from "./taking-in.ts";
+import { ingestSpools } from "./ingest.ts";
 
-/** How long it waits for a store that others have locked: nobody waits for it, but it should not stay for ever. */
+/** Limit for a store that others have locked. No agent waits here, but the process must end at some point. */
 const BUSY_MS = 10_000;
 
 const WATCHER: Actor = { name: "holdfast", role: "supervisor" };
 
-export interface StoreSide {
+export interface IngestWorker {
   readonly place: StorePlace;
-  /** Where hooks leave what they saw. */
+  /** The folder of the spools. */
   readonly folder: string;
   readonly warn: (error: unknown) => void;
-  /** For a person who asked: what is no fault, and why nothing was done. */
+  /** Tells a person who ran the command why nothing was done. */
   readonly say: (text: string) => void;
 }
 
-export async function takeInAll(side: StoreSide): Promise<void> {
-  if (!existsSync(side.folder)) return;
-  await withFileLock(join(side.folder, "taking-in"), () => takeInNow(side));
+export async function ingestAll(worker: IngestWorker): Promise<void> {
+  if (!existsSync(worker.folder)) return;
+  await withFileLock(join(worker.folder, "ingest"), () => ingest(worker));
 }
 
-/** Without everything that sessions and calls need, which this does not. */
-async function takeInNow({ place, folder, warn, say }: StoreSide): Promise<void> {
+/** Opens only store and journal: sessions and calls are not needed here. */
+async function ingest({ place, folder, warn, say }: IngestWorker): Promise<void> {
   const store = await openStore(place.address, { busyMs: BUSY_MS });
   try {
     const journal = new Journal({ store, warn });
@@ -47,8 +47,8 @@ async function takeInNow({ place, folder, warn, say }: StoreSide): Promise<void>
       opened.set(id, { goal, root: at, seq: goal.seq });
       return goal;
     };
-    const none = (session: string): void => say(`${session} is not taken in: ${whyNone(rows)}`);
-    await takeIn({ choose, open, none }, folder, Date.now(), warn);
+    const none = (session: string): void => say(`session ${session}: not ingested (${whyNoGoal(rows)})`);
+    await ingestSpools({ choose, open, none }, folder, Date.now(), warn);
     if (process.env["HOLDFAST_STORE"]) return;
     for (const { goal, root, seq } of opened.values())
       if (goal.seq > seq) await syncPlanningFolder(goal, root);
@@ -57,8 +57,8 @@ async function takeInNow({ place, folder, warn, say }: StoreSide): Promise<void>
   }
 }
 
-function whyNone(rows: readonly StreamRow[]): string {
+function whyNoGoal(rows: readonly StreamRow[]): string {
   const { open } = knownGoals(rows, null);
-  if (open.length === 0) return "there is no goal yet. Begin one: holdfast goal new";
-  return `several goals are open (${open.slice(0, 20).join(", ")}). Choose one: holdfast goal use <goal>`;
+  if (open.length === 0) return "there is no goal yet. Create one: holdfast goal new";
+  return `several goals are open: ${open.slice(0, 20).join(", ")}. Choose one: holdfast goal use <goal>`;
 }

@@ -1,0 +1,174 @@
+/**
+ * The briefing at the start of a session. This part of a hook reads the store and is loaded only then.
+ *
+ * It writes nothing, so it needs neither schemas nor a lock: a reader of SQLite waits for no writer. If
+ * something does not answer in time, the briefing leaves it out and says so.
+ */
+
+import { type BriefingOptions, checkFilesWithin, makeBriefing } from "../goal/index.ts";
+import { loadStream, Payloads } from "../journal/index.ts";
+import { isHoldfastError } from "../model/errors.ts";
+import { type GoalState, goalFold } from "../model/goal/index.ts";
+import { streamName } from "../model/names.ts";
+import { openStore } from "../open-store.ts";
+import {
+  goalRows,
+  hasNews,
+  knownGoals,
+  oneLineError,
+  openAndIngestNews,
+  type StorePlace,
+  sealLine,
+  unparsedEdits,
+} from "../operations/index.ts";
+import type { Store } from "../store.ts";
+import { chosenGoal, type GoalChoice, goalChoice } from "./goal-choice.ts";
+import { previewSpools } from "./ingest.ts";
+import { GoalPreview } from "./preview.ts";
+
+export interface BriefingRequest {
+  readonly place: StorePlace;
+  /** The folder of the spools. */
+  readonly folder: string;
+  /** Null for the rehearsal of `init --check`, which records nothing. */
+  readonly session: string | null;
+  /** The longest text that the agent accepts. */
+  readonly characters: number;
+  /** Longest wait for a lock of another process. */
+  readonly busyMs: number;
+  /** Longest wait for the whole briefing. */
+  readonly waitMs: number;
+  readonly warn: (error: unknown) => void;
+}
+
+const NAMESPACE = "default";
+const BRIEFING_TOKENS = 1_500;
+/** Checking recorded files may take a few of the milliseconds that an agent waits. */
+const FILE_CHECK_LIMIT = { files: 200, ms: 25 };
+
+/** Text for the model: its session name and where the work stands. */
+export async function briefSession(request: BriefingRequest): Promise<string> {
+  try {
+    return await withTimeout(request.waitMs, "the store", brief(request));
+  } catch (error) {
+    request.warn(error);
+    return "Holdfast keeps the state of this project, but the store could not be read. Try: holdfast brief";
+  }
+}
+
+async function brief(request: BriefingRequest): Promise<string> {
+  const { session, place } = request;
+  const { store, notMerged } = await mergePulledEvents(request, await openReadOnly(request));
+  const [found, sealed] = await Promise.all([readCurrentGoal(store, place), sealLine(store, NAMESPACE)]);
+  const sealNote = sealed === null ? "" : `Holdfast: ${sealed}. Ask a person before you work by it.\n`;
+  const mergeNote = notMerged === null ? "" : `Events from a pull are not merged yet: ${notMerged}\n`;
+  if (typeof found === "string") return sealNote + mergeNote + found;
+  const { state, seq, choose } = found;
+  if (session !== null) await previewPending(request, state, choose);
+  const { files, notLookedAt } = checkFilesWithin(place.root, state.files.values(), FILE_CHECK_LIMIT);
+  const identity =
+    session === null
+      ? ""
+      : `You are session ${session} of goal ${state.id}. Pass --by ${session} --role worker ` +
+        `--session ${session} to holdfast task claim.\n`;
+  const unchecked =
+    notLookedAt === 0 ? "" : `${notLookedAt} recorded files were not checked: holdfast check\n`;
+  const head = sealNote + identity + mergeNote + unchecked;
+  const notTakenIn = process.env["HOLDFAST_STORE"] ? [] : unparsedEdits(place);
+  const options = { files, notTakenIn, ...(session !== null && { session }) };
+  return head + fittingBriefing(state, seq, options, request.characters - head.length);
+}
+
+/**
+ * Merges events that a pull brought before the briefing is made. A merge is rare, so it may take its time.
+ * `notMerged` says why some events could not be merged.
+ */
+async function mergePulledEvents(
+  request: BriefingRequest,
+  store: Store,
+): Promise<{ store: Store; notMerged: string | null }> {
+  if (process.env["HOLDFAST_STORE"]) return { store, notMerged: null };
+  let notMerged: string | null = null;
+  const report = (error: unknown): void => {
+    request.warn(error);
+    notMerged ??= oneLine(oneLineError(error));
+  };
+  try {
+    if (!(await hasNews(request.place, store))) return { store, notMerged };
+  } catch (error) {
+    report(error);
+    return { store, notMerged };
+  }
+  await store.close();
+  await openAndIngestNews(request.place, report).catch(report);
+  return { store: await openReadOnly(request), notMerged };
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, " ").slice(0, 300);
+}
+
+/** A store of an older format cannot be read before it is migrated, so it is opened for writing once. */
+async function openReadOnly({ place, busyMs }: BriefingRequest): Promise<Store> {
+  try {
+    return await openStore(place.address, { busyMs, readOnly: true });
+  } catch (error) {
+    if (!isHoldfastError(error, "STORE_READONLY")) throw error;
+    return openStore(place.address, { busyMs });
+  }
+}
+
+/** The current goal, or a text that says why there is none. */
+async function readCurrentGoal(
+  store: Store,
+  place: StorePlace,
+): Promise<{ state: GoalState; seq: number; choose: GoalChoice } | string> {
+  const rows = await goalRows(store, NAMESPACE);
+  const { open, current } = knownGoals(rows, chosenGoal(place));
+  if (current !== null) {
+    const reader = { store, namespace: NAMESPACE, payloads: new Payloads([]) };
+    const { state, head } = await loadStream(reader, goalFold, streamName("goal", current));
+    return { state, seq: head.seq, choose: goalChoice(place, rows) };
+  }
+  if (open.length === 0)
+    return 'Holdfast: there is no goal yet. Create one: holdfast goal new <name> "<statement>"';
+  const names = open.slice(0, 20).join(", ");
+  return (
+    `Holdfast: several goals are open (${names}). Choose one for this worktree: ` +
+    "holdfast goal use <goal>; then: holdfast brief"
+  );
+}
+
+/** Applies pending spooled lines to `state`. A spool that cannot be read must not suppress the briefing. */
+async function previewPending(
+  { folder, warn }: BriefingRequest,
+  state: GoalState,
+  choose: GoalChoice,
+): Promise<void> {
+  const now = Date.now();
+  try {
+    await previewSpools(new GoalPreview(state, now), choose, folder, now, warn);
+  } catch (error) {
+    warn(error);
+  }
+}
+
+/** The longest briefing that fits into `characters`. */
+function fittingBriefing(
+  state: GoalState,
+  seq: number,
+  options: BriefingOptions,
+  characters: number,
+): string {
+  for (let tokens = BRIEFING_TOKENS; ; tokens = Math.floor(tokens / 1.5)) {
+    const { text } = makeBriefing(state, seq, Date.now(), { ...options, tokens: Math.max(200, tokens) });
+    if (text.length <= characters || tokens < 200) return text.slice(0, characters);
+  }
+}
+
+function withTimeout<Value>(waitMs: number, what: string, work: Promise<Value>): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`${what} took longer than ${waitMs} ms`)), waitMs);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

@@ -1,0 +1,274 @@
+/**
+ * Ingests spooled lines into the goal: sessions that started and ended, touched files, and sessions that
+ * crashed.
+ *
+ *     start ──▶ active ──files──▶ … ──end──▶ ended
+ *                 │                            └──start again──▶ active, the same entry
+ *                 ├──start again without an end──▶ crashed, then active again
+ *                 ├──process gone, or no line for an hour──▶ crashed, its tasks are released
+ *                 └──start in a worktree of another goal──▶ crashed, its tasks are released; active there
+ *
+ * The start line before it decides which goal a line belongs to (`goal-choice.ts`).
+ *
+ * Ingesting a line twice changes nothing. Files and ends are decided from the goal's state. Starts and notes
+ * are not, so `once` saves an intent before them and looks for its event in the log after a crash. A spool
+ * that cannot be read does not block the others.
+ */
+
+import type { EndInput, Goal, NoteInput, StartInput } from "../goal/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import type { Actor, GoalState } from "../model/goal/index.ts";
+import { isRelativePath } from "../model/goal/index.ts";
+import { type AssignedLine, assignGoals, type GoalChoice } from "./goal-choice.ts";
+import { processStatus } from "./process-above.ts";
+import { removeOldMarks, Spool, type SpooledLine, type SpoolLine, type TouchedFile } from "./spool.ts";
+
+/** Without a process to check, a session counts as crashed after this time without a line. */
+const SILENT_MS = 60 * 60_000;
+
+const WATCHER: Actor = { name: "holdfast", role: "supervisor" };
+
+type ByActor<Input> = Input & { readonly by: Actor };
+
+/** A goal, or its preview. A goal's act is durable when its promise resolves. */
+export interface SessionRecorder {
+  readonly state: GoalState;
+  startSession(input: ByActor<StartInput>): unknown;
+  noteSession(input: ByActor<NoteInput>): unknown;
+  endSession(input: ByActor<EndInput>): unknown;
+  crashSession(input: ByActor<{ session: string; notes?: string | null }>): unknown;
+  recordFiles(
+    input: ByActor<{
+      session: string;
+      files: readonly { path: string; act: "modified" | "deleted"; hash?: string }[];
+    }>,
+  ): unknown;
+  reset(input: ByActor<{ task: string; why: string; force: true }>): unknown;
+}
+
+/** The store to ingest into. */
+export interface IngestTarget {
+  readonly choose: GoalChoice;
+  /** `root` is the worktree of the session. */
+  open(id: string, root: string | null): Promise<SessionRecorder & Pick<Goal, "seq" | "events">>;
+  /** Called for each conversation that waits until a goal is chosen. */
+  none(session: string): void;
+}
+
+type Warn = (error: unknown) => void;
+
+export async function ingestSpools(
+  target: IngestTarget,
+  folder: string,
+  now: number,
+  warn: Warn,
+): Promise<void> {
+  await attempt(warn, "old marks", () => removeOldMarks(folder, now));
+  for (const spool of Spool.all(folder)) {
+    await attempt(warn, spool.name, () => ingestSpool(target, spool, now));
+  }
+}
+
+/** Applies the pending lines to the preview of one goal. The spools stay as they are. */
+export async function previewSpools(
+  goal: SessionRecorder,
+  choose: GoalChoice,
+  folder: string,
+  now: number,
+  warn: Warn,
+): Promise<void> {
+  for (const spool of Spool.all(folder)) {
+    await attempt(warn, spool.name, async () => {
+      // A conversation that ended and is ingested need not be read.
+      if (!spool.hasPending && !isActive(goal, spool)) return;
+      const { all, pending } = spool.read();
+      const lines = assignGoals(all, choose);
+      const isPending = new Set(pending.map(({ end }) => end));
+      const ours = lines.filter((each) => each.goal === goal.state.id && isPending.has(each.end));
+      await ingestLines(goal, spool, ours, (_, act) => act());
+      await noticeCrash(goal, spool, lines, now);
+    });
+  }
+}
+
+async function attempt(warn: Warn, what: string, act: () => unknown): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    const why = `${what}: ${error instanceof Error ? error.message : String(error)}`;
+    warn(
+      isHoldfastError(error)
+        ? new HoldfastError(error.code, why, { hint: error.hint, cause: error })
+        : new Error(why, { cause: error }),
+    );
+  }
+}
+
+async function ingestSpool(target: IngestTarget, spool: Spool, now: number): Promise<void> {
+  const { all, pending, bytes } = spool.read();
+  const lines = assignGoals(all, target.choose);
+  const first = pending[0]?.end ?? Number.POSITIVE_INFINITY;
+  let from = lines.findIndex(({ end }) => end >= first);
+  while (from >= 0 && from < lines.length) {
+    const { goal: id, root } = lines[from] as AssignedLine;
+    if (id === null) {
+      target.none(spool.name);
+      return;
+    }
+    const next = lines.findIndex((each, index) => index > from && each.goal !== id);
+    const run = lines.slice(from, next < 0 ? lines.length : next);
+    const goal = await target.open(id, root);
+    await ingestLines(goal, spool, run, (line, act) => once(goal, spool, line, act));
+    spool.markIngested(next < 0 ? bytes : (run.at(-1)?.end ?? 0));
+    from = next;
+  }
+  const ids = new Set(lines.flatMap(({ goal }) => goal ?? []));
+  let isOver = true;
+  for (const id of ids) {
+    const goal = await target.open(id, lines.find((each) => each.goal === id)?.root ?? null);
+    await noticeCrash(goal, spool, lines, now);
+    isOver &&= !isActive(goal, spool);
+  }
+  if (isOver) spool.removeIfOld(all, now);
+}
+
+/** The event by which `once` recognises an act in the goal's log. */
+const EVENT_OF: Readonly<Partial<Record<SpoolLine["type"], string>>> = {
+  start: "session.started",
+  checkpoint: "session.noted",
+  failed: "session.noted",
+};
+
+/** Skips an act that a killed process already wrote: its intent is saved, and its event is in the log. */
+async function once(
+  goal: Pick<Goal, "seq" | "events"> & SessionRecorder,
+  spool: Spool,
+  { line, end }: SpooledLine,
+  act: () => Promise<void>,
+): Promise<void> {
+  const type = EVENT_OF[line.type];
+  if (type === undefined) return act();
+  const before = spool.intent();
+  if (before?.end === end && before.goal === goal.state.id) {
+    for await (const [, event] of goal.events(before.seq)) {
+      const { session } = event.data as { session?: unknown };
+      if (event.type === type && session === spool.name) return;
+    }
+  }
+  spool.saveIntent({ end, goal: goal.state.id, seq: goal.seq });
+  await act();
+}
+
+/** Records the files of consecutive `touched` lines together. */
+async function ingestLines(
+  goal: SessionRecorder,
+  spool: Spool,
+  lines: readonly SpooledLine[],
+  around: (line: SpooledLine, act: () => Promise<void>) => Promise<void>,
+): Promise<void> {
+  let files: TouchedFile[] = [];
+  const flush = async (): Promise<void> => {
+    await recordFiles(goal, spool, files);
+    files = [];
+  };
+  for (const spooled of lines) {
+    if (spooled.line.type === "touched") files.push(...spooled.line.files);
+    else {
+      await flush();
+      await around(spooled, () => ingestLine(goal, spool, spooled.line));
+    }
+  }
+  await flush();
+}
+
+async function ingestLine(goal: SessionRecorder, spool: Spool, line: SpoolLine): Promise<void> {
+  if (line.type === "start") await startSession(goal, spool, line.source !== "compact");
+  if (line.type === "checkpoint")
+    await note(goal, spool, { notes: "its context was compacted", contextUsage: line.contextUsage });
+  if (line.type === "failed")
+    await note(goal, spool, { issues: [`the agent stopped: ${line.reason}`.slice(0, 500)] });
+  if (line.type === "end" && isActive(goal, spool))
+    await goal.endSession({ session: spool.name, by: actorOf(spool) });
+}
+
+function actorOf({ name }: Spool): Actor {
+  return { name, role: "worker" };
+}
+
+function isActive(goal: SessionRecorder, { name }: Spool): boolean {
+  return goal.state.history.get(name)?.status === "active";
+}
+
+/** Starting an active session again means that its end was never recorded: it crashed. */
+async function startSession(goal: SessionRecorder, spool: Spool, isFresh: boolean): Promise<void> {
+  if (isActive(goal, spool)) {
+    if (!isFresh) return;
+    const notes = "it started again without having ended";
+    await goal.crashSession({ session: spool.name, notes, by: WATCHER });
+  }
+  await goal.startSession({ session: spool.name, agent: spool.agent, by: actorOf(spool) });
+}
+
+/** Starts a session whose first line is not a start. */
+async function ensureActive(goal: SessionRecorder, spool: Spool): Promise<void> {
+  if (!isActive(goal, spool)) await startSession(goal, spool, false);
+}
+
+async function note(
+  goal: SessionRecorder,
+  spool: Spool,
+  input: { notes?: string; issues?: string[]; contextUsage?: number | null },
+): Promise<void> {
+  await ensureActive(goal, spool);
+  await goal.noteSession({ session: spool.name, by: actorOf(spool), ...input });
+}
+
+/** Records the last hash of each file. A file that the goal already has with that hash is skipped. */
+async function recordFiles(
+  goal: SessionRecorder,
+  spool: Spool,
+  touched: readonly TouchedFile[],
+): Promise<void> {
+  const last = new Map(touched.filter(({ path }) => isRelativePath(path)).map((each) => [each.path, each]));
+  const changed = [...last.values()].filter(({ path, hash }) => {
+    const known = goal.state.files.get(path);
+    return !known || known.hash !== hash || known.session !== spool.name;
+  });
+  if (changed.length === 0) return;
+  await ensureActive(goal, spool);
+  const files = changed.map(({ path, hash }) => {
+    return hash === null ? { path, act: "deleted" as const } : { path, act: "modified" as const, hash };
+  });
+  await goal.recordFiles({ files, session: spool.name, by: actorOf(spool) });
+}
+
+/** Marks an active session as crashed if its process is gone or it continued with another goal. */
+async function noticeCrash(
+  goal: SessionRecorder,
+  spool: Spool,
+  lines: readonly AssignedLine[],
+  now: number,
+): Promise<void> {
+  const last = lines.at(-1);
+  if (!last || !isActive(goal, spool)) return;
+  if (last.goal !== goal.state.id) {
+    if (last.goal !== null) await crash(goal, spool, `it continued with goal ${last.goal}`);
+    return;
+  }
+  if (last.line.type === "end") return;
+  const start = lines.findLast(({ line }) => line.type === "start")?.line;
+  const agent = start?.type === "start" ? start.process : null;
+  const status = agent === null ? "unknown" : processStatus(agent);
+  const isSilent = now - last.line.at > SILENT_MS;
+  if (status === "alive" || (status === "unknown" && !isSilent)) return;
+  await crash(goal, spool, `it never ended; last seen ${new Date(last.line.at).toISOString()}`);
+}
+
+async function crash(goal: SessionRecorder, spool: Spool, notes: string): Promise<void> {
+  await goal.crashSession({ session: spool.name, notes, by: WATCHER });
+  // Its tasks are released. If the session wakes up, its token is outdated and it can submit nothing.
+  const held = [...goal.state.tasks.values()].filter(({ claim }) => claim?.session === spool.name);
+  for (const { id } of held) {
+    await goal.reset({ task: id, why: `session ${spool.name} crashed`, force: true, by: WATCHER });
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * A preview of a goal: its state once all spooled lines are ingested, without writing them.
+ *
+ * The briefing is made from the preview, because ingestion takes longer than an agent should wait. Both run
+ * the same code (`ingest.ts`), so the goal later says what the briefing said. The preview checks no schema
+ * and is thrown away.
+ */
+
+import { sessionActs } from "../goal/index.ts";
+import { type Actor, type GoalState, goalFold } from "../model/goal/index.ts";
+import { applyEvent } from "../model/stream/index.ts";
+import type { SessionRecorder } from "./ingest.ts";
+
+interface DraftEvent {
+  readonly type: string;
+  readonly data: unknown;
+}
+
+/** Changes `state` in place: the caller loaded it for this. */
+export class GoalPreview implements SessionRecorder {
+  readonly state: GoalState;
+  private readonly now: number;
+
+  constructor(state: GoalState, now: number) {
+    this.state = state;
+    this.now = now;
+  }
+
+  startSession({ by, ...input }: Parameters<SessionRecorder["startSession"]>[0]): void {
+    this.apply(sessionActs.startSession(this.state, by, input));
+  }
+
+  noteSession({ by, ...input }: Parameters<SessionRecorder["noteSession"]>[0]): void {
+    this.apply(sessionActs.noteSession(this.state, by, input));
+  }
+
+  endSession({ by, ...input }: Parameters<SessionRecorder["endSession"]>[0]): void {
+    this.apply(sessionActs.endSession(this.state, by, input));
+  }
+
+  crashSession({ by, ...input }: Parameters<SessionRecorder["crashSession"]>[0]): void {
+    this.apply(sessionActs.crashSession(this.state, by, input));
+  }
+
+  recordFiles({ by, session, files }: Parameters<SessionRecorder["recordFiles"]>[0]): void {
+    const data = { by, session, task: null, files: files.map((each) => ({ hash: null, ...each })) };
+    this.apply({ events: [{ type: "files.recorded", data }] });
+  }
+
+  reset({ by, task, why }: { by: Actor; task: string; why: string }): void {
+    this.apply({ events: [{ type: "task.reset", data: { by, task, why } }] });
+  }
+
+  private apply({ events }: { readonly events: readonly DraftEvent[] }): void {
+    for (const { type, data } of events) {
+      const v = goalFold.events[type]?.version ?? 0;
+      applyEvent(goalFold, this.state, { type, v, at: this.now, data }, 0);
+    }
+  }
+}
