@@ -370,7 +370,7 @@ describe("a hook fails open", () => {
     expect(silly.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0]);
     expect(silly.map(({ out }) => out)).toEqual(["", "{}\n", "{}\n", "", "{}\n", ""]);
     expect(silly[0].err).toContain("JSON");
-    expect(silly[3].err).toContain("unknown hook \"vim stop\"");
+    expect(silly[3].err).toContain('unknown hook "vim stop"');
     expect(readdirSync(join(project, ".holdfast/hooks"))).toContain("claude-etc.jsonl");
   });
 

@@ -212,7 +212,9 @@ describe("a line belongs to the goal of its session's start", () => {
     project.spool("claude-b", start({ root: project.root, goal: "search" }));
     const { code, err } = await project.ingest();
     expect(code).toBe(0);
-    expect(err).toMatch(/^holdfast hook ingest: session claude-a: .*several goals are open.*holdfast goal use.*\n$/);
+    expect(err).toMatch(
+      /^holdfast hook ingest: session claude-a: .*several goals are open.*holdfast goal use.*\n$/,
+    );
     expect(project.log(), "no goal is not an error").toBe("");
     expect((await project.state("search")).history.has("claude-b")).toBe(true);
     expect(project.spoolFiles()).not.toContain("claude-a.ingested");
