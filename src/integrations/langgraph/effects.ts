@@ -1,98 +1,125 @@
 /**
  * Effects of a node, each at most once, although the node may run many times.
  *
- * LangGraph runs a node that was interrupted, by a crash or by `interrupt()`, again from its start: whatever it did
- * before that point it does again. Here each effect is a call in the ledger of the thread's session, with the ledger's
- * promises:
+ * LangGraph runs a node that was interrupted, by a crash or by `interrupt()`, again from its start, and so
+ * repeats everything it did before. Here each effect is a call in the ledger of the thread's session, with
+ * the ledger's promises:
  *
  *     the node's checkpoint is durable ──▶ intent durable ──▶ effect ──▶ outcome durable
  *
- *  - A crash before the intent: the effect has not begun; the node runs again and begins it.
- *  - Between intent and outcome: nobody knows. `verify` finds out, `idempotent` repeats with the same key, else a person is
- *    asked: the graph stops with an interrupt that names the call, and goes on once `holdfast.calls.resolve` has an answer.
- *  - After the outcome: the node runs again, and gets the recorded result without running the effect.
+ * | crash                      | the node runs again, and the effect …                                     |
+ * |----------------------------|---------------------------------------------------------------------------|
+ * | before the intent          | has not started; it starts now                                            |
+ * | between intent and outcome | may have happened: `verify` finds out, `idempotent` repeats it with the   |
+ * |                            | same key, otherwise the graph stops with an interrupt that names the      |
+ * |                            | call, until `holdfast.calls.resolve` answers                              |
+ * | after the outcome          | is not run; the node gets the recorded result                             |
  *
- * What identifies an effect, from the outside in:
+ * `effect-identity.ts` says which effects count as the same. From that follow these rules:
  *
- *     thread         its session: nothing is shared between threads
- *     node run       LangGraph's namespace of the task: node and task id, and those of the graphs around it. A task id follows
- *                    from the checkpoint, so it is the same after a crash, a resume, and in another process
- *     caller         the durable node itself, or a durable tool by its name and the id of the tool call that it serves
- *     which time     how often that caller has come in this attempt at the task, in the order in which it came: a node may
- *                    call a tool many times, and models give two calls one id, or none
- *     name, place    the effect's name, and how many of that name this call of the node or tool has had
+ *  - A node that runs again must ask for the same effects in the same order, as far as it gets. Arguments
+ *    are compared with the record, and other arguments are refused. Otherwise a node that depends on chance
+ *    or on the clock would get the result of another effect. An inline effect without arguments is compared
+ *    by its tool's arguments.
+ *  - A second inline effect of one name needs `args` or an `id`. Without either, two effects could swap
+ *    their results. `args` detect a mix-up; an `id` allows any order.
+ *  - A retry policy runs the node again within one run of the graph. Each attempt counts from the beginning.
+ *  - The node's checkpoint has to be durable first. Otherwise a crash would make a new one, with other call
+ *    ids.
  *
- * An `id` replaces all but the thread: that effect happens once in the life of the thread.
+ * A node must not continue after an effect without an outcome, or after a refusal:
  *
- * One that is on record as failed is followed by the next of its number where `failed-effects.ts` says so. All of them have one
- * key, so that the ledger counts their failures, and keeps the vendor's key while a failure proves nothing.
+ *  - No further effect starts in that attempt, even if the body catches the error.
+ *  - A tool that serves a tool call stops the graph, because LangGraph's ToolNode would pass the error to
+ *    the model.
+ *  - While a call of an abandoned checkpoint has no outcome, no effect starts in the thread.
+ *  - A resume value for a graph that waits for an effect is dropped: it must not answer a question of the
+ *    node.
+ *  - A branch, or a subgraph that a retry policy restarts, repeats effects (`branches.ts`). Nothing starts
+ *    there until the caller allows it with `holdfast_effects: "live"`.
  *
- *  - A node that runs again must come to the same effects in the same order, as far as it comes. What it asks for is compared
- *    with the record (the arguments of a tool stand for its inline effects, if these have none), and other arguments are
- *    refused: a node that decides by chance or by the clock would otherwise get the result of something else.
- *  - Where no order is fixed, an inline effect without arguments could be taken for another one of its name. So a second one
- *    of a name needs `args` or an `id`. `args` tell a mix-up, an `id` allows any order.
- *  - A retry policy runs the node again within one run of the graph: each attempt counts from the beginning.
- *  - The node's checkpoint has to be durable first, or a crash would make a new one, with other names for the same calls.
+ * Retries of a failed effect. A node run gets a failure in two steps, each noted in the thread:
  *
- * What else must not happen:
+ *     none ──▶ delivered: the body got the failure ──▶ ended: the body threw it, and did nothing more
  *
- *  - A node goes on, or its model tries again, after an effect with no outcome or a refusal. So nothing more begins in that
- *    attempt, whoever catches the error; a tool that serves a tool call stops the graph, because LangGraph's ToolNode tells
- *    errors to the model; and as long as a call of a checkpoint that the thread has left has no outcome, no effect begins.
- *  - What was said to a graph that waits for an effect answers a question of its node. It is dropped (`notForNode`).
- *  - A branch does again what was done after the checkpoint that it branched from (`superseded.ts`), and so does a subgraph
- *    whose node a retry policy tries again. Nothing begins there before somebody says so.
+ *  - `delivered` only: the body may have continued, and paid in another way. It gets the same failure on
+ *    every run.
+ *  - `ended`: the attempt had no result. The next run makes a new call, with the next number: `<id>.2`,
+ *    `<id>.3` …
+ *  - `none`, for an effect with an `id`: another node run made the failed call, so this one makes a new
+ *    call. Without an `id` only one node run can get the failure, so `delivered` is not noted.
+ *
+ * A crash before `delivered` is saved leaves a body that never got the failure. A crash before `ended`
+ * delivers the failure once more. A failure that a person declared, or that is only presumed (`interrupted:
+ * "fail"`), is not retried. All numbers of an effect share one key, so that the ledger counts their failures
+ * and keeps the vendor's key.
  */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
-import {
-  DynamicStructuredTool,
-  type ToolRunnableConfig,
-  type ToolWrapperParams,
-} from "@langchain/core/tools";
-import type { InferInteropZodOutput, InteropZodObject } from "@langchain/core/utils/types";
-import type { ExecuteContext, Tool, ToolSpec } from "../../ledger/index.ts";
-import { HoldfastError } from "../../model/errors.ts";
+import { INTERRUPT, RESUME, WRITES_IDX_MAP } from "@langchain/langgraph-checkpoint";
+import type { ExecuteContext, StandardSchema, Tool, ToolSpec } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
-import type { CallError } from "../../model/session/index.ts";
+import type { Call } from "../../model/session/index.ts";
+import type { Draft } from "../../model/stream/index.ts";
+import type { Holdfast } from "../../open.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
-import { EffectSessions } from "./effect-sessions.ts";
-import {
-  alike,
-  asInterrupt,
-  beginsAnew,
-  explained,
-  hasLeftCall,
-  isStop,
-  repeats,
-  waits,
-} from "./effect-stops.ts";
-import { mayBeTriedAgain } from "./failed-effects.ts";
-import { type EffectOptions, inlineTool, withKey } from "./inline-tool.ts";
+import { repeatedCheckpoint } from "./branches.ts";
 import {
   type Caller,
   callIdOf,
-  callsOn,
+  callIdPrefix,
   isThreadCall,
   type NodeRun,
   nodeRun,
   threadCallId,
-} from "./node-run.ts";
-import type { HoldfastSaver } from "./saver.ts";
+} from "./effect-identity.ts";
+import {
+  abandonedCall,
+  ambiguousEffect,
+  checkpointNotSaved,
+  EffectFailed,
+  explainChangedArgs,
+  interruptForCall,
+  isEffectInterrupt,
+  repeatsCheckpoint,
+  retriedSubgraph,
+} from "./errors.ts";
+import type { CheckpointPlace } from "./loading.ts";
+import type { EffectOptions } from "./options.ts";
+import { NO_TASK } from "./save-failures.ts";
+import { type HoldfastSaver, saverInternals } from "./saver.ts";
+import { draftWrites } from "./saving.ts";
+import { FAILURE_NOTES, findCheckpoint, type ThreadState, writeKey } from "./thread-state.ts";
+import { effectsMetadata, sessionIdOf, threadStream } from "./thread-streams.ts";
+import type { Part } from "./values.ts";
 
-/** A checkpoint is saved within milliseconds of the node's start, or (`durability: "exit"`) not before the run's end. */
+/**
+ * A checkpoint is saved within milliseconds of the node's start, or with `durability: "exit"` not before the
+ * end.
+ */
 const SAVED_WITHIN_MS = 10_000;
 
-/** What a durable node or tool gets beside its input. */
+/**
+ * The second argument of a durable node or tool: runs side effects that happen once, however often the node
+ * runs.
+ */
 export interface Effects {
-  /** Runs a tool that was declared with holdfast's `tool`, or returns what it came to before. Throws `EffectFailed`. */
+  /**
+   * Runs a tool declared with Holdfast's `tool`, or returns its recorded result. Throws `EffectFailed` if it
+   * is on record that it did not happen. With an `id` it happens once in the life of the thread.
+   *
+   * @example const { receipt } = await effects.call(charge, { order: state.order });
+   */
   call<Args, Result>(
     tool: ToolSpec<Args, Result>,
     args: NoInfer<Args>,
     options?: { id?: string },
   ): Promise<Result>;
-  /** The same for a function. Its result must be JSON: it is what a later run gets. */
+  /**
+   * Runs a function in the same way. Its result must be JSON, because a later run gets the recorded one.
+   *
+   * @example const id = await effects.effect("book", () => book(state.seat), { args: { seat: state.seat } });
+   */
   effect<Result>(
     name: string,
     execute: (context: ExecuteContext) => Promise<Result> | Result,
@@ -100,272 +127,410 @@ export interface Effects {
   ): Promise<Result>;
 }
 
-/** It is on record that the effect did not happen, and why. */
-export class EffectFailed extends Error {
-  override readonly name = "EffectFailed";
-  readonly callId: string;
-  readonly error: CallError;
-
-  constructor(callId: string, error: CallError) {
-    super(error.message);
-    this.callId = callId;
-    this.error = error;
-  }
-}
-
-/** A node whose effects happen once. Pass it to `addNode`. */
-export function durableNode<State, Update>(
-  saver: HoldfastSaver,
-  body: (state: State, effects: Effects, config: RunnableConfig) => Promise<Update> | Update,
-): (state: State, config: RunnableConfig) => Promise<Update> {
-  const caller = { tool: null, toolCall: null, args: null, thrown: ({ error }: Stop) => error };
-  return (state, config) => withEffects(saver, config, caller, (effects) => body(state, effects, config));
-}
-
-/** LangChain's `tool`, with effects that happen once for each tool call of a message. */
-export function durableTool<Schema extends InteropZodObject, Output>(
-  saver: HoldfastSaver,
-  body: (
-    args: InferInteropZodOutput<Schema>,
-    effects: Effects,
-    config: RunnableConfig,
-  ) => Promise<Output> | Output,
-  fields: ToolWrapperParams<Schema>,
-): DynamicStructuredTool<Schema> {
-  const { name } = fields;
-  return new DynamicStructuredTool({
-    ...fields,
-    description: fields.description ?? name,
-    schema: fields.schema as Schema,
-    func: (args: unknown, _manager: unknown, config: ToolRunnableConfig = {}) => {
-      const { toolCall } = config;
-      // A node that calls the tool itself gets the error; a tool call of a message has nobody but the model to get it.
-      const thrown = ({ error, callId }: Stop) => (toolCall ? asInterrupt(error, name, callId) : error);
-      const caller = { tool: name, toolCall: toolCall?.id ?? null, args: asJson(args), thrown };
-      return withEffects(saver, config, caller, (effects) =>
-        body(args as InferInteropZodOutput<Schema>, effects, config),
-      );
-    },
-  } as never);
-}
-
-/** Only to be compared and shown: what JSON does not have is written as near to it as it goes. */
-function asJson(args: unknown): Json {
-  const text = JSON.stringify(args, (_name, value) => (typeof value === "bigint" ? `${value}n` : value));
-  return text === undefined ? null : (JSON.parse(text) as Json);
-}
-
-interface EffectCaller extends Caller {
-  /** What is recorded with an inline effect that has no arguments of its own. */
+/** The caller of effects, with the arguments of its tool and the form in which it gets a stop. */
+export interface EffectCaller extends Caller {
+  /** Recorded with an inline effect that has no arguments of its own. */
   readonly args: Json;
-  /** As what it hears of an error that stopped it. */
-  thrown(stop: Stop): unknown;
+  /** The error to throw for a stop: for a tool call of a message an interrupt, otherwise the error itself. */
+  toThrown(stop: Stop): unknown;
 }
 
-type Stop = NonNullable<NodeRun["attempt"]["stopped"]>;
+export type Stop = NonNullable<NodeRun["attempt"]["stopped"]>;
 
-const sessions = new WeakMap<HoldfastSaver, EffectSessions>();
+const sessionsBySaver = new WeakMap<HoldfastSaver, EffectSessions>();
 
-async function withEffects<Result>(
+/** Runs the body of a durable node or tool. */
+export async function withEffects<Result>(
   saver: HoldfastSaver,
   config: RunnableConfig,
   caller: EffectCaller,
   body: (effects: Effects) => Promise<Result> | Result,
 ): Promise<Result> {
-  const known = sessions.get(saver) ?? new EffectSessions(saver.holdfast);
-  sessions.set(saver, known);
-  let work: EffectCalls;
+  const sessions = sessionsBySaver.get(saver) ?? new EffectSessions(saver.holdfast);
+  sessionsBySaver.set(saver, sessions);
+  let calls: EffectCalls;
   try {
     const run = nodeRun(config);
-    // Counted before anything is awaited, in the order in which they come.
-    work = new EffectCalls(saver, known.use(run.thread), run, caller, run.attempt.enter(caller), config);
-    await notForNode(saver, run);
+    // Count the entry before the first `await`, so that callers keep their order.
+    const entry = run.attempt.enter(caller);
+    calls = new EffectCalls({ saver, lease: sessions.lease(run.thread), run, caller, entry, config });
+    await dropResumeForEffect(saver, run);
   } catch (error) {
-    throw caller.thrown({ error, callId: null });
+    throw caller.toThrown({ error, callId: null });
   }
-  const { attempt } = work.run;
+  const { attempt } = calls.run;
   try {
-    const result = await body(work.effects);
+    const result = await body(calls.effects);
     if (!attempt.stopped) return result;
   } catch (error) {
-    // A tool's caller may have an answer to it; a node that ends with it has none.
+    // The caller of a tool may still handle the failure; a node that ends with it has not.
     if (error instanceof EffectFailed && caller.tool === null && !attempt.stopped)
-      await saver.noteHeard({ ...work.run, callId: error.callId }, "ended");
+      await noteFailure(saver, { ...calls.run, callId: error.callId }, "ended");
     if (!attempt.stopped) throw error;
   } finally {
-    await work.use.done();
+    await calls.lease.release();
   }
-  // Also if the body caught it: nobody knows what it goes on with.
-  throw caller.thrown(attempt.stopped);
+  // Also if the body caught the error: its result may rest on an unknown outcome.
+  throw caller.toThrown(attempt.stopped);
 }
 
-/** A resume without a name, given to a task that was stopped here, has been heard: no question of the node was asked. */
-async function notForNode(saver: HoldfastSaver, { scratchpad, places, task }: NodeRun): Promise<void> {
-  if (scratchpad.nullResume === undefined || !isStop(await saver.lastInterrupt(places, task))) return;
+/**
+ * A resume value without an interrupt id, for a task that stopped at an effect: no question of the node was
+ * asked.
+ */
+async function dropResumeForEffect(
+  saver: HoldfastSaver,
+  { scratchpad, places, task }: NodeRun,
+): Promise<void> {
+  if (scratchpad.nullResume === undefined) return;
+  const { threads, codec } = saverInternals(saver);
+  if (!isEffectInterrupt(await lastInterrupt(saver, places, task))) return;
   delete scratchpad.nullResume;
-  for (const place of places) await saver.forgetResume(place);
+  const nothing = await codec.encode(undefined, `write to ${RESUME}`);
+  for (const { thread, ns, id } of places) {
+    await threads.commit(thread, (state) => {
+      const draft = draftWrites(state, { ns, checkpoint: id, task: NO_TASK }, [[RESUME, nothing]]);
+      return draft ? [draft] : [];
+    });
+  }
 }
 
-/** The effects of one call of a node or tool. */
+async function lastInterrupt(
+  saver: HoldfastSaver,
+  places: NodeRun["places"],
+  task: string,
+): Promise<unknown> {
+  const { threads, codec } = saverInternals(saver);
+  const key = writeKey(task, WRITES_IDX_MAP[INTERRUPT] as number);
+  for (const { thread, ns, id } of places) {
+    const state = await threads.read(thread);
+    const write = state.spaces.get(ns)?.slots.get(id)?.writes.get(key);
+    if (write) return codec.decode(write.part);
+  }
+  return undefined;
+}
+
+interface EffectCallsContext {
+  readonly saver: HoldfastSaver;
+  readonly lease: SessionLease;
+  readonly run: NodeRun;
+  readonly caller: EffectCaller;
+  readonly entry: number;
+  readonly config: RunnableConfig;
+}
+
+/** The effects of one entry of a node or tool. */
 class EffectCalls {
   readonly run: NodeRun;
-  readonly use: ReturnType<EffectSessions["use"]>;
+  readonly lease: SessionLease;
   private readonly saver: HoldfastSaver;
   private readonly caller: EffectCaller;
-  private readonly time: number;
+  private readonly entry: number;
   private readonly config: RunnableConfig;
-  private readonly places = new Map<string, number>();
+  private readonly counts = new Map<string, number>();
   private session: Promise<Session> | null = null;
-  private fresh: Promise<void> | null = null;
+  private repetitionCheck: Promise<void> | null = null;
 
-  constructor(
-    saver: HoldfastSaver,
-    use: ReturnType<EffectSessions["use"]>,
-    run: NodeRun,
-    caller: EffectCaller,
-    time: number,
-    config: RunnableConfig,
-  ) {
+  constructor({ saver, lease, run, caller, entry, config }: EffectCallsContext) {
     this.saver = saver;
-    this.use = use;
+    this.lease = lease;
     this.run = run;
     this.caller = caller;
-    this.time = time;
+    this.entry = entry;
     this.config = config;
   }
 
   readonly effects: Effects = {
     call: (tool, args, options) => this.call(tool, args, options?.id, true),
     effect: (name, execute, { id, args, ...options } = {}) => {
-      // One with an id may be asked for by any call of any tool.
-      const told = args ?? (args === undefined && id === undefined ? this.caller.args : null);
-      return this.call(inlineTool(name, execute, options), told, id, args !== undefined);
+      // Any call of any tool may ask for an effect with an id, so the tool's arguments do not belong to it.
+      const recorded = args ?? (args === undefined && id === undefined ? this.caller.args : null);
+      return this.call(inlineTool(name, execute, options), recorded, id, args !== undefined);
     },
   };
 
-  /** `isTold`: the arguments say what it is about. */
+  /** `hasOwnArgs`: the arguments tell this effect from another one of its name. */
   private async call<Result>(
     tool: Tool<Result>,
     args: unknown,
     id: string | undefined,
-    isTold: boolean,
+    hasOwnArgs: boolean,
   ): Promise<Result> {
-    // Before anything is awaited: calls side by side keep the order in which the node made them.
-    const place = id === undefined ? this.nextPlace(tool.name) : 1;
+    // Count before the first `await`: parallel calls keep the order in which the node made them.
+    const index = id === undefined ? this.nextIndex(tool.name) : 1;
     const { tool: caller, toolCall } = this.caller;
-    const first =
+    const firstId =
       id === undefined
-        ? callIdOf(this.run, [caller, toolCall, this.time, tool.name, place])
+        ? callIdOf(this.run, [caller, toolCall, this.entry, tool.name, index])
         : threadCallId(id);
-    let callId = first;
+    let callId = firstId;
     const isRead = tool.effect === "read";
     let isReading = false;
     try {
       if (this.run.attempt.stopped) throw this.run.attempt.stopped.error;
-      if (place > 1 && !isTold && !isRead) throw alike(tool.name);
-      const session = await this.begin();
+      if (index > 1 && !hasOwnArgs && !isRead) throw ambiguousEffect(tool.name);
+      const session = await this.openSession();
       if (!isRead) {
-        callId = await this.numbered(session, first);
-        await this.mayBegin(session, callId);
+        callId = await this.currentCallId(session, firstId);
+        await this.checkMayStart(session, callId);
       }
       isReading = isRead;
-      return await this.heard(settled(session, withKey(tool, first), args, callId, this.config.signal));
+      return await this.settle(session, withKey(tool, firstId), args, callId);
     } catch (error) {
-      // What is on record as failed, and what a read came to, is the body's to deal with.
+      // The body handles recorded failures and errors of reads. Everything else stops the attempt.
       if (error instanceof EffectFailed || isReading) throw error;
-      this.run.attempt.stopped ??= { error: explained(error, callId, tool.name), callId };
-      throw this.caller.thrown(this.run.attempt.stopped);
+      this.run.attempt.stopped ??= { error: explainChangedArgs(error, callId, tool.name), callId };
+      throw this.caller.toThrown(this.run.attempt.stopped);
     }
   }
 
-  /** The number of this effect that counts: the first, or the next after one that failed and may be tried again. */
-  private async numbered(session: Session, first: string): Promise<string> {
-    const { calls } = sessionCore(session).state;
-    for (let callId = first, number = 2; ; callId = `${first}.${number}`, number++) {
-      const call = calls.get(callId);
-      if (!call || !mayBeTriedAgain(call)) return callId;
-      const heard = await this.saver.howHeard({ ...this.run, callId });
-      if (heard === "heard" || (heard === "no" && !isThreadCall(callId))) return callId;
-    }
+  private nextIndex(name: string): number {
+    const index = (this.counts.get(name) ?? 0) + 1;
+    this.counts.set(name, index);
+    return index;
   }
 
-  /** Noted before the body gets it: what it does from there on rests on that. */
-  private async heard<Result>(outcome: Promise<Result>): Promise<Result> {
-    try {
-      return await outcome;
-    } catch (error) {
-      if (error instanceof EffectFailed && isThreadCall(error.callId))
-        await this.saver.noteHeard({ ...this.run, callId: error.callId }, "heard");
-      throw error;
-    }
-  }
-
-  private nextPlace(name: string): number {
-    const place = (this.places.get(name) ?? 0) + 1;
-    this.places.set(name, place);
-    return place;
-  }
-
-  private begin(): Promise<Session> {
-    this.session ??= mustBeSaved(this.saver, this.run).then(() => this.use.session());
+  private openSession(): Promise<Session> {
+    this.session ??= checkSaved(this.saver, this.run).then(() => this.lease.session());
     return this.session;
   }
 
-  /** One that is on record goes on as it stands. Another one must not do a second time what somebody did, or may have done. */
-  private async mayBegin(session: Session, callId: string): Promise<void> {
-    const { thread, root } = this.run;
-    const isKnown = (): boolean => sessionCore(session).state.calls.has(callId);
-    // Of the calls on this checkpoint each has a task that takes it up; of those with an id, whoever asks for it again.
-    const left = () => session.openCalls.find(({ id }) => !id.startsWith(callsOn(root)) && !isThreadCall(id));
-    if (isKnown()) return;
-    if (left()) await session.refresh();
-    const open = left();
-    if (open) throw hasLeftCall(thread, open);
-    // With an id it would be on record if it had ever begun in this thread.
-    if (isThreadCall(callId) || this.config.configurable?.["holdfast_effects"] === "live") return;
-    this.fresh ??= this.mustBeFresh(session);
-    await this.fresh;
+  /**
+   * The id of the call that counts: the first, or the next number after calls that failed and may be
+   * retried.
+   */
+  private async currentCallId(session: Session, firstId: string): Promise<string> {
+    const { calls } = sessionCore(session).state;
+    const { threads } = saverInternals(this.saver);
+    for (let callId = firstId, number = 2; ; callId = `${firstId}.${number}`, number++) {
+      const call = calls.get(callId);
+      if (!call || !mayRetry(call)) return callId;
+      const note = failureNote(await threads.read(this.run.thread), { ...this.run, callId });
+      if (note === "delivered" || (note === "none" && !isThreadCall(callId))) return callId;
+    }
   }
 
-  /** Looked at once: what the thread was before this checkpoint does not change. */
-  private async mustBeFresh(session: Session): Promise<void> {
+  /**
+   * A recorded call continues from its record. A new one must not repeat an effect that may have happened.
+   */
+  private async checkMayStart(session: Session, callId: string): Promise<void> {
+    const { thread, root } = this.run;
+    if (sessionCore(session).state.calls.has(callId)) return;
+    // A call on this checkpoint is resumed by its own task, one with an id by the next node that asks for it.
+    const findAbandoned = () =>
+      session.openCalls.find(({ id }) => !id.startsWith(callIdPrefix(root)) && !isThreadCall(id));
+    if (findAbandoned()) await session.refresh();
+    const abandoned = findAbandoned();
+    if (abandoned) throw abandonedCall(thread, abandoned);
+    // An effect with an id would be on record if it had ever started in this thread.
+    if (isThreadCall(callId) || this.config.configurable?.["holdfast_effects"] === "live") return;
+    this.repetitionCheck ??= this.checkNotRepeated(session);
+    await this.repetitionCheck;
+  }
+
+  /** Checked once per entry: the history before this checkpoint does not change. */
+  private async checkNotRepeated(session: Session): Promise<void> {
     const { thread, root, places } = this.run;
-    const retried = places.find((place) => this.saver.isRetried(place));
-    if (retried) throw beginsAnew(thread, retried.ns);
+    const { threads, codec, reads } = saverInternals(this.saver);
+    const retried = places.find((place) => reads.isRetried(place.thread, place.ns));
+    if (retried) throw retriedSubgraph(thread, retried.ns);
     const hasEffects = (checkpoint: string): boolean => {
-      const prefix = callsOn(checkpoint);
+      const prefix = callIdPrefix(checkpoint);
       return [...sessionCore(session).state.calls.keys()].some((id) => id.startsWith(prefix));
     };
-    const earlier = await this.saver.repeatedBy({ thread, ns: "", id: root }, hasEffects);
-    if (earlier !== null) throw repeats(thread, root, earlier);
+    const { state } = await threads.log(thread);
+    const earlier = await repeatedCheckpoint(codec, state, root, hasEffects);
+    if (earlier !== null) throw repeatsCheckpoint(thread, root, earlier);
+  }
+
+  /**
+   * Runs the call, or returns its recorded outcome. Without an outcome the graph stops; a resumed run asks
+   * again.
+   */
+  private async settle<Result>(
+    session: Session,
+    tool: Tool<Result>,
+    args: unknown,
+    id: string,
+  ): Promise<Result> {
+    const { signal } = this.config;
+    const outcome = await session.call({ tool, args, id, ...(signal && { signal }) });
+    if (outcome.status === "completed") return outcome.value;
+    if (outcome.status !== "failed") throw interruptForCall(id, tool.name, outcome.why);
+    // Durable before the body gets the failure: what the body does next depends on it.
+    if (isThreadCall(id)) await noteFailure(this.saver, { ...this.run, callId: id }, "delivered");
+    throw new EffectFailed(id, outcome.error);
   }
 }
 
-/** With its outcome. Without one the graph stops; a resumed one asks the ledger again. */
-async function settled<Result>(
-  session: Session,
-  tool: Tool<Result>,
-  args: unknown,
-  id: string,
-  signal: AbortSignal | undefined,
-): Promise<Result> {
-  const outcome = await session.call({ tool, args, id, ...(signal && { signal }) });
-  if (outcome.status === "completed") return outcome.value;
-  if (outcome.status === "failed") throw new EffectFailed(id, outcome.error);
-  throw waits(id, tool.name, outcome.why);
+async function checkSaved(saver: HoldfastSaver, { places }: NodeRun): Promise<void> {
+  for (const place of places) {
+    if (await whenSaved(saver, place, SAVED_WITHIN_MS)) continue;
+    throw checkpointNotSaved(place);
+  }
 }
 
-async function mustBeSaved(saver: HoldfastSaver, { places }: NodeRun): Promise<void> {
-  for (const place of places) {
-    if (await saver.whenSaved(place, SAVED_WITHIN_MS)) continue;
-    const { thread, ns, id } = place;
-    throw new HoldfastError(
-      "STATE_STALE",
-      `thread ${thread}: the checkpoint ${id} that this node runs on is not saved, so its effects could not be found again`,
-      {
-        hint: 'Compile the graph with the saver that the helper was given, and use durability "sync" or "async". No effect was started.',
-        data: { thread, ns, id },
+/** True once the checkpoint is durable, false after `waitMs`. Rejects when saving it was refused. */
+function whenSaved(saver: HoldfastSaver, place: CheckpointPlace, waitMs: number): Promise<boolean> {
+  const { threads, signals } = saverInternals(saver);
+  const { thread, ns, id } = place;
+  const isSaved = async (): Promise<boolean> => {
+    const log = await threads.log(thread);
+    return Boolean(findCheckpoint(log.state, ns, id) ?? findCheckpoint(await log.refresh(), ns, id));
+  };
+  return signals.wait(place, isSaved, waitMs);
+}
+
+const ANY_INPUT: StandardSchema<unknown, Json> = {
+  "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value: value as Json }) },
+};
+
+function inlineTool<Result>(
+  name: string,
+  execute: (context: ExecuteContext) => Promise<Result> | Result,
+  options: Omit<EffectOptions<Result>, "id" | "args">,
+): ToolSpec<Json, Result> {
+  const spec = { effect: "mutate" as const, ...options, dedupe: "call" as const };
+  return {
+    ...spec,
+    name,
+    description: name,
+    input: ANY_INPUT,
+    execute: (_args, context) => execute(context),
+  };
+}
+
+/** All numbers of an effect that is identified by its call id share the key of the first. */
+function withKey<Result>(tool: Tool<Result>, firstId: string): Tool<Result> {
+  return tool.dedupe === "call" ? { ...tool, dedupe: { scope: "session", key: () => firstId } } : tool;
+}
+
+// Notes on failed effects: writes that belong to no task, in a namespace of their own.
+
+type FailureNote = "none" | "delivered" | "ended";
+
+/** A failed call, and the node run that got the failure. */
+interface DeliveredFailure {
+  readonly thread: string;
+  readonly root: string;
+  readonly ns: string;
+  readonly callId: string;
+}
+
+/** Durable when it resolves. */
+async function noteFailure(
+  saver: HoldfastSaver,
+  failure: DeliveredFailure,
+  note: Exclude<FailureNote, "none">,
+): Promise<void> {
+  const { threads, codec } = saverInternals(saver);
+  const yes = await codec.encode(true, note);
+  await threads.commit(failure.thread, (state) => {
+    const draft = draftNote(state, failure, note, yes);
+    return draft ? [draft] : [];
+  });
+}
+
+/**
+ * The channels are named "heard" and "ended" in the log. Their indexes, 0 and 1, are what `failureNote`
+ * reads.
+ */
+function draftNote(
+  state: ThreadState,
+  failure: DeliveredFailure,
+  note: Exclude<FailureNote, "none">,
+  yes: Part,
+): Draft | null {
+  // No node runs again on a pruned or deleted checkpoint, and a note must not bring that back.
+  if (!findCheckpoint(state, "", failure.root)) return null;
+  const place = { ns: FAILURE_NOTES, checkpoint: failure.root, task: noteTask(failure) };
+  const channels = note === "delivered" ? ["heard"] : ["heard", "ended"];
+  return draftWrites(
+    state,
+    place,
+    channels.map((channel) => [channel, yes]),
+  );
+}
+
+function failureNote(state: ThreadState, failure: DeliveredFailure): FailureNote {
+  const notes = state.spaces.get(FAILURE_NOTES)?.slots.get(failure.root)?.writes;
+  if (notes?.has(writeKey(noteTask(failure), 1))) return "ended";
+  return notes?.has(writeKey(noteTask(failure), 0)) ? "delivered" : "none";
+}
+
+function noteTask({ ns, callId }: DeliveredFailure): string {
+  return JSON.stringify([ns, callId]);
+}
+
+function mayRetry({ status, settledBy }: Call): boolean {
+  return status === "failed" && settledBy !== "person" && settledBy !== "interrupted";
+}
+
+/**
+ * One entry's use of a thread's session. `session` opens it at the first effect; `release` must always be
+ * called.
+ */
+interface SessionLease {
+  session(): Promise<Session>;
+  release(): Promise<void>;
+}
+
+interface SharedSession {
+  users: number;
+  session: Promise<Session>;
+}
+
+/**
+ * The sessions that record the effects of threads: `langgraph.<thread>`. A session stays open while any node
+ * of the thread in this process uses it, and is closed with the last one, so that another process can
+ * continue at once.
+ */
+class EffectSessions {
+  private readonly holdfast: Holdfast;
+  private readonly shared = new Map<string, SharedSession>();
+  private readonly closing = new Map<string, Promise<void>>();
+
+  constructor(holdfast: Holdfast) {
+    this.holdfast = holdfast;
+  }
+
+  lease(thread: string): SessionLease {
+    let mine: SharedSession | null = null;
+    return {
+      session: () => {
+        if (!mine) {
+          mine = this.shared.get(thread) ?? { users: 0, session: this.open(thread) };
+          mine.users += 1;
+          this.shared.set(thread, mine);
+        }
+        return mine.session;
       },
+      release: async () => {
+        if (!mine) return;
+        mine.users -= 1;
+        if (mine.users === 0) await this.close(thread, mine);
+      },
+    };
+  }
+
+  private async open(thread: string): Promise<Session> {
+    await this.closing.get(thread);
+    return this.holdfast.session(sessionIdOf(thread), {
+      title: `LangGraph thread ${thread}`,
+      ttlMs: null,
+      metadata: effectsMetadata(threadStream(thread)),
+    });
+  }
+
+  private async close(thread: string, shared: SharedSession): Promise<void> {
+    this.shared.delete(thread);
+    const closed = shared.session.then(
+      (session) => session.close(),
+      // It was never opened, and the effect that asked for it got the error.
+      () => undefined,
     );
+    this.closing.set(thread, closed);
+    await closed;
+    if (this.closing.get(thread) === closed) this.closing.delete(thread);
   }
 }

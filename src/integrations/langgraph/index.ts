@@ -1,6 +1,11 @@
-/** `holdfast/langgraph`: a checkpointer for LangGraph on any store, and effects of nodes that happen once. */
+/**
+ * `holdfast/langgraph`: a checkpointer for LangGraph on any store, and side effects of nodes that happen
+ * once.
+ */
 
-export { durableNode, durableTool, EffectFailed, type Effects } from "./effects.ts";
-export { ExactSerializer } from "./exact-serializer.ts";
-export type { EffectOptions } from "./inline-tool.ts";
-export { HoldfastSaver, type HoldfastSaverOptions } from "./saver.ts";
+export type { Effects } from "./effects.ts";
+export { EffectFailed } from "./errors.ts";
+export type { EffectOptions, HoldfastSaverOptions } from "./options.ts";
+export { HoldfastSaver } from "./saver.ts";
+export { ExactSerializer } from "./serializer.ts";
+export { durableNode, durableTool } from "./tools.ts";

@@ -1,7 +1,8 @@
-/** From a thread's state to what LangGraph reads. Every load makes new objects. */
+/** Decodes a thread's state into the tuples that LangGraph reads. Every load makes new objects. */
 
 import {
   type Checkpoint,
+  type CheckpointListOptions,
   type CheckpointMetadata,
   type CheckpointPendingWrite,
   type CheckpointTuple,
@@ -9,9 +10,15 @@ import {
   maxChannelVersion,
   TASKS,
 } from "@langchain/langgraph-checkpoint";
-import type { Value } from "./change.ts";
-import type { Parts } from "./part.ts";
-import { findCheckpoint, type SavedCheckpoint, type SavedWrite, type ThreadState } from "./thread-state.ts";
+import { sameJson } from "../../model/json.ts";
+import {
+  findCheckpoint,
+  type SavedCheckpoint,
+  type SavedWrite,
+  type Space,
+  type ThreadState,
+} from "./thread-state.ts";
+import type { StoredValue, ValueCodec } from "./values.ts";
 
 export interface CheckpointPlace {
   readonly thread: string;
@@ -24,7 +31,7 @@ export function configOf({ thread, ns, id }: CheckpointPlace): CheckpointTuple["
 }
 
 export async function loadTuple(
-  parts: Parts,
+  codec: ValueCodec,
   state: ThreadState,
   place: CheckpointPlace,
   firstVersion: () => number | string,
@@ -33,12 +40,12 @@ export async function loadTuple(
   const slot = state.spaces.get(ns)?.slots.get(id);
   const saved = slot?.checkpoint;
   if (!saved) return undefined;
-  // Taken before the first `await`: the state goes on changing with what is saved meanwhile.
+  // Read before the first `await`: later saves change the state.
   const writes = [...slot.writes.values()];
   const sends = saved.v < 4 && saved.parent !== null ? writesTo(state, ns, saved.parent, TASKS) : null;
-  const checkpoint = await loadCheckpoint(parts, id, saved);
+  const checkpoint = await loadCheckpoint(codec, id, saved);
   if (sends) {
-    checkpoint.channel_values[TASKS] = await Promise.all(sends.map((write) => parts.load(write.part)));
+    checkpoint.channel_values[TASKS] = await Promise.all(sends.map((write) => codec.decode(write.part)));
     const versions = Object.values(checkpoint.channel_versions);
     checkpoint.channel_versions[TASKS] =
       versions.length > 0 ? maxChannelVersion(...versions) : firstVersion();
@@ -46,16 +53,16 @@ export async function loadTuple(
   const tuple: CheckpointTuple = {
     config: configOf(place),
     checkpoint,
-    metadata: (await parts.load(saved.metadata)) as CheckpointMetadata,
-    pendingWrites: await loadWrites(parts, writes),
+    metadata: (await codec.decode(saved.metadata)) as CheckpointMetadata,
+    pendingWrites: await loadWrites(codec, writes),
   };
   if (saved.parent !== null) tuple.parentConfig = configOf({ thread, ns, id: saved.parent });
   return tuple;
 }
 
-async function loadCheckpoint(parts: Parts, id: string, saved: SavedCheckpoint): Promise<Checkpoint> {
+async function loadCheckpoint(codec: ValueCodec, id: string, saved: SavedCheckpoint): Promise<Checkpoint> {
   const { v, ts, versions, seen } = saved;
-  const values = [...saved.values].map(([channel, value]) => [channel, loadValue(parts, value)] as const);
+  const values = [...saved.values].map(([channel, value]) => [channel, codec.decodeValue(value)] as const);
   const loaded: [string, unknown][] = [];
   for (const [channel, value] of values) loaded.push([channel, await value]);
   return {
@@ -68,37 +75,13 @@ async function loadCheckpoint(parts: Parts, id: string, saved: SavedCheckpoint):
   };
 }
 
-/** At once where no loader has to be waited for: thousands of promises cost more than thousands of messages. */
-function loadValue(parts: Parts, value: Value): unknown {
-  switch (value.kind) {
-    case "whole":
-      return parts.load(value.part);
-    case "members": {
-      const members = [...value.members].map(([name, part]) => [name, parts.load(part)] as const);
-      if (!members.some(([, member]) => member instanceof Promise)) return Object.fromEntries(members);
-      return Promise.all(members.map(async ([name, member]) => [name, await member] as const)).then(
-        (entries) => Object.fromEntries(entries),
-      );
-    }
-    case "list": {
-      const list = new Array<unknown>(value.length);
-      let isLater = false;
-      for (let index = 0; index < value.length; index++) {
-        list[index] = parts.loadElement(value.list[index] as never);
-        isLater ||= list[index] instanceof Promise;
-      }
-      return isLater ? Promise.all(list) : list;
-    }
-  }
-}
-
-function loadWrites(parts: Parts, writes: readonly SavedWrite[]): Promise<CheckpointPendingWrite[]> {
+function loadWrites(codec: ValueCodec, writes: readonly SavedWrite[]): Promise<CheckpointPendingWrite[]> {
   return Promise.all(
     writes.map(
       async ({ task, channel, part }): Promise<CheckpointPendingWrite> => [
         task,
         channel,
-        await parts.load(part),
+        await codec.decode(part),
       ],
     ),
   );
@@ -109,20 +92,54 @@ function writesTo(state: ThreadState, ns: string, id: string, channel: string): 
   return [...writes].filter((write) => write.channel === channel);
 }
 
+/** The filter of `list`: LangGraph's options, and a namespace or checkpoint id from the config. */
+export interface ListFilter extends CheckpointListOptions {
+  readonly ns: unknown;
+  readonly id: unknown;
+}
+
+/** A thread's checkpoints, latest first, one namespace after another. Each is loaded when it is asked for. */
+export async function* listTuples(
+  state: ThreadState,
+  thread: string,
+  filter: ListFilter,
+  load: (place: CheckpointPlace) => Promise<CheckpointTuple | undefined>,
+): AsyncGenerator<CheckpointTuple> {
+  for (const [name, space] of [...state.spaces]) {
+    if (filter.ns !== undefined && filter.ns !== name) continue;
+    for (const id of idsBefore(space, filter.before?.configurable?.["checkpoint_id"])) {
+      if (filter.id !== undefined && filter.id !== id) continue;
+      const tuple = await load({ thread, ns: name, id });
+      if (tuple && hasMetadata(tuple, filter.filter)) yield tuple;
+    }
+  }
+}
+
+/** In the order of saving, not of ids: a clock that runs behind must not hide later checkpoints. */
+function idsBefore({ order }: Space, before: unknown): string[] {
+  if (typeof before !== "string" || before === "") return order.toReversed();
+  const place = order.indexOf(before);
+  const earlier = place >= 0 ? order.slice(0, place) : order.filter((id) => id < before);
+  return earlier.toReversed();
+}
+
+function hasMetadata({ metadata }: CheckpointTuple, wanted: CheckpointListOptions["filter"]): boolean {
+  return Object.entries(wanted ?? {}).every(([name, value]) => sameJson(metadata?.[name as never], value));
+}
+
 /**
- * What each channel was given on the way to a checkpoint, oldest first, and the value that this begins with. The whole
- * way is in memory once the thread is: one read, however many ancestors there are.
+ * The writes to each delta channel on the way to a checkpoint, oldest first, and the value they start from.
  */
 export async function loadHistory(
-  parts: Parts,
+  codec: ValueCodec,
   state: ThreadState,
   { ns, id }: Pick<CheckpointPlace, "ns" | "id">,
   channels: readonly string[],
 ): Promise<Record<string, DeltaChannelHistory>> {
   const histories = channels.map((channel) => [channel, historyOf(state, ns, id, channel)] as const);
   const loaded = histories.map(async ([channel, { seed, writes }]) => {
-    const history: DeltaChannelHistory = { writes: await loadWrites(parts, writes) };
-    if (seed) history.seed = await loadValue(parts, seed);
+    const history: DeltaChannelHistory = { writes: await loadWrites(codec, writes) };
+    if (seed) history.seed = await codec.decodeValue(seed);
     return [channel, history] as const;
   });
   return Object.fromEntries(await Promise.all(loaded));
@@ -133,9 +150,9 @@ function historyOf(
   ns: string,
   id: string,
   channel: string,
-): { seed: Value | undefined; writes: SavedWrite[] } {
+): { seed: StoredValue | undefined; writes: SavedWrite[] } {
   const steps: SavedWrite[][] = [];
-  let seed: Value | undefined;
+  let seed: StoredValue | undefined;
   let at = findCheckpoint(state, ns, id)?.parent ?? null;
   while (at !== null && !seed) {
     const ancestor = findCheckpoint(state, ns, at);

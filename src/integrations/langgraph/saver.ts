@@ -1,24 +1,30 @@
 /**
  * A LangGraph checkpointer on any Holdfast store.
  *
- * A thread is one stream, `langgraph/<thread>`, with these steps, each one conditional append of one event:
+ * A thread is one stream, `langgraph/<thread>`. Each save is one conditional append:
  *
- *     put        take the values down ──▶ compare with the checkpoint it follows ──▶ append `checkpoint.saved`
- *     putWrites  take the values down ──▶ leave out what is saved already        ──▶ append `writes.saved`
- *                                          ▲                                          │
- *                                          └── conflict: reread, decide again ◀───────┘
+ *     put        encode the values ──▶ diff with the checkpoint it follows ──▶ append `checkpoint.saved`
+ *     putWrites  encode the values ──▶ leave out writes that are saved     ──▶ append `writes.saved`
+ *                                       ▲                                       │
+ *                                       └── conflict: reread, decide again ◀────┘
  *
- *  - Taken down means: what is saved is what the values were when LangGraph called, not what a node made of them since.
- *  - A conflict is another writer of the same thread. Deciding again compares with what that one wrote, so a write is
- *    added to it and never over it. A `put` that follows a checkpoint which another one follows already is
- *    refused (`mustFollow`): the second of two runs hears of it when it saves its input, and its effects never start.
- *  - The same `put` or `putWrites` again changes nothing: a checkpoint is replaced by itself, writes keep their first value.
- *  - A crash before the append leaves the checkpoint before, with the writes that were saved for it: LangGraph runs only
- *    the tasks without writes again. A crash after it leaves the new one. There is nothing in between, and nothing to
- *    repair. Effects of a node that runs again are the business of `effects.ts`.
- *  - Writes may be saved before their checkpoint is; they wait for it.
- *  - When `put` and `putWrites` resolve, the bytes are durable, as every append is. When they reject, the run hears of it where
- *    it waits (`run-progress.ts`).
+ *  - Values are encoded before `put` and `putWrites` return. Later changes by a node are not saved.
+ *  - A conflict means that another process wrote to the thread. The decision is made again on the new state,
+ *    so writes are added to the other's, never over them.
+ *  - A `put` is refused if another run has saved a checkpoint after the same parent (`checkFollows`). The
+ *    second of two runs fails when it saves its input, before its effects start.
+ *  - Repeating a `put` or `putWrites` changes nothing: a checkpoint replaces itself, writes keep their first
+ *    value.
+ *  - Writes may be saved before their checkpoint. They wait for it.
+ *
+ * | a crash           | leaves                                                                           |
+ * |-------------------|----------------------------------------------------------------------------------|
+ * | before the append | the checkpoint before, with its saved writes: LangGraph runs only the tasks      |
+ * |                   | without writes again. `effects.ts` keeps their effects from happening twice      |
+ * | after the append  | the new checkpoint                                                               |
+ *
+ * `put` and `putWrites` resolve when the bytes are durable. When they reject, the run learns of it as soon
+ * as it can (`save-failures.ts`).
  */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
@@ -31,251 +37,202 @@ import {
   type CheckpointTuple,
   type DeltaChannelHistory,
   getCheckpointId,
-  INTERRUPT,
   type PendingWrite,
-  RESUME,
-  type SerializerProtocol,
-  WRITES_IDX_MAP,
 } from "@langchain/langgraph-checkpoint";
 import { HoldfastError } from "../../model/errors.ts";
 import { quoteValue } from "../../model/names.ts";
-import type { Draft } from "../../model/stream/index.ts";
 import type { Holdfast } from "../../open.ts";
 import type { Problem } from "../../store.ts";
-import { ExactSerializer } from "./exact-serializer.ts";
-import { draftHeard, type Heard, type HeardFailure, howHeard } from "./failed-effects.ts";
-import { listTuples } from "./listing.ts";
-import { type CheckpointPlace, configOf, loadHistory, loadTuple } from "./loading.ts";
-import { type Comparison, Parts } from "./part.ts";
-import { dropOld, threadStreams } from "./pruning.ts";
-import { ReadMemory } from "./read-memory.ts";
-import { removeExpired, removeLeft, removeThread } from "./removal.ts";
-import { NO_TASK, PatientPromise, Runs } from "./run-progress.ts";
-import { SaveSignals } from "./save-signals.ts";
-import {
-  draftCheckpoint,
-  draftWrites,
-  mustFollow,
-  noCheckpoint,
-  putRequest,
-  type WritesPlace,
-} from "./saving.ts";
-import type { Part } from "./stored-part.ts";
-import { repeatedBy } from "./superseded.ts";
-import { threadKind } from "./thread-kind.ts";
-import { checkThread } from "./thread-name.ts";
-import { findCheckpoint, latestId, type ThreadState, writeKey } from "./thread-state.ts";
+import { checkFollows, ReadHistory } from "./branches.ts";
+import { checkpointNotFound } from "./errors.ts";
+import { type CheckpointPlace, configOf, listTuples, loadHistory, loadTuple } from "./loading.ts";
+import type { HoldfastSaverOptions } from "./options.ts";
+import { pruneCheckpoints, removeExpired, removeThread } from "./removal.ts";
+import { QuietPromise, Runs, SaveSignals } from "./save-failures.ts";
+import { draftCheckpoint, draftWrites, encodePut, type WritesPlace } from "./saving.ts";
+import { ExactSerializer } from "./serializer.ts";
+import { findCheckpoint, latestId, type ThreadState, threadKind } from "./thread-state.ts";
+import { checkThread, listThreads } from "./thread-streams.ts";
 import { Threads } from "./threads.ts";
+import { type Part, ValueCodec } from "./values.ts";
 
-/** What a `HoldfastSaver` may be told: how values are saved, and how long threads are kept. */
-export interface HoldfastSaverOptions {
-  /** How values become bytes. Unless set, exactly: what would not come back as it was is refused. */
-  readonly serde?: SerializerProtocol;
-  /** After this long without a write a thread may be removed by `removeExpired`. Never, unless set. */
-  readonly ttlMs?: number | null;
-  /** How many threads stay in memory; others are read again when they are used. 100 unless set. */
-  readonly threadsInMemory?: number;
-  /**
-   * Whether messages that were changed in place are looked for among all at every save (`full`), or among the latest and in
-   * turn some of the others (`recent`, the default): fields that were replaced in lists of up to 256 messages at once, changes
-   * deeper inside in lists of up to 48, and in longer ones within a few saves. A message that is another object than before is
-   * noticed in any case.
-   */
-  readonly compare?: Comparison;
+/** The parts of a saver. Durable nodes and tools use them too. */
+export interface SaverInternals {
+  readonly threads: Threads;
+  readonly codec: ValueCodec;
+  readonly reads: ReadHistory;
+  readonly signals: SaveSignals;
 }
 
-/** LangGraph's checkpointer: `new HoldfastSaver(await open(…))`, passed to `compile()`. */
+/**
+ * LangGraph's checkpointer on a Holdfast store. A checkpoint is durable when `put` resolves, saving one
+ * costs what changed, and values come back exactly as they were.
+ *
+ * @example
+ * const holdfast = await open("state.db");
+ * const graph = builder.compile({ checkpointer: new HoldfastSaver(holdfast) });
+ * await graph.invoke(input, { configurable: { thread_id: "order-4711" } });
+ */
 export class HoldfastSaver extends BaseCheckpointSaver {
-  /** The store it saves in, for what else there is to do with it. */
+  /** The store that this saver uses. */
   readonly holdfast: Holdfast;
-  private readonly ttlMs: number | null;
-  private readonly threads: Threads;
-  private readonly parts: Parts;
-  private readonly reads = new ReadMemory();
-  private readonly signals = new SaveSignals();
+  private readonly internals: SaverInternals;
   private readonly runs = new Runs();
 
   constructor(holdfast: Holdfast, options: HoldfastSaverOptions = {}) {
     super(options.serde ?? new ExactSerializer());
     this.holdfast = holdfast;
-    this.ttlMs = options.ttlMs ?? null;
-    const inMemory = options.threadsInMemory ?? 100;
-    this.threads = new Threads(holdfast.journal, inMemory);
-    this.parts = new Parts(this.serde, options.compare ?? "recent", inMemory, (what) =>
-      holdfast.journal.warn(changedInPlace(what)),
-    );
+    this.internals = {
+      threads: new Threads(holdfast.journal, options.threadsInMemory ?? 100, options.ttlMs ?? null),
+      codec: new ValueCodec(this.serde),
+      reads: new ReadHistory(),
+      signals: new SaveSignals(),
+    };
   }
 
+  /** Loads the checkpoint named in `config`, or the latest one of its thread and namespace. */
   async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
-    const thread: unknown = config.configurable?.["thread_id"];
-    if (thread === undefined) return undefined;
+    if (config.configurable?.["thread_id"] === undefined) return undefined;
+    const thread = threadOf(config);
     const ns = namespaceOf(config);
-    const asked = getCheckpointId(config);
+    const { threads, reads } = this.internals;
     const { executionInfo } = config as { executionInfo?: { nodeAttempt?: number } };
-    if (executionInfo?.nodeAttempt) this.reads.beganAt(checkThread(thread), ns, executionInfo.nodeAttempt);
-    const state = await this.threads.read(checkThread(thread));
-    const id = asked || latestId(state, ns);
-    if (asked) {
-      this.reads.askedFor(thread as string, ns, asked);
-      // A copy of it follows what it follows itself.
-      const parent = findCheckpoint(state, ns, asked)?.parent;
-      if (parent) this.reads.askedFor(thread as string, ns, parent);
-    } else if (id === undefined) this.reads.sawNothing(thread as string, ns);
-    if (id === undefined) return undefined;
-    return this.load(state, { thread: thread as string, ns, id });
+    if (executionInfo?.nodeAttempt) reads.noteSubgraphStart(thread, ns, executionInfo.nodeAttempt);
+    const state = await threads.read(thread);
+    const requested = getCheckpointId(config);
+    if (requested) {
+      reads.noteReadById(thread, ns, requested);
+      // A copy of this checkpoint follows the same parent.
+      const parent = findCheckpoint(state, ns, requested)?.parent;
+      if (parent) reads.noteReadById(thread, ns, parent);
+    }
+    const id = requested || latestId(state, ns);
+    if (id !== undefined) return this.load(state, { thread, ns, id });
+    reads.noteReadEmpty(thread, ns);
+    return undefined;
   }
 
+  /** Lists checkpoints, latest first: of one thread, or of all threads if `config` names none. */
   override async *list(
     config: RunnableConfig,
     options: CheckpointListOptions = {},
   ): AsyncGenerator<CheckpointTuple> {
-    const { thread_id: thread, checkpoint_ns: ns, checkpoint_id: id } = config.configurable ?? {};
-    const threads = thread === undefined ? this.allThreads() : [checkThread(thread)];
-    let left = options.limit ?? Number.POSITIVE_INFINITY;
-    for await (const each of threads) {
-      if (left <= 0) return;
-      const state = await this.threads.read(each);
+    const { thread_id, checkpoint_ns: ns, checkpoint_id: id } = config.configurable ?? {};
+    const { threads, reads } = this.internals;
+    // A replayed graph lists what was before a checkpoint, for each of its subgraphs, in order to branch
+    // there.
+    const isBranching = options.before !== undefined && typeof ns === "string";
+    let remaining = options.limit ?? Number.POSITIVE_INFINITY;
+    for await (const thread of thread_id === undefined ? this.allThreads() : [checkThread(thread_id)]) {
+      if (remaining <= 0) return;
+      const state = await threads.read(thread);
+      if (isBranching) reads.noteListedBefore(thread, ns);
       const load = (place: CheckpointPlace) => this.load(state, place);
-      // Who looks for what was before a checkpoint, as a replayed graph does for its subgraphs, wants to branch there.
-      if (options.before && typeof ns === "string") this.reads.wantsToGoBack(each, ns);
-      for await (const tuple of listTuples(state, each, { ...options, ns, id }, load)) {
-        if (left <= 0) return;
-        left -= 1;
-        if (options.before && typeof ns === "string") this.reads.askedFor(each, ns, tuple.checkpoint.id);
+      for await (const tuple of listTuples(state, thread, { ...options, ns, id }, load)) {
+        if (remaining <= 0) return;
+        remaining -= 1;
+        if (isBranching) reads.noteReadById(thread, ns, tuple.checkpoint.id);
         yield tuple;
       }
     }
   }
 
+  /** Saves a checkpoint after the one that `config` names. Durable when it resolves. */
   put(
     config: RunnableConfig,
     checkpoint: Checkpoint,
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
-    return PatientPromise.of(this.saveCheckpoint(config, checkpoint, metadata, newVersions));
+    return QuietPromise.of(this.saveCheckpoint(config, checkpoint, metadata, newVersions));
   }
 
-  /** What is refused at once is thrown, not rejected: a run notices that when its task ends, and not only at its own end. */
+  /**
+   * Saves the writes of a finished task. Durable when it resolves.
+   *
+   * An invalid call throws instead of rejecting: the run notices a throw when the task ends, a rejection
+   * only at its own end.
+   */
   putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string): Promise<void> {
-    const thread = checkThread(config.configurable?.["thread_id"]);
+    const thread = threadOf(config);
     const checkpoint = getCheckpointId(config);
     if (!checkpoint) {
-      throw new HoldfastError("INPUT_INVALID", `writes of thread ${thread} do not say their checkpoint`, {
-        hint: "Pass the config that put() returned, with its checkpoint_id.",
+      throw new HoldfastError("INPUT_INVALID", `writes of thread ${thread}: no checkpoint_id in the config`, {
+        hint: "Pass the config that put() returned.",
       });
     }
+    this.runs.find(config)?.noteTaskFinished(checkpoint, taskId, writes);
+    const { codec } = this.internals;
+    const parts = writes.map(([channel, value]) => codec.encode(value, `write to ${channel}`));
     const place = { ns: namespaceOf(config), checkpoint, task: taskId };
-    this.runs.of(config)?.ends(checkpoint, taskId, writes);
-    const taken = writes.map(([channel, value]) => this.parts.part(value, `write to ${channel}`));
-    return PatientPromise.of(this.saveWrites(thread, place, writes, taken));
+    return QuietPromise.of(this.saveWrites(thread, place, writes, parts));
   }
 
-  /** Removes its checkpoints, its writes, and the record of its nodes' effects. Refused while one of them is open. */
+  /**
+   * Removes a thread: its checkpoints, its writes, and the record of its effects. Refused while a call is
+   * open.
+   */
   async deleteThread(threadId: string): Promise<void> {
     const thread = checkThread(threadId);
+    const { threads, reads } = this.internals;
     await removeThread(this.holdfast.journal, thread);
-    this.threads.forget(thread);
-    this.reads.forget(thread);
-    this.reads.wasRemoved(thread);
+    threads.forget(thread);
+    reads.forgetEmptyReads(thread);
+    reads.noteRemoved(thread);
   }
 
+  /** The writes to delta channels on the way to a checkpoint, for LangGraph. */
   override async getDeltaChannelHistory(options: {
     config: RunnableConfig;
     channels: string[];
   }): Promise<Record<string, DeltaChannelHistory>> {
     const { config, channels } = options;
     if (channels.length === 0) return {};
-    const state = await this.threads.read(checkThread(config.configurable?.["thread_id"]));
+    const state = await this.internals.threads.read(threadOf(config));
     const ns = namespaceOf(config);
     const id = getCheckpointId(config) || latestId(state, ns) || "";
-    return loadHistory(this.parts, state, { ns, id }, channels);
+    return loadHistory(this.internals.codec, state, { ns, id }, channels);
   }
 
   /**
-   * Drops all but the latest checkpoints of a thread, in each of its namespaces. Those that a kept one still needs to
-   * rebuild a delta channel are kept with it. Returns how many were dropped. Checkpoints share what they have in common,
-   * so this shortens lists and loads; disk space comes back when a thread is deleted.
+   * Drops all but the latest checkpoints of a thread, in each of its namespaces, and returns how many.
+   * Checkpoints that a remaining one needs to rebuild a delta channel stay too. This makes lists and loads
+   * shorter. It frees no disk space, because checkpoints share their values; deleting the thread does.
+   *
+   * @example await saver.pruneThread("order-4711", { keepLast: 20 });
    */
   async pruneThread(threadId: string, options: { readonly keepLast: number }): Promise<number> {
-    const thread = checkThread(threadId);
     const keepLast = Math.max(1, Math.floor(options.keepLast));
-    const log = await this.threads.get(thread);
+    const log = await this.internals.threads.log(checkThread(threadId));
     await log.refresh();
-    const outcome = await log.commit((state) => dropOld(state, keepLast));
+    const outcome = await log.commit((state) => pruneCheckpoints(state, keepLast));
     return outcome.outcome === "ok" ? outcome.result : 0;
   }
 
-  /** Removes threads that nobody wrote to for longer than their `ttlMs`. Returns their ids. Nothing expires by itself. */
+  /**
+   * Removes threads without a write for longer than their `ttlMs`, and returns their ids. Nothing expires
+   * unless this is called.
+   *
+   * @example setInterval(() => saver.removeExpired(), 3_600_000);
+   */
   async removeExpired(): Promise<string[]> {
     const removed = await removeExpired(this.holdfast.journal);
-    for (const thread of removed) this.threads.forget(thread);
+    for (const thread of removed) this.internals.threads.forget(thread);
     return removed;
   }
 
-  /** Verifies that every snapshot of a thread is what its events come to. An empty list is good news. */
+  /**
+   * Verifies that every snapshot of a thread equals the fold of its events. An empty list means that all is
+   * well.
+   *
+   * @example if ((await saver.check()).length > 0) alertSomeone();
+   */
   async check(): Promise<Problem[]> {
     const problems: Problem[] = [];
-    for await (const row of threadStreams(this.holdfast.journal)) {
+    for await (const row of listThreads(this.holdfast.journal)) {
       problems.push(...(await this.holdfast.journal.check(threadKind, row.stream)));
     }
     return problems;
-  }
-
-  /** For the effects layer: whether the checkpoint is durable, once it is or when `waitMs` have passed. */
-  whenSaved({ thread, ns, id }: CheckpointPlace, waitMs: number): Promise<boolean> {
-    const isSaved = async (): Promise<boolean> => {
-      const log = await this.threads.get(thread);
-      return Boolean(findCheckpoint(log.state, ns, id) ?? findCheckpoint(await log.refresh(), ns, id));
-    };
-    return this.signals.wait(placeKey(thread, ns, id), isSaved, waitMs);
-  }
-
-  /** For the effects layer: the checkpoint whose nodes, with their effects, run again on this one; null if none do. */
-  async repeatedBy(
-    { thread, id }: CheckpointPlace,
-    hasEffects: (id: string) => boolean,
-  ): Promise<string | null> {
-    return repeatedBy(this.parts, (await this.threads.get(thread)).state, id, hasEffects);
-  }
-
-  /** For the effects layer: whether this is a subgraph that a retry policy lets its node begin anew. */
-  isRetried({ thread, ns }: CheckpointPlace): boolean {
-    return this.reads.isRetried(thread, ns);
-  }
-
-  /** For the effects layer: what a task was interrupted with when it ran last. */
-  async lastInterrupt(places: readonly CheckpointPlace[], task: string): Promise<unknown> {
-    for (const { thread, ns, id } of places) {
-      const state = await this.threads.read(thread);
-      const key = writeKey(task, WRITES_IDX_MAP[INTERRUPT] as number);
-      const write = state.spaces.get(ns)?.slots.get(id)?.writes.get(key);
-      if (write) return this.parts.load(write.part);
-    }
-    return undefined;
-  }
-
-  /** For the effects layer: a resume without a name was heard, and must not answer the next interrupt as well. */
-  async forgetResume({ thread, ns, id }: CheckpointPlace): Promise<void> {
-    const nothing = await this.parts.part(undefined, `write to ${RESUME}`);
-    await this.commit(thread, (state) => {
-      const draft = draftWrites(state, { ns, checkpoint: id, task: NO_TASK }, [[RESUME, nothing]]);
-      return draft ? [draft] : [];
-    });
-  }
-
-  /** For the effects layer: what the run of a node has made of a failure until now. */
-  async howHeard(failure: HeardFailure): Promise<Heard> {
-    return howHeard(await this.threads.read(failure.thread), failure);
-  }
-
-  /** For the effects layer: durable when it resolves. */
-  async noteHeard(failure: HeardFailure, heard: "heard" | "ended"): Promise<void> {
-    const yes = await this.parts.part(true, heard);
-    await this.commit(failure.thread, (state) => {
-      const draft = draftHeard(state, failure, heard, yes);
-      return draft ? [draft] : [];
-    });
   }
 
   private async saveCheckpoint(
@@ -284,91 +241,71 @@ export class HoldfastSaver extends BaseCheckpointSaver {
     metadata: CheckpointMetadata,
     newVersions: ChannelVersions,
   ): Promise<RunnableConfig> {
-    const thread = checkThread(config.configurable?.["thread_id"]);
+    const thread = threadOf(config);
     const ns = namespaceOf(config);
     const parent = getCheckpointId(config) || null;
-    const run = this.runs.of(config);
-    if (parent === null) this.reads.beginsAnew(thread);
-    run?.saves(checkpoint.id, metadata.source, checkpoint.channel_values);
+    const place: CheckpointPlace = { thread, ns, id: checkpoint.id };
+    const { threads, codec, reads, signals } = this.internals;
+    const run = this.runs.find(config);
+    run?.noteCheckpoint(checkpoint.id, metadata.source, checkpoint.channel_values);
+    if (parent === null) reads.noteBegun(thread);
     try {
-      const seen = this.threads.lastSeen(thread);
-      const base = seen && parent !== null ? findCheckpoint(seen, ns, parent) : undefined;
-      const place = { thread, ns, parent };
-      const taken = putRequest(this.parts, place, checkpoint, metadata, { newVersions, base });
-      const request = taken instanceof Promise ? await taken : taken;
-      const reads = { ...this.reads.of(thread, ns, parent), isCopy: metadata.source === "fork" };
-      await this.commit(thread, (state) => {
-        mustFollow(state, request, reads);
+      const cached = threads.peek(thread);
+      const base = cached && parent !== null ? findCheckpoint(cached, ns, parent) : undefined;
+      const versions = { newVersions, base };
+      const encoding = encodePut(codec, { thread, ns, parent }, checkpoint, metadata, versions);
+      const request = encoding instanceof Promise ? await encoding : encoding;
+      const intent = { ...reads.intentOf(thread, ns, parent), isCopy: metadata.source === "fork" };
+      await threads.commit(thread, (state) => {
+        checkFollows(state, request, intent);
         return [draftCheckpoint(state, request)];
       });
     } catch (error) {
-      this.signals.refused(placeKey(thread, ns, checkpoint.id), error);
-      await run?.heardOf(error);
+      signals.noteRefused(place, error);
+      await run?.reportRefusal(error);
       throw error;
     }
-    if (!this.signals.isIdle) this.signals.saved(placeKey(thread, ns, checkpoint.id));
-    return configOf({ thread, ns, id: checkpoint.id });
+    signals.noteSaved(place);
+    return configOf(place);
   }
 
   private async saveWrites(
     thread: string,
     place: WritesPlace,
     writes: readonly PendingWrite[],
-    taken: readonly (Part | Promise<Part>)[],
+    encoding: readonly (Part | Promise<Part>)[],
   ): Promise<void> {
-    const parts = await Promise.all(taken);
-    const said = writes.map(([channel], index) => [channel, parts[index] as Part] as const);
-    await this.commit(thread, (state, isSameLife) => {
-      if (!isSameLife) this.reads.wasRemoved(thread);
-      // Writes wait for their checkpoint, but not for one that went with its thread: they would bring that back.
-      if (this.reads.isRemoved(thread) && !findCheckpoint(state, place.ns, place.checkpoint))
-        throw noCheckpoint(thread, place.ns, place.checkpoint);
-      const draft = draftWrites(state, place, said);
+    const { threads, reads } = this.internals;
+    const parts = await Promise.all(encoding);
+    const encoded = writes.map(([channel], index) => [channel, parts[index] as Part] as const);
+    await threads.commit(thread, (state, wasRemoved) => {
+      if (wasRemoved) reads.noteRemoved(thread);
+      // Writes may come before their checkpoint, but those of a deleted thread must not bring it back.
+      if (reads.isRemoved(thread) && !findCheckpoint(state, place.ns, place.checkpoint))
+        throw checkpointNotFound(thread, place.ns, place.checkpoint);
+      const draft = draftWrites(state, place, encoded);
       return draft ? [draft] : [];
     });
   }
 
   private load(state: ThreadState, place: CheckpointPlace): Promise<CheckpointTuple | undefined> {
-    return loadTuple(this.parts, state, place, () => this.getNextVersion(undefined));
-  }
-
-  /** `isSameLife`: the thread was not removed since it was last seen here. */
-  private async commit(
-    thread: string,
-    decide: (state: ThreadState, isSameLife: boolean) => readonly Draft[],
-  ): Promise<void> {
-    const log = await this.threads.get(thread);
-    const { generation } = log.head;
-    for (let isCleared = false; ; isCleared = true) {
-      const outcome = await log.commit((state, head) => {
-        const events = decide(state, head.generation === generation);
-        const isDescribed = state.thread === thread && state.ttlMs === this.ttlMs;
-        if (isDescribed || events.length === 0) return { events, result: "done" };
-        if (state.thread === null && !isCleared) return { events: [], result: "begins" };
-        const described = { type: "thread.described", data: { thread, ttlMs: this.ttlMs } };
-        return { events: [described, ...events], result: "done" };
-      });
-      if (outcome.outcome !== "ok" || outcome.result === "done") return;
-      await removeLeft(this.holdfast.journal, thread);
-    }
+    return loadTuple(this.internals.codec, state, place, () => this.getNextVersion(undefined));
   }
 
   private async *allThreads(): AsyncGenerator<string> {
-    for await (const row of threadStreams(this.holdfast.journal)) {
+    for await (const row of listThreads(this.holdfast.journal)) {
       if (row.facets.title !== null) yield row.facets.title;
     }
   }
 }
 
-function changedInPlace(what: string): HoldfastError {
-  return new HoldfastError("STATE_STALE", `${what} was changed in place some saves ago`, {
-    hint: 'It is saved now, and this list is compared in full from here on. Checkpoints since the change hold what it was before: return new messages from nodes, or pass `compare: "full"`.',
-    data: { what },
-  });
+/** For durable nodes and tools. */
+export function saverInternals(saver: HoldfastSaver): SaverInternals {
+  return saver["internals"];
 }
 
-function placeKey(thread: string, ns: string, id: string): string {
-  return JSON.stringify([thread, ns, id]);
+function threadOf(config: RunnableConfig): string {
+  return checkThread(config.configurable?.["thread_id"]);
 }
 
 function namespaceOf(config: RunnableConfig): string {

@@ -1,22 +1,25 @@
 import type { Journal, Log } from "../../journal/index.ts";
-import { threadKind } from "./thread-kind.ts";
-import { streamIdOf } from "./thread-name.ts";
-import type { ThreadState } from "./thread-state.ts";
+import type { Draft } from "../../model/stream/index.ts";
+import { removeLeftoverEffects } from "./removal.ts";
+import { type ThreadState, threadKind } from "./thread-state.ts";
+import { streamIdOf } from "./thread-streams.ts";
 
-/** Threads in memory: the ones used last. One that was let go is simply read again. */
+/** A cache of the threads used last. An evicted thread is read from the store again. */
 export class Threads {
   private readonly journal: Journal;
   private readonly limit: number;
+  private readonly ttlMs: number | null;
   private readonly open = new Map<string, Promise<Log<ThreadState>>>();
   private readonly loaded = new WeakMap<Promise<Log<ThreadState>>, Log<ThreadState>>();
 
-  constructor(journal: Journal, limit: number) {
+  constructor(journal: Journal, limit: number, ttlMs: number | null) {
     this.journal = journal;
     this.limit = limit;
+    this.ttlMs = ttlMs;
   }
 
-  /** To write: what others wrote meanwhile shows as a conflict. */
-  get(thread: string): Promise<Log<ThreadState>> {
+  /** The log as cached. It may be stale: a commit then meets a conflict and decides again. */
+  log(thread: string): Promise<Log<ThreadState>> {
     const known = this.open.get(thread);
     const log = known ?? this.journal.open(threadKind, streamIdOf(thread));
     this.open.delete(thread);
@@ -34,20 +37,47 @@ export class Threads {
     return log;
   }
 
-  /** To read: with everything that others have written until now. */
+  /** The state with everything that other processes have written until now. */
   async read(thread: string): Promise<ThreadState> {
-    const known = this.open.has(thread);
-    const log = await this.get(thread);
-    return known ? log.refresh() : log.state;
+    const isCached = this.open.has(thread);
+    const log = await this.log(thread);
+    return isCached ? log.refresh() : log.state;
   }
 
-  /** As it was when it was last seen here; undefined if it is not in memory. For who cannot wait. */
-  lastSeen(thread: string): ThreadState | undefined {
+  /** The cached state, maybe stale, without waiting; undefined if the thread is not in memory. */
+  peek(thread: string): ThreadState | undefined {
     const log = this.open.get(thread);
     return log && this.loaded.get(log)?.state;
   }
 
   forget(thread: string): void {
     this.open.delete(thread);
+  }
+
+  /**
+   * Appends the events that `decide` returns for the current state. After a conflict `decide` runs again.
+   * `wasRemoved`: the thread was removed, and maybe begun again, since this process last read it.
+   *
+   * The first commit of a thread also describes it, after effects of an earlier thread of that name were
+   * removed.
+   */
+  async commit(
+    thread: string,
+    decide: (state: ThreadState, wasRemoved: boolean) => readonly Draft[],
+  ): Promise<void> {
+    const log = await this.log(thread);
+    const { generation } = log.head;
+    for (let isCleared = false; ; isCleared = true) {
+      const outcome = await log.commit((state, head) => {
+        const events = decide(state, head.generation !== generation);
+        const isDescribed = state.thread === thread && state.ttlMs === this.ttlMs;
+        if (isDescribed || events.length === 0) return { events, result: "done" };
+        if (state.thread === null && !isCleared) return { events: [], result: "is new" };
+        const described = { type: "thread.described", data: { thread, ttlMs: this.ttlMs } };
+        return { events: [described, ...events], result: "done" };
+      });
+      if (outcome.outcome !== "ok" || outcome.result === "done") return;
+      await removeLeftoverEffects(this.journal, thread);
+    }
   }
 }

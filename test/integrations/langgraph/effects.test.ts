@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { tool } from "../../../src/index.ts";
 import { durableNode, type Effects, type HoldfastSaver } from "../../../src/integrations/langgraph/index.ts";
@@ -173,14 +173,21 @@ test("a thread with an effect under way cannot be deleted, and takes the record 
   expect((await saver.holdfast.sessions.list()).sessions).toEqual([]);
 });
 
-test("who waits for a checkpoint hears at once that saving it was refused", async () => {
+/** The config of a task that runs on a checkpoint, as LangGraph passes it to a node. */
+function configOn(checkpoint: string) {
+  const task = { checkpoint_ns: "node:task", checkpoint_map: { "": checkpoint }, __pregel_scratchpad: {} };
+  return { configurable: { ...thread.configurable, ...task } };
+}
+
+test("an effect that waits for a checkpoint learns at once that saving it was refused", async () => {
   const saver = await freshSaver();
   const metadata = { source: "loop" as const, step: 0, parents: {} };
   const put = (after: object, id = uuid6(0)) => saver.put(after, { ...emptyCheckpoint(), id }, metadata, {});
   const first = await put(thread);
   await put(first);
   const late = uuid6(0);
-  const waiting = saver.whenSaved({ thread: "t", ns: "", id: late }, 60_000);
+  const node = durableNode(saver, (_state: Log, { effect }) => effect("mail", () => "sent"));
+  const waiting = node({ log: [] }, configOn(late));
   const refusals = await Promise.allSettled([waiting, put(first, late)]);
   const refusal = { status: "rejected", reason: { code: "STREAM_BUSY" } };
   expect(refusals).toMatchObject([refusal, refusal]);
@@ -194,6 +201,16 @@ test("no effect starts on a checkpoint that was not saved", async () => {
     return {};
   });
   await expect(node({ log: [] }, {})).rejects.toMatchObject({ code: "INPUT_INVALID" });
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const refused = expect(node({ log: [] }, configOn("never"))).rejects.toMatchObject({
+      code: "STATE_STALE",
+    });
+    await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1));
+    await vi.advanceTimersByTimeAsync(10_000);
+    await refused;
+  } finally {
+    vi.useRealTimers();
+  }
   expect(started).toBe(0);
-  expect(await saver.whenSaved({ thread: "t", ns: "", id: "never" }, 10)).toBe(false);
 });

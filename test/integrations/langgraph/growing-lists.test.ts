@@ -12,8 +12,8 @@ afterEach(async () => {
   for (const each of opened.splice(0)) await each.close();
 });
 
-async function freshSaver(warnings: unknown[] = []): Promise<HoldfastSaver> {
-  const holdfast = await open("memory:", { warn: (error) => warnings.push(error) });
+async function freshSaver(): Promise<HoldfastSaver> {
+  const holdfast = await open("memory:");
   opened.push(holdfast);
   return new HoldfastSaver(holdfast);
 }
@@ -60,95 +60,35 @@ function messages(count: number, from = 0): BaseMessage[] {
   );
 }
 
-test("saving a long list again looks at some of its messages, and at each of the new ones", async () => {
+test("a long list that grew stores only what was added", async () => {
   const saver = await freshSaver();
-  let reads = 0;
   const list = messages(3_000);
-  for (const message of list) {
-    const { content } = message;
-    Object.defineProperty(message, "content", {
-      enumerable: true,
-      configurable: true,
-      get: () => {
-        reads += 1;
-        return content;
-      },
-    });
-  }
   const first = await put(saver, { messages: list });
-  reads = 0;
   const added = [...list, ...messages(2, 3_000)];
   await put(saver, { messages: added }, first);
-  expect(reads).toBeGreaterThan(0);
-  expect(reads).toBeLessThan(list.length / 5);
+  const events: unknown[] = [];
+  for await (const [, event] of saver.holdfast.journal.events("langgraph/t", 0)) events.push(event);
+  expect(JSON.stringify(events.at(-1)).length).toBeLessThan(1_000);
   expectAlike(said((await loaded(saver))["messages"]), said(added));
 });
 
-test("a field replaced in place in a very long list is found within a few saves, said aloud, and then all are", async () => {
-  const warnings: unknown[] = [];
-  const saver = await freshSaver(warnings);
-  const list = messages(1_000);
-  let last = await put(saver, { messages: [...list] });
-  (list[500] as BaseMessage).content = "changed";
-  for (let saves = 0; saves < 6 && warnings.length === 0; saves++) {
-    list.push(...messages(1, list.length));
-    last = await put(saver, { messages: [...list] }, last);
-  }
-  expect(warnings).toMatchObject([{ code: "STATE_STALE", data: { what: "channel messages[500]" } }]);
-  expectAlike(said((await loaded(saver))["messages"]), said(list));
-  for (const index of [3, 700, 77]) {
-    (list[index] as BaseMessage).content = "changed";
-    last = await put(saver, { messages: [...list] }, last);
-    expectAlike(said((await loaded(saver))["messages"]), said(list));
-  }
-  expect(warnings).toHaveLength(1);
-});
-
 test.each([
-  [
-    "deep inside, in a list of up to 48",
-    30,
-    18,
-    (message: BaseMessage) => Object.assign(message.additional_kwargs, { x: number }),
-  ],
-  [
-    "a field, in a list of up to 256",
-    200,
-    56,
-    (message: BaseMessage) => Object.assign(message, { content: `${number}` }),
-  ],
+  ["deep inside", 300, (message: BaseMessage) => Object.assign(message.additional_kwargs, { x: number })],
+  ["a field", 1_000, (message: BaseMessage) => Object.assign(message, { content: `${number}` })],
 ] as const)(
-  "a change in place is noticed at once while the list grows: %s",
-  async (_what, count, added, change) => {
-    const warnings: unknown[] = [];
-    const saver = await freshSaver(warnings);
+  "a change in place is in the next checkpoint while the list grows: %s",
+  async (_what, count, change) => {
+    const saver = await freshSaver();
     const list = messages(count);
     let last = await put(saver, { messages: list });
-    for (let saves = 0; saves < added; saves++) {
+    for (let saves = 0; saves < 20; saves++) {
       change(list[(saves * 7) % list.length] as BaseMessage);
       list.push(...messages(1, list.length));
       last = await put(saver, { messages: list }, last);
       expectAlike(said((await loaded(saver))["messages"]), said(list));
     }
-    expect(warnings).toEqual([]);
   },
 );
-
-test("a change in place is found however long ago the list was short", async () => {
-  const warnings: unknown[] = [];
-  const saver = await freshSaver(warnings);
-  const list = messages(300);
-  let last = await put(saver, { messages: list });
-  const grow = async () => {
-    list.push(...messages(2, list.length));
-    last = await put(saver, { messages: list }, last);
-  };
-  for (let saves = 0; saves < 30; saves++) await grow();
-  (list[1] as BaseMessage).additional_kwargs["x"] = 1;
-  for (let saves = 0; saves < 15 && warnings.length === 0; saves++) await grow();
-  expect(warnings).toMatchObject([{ code: "STATE_STALE", data: { what: "channel messages[1]" } }]);
-  expectAlike(said((await loaded(saver))["messages"]), said(list));
-});
 
 test("a list that could not be saved leaves nothing of it behind for the next one", async () => {
   const saver = await freshSaver();

@@ -1,57 +1,72 @@
-/** Where an effect stands: in which run of which node, and in which call of a node or a tool within that. */
+/**
+ * The identity of an effect of a node, from the outside in:
+ *
+ *     thread         its session: threads share nothing
+ *     node run       LangGraph's namespace of the task: node name and task id, with those of outer graphs. A
+ *                    task id follows from the checkpoint, so it survives a crash and a resume
+ *     caller         the durable node itself, or a durable tool by its name and its tool call's id
+ *     entry          how often that caller was entered in this attempt at the task, in order: a node may
+ *                    call a tool many times, and models give two calls the same id, or none
+ *     name, index    the effect's name, and how many effects of that name this entry has had
+ *
+ * An `id` replaces all but the thread: that effect happens once in the life of the thread.
+ */
 
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError } from "../../model/errors.ts";
 import type { CheckpointPlace } from "./loading.ts";
 
-/** Who has effects: a durable node, or a durable tool for a tool call of a message or for a node that calls it itself. */
+/**
+ * A durable node (`tool` is null), or a durable tool, called for a tool call of a message or by a node
+ * itself.
+ */
 export interface Caller {
   readonly tool: string | null;
   readonly toolCall: string | null;
 }
 
-/** What LangGraph keeps for a task: the same object for every attempt at it, and wherever its config is handed on. */
+/** LangGraph's object for a task: the same for every attempt at it, and wherever its config is passed on. */
 export interface Scratchpad {
-  /** What a resume without a name said, for the first interrupt that asks. */
+  /** The value of a resume without an interrupt id, for the first interrupt that asks. */
   nullResume?: unknown;
 }
 
 export interface NodeRun {
   readonly thread: string;
-  /** Names this run of the node, also after a resume: the nodes on the way to it, each with the id of its task. */
+  /** Names this run of the node, also after a resume: the nodes on the way to it, each with its task id. */
   readonly ns: string;
   readonly task: string;
-  /** The checkpoint of the outermost graph that it stands on. */
+  /** The checkpoint of the outermost graph. */
   readonly root: string;
-  /** The checkpoints it stands on: its graph's, and those of the graphs around it. */
+  /** The checkpoints that the node runs on: its graph's, and those of the graphs around it. */
   readonly places: readonly CheckpointPlace[];
   readonly scratchpad: Scratchpad;
   readonly attempt: TaskAttempt;
 }
 
 /**
- * One attempt at a task. A retry policy makes several, each from the start of the node, so each counts anew. One that has
- * failed may go on beside the next: what it calls late is still counted as its own.
+ * One attempt at a task. A retry policy makes several, each from the start of the node, so each counts from
+ * zero. A failed attempt may still run beside the next: its late calls count as its own.
  */
 class TaskAttempt {
   private readonly number: number | null;
-  private readonly entered = new Map<string, number>();
-  /** Why no further effect may begin in this attempt. */
+  private readonly entries = new Map<string, number>();
+  /** The reason why no further effect may start in this attempt. */
   stopped: { readonly error: unknown; readonly callId: string | null } | null = null;
 
   constructor(number: number | null) {
     this.number = number;
   }
 
-  /** How often this caller has come, with this time. */
+  /** Counts an entry of this caller, and returns how many there were. */
   enter(caller: Caller): number {
     const key = JSON.stringify([caller.tool, caller.toolCall]);
-    const times = (this.entered.get(key) ?? 0) + 1;
-    this.entered.set(key, times);
-    // Without the number of the attempt the second call of a node is not to be told from the first of its second attempt.
-    if (this.number === null && times > 1) throw configIsMissing(caller);
-    return times;
+    const count = (this.entries.get(key) ?? 0) + 1;
+    this.entries.set(key, count);
+    // Without an attempt number, the second entry looks like the first entry of a second attempt.
+    if (this.number === null && count > 1) throw attemptUnknown(caller);
+    return count;
   }
 }
 
@@ -65,6 +80,7 @@ function attemptOf(scratchpad: Scratchpad, number: number | null): TaskAttempt {
   return attempt;
 }
 
+/** Reads the run of a node from the config that LangGraph passes to it. */
 export function nodeRun(
   config: RunnableConfig & { executionInfo?: { nodeAttempt?: number } | null },
 ): NodeRun {
@@ -87,11 +103,16 @@ export function nodeRun(
     return { thread, ns, task: ns.slice(ns.lastIndexOf(":") + 1), root, places, scratchpad, attempt };
   }
   throw new HoldfastError("INPUT_INVALID", "a durable node or tool was called outside the run of a graph", {
-    hint: "Call it from a graph that was compiled with the saver, invoke that with a thread_id, and hand its config on to tools.",
+    hint:
+      "Call it from a graph that was compiled with the saver, invoke the graph with a thread_id, and pass " +
+      "the node's config on to tools.",
   });
 }
 
-/** A task of the functional API stands on the checkpoint of its entrypoint, although it has a namespace of its own. */
+/**
+ * A task of the functional API runs on the checkpoint of its entrypoint, although it has a namespace of its
+ * own.
+ */
 function placesOf(thread: string, checkpoints: Readonly<Record<string, string>>): CheckpointPlace[] {
   const places = new Map<string, CheckpointPlace>();
   for (const ns of Object.keys(checkpoints).sort((one, other) => one.length - other.length)) {
@@ -101,18 +122,18 @@ function placesOf(thread: string, checkpoints: Readonly<Record<string, string>>)
   return [...places.values()];
 }
 
-/** The beginning of the ids of all calls that nodes made on this checkpoint of the outermost graph. */
-export function callsOn(checkpoint: string): string {
+/** The prefix of all call ids that nodes made on this checkpoint of the outermost graph. */
+export function callIdPrefix(checkpoint: string): string {
   return `lg_${sha256(checkpoint).slice(0, 12)}_`;
 }
 
 export function callIdOf({ root, ns }: NodeRun, within: readonly (string | number | null)[]): string {
-  return `${callsOn(root)}${sha256(JSON.stringify([ns, ...within])).slice(0, 32)}`;
+  return `${callIdPrefix(root)}${sha256(JSON.stringify([ns, ...within])).slice(0, 32)}`;
 }
 
-/** Of a call that is the same wherever in the thread it is made. */
+/** The call id of an effect with an `id`: the same everywhere in the thread. */
 export function threadCallId(id: string): string {
-  // As JSON text, which keeps half surrogate pairs apart that UTF-8 would make alike.
+  // Hash the JSON text of an id with lone surrogates: UTF-8 would encode all of them alike.
   return `lg_id_${sha256(id.isWellFormed() ? id : JSON.stringify(id)).slice(0, 32)}`;
 }
 
@@ -120,13 +141,13 @@ export function isThreadCall(callId: string): boolean {
   return callId.startsWith("lg_id_");
 }
 
-function configIsMissing({ tool }: Caller): HoldfastError {
-  const what = tool === null ? "a durable node" : `the durable tool ${tool}`;
+function attemptUnknown({ tool }: Caller): HoldfastError {
+  const what = tool === null ? "durable node" : `durable tool ${tool}`;
   return new HoldfastError(
     "INPUT_INVALID",
-    `${what} was called a second time with a config that does not say which attempt at its node this is`,
+    `${what}: called a second time with a config that lacks the attempt number of its node`,
     {
-      hint: "Hand the config that the node got on as it is: tool.invoke(args, config). No effect was started.",
+      hint: "Pass the node's config on unchanged: tool.invoke(args, config). No effect was started.",
     },
   );
 }
