@@ -19,7 +19,7 @@ const COLD_START = [
   group("look", 1, [
     "hooks/(briefing|preview|ingest(?!-worker))",
     "model/(json|stream/(event|facets))",
-    "model/goal/(?!.*schemas|field|goal-events|goal-kind|index)[^/]*",
+    "model/goal/(?!.*schemas|note-records|field|goal-events|goal-kind|index)[^/]*",
     "operations/(current-goal|moved-store)",
     "goal/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|session-acts)",
     "journal/(reading|codec)",

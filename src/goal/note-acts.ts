@@ -5,32 +5,27 @@ import {
   blockedTasks,
   blockerOf,
   checkResolving,
-  type DecisionType,
+  DECISION,
   decisionOf,
+  type FACT,
   type FileAct,
   findTask,
   formatId,
   type GoalDraft,
   type GoalState,
+  type InputOf,
   questionOf,
   type Task,
   taskOf,
+  withInitials,
 } from "../model/goal/index.ts";
-import type { Json } from "../model/json.ts";
 import { quoteValue } from "../model/names.ts";
 import { type Act, DraftBatch, invalid, phaseNumber } from "./act.ts";
 import { type ClaimProof, release } from "./claim-acts.ts";
 import { draftTask, type TaskInput } from "./planning-acts.ts";
 import { TaskDrafting } from "./task-drafting.ts";
 
-export interface DecisionInput {
-  readonly type: DecisionType;
-  readonly context: string;
-  readonly decision: string;
-  readonly reason: string;
-  readonly alternatives?: readonly { readonly option: string; readonly whyNot: string }[];
-  readonly reversible?: boolean;
-  readonly files?: readonly string[];
+export interface DecisionInput extends Omit<InputOf<typeof DECISION>, "date"> {
   /** Calendar day; today by default. */
   readonly date?: string;
 }
@@ -51,8 +46,8 @@ export function decide(
       `Supersede ${replaced.supersededBy} instead.`,
     );
   }
-  const base = { alternatives: [], reversible: true, files: [], date: today, ...input };
-  const data = { ...base, by, id, supersedes: replaced?.id ?? null } as GoalDraft<"decision.made">["data"];
+  const content = withInitials(DECISION, { ...input, date: input.date ?? today });
+  const data = { ...content, by, id, supersedes: replaced?.id ?? null } as GoalDraft<"decision.made">["data"];
   return { events: [{ type: "decision.made", data }], result: id };
 }
 
@@ -173,12 +168,7 @@ export function resolve(
   return { events: draft.events, result: { blocker: blocker.id, unblocked } };
 }
 
-export interface FactInput {
-  readonly key: string;
-  readonly value: Json;
-  readonly source: string;
-  readonly expiresAt?: number | null;
-}
+export interface FactInput extends InputOf<typeof FACT> {}
 
 export function fact(_state: GoalState, by: Actor, input: FactInput): Act<void> {
   return { events: [{ type: "fact.set", data: { expiresAt: null, ...input, by } }], result: undefined };

@@ -3,6 +3,8 @@
 import { HoldfastError } from "../model/errors.ts";
 import {
   type Actor,
+  BUILD_TASK,
+  contentOf,
   DEFAULT_MAX_ATTEMPTS,
   DEFAULT_TTL_MS,
   findTask,
@@ -10,16 +12,25 @@ import {
   type GoalDraft,
   type GoalState,
   hasDependencyCycle,
+  type InputOf,
   isFinished,
+  namesOfItems,
   phaseOf,
+  REVIEW_TASK,
   surveyGoal,
+  TASK_PLAN,
   type Task,
   taskOf,
   type Verification,
+  withInitials,
 } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
 import { type Act, closingPhase, DraftBatch, invalid, phaseNumber } from "./act.ts";
 import { TaskDrafting } from "./task-drafting.ts";
+
+const BUILD = { ...TASK_PLAN, ...BUILD_TASK };
+const REVIEW = { ...TASK_PLAN, ...REVIEW_TASK };
+const NAMES_OF_TASKS = namesOfItems(contentOf(REVIEW));
 
 /** What the first phase is called when a task is added before any phase. */
 const FIRST_PHASE = "implementation";
@@ -38,26 +49,17 @@ export interface PhaseInput {
   readonly plans?: readonly string[];
 }
 
-interface AnyTaskInput {
-  readonly title: string;
-  readonly description?: string | null;
+interface AnyTaskInput extends Omit<InputOf<typeof TASK_PLAN>, "phase"> {
   /** Number or name; the current one by default. */
   readonly phase?: number | string;
-  readonly plan?: number | null;
-  readonly wave?: number;
-  readonly dependsOn?: readonly string[];
-  readonly files?: readonly string[];
 }
 
-export interface BuildTaskInput extends AnyTaskInput {
+export interface BuildTaskInput extends AnyTaskInput, InputOf<typeof BUILD_TASK> {
   readonly kind?: "build";
-  readonly acceptance?: readonly string[];
 }
 
-export interface ReviewTaskInput extends AnyTaskInput {
+export interface ReviewTaskInput extends AnyTaskInput, InputOf<typeof REVIEW_TASK> {
   readonly kind: "review";
-  readonly reviews: readonly string[];
-  readonly checklist: readonly string[];
 }
 
 export type TaskInput = BuildTaskInput | ReviewTaskInput;
@@ -158,23 +160,17 @@ export function draftTask(draft: TaskDrafting, by: Actor, input: TaskInput): str
   const { state } = draft;
   const id = formatId("T", state.given.T + 1);
   const phase = input.phase === undefined ? draft.currentPhase() : phaseNumber(state, input.phase);
-  const { dependsOn = [], ...rest } = input;
-  const place = { plan: null, wave: 1, description: null, files: [], ...rest, phase };
   // Its number is nobody's yet, and would be taken for a task that is there.
   const itself = `the new task ${quoteValue(input.title)}`;
-  const named = { by, id, dependsOn: dependsOn.map((each) => knownTask(state, each, itself)) };
-  const data =
-    input.kind === "review"
-      ? { ...place, ...named, reviews: input.reviews?.map((each) => knownTask(state, each, itself)) }
-      : { kind: "build", acceptance: [], ...place, ...named };
+  const content =
+    input.kind === "review" ? withInitials(REVIEW, input) : withInitials(BUILD, { kind: "build", ...input });
+  const data = { ...content, ...knownTasks(state, content, itself), phase, by, id };
   const { isBetween } = draft.addTask({ type: "task.added", data } as GoalDraft, id);
   if (isBetween) refuseCircle(draft.state, id);
   return id;
 }
 
-export type TaskChange = Partial<
-  Omit<BuildTaskInput, "kind"> & Pick<ReviewTaskInput, "reviews" | "checklist">
->;
+export type TaskChange = Partial<Omit<BuildTaskInput, "kind"> & Omit<ReviewTaskInput, "kind">>;
 
 export interface EditInput {
   readonly task: string;
@@ -183,9 +179,9 @@ export interface EditInput {
 
 export function editTask(state: GoalState, by: Actor, input: EditInput): Act<string> {
   const task = taskOf(state, input.task);
-  const { phase, dependsOn, reviews, ...rest } = input.change;
-  const foreign = task.kind === "build" ? ["reviews", "checklist"] : ["acceptance"];
-  const wrong = Object.keys(input.change).find((key) => foreign.includes(key));
+  const { phase, ...rest } = input.change;
+  const foreign = task.kind === "build" ? REVIEW_TASK : BUILD_TASK;
+  const wrong = Object.keys(input.change).find((key) => Object.hasOwn(foreign, key));
   if (wrong !== undefined) {
     throw invalid(`task ${task.id} is a ${task.kind} task: it has no ${wrong}`, "Leave that field out.");
   }
@@ -195,13 +191,23 @@ export function editTask(state: GoalState, by: Actor, input: EditInput): Act<str
     ...((phase !== undefined || typeof rest.plan === "number") && {
       phase: phase === undefined ? task.phase : phaseNumber(state, phase),
     }),
-    ...(dependsOn && { dependsOn: dependsOn.map((each) => knownTask(state, each, `task ${task.id}`)) }),
-    ...(reviews && { reviews: reviews.map((each) => knownTask(state, each, `task ${task.id}`)) }),
+    ...knownTasks(state, rest, `task ${task.id}`),
   };
   const draft = new DraftBatch(state);
   draft.add({ type: "task.edited", data: { by, task: task.id, change } } as GoalDraft);
   refuseCircle(draft.state, task.id);
   return { events: draft.events, result: task.id };
+}
+
+/** The fields of `content` that name tasks, by the names that these have now. */
+function knownTasks(
+  state: GoalState,
+  content: Readonly<Record<string, unknown>>,
+  from: string,
+): Record<string, string[]> {
+  const lists = NAMES_OF_TASKS.map((name) => [name, content[name]] as const);
+  const given = lists.filter((each): each is readonly [string, string[]] => Array.isArray(each[1]));
+  return Object.fromEntries(given.map(([name, ids]) => [name, ids.map((id) => knownTask(state, id, from))]));
 }
 
 function knownTask(state: GoalState, id: string, from: string): string {

@@ -4,7 +4,7 @@ import * as z from "zod";
 import { type Call, isNotStarted, isOpen, SESSION_STATUSES } from "../model/session/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
 import type { Holder } from "../store.ts";
-import { iso, isoOrNull, time } from "./goal-views.ts";
+import { iso, isoOrNull, time } from "./record-views.ts";
 
 const text = z.string();
 const amounts = z.strictObject({

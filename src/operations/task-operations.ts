@@ -9,13 +9,14 @@
 import * as z from "zod";
 import type { ClaimProof, Goal, TaskInput } from "../goal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
-import { findTask, formatId } from "../model/goal/index.ts";
+import { findTask, formatId, TASK_PLAN } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
 import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { namedPath } from "./named-file.ts";
 import { definedFields, operation } from "./operation.ts";
+import { inputShape } from "./record-views.ts";
 
 const text = z.string();
 const said = z.strictObject({ goal, task: text });
@@ -86,13 +87,8 @@ export const taskOperations = [
     writes: true,
     input: z.strictObject({
       goal,
-      title: text,
-      description: text.optional(),
+      ...inputShape(TASK_PLAN),
       phase: z.union([z.int(), text]).optional(),
-      plan: z.int().optional(),
-      wave: z.int().optional(),
-      dependsOn: z.array(text).optional(),
-      files: z.array(text).optional(),
       /** How one will know that it is done. A review without it looks at what its tasks were wanted for. */
       wanted: z.array(text).optional(),
       /** Tasks to look at: makes it a review. */

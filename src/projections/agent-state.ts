@@ -1,23 +1,31 @@
 /** `agent_state.json`: what the next agent has to know, in the words of structured run state. */
 
 import {
+  FACT,
   type Fact,
-  type FileRecord,
+  FILE,
   type GoalState,
   goalStatus,
+  KEY_IMPLEMENTATION,
+  NEXT_ACTION,
   positionOf,
   progressOf,
-  type Question,
+  QUESTION,
   runStateOf,
   type Survey,
 } from "../model/goal/index.ts";
-import { canonicalText } from "../model/json.ts";
+import { rowMaker } from "./record-rows.ts";
 import { type SealedText, sealJson } from "./seal.ts";
-import { byRow, present } from "./task-board.ts";
 import { isoTime, layoutJson, oneLine, optionalTime } from "./written-text.ts";
 
 export const AGENT_STATE_VERSION = 2;
 const DECISION_CHARACTERS = 200;
+
+const factRow = rowMaker(FACT, { sparse: true });
+const fileRow = rowMaker(FILE, { sparse: true });
+const implementationRow = rowMaker(KEY_IMPLEMENTATION);
+const nextRow = rowMaker(NEXT_ACTION);
+const questionRow = rowMaker(QUESTION, { sparse: true });
 
 /** Everything but the seal. Nothing here depends on the clock: an expired fact is shown with its expiry. */
 export function agentStateRows(state: GoalState, survey: Survey): Record<string, unknown> {
@@ -60,7 +68,7 @@ export function agentStateRows(state: GoalState, survey: Survey): Record<string,
       bar: progress.bar,
     },
     active_task_id: position.task,
-    next_action: next && { text: next.text, task: next.task, by: byRow(next.by), at: isoTime(next.at) },
+    next_action: next && nextRow(next),
     completed_tasks: run.completedTasks,
     failed_tasks: run.failedTasks,
     remaining_tasks: run.remainingTasks,
@@ -68,12 +76,7 @@ export function agentStateRows(state: GoalState, survey: Survey): Record<string,
     decisions_made: currentDecisions(state),
     risks: [...state.blockers.values()].filter(({ status }) => status !== "resolved").map(({ id }) => id),
     questions: [...state.questions.values()].map(questionRow),
-    key_implementations: state.implementations.map(({ text, files, by, at }) => ({
-      text,
-      files,
-      by: byRow(by),
-      at: isoTime(at),
-    })),
+    key_implementations: state.implementations.map(implementationRow),
     files_examined: run.filesExamined,
     files: [...state.files.values()].sort((a, b) => (a.path < b.path ? -1 : 1)).map(fileRow),
     iteration_count: run.iterationCount,
@@ -99,39 +102,5 @@ function currentDecisions(state: GoalState): string[] {
 /** By key, so that a fact that is confirmed again changes its own lines only. */
 function factRows(facts: Iterable<Fact>): Record<string, unknown> {
   const sorted = [...facts].sort((a, b) => (a.key < b.key ? -1 : 1));
-  return Object.fromEntries(
-    sorted.map(({ key, value, source, expiresAt, by, at }) => [
-      key,
-      present({
-        value: value === null ? undefined : (JSON.parse(canonicalText(value)) as unknown),
-        source,
-        expires_at: optionalTime(expiresAt),
-        by: byRow(by),
-        at: isoTime(at),
-      }),
-    ]),
-  );
-}
-
-function questionRow({ id, text, answer, by, at, answeredAt }: Question): Record<string, unknown> {
-  return present({
-    id,
-    text,
-    answer,
-    by: byRow(by),
-    at: isoTime(at),
-    answered_at: optionalTime(answeredAt),
-  });
-}
-
-function fileRow(file: FileRecord): Record<string, unknown> {
-  return present({
-    path: file.path,
-    hash: file.hash,
-    examined_at: optionalTime(file.examinedAt),
-    modified_at: optionalTime(file.modifiedAt),
-    task: file.task,
-    session: file.session,
-    by: byRow(file.by),
-  });
+  return Object.fromEntries(sorted.map((fact) => [fact.key, factRow(fact)]));
 }

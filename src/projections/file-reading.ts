@@ -1,9 +1,9 @@
 /** Rendered files read back, checked against their schemas. What `render.ts` wrote reads back without loss. */
 
 import { parseJson, parseYaml, UnreadableText } from "./foreign-text.ts";
+import { AGENT_STATE_SCHEMA, RECORDS_SCHEMA, TASK_BOARD_SCHEMA } from "./json-schemas.ts";
 import { migrateAgentState } from "./migrations.ts";
 import { problemIn, type SchemaProblem } from "./schema-check.ts";
-import { AGENT_STATE_SCHEMA, RECORDS_SCHEMA, TASK_BOARD_SCHEMA } from "./schema-rows.ts";
 import { normalText } from "./seal.ts";
 import { readStatePage, type StatePage, splitPage } from "./state-page.ts";
 import { readBlock } from "./written-text.ts";

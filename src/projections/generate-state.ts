@@ -5,7 +5,7 @@
  */
 
 import { HoldfastError } from "../model/errors.ts";
-import type { JsonSchema } from "./schema-rows.ts";
+import type { JsonSchema } from "./json-schemas.ts";
 
 type FieldType = "string" | "integer" | "number" | "boolean" | "string[]";
 export type FieldSpec = FieldType | { readonly enum: readonly [string, ...string[]] };

@@ -1,10 +1,19 @@
 /** What editing agent_state.json and task_board.json by hand can say. What the goal computes can only be noticed. */
 
 import { type Act, noteActs, planningActs, sessionActs, type TaskInput } from "../goal/index.ts";
-import type { Actor, GoalState, TaskStatus, Verification } from "../model/goal/index.ts";
+import {
+  type Actor,
+  BUILD_TASK,
+  type GoalState,
+  REVIEW_TASK,
+  TASK_PLAN,
+  type TaskStatus,
+  type Verification,
+} from "../model/goal/index.ts";
 import { type Json, sameJson } from "../model/json.ts";
 import { type Change, change } from "./edit-changes.ts";
 import { dropTask, finishTask, removedTasks, reopenTask } from "./hand-finished.ts";
+import { editableColumns } from "./record-rows.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -128,18 +137,8 @@ export function taskBoardChanges(from: Row, to: Row, since: number): Change[] {
   return found;
 }
 
-const FIELDS = {
-  title: "title",
-  description: "description",
-  phase: "phase",
-  plan: "plan",
-  wave: "wave",
-  depends_on: "dependsOn",
-  files: "files",
-  acceptance: "acceptance",
-  reviews: "reviews",
-  checklist: "checklist",
-} as const;
+/** Which field each editable member of a task's row holds: `depends_on` holds `dependsOn`. */
+const EDITABLE = editableColumns({ ...TASK_PLAN, ...BUILD_TASK, ...REVIEW_TASK });
 const STATUSES = ["status", "own_status", "blocked_by"];
 
 /** Place is one change: a plan only makes sense within its phase. */
@@ -147,8 +146,8 @@ const TOGETHER: readonly string[] = ["phase", "plan"];
 
 function taskChanges(id: string, old: Row, row: Row): Change[] {
   const found: Change[] = [];
-  const edit = (key: string, names: readonly (keyof typeof FIELDS)[]): void => {
-    const input = Object.fromEntries(names.map((name) => [FIELDS[name], row[name] ?? null]));
+  const edit = (key: string, names: readonly string[]): void => {
+    const input = Object.fromEntries(names.map((name) => [EDITABLE.get(name) ?? name, row[name] ?? null]));
     const act = (state: GoalState, by: Actor): Act<unknown> =>
       planningActs.editTask(state, by, { task: id, change: input });
     found.push(change(`${key}:${id}`, input, `${id}: ${names.join(" and ")}`, act));
@@ -158,7 +157,7 @@ function taskChanges(id: string, old: Row, row: Row): Change[] {
   );
   for (const name of changed) {
     if (STATUSES.includes(name) || TOGETHER.includes(name) || name === "updated_at") continue;
-    if (name in FIELDS) edit(name, [name as keyof typeof FIELDS]);
+    if (EDITABLE.has(name)) edit(name, [name]);
     else found.push(change(`${name}:${id}`, row[name], `${id}: ${name} is computed`, null));
   }
   if (changed.some((name) => TOGETHER.includes(name))) edit("place", ["phase", "plan"]);
@@ -181,9 +180,7 @@ function statusChange(id: string, before: TaskStatus, after: TaskStatus | "block
 /** The goal gives the number: the one in the file only keeps it apart from the others there. */
 function newTask(id: string, row: Row, since: number): Change {
   const input = Object.fromEntries(
-    Object.entries(FIELDS)
-      .filter(([name]) => row[name] !== undefined)
-      .map(([name, field]) => [field, row[name]]),
+    [...EDITABLE].filter(([name]) => row[name] !== undefined).map(([name, field]) => [field, row[name]]),
   );
   const act = (state: GoalState, by: Actor): Act<unknown> => {
     const isThere = [...state.tasks.values()].some(({ title, seq }) => title === row["title"] && seq > since);

@@ -4,10 +4,11 @@
  */
 
 import { type Act, noteActs, sessionActs } from "../goal/index.ts";
-import type { Actor, DecisionType, GoalState } from "../model/goal/index.ts";
+import { type Actor, DECISION, type GoalState } from "../model/goal/index.ts";
 import { sameJson } from "../model/json.ts";
 import { type Change, change } from "./edit-changes.ts";
 import type { RecordKind, RecordPage } from "./file-reading.ts";
+import { editableColumns, readContent } from "./record-rows.ts";
 
 const BY_HAND = "Written by hand.";
 const SEAL = ["goal", "revision", "digest"];
@@ -42,7 +43,7 @@ interface Own {
 
 const OWN: Readonly<Record<RecordKind, Own>> = {
   decision: {
-    fields: ["date", "type", "reversible", "files", "alternatives"],
+    fields: [...editableColumns(DECISION).keys()],
     sections: /^(?:Context|Decision|Reason)$/,
     changes: decisionChanges,
   },
@@ -51,19 +52,8 @@ const OWN: Readonly<Record<RecordKind, Own>> = {
 };
 
 function decisionChanges(id: string, from: RecordPage, to: RecordPage): Change[] {
-  const content = ({ fields, sections }: RecordPage): Record<string, unknown> => ({
-    type: fields["type"] as DecisionType,
-    reversible: fields["reversible"],
-    files: fields["files"],
-    date: fields["date"],
-    alternatives: (fields["alternatives"] as Record<string, unknown>[]).map((row) => ({
-      option: row["option"],
-      whyNot: row["why_not"],
-    })),
-    context: sections.get("Context") ?? "",
-    decision: sections.get("Decision") ?? "",
-    reason: sections.get("Reason") ?? "",
-  });
+  const content = ({ fields, sections }: RecordPage): Record<string, unknown> =>
+    readContent(DECISION, fields, sections);
   const input = content(to);
   if (sameJson(content(from), input)) return [];
   const act = (state: GoalState, by: Actor): Act<unknown> => {

@@ -7,9 +7,17 @@
  */
 
 import { sha256 } from "../model/digest.ts";
-import type { Actor, Blocker, DecisionRecord, HistoryEntry } from "../model/goal/index.ts";
+import {
+  BLOCKER,
+  type Blocker,
+  DECISION,
+  type DecisionRecord,
+  HISTORY_ENTRY,
+  type HistoryEntry,
+} from "../model/goal/index.ts";
+import { type Row, rowMaker, sectionsOf } from "./record-rows.ts";
 import { type SealedText, sealMarkdown } from "./seal.ts";
-import { isoTime, oneLine, optionalTime, textBlock, yamlScalar } from "./written-text.ts";
+import { oneLine, textBlock, yamlScalar } from "./written-text.ts";
 
 type Field = string | number | boolean | null | readonly (string | number)[] | readonly Fields[] | Fields;
 export interface Fields {
@@ -45,88 +53,34 @@ function slug(text: string): string {
   return (words ?? []).join("-").slice(0, SLUG_CHARACTERS).replace(/-$/, "");
 }
 
+const decisionRow = rowMaker(DECISION);
+const blockerRow = rowMaker(BLOCKER);
+const sessionRow = rowMaker(HISTORY_ENTRY);
+
 export function renderDecision(goal: string, record: DecisionRecord): SealedText {
-  const fields = {
-    id: record.id,
-    date: record.date,
-    type: record.type,
-    reversible: record.reversible,
-    files: record.files,
-    supersedes: record.supersedes,
-    superseded_by: record.supersededBy,
-    alternatives: record.alternatives.map(({ option, whyNot }) => ({ option, why_not: whyNot })),
-    by: byFields(record.by),
-    made_at: isoTime(record.at),
-  };
   const title = `${record.id} ${oneLine(record.context, HEADING_CHARACTERS)}`;
-  const sections = { Context: record.context, Decision: record.decision, Reason: record.reason };
-  return page(goal, record.revision, fields, title, sections);
+  return page(goal, record.revision, decisionRow(record), title, sectionsOf(DECISION, record));
 }
 
 export function renderBlocker(goal: string, record: Blocker): SealedText {
-  const { affects } = record;
-  const fields = {
-    id: record.id,
-    status: record.status,
-    affects: {
-      tasks: affects.tasks,
-      phases: affects.phases,
-      goal: affects.goal,
-      other: affects.other,
-    },
-    follow_ups: record.followUps,
-    by: byFields(record.by),
-    reported_at: isoTime(record.reportedAt),
-    identified_at: optionalTime(record.identifiedAt),
-    bypassed_at: optionalTime(record.bypassedAt),
-    resolved_at: optionalTime(record.resolvedAt),
-  };
   const title = `${record.id} ${oneLine(record.description, HEADING_CHARACTERS)}`;
-  const { description, workaround, resolution } = record;
-  const sections = { Description: description, Workaround: workaround, Resolution: resolution };
-  return page(goal, record.revision, fields, title, sections);
+  return page(goal, record.revision, blockerRow(record), title, sectionsOf(BLOCKER, record));
 }
 
 export function renderSession(goal: string, entry: HistoryEntry): SealedText {
-  const fields = {
-    id: entry.id,
-    agent: entry.agent,
-    status: entry.status,
-    started: isoTime(entry.startedAt),
-    ended: optionalTime(entry.endedAt),
-    context_usage: entry.contextUsage,
-    restarts: entry.restarts,
-    resumes: entry.resumes,
-    working_on: entry.workingOn,
-    completed: entry.completed,
-  };
-  const sections = {
-    ...numbered("Issue", entry.issues),
-    ...numbered("Note", entry.notes),
-    "Hand-off": entry.handoffReason,
-  };
-  return page(goal, entry.revision, fields, `Session ${oneLine(entry.id, HEADING_CHARACTERS)}`, sections);
-}
-
-function numbered(name: string, texts: readonly string[]): Record<string, string> {
-  return Object.fromEntries(texts.map((text, index) => [`${name} ${index + 1}`, text]));
-}
-
-function byFields({ name, role }: Actor): Fields {
-  return { name, role };
+  const title = `Session ${oneLine(entry.id, HEADING_CHARACTERS)}`;
+  return page(goal, entry.revision, sessionRow(entry), title, sectionsOf(HISTORY_ENTRY, entry));
 }
 
 function page(
   goal: string,
   revision: number,
-  fields: Fields,
+  row: Row,
   title: string,
-  sections: Readonly<Record<string, string | null>>,
+  sections: Readonly<Record<string, string>>,
 ): SealedText {
-  const body = Object.entries(sections)
-    .filter(([, text]) => text !== null)
-    .map(([name, text]) => `\n## ${name}\n\n${textBlock(text as string)}\n`);
-  return sealMarkdown(goal, revision, `${yamlFields(fields)}---\n\n# ${title}\n${body.join("")}`);
+  const body = Object.entries(sections).map(([name, text]) => `\n## ${name}\n\n${textBlock(text)}\n`);
+  return sealMarkdown(goal, revision, `${yamlFields(row as Fields)}---\n\n# ${title}\n${body.join("")}`);
 }
 
 /** The small part of YAML that renders need; whatever reads YAML understands it. */

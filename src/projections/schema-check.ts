@@ -7,8 +7,8 @@
 import type { Ajv2020, ErrorObject, ValidateFunction } from "ajv/dist/2020.js";
 import { HoldfastError } from "../model/errors.ts";
 import { quoteValue } from "../model/names.ts";
+import type { JsonSchema } from "./json-schemas.ts";
 import { fitOf } from "./schema-fit.ts";
-import type { JsonSchema } from "./schema-rows.ts";
 
 export interface SchemaProblem {
   /** `$.tasks[3].status` */

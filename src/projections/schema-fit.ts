@@ -5,7 +5,7 @@
  * compiler means, which a test holds it to; the wording of an error stays with the compiler (`schema-check.ts`).
  */
 
-import type { JsonSchema } from "./schema-rows.ts";
+import type { JsonSchema } from "./json-schemas.ts";
 
 type Fit = (value: unknown) => boolean;
 

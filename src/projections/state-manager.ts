@@ -16,9 +16,9 @@ import { copyJson, type Json } from "../model/json.ts";
 import { event, type StreamKind } from "../model/stream/index.ts";
 import { withFileLock } from "./file-lock.ts";
 import { parseJson, readBounded } from "./foreign-text.ts";
+import type { JsonSchema } from "./json-schemas.ts";
 import { type Migrations, migrate } from "./migrations.ts";
 import { checkOf, type SchemaCheck, schemaRefused } from "./schema-check.ts";
-import type { JsonSchema } from "./schema-rows.ts";
 import { prepareFile, syncFolder } from "./whole-file.ts";
 import { layoutJson } from "./written-text.ts";
 

@@ -1,102 +1,39 @@
 /** `task_board.json`: every task of the goal, in the order in which they are done. */
 
 import {
-  type Actor,
+  BUILD_TASK,
   compareTasks,
   displayStatus,
-  type EndedClaim,
-  type Evidence,
   type GoalState,
+  REVIEW_TASK,
   type Survey,
+  TASK_PLAN,
+  TASK_WORK,
   type Task,
-  type TaskClaim,
 } from "../model/goal/index.ts";
+import { type Row, rowMaker } from "./record-rows.ts";
 import { type SealedText, sealJson } from "./seal.ts";
-import { isoTime, layoutJson, optionalTime } from "./written-text.ts";
+import { isoTime, layoutJson } from "./written-text.ts";
 
 export const TASK_BOARD_VERSION = 1;
 
-/** A member that is null or undefined is left out: absence says the same, in fewer lines. */
-export function present(members: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(members).filter(([, value]) => value !== null && value !== undefined),
-  );
-}
+const planRow = rowMaker(TASK_PLAN, { sparse: true });
+const ownRow = { build: rowMaker(BUILD_TASK), review: rowMaker(REVIEW_TASK) };
+const workRow = rowMaker(TASK_WORK, { sparse: true });
 
-const some = (count: number): number | null => (count === 0 ? null : count);
-
-/** Left out: the token of a claim, which is a secret of the lease, and what commands printed, which is no memory. */
-function taskRow(task: Task, blockedBy: readonly string[]): Record<string, unknown> {
-  const status = displayStatus(task, blockedBy.length > 0);
-  const own =
-    task.kind === "build"
-      ? { acceptance: task.acceptance }
-      : { reviews: task.reviews, checklist: task.checklist };
-  const { submission, verdict, failure } = task;
-  return present({
-    id: task.id,
-    kind: task.kind,
-    title: task.title,
-    description: task.description,
-    phase: task.phase,
-    plan: task.plan,
-    wave: task.wave,
-    status,
-    own_status: status === task.status ? null : task.status,
-    blocked_by: blockedBy.length > 0 ? blockedBy : null,
-    depends_on: task.dependsOn,
-    files: task.files,
-    ...own,
-    assigned_to: task.claim && claimRow(task.claim),
-    previous: task.previous && endedRow(task.previous),
-    attempts: some(task.attempts),
-    failures: some(task.failures),
-    rejections: some(task.rejections),
-    failure: failure && { error: failure.error, retryable: failure.retryable, at: isoTime(failure.at) },
-    submission: submission && {
-      ...evidenceRow(submission.evidence),
-      by: byRow(submission.by),
-      session: submission.session,
-      at: isoTime(submission.at),
-    },
-    verdict: verdict && {
-      accepted: verdict.accepted,
-      why: verdict.why,
-      by: byRow(verdict.by),
-      at: isoTime(verdict.at),
-    },
-    created_at: isoTime(task.createdAt),
-    updated_at: isoTime(task.updatedAt),
-    done_at: optionalTime(task.doneAt),
-  });
-}
-
-export function byRow({ name, role }: Actor): Record<string, unknown> {
-  return { name, role };
-}
-
-function claimRow(claim: TaskClaim): Record<string, unknown> {
-  const { by, session, at, progressAt, note } = claim;
-  return { by: byRow(by), session, at: isoTime(at), progress_at: isoTime(progressAt), note };
-}
-
-function endedRow(claim: EndedClaim): Record<string, unknown> {
-  const { ended, endedAt, why } = claim;
-  return { ...claimRow(claim), ended, ended_at: isoTime(endedAt), why };
-}
-
-function evidenceRow({ summary, commands, files }: Evidence): Record<string, unknown> {
-  return {
-    summary,
-    commands: commands.map(({ command, exitCode }) => ({ command, exit_code: exitCode })),
-    files: files.map(({ path, hash }) => ({ path, hash })),
-  };
+function taskRow(task: Task, blockers: readonly string[]): Row {
+  const { id, kind } = task;
+  const blockedBy = blockers.length > 0 ? blockers : null;
+  const status = displayStatus(task, blockedBy !== null);
+  const ownStatus = status === task.status ? null : task.status;
+  const plan = planRow({ ...task, status, ownStatus, blockedBy });
+  return { id, kind, ...plan, ...ownRow[kind](task), ...workRow(task) };
 }
 
 interface TaskText {
   readonly blockedBy: string;
   readonly text: string;
-  readonly row: Record<string, unknown>;
+  readonly row: Row;
 }
 
 /** The last event that changed anything on the board: a task, a phase, or what a blocker blocks. */
@@ -115,17 +52,15 @@ export class TaskBoardText {
   private readonly texts = new WeakMap<Task, TaskText>();
 
   /** The rows that have not been rendered before, for a check before they are written. */
-  readonly fresh: Record<string, unknown>[] = [];
+  readonly fresh: Row[] = [];
 
   render(state: GoalState, survey: Survey): SealedText {
-    const phases = state.phases.map(({ number, name, plans, closedAt }) =>
-      present({
-        number,
-        name,
-        plans: plans.map((plan) => ({ number: plan.number, name: plan.name })),
-        closed_at: optionalTime(closedAt),
-      }),
-    );
+    const phases = state.phases.map(({ number, name, plans, closedAt }) => ({
+      number,
+      name,
+      plans: plans.map((plan) => ({ number: plan.number, name: plan.name })),
+      ...(closedAt !== null && { closed_at: isoTime(closedAt) }),
+    }));
     const aliases = Object.fromEntries([...state.aliases].sort(([a], [b]) => (a < b ? -1 : 1)));
     const rows = [...state.tasks.values()].sort(compareTasks);
     const tasks = rows.map((task) => this.taskText(task, survey.blockedBy.get(task.id) ?? []));

@@ -8,9 +8,9 @@
  */
 
 import { HoldfastError } from "../errors.ts";
-import type { Actor } from "./roles.ts";
+import type { AFFECTS, BLOCKER, BLOCKER_STATUSES } from "./note-records.ts";
+import type { RecordOf } from "./record-table.ts";
 
-export const BLOCKER_STATUSES = ["new", "active", "bypassed", "resolved"] as const;
 export type BlockerStatus = (typeof BLOCKER_STATUSES)[number];
 export type BlockerAct = "identify" | "bypass" | "resolve";
 
@@ -23,31 +23,10 @@ export const BLOCKER_TRANSITIONS: Readonly<
   resolved: {},
 };
 
-/** What a blocker names. `other` is for words that name no task or phase of ours: they are kept and block nothing. */
-export interface Affects {
-  readonly tasks: readonly string[];
-  readonly phases: readonly number[];
-  readonly goal: boolean;
-  readonly other: readonly string[];
-}
+/** The work that a blocker names. */
+export interface Affects extends RecordOf<typeof AFFECTS> {}
 
-export interface Blocker {
-  readonly id: string;
-  readonly status: BlockerStatus;
-  readonly description: string;
-  readonly affects: Affects;
-  readonly by: Actor;
-  readonly reportedAt: number;
-  readonly identifiedAt: number | null;
-  readonly bypassedAt: number | null;
-  readonly resolvedAt: number | null;
-  readonly workaround: string | null;
-  readonly followUps: readonly string[];
-  readonly resolution: string | null;
-  readonly seq: number;
-  /** The last event that changed it. */
-  readonly revision: number;
-}
+export interface Blocker extends RecordOf<typeof BLOCKER> {}
 
 export function nextBlockerStatus(blocker: Blocker, act: BlockerAct): BlockerStatus {
   const next = BLOCKER_TRANSITIONS[blocker.status][act];

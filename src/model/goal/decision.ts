@@ -1,34 +1,9 @@
-import type { Actor } from "./roles.ts";
+import type { DECISION, DECISION_TYPES } from "./note-records.ts";
+import type { RecordOf } from "./record-table.ts";
 
-export const DECISION_TYPES = [
-  "technology",
-  "architecture",
-  "trade-off",
-  "preference",
-  "constraint",
-] as const;
 export type DecisionType = (typeof DECISION_TYPES)[number];
 
-export interface DecisionRecord {
-  readonly id: string;
-  /** Calendar day, `2024-01-15`. */
-  readonly date: string;
-  readonly type: DecisionType;
-  /** Where the decision was needed. */
-  readonly context: string;
-  readonly decision: string;
-  readonly reason: string;
-  readonly alternatives: readonly { readonly option: string; readonly whyNot: string }[];
-  readonly reversible: boolean;
-  readonly files: readonly string[];
-  readonly supersedes: string | null;
-  readonly supersededBy: string | null;
-  readonly by: Actor;
-  readonly at: number;
-  readonly seq: number;
-  /** The last event that changed it. */
-  readonly revision: number;
-}
+export interface DecisionRecord extends RecordOf<typeof DECISION> {}
 
 export interface DecisionQuery {
   /** Every word has to occur somewhere in the decision, in any order, upper or lower case. */

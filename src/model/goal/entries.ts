@@ -16,6 +16,8 @@
 import { sha256 } from "../digest.ts";
 import { type Json, sameJson } from "../json.ts";
 import type { Event } from "../stream/index.ts";
+import { contentOf, namesOfItems } from "./record-table.ts";
+import { REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
 
 export interface Clock {
   readonly t: number;
@@ -113,13 +115,12 @@ export function madeName(type: string, data: Data): string | null {
 const NAME_FIELDS: ReadonlySet<string> = new Set([
   "task",
   "tasks",
-  "dependsOn",
-  "reviews",
   "followUps",
   "completed",
   "supersedes",
   "blocker",
   "question",
+  ...namesOfItems(contentOf(TASK_PLAN), contentOf(REVIEW_TASK)),
 ]);
 const NAME = /^[TDBQ]-\d{3,}$/;
 

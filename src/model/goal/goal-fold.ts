@@ -19,6 +19,7 @@ import { applyGoalDelta } from "./merge.ts";
 import { boundedMerges, withoutNotes } from "./merge-notes.ts";
 import * as note from "./note-changes.ts";
 import type * as noted from "./note-schemas.ts";
+import { GOAL_FOLD_VERSION } from "./record-table.ts";
 import type { Actor } from "./roles.ts";
 import * as change from "./task-changes.ts";
 
@@ -205,7 +206,7 @@ export const goalFolds = {
 /** A goal as whoever only reads it needs it. */
 export const goalFold: FoldKind<GoalState> = {
   kind: "goal",
-  foldVersion: 4,
+  foldVersion: GOAL_FOLD_VERSION,
   events: goalFolds,
   initial: emptyGoal,
   decode: decodeGoal,

@@ -12,8 +12,8 @@ import { quoteValue } from "../names.ts";
 import type { Blocker } from "./blocker.ts";
 import type { DecisionRecord } from "./decision.ts";
 import { CLOCK_START, type Clock, EventIds } from "./entries.ts";
-import type { HistoryEntry } from "./history.ts";
 import type { Merge } from "./merge-notes.ts";
+import type { HistoryEntry } from "./notes.ts";
 import {
   type Counters,
   type Fact,

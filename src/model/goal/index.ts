@@ -1,8 +1,7 @@
 /** Goals: tasks, phases, decisions, blockers, and the fold that makes a state of their events. */
 
-export { type Affects, BLOCKER_STATUSES, BLOCKER_TRANSITIONS, type Blocker } from "./blocker.ts";
+export { type Affects, BLOCKER_TRANSITIONS, type Blocker } from "./blocker.ts";
 export {
-  DECISION_TYPES,
   type DecisionQuery,
   type DecisionRecord,
   type DecisionType,
@@ -34,7 +33,6 @@ export {
   staleness,
   taskOf,
 } from "./goal-state.ts";
-export type { HistoryEntry } from "./history.ts";
 export { aliasOf, foldEntries, goalDelta } from "./merge.ts";
 export {
   MERGE_NEWS_MS,
@@ -47,15 +45,43 @@ export {
 } from "./merge-notes.ts";
 export { formatId, isRelativePath } from "./naming.ts";
 export {
+  AFFECTS,
+  BLOCKER,
+  BLOCKER_STATUSES,
+  DECISION,
+  DECISION_TYPES,
+  FACT,
+  FILE,
+  HISTORY_ENTRY,
+  KEY_IMPLEMENTATION,
+  NEXT_ACTION,
+  QUESTION,
+} from "./note-records.ts";
+export {
   confirmedFacts,
   type Fact,
   FILE_ACTS,
   type FileAct,
   type FileRecord,
+  type HistoryEntry,
   type Question,
 } from "./notes.ts";
 export { BAR_CELLS, type Position, type Progress, positionOf, progressBar, progressOf } from "./position.ts";
 export { hasDependencyCycle, isUnderWay, startBlockedBy } from "./readiness.ts";
+export {
+  contentOf,
+  type Field,
+  fileName,
+  type InputOf,
+  initialOf,
+  namesOfItems,
+  type RecordOf,
+  type RecordTable,
+  type ValueKind,
+  type ValueOf,
+  type Values,
+  withInitials,
+} from "./record-table.ts";
 export {
   type Actor,
   checkResolving,
@@ -90,10 +116,10 @@ export {
   isFinished,
   nextStatus,
   TASK_ACTS,
-  TASK_STATUSES,
   TASK_TRANSITIONS,
   type Task,
   type TaskAct,
   type TaskClaim,
   type TaskStatus,
 } from "./task.ts";
+export { BUILD_TASK, REVIEW_TASK, TASK_PLAN, TASK_STATUSES, TASK_WORK } from "./task-records.ts";

@@ -3,7 +3,6 @@
 import type { DataOf, Place } from "../stream/index.ts";
 import { type Blocker, type BlockerAct, nextBlockerStatus } from "./blocker.ts";
 import { blockerOf, decisionOf, type GoalState, historyOf, questionOf } from "./goal-state.ts";
-import type { HistoryEntry } from "./history.ts";
 import { idNumber } from "./naming.ts";
 import type {
   blockerBypassed,
@@ -19,7 +18,7 @@ import type {
   sessionNoted,
   sessionStarted,
 } from "./note-schemas.ts";
-import type { FileAct, FileRecord } from "./notes.ts";
+import type { FileAct, FileRecord, HistoryEntry } from "./notes.ts";
 import type { Actor } from "./roles.ts";
 
 export function makeDecision(state: GoalState, data: DataOf<typeof decisionMade>, { seq, at }: Place): void {

@@ -1,50 +1,34 @@
 /** What the events of everything but tasks hold. */
 
 import * as z from "zod";
-import type { Json } from "../json.ts";
 import { lazySchema } from "../stream/index.ts";
-import { DECISION_TYPES } from "./decision.ts";
 import {
   blockerId,
   contentHash,
+  contentShape,
   decisionId,
   line,
   optionalText,
-  ordinal,
   questionId,
   relativePath,
   sessionName,
+  shapeOf,
   stamp,
   taskId,
   text,
-  VALUE_LIMIT,
   wallClock,
 } from "./field.ts";
+import { AFFECTS, DECISION, FACT } from "./note-records.ts";
 import { FILE_ACTS } from "./notes.ts";
 
 export const decisionMade = lazySchema(() =>
   z.strictObject({
     ...stamp,
     id: decisionId,
-    date: z.iso.date(),
-    type: z.enum(DECISION_TYPES),
-    context: text,
-    decision: text,
-    reason: text,
-    alternatives: z.array(z.strictObject({ option: line, whyNot: text })),
-    reversible: z.boolean(),
-    files: z.array(relativePath),
+    ...contentShape(DECISION),
     supersedes: decisionId.nullable(),
   }),
 );
-
-const affects = () =>
-  z.strictObject({
-    tasks: z.array(taskId),
-    phases: z.array(ordinal),
-    goal: z.boolean(),
-    other: z.array(line),
-  });
 
 /** `reportedAt`: when it was first seen, where that was before the goal knew of it. */
 export const blockerReported = lazySchema(() =>
@@ -52,7 +36,7 @@ export const blockerReported = lazySchema(() =>
     ...stamp,
     id: blockerId,
     description: text,
-    affects: affects(),
+    affects: z.strictObject(shapeOf(AFFECTS)),
     reportedAt: wallClock.optional(),
   }),
 );
@@ -69,23 +53,7 @@ export const blockerResolved = lazySchema(() =>
   z.strictObject({ ...stamp, blocker: blockerId, resolution: text }),
 );
 
-const value = () =>
-  z
-    .json()
-    .refine(
-      (json) => JSON.stringify(json).length <= VALUE_LIMIT,
-      `must be below ${VALUE_LIMIT} characters: store it as a file or an artifact and keep its path or hash here`,
-    );
-
-export const factSet = lazySchema(() =>
-  z.strictObject({
-    ...stamp,
-    key: line,
-    value: value() as unknown as z.ZodType<Json>,
-    source: text,
-    expiresAt: wallClock.nullable(),
-  }),
-);
+export const factSet = lazySchema(() => z.strictObject({ ...stamp, ...contentShape(FACT) }));
 export const factForgotten = lazySchema(() => z.strictObject({ ...stamp, key: line, why: text }));
 
 export const filesRecorded = lazySchema(() =>

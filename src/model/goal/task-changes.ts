@@ -3,10 +3,12 @@
 import { HoldfastError } from "../errors.ts";
 import type { DataOf, Place } from "../stream/index.ts";
 import { type GoalState, phaseOf, taskOf } from "./goal-state.ts";
-import type { HistoryEntry } from "./history.ts";
 import { idNumber } from "./naming.ts";
 import { recordFile } from "./note-changes.ts";
+import type { HistoryEntry } from "./notes.ts";
+import { contentOf, initialOf, type RecordOf } from "./record-table.ts";
 import { type EndedClaim, nextStatus, type Task, type TaskAct } from "./task.ts";
+import { BUILD_TASK, REVIEW_TASK, TASK_PLAN, type TASK_WORK } from "./task-records.ts";
 import type {
   phaseNumber,
   taskAdded,
@@ -32,20 +34,17 @@ export function addTask(state: GoalState, data: DataOf<typeof taskAdded>, place:
   state.tasks.set(data.id, newTask(data, place));
 }
 
+const BUILD_CONTENT = Object.entries({ ...contentOf(TASK_PLAN), ...contentOf(BUILD_TASK) });
+const REVIEW_CONTENT = Object.entries({ ...contentOf(TASK_PLAN), ...contentOf(REVIEW_TASK) });
+
 /**
- * Written out field by field and not spread: Node 20 gives every object that grows after a spread a hidden class of
- * its own, and a survey of a thousand tasks then takes ten times as long.
+ * Content is assigned to a literal and not spread into it: Node 20 gives every object that grows after a spread a hidden
+ * class of its own, and a survey of a thousand tasks then takes ten times as long. An event of a release that did not
+ * know a field yet has no value for it.
  */
 function newTask(data: DataOf<typeof taskAdded>, { seq, at }: Place): Task {
-  const task = {
+  const task: RecordOf<typeof TASK_WORK> & Pick<Task, "id" | "status"> = {
     id: data.id,
-    phase: data.phase,
-    plan: data.plan,
-    wave: data.wave,
-    title: data.title,
-    description: data.description,
-    dependsOn: data.dependsOn,
-    files: data.files,
     status: "open",
     claim: null,
     previous: null,
@@ -61,10 +60,14 @@ function newTask(data: DataOf<typeof taskAdded>, { seq, at }: Place): Task {
     seq,
     endSeq: null,
     revision: seq,
-  } as const;
-  if (data.kind === "build") return Object.assign(task, { kind: data.kind, acceptance: data.acceptance });
-  const { kind, reviews, checklist } = data;
-  return Object.assign(task, { kind, reviews, checklist });
+  };
+  const made = task as Record<string, unknown>;
+  made["kind"] = data.kind;
+  const given: Readonly<Record<string, unknown>> = data;
+  for (const [name, field] of data.kind === "build" ? BUILD_CONTENT : REVIEW_CONTENT) {
+    made[name] = given[name] ?? initialOf(field);
+  }
+  return made as unknown as Task;
 }
 
 export function editTask(state: GoalState, data: DataOf<typeof taskEdited>, place: Place): void {

@@ -3,50 +3,31 @@
 import * as z from "zod";
 import { lazySchema } from "../stream/index.ts";
 import {
-  contentHash,
+  contentShape,
   eventUid,
-  line,
   optionalText,
   ordinal,
-  relativePath,
   sessionName,
+  shapeOf,
   stamp,
-  TEXT_LIMIT,
   taskId,
   text,
 } from "./field.ts";
+import { BUILD_TASK, EVIDENCE, REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
 
-const content = () => ({
-  phase: ordinal,
-  plan: ordinal.nullable(),
-  wave: ordinal,
-  title: line,
-  description: optionalText,
-  dependsOn: z.array(taskId),
-  files: z.array(relativePath),
+export const taskAdded = lazySchema(() => {
+  const head = { ...stamp, id: taskId };
+  const content = contentShape(TASK_PLAN);
+  return z.discriminatedUnion("kind", [
+    z.strictObject({ ...head, kind: z.literal("build"), ...content, ...contentShape(BUILD_TASK) }),
+    z.strictObject({ ...head, kind: z.literal("review"), ...content, ...contentShape(REVIEW_TASK) }),
+  ]);
 });
 
-const buildContent = () => ({ acceptance: z.array(line) });
-const reviewContent = () => ({ reviews: z.array(taskId).min(1), checklist: z.array(line).min(1) });
-
-export const taskAdded = lazySchema(() =>
-  z.discriminatedUnion("kind", [
-    z.strictObject({ ...stamp, id: taskId, kind: z.literal("build"), ...content(), ...buildContent() }),
-    z.strictObject({ ...stamp, id: taskId, kind: z.literal("review"), ...content(), ...reviewContent() }),
-  ]),
-);
-
-const change = () => z.strictObject({ ...content(), ...buildContent(), ...reviewContent() }).partial();
-export const taskEdited = lazySchema(() => z.strictObject({ ...stamp, task: taskId, change: change() }));
-
-const evidence = () =>
-  z.strictObject({
-    summary: optionalText,
-    commands: z.array(
-      z.strictObject({ command: text, exitCode: z.int(), output: z.string().max(TEXT_LIMIT).nullable() }),
-    ),
-    files: z.array(z.strictObject({ path: relativePath, hash: contentHash.nullable() })),
-  });
+export const taskEdited = lazySchema(() => {
+  const content = { ...contentShape(TASK_PLAN), ...contentShape(BUILD_TASK), ...contentShape(REVIEW_TASK) };
+  return z.strictObject({ ...stamp, task: taskId, change: z.strictObject(content).partial() });
+});
 
 const token = z.int().min(0);
 
@@ -72,7 +53,7 @@ export const taskSubmitted = lazySchema(() =>
     task: taskId,
     token,
     claim,
-    evidence: evidence(),
+    evidence: z.strictObject(shapeOf(EVIDENCE)),
   }),
 );
 export const taskFailed = lazySchema(() =>

@@ -15,9 +15,18 @@
  */
 
 import { HoldfastError } from "../errors.ts";
-import type { Actor } from "./roles.ts";
+import type { RecordOf } from "./record-table.ts";
+import type {
+  BUILD_TASK,
+  CLAIM,
+  ENDED_CLAIM,
+  EVIDENCE,
+  REVIEW_TASK,
+  TASK_PLAN,
+  TASK_STATUSES,
+  TASK_WORK,
+} from "./task-records.ts";
 
-export const TASK_STATUSES = ["open", "in_progress", "submitted", "done", "failed", "dropped"] as const;
 export type TaskStatus = (typeof TASK_STATUSES)[number];
 export type DisplayStatus = TaskStatus | "blocked";
 
@@ -54,94 +63,20 @@ export const TASK_TRANSITIONS: Readonly<Record<TaskStatus, Readonly<Partial<Reco
     dropped: { reopen: "open" },
   };
 
-/** What showed that a task is done. */
-export interface Evidence {
-  readonly summary: string | null;
-  readonly commands: readonly {
-    readonly command: string;
-    readonly exitCode: number;
-    readonly output: string | null;
-  }[];
-  /** `hash` null: the task removed the file. */
-  readonly files: readonly { readonly path: string; readonly hash: string | null }[];
-}
+/** What shows that a task is done. */
+export interface Evidence extends RecordOf<typeof EVIDENCE> {}
 
-export interface TaskClaim {
-  readonly by: Actor;
-  readonly session: string | null;
-  readonly token: number;
-  /** The event that made it, and what the task was called then: its lease has that name. */
-  readonly uid: string | null;
-  readonly as: string;
-  readonly at: number;
-  /** Last sign of progress that entered the log; heartbeats do not. */
-  readonly progressAt: number;
-  readonly note: string | null;
-}
+export interface TaskClaim extends RecordOf<typeof CLAIM> {}
 
-/** How the last claim ended without a submission: the next agent is told what the last one was doing. */
-export interface EndedClaim extends TaskClaim {
-  readonly ended: "lost" | "released" | "reset" | "failed" | "rejected";
-  readonly endedAt: number;
-  readonly why: string | null;
-}
+/** How the last claim ended without a submission: the next agent reads what the last one was doing. */
+export interface EndedClaim extends RecordOf<typeof ENDED_CLAIM> {}
 
-interface AnyTask {
-  readonly id: string;
-  readonly phase: number;
-  readonly plan: number | null;
-  readonly wave: number;
-  readonly title: string;
-  readonly description: string | null;
-  readonly dependsOn: readonly string[];
-  /** What it is expected to touch; decisions about these files are shown with it. */
-  readonly files: readonly string[];
+interface AnyTask extends RecordOf<typeof TASK_PLAN>, RecordOf<typeof TASK_WORK> {
   readonly status: TaskStatus;
-  readonly claim: TaskClaim | null;
-  readonly previous: EndedClaim | null;
-  /** How often it was claimed. */
-  readonly attempts: number;
-  /** Failures since it was last retried by decision, and rejections of its submissions. */
-  readonly failures: number;
-  readonly rejections: number;
-  readonly failure: { readonly error: string; readonly retryable: boolean; readonly at: number } | null;
-  readonly submission: {
-    /** The event that made it: a verdict names it. */
-    readonly uid: string | null;
-    readonly evidence: Evidence;
-    readonly by: Actor;
-    readonly session: string | null;
-    readonly at: number;
-  } | null;
-  readonly verdict: {
-    readonly accepted: boolean;
-    readonly why: string | null;
-    readonly by: Actor;
-    readonly at: number;
-  } | null;
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly doneAt: number | null;
-  /** The event that holds its content, and the one that finished it. */
-  readonly seq: number;
-  readonly endSeq: number | null;
-  /** The last event that changed it. */
-  readonly revision: number;
 }
 
-export interface BuildTask extends AnyTask {
-  readonly kind: "build";
-  /** How one will know that it is done. */
-  readonly acceptance: readonly string[];
-}
-
-export interface ReviewTask extends AnyTask {
-  readonly kind: "review";
-  /** What is looked at; ready as soon as these are submitted. */
-  readonly reviews: readonly string[];
-  readonly checklist: readonly string[];
-}
-
+export interface BuildTask extends AnyTask, RecordOf<typeof BUILD_TASK> {}
+export interface ReviewTask extends AnyTask, RecordOf<typeof REVIEW_TASK> {}
 export type Task = BuildTask | ReviewTask;
 
 export function isFinished(task: Task): boolean {

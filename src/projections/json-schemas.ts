@@ -1,10 +1,24 @@
 /** The schemas of the JSON files, as they are published in `schemas/`. A test keeps the two the same. */
 
 import {
-  BLOCKER_STATUSES,
-  DECISION_TYPES,
+  BLOCKER,
+  BUILD_TASK,
+  DECISION,
+  FACT,
+  FILE,
+  type Field,
+  fileName,
+  HISTORY_ENTRY,
+  KEY_IMPLEMENTATION,
+  NEXT_ACTION,
+  QUESTION,
+  REVIEW_TASK,
+  type RecordTable,
   ROLES,
+  TASK_PLAN,
   TASK_STATUSES,
+  TASK_WORK,
+  type ValueKind,
   VERIFICATIONS,
 } from "../model/goal/index.ts";
 import { AGENT_STATE_VERSION } from "./agent-state.ts";
@@ -31,6 +45,34 @@ const questionId = { type: "string", pattern: "^Q-\\d{3,}$" };
 const hash = { type: "string", pattern: "^[0-9a-f]{64}$" };
 const path = { type: "string", minLength: 1, maxLength: 1024, not: { pattern: "(^|/)\\.{0,2}(/|$)|\\\\" } };
 
+const by = record({ name: text, role: { enum: [...ROLES] } });
+
+const KINDS: Readonly<Record<ValueKind, JsonSchema>> = {
+  line: text,
+  text,
+  output: { type: "string" },
+  day: { type: "string", pattern: "^\\d{4}-\\d{2}-\\d{2}$" },
+  ordinal,
+  // A count of 0 is left out.
+  count: ordinal,
+  whole,
+  integer: { type: "integer" },
+  share: { type: "number", minimum: 0, maximum: 1 },
+  flag: { type: "boolean" },
+  time,
+  path,
+  hash,
+  taskId,
+  decisionId,
+  blockerId,
+  questionId,
+  sessionId: { type: "string", minLength: 1, maxLength: 128 },
+  session: text,
+  eventUid: text,
+  actor: by,
+  json: true as unknown as JsonSchema,
+};
+
 function record(
   required: Readonly<Record<string, JsonSchema>>,
   optional: Readonly<Record<string, JsonSchema>> = {},
@@ -43,7 +85,6 @@ function record(
   };
 }
 
-const by = record({ name: text, role: { enum: [...ROLES] } });
 const sealOf = (version: number): Readonly<Record<string, JsonSchema>> => ({
   schema_version: { const: version },
   run_id: { type: "string", pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$" },
@@ -51,74 +92,60 @@ const sealOf = (version: number): Readonly<Record<string, JsonSchema>> => ({
   digest: { type: "string", pattern: "^sha256:[0-9a-f]{64}$" },
 });
 
-const evidenceFiles = list(record({ path, hash: maybe(hash) }));
-const claim = {
-  by: { $ref: "#/$defs/by" },
-  session: maybe(text),
-  at: { $ref: "#/$defs/time" },
-  progress_at: { $ref: "#/$defs/time" },
-  note: maybe(text),
-};
+type Definitions = Readonly<Partial<Record<ValueKind, string>>>;
 
-const anyTask: { required: Record<string, JsonSchema>; optional: Record<string, JsonSchema> } = {
-  required: {
-    id: { $ref: "#/$defs/taskId" },
-    title: text,
-    phase: ordinal,
-    wave: ordinal,
-    status: { enum: [...TASK_STATUSES, "blocked"] },
-    depends_on: list({ $ref: "#/$defs/taskId" }),
-    files: list({ $ref: "#/$defs/path" }),
-  },
-  optional: {
-    description: text,
-    plan: ordinal,
-    own_status: { enum: [...TASK_STATUSES] },
-    blocked_by: list(blockerId),
-    assigned_to: record(claim),
-    previous: record({
-      ...claim,
-      ended: { enum: ["lost", "released", "reset", "failed", "rejected"] },
-      ended_at: { $ref: "#/$defs/time" },
-      why: maybe({ type: "string" }),
-    }),
-    attempts: ordinal,
-    failures: ordinal,
-    rejections: ordinal,
-    failure: record({ error: text, retryable: { type: "boolean" }, at: { $ref: "#/$defs/time" } }),
-    submission: record({
-      summary: maybe(text),
-      commands: list(record({ command: text, exit_code: { type: "integer" } })),
-      files: evidenceFiles,
-      by: { $ref: "#/$defs/by" },
-      session: maybe(text),
-      at: { $ref: "#/$defs/time" },
-    }),
-    verdict: record({
-      accepted: { type: "boolean" },
-      why: maybe(text),
-      by: { $ref: "#/$defs/by" },
-      at: { $ref: "#/$defs/time" },
-    }),
-    created_at: { $ref: "#/$defs/time" },
-    updated_at: { $ref: "#/$defs/time" },
-    done_at: { $ref: "#/$defs/time" },
-  },
-};
+interface Members {
+  readonly required: Record<string, JsonSchema>;
+  readonly optional: Record<string, JsonSchema>;
+}
 
-const buildTask = record(
-  { ...anyTask.required, kind: { const: "build" }, acceptance: list(text) },
-  anyTask.optional,
-);
-const reviewTask = record(
-  {
-    ...anyTask.required,
-    kind: { const: "review" },
-    reviews: { ...list(taskId), minItems: 1 },
-    checklist: { ...list(text), minItems: 1 },
-  },
-  anyTask.optional,
-);
+interface MemberOptions {
+  /** Members that are null or 0 are left out, as `rowMaker` does. */
+  readonly sparse?: boolean;
+  /** The kinds of values that the schema has a definition for. */
+  readonly defined?: Definitions;
+}
+
+/** The members of a record's row, by its table. */
+function membersOf(table: RecordTable, { sparse = false, defined = {} }: MemberOptions = {}): Members {
+  const members: Members = { required: {}, optional: {} };
+  for (const [name, field] of Object.entries(table)) {
+    const { type, nullable, optional } = field;
+    if (field.file === false || field.section) continue;
+    const schema = valueSchema(field, defined);
+    const column = fileName(name, field);
+    if (field.flat) Object.assign(members.required, schema["properties"]);
+    else if (sparse && (nullable || optional || type === "count")) members.optional[column] = schema;
+    else members.required[column] = nullable ? maybe(schema) : schema;
+  }
+  return members;
+}
+
+function valueSchema({ type, many, atLeast }: Field, defined: Definitions): JsonSchema {
+  if (typeof type === "string") {
+    const schema = defined[type] ? { $ref: `#/$defs/${defined[type]}` } : KINDS[type];
+    return many ? { ...list(schema), ...(atLeast && { minItems: atLeast }) } : schema;
+  }
+  if (Array.isArray(type)) return type.length === 1 ? { const: type[0] } : { enum: [...type] };
+  // A definition is only used in the record itself, not in lists of records inside it.
+  const { required } = membersOf(type as RecordTable, { defined: many ? {} : defined });
+  return many ? list(record(required)) : record(required);
+}
+
+/** The schema of a record's row. */
+function rowSchema(table: RecordTable, options?: MemberOptions): JsonSchema {
+  const { required, optional } = membersOf(table, options);
+  return record(required, optional);
+}
+
+const BOARD_DEFINITIONS: Definitions = { actor: "by", time: "time", path: "path", taskId: "taskId" };
+
+function taskSchema(own: RecordTable): JsonSchema {
+  const options = { sparse: true, defined: BOARD_DEFINITIONS };
+  const [plan, work] = [membersOf(TASK_PLAN, options), membersOf(TASK_WORK, options)];
+  const required = { ...plan.required, ...membersOf(own).required, ...work.required };
+  return record(required, { ...plan.optional, ...work.optional });
+}
 
 const taskBoardBody = {
   phases: list(
@@ -145,8 +172,8 @@ export const TASK_BOARD_SCHEMA: JsonSchema = {
     time,
     path,
     taskId,
-    buildTask,
-    reviewTask,
+    buildTask: taskSchema(BUILD_TASK),
+    reviewTask: taskSchema(REVIEW_TASK),
     task: { oneOf: [{ $ref: "#/$defs/buildTask" }, { $ref: "#/$defs/reviewTask" }] },
   },
 };
@@ -192,25 +219,20 @@ function agentStateBody(risks: "risks" | "blockers"): Readonly<Record<string, Js
     position,
     progress,
     active_task_id: maybe(taskId),
-    next_action: maybe(record({ text: maybe(text), task: maybe(taskId), by, at: time })),
+    next_action: maybe(rowSchema(NEXT_ACTION)),
     completed_tasks: list(taskId),
     failed_tasks: list(record({ task: taskId, error: { type: "string" }, retryable: { type: "boolean" } })),
     remaining_tasks: list(taskId),
     confirmed_facts: {
       type: "object",
-      additionalProperties: record(
-        { source: text },
-        { value: true as unknown as JsonSchema, expires_at: time, by, at: time },
-      ),
+      additionalProperties: rowSchema(FACT, { sparse: true }),
     },
     decisions_made: list(text),
     [risks]: list(blockerId),
-    questions: list(record({ text }, { id: questionId, answer: text, by, at: time, answered_at: time })),
-    key_implementations: list(record({ text, files: list(path), by, at: time })),
+    questions: list(rowSchema(QUESTION, { sparse: true })),
+    key_implementations: list(rowSchema(KEY_IMPLEMENTATION)),
     files_examined: list(path),
-    files: list(
-      record({ path, by }, { hash, examined_at: time, modified_at: time, task: taskId, session: text }),
-    ),
+    files: list(rowSchema(FILE, { sparse: true })),
     iteration_count: whole,
     error_count: whole,
     last_successful_op: maybe(text),
@@ -248,49 +270,9 @@ export const RECORDS_SCHEMA: JsonSchema = {
   title: "The frontmatter of decisions, blockers and sessions",
   oneOf: [{ $ref: "#/$defs/decision" }, { $ref: "#/$defs/blocker" }, { $ref: "#/$defs/session" }],
   $defs: {
-    decision: record({
-      ...sealFields(),
-      id: decisionId,
-      date: { type: "string", pattern: "^\\d{4}-\\d{2}-\\d{2}$" },
-      type: { enum: [...DECISION_TYPES] },
-      reversible: { type: "boolean" },
-      files: list(path),
-      supersedes: maybe(decisionId),
-      superseded_by: maybe(decisionId),
-      alternatives: list(record({ option: text, why_not: text })),
-      by,
-      made_at: time,
-    }),
-    blocker: record({
-      ...sealFields(),
-      id: blockerId,
-      status: { enum: [...BLOCKER_STATUSES] },
-      affects: record({
-        tasks: list(taskId),
-        phases: list(ordinal),
-        goal: { type: "boolean" },
-        other: list(text),
-      }),
-      follow_ups: list(taskId),
-      by,
-      reported_at: time,
-      identified_at: maybe(time),
-      bypassed_at: maybe(time),
-      resolved_at: maybe(time),
-    }),
-    session: record({
-      ...sealFields(),
-      id: { type: "string", minLength: 1, maxLength: 128 },
-      agent: text,
-      status: { enum: ["active", "ended", "crashed"] },
-      started: time,
-      ended: maybe(time),
-      context_usage: maybe({ type: "number", minimum: 0, maximum: 1 }),
-      restarts: whole,
-      resumes: maybe(text),
-      working_on: maybe(text),
-      completed: list(text),
-    }),
+    decision: record({ ...sealFields(), ...membersOf(DECISION).required }),
+    blocker: record({ ...sealFields(), ...membersOf(BLOCKER).required }),
+    session: record({ ...sealFields(), ...membersOf(HISTORY_ENTRY).required }),
   },
 };
 

@@ -1,0 +1,176 @@
+/**
+ * How the records of a goal are declared: one table for each record, in `task-records.ts` and `note-records.ts`.
+ *
+ * | derived from a table | where |
+ * |---|---|
+ * | TypeScript types (`Task`, `DecisionRecord`, …) and input types | `RecordOf`, `InputOf` below |
+ * | what an event may hold (zod) | `field.ts` |
+ * | JSON Schema of the rendered files | `projections/json-schemas.ts` |
+ * | rows of the rendered files, and which members a hand edit may change | `projections/record-rows.ts` |
+ * | inputs and answers of operations | `operations/record-views.ts` |
+ *
+ * To add a field to a task, add a line to `TASK_PLAN`, raise `GOAL_FOLD_VERSION`, and write `schemas/` anew. Fields come
+ * in the order in which the files show them. No zod here: hooks read goals and must start fast.
+ */
+
+import type { Json } from "../json.ts";
+import type { Actor } from "./roles.ts";
+
+/** Raise it when a table or the fold changes: snapshots of another version are ignored. */
+export const GOAL_FOLD_VERSION = 4;
+
+/** The kinds of values, and their types in the state. Each has a line in every derivation. */
+export interface Values {
+  /** One line, at most 500 characters. */
+  line: string;
+  /** One character at least. */
+  text: string;
+  /** May be empty: what a command printed. */
+  output: string;
+  /** A calendar day, `2024-01-15`. */
+  day: string;
+  /** 1, 2, 3 … */
+  ordinal: number;
+  /** 0, 1, 2 …; a file leaves out 0. */
+  count: number;
+  /** 0, 1, 2 … */
+  whole: number;
+  integer: number;
+  /** A part of a whole, 0 to 1. */
+  share: number;
+  flag: boolean;
+  /** Milliseconds since 1970; ISO 8601 in files and answers. */
+  time: number;
+  /** A path below the root. */
+  path: string;
+  /** SHA-256 in hex. */
+  hash: string;
+  taskId: string;
+  decisionId: string;
+  blockerId: string;
+  questionId: string;
+  /** The name that a session of the history has, and a reference to one. */
+  sessionId: string;
+  session: string;
+  /** The id by which every copy of the goal knows an event. */
+  eventUid: string;
+  actor: Actor;
+  json: Json;
+}
+export type ValueKind = keyof Values;
+
+export interface Field {
+  /** A kind of value, the words it may be, or the fields of a record inside this one. */
+  readonly type: ValueKind | readonly string[] | RecordTable;
+  readonly nullable?: true;
+  /** A list of such values. */
+  readonly many?: true;
+  /** The least number of items in the list. */
+  readonly atLeast?: number;
+  /** An author gives the value: it is part of the input and of the event, and a hand edit may change it. */
+  readonly content?: true;
+  /** The value of content that its author leaves out. Otherwise: null if nullable, else an empty list. */
+  readonly initial?: string | number | boolean;
+  /** Found by a survey of the whole goal; not part of the record itself. */
+  readonly surveyed?: true;
+  /** The name in files, if it is not the field's name in snake_case; false: not in files. */
+  readonly file?: string | false;
+  /** A file written by hand may leave it out, although the goal always knows it. */
+  readonly optional?: true;
+  /** Written as a section of a Markdown file, under this heading; a list as `Note 1`, `Note 2` … */
+  readonly section?: string;
+  /** The name in answers of operations, if it is another; false: not in answers. */
+  readonly view?: string | false;
+  /** The members of this record are written among those of the record around it. */
+  readonly flat?: true;
+}
+
+export interface RecordTable {
+  readonly [name: string]: Field;
+}
+
+type One<Type> = Type extends ValueKind
+  ? Values[Type]
+  : Type extends readonly (infer Word)[]
+    ? Word
+    : Type extends RecordTable
+      ? RecordOf<Type>
+      : never;
+
+export type ValueOf<Of extends Field> = Of extends { many: true }
+  ? readonly One<Of["type"]>[]
+  : Of extends { nullable: true }
+    ? One<Of["type"]> | null
+    : One<Of["type"]>;
+
+/** The record as the state of a goal holds it. */
+export type RecordOf<Table extends RecordTable> = {
+  readonly [Name in keyof Table as Table[Name] extends { surveyed: true } ? never : Name]: ValueOf<
+    Table[Name]
+  >;
+};
+
+type MayBeLeftOut<Of> = Of extends { nullable: true } | { initial: string | number | boolean }
+  ? true
+  : Of extends { atLeast: number }
+    ? false
+    : Of extends { many: true }
+      ? true
+      : false;
+
+/** The fields of a table whose values authors give. */
+export type ContentOf<Table extends RecordTable> = {
+  readonly [Name in keyof Table as Table[Name] extends { content: true } ? Name : never]: Table[Name];
+};
+
+/** What an author says of a record: its content, of which fields with a default may be left out. */
+export type InputOf<Table extends RecordTable> = {
+  readonly [Name in keyof Table as Table[Name] extends { content: true }
+    ? MayBeLeftOut<Table[Name]> extends false
+      ? Name
+      : never
+    : never]: ValueOf<Table[Name]>;
+} & {
+  readonly [Name in keyof Table as Table[Name] extends { content: true }
+    ? MayBeLeftOut<Table[Name]> extends true
+      ? Name
+      : never
+    : never]?: ValueOf<Table[Name]>;
+};
+
+export function contentOf<Table extends RecordTable>(table: Table): ContentOf<Table> {
+  return Object.fromEntries(Object.entries(table).filter(([, { content }]) => content)) as ContentOf<Table>;
+}
+
+/** The names of the fields that hold names of items, such as `dependsOn`: a merge may renumber these. */
+export function namesOfItems(...tables: readonly RecordTable[]): string[] {
+  const isName = ({ type }: Field): boolean => typeof type === "string" && /^(?!session).*Id$/.test(type);
+  return tables.flatMap((table) => Object.keys(table).filter((name) => isName(table[name] as Field)));
+}
+
+/** The value of a field that its author, or an older release, left out. Undefined: it has to be given. */
+export function initialOf({ initial, nullable, many, atLeast }: Field): unknown {
+  if (initial !== undefined) return initial;
+  if (nullable) return null;
+  return many && atLeast === undefined ? [] : undefined;
+}
+
+/** What an author says of a record, with values for what was left out; in the order of the table. */
+export function withInitials(table: RecordTable, input: object): Record<string, unknown> {
+  const content: Record<string, unknown> = {};
+  for (const [name, field] of Object.entries<Field>(contentOf(table))) content[name] = initialOf(field);
+  for (const [name, value] of Object.entries(input)) if (value !== undefined) content[name] = value;
+  return content;
+}
+
+/** The name of a field in files. */
+export function fileName(name: string, { file }: Field): string {
+  return file || name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** On most records: when they were made and last changed, as numbers of events. */
+export const EVENTS = {
+  seq: { type: "whole", file: false, view: false },
+  /** The last event that changed it. */
+  revision: { type: "whole", file: false, view: false },
+} as const satisfies RecordTable;
