@@ -24,7 +24,7 @@ const COLD_START = [
     "goal/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|session-acts)",
     "journal/(reading|codec)",
   ]),
-  group("sqlite", 0, ["stores/sqlite/(?!schema-)[^/]*", "open-store"]),
+  group("sqlite", 0, ["stores/(sqlite/(?!schema-)|kit/)[^/]*", "open-store"]),
 ];
 
 /** Declarations (.d.ts) are excluded: the bundler would leave them out of the package. */

@@ -1,6 +1,5 @@
 /** Any store, for whoever promised to look and change nothing: what would write is refused before it reaches the store. */
 
-import { HoldfastError } from "../model/errors.ts";
 import type {
   AppendOutcome,
   Blob,
@@ -16,6 +15,7 @@ import type {
   Store,
   WatchRequest,
 } from "../store.ts";
+import { readOnlyError } from "./kit/index.ts";
 
 export class ReadOnlyStore implements Store {
   readonly address: string;
@@ -67,9 +67,9 @@ export class ReadOnlyStore implements Store {
   }
 
   async #refuse(): Promise<never> {
-    throw new HoldfastError("STORE_READONLY", `${this.address}: the store is open for reading only`, {
-      hint: "Nothing was written. Open it without `readOnly` to write.",
-      data: { address: this.address },
-    });
+    throw readOnlyError(
+      { address: this.address },
+      "Nothing was written. Open it without `readOnly` to write.",
+    );
   }
 }

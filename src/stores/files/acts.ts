@@ -1,9 +1,10 @@
 /** What a batch, a removal, an artifact each do inside a turn: every question first, then the line, then memory. */
 
 import type { AppendOutcome, Batch, PutRequest, RemoveOutcome, RemoveRequest, Write } from "../../store.ts";
+import { guardsOf } from "../kit/index.ts";
 import type { Turn } from "./append.ts";
 import { dropArtifact, hasArtifactFile, keepArtifact } from "./artifacts.ts";
-import { answerAtOnce, garbage, guardsOf } from "./foundations.ts";
+import { answerAtOnce, garbage } from "./foundations.ts";
 import { leaseNow, prolong } from "./leases.ts";
 import { toSegment } from "./line.ts";
 import { dropSnapshots } from "./snapshots.ts";

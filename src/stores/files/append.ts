@@ -35,7 +35,7 @@
  * this boot first writes its bytes once more and syncs them; only then is anything built on it.
  */
 
-import { syncFolder } from "./disk.ts";
+import { syncFolder } from "../kit/index.ts";
 import { corrupt, replaced } from "./failures.ts";
 import type { PlacedLine } from "./journal-file.ts";
 import { encodeLine } from "./line.ts";

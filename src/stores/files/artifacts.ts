@@ -10,7 +10,8 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError } from "../../model/errors.ts";
-import { holdsBytes, makeFolder, replaceFile, statOf, systemCode } from "./disk.ts";
+import { statOf, systemCode } from "../kit/index.ts";
+import { holdsBytes, makeFolder, replaceFile } from "./disk.ts";
 import type { OpenedFolder } from "./opened-folder.ts";
 
 const HASH = /^[0-9a-f]{64}$/;

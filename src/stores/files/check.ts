@@ -10,6 +10,7 @@
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { Problem } from "../../store.ts";
+import { firstProblems } from "../kit/index.ts";
 import { readArtifact } from "./artifacts.ts";
 import { checkRules, type MemoryData, type Space, streamOf } from "./foundations.ts";
 import { JournalFile } from "./journal-file.ts";
@@ -19,20 +20,15 @@ import { type Act, State } from "./state.ts";
 
 type Read = <Result>(act: (state: State, folder: OpenedFolder) => Result) => Promise<Result>;
 
-const MAX_PROBLEMS = 1_000;
 const LINES_PER_PIECE = 500;
 /** A journal that is rewritten while it is checked is checked again. */
 const TRIES = 3;
 
 export async function check(read: Read): Promise<readonly Problem[]> {
   for (let tries = 1; ; tries++) {
-    const problems: Problem[] = [];
     const folder = await read((_, opened) => opened);
     const { journal } = folder;
-    for await (const problem of everyProblem(folder)) {
-      problems.push(problem);
-      if (problems.length >= MAX_PROBLEMS) break;
-    }
+    const problems = await firstProblems(everyProblem(folder));
     if (tries >= TRIES || journal.isInPlace()) return problems;
   }
 }
@@ -64,11 +60,11 @@ async function* everyProblem(folder: OpenedFolder): AsyncGenerator<Problem> {
 }
 
 /** One at a time: this reads every payload from the disk. */
-async function* streams({ spaces, watchers }: MemoryData): AsyncGenerator<Problem> {
+async function* streams({ spaces }: MemoryData): AsyncGenerator<Problem> {
   for (const [namespace, space] of spaces) {
     for (const [name, stream] of space.streams) {
       const alone = { ...space, streams: new Map([[name, stream]]) };
-      yield* checkRules({ spaces: new Map([[namespace, alone]]), watchers });
+      yield* checkRules({ spaces: new Map([[namespace, alone]]) });
       await nextTurn();
     }
   }

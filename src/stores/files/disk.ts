@@ -3,44 +3,9 @@
  * nothing else of this process may come in between.
  */
 
-import {
-  accessSync,
-  closeSync,
-  constants,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  type Stats,
-  statSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-
-/** Tells this file from one that was put in its place. */
-export interface Identity {
-  readonly device: number;
-  readonly inode: number;
-}
-
-export function statOf(path: string): Stats | undefined {
-  return statSync(path, { throwIfNoEntry: false });
-}
-
-export function identityOf(stats: Stats): Identity {
-  return { device: stats.dev, inode: stats.ino };
-}
-
-export function isSame(identity: Identity, stats: Stats | undefined): boolean {
-  return stats !== undefined && stats.ino === identity.inode && stats.dev === identity.device;
-}
-
-export function systemCode(error: unknown): string | undefined {
-  const code = (error as NodeJS.ErrnoException | null)?.code;
-  return typeof code === "string" ? code : undefined;
-}
+import { statOf, syncFolder, systemCode } from "../kit/index.ts";
 
 /**
  * Like `mkdir -p`, but each new folder is durable in its parent, or a power cut could take the store with it. Made one by
@@ -56,26 +21,6 @@ export function makeFolder(folder: string): void {
     if (systemCode(error) !== "EEXIST") throw error;
   }
   syncFolder(parent);
-}
-
-export function syncFolder(folder: string): void {
-  if (process.platform === "win32") return;
-  const descriptor = openSync(folder, "r");
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
-export function isWritable(path: string): boolean {
-  try {
-    accessSync(path, constants.W_OK);
-    return true;
-  } catch (error) {
-    if (["EACCES", "EPERM", "EROFS"].includes(systemCode(error) ?? "")) return false;
-    throw error;
-  }
 }
 
 const CHUNK_BYTES = 1024 * 1024;

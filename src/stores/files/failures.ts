@@ -1,33 +1,35 @@
 /** From what the file system says to an error that names the file and tells what to do. */
 
-import { type ErrorCode, HoldfastError } from "../../model/errors.ts";
-import { systemCode } from "./disk.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import {
+  busyError,
+  type Failure,
+  failureError,
+  replacedError,
+  systemCode,
+  unstorableError,
+  withUnknown,
+} from "../kit/index.ts";
 
-interface Kind {
-  readonly code: ErrorCode;
-  readonly what: string;
-  readonly hint: string;
-}
-
-const FULL: Kind = {
+const FULL: Failure = {
   code: "STORE_FULL",
   what: "the disk is full",
   hint: "Free some space on this disk. The store goes on by itself once a write succeeds again.",
 };
 
-const READ_ONLY: Kind = {
+const READ_ONLY: Failure = {
   code: "STORE_READONLY",
   what: "the folder cannot be written",
   hint: "Check the permissions of the folder and its files and how the disk is mounted. It can still be looked at (in code: `readOnly: true`).",
 };
 
-const OTHER: Kind = {
+const OTHER: Failure = {
   code: "STORE_IO",
   what: "reading or writing failed",
   hint: "Check the disk and the system's log. Nothing is acknowledged until a fresh handle has proven itself.",
 };
 
-const BY_CODE: Readonly<Record<string, Kind>> = {
+const BY_CODE: Readonly<Record<string, Failure>> = {
   ENOSPC: FULL,
   EDQUOT: FULL,
   EROFS: READ_ONLY,
@@ -37,9 +39,9 @@ const BY_CODE: Readonly<Record<string, Kind>> = {
 };
 
 /** The lock is SQLite's, which has its own words for the same. */
-const BY_SQLITE_CODE: Readonly<Record<number, Kind>> = { 8: READ_ONLY, 13: FULL };
+const BY_SQLITE_CODE: Readonly<Record<number, Failure>> = { 8: READ_ONLY, 13: FULL };
 
-function kindOf(cause: unknown): Kind {
+function kindOf(cause: unknown): Failure {
   const { errcode } = (cause ?? {}) as { errcode?: unknown };
   if (typeof errcode === "number") return BY_SQLITE_CODE[errcode & 0xff] ?? OTHER;
   return BY_CODE[systemCode(cause) ?? ""] ?? OTHER;
@@ -47,18 +49,10 @@ function kindOf(cause: unknown): Kind {
 
 /** An error of ours for whatever came out of the system. `unknown`: some of it may be durable. */
 export function storeError(path: string, cause: unknown, unknown = false): HoldfastError {
-  if (cause instanceof HoldfastError && cause.unknown === unknown) return cause;
-  if (cause instanceof HoldfastError) {
-    const { code, message, hint, data } = cause;
-    return new HoldfastError(code, message, { hint, cause, unknown, data });
-  }
-  const kind = kindOf(cause);
-  const said = cause instanceof Error ? cause.message : String(cause);
-  return new HoldfastError(kind.code, `${path}: ${kind.what} (${said})`, {
-    hint: kind.hint,
-    cause,
+  if (cause instanceof HoldfastError) return withUnknown(cause, unknown);
+  return failureError({ path }, kindOf(cause), cause, {
     unknown,
-    data: { path, system: systemCode(cause) ?? null },
+    data: { system: systemCode(cause) ?? null },
   });
 }
 
@@ -87,35 +81,12 @@ export function journalGone(path: string, left: readonly string[]): HoldfastErro
 }
 
 export function replaced(path: string, how: string): HoldfastError {
-  return new HoldfastError("STORE_REPLACED", `${path}: this is no longer the store that was opened: ${how}`, {
-    hint: "Stop all writers, find out which folder is the right one, put it in place and start again.",
-    data: { path },
-  });
+  return replacedError({ path }, "folder", how);
 }
 
 export function busy(path: string, waitedMs: number): HoldfastError {
-  return new HoldfastError(
-    "STORE_BUSY",
-    `${path}: others have kept the folder locked for ${Math.round(waitedMs)} ms`,
-    {
-      hint: "Look for a process on this folder that is stopped or very busy. Then try again.",
-      data: { path, waitedMs },
-    },
-  );
-}
-
-export function closed(path: string): HoldfastError {
-  return new HoldfastError("STORE_CLOSED", `${path}: the store was closed`, {
-    hint: "Open it again, or close it later than its last use.",
-    data: { path },
-  });
-}
-
-export function readOnly(path: string): HoldfastError {
-  return new HoldfastError("STORE_READONLY", `${path}: the store is open for reading only`, {
-    hint: "Nothing was written. Open it to write, on a disk and with permissions that allow it.",
-    data: { path },
-  });
+  const hint = "Look for a process on this folder that is stopped or very busy. Then try again.";
+  return busyError({ path }, { locked: "the folder", waitedMs, hint });
 }
 
 export function cannotWrite(path: string): HoldfastError {
@@ -125,34 +96,8 @@ export function cannotWrite(path: string): HoldfastError {
   });
 }
 
-export function notFound(path: string): HoldfastError {
-  return new HoldfastError("STORE_NOT_FOUND", `${path}: there is no store`, {
-    hint: "Check the path, or open it without `mustExist` and `readOnly` to create it.",
-    data: { path },
-  });
-}
-
-export function foreign(path: string, why: string): HoldfastError {
-  return new HoldfastError("STORE_FOREIGN", `${path} is not a Holdfast store: ${why}`, {
-    hint: "Choose another path. Nothing was changed.",
-    data: { path },
-  });
-}
-
-export function tooNew(path: string, format: number, known: number): HoldfastError {
-  return new HoldfastError(
-    "STORE_TOO_NEW",
-    `${path} has format ${format}; this version of Holdfast knows formats up to ${known}`,
-    { hint: "Update Holdfast. Nothing was changed.", data: { path, format, known } },
-  );
-}
-
-/** What a single request got wrong; its neighbours are not to blame. */
+/** The request holds a value that cannot be stored; the requests beside it are not affected. */
 export function unfit(path: string, cause: unknown): HoldfastError {
-  if (cause instanceof HoldfastError) return cause;
-  const said = cause instanceof Error ? cause.message : String(cause);
-  return new HoldfastError("BATCH_INVALID", `${path}: the store cannot keep this (${said})`, {
-    hint: "Check that every value is plain JSON and that no value is larger than about 200 MB.",
-    cause,
-  });
+  const hint = "Check that every value is plain JSON and that no value is larger than about 200 MB.";
+  return unstorableError({ path }, cause, hint);
 }

@@ -1,5 +1,5 @@
 /**
- * What this store stands on, and the only file here that names other stores: SQLite for its locks and its clock, and
+ * What this store stands on, and the only file here that names other stores: SQLite for its locks, and
  * the rules of the port as the memory store has them. The files store is those rules with a durable journal below.
  */
 
@@ -10,7 +10,6 @@ export {
   conflicting,
   garbage,
   goneStream,
-  guardsOf,
   type Keep,
   type Lease,
   lease,
@@ -25,13 +24,4 @@ export {
   spaceOf,
   streamOf,
 } from "../memory/index.ts";
-export {
-  bootClock,
-  type Clock,
-  Connection,
-  refuseNetworkDisk,
-  remainingMs,
-  type Timed,
-  timelineOf,
-  UNKNOWN_BOOT,
-} from "../sqlite/index.ts";
+export { Connection } from "../sqlite/index.ts";

@@ -29,21 +29,20 @@ import type {
   Store,
   WatchRequest,
 } from "../../store.ts";
+import { bootClock, type Clock, closedError, readOnlyError, refuseSealed, Watchers } from "../kit/index.ts";
 import { append, putArtifact, removeAct } from "./acts.ts";
 import type { Turn } from "./append.ts";
 import { readArtifact } from "./artifacts.ts";
 import { check } from "./check.ts";
-import { closed, readOnly } from "./failures.ts";
-import { bootClock, type Clock, list, read } from "./foundations.ts";
+import { list, read } from "./foundations.ts";
 import { leaseAct, refreshTimes } from "./leases.ts";
 import { Medium } from "./medium.ts";
-import { Dump, refuseSealed, reseal, restore } from "./moving.ts";
+import { Dump, reseal, restore } from "./moving.ts";
 import type { OpenedFolder, Place } from "./opened-folder.ts";
 import { openFirst } from "./opening.ts";
 import { type SubmitOptions, WriteQueue } from "./queue.ts";
 import { getSnapshot, listSnapshots, putSnapshot } from "./snapshots.ts";
 import type { State } from "./state.ts";
-import { Watchers } from "./watch.ts";
 
 export interface FilesOptions {
   /** The folder; made when it is not there. */
@@ -99,7 +98,7 @@ class FilesStore implements Store {
   }
 
   static async open(place: Place, creation: Parameters<typeof openFirst>[1]): Promise<FilesStore> {
-    const watchers: Watchers = new Watchers(() => medium.read(() => undefined));
+    const watchers: Watchers = new Watchers({ poll: () => medium.read(() => undefined) });
     const opened = await openFirst(place, creation, watchers.announce);
     const medium = new Medium(opened, watchers.announce);
     return new FilesStore(medium, watchers);
@@ -157,12 +156,12 @@ class FilesStore implements Store {
   }
 
   watch(request: WatchRequest, changed: () => void): () => void {
-    if (this.#closing) throw closed(this.#medium.place.folder);
+    if (this.#closing) throw closedError({ path: this.#medium.place.folder });
     return this.#watchers.add(request, changed);
   }
 
   async check(): Promise<readonly Problem[]> {
-    if (this.#closing) throw closed(this.#medium.place.folder);
+    if (this.#closing) throw closedError({ path: this.#medium.place.folder });
     return check((act) => this.#medium.read(act));
   }
 
@@ -178,21 +177,21 @@ class FilesStore implements Store {
   }
 
   async #look<Result>(act: (state: State, folder: OpenedFolder) => Result): Promise<Result> {
-    if (this.#closing) throw closed(this.#medium.place.folder);
+    if (this.#closing) throw closedError({ path: this.#medium.place.folder });
     return this.#medium.read(act);
   }
 
   /** What a sealed folder refuses. */
   #change<Result>(act: (turn: Turn) => Result, options?: SubmitOptions): Promise<Result> {
     return this.#submit((turn) => {
-      refuseSealed(turn);
+      refuseSealed(this.#medium.place.folder, "files", turn.folder.state.data.seal);
       return act(turn);
     }, options);
   }
 
   async #submit<Result>(act: (turn: Turn) => Result, options?: SubmitOptions): Promise<Result> {
-    if (this.#closing) throw closed(this.#medium.place.folder);
-    if (this.#medium.place.readOnly) throw readOnly(this.#medium.place.folder);
+    if (this.#closing) throw closedError({ path: this.#medium.place.folder });
+    if (this.#medium.place.readOnly) throw readOnlyError({ path: this.#medium.place.folder });
     return this.#queue.submit(act, options);
   }
 }

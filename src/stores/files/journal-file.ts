@@ -7,8 +7,16 @@
 
 import { closeSync, fdatasyncSync, fstatSync, fsyncSync, ftruncateSync, openSync } from "node:fs";
 import type { Payload, StoredWrite } from "../../store.ts";
-import { type Identity, identityOf, isSame, readUpTo, statOf, writeAll } from "./disk.ts";
-import { corrupt, foreign, tooNew } from "./failures.ts";
+import {
+  type FileIdentity,
+  foreignError,
+  identityOf,
+  isSameFile,
+  statOf,
+  tooNewError,
+} from "../kit/index.ts";
+import { readUpTo, writeAll } from "./disk.ts";
+import { corrupt } from "./failures.ts";
 import { encodeLine, type Form, fromSegment, type Line, parseLine } from "./line.ts";
 
 const FORMAT = "holdfast-files";
@@ -44,7 +52,7 @@ export class JournalFile {
   #path: string;
   readonly store: string;
   readonly number: number;
-  readonly identity: Identity;
+  readonly identity: FileIdentity;
   readonly #descriptor: number;
   #end: number;
   #lines = 1;
@@ -97,7 +105,7 @@ export class JournalFile {
 
   /** Whether this is still the file at its path. */
   isInPlace(): boolean {
-    return isSame(this.identity, statOf(this.path));
+    return isSameFile(this.identity, statOf(this.path));
   }
 
   /** Whether the last line is what it was: a file can be overwritten and stay the same file. */
@@ -198,12 +206,13 @@ function readBegin(path: string, descriptor: number): { begin: Begin; end: numbe
   const bytes = readUpTo(descriptor, 0, HEADER_BYTES);
   const text = bytes.toString("latin1");
   const version = /"format":"holdfast-files","version":(\d+)/.exec(text)?.[1];
-  if (version !== undefined && Number(version) > VERSION) throw tooNew(path, Number(version), VERSION);
+  if (version !== undefined && Number(version) > VERSION)
+    throw tooNewError({ path }, Number(version), VERSION);
   const length = bytes.indexOf("\n");
   const line = length < 0 ? null : parseLine(bytes.subarray(0, length));
   const begin = line?.act as Partial<Begin> | undefined;
   if (begin?.do === "begin" && begin.format === FORMAT) return { begin: begin as Begin, end: length + 1 };
-  if (line || version === undefined) throw foreign(path, "it does not begin as a journal does");
+  if (line || version === undefined) throw foreignError({ path }, "it does not begin as a journal does");
   throw corrupt(path, 1, "its checksum does not fit, or it is cut short");
 }
 

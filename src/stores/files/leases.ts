@@ -10,8 +10,9 @@
  */
 
 import type { Guard, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
+import { timelineOf } from "../kit/index.ts";
 import type { Turn } from "./append.ts";
-import { type Lease, lease, list, timelineOf } from "./foundations.ts";
+import { type Lease, lease, list } from "./foundations.ts";
 import type { OpenedFolder } from "./opened-folder.ts";
 
 export function leaseAct(turn: Turn, request: LeaseRequest): LeaseOutcome {

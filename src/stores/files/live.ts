@@ -22,7 +22,8 @@
 
 import { closeSync, constants, fstatSync, fsyncSync, openSync } from "node:fs";
 import { crc32 } from "node:zlib";
-import { type Identity, identityOf, isSame, readUpTo, statOf, writeAll } from "./disk.ts";
+import { type FileIdentity, identityOf, isSameFile, statOf } from "../kit/index.ts";
+import { readUpTo, writeAll } from "./disk.ts";
 
 export interface Mark {
   readonly store: string;
@@ -55,7 +56,7 @@ const TRIES = 5;
 export class LiveFile {
   readonly #path: string;
   readonly #descriptor: number;
-  readonly #identity: Identity;
+  readonly #identity: FileIdentity;
 
   private constructor(path: string, descriptor: number) {
     this.#path = path;
@@ -73,7 +74,7 @@ export class LiveFile {
   }
 
   isInPlace(): boolean {
-    return isSame(this.#identity, statOf(this.#path));
+    return isSameFile(this.#identity, statOf(this.#path));
   }
 
   mark(): Mark | null {

@@ -7,9 +7,15 @@
  * lock. And it must stay the same file: whoever locks another one locks nothing, so its identity is checked each time.
  */
 
-import { closeSync, fsyncSync, openSync } from "node:fs";
 import { dirname } from "node:path";
-import { type Identity, identityOf, isSame, statOf, syncFolder, systemCode } from "./disk.ts";
+import {
+  createEmptyFile,
+  type FileIdentity,
+  identityOf,
+  isSameFile,
+  statOf,
+  syncFolder,
+} from "../kit/index.ts";
 import { busy, replaced } from "./failures.ts";
 import { Connection } from "./foundations.ts";
 
@@ -25,9 +31,9 @@ const MAKE = `PRAGMA application_id = 1212568652;
 export class FolderLock {
   readonly #path: string;
   readonly #connection: Connection;
-  readonly #identity: Identity;
+  readonly #identity: FileIdentity;
 
-  private constructor(path: string, connection: Connection, identity: Identity) {
+  private constructor(path: string, connection: Connection, identity: FileIdentity) {
     this.#path = path;
     this.#connection = connection;
     this.#identity = identity;
@@ -52,7 +58,7 @@ export class FolderLock {
   /** False while somebody else has it. */
   take(): boolean {
     const isTaken = notBusy(() => this.#connection.run("BEGIN EXCLUSIVE"));
-    if (isTaken && !isSame(this.#identity, statOf(this.#path))) {
+    if (isTaken && !isSameFile(this.#identity, statOf(this.#path))) {
       this.release();
       throw replaced(this.#path, "another file, or none, is in its place");
     }
@@ -85,16 +91,7 @@ function fill(connection: Connection): boolean {
 
 function createFile(path: string): void {
   if (statOf(path)) return;
-  try {
-    const descriptor = openSync(path, "wx", 0o600);
-    try {
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
-  } catch (error) {
-    if (systemCode(error) !== "EEXIST") throw error;
-  }
+  createEmptyFile(path);
   syncFolder(dirname(path));
 }
 

@@ -10,8 +10,9 @@
 
 import { v7 as uuid } from "uuid";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
+import { closedError } from "../kit/index.ts";
 import { commit, settle, Turn } from "./append.ts";
-import { closed, storeError } from "./failures.ts";
+import { storeError } from "./failures.ts";
 import { patiently } from "./lock.ts";
 import type { OpenedFolder, Place } from "./opened-folder.ts";
 import { openFolder } from "./opening.ts";
@@ -166,7 +167,7 @@ export class Medium {
   }
 
   async close(): Promise<void> {
-    this.refuse(closed(this.place.folder));
+    this.refuse(closedError({ path: this.place.folder }));
     await this.#reopening?.catch(() => undefined);
     if (!this.#isPoisoned && !this.place.readOnly) syncMark(this.#folder);
     await this.#letGo();

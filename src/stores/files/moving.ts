@@ -7,9 +7,9 @@
  * is run again from its beginning.
  */
 
-import { HoldfastError } from "../../model/errors.ts";
-import { MOVED_PAGE_BYTES, sealedStore } from "../../model/stream/index.ts";
+import { MOVED_PAGE_BYTES } from "../../model/stream/index.ts";
 import type { MovedRow, Page, Seal } from "../../store.ts";
+import { isSameSeal, requireEntering } from "../kit/index.ts";
 import { putArtifact } from "./acts.ts";
 import type { Turn } from "./append.ts";
 import { readArtifact } from "./artifacts.ts";
@@ -21,18 +21,9 @@ import type { State } from "./state.ts";
 
 const PAGE_ROWS = 500;
 
-/** For acts that a sealed folder refuses. */
-export function refuseSealed({ folder }: Turn): void {
-  const { seal } = folder.state.data;
-  if (!seal || seal.phase === "arrived") return;
-  const path = folder.paths.folder;
-  const { phase, other } = seal;
-  throw sealedStore(`${path}: this store`, `files ${path}`, { phase, other }, { data: { path } });
-}
-
 export function reseal(turn: Turn, expect: Seal | null, next: Seal | null): boolean {
   const { data } = turn.folder.state;
-  if (data.seal?.move !== expect?.move || data.seal?.phase !== expect?.phase) return false;
+  if (!isSameSeal(data.seal, expect)) return false;
   turn.log({ do: "seal", seal: next });
   data.seal = next;
   return true;
@@ -91,13 +82,7 @@ function walkTo(folder: OpenedFolder, begin: number, only: Kinds | undefined): G
 
 export function restore(turn: Turn, move: string, rows: readonly MovedRow[]): void {
   const { seal } = turn.folder.state.data;
-  if (seal?.phase !== "entering" || seal.move !== move) {
-    const path = turn.folder.paths.folder;
-    throw new HoldfastError("STREAM_BUSY", `${path}: another copy fills this store`, {
-      hint: "Let that copy finish, or run this one again into a store of its own.",
-      data: { path },
-    });
-  }
+  requireEntering({ path: turn.folder.paths.folder }, move, seal);
   for (const row of rows) put(turn, row);
 }
 

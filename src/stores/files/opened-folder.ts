@@ -11,9 +11,9 @@
  */
 
 import { join } from "node:path";
-import { systemCode, TEMPORARY } from "./disk.ts";
+import { type Clock, systemCode, UNKNOWN_BOOT } from "../kit/index.ts";
+import { TEMPORARY } from "./disk.ts";
 import { replaced } from "./failures.ts";
-import { type Clock, UNKNOWN_BOOT } from "./foundations.ts";
 import { JournalFile } from "./journal-file.ts";
 import { LiveFile, type Mark } from "./live.ts";
 import type { FolderLock } from "./lock.ts";

@@ -20,10 +20,17 @@ import { readdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { v7 as uuid } from "uuid";
 import { HoldfastError } from "../../model/errors.ts";
+import {
+  foreignError,
+  isWritable,
+  notFoundError,
+  refuseNetworkDisk,
+  statOf,
+  syncFolder,
+} from "../kit/index.ts";
 import { settle } from "./append.ts";
-import { isWritable, makeFolder, replaceFile, statOf, syncFolder, TEMPORARY } from "./disk.ts";
-import { cannotWrite, foreign, journalGone, notFound, replaced, storeError } from "./failures.ts";
-import { refuseNetworkDisk } from "./foundations.ts";
+import { makeFolder, replaceFile, TEMPORARY } from "./disk.ts";
+import { cannotWrite, journalGone, replaced, storeError } from "./failures.ts";
 import { firstLine, JournalFile } from "./journal-file.ts";
 import { FolderLock, patiently } from "./lock.ts";
 import { OpenedFolder, type Paths, type Place, pathsIn } from "./opened-folder.ts";
@@ -42,9 +49,9 @@ export async function openFirst(place: Place, creation: Creation, touched: Touch
   try {
     if (!creation.allowNetworkDisk) refuseNetworkDisk(paths.journal);
     const stats = statOf(folder);
-    if (stats && !stats.isDirectory()) throw foreign(folder, "it is not a folder");
+    if (stats && !stats.isDirectory()) throw foreignError({ path: folder }, "it is not a folder");
     const isMade = statOf(paths.journal) !== undefined;
-    if (!isMade && (creation.mustExist || readOnly)) throw notFound(folder);
+    if (!isMade && (creation.mustExist || readOnly)) throw notFoundError({ path: folder });
     if (!stats) makeFolder(folder);
     else if (!readOnly && !isAllWritable(paths)) throw cannotWrite(folder);
     refuseForeign(paths, isMade);
@@ -77,7 +84,8 @@ function refuseForeign(paths: Paths, isMade: boolean): void {
     `${basename(paths.journal)}${TEMPORARY}`,
   ];
   const other = names.find((name) => !begun.includes(name) && !later.includes(name));
-  if (other !== undefined) throw foreign(paths.folder, `it holds ${JSON.stringify(other)} and no journal`);
+  if (other !== undefined)
+    throw foreignError({ path: paths.folder }, `it holds ${JSON.stringify(other)} and no journal`);
   const left = names.filter((name) => later.includes(name));
   if (left.length > 0) throw journalGone(paths.journal, left);
 }

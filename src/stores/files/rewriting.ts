@@ -14,10 +14,11 @@
 
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
 import { HoldfastError } from "../../model/errors.ts";
+import { statOf, syncFolder, timelineOf } from "../kit/index.ts";
 import { sweepArtifacts } from "./artifacts.ts";
-import { blacken, blackenFile, statOf, syncFolder, TEMPORARY, writeAll } from "./disk.ts";
+import { blacken, blackenFile, TEMPORARY, writeAll } from "./disk.ts";
 import { corrupt, isFull } from "./failures.ts";
-import { type Space, type Stream, timelineOf } from "./foundations.ts";
+import type { Space, Stream } from "./foundations.ts";
 import { firstLine, JournalFile, type KeptWrite } from "./journal-file.ts";
 import { encodeLine } from "./line.ts";
 import type { OpenedFolder } from "./opened-folder.ts";

@@ -15,23 +15,20 @@ import type {
   StreamState,
   Write,
 } from "../../store.ts";
+import { type Clock, type LeaseExpiry, remainingMs, timelineOf } from "../kit/index.ts";
 import { corrupt } from "./failures.ts";
 import {
   applyBatch,
-  type Clock,
   conflicting,
   goneStream,
   type Lease,
   type MemoryData,
   memoryData,
-  remainingMs,
   remove,
   type Space,
   type Stream,
   spaceOf,
   streamOf,
-  type Timed,
-  timelineOf,
 } from "./foundations.ts";
 import { type Begin, type JournalFile, KeptWrite, type PlacedLine, type Segment } from "./journal-file.ts";
 import type { Form } from "./line.ts";
@@ -291,7 +288,7 @@ export class State {
   }
 
   /** By this process's clock; 0 for what has run out by any other. */
-  #deadlineHere(lease: Timed): number {
+  #deadlineHere(lease: LeaseExpiry): number {
     const leftMs = remainingMs(this.#clock, lease);
     if (lease.timeline === timelineOf(this.#clock) && leftMs !== 0) return lease.expiresAt;
     return leftMs > 0 ? this.#clock.nowMs() + leftMs : 0;

@@ -1,18 +1,8 @@
-import { HoldfastError } from "../../model/errors.ts";
-import type {
-  AppendOutcome,
-  Batch,
-  Head,
-  Item,
-  ItemRow,
-  StoredWrite,
-  StreamFacets,
-  Write,
-} from "../../store.ts";
+import type { AppendOutcome, Batch, Item, ItemRow, StoredWrite, StreamFacets, Write } from "../../store.ts";
+import { checkBatch, guardsOf, headsAfter } from "../kit/index.ts";
 import {
   copyPayload,
   fencedOff,
-  guardsOf,
   type KeyHolder,
   type Space,
   type Stream,
@@ -37,7 +27,7 @@ export function append(space: Space, batch: Batch, now: number): AppendOutcome {
 
 /** The questions: what a batch is answered without changing anything, or null when it can be stored. */
 export function answerAtOnce(space: Space, batch: Batch, now: number): AppendOutcome | null {
-  checkShape(batch);
+  checkBatch(batch);
   return (
     resent(space, batch) ??
     fencedOff(space, guardsOf(batch), now) ??
@@ -66,34 +56,6 @@ export function applyBatch(space: Space, batch: Batch, keep: Keep): AppendOutcom
     space.streams.set(stream.name, stream);
   }
   return { outcome: "ok", heads: headsAfter(batch), resent: false };
-}
-
-function headsAfter(batch: Batch): Head[] {
-  return batch.writes.map(({ expect, count }) => ({
-    generation: expect.generation,
-    seq: expect.seq + count,
-  }));
-}
-
-function checkShape(batch: Batch): void {
-  const streams = new Set(batch.writes.map((write) => write.stream));
-  if (streams.size === 0) throw malformed("it has no writes");
-  if (streams.size < batch.writes.length) throw malformed("it writes twice to one stream");
-  for (const { stream, expect, count, claims, fork } of batch.writes) {
-    if (!Number.isSafeInteger(count) || count < 1) throw malformed(`its write to ${stream} has no events`);
-    const isInside = ({ event }: { event: number }): boolean =>
-      Number.isSafeInteger(event) && event >= 0 && event < count;
-    if (claims?.every(isInside) === false) {
-      throw malformed(`its write to ${stream} claims a key for an event that it does not have`);
-    }
-    if (fork && fork.seq !== expect.seq) throw malformed(`${stream} does not begin where it forks`);
-  }
-}
-
-function malformed(why: string): HoldfastError {
-  return new HoldfastError("BATCH_INVALID", `the batch cannot be stored: ${why}`, {
-    hint: "This is a mistake in the code that made the batch; sending it again will not help.",
-  });
 }
 
 function resent(space: Space, batch: Batch): AppendOutcome | null {

@@ -1,5 +1,4 @@
 import type {
-  Batch,
   Guard,
   Head,
   Holder,
@@ -10,8 +9,8 @@ import type {
   StoredWrite,
   StreamRow,
   StreamState,
-  WatchRequest,
 } from "../../store.ts";
+import { Watchers } from "../kit/index.ts";
 
 /**
  * What a memory store holds, apart from any handle on it, so that a test can close one handle and open the
@@ -20,13 +19,7 @@ import type {
  */
 export interface MemoryData {
   readonly spaces: Map<string, Space>;
-  readonly watchers: Set<Watcher>;
   seal?: Seal | null;
-}
-
-export interface Watcher {
-  readonly request: WatchRequest;
-  readonly changed: () => void;
 }
 
 /** One namespace. No act ever sees two of them, so nothing can cross. */
@@ -74,7 +67,16 @@ export interface Lease {
 
 /** Empty data for `openMemory({ data })`: keep it to close one handle and open the next on the same. */
 export function memoryData(): MemoryData {
-  return { spaces: new Map(), watchers: new Set() };
+  return { spaces: new Map() };
+}
+
+const watchers = new WeakMap<MemoryData, Watchers>();
+
+/** Shared by all handles on the data, and kept beside it, so that the data itself can be cloned. */
+export function watchersOf(data: MemoryData): Watchers {
+  const known = watchers.get(data) ?? new Watchers();
+  watchers.set(data, known);
+  return known;
 }
 
 export function spaceOf(data: MemoryData, namespace: string): Space {
@@ -153,8 +155,4 @@ export function fencedOff(
   if (!lost) return null;
   const lease = space.leases.get(lost.lease);
   return { outcome: "fenced", lease: lost.lease, now: lease ? leaseRow(lost.lease, lease, now) : null };
-}
-
-export function guardsOf(batch: Batch): Guard[] {
-  return batch.writes.flatMap((write) => write.guards ?? []);
 }

@@ -1,4 +1,3 @@
-import { HoldfastError } from "../../model/errors.ts";
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type {
   AppendOutcome,
@@ -20,6 +19,7 @@ import type {
   Store,
   WatchRequest,
 } from "../../store.ts";
+import { closedError } from "../kit/index.ts";
 import { append } from "./append.ts";
 import { check } from "./check.ts";
 import {
@@ -29,7 +29,7 @@ import {
   type Space,
   spaceOf,
   streamOf,
-  type Watcher,
+  watchersOf,
 } from "./data.ts";
 import { lease } from "./lease.ts";
 import { list } from "./list.ts";
@@ -41,7 +41,6 @@ import { remove } from "./remove.ts";
 export { answerAtOnce, applyBatch, conflicting, type Keep } from "./append.ts";
 export {
   goneStream,
-  guardsOf,
   type Lease,
   type Space,
   type Stream,
@@ -75,7 +74,8 @@ class MemoryStore implements Store {
   readonly moving: Moving;
   readonly #data: MemoryData;
   readonly #clock: () => number;
-  readonly #watchers = new Set<Watcher>();
+  /** Stops each watcher of this handle; other handles on the same data have their own. */
+  readonly #watches = new Set<() => void>();
   #isClosed = false;
 
   constructor(data: MemoryData, clock: () => number) {
@@ -88,7 +88,7 @@ class MemoryStore implements Store {
     try {
       const outcome = append(this.#writable(batch.namespace), batch, this.#clock());
       if (outcome.outcome === "ok" && !outcome.resent) {
-        for (const { stream } of batch.writes) this.#announce(batch.namespace, stream);
+        for (const { stream } of batch.writes) watchersOf(this.#data).announce(batch.namespace, stream);
       }
       return outcome;
     } catch (error) {
@@ -137,18 +137,17 @@ class MemoryStore implements Store {
 
   async remove(request: RemoveRequest): Promise<RemoveOutcome> {
     const outcome = remove(this.#writable(request.namespace), request, this.#clock());
-    if (request.of === "stream") this.#announce(request.namespace, request.stream);
+    if (request.of === "stream") watchersOf(this.#data).announce(request.namespace, request.stream);
     return outcome;
   }
 
   watch(request: WatchRequest, changed: () => void): () => void {
-    this.#space(request.namespace);
-    const watcher = { request: { ...request }, changed };
-    this.#watchers.add(watcher);
-    this.#data.watchers.add(watcher);
+    this.#assertOpen();
+    const stop = watchersOf(this.#data).add(request, changed);
+    this.#watches.add(stop);
     return () => {
-      this.#watchers.delete(watcher);
-      this.#data.watchers.delete(watcher);
+      this.#watches.delete(stop);
+      stop();
     };
   }
 
@@ -159,8 +158,8 @@ class MemoryStore implements Store {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const watcher of this.#watchers) this.#data.watchers.delete(watcher);
-    this.#watchers.clear();
+    for (const stop of this.#watches) stop();
+    this.#watches.clear();
   }
 
   #space(namespace: string): Space {
@@ -177,19 +176,6 @@ class MemoryStore implements Store {
 
   #assertOpen(): void {
     if (!this.#isClosed) return;
-    throw new HoldfastError("STORE_CLOSED", "this memory store was closed", {
-      hint: "Open it again, and close a store only after its last use.",
-    });
-  }
-
-  /** In a turn of its own, so that a watcher cannot get between an append and its caller. */
-  #announce(namespace: string, stream: string): void {
-    for (const watcher of this.#data.watchers) {
-      const { request, changed } = watcher;
-      if (request.namespace !== namespace || (request.stream ?? stream) !== stream) continue;
-      setImmediate(() => {
-        if (this.#data.watchers.has(watcher)) changed();
-      });
-    }
+    throw closedError({ address: this.address });
   }
 }

@@ -1,8 +1,8 @@
 /** What a copy reads and writes: the rows of every namespace as they are, and the seal. Nothing here waits. */
 
-import { HoldfastError } from "../../model/errors.ts";
 import { sealedStore } from "../../model/stream/index.ts";
 import type { MovedRow, Moving, Page, Seal } from "../../store.ts";
+import { isSameSeal, requireEntering } from "../kit/index.ts";
 import {
   copyPayload,
   goneStream,
@@ -39,7 +39,7 @@ export class MemoryMoving implements Moving {
 
   async reseal(expect: Seal | null, next: Seal | null): Promise<boolean> {
     const { seal } = this.#data;
-    if (seal?.move !== expect?.move || seal?.phase !== expect?.phase) return false;
+    if (!isSameSeal(seal, expect)) return false;
     this.#data.seal = next && { ...next };
     return true;
   }
@@ -57,12 +57,7 @@ export class MemoryMoving implements Moving {
   }
 
   async restore(move: string, rows: readonly MovedRow[]): Promise<void> {
-    const { seal } = this.#data;
-    if (seal?.move !== move || seal.phase !== "entering") {
-      throw new HoldfastError("STREAM_BUSY", "another copy fills this memory store", {
-        hint: "Let that copy finish, or run this one again into a store of its own.",
-      });
-    }
+    requireEntering({ address: "memory" }, move, this.#data.seal);
     for (const row of rows) put(spaceOf(this.#data, row.namespace), row);
   }
 }

@@ -7,13 +7,13 @@
  * and be in the page cache only. So that answer, too, waits for a commit that has something to write.
  */
 
-import type { AppendOutcome, Batch, Guard, Head, Write } from "../../store.ts";
-import type { Clock } from "./clock.ts";
+import type { AppendOutcome, Batch, Write } from "../../store.ts";
+import { type Clock, guardsOf, headOf, headsAfter } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards, renewGuards } from "./leases.ts";
 import { proof } from "./opening.ts";
 import type { StreamKey } from "./rows.ts";
-import { findKnownStream, headOf } from "./streams.ts";
+import { findKnownStream } from "./streams.ts";
 import { fromText, type StoredText, toText } from "./text.ts";
 import type { Done, Transaction } from "./transaction.ts";
 import { storeWrite } from "./write.ts";
@@ -73,20 +73,8 @@ function appendAny(transaction: Transaction, clock: Clock, batch: Batch): Done<A
 
 const NONE: readonly never[] = [];
 
-function guardsOf({ writes }: Batch): readonly Guard[] {
-  if (writes.length === 1) return writes[0]?.guards ?? NONE;
-  return writes.flatMap(({ guards }) => guards ?? NONE);
-}
-
 function refused(result: AppendOutcome): Done<AppendOutcome> {
   return { result, wrote: false };
-}
-
-function headsAfter(batch: Batch): Head[] {
-  return batch.writes.map(({ expect, count }) => ({
-    generation: expect.generation,
-    seq: expect.seq + count,
-  }));
 }
 
 const WRITE_AFTER = `SELECT first, batch FROM writes

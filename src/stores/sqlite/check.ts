@@ -10,6 +10,7 @@
 import { sha256 } from "../../model/digest.ts";
 import { isHoldfastError } from "../../model/errors.ts";
 import type { Problem } from "../../store.ts";
+import { firstProblems, headProblems, writeProblems } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 import { fromPayload, fromText, type StoredText } from "./text.ts";
 
@@ -17,15 +18,9 @@ type Read = <Result>(act: (connection: Connection) => Result) => Promise<Result>
 
 const PAGE = 500;
 const PAGE_BYTES = 16 * 1024 * 1024;
-const MAX_PROBLEMS = 1_000;
 
-export async function check(read: Read): Promise<readonly Problem[]> {
-  const problems: Problem[] = [];
-  for await (const problem of everyProblem(read)) {
-    problems.push(problem);
-    if (problems.length >= MAX_PROBLEMS) break;
-  }
-  return problems;
+export function check(read: Read): Promise<readonly Problem[]> {
+  return firstProblems(everyProblem(read));
 }
 
 async function* everyProblem(read: Read): AsyncGenerator<Problem> {
@@ -99,29 +94,16 @@ async function* oneStream(read: Read, stream: StreamToCheck): AsyncGenerator<Pro
     ]);
     if (now?.generation !== stream.generation || now.state !== stream.state) return;
     for (const write of writes) {
-      yield* oneWrite(where, seq, write);
+      yield* writeProblems(where, seq, { ...write, payload: fromPayload(write.payload, write.utf16) });
       seq = write.last;
     }
     const last = writes.at(-1);
     if (!last) {
-      if (seq !== now.seq)
-        yield { invariant: "I7", where, what: `it ends at event ${seq}, its head says ${now.seq}` };
+      yield* headProblems(where, seq, now.seq);
       return;
     }
     after = last.last;
     if (writes.length > 1) await nextTurn();
-  }
-}
-
-function* oneWrite(
-  where: string,
-  seq: number,
-  { first, last, sum, utf16, payload }: WriteToCheck,
-): Generator<Problem> {
-  if (first !== seq + 1) yield { invariant: "I7", where, what: `event ${first} follows event ${seq}` };
-  const { crc32 } = process.getBuiltinModule("node:zlib");
-  if (crc32(fromPayload(payload, utf16)) !== sum) {
-    yield { invariant: "I2", where, what: `events ${first} to ${last} do not match their checksum` };
   }
 }
 

@@ -6,14 +6,21 @@
 
 import { countFittingRows } from "../../model/stream/index.ts";
 import type { MovedRow, Page } from "../../store.ts";
-import type { Clock } from "./clock.ts";
+import {
+  type Clock,
+  type DumpPosition,
+  dumpStep,
+  itemRow,
+  type StoredItem,
+  type StoredWriteRow,
+  streamRow,
+  writeRow,
+} from "../kit/index.ts";
 import type { Connection, Value } from "./driver.ts";
 import { leaseRow } from "./leases.ts";
 import type { StoredLease } from "./rows.ts";
-import { STREAM_COLUMNS, type StoredStream, streamRow } from "./streams.ts";
-import { fromPayload, fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
-
-type Place = readonly (string | number)[];
+import { STREAM_COLUMNS, type StoredStream } from "./streams.ts";
+import { fromPayload, fromText, type StoredText, toText } from "./text.ts";
 
 interface Part {
   readonly sql: string;
@@ -21,8 +28,8 @@ interface Part {
   readonly sizes?: string;
   readonly limit: number;
   /** Where the part begins, as values of its query. */
-  readonly begin: Place;
-  read(row: never, connection: Connection, clock: Clock): { moved: MovedRow; place: Place };
+  readonly begin: DumpPosition;
+  read(row: never, connection: Connection, clock: Clock): { moved: MovedRow; place: DumpPosition };
 }
 
 const ROWS = 500;
@@ -31,32 +38,14 @@ interface Named {
   readonly namespace: StoredText;
 }
 
-interface WriteRow extends Named {
+interface WriteRow extends Named, StoredWriteRow<StoredText> {
   readonly owner: number;
   readonly stream: StoredText;
-  readonly first: number;
-  readonly last: number;
-  readonly batch: StoredText;
   readonly payload: StoredText;
-  readonly codec: StoredText | null;
-  readonly sum: number;
-  readonly at: number;
   readonly utf16: number | null;
 }
 
-interface StoredItem extends Named {
-  readonly owner: number;
-  readonly stream: StoredText;
-  readonly kind: StoredText;
-  readonly id: StoredText;
-  readonly seq: number | null;
-  readonly end_seq: number | null;
-  readonly status: StoredText | null;
-  readonly name: StoredText | null;
-  readonly key: StoredText | null;
-  readonly at: number | null;
-  readonly done_at: number | null;
-}
+type ItemOfStream = Named & StoredItem<StoredText> & { readonly owner: number };
 
 const LEASES: Part = {
   sql: `SELECT namespace, name, token, boot, expires_at, ttl, holder FROM leases
@@ -93,7 +82,7 @@ const STREAMS: Part = {
     const namespace = fromText(row.namespace);
     const referred = connection.all<{ hash: StoredText }>(REFERENCES, row.id);
     const artifacts = referred.map(({ hash }) => fromText(hash)).sort();
-    return { moved: { of: "stream", namespace, ...streamRow(row), artifacts }, place: [row.id] };
+    return { moved: { of: "stream", namespace, ...streamRow(row, fromText), artifacts }, place: [row.id] };
   },
 };
 
@@ -107,20 +96,9 @@ const WRITES: Part = {
   limit: ROWS,
   begin: [0, 0],
   read(row: WriteRow) {
-    const { first, last, sum, at } = row;
-    const moved: MovedRow = {
-      of: "write",
-      namespace: fromText(row.namespace),
-      stream: fromText(row.stream),
-      first,
-      last,
-      batch: fromText(row.batch),
-      payload: fromPayload(row.payload, row.utf16),
-      codec: fromTextOrNull(row.codec),
-      sum,
-      at,
-    };
-    return { moved, place: [row.owner, last] };
+    const [namespace, stream] = [fromText(row.namespace), fromText(row.stream)];
+    const write = writeRow(row, fromPayload(row.payload, row.utf16), fromText);
+    return { moved: { of: "write", namespace, stream, ...write }, place: [row.owner, row.last] };
   },
 };
 
@@ -131,23 +109,10 @@ const ITEMS: Part = {
     WHERE (i.stream, i.kind, i.id) > (?, ?, ?) ORDER BY i.stream, i.kind, i.id LIMIT ? + 0`,
   limit: ROWS,
   begin: [0, "", ""],
-  read(row: StoredItem) {
-    const [kind, id] = [fromText(row.kind), fromText(row.id)];
-    const moved: MovedRow = {
-      of: "item",
-      namespace: fromText(row.namespace),
-      stream: fromText(row.stream),
-      kind,
-      id,
-      seq: row.seq,
-      endSeq: row.end_seq,
-      status: fromTextOrNull(row.status),
-      name: fromTextOrNull(row.name),
-      key: fromTextOrNull(row.key),
-      at: row.at,
-      doneAt: row.done_at,
-    };
-    return { moved, place: [row.owner, kind, id] };
+  read(row: ItemOfStream) {
+    const item = itemRow(row, fromText);
+    const moved: MovedRow = { of: "item", namespace: fromText(row.namespace), ...item };
+    return { moved, place: [row.owner, item.kind, item.id] };
   },
 };
 
@@ -181,14 +146,10 @@ export function dump(
   cursor: string | null,
   only?: readonly MovedRow["of"][],
 ): Page<MovedRow> {
-  const parts = Object.entries(PARTS).flatMap(([of, part]) =>
-    !only || only.includes(of as MovedRow["of"]) ? [part] : [],
-  );
-  const [number = 0, ...after] = (cursor === null ? [0] : JSON.parse(cursor)) as [number, ...Place];
-  const part = parts[number];
-  if (!part) return { rows: [], cursor: null };
-  const place = after.length > 0 ? after : part.begin;
-  const values: Value[] = place.map((value) => (typeof value === "string" ? toText(value) : value));
+  const step = dumpStep<Part>(PARTS, cursor, only);
+  if (!step) return { rows: [], cursor: null };
+  const { part, after } = step;
+  const values: Value[] = after.map((value) => (typeof value === "string" ? toText(value) : value));
   const limit = part.sizes
     ? countFittingRows(connection.all(part.sizes, ...values, part.limit), part.limit)
     : part.limit;
@@ -196,9 +157,5 @@ export function dump(
   const read = found.map((row) => part.read(row, connection, clock));
   const last = read.at(-1);
   const isFull = last !== undefined && read.length === limit;
-  const next = isFull ? [number, ...last.place] : [number + 1];
-  return {
-    rows: read.map(({ moved }) => moved),
-    cursor: isFull || number + 1 < parts.length ? JSON.stringify(next) : null,
-  };
+  return { rows: read.map(({ moved }) => moved), cursor: step.next(isFull ? last.place : null) };
 }

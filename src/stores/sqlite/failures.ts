@@ -1,15 +1,17 @@
 /** From what SQLite and the file system say to an error that names the file and tells what to do. */
 
-import { type ErrorCode, HoldfastError } from "../../model/errors.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import {
+  busyError,
+  type Failure,
+  failureError,
+  replacedError,
+  unstorableError,
+  withUnknown,
+} from "../kit/index.ts";
 import { CODE, isBusy, resultCode } from "./driver.ts";
 
-interface Kind {
-  readonly code: ErrorCode;
-  readonly what: string;
-  readonly hint: string;
-}
-
-const BY_PRIMARY: Readonly<Record<number, Kind>> = {
+const BY_PRIMARY: Readonly<Record<number, Failure>> = {
   [CODE.FULL]: {
     code: "STORE_FULL",
     what: "the disk is full",
@@ -37,13 +39,13 @@ const BY_PRIMARY: Readonly<Record<number, Kind>> = {
   },
 };
 
-const OTHER: Kind = {
+const OTHER: Failure = {
   code: "STORE_IO",
   what: "reading or writing failed",
   hint: "Check the disk and the system's log. Nothing is acknowledged until a fresh connection has proven itself.",
 };
 
-const UNREADABLE: Kind = {
+const UNREADABLE: Failure = {
   code: "STORE_CORRUPT",
   what: "it holds a value that JavaScript cannot read",
   hint: "Another program wrote it. Correct it with an SQLite shell, or restore a backup; nothing else is affected.",
@@ -51,25 +53,11 @@ const UNREADABLE: Kind = {
 
 /** An error of ours for whatever came out of SQLite. `unknown`: it happened while committing. */
 export function storeError(path: string, cause: unknown, unknown = false): HoldfastError {
-  if (cause instanceof HoldfastError && cause.unknown === unknown) return cause;
-  if (cause instanceof HoldfastError) {
-    return new HoldfastError(cause.code, cause.message, {
-      hint: cause.hint,
-      cause,
-      unknown,
-      data: cause.data,
-    });
-  }
+  if (cause instanceof HoldfastError) return withUnknown(cause, unknown);
   const code = resultCode(cause);
   if (code?.extended === CODE.READONLY_DBMOVED) return replaced(path, "it was moved or deleted", cause);
-  const kind = isUnreadable(cause) ? UNREADABLE : ((code && BY_PRIMARY[code.primary]) ?? OTHER);
-  const said = cause instanceof Error ? cause.message : String(cause);
-  return new HoldfastError(kind.code, `${path}: ${kind.what} (${said})`, {
-    hint: kind.hint,
-    cause,
-    unknown,
-    data: { path, sqlite: code?.extended ?? null },
-  });
+  const failure = isUnreadable(cause) ? UNREADABLE : ((code && BY_PRIMARY[code.primary]) ?? OTHER);
+  return failureError({ path }, failure, cause, { unknown, data: { sqlite: code?.extended ?? null } });
 }
 
 /** The driver could not hand over what SQLite has read. The connection itself is as good as before. */
@@ -78,37 +66,12 @@ export function isUnreadable(error: unknown): boolean {
 }
 
 export function busy(path: string, waitedMs: number, cause: unknown): HoldfastError {
-  return new HoldfastError(
-    "STORE_BUSY",
-    `${path}: others have kept the file locked for ${Math.round(waitedMs)} ms`,
-    {
-      hint: "Look for a process that holds a transaction open, such as an SQLite shell. Then try again.",
-      cause,
-      data: { path, waitedMs },
-    },
-  );
+  const hint = "Look for a process that holds a transaction open, such as an SQLite shell. Then try again.";
+  return busyError({ path }, { locked: "the file", waitedMs, hint, cause });
 }
 
 export function replaced(path: string, how: string, cause?: unknown): HoldfastError {
-  return new HoldfastError("STORE_REPLACED", `${path}: this is no longer the store that was opened: ${how}`, {
-    hint: "Stop all writers, find out which file is the right one, put it in place and start again.",
-    cause,
-    data: { path },
-  });
-}
-
-export function closed(path: string): HoldfastError {
-  return new HoldfastError("STORE_CLOSED", `${path}: the store was closed`, {
-    hint: "Open it again, or close it later than its last use.",
-    data: { path },
-  });
-}
-
-export function readOnly(path: string): HoldfastError {
-  return new HoldfastError("STORE_READONLY", `${path}: the store is open for reading only`, {
-    hint: "Nothing was written. Open it to write, on a disk and with permissions that allow it.",
-    data: { path },
-  });
+  return replacedError({ path }, "file", how, cause);
 }
 
 /** What a single batch got wrong, or what does not fit; its neighbours are not to blame. */
@@ -120,14 +83,10 @@ export function isOwnFault(error: unknown): boolean {
   return own.includes(code.primary);
 }
 
-/** For `isOwnFault`: the request as the store sees it cannot be kept. */
+/** For `isOwnFault`: the error for the caller of that batch. */
 export function unfit(path: string, cause: unknown): HoldfastError {
-  if (cause instanceof HoldfastError) return cause;
-  const said = cause instanceof Error ? cause.message : String(cause);
-  return new HoldfastError("BATCH_INVALID", `${path}: the store cannot keep this (${said})`, {
-    hint: "Check that numbers are whole and not negative, and that no value is larger than 1 GB.",
-    cause,
-  });
+  const hint = "Check that numbers are whole and not negative, and that no value is larger than 1 GB.";
+  return unstorableError({ path }, cause, hint);
 }
 
 /**

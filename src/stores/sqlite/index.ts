@@ -27,10 +27,17 @@ import {
   takesUtf8,
   type WatchRequest,
 } from "../../store.ts";
+import {
+  bootClock,
+  type Clock,
+  closedError,
+  readOnlyError,
+  refuseSealed,
+  type Watchers,
+} from "../kit/index.ts";
 import { append } from "./append.ts";
-import { bootClock, type Clock } from "./clock.ts";
 import type { Connection } from "./driver.ts";
-import { closed, patiently, readOnly, storeError } from "./failures.ts";
+import { patiently, storeError } from "./failures.ts";
 import { lease } from "./leases.ts";
 import { isOneStatement, list } from "./list.ts";
 import { Medium } from "./medium.ts";
@@ -39,15 +46,13 @@ import { put } from "./put.ts";
 import { type Submitted, WriteQueue } from "./queue.ts";
 import { get, isHeadOnly, read } from "./read.ts";
 import { remove } from "./remove.ts";
-import { readSeal, refuseSealed, reseal } from "./seal.ts";
+import { readSeal, reseal } from "./seal.ts";
 import type { Done, Transaction } from "./transaction.ts";
-import { Watchers } from "./watch.ts";
+import { changesOfOthers } from "./watch.ts";
 import { checkShape } from "./write.ts";
 
 /** Also the way to SQLite for whoever needs a lock or a look, and for tests that look behind the store. */
-export { bootClock, type Clock, remainingMs, type Timed, timelineOf, UNKNOWN_BOOT } from "./clock.ts";
 export { Connection } from "./driver.ts";
-export { refuseNetworkDisk } from "./file.ts";
 export { allMigrations, FORMAT, migrate } from "./migrations.ts";
 
 export interface SqliteOptions {
@@ -100,7 +105,7 @@ class SqliteStore implements Store {
     this.#medium = medium;
     this.#clock = clock;
     this.#queue = new WriteQueue(medium);
-    this.#watchers = new Watchers((act) => medium.read(act));
+    this.#watchers = changesOfOthers((act) => medium.read(act));
     const near = relative(process.cwd(), medium.place.path);
     takesUtf8.add(this);
     this.address = `sqlite ${near.startsWith("..") ? medium.place.path : near}`;
@@ -114,7 +119,7 @@ class SqliteStore implements Store {
       for (const { payload } of batch.writes) bytes += payload.length;
       const from = batch.writes[0]?.stream ?? "";
       const act = (transaction: Transaction) => {
-        refuseSealed(this.#medium.place.path, transaction);
+        refuseSealed(this.#medium.place.path, "sqlite", transaction.seal);
         return append(transaction, this.#clock, batch);
       };
       const answered = ({ outcome }: AppendOutcome): void => {
@@ -170,12 +175,12 @@ class SqliteStore implements Store {
   }
 
   watch(request: WatchRequest, changed: () => void): () => void {
-    if (this.#closing) throw closed(this.#medium.place.path);
+    if (this.#closing) throw closedError({ path: this.#medium.place.path });
     return this.#watchers.add(request, changed);
   }
 
   async check(): Promise<readonly Problem[]> {
-    if (this.#closing) throw closed(this.#medium.place.path);
+    if (this.#closing) throw closedError({ path: this.#medium.place.path });
     const { check } = await import("./check.ts");
     return check((act) => this.#medium.read(act));
   }
@@ -193,12 +198,12 @@ class SqliteStore implements Store {
 
   /** Throws at once what only the caller's promise may tell, as does the next. */
   #look<Result>(act: (connection: Connection) => Result): Promise<Result> {
-    if (this.#closing) throw closed(this.#medium.place.path);
+    if (this.#closing) throw closedError({ path: this.#medium.place.path });
     return this.#medium.read(act);
   }
 
   #lookOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
-    if (this.#closing) throw closed(this.#medium.place.path);
+    if (this.#closing) throw closedError({ path: this.#medium.place.path });
     return this.#medium.readOnce(act);
   }
 
@@ -207,7 +212,7 @@ class SqliteStore implements Store {
     options?: Submitted<Result>,
   ): MaybePromise<Result> {
     return this.#changeSealed((transaction) => {
-      refuseSealed(this.#medium.place.path, transaction);
+      refuseSealed(this.#medium.place.path, "sqlite", transaction.seal);
       return act(transaction);
     }, options);
   }
@@ -217,8 +222,8 @@ class SqliteStore implements Store {
     act: (transaction: Transaction) => Done<Result>,
     options?: Submitted<Result>,
   ): MaybePromise<Result> {
-    if (this.#closing) throw closed(this.#medium.place.path);
-    if (this.#medium.place.readOnly) throw readOnly(this.#medium.place.path);
+    if (this.#closing) throw closedError({ path: this.#medium.place.path });
+    if (this.#medium.place.readOnly) throw readOnlyError({ path: this.#medium.place.path });
     return this.#queue.submit(act, options);
   }
 

@@ -9,7 +9,7 @@
  */
 
 import type { Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
-import { type Clock, remainingMs as remaining, timelineOf } from "./clock.ts";
+import { type Clock, remainingMs as remaining, timelineOf } from "../kit/index.ts";
 import type { StoredLease } from "./rows.ts";
 import { fromText, toText } from "./text.ts";
 import type { Done, Transaction } from "./transaction.ts";

@@ -7,12 +7,12 @@
  * few rows are sorted.
  */
 
-import { decodeCursor, pageOf } from "../../model/stream/index.ts";
+import { pageOf } from "../../model/stream/index.ts";
 import type { ListRequest, Page, StreamRow } from "../../store.ts";
-import { Conditions } from "./conditions.ts";
-import type { Connection } from "./driver.ts";
+import { addStreamConditions, Conditions, streamRow } from "../kit/index.ts";
+import type { Connection, Value } from "./driver.ts";
 import { about } from "./rows.ts";
-import { STREAM_COLUMNS, type StoredStream, streamRow } from "./streams.ts";
+import { STREAM_COLUMNS, type StoredStream } from "./streams.ts";
 import { fromText, type StoredText, toText } from "./text.ts";
 
 type Asked = Extract<ListRequest, { of: "streams" }>;
@@ -33,7 +33,12 @@ const MAX_GROUPS = 64;
 
 export function listStreams(connection: Connection, asked: Asked): Page<StreamRow> {
   const stored = findStreams(connection, asked);
-  return pageOf(stored, asked.limit, streamRow, ({ updated_at, stream }) => [updated_at, fromText(stream)]);
+  return pageOf(
+    stored,
+    asked.limit,
+    (row) => streamRow(row, fromText),
+    ({ updated_at, stream }) => [updated_at, fromText(stream)],
+  );
 }
 
 function findStreams(connection: Connection, asked: Asked): StoredStream[] {
@@ -58,34 +63,24 @@ function latestFirst(a: StoredStream, b: StoredStream): number {
 }
 
 /** Everything but kind and status. */
-function commonConditions(asked: Asked): Conditions {
-  const conditions = new Conditions();
-  conditions.add("s.namespace = ?", toText(asked.namespace));
-  conditions.add(asked.hidden ? "s.state <> 'gone'" : "s.state <> 'gone' AND s.state = 'live'");
-  if (asked.goal !== undefined) conditions.add("s.goal = ?", toText(asked.goal));
-  if (asked.openCalls) conditions.add("s.open_calls > 0");
-  if (asked.expiredAt !== undefined) conditions.add("s.expires_at <= ?", asked.expiredAt);
-  if (asked.updatedBefore !== undefined) {
-    conditions.add("s.updated_about <= ?", about(asked.updatedBefore));
-    conditions.add("s.updated_at < ?", asked.updatedBefore);
-  }
-  if (asked.parent !== undefined) {
-    const parent = "(SELECT id FROM streams WHERE namespace = ? AND stream = ?)";
-    conditions.add(`s.parent = ${parent}`, toText(asked.namespace), toText(asked.parent));
-  }
-  const after = decodeCursor(asked.cursor, [0, ""] as [number, string]);
-  if (after) {
-    const [updatedAt, stream] = after;
-    conditions.add("s.updated_about <= ?", about(updatedAt));
-    conditions.add("s.updated_at <= ?", updatedAt);
-    conditions.add("(s.updated_at < ? OR s.stream > ?)", updatedAt, toText(stream));
-  }
+function commonConditions(asked: Asked): Conditions<Value> {
+  const conditions = new Conditions<Value>();
+  const namespace = toText(asked.namespace);
+  addStreamConditions(conditions, asked, {
+    encode: toText,
+    coarse: { column: "s.updated_about", of: about },
+    hasOpenCalls: "s.open_calls > 0",
+    isForkOf: (list, parent) => {
+      const id = "(SELECT id FROM streams WHERE namespace = ? AND stream = ?)";
+      list.add(`s.parent = ${id}`, namespace, toText(parent));
+    },
+  });
   return conditions;
 }
 
 /** For questions that a small index answers, or that no index does. */
-function sorted(connection: Connection, asked: Asked, common: Conditions): StoredStream[] {
-  const conditions = new Conditions();
+function sorted(connection: Connection, asked: Asked, common: Conditions<Value>): StoredStream[] {
+  const conditions = new Conditions<Value>();
   conditions.add(common.sql, ...common.values);
   if (asked.kind !== undefined) conditions.add("s.kind = ?", toText(asked.kind));
   if (asked.status !== undefined) conditions.add("s.status = ?", toText(asked.status));
@@ -93,7 +88,12 @@ function sorted(connection: Connection, asked: Asked, common: Conditions): Store
   return connection.all<StoredStream>(sql, ...conditions.values, asked.limit + 1);
 }
 
-function oneGroup(connection: Connection, asked: Asked, common: Conditions, group: Group): StoredStream[] {
+function oneGroup(
+  connection: Connection,
+  asked: Asked,
+  common: Conditions<Value>,
+  group: Group,
+): StoredStream[] {
   const sql = `SELECT ${STREAM_COLUMNS} FROM streams AS s INDEXED BY streams_latest
     WHERE s.kind = ? AND s.status IS ? AND ${common.sql} ${ORDER_IN_GROUP} LIMIT ? + 0`;
   return connection.all<StoredStream>(sql, group.kind, group.status, ...common.values, asked.limit + 1);

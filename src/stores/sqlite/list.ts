@@ -2,15 +2,14 @@
 
 import { decodeCursor, pageOf } from "../../model/stream/index.ts";
 import type { ItemRow, KeyRow, LeaseRow, ListRequest, ListRows, Page, SnapshotRow } from "../../store.ts";
+import { type Clock, Conditions, itemRow, type StoredItem } from "../kit/index.ts";
 import { keyHolder } from "./append.ts";
-import type { Clock } from "./clock.ts";
-import { Conditions } from "./conditions.ts";
-import type { Connection } from "./driver.ts";
+import type { Connection, Value } from "./driver.ts";
 import { leaseRow } from "./leases.ts";
 import { listStreams } from "./list-streams.ts";
 import type { StoredLease } from "./rows.ts";
 import { findStream } from "./streams.ts";
-import { fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
+import { fromText, type StoredText, toText } from "./text.ts";
 
 /** Whether it takes a single statement, which is a snapshot by itself. */
 export function isOneStatement({ of }: ListRequest): boolean {
@@ -40,35 +39,9 @@ export function list(
   }
 }
 
-interface StoredItem {
-  readonly stream: StoredText;
-  readonly kind: StoredText;
-  readonly id: StoredText;
-  readonly seq: number | null;
-  readonly end_seq: number | null;
-  readonly status: StoredText | null;
-  readonly name: StoredText | null;
-  readonly key: StoredText | null;
-  readonly at: number | null;
-  readonly done_at: number | null;
-}
-
 const ITEM_COLUMNS = "s.stream, i.kind, i.id, i.seq, i.end_seq, i.status, i.name, i.key, i.at, i.done_at";
 
-function itemRow(stored: StoredItem): ItemRow {
-  return {
-    stream: fromText(stored.stream),
-    kind: fromText(stored.kind),
-    id: fromText(stored.id),
-    seq: stored.seq,
-    endSeq: stored.end_seq,
-    status: fromTextOrNull(stored.status),
-    name: fromTextOrNull(stored.name),
-    key: fromTextOrNull(stored.key),
-    at: stored.at,
-    doneAt: stored.done_at,
-  };
-}
+const toItem = (stored: StoredItem<StoredText>): ItemRow => itemRow(stored, fromText);
 
 /** One item by its whole key. Whoever loads a version asks this first. */
 const ITEM = `SELECT ${ITEM_COLUMNS} FROM streams AS s CROSS JOIN items AS i
@@ -76,15 +49,15 @@ const ITEM = `SELECT ${ITEM_COLUMNS} FROM streams AS s CROSS JOIN items AS i
 
 function findItem(connection: Connection, asked: Asked<"items">, id: string): Page<ItemRow> {
   const key = [asked.namespace, asked.stream as string, asked.kind, id];
-  const stored = connection.get<StoredItem>(ITEM, ...key.map(toText));
-  return { rows: stored ? [itemRow(stored)] : [], cursor: null };
+  const stored = connection.get<StoredItem<StoredText>>(ITEM, ...key.map(toText));
+  return { rows: stored ? [toItem(stored)] : [], cursor: null };
 }
 
 /** Items of one stream by seq. They are read by their key and sorted: an index by seq would cost every append. */
 function listOwnItems(connection: Connection, asked: Asked<"items">): Page<ItemRow> {
   const { id, open, cursor, limit } = asked;
   if (id !== undefined && !open && cursor === undefined && limit > 0) return findItem(connection, asked, id);
-  const conditions = new Conditions();
+  const conditions = new Conditions<Value>();
   conditions.add("s.namespace = ?", toText(asked.namespace));
   conditions.add("s.stream = ?", toText(asked.stream as string));
   conditions.add("i.stream = s.id AND i.kind = ?", toText(asked.kind));
@@ -94,13 +67,13 @@ function listOwnItems(connection: Connection, asked: Asked<"items">): Page<ItemR
   if (after) conditions.add("(coalesce(i.seq, 0), i.id) > (?, ?)", after[0], toText(after[1]));
   const sql = `SELECT ${ITEM_COLUMNS} FROM streams AS s CROSS JOIN items AS i
     WHERE ${conditions.sql} ORDER BY coalesce(i.seq, 0), i.id LIMIT ? + 0`;
-  const stored = connection.all<StoredItem>(sql, ...conditions.values, asked.limit + 1);
-  return pageOf(stored, asked.limit, itemRow, ({ seq, id }) => [seq ?? 0, fromText(id)]);
+  const stored = connection.all<StoredItem<StoredText>>(sql, ...conditions.values, asked.limit + 1);
+  return pageOf(stored, asked.limit, toItem, ({ seq, id }) => [seq ?? 0, fromText(id)]);
 }
 
 /** Items of all streams, oldest first; the open ones along their index. */
 function listAllItems(connection: Connection, asked: Asked<"items">): Page<ItemRow> {
-  const conditions = new Conditions();
+  const conditions = new Conditions<Value>();
   conditions.add(
     "i.namespace = ? AND i.kind = ? AND s.id = i.stream",
     toText(asked.namespace),
@@ -117,14 +90,14 @@ function listAllItems(connection: Connection, asked: Asked<"items">): Page<ItemR
   }
   const sql = `SELECT ${ITEM_COLUMNS} FROM items AS i CROSS JOIN streams AS s
     WHERE ${conditions.sql} ORDER BY i.at, s.stream, coalesce(i.seq, 0), i.id LIMIT ? + 0`;
-  const stored = connection.all<StoredItem>(sql, ...conditions.values, asked.limit + 1);
-  return pageOf(stored, asked.limit, itemRow, ({ at, stream, seq, id }) => {
+  const stored = connection.all<StoredItem<StoredText>>(sql, ...conditions.values, asked.limit + 1);
+  return pageOf(stored, asked.limit, toItem, ({ at, stream, seq, id }) => {
     return [at ?? 0, fromText(stream), seq ?? 0, fromText(id)];
   });
 }
 
 function listLeases(connection: Connection, clock: Clock, asked: Asked<"leases">): Page<LeaseRow> {
-  const conditions = new Conditions();
+  const conditions = new Conditions<Value>();
   conditions.add("namespace = ?", toText(asked.namespace));
   if (asked.prefix) {
     // The range lets the index skip the others; comparing the beginning makes it exact.

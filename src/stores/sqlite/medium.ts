@@ -12,9 +12,10 @@
  */
 
 import { HoldfastError } from "../../model/errors.ts";
+import { closedError, statOf } from "../kit/index.ts";
 import { type Connection, isBusy } from "./driver.ts";
-import { closed, isUnreadable, patiently, replaced, storeError } from "./failures.ts";
-import { isSame, statOf } from "./file.ts";
+import { isUnreadable, patiently, replaced, storeError } from "./failures.ts";
+import { isSame } from "./file.ts";
 import { type Opened, openAgain, type Place } from "./opening.ts";
 
 export class Medium {
@@ -120,7 +121,7 @@ export class Medium {
   }
 
   async close(): Promise<void> {
-    this.refuse(closed(this.place.path));
+    this.refuse(closedError({ path: this.place.path }));
     await this.#reopening?.catch(() => undefined);
     await this.connection.close();
   }

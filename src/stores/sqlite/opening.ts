@@ -20,17 +20,20 @@
 import { chmodSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../../model/errors.ts";
-import { CODE, Connection, resultCode } from "./driver.ts";
-import { BUSY_TIMEOUT_MS, patiently, replaced, storeError } from "./failures.ts";
 import {
-  createFile,
-  type Identity,
-  isSame,
+  type FileIdentity,
+  foreignError,
+  identityOf,
   isWritable,
+  notFoundError,
   refuseNetworkDisk,
   statOf,
   systemCode,
-} from "./file.ts";
+  tooNewError,
+} from "../kit/index.ts";
+import { CODE, Connection, resultCode } from "./driver.ts";
+import { BUSY_TIMEOUT_MS, patiently, replaced, storeError } from "./failures.ts";
+import { createFile, isSame } from "./file.ts";
 import { APPLICATION_ID, allMigrations, FORMAT, migrate, userVersion } from "./migrations.ts";
 
 export interface Place {
@@ -42,7 +45,7 @@ export interface Place {
 /** An open file: the connection, which file it is, which store it holds. */
 export interface Opened {
   readonly connection: Connection;
-  readonly identity: Identity;
+  readonly identity: FileIdentity;
   readonly storeId: string;
 }
 
@@ -58,8 +61,8 @@ export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: C
   try {
     refuseEmptied(path);
     const stats = statOf(path);
-    if (!stats && (mustExist || readOnly)) throw notFound(path);
-    if (stats && !stats.isFile()) throw foreign(path, "it is not a regular file");
+    if (!stats && (mustExist || readOnly)) throw notFoundError({ path });
+    if (stats && !stats.isFile()) throw foreignError({ path }, "it is not a regular file");
     if (!stats) createFile(path);
     else if (!readOnly && !isWritable(path)) throw cannotWrite(path);
     else if (!readOnly && stats.size > 0) {
@@ -184,16 +187,10 @@ function checkFormat(path: string, connection: Connection): void {
     refuseOtherText(path, connection);
     return;
   }
-  if (application !== APPLICATION_ID) throw foreign(path, "it is an SQLite database of another program");
+  if (application !== APPLICATION_ID)
+    throw foreignError({ path }, "it is an SQLite database of another program");
   if (version <= FORMAT) return;
-  throw new HoldfastError(
-    "STORE_TOO_NEW",
-    `${path} has format ${version}; this version of Holdfast knows formats up to ${FORMAT}`,
-    {
-      hint: "Update Holdfast. The file was not changed.",
-      data: { path, format: version, known: FORMAT },
-    },
-  );
+  throw tooNewError({ path }, version, FORMAT);
 }
 
 /**
@@ -202,7 +199,7 @@ function checkFormat(path: string, connection: Connection): void {
  */
 function refuseOtherText(path: string, connection: Connection): void {
   const [encoding] = connection.peek("(SELECT encoding FROM pragma_encoding)");
-  if (encoding !== "UTF-8") throw foreign(path, `its text is ${encoding}, not UTF-8`);
+  if (encoding !== "UTF-8") throw foreignError({ path }, `its text is ${encoding}, not UTF-8`);
 }
 
 async function openForWriting(place: Place): Promise<Opened> {
@@ -284,22 +281,8 @@ function identified(path: string, connection: Connection): Opened {
   const stats = statOf(path);
   const storeId = readStoreId(connection);
   if (!stats) throw replaced(path, "it was deleted while it was opened");
-  if (storeId === undefined) throw foreign(path, "it has no store id");
-  return { connection, identity: { device: stats.dev, inode: stats.ino }, storeId };
-}
-
-function notFound(path: string): HoldfastError {
-  return new HoldfastError("STORE_NOT_FOUND", `${path}: there is no store`, {
-    hint: "Check the path, or open it without `mustExist` and `readOnly` to create it.",
-    data: { path },
-  });
-}
-
-function foreign(path: string, why: string): HoldfastError {
-  return new HoldfastError("STORE_FOREIGN", `${path} is not a Holdfast store: ${why}`, {
-    hint: "Choose another path. The file was not changed.",
-    data: { path },
-  });
+  if (storeId === undefined) throw foreignError({ path }, "it has no store id");
+  return { connection, identity: identityOf(stats), storeId };
 }
 
 function cannotWrite(path: string, cause?: unknown): HoldfastError {

@@ -1,8 +1,9 @@
 /** Reading one stream, and the bytes beside streams. */
 
 import type { Blob, GetRequest, ReadPage, ReadRequest, StoredWrite } from "../../store.ts";
+import { streamRow, unusedStreamRow } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
-import { loadStream, neverRow, type StoredStream, streamRow } from "./streams.ts";
+import { loadStream, type StoredStream } from "./streams.ts";
 import {
   fromStored,
   fromText,
@@ -64,7 +65,7 @@ export function isHeadOnly({ after }: ReadRequest): boolean {
 export function read(connection: Connection, request: ReadRequest): ReadPage {
   const { stream: name, after, upTo = MAX_SEQ, limit, fold } = request;
   const stored = loadStream(connection, toText(request.namespace), toText(name));
-  const stream = stored ? streamRow(stored) : neverRow(name);
+  const stream = stored ? streamRow(stored, fromText) : unusedStreamRow(name);
   if (!stored || stored.state === "gone") return { stream, snapshot: null, writes: [], more: false };
   const snapshot = fold === undefined ? null : latestSnapshot(connection, stored, fold, upTo);
   if (isHeadOnly(request) || upTo <= stored.base || upTo < 1) {

@@ -9,10 +9,10 @@
  */
 
 import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
-import type { Clock } from "./clock.ts";
+import { type Clock, headOf } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards } from "./leases.ts";
-import { DELETE_SNAPSHOTS, findStream, headOf } from "./streams.ts";
+import { DELETE_SNAPSHOTS, findStream } from "./streams.ts";
 import { toText } from "./text.ts";
 import type { Done, Transaction } from "./transaction.ts";
 

@@ -6,6 +6,7 @@
 import { HoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
 import type { MovedRow } from "../../store.ts";
+import { requireEntering } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 import { about } from "./rows.ts";
 import { findStream } from "./streams.ts";
@@ -21,12 +22,7 @@ export function restore(
   rows: readonly MovedRow[],
 ): Done<undefined> {
   const { connection, cache, seal } = transaction;
-  if (seal?.phase !== "entering" || seal.move !== move) {
-    throw new HoldfastError("STREAM_BUSY", `${path}: another copy fills this store`, {
-      hint: "Let that copy finish, or run this one again into a store of its own.",
-      data: { path },
-    });
-  }
+  requireEntering({ path }, move, seal);
   for (const row of rows) PUT[row.of](connection, row as never);
   cache.clear();
   return { result: undefined, wrote: rows.length > 0 };

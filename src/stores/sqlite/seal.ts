@@ -6,8 +6,8 @@
  * at its next write, and one that is alone pays nothing for it.
  */
 
-import { sealedStore } from "../../model/stream/index.ts";
 import type { Seal } from "../../store.ts";
+import { isSameSeal } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 import type { Done, Transaction } from "./transaction.ts";
 
@@ -18,16 +18,9 @@ export function readSeal(connection: Connection): Seal | null {
 
 export function reseal(transaction: Transaction, expect: Seal | null, next: Seal | null): Done<boolean> {
   const { connection, seal } = transaction;
-  if (seal?.move !== expect?.move || seal?.phase !== expect?.phase) return { result: false, wrote: false };
+  if (!isSameSeal(seal, expect)) return { result: false, wrote: false };
   connection.run("DELETE FROM meta WHERE name = 'seal'");
   if (next) connection.run("INSERT INTO meta (name, value) VALUES ('seal', ?)", JSON.stringify(next));
   transaction.seal = next;
   return { result: true, wrote: true };
-}
-
-/** For acts that a sealed file refuses. */
-export function refuseSealed(path: string, { seal }: Transaction): void {
-  if (!seal || seal.phase === "arrived") return;
-  const { phase, other } = seal;
-  throw sealedStore(`${path}: this store`, `sqlite ${path}`, { phase, other }, { data: { path } });
 }

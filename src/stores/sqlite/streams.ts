@@ -1,9 +1,9 @@
 /** Streams as rows: finding one, and what the port sees of it. */
 
-import type { Head, StreamRow } from "../../store.ts";
+import type { StoredStream as StreamColumns } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 import type { StreamKey } from "./rows.ts";
-import { fromText, fromTextOrNull, type StoredText, toText } from "./text.ts";
+import { type StoredText, toText } from "./text.ts";
 import type { Transaction } from "./transaction.ts";
 
 const FIND =
@@ -32,27 +32,7 @@ export function findKnownStream(
   return found;
 }
 
-/** A tombstone keeps the generation of its last life; the port speaks of the next. */
-export function headOf(key: StreamKey | undefined): Head {
-  if (!key) return { generation: 1, seq: 0 };
-  if (key.state === "gone") return { generation: key.generation + 1, seq: 0 };
-  return { generation: key.generation, seq: key.seq };
-}
-
-export interface StoredStream extends StreamKey {
-  readonly stream: StoredText;
-  readonly base: number;
-  readonly parent: StoredText | null;
-  readonly parent_generation: number | null;
-  readonly created_at: number;
-  readonly updated_at: number;
-  readonly open_calls: number;
-  readonly expires_at: number | null;
-  readonly status: StoredText | null;
-  readonly title: StoredText | null;
-  readonly goal: StoredText | null;
-  readonly budget: StoredText | null;
-}
+export type StoredStream = StreamKey & StreamColumns<StoredText>;
 
 /** The columns of a `StoredStream`, from a query that calls the table `s`. */
 export const STREAM_COLUMNS = `s.id, s.stream, s.state, s.generation, s.seq, s.updated_about, s.base,
@@ -67,39 +47,4 @@ export function loadStream(
   stream: StoredText,
 ): StoredStream | undefined {
   return connection.get<StoredStream>(SELECT, namespace, stream);
-}
-
-export function streamRow(stored: StoredStream): StreamRow {
-  const { state, base, parent, parent_generation: generation } = stored;
-  return {
-    stream: fromText(stored.stream),
-    state,
-    head: headOf(stored),
-    base,
-    parent: parent === null || generation === null ? null : { stream: fromText(parent), generation },
-    createdAt: stored.created_at,
-    updatedAt: stored.updated_at,
-    facets: {
-      status: fromTextOrNull(stored.status),
-      title: fromTextOrNull(stored.title),
-      goal: fromTextOrNull(stored.goal),
-      openCalls: stored.open_calls,
-      expiresAt: stored.expires_at,
-      budget: fromTextOrNull(stored.budget),
-    },
-  };
-}
-
-/** A name that no stream has ever had. */
-export function neverRow(stream: string): StreamRow {
-  return {
-    stream,
-    state: "gone",
-    head: headOf(undefined),
-    base: 0,
-    parent: null,
-    createdAt: 0,
-    updatedAt: 0,
-    facets: { status: null, title: null, goal: null, openCalls: 0, expiresAt: null, budget: null },
-  };
 }

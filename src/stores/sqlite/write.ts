@@ -1,9 +1,9 @@
 /** The changes of one write that passed every question: stream row, log row, items, keys, references. */
 
-import { HoldfastError } from "../../model/errors.ts";
 import { streamKind } from "../../model/names.ts";
 import type { Item, StreamFacets } from "../../model/stream/index.ts";
 import type { Batch, Write } from "../../store.ts";
+import { checkBatch, invalidBatch } from "../kit/index.ts";
 import type { Connection, Value } from "./driver.ts";
 import { about, type StreamKey } from "./rows.ts";
 import { DELETE_SNAPSHOTS } from "./streams.ts";
@@ -13,19 +13,9 @@ import type { Transaction } from "./transaction.ts";
 /** 28 bits: with the stream's number above them a write's id still fits SQLite's integers. */
 const MAX_SEQ = 2 ** 28 - 1;
 
-/** Refuses a batch that no store could keep, before it waits in a queue beside good ones. */
+/** Rejects a batch that cannot be stored, before it waits in a queue beside valid ones. */
 export function checkShape(batch: Batch): void {
-  if (batch.writes.length === 0) throw malformed("it has no writes");
-  if (writesTwice(batch)) throw malformed("it writes twice to one stream");
-  for (const { stream, expect, count, claims, fork } of batch.writes) {
-    if (!Number.isSafeInteger(count) || count < 1) throw malformed(`its write to ${stream} has no events`);
-    if (claims?.some(({ event }) => !Number.isSafeInteger(event) || event < 0 || event >= count)) {
-      throw malformed(`its write to ${stream} claims a key for an event that it does not have`);
-    }
-    if (fork && fork.seq !== expect.seq) throw malformed(`${stream} does not begin where it forks`);
-    if (!(expect.seq + count <= MAX_SEQ)) throw malformed(`${stream} would have more than ${MAX_SEQ} events`);
-  }
-  for (const write of batch.writes) checkNumbers(write);
+  checkBatch(batch, MAX_SEQ, checkNumbers);
 }
 
 /** SQLite keeps larger numbers than JavaScript can read back, and then the whole row can no longer be read. */
@@ -40,21 +30,11 @@ function checkNumbers({ stream, at, sum, expect, facets, items }: Write): void {
       items.every(
         (item) => isSafe(item.seq) && isSafe(item.endSeq) && isSafe(item.at) && isSafe(item.doneAt),
       ));
-  if (!areSafe) throw malformed(`its write to ${stream} has a number that could not be read back`);
+  if (!areSafe) throw invalidBatch(`its write to ${stream} has a number that could not be read back`);
 }
 
 function isSafe(value: number | null | undefined): boolean {
   return value === undefined || value === null || Math.abs(value) <= Number.MAX_SAFE_INTEGER;
-}
-
-function writesTwice({ writes }: Batch): boolean {
-  return writes.length > 1 && new Set(writes.map(({ stream }) => stream)).size < writes.length;
-}
-
-function malformed(why: string): HoldfastError {
-  return new HoldfastError("BATCH_INVALID", `the batch cannot be stored: ${why}`, {
-    hint: "This is a mistake in the code that made the batch; sending it again will not help.",
-  });
 }
 
 /** A write with what the questions found out about its stream. */

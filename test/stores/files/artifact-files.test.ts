@@ -73,7 +73,7 @@ test("bytes that are right are not written once more", async () => {
 
 /** A process that puts the artifact, then appends. */
 function putter(...wrapper: string[]): Companion {
-  return new Companion("./programs/artifact-putter.ts", [folder.file()], wrapper);
+  return new Companion("../files/programs/artifact-putter.ts", [folder.file()], wrapper);
 }
 
 test("an artifact that does not fit leaves nothing behind, and the store goes on", async () => {

@@ -10,15 +10,15 @@ import { fileURLToPath } from "node:url";
 import { Program } from "../../crash/programs.ts";
 import { programFile } from "../../program.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 
 const PROGRAMS = {
   writer: "test/crash/programs/writer.ts",
   workload: "test/crash/programs/workload.ts",
   counter: "test/crash/programs/counter.ts",
   idler: "test/crash/programs/idler.ts",
-  "lock-holder": "test/sqlite/programs/lock-holder.ts",
-  "io-error": "test/sqlite/programs/io-error.ts",
+  "lock-holder": "test/stores/sqlite/programs/lock-holder.ts",
+  "io-error": "test/stores/sqlite/programs/io-error.ts",
 } as const;
 
 /** A folder for everything the tests leave, and the processes they started; all of it goes at the end. */

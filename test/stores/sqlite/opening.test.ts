@@ -3,7 +3,8 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Connection, refuseNetworkDisk } from "../../../src/stores/sqlite/index.ts";
+import { refuseNetworkDisk } from "../../../src/stores/kit/index.ts";
+import { Connection } from "../../../src/stores/sqlite/index.ts";
 import { append, headSeq, write } from "./acts.ts";
 import { TestFolder } from "./folder.ts";
 

@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from "node:module";
 import os from "node:os";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { LeaseOutcome, Store } from "../../../src/store.ts";
-import { bootClock, timelineOf } from "../../../src/stores/sqlite/index.ts";
+import { bootClock, timelineOf } from "../../../src/stores/kit/index.ts";
 import { append, holder, NAMESPACE, write } from "./acts.ts";
 import { TestFolder } from "./folder.ts";
 
@@ -68,7 +68,7 @@ test.runIf(process.platform === "linux")(
     const outside = bootClock();
     setUptime(() => 1);
     // A process asks once. Under another name the module is that of another process.
-    const another = "../../src/stores/sqlite/clock.ts?inside";
+    const another = "../../../src/stores/kit/clock.ts?inside";
     const { bootClock: asked } = (await import(another)) as { bootClock: typeof bootClock };
     const inside = asked();
     expect(inside.boot).toBe(outside.boot);

@@ -1,16 +1,18 @@
 /**
- * Time for leases: how long this machine has been up. Nobody can set it back, it goes on while the machine sleeps,
- * and all processes of the machine read the same, but for those whose container has a clock of its own (a time namespace), or is
- * shown an uptime of its own (LXCFS): the latter count the time that the machine was awake, which nobody shows otherwise. It
- * begins anew at every boot, so a time is only comparable with times of the same timeline, which is the boot and that clock:
+ * The clock that leases run by: how long this machine has been up.
  *
- *   the same timeline                        the times say how long a lease has left
- *   another boot                             it has run out: its holder cannot have survived
- *   the same boot by another clock, or       cannot be compared: it has as long as it was taken for, from when it was first seen
- *   one boot that cannot be told             here, and again from every renewal
+ * The uptime cannot be set back, counts while the machine sleeps, and is the same for all its processes.
+ * Two kinds of containers are exceptions. Those in a time namespace have a clock of their own. Those under
+ * LXCFS see an uptime of their own; they use the time that the machine was awake, which LXCFS does not change.
  *
- * Where neither boot can be told, the times are compared, and a lease that would last longer than it was taken for is from
- * another boot.
+ * The uptime starts anew at every boot. A timeline names the boot and the clock. Times compare only within one:
+ *
+ *     same timeline                 the times say how long a lease has left
+ *     other boot                    expired: its holder cannot have survived
+ *     same boot by another clock,   cannot be compared: the lease lasts its whole TTL, counted from when this
+ *     or a boot that is unknown     process first saw it, and again from every renewal
+ *
+ * If neither boot is known, the times are compared. A lease that would outlast its TTL is from another boot.
  */
 
 import { readFileSync, readlinkSync, statSync } from "node:fs";
@@ -18,16 +20,16 @@ import { uptime } from "node:os";
 
 export interface Clock {
   readonly boot: string;
-  /** Which of the boot's clocks this is, if there is more than one. */
+  /** Names the clock within the boot, where a boot has several. */
   readonly zone?: string;
-  /** The two together, made once: every write compares it. */
+  /** `boot` and `zone` joined. Made once, because every write compares it. */
   readonly timeline?: string;
   nowMs(): number;
 }
 
-/** A lease as some process has written it down, by its own clock. */
-export interface Timed {
-  /** Asked for only where times cannot be compared. */
+/** When a lease expires, as some process stored it by its own clock. */
+export interface LeaseExpiry {
+  /** Called only where times cannot be compared. */
   readonly name: () => string;
   readonly timeline: string;
   readonly expiresAt: number;
@@ -38,7 +40,7 @@ export const UNKNOWN_BOOT = "unknown";
 const SLACK_MS = 60_000;
 const MAX_SIGHTINGS = 10_000;
 
-interface Sighting extends Pick<Timed, "timeline" | "expiresAt"> {
+interface Sighting extends Pick<LeaseExpiry, "timeline" | "expiresAt"> {
   readonly seenAt: number;
 }
 
@@ -48,10 +50,10 @@ export function timelineOf({ boot, zone, timeline }: Clock): string {
   return timeline ?? (zone ? `${boot} ${zone}` : boot);
 }
 
-/** How long the lease has by this clock; 0 or less when it has run out. */
-export function remainingMs(clock: Clock, lease: Timed): number {
+/** How long the lease has left by this clock; 0 or less once it has expired. */
+export function remainingMs(clock: Clock, lease: LeaseExpiry): number {
   const { timeline, expiresAt, ttlMs } = lease;
-  // Nobody has held it since it came here from another store.
+  // The lease came from another store and was not taken here since.
   if (expiresAt <= 0) return 0;
   const here = timelineOf(clock);
   if (timeline === here) {
@@ -65,8 +67,8 @@ export function remainingMs(clock: Clock, lease: Timed): number {
 
 const bootOf = (timeline: string): string => timeline.split(" ")[0] as string;
 
-/** How long ago this process first saw the lease as it is now. */
-function sinceSeen(clock: Clock, lease: Timed): number {
+/** How long ago this process first saw the lease in its present state. */
+function sinceSeen(clock: Clock, lease: LeaseExpiry): number {
   const seen = sightings.get(clock) ?? new Map<string, Sighting>();
   sightings.set(clock, seen);
   const { timeline, expiresAt } = lease;
@@ -80,21 +82,21 @@ function sinceSeen(clock: Clock, lease: Timed): number {
 }
 
 export function bootClock(): Clock {
-  const { isShown, ...here } = place();
+  const { isSimulated, ...here } = machineClock();
   return {
     ...here,
     timeline: timelineOf({ ...here, nowMs: () => 0 }),
-    nowMs: isShown ? () => Math.round(awakeMs()) : upMsFromAnchor(),
+    nowMs: isSimulated ? () => Math.round(awakeMs()) : cachedUptimeMs(),
   };
 }
 
 const ANCHOR_MS = 250;
 
 /**
- * Asking the system costs as much as three SQL statements, so between two askings the process's own clock counts. That one
- * stands still while the machine sleeps: the wall clock, which does not, tells that it has to be asked again.
+ * The system's uptime, read at most every 250 ms: one read costs as much as three SQL statements. In between
+ * the process's own clock counts. It stops while the machine sleeps, which a jump of the wall clock shows.
  */
-function upMsFromAnchor(): () => number {
+function cachedUptimeMs(): () => number {
   let anchor = Number.NEGATIVE_INFINITY;
   let wallAnchor = 0;
   let upMs = 0;
@@ -112,43 +114,43 @@ function upMsFromAnchor(): () => number {
   };
 }
 
-/** How long the machine has been awake since its boot: CLOCK_MONOTONIC, the same for all processes of one time namespace. */
+/** How long the machine has been awake since its boot: CLOCK_MONOTONIC, shared within one time namespace. */
 function awakeMs(): number {
   const [seconds, nanoseconds] = process.hrtime();
   return seconds * 1_000 + nanoseconds / 1_000_000;
 }
 
-interface Place extends Pick<Clock, "boot" | "zone"> {
-  /** The uptime is one that somebody shows to this container. */
-  readonly isShown: boolean;
+interface MachineClock extends Pick<Clock, "boot" | "zone"> {
+  /** LXCFS shows this container an uptime that is not the machine's. */
+  readonly isSimulated: boolean;
 }
 
-let known: Place | undefined;
+let known: MachineClock | undefined;
 
-function place(): Place {
+function machineClock(): MachineClock {
   if (known) return known;
-  const isShown = isUptimeShown();
-  const zone = [timeNamespace(), isShown && "awake"].filter(Boolean).join("/");
-  const found = { boot: bootId(), ...(zone !== "" && { zone }), isShown };
-  // A process that could open no more files when it was first asked may be able to later.
+  const isSimulated = isUptimeSimulated();
+  const zone = [timeNamespace(), isSimulated && "awake"].filter(Boolean).join("/");
+  const found = { boot: bootId(), ...(zone !== "" && { zone }), isSimulated };
+  // Not cached if unknown: a process that has run out of descriptors may read it later.
   if (found.boot !== UNKNOWN_BOOT) known = found;
   return found;
 }
 
-const UNLIKE_MS = 1_000;
+const TOLERANCE_MS = 1_000;
 
 /**
- * LXCFS mounts a file of its own over /proc/uptime, in which every container finds another time. It cannot be relied on even
- * within one: while LXCFS is gone, or no more files may be opened, Node falls back to the machine's own.
+ * LXCFS mounts a file of its own over /proc/uptime, with another time in each container. Even within one it is
+ * not reliable: without LXCFS, or without a free descriptor, Node falls back to the machine's uptime.
  */
-function isUptimeShown(): boolean {
+function isUptimeSimulated(): boolean {
   if (process.platform !== "linux") return false;
   // No machine has been awake for longer than it has been up.
-  if (uptime() * 1_000 < awakeMs() - UNLIKE_MS) return true;
+  if (uptime() * 1_000 < awakeMs() - TOLERANCE_MS) return true;
   try {
     return statSync("/proc/uptime").dev !== statSync("/proc").dev;
   } catch (error) {
-    // Where there is none, Node asks the kernel itself. Any other failure is that of a mount.
+    // Without the file Node asks the kernel. Any other failure comes from a mount.
     return (error as NodeJS.ErrnoException).code !== "ENOENT";
   }
 }
@@ -166,7 +168,7 @@ function bootId(): string {
   return UNKNOWN_BOOT;
 }
 
-/** Null where the system has none, or does not tell. */
+/** Null where the system has none, or hides it. */
 function timeNamespace(): string | null {
   if (process.platform !== "linux") return null;
   try {

@@ -1,0 +1,88 @@
+/** Rules about batches and stored writes that hold in every store. */
+
+import { HoldfastError } from "../../model/errors.ts";
+import type { Batch, Guard, Head, Problem, Write } from "../../store.ts";
+
+/**
+ * Rejects a batch that no store can hold, before it waits in a queue beside valid ones.
+ * `maxSeq` is the largest seq that fits the store's columns; `checkWrite` adds rules of the store's own.
+ */
+export function checkBatch(
+  { writes }: Batch,
+  maxSeq: number = Number.MAX_SAFE_INTEGER,
+  checkWrite?: (write: Write) => void,
+): void {
+  if (writes.length === 0) throw invalidBatch("it has no writes");
+  if (writes.length > 1 && new Set(writes.map(({ stream }) => stream)).size < writes.length) {
+    throw invalidBatch("it writes twice to one stream");
+  }
+  for (const write of writes) {
+    checkWriteShape(write, maxSeq);
+    checkWrite?.(write);
+  }
+}
+
+function checkWriteShape({ stream, expect, count, claims, fork }: Write, maxSeq: number): void {
+  if (!Number.isSafeInteger(count) || count < 1) throw invalidBatch(`its write to ${stream} has no events`);
+  if (claims?.some(({ event }) => !Number.isSafeInteger(event) || event < 0 || event >= count)) {
+    throw invalidBatch(`its write to ${stream} claims a key for an event that it does not have`);
+  }
+  if (fork && fork.seq !== expect.seq) throw invalidBatch(`${stream} does not begin where it forks`);
+  if (!(expect.seq + count <= maxSeq)) throw invalidBatch(`${stream} would have more than ${maxSeq} events`);
+}
+
+export function invalidBatch(why: string): HoldfastError {
+  return new HoldfastError("BATCH_INVALID", `the batch cannot be stored: ${why}`, {
+    hint: "This is a mistake in the code that made the batch; sending it again will not help.",
+  });
+}
+
+/** The heads that the batch's streams have once it is stored. */
+export function headsAfter({ writes }: Batch): Head[] {
+  return writes.map(({ expect, count }) => ({ generation: expect.generation, seq: expect.seq + count }));
+}
+
+const NO_GUARDS: readonly Guard[] = [];
+
+export function guardsOf({ writes }: Batch): readonly Guard[] {
+  if (writes.length === 1) return writes[0]?.guards ?? NO_GUARDS;
+  return writes.flatMap(({ guards }) => guards ?? NO_GUARDS);
+}
+
+/** `check` stops after this many problems: a damaged store could have millions. */
+const MAX_PROBLEMS = 1_000;
+
+export async function firstProblems(
+  problems: AsyncIterable<Problem> | Iterable<Problem>,
+): Promise<readonly Problem[]> {
+  const found: Problem[] = [];
+  for await (const problem of problems) {
+    found.push(problem);
+    if (found.length >= MAX_PROBLEMS) break;
+  }
+  return found;
+}
+
+interface WriteToCheck {
+  readonly first: number;
+  readonly last: number;
+  readonly sum: number;
+  readonly payload: string | Uint8Array;
+}
+
+/** For `check`: the problems of the write that follows event `seq`. `where` names the stream. */
+export function* writeProblems(where: string, seq: number, write: WriteToCheck): Generator<Problem> {
+  const { first, last, sum, payload } = write;
+  if (first !== seq + 1) yield { invariant: "I7", where, what: `event ${first} follows event ${seq}` };
+  // Loaded here, because a process that starts quickly never checks.
+  const { crc32 } = process.getBuiltinModule("node:zlib");
+  if (crc32(payload) !== sum) {
+    yield { invariant: "I2", where, what: `events ${first} to ${last} do not match their checksum` };
+  }
+}
+
+/** For `check`: the stream's last write ends at `seq`, and its row says `headSeq`. */
+export function* headProblems(where: string, seq: number, headSeq: number): Generator<Problem> {
+  if (seq !== headSeq)
+    yield { invariant: "I7", where, what: `it ends at event ${seq}, its head says ${headSeq}` };
+}

@@ -1,0 +1,110 @@
+/** Files as the file system sees them: identity, permissions, durable names, network disks. */
+
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fsyncSync,
+  openSync,
+  type Stats,
+  statfsSync,
+  statSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { HoldfastError } from "../../model/errors.ts";
+
+/** Tells a file from another that was put in its place. */
+export interface FileIdentity {
+  readonly device: number;
+  readonly inode: number;
+}
+
+export function statOf(path: string): Stats | undefined {
+  return statSync(path, { throwIfNoEntry: false });
+}
+
+export function identityOf(stats: Stats): FileIdentity {
+  return { device: stats.dev, inode: stats.ino };
+}
+
+export function isSameFile(identity: FileIdentity, stats: Stats | undefined): boolean {
+  return stats !== undefined && stats.ino === identity.inode && stats.dev === identity.device;
+}
+
+/** The code of an error of the system, as in `ENOENT`. */
+export function systemCode(error: unknown): string | undefined {
+  const code = (error as NodeJS.ErrnoException | null)?.code;
+  return typeof code === "string" ? code : undefined;
+}
+
+export function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch (error) {
+    if (["EACCES", "EPERM", "EROFS"].includes(systemCode(error) ?? "")) return false;
+    throw error;
+  }
+}
+
+/** Makes names in the folder durable. */
+export function syncFolder(folder: string): void {
+  if (process.platform === "win32") return;
+  const descriptor = openSync(folder, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Creates an empty file for this user alone; false if it exists. `syncFolder` makes its name durable. */
+export function createEmptyFile(path: string): boolean {
+  let descriptor: number;
+  try {
+    descriptor = openSync(path, "wx", 0o600);
+  } catch (error) {
+    if (systemCode(error) === "EEXIST") return false;
+    throw error;
+  }
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+  return true;
+}
+
+/** File systems whose locks or shared memory do not reach across machines: `statfs` type numbers on Linux. */
+const NETWORK_FILE_SYSTEMS: Readonly<Record<number, string>> = {
+  26985: "NFS",
+  20859: "SMB",
+  4266872130: "SMB2",
+  4283649346: "CIFS",
+  16914839: "9p",
+  1397113167: "AFS",
+  1799439955: "AFS",
+  12805120: "Ceph",
+  198183888: "Lustre",
+  1196443219: "GPFS",
+  22092: "NCP",
+  1937076805: "Coda",
+};
+
+/** `path` need not exist: its nearest folder that exists decides. */
+export function refuseNetworkDisk(path: string, typeOf: (folder: string) => number = fileSystemType): void {
+  let folder = dirname(path);
+  while (!statOf(folder) && dirname(folder) !== folder) folder = dirname(folder);
+  const name = NETWORK_FILE_SYSTEMS[typeOf(folder) >>> 0];
+  if (!name) return;
+  throw new HoldfastError("STORE_ON_NETWORK_DISK", `${path} is on a network disk (${name})`, {
+    hint:
+      "SQLite's locks do not hold there. Use a local disk, or Postgres for several machines; " +
+      "`allowNetworkDisk` overrules.",
+    data: { path, fileSystem: name },
+  });
+}
+
+function fileSystemType(folder: string): number {
+  return process.platform === "linux" ? statfsSync(folder).type : 0;
+}
