@@ -21,7 +21,7 @@ const COLD_START = [
     "model/(json|stream/(event|facets))",
     "model/goal/(?!.*schemas|note-records|field|goal-events|goal-kind|index)[^/]*",
     "operations/(current-goal|moved-store)",
-    "goal/(briefing|briefing-sections|quoted-text|age|brief-look|file-verdict|session-acts)",
+    "goal/(briefing|file-check|session-acts)",
     "journal/(reading|codec)",
   ]),
   group("sqlite", 0, ["stores/(sqlite/(?!schema-)|kit/)[^/]*", "open-store"]),

@@ -21,7 +21,7 @@ import {
 } from "../model/goal/index.ts";
 import { ago } from "./ago.ts";
 import { sessionLines } from "./briefing-sessions.ts";
-import type { FileCheck } from "./file-verdict.ts";
+import type { FileCheck } from "./file-check.ts";
 import { named, quoted } from "./quoted-text.ts";
 
 export interface BriefingFacts {

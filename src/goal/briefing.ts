@@ -11,7 +11,7 @@
 import { HoldfastError } from "../model/errors.ts";
 import type { GoalState } from "../model/goal/index.ts";
 import { type BriefingFacts, briefingSections, type Section } from "./briefing-sections.ts";
-import type { FileCheck } from "./file-verdict.ts";
+import type { FileCheck } from "./file-check.ts";
 import { estimateTokens } from "./quoted-text.ts";
 
 const DEFAULT_BRIEFING_TOKENS = 2_000;

@@ -24,7 +24,7 @@ import {
 import { formatPath } from "../model/json.ts";
 import type { Event } from "../model/stream/index.ts";
 import { type Act, invalid, stamped } from "./act.ts";
-import { hashFile } from "./check-files.ts";
+import { hashFile } from "./file-check.ts";
 import { entriesOf, type MergeReport, mergeEntries } from "./merging.ts";
 
 /** An input with the actor; without `by`, the actor that the goal was opened for. */

@@ -32,8 +32,8 @@ import {
 import type { Event } from "../model/stream/index.ts";
 import type { Act } from "./act.ts";
 import { type BriefingOptions, makeBriefing } from "./briefing.ts";
-import { checkFiles, type FileReport } from "./check-files.ts";
 import { type ClaimProof, type Verdict, verify } from "./claim-acts.ts";
+import { checkFiles, type FileReport } from "./file-check.ts";
 import { type Attributed, GoalCore, type GoalParts } from "./goal-core.ts";
 import { type NextTasks, nextTasks } from "./next-tasks.ts";
 import * as notes from "./note-acts.ts";

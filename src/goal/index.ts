@@ -1,16 +1,14 @@
 /** Goals: long-lived work that many agents and people share. */
 
 export { type Act, closingPhase, DraftBatch } from "./act.ts";
-export { type BriefLook, checkFilesWithin } from "./brief-look.ts";
 export {
   type Briefing,
   type BriefingOptions,
   MIN_BRIEFING_TOKENS,
   makeBriefing,
 } from "./briefing.ts";
-export { checkFiles, type FileReport, hashFile } from "./check-files.ts";
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
-export type { FileCheck, FileVerdict } from "./file-verdict.ts";
+export { checkFiles, type FileCheck, type FileReport, hashFile } from "./file-check.ts";
 export type { FinalReport, RunStatus } from "./final-report.ts";
 export { Goal, goalCore, resetLostClaims } from "./goal.ts";
 export type { Attributed, WriteGuard } from "./goal-core.ts";

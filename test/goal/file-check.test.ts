@@ -64,6 +64,25 @@ describe("recorded files", () => {
     expect(report.isOk).toBe(false);
   });
 
+  test("with a budget: the latest first, no more than it allows, and none that is large", async () => {
+    await writeFile(join(root, "large"), Buffer.alloc(5 << 20));
+    const at = (path: string, modifiedAt: number): object => ({ path, hash: sha256("alpha"), modifiedAt });
+    const recorded = [at("src/b.ts", 1), at("src/a.ts", 2), at("large", 3)] as {
+      path: string;
+      hash: string;
+    }[];
+    const paths = async (files: number, ms: number): Promise<string[]> =>
+      (await checkFiles(root, recorded, { files, ms })).files.map(({ path }) => path);
+    expect(await paths(9, 60_000)).toEqual(["src/a.ts", "src/b.ts"]);
+    expect(await paths(2, 60_000)).toEqual(["src/a.ts"]);
+    expect(await paths(9, -1)).toEqual([]);
+    expect((await checkFiles(root, recorded)).files.map(({ verdict: each }) => each)).toEqual([
+      "MISSING",
+      "OK",
+      "DRIFTED",
+    ]);
+  });
+
   test.each(storeSubjects())("a goal on $name hashes evidence itself and notices drift", async (subject) => {
     const bench = await Bench.open(subject);
     const goal = await bench.goal({ phases: ["one"], tasks: [{ title: "a" }], root });

@@ -1,0 +1,165 @@
+/**
+ * Compares recorded files with the disk: OK, DRIFTED or MISSING, one by one.
+ *
+ * Paths come from the log, so they are not trusted. Each must stay below the root, also after following links; a path
+ * that leads outside is never opened and counts as drifted.
+ *
+ * The calls are synchronous, because a cold hook pays more for a thread pool and promises than for the files. Without
+ * a budget, the loop yields between files and streams large ones, so that a server keeps renewing its leases.
+ */
+
+import { createHash } from "node:crypto";
+import { createReadStream, lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { dirname, join, sep } from "node:path";
+import { sha256 } from "../model/digest.ts";
+import { HoldfastError } from "../model/errors.ts";
+import { isRelativePath } from "../model/goal/index.ts";
+import { quoteValue } from "../model/names.ts";
+
+type FileVerdict = "OK" | "DRIFTED" | "MISSING";
+
+/** The verdict on one recorded file. */
+export interface FileCheck {
+  readonly path: string;
+  readonly verdict: FileVerdict;
+  readonly expected: string | null;
+  readonly actual: string | null;
+  /** Why it drifted, when its content is not simply another one. */
+  readonly why: string | null;
+}
+
+/** The result of `goal.checkFiles()`. `isOk`: every file is OK. */
+export interface FileReport {
+  readonly isOk: boolean;
+  readonly files: readonly FileCheck[];
+}
+
+interface RecordedFile {
+  readonly path: string;
+  /** Null: recorded as deleted. */
+  readonly hash: string | null;
+  readonly examinedAt?: number | null;
+  readonly modifiedAt?: number | null;
+}
+
+/** For callers that cannot wait: at most so many files, for at most so long, e.g. `{ files: 200, ms: 25 }`. */
+export interface FileBudget {
+  readonly files: number;
+  readonly ms: number;
+}
+
+/** Larger files are streamed; with a budget they are skipped. */
+const MAX_READ_BYTES = 4 << 20;
+
+/**
+ * Checks the files in their order. With a budget it checks the latest first and leaves out of the report whatever
+ * the budget has no room for.
+ */
+export async function checkFiles(
+  root: string,
+  recorded: Iterable<RecordedFile>,
+  budget?: FileBudget,
+): Promise<FileReport> {
+  const all = [...recorded];
+  const queue = budget ? all.sort((a, b) => lastSeen(b) - lastSeen(a)).slice(0, budget.files) : all;
+  const deadline = Date.now() + (budget?.ms ?? Number.POSITIVE_INFINITY);
+  const disk = new Disk(root);
+  const files: FileCheck[] = [];
+  for (const each of queue) {
+    if (Date.now() > deadline) break;
+    const found = await disk.find(each.path, budget !== undefined);
+    if (found) files.push(compare(each, found));
+    if (!budget) await new Promise(setImmediate);
+  }
+  return { isOk: files.every(({ verdict }) => verdict === "OK"), files };
+}
+
+/** SHA-256 of a file below the root, as evidence records it. Throws when there is no such file. */
+export async function hashFile(root: string, path: string): Promise<string> {
+  if (!isRelativePath(path)) throw unusable(path, "it is not a path below the root");
+  const found = await new Disk(root).find(path);
+  if (typeof found?.hash === "string") return found.hash;
+  throw unusable(path, found?.why ?? "there is no such file");
+}
+
+function lastSeen({ examinedAt, modifiedAt }: RecordedFile): number {
+  return Math.max(examinedAt ?? 0, modifiedAt ?? 0);
+}
+
+/** `hash: null` without `why`: there is no such file. With `why`: something is there that cannot be compared. */
+interface FoundFile {
+  readonly hash: string | null;
+  readonly why?: string;
+}
+
+function compare({ path, hash: expected }: RecordedFile, found: FoundFile): FileCheck {
+  const { hash: actual, why = null } = found;
+  const result = { path, expected, actual, why };
+  if (why !== null) return { ...result, verdict: "DRIFTED" };
+  if (actual === expected) return { ...result, verdict: "OK" };
+  if (actual === null) return { ...result, verdict: "MISSING" };
+  const reason = expected === null ? "it was deleted and is there again" : null;
+  return { ...result, verdict: "DRIFTED", why: reason };
+}
+
+/** Files below one root. */
+class Disk {
+  private readonly base: string;
+  /** Real paths of folders: many files lie in few folders, so each is resolved once. */
+  private readonly folders = new Map<string, string>();
+
+  constructor(root: string) {
+    this.base = realpathSync.native(root);
+  }
+
+  /** Null: the file is large, and `skipLarge` is set. */
+  async find(path: string, skipLarge = false): Promise<FoundFile | null> {
+    if (!isRelativePath(path)) return { hash: null, why: "its path leads outside the root" };
+    try {
+      const real = this.realPath(path);
+      if (!real.startsWith(this.base.endsWith(sep) ? this.base : this.base + sep)) {
+        return { hash: null, why: "a link leads outside the root" };
+      }
+      const stats = statSync(real);
+      if (!stats.isFile()) return { hash: null, why: "it is not a file" };
+      if (stats.size <= MAX_READ_BYTES) return { hash: sha256(readFileSync(real)) };
+      return skipLarge ? null : { hash: await hashStream(real) };
+    } catch (error) {
+      const { code = "" } = error as NodeJS.ErrnoException;
+      if (["ENOENT", "ENOTDIR", "ENAMETOOLONG"].includes(code)) return { hash: null };
+      if (code === "ELOOP") return { hash: null, why: "its links go in a circle" };
+      if (code === "EACCES") return { hash: null, why: "it may not be read" };
+      throw unreadable(path, error);
+    }
+  }
+
+  /** Resolves the folder, and the file itself only where it is a link. */
+  private realPath(path: string): string {
+    const full = join(this.base, path);
+    const folder = dirname(full);
+    const real = this.folders.get(folder) ?? realpathSync.native(folder);
+    this.folders.set(folder, real);
+    const place = join(real, full.slice(folder.length + 1));
+    return lstatSync(place).isSymbolicLink() ? realpathSync.native(place) : place;
+  }
+}
+
+async function hashStream(file: string): Promise<string> {
+  const hash = createHash("sha256");
+  for await (const chunk of createReadStream(file)) hash.update(chunk as Uint8Array);
+  return hash.digest("hex");
+}
+
+function unreadable(path: string, cause: unknown): HoldfastError {
+  return new HoldfastError("STORE_IO", `${quoteValue(path)} cannot be read: ${(cause as Error).message}`, {
+    hint: "Check the disk and the permissions of the file, then check again.",
+    cause,
+  });
+}
+
+function unusable(path: string, why: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `file ${quoteValue(path)} cannot be recorded: ${why}`, {
+    hint: "Name an existing file below the goal's root: in a command as in your shell, in code relative to the root.",
+    data: { path },
+  });
+}
