@@ -7,7 +7,7 @@ import {
   surveyGoal,
 } from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
-import { quoted } from "./quoted-text.ts";
+import { quoted } from "./briefing.ts";
 
 /**
  * `done`: every phase is completed. `waiting`: others have to verify or finish something. `blocked`: a person has to

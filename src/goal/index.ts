@@ -4,6 +4,7 @@ export { type Act, closingPhase, DraftBatch } from "./act.ts";
 export {
   type Briefing,
   type BriefingOptions,
+  estimateTokens,
   MIN_BRIEFING_TOKENS,
   makeBriefing,
 } from "./briefing.ts";
@@ -38,7 +39,6 @@ export type {
   WhyInput,
 } from "./planning-acts.ts";
 export * as planningActs from "./planning-acts.ts";
-export { estimateTokens } from "./quoted-text.ts";
 export { type RunOptions, runWithCheckpoints } from "./run-with-checkpoints.ts";
 export { eventsUnreadable, markEventFilesSeen, unseenEventFiles } from "./seen-event-files.ts";
 export type { EndInput, HandoffInput, NextInput, NoteInput, StartInput } from "./session-acts.ts";
