@@ -10,7 +10,6 @@ export {
 } from "./briefing.ts";
 export type { ClaimProof, Verdict } from "./claim-acts.ts";
 export { checkFiles, type FileCheck, type FileReport, hashFile } from "./file-check.ts";
-export type { FinalReport, RunStatus } from "./final-report.ts";
 export { Goal, goalCore, resetLostClaims } from "./goal.ts";
 export type { Attributed, WriteGuard } from "./goal-core.ts";
 export type { MergeReport } from "./merging.ts";
@@ -39,10 +38,17 @@ export type {
   WhyInput,
 } from "./planning-acts.ts";
 export * as planningActs from "./planning-acts.ts";
-export { type RunOptions, runWithCheckpoints } from "./run-with-checkpoints.ts";
+export {
+  type FinalReport,
+  type RetryPolicy,
+  type RunOptions,
+  type RunStatus,
+  runWithCheckpoints,
+  type TaskAgent,
+  type TaskContext,
+} from "./run-with-checkpoints.ts";
 export { eventsUnreadable, markEventFilesSeen, unseenEventFiles } from "./seen-event-files.ts";
 export type { EndInput, HandoffInput, NextInput, NoteInput, StartInput } from "./session-acts.ts";
 export * as sessionActs from "./session-acts.ts";
-export type { RetryPolicy, TaskAgent, TaskContext } from "./task-agent.ts";
 export { Claim, type ClaimOptions, type EvidenceInput, type LostClaim } from "./task-claims.ts";
 export { seemsGone } from "./task-leases.ts";

@@ -2,51 +2,150 @@
  * Drives an agent over the tasks of a goal until nothing is left that it can do.
  *
  *     claim ──▶ execute ──▶ submit ──▶ verify ──▶ next
- *                  └──throw──▶ fail ──back-off──▶ claim again, while it is retryable
+ *                  └──throw──▶ fail ──backoff──▶ claim again, while it is retryable
  *
  * Every arrow is one durable commit, so the run can be killed anywhere and started again:
- *  - before the claim: nothing happened. After it: the next run takes the task over, because its lease runs out or
- *    its process is provably dead, and the agent is told what the last attempt noted;
- *  - between execute and submit: the task is executed again (effects inside it belong into a session's ledger), but
- *    it is handed in once: a late submit of the old process is fenced;
- *  - between submit and verify: the next run verifies what it finds submitted.
+ *
+ * | killed                     | what the next run does                                                        |
+ * |----------------------------|-------------------------------------------------------------------------------|
+ * | before the claim           | starts over: nothing has happened                                             |
+ * | after the claim            | takes the task over once its lease expires or its process is provably dead;   |
+ * |                            | the agent gets the last note of the dead attempt                              |
+ * | between execute and submit | executes the task again (effects inside it belong into a session's ledger);   |
+ * |                            | a late submit of the old process is fenced                                    |
+ * | between submit and verify  | verifies the submitted task                                                   |
+ *
  * A task that is done is never claimed again. Completed tasks, changed phases, findings and errors are the goal's
- * checkpoints; `onCheckpoint` hears of each once it is durable.
+ * checkpoints; `onCheckpoint` gets each one when it is durable.
+ *
+ * A run holds a lease of its own while it lives. The next run looks for sessions that are still active although their
+ * lease is free: those runs died between two tasks, and are marked as crashed.
  */
 
-import { isHoldfastError } from "../model/errors.ts";
-import { type Actor, checkpointOf, type GoalCheckpoint, type Task } from "../model/goal/index.ts";
-import { type FinalReport, finalReport, type RunStatus } from "./final-report.ts";
+import { Lease } from "../journal/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import {
+  type Actor,
+  checkpointOf,
+  type EndedClaim,
+  type Evidence,
+  type GoalCheckpoint,
+  type GoalState,
+  type Progress,
+  progressOf,
+  type RunState,
+  runStateOf,
+  surveyGoal,
+  type Task,
+} from "../model/goal/index.ts";
+import type { Json } from "../model/json.ts";
+import { quoteValue } from "../model/names.ts";
+import { exactAge } from "../model/time.ts";
+import { quoted } from "./briefing.ts";
 import { type Goal, goalCore } from "./goal.ts";
 import { nextTasks } from "./next-tasks.ts";
-import { nextChange } from "./run-pauses.ts";
-import { RunSession } from "./run-session.ts";
-import {
-  errorText,
-  isRetryable,
-  type RetryPolicy,
-  retryAt,
-  type TaskAgent,
-  type TaskContext,
-} from "./task-agent.ts";
 import type { Claim, EvidenceInput } from "./task-claims.ts";
+import { leaseName } from "./task-leases.ts";
 
-/** How a run behaves; everything has a default that a first run can keep. */
+/** Whatever does the work of one task: a model with tools, a script, a person behind a form. */
+export interface TaskAgent {
+  /** The agent's name in the log. */
+  readonly name?: string;
+  /**
+   * Does the task and returns the proof. A throw is a failure, retried unless the error says `retryable: false`. The
+   * task may run again after a kill: `context.previous` has the last note of the attempt before.
+   */
+  executeTask(task: Task, context: TaskContext): Promise<EvidenceInput | undefined> | Promise<void>;
+  /** Judges submitted work. Without it, submitted tasks wait for another verifier. */
+  verifyTask?(task: Task, evidence: Evidence): Promise<boolean | { accept: boolean; why?: string }>;
+}
+
+/** What an agent gets beside its task. */
+export interface TaskContext {
+  readonly goal: Goal;
+  /** The state in words, within the run's `briefingTokens`. */
+  readonly briefing: string;
+  /** 1 for the first claim of this task. */
+  readonly attempt: number;
+  /** The claim before this one, with its last note; null for the first attempt. */
+  readonly previous: EndedClaim | null;
+  /** Aborts when another agent has taken the task over, or the run is to stop. */
+  readonly signal: AbortSignal;
+  /** Records how far the work is: `await context.progress("3 of 5 files converted")`. */
+  progress(note: string): Promise<void>;
+  /** Records a finding as a fact of the goal: `await context.finding("db", "postgres 16")`. */
+  finding(key: string, value: Json, source?: string): Promise<void>;
+}
+
+/** When a failed task is tried again. The goal's `maxAttempts` limits how often. */
+export interface RetryPolicy {
+  /** The wait before the second attempt, by default 1 s; it doubles with every failure. */
+  readonly backoffMs?: number;
+  /** The longest wait, by default 60 s. */
+  readonly maxBackoffMs?: number;
+  /** Whether a retry can help. By default the error's own `retryable` decides, otherwise yes. */
+  readonly retryable?: (error: unknown) => boolean;
+}
+
+/** Options of `runWithCheckpoints`. A first run needs none. */
 export interface RunOptions {
+  /** The actor of the run; by default a worker with the agent's name. */
   readonly by?: Actor;
-  /** Name of this run in the history of the goal. */
+  /** The name of this run in the goal's history, e.g. `"nightly"`. Two live runs cannot share one. */
   readonly session?: string;
+  /** Example: `{ backoffMs: 5_000 }`. */
   readonly retry?: RetryPolicy;
+  /** Length of each task's briefing; by default 2,000. */
   readonly briefingTokens?: number;
-  /** How long to wait for others when only they can go on; by default two leases. */
+  /** How long to wait when only other agents can continue; by default two leases. */
   readonly waitMs?: number;
+  /** Stops the run: the current task is released, the report says `stopped`. */
   readonly signal?: AbortSignal;
+  /** Gets every checkpoint of the goal in order, those of other writers too. */
   readonly onCheckpoint?: (checkpoint: GoalCheckpoint) => void;
 }
 
 /**
- * Works through a goal's tasks with one agent until nothing is left that it can do. Killed, run it again: what is
- * done is not done twice, and the agent hears what the last attempt was at.
+ * How a run ended:
+ *
+ * | status      | meaning                                             |
+ * |-------------|-----------------------------------------------------|
+ * | `done`      | every phase is completed                            |
+ * | `waiting`   | others have to verify or finish something           |
+ * | `blocked`   | a person has to help                                |
+ * | `failed`    | tasks failed for good, and nothing else is left     |
+ * | `unplanned` | no tasks are left, but phases are                   |
+ * | `stopped`   | the caller asked to stop                            |
+ */
+export type RunStatus = "done" | "waiting" | "blocked" | "failed" | "unplanned" | "stopped";
+
+/** How a run ended and where it left the goal. */
+export interface FinalReport {
+  readonly status: RunStatus;
+  readonly why: string;
+  readonly goal: string;
+  readonly session: string;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  /** Attempts of this run; `state` counts those of earlier runs too. */
+  readonly attempts: number;
+  readonly progress: Progress;
+  readonly state: RunState;
+  readonly blockers: readonly { readonly id: string; readonly description: string }[];
+  /** The same report for people. */
+  readonly text: string;
+}
+
+/**
+ * Works through a goal's tasks with one agent until nothing is left that it can do. After a kill, run it again: tasks
+ * that are done are not repeated, and the agent gets the last note of the attempt that was cut off.
+ *
+ * @example
+ * const report = await runWithCheckpoints(
+ *   { executeTask: async (task) => ({ summary: await work(task.title) }) },
+ *   await holdfast.goal("checkout"),
+ * );
+ * console.log(report.text);
  */
 export async function runWithCheckpoints(
   agent: TaskAgent,
@@ -68,7 +167,7 @@ export async function runWithCheckpoints(
   }
 }
 
-interface End {
+interface RunEnd {
   readonly status: RunStatus;
   readonly why: string;
 }
@@ -83,7 +182,8 @@ class Run {
   private readonly options: RunOptions;
   private readonly retry: RetryPolicy;
   private readonly unverifiable = new Set<string>();
-  private seen: number;
+  /** The position up to which checkpoints were reported. */
+  private reportedSeq: number;
   private idleMs = 0;
 
   constructor(agent: TaskAgent, goal: Goal, by: Actor, session: RunSession, options: RunOptions) {
@@ -93,50 +193,56 @@ class Run {
     this.session = session;
     this.options = options;
     this.retry = options.retry ?? {};
-    this.startedAt = goalCore(goal).journal.now();
-    this.seen = goal.seq;
+    this.startedAt = this.now();
+    this.reportedSeq = goal.seq;
   }
 
-  async untilNothingIsLeft(): Promise<End> {
+  async untilNothingIsLeft(): Promise<RunEnd> {
     for (;;) {
       if (this.options.signal?.aborted) return { status: "stopped", why: "the caller asked to stop" };
       await this.goal.refresh();
-      await this.tellCheckpoints();
-      const did = (await this.verifyOne()) || (await this.workOnOne());
-      await this.tellCheckpoints();
-      if (did) {
+      await this.reportCheckpoints();
+      const hasWorked = (await this.verifyOne()) || (await this.workOnOne());
+      await this.reportCheckpoints();
+      if (hasWorked) {
         this.idleMs = 0;
         continue;
       }
-      const end = this.ended();
+      const end = this.endOfRun();
       if (end) return end;
       if (!(await this.pause())) return { status: "waiting", why: nextTasks(this.goal.state).why };
     }
   }
 
-  /** Nothing to claim: is it over, or only not our turn? */
-  private ended(): End | null {
+  private now(): number {
+    return goalCore(this.goal).journal.now();
+  }
+
+  private tasksIn(status: Task["status"]): Task[] {
+    return [...this.goal.state.tasks.values()].filter((task) => task.status === status);
+  }
+
+  /** Nothing could be claimed: the end of the run, or null while a backoff or another agent is worth waiting for. */
+  private endOfRun(): RunEnd | null {
     const { outlook, why } = nextTasks(this.goal.state);
     if (outlook === "done" || outlook === "blocked" || outlook === "unplanned")
       return { status: outlook, why };
     if (outlook === "stuck") return { status: "failed", why };
-    if (outlook === "ready") return this.isGivenUp() ? { status: "failed", why: "rejected too often" } : null;
-    const isOthers = [...this.goal.state.tasks.values()].some(({ status }) => status === "in_progress");
-    return isOthers ? null : { status: "waiting", why };
+    if (outlook === "ready") {
+      const isGivenUp = this.goal.survey().ready.every((task) => this.isRejectedTooOften(task));
+      return isGivenUp ? { status: "failed", why: "rejected too often" } : null;
+    }
+    return this.tasksIn("in_progress").length > 0 ? null : { status: "waiting", why };
   }
 
-  /** Whether all that is ready has been rejected as often as the goal lets tasks fail. */
-  private isGivenUp(): boolean {
-    return this.goal.survey().ready.every((task) => this.isRejectedTooOften(task));
-  }
-
+  /** Rejections have the same limit as failures. */
   private isRejectedTooOften(task: Task): boolean {
     return task.rejections >= this.goal.state.maxAttempts;
   }
 
-  /** Until a back-off ends or another writer did something. False when waiting any longer is pointless. */
+  /** Waits for the end of a backoff or for a change. False when the wait has used up `waitMs`. */
   private async pause(): Promise<boolean> {
-    const now = goalCore(this.goal).journal.now();
+    const now = this.now();
     const retries = this.goal
       .survey()
       .ready.map((task) => retryAt(task, this.retry))
@@ -150,13 +256,12 @@ class Run {
   }
 
   private async workOnOne(): Promise<boolean> {
-    const now = goalCore(this.goal).journal.now();
+    const now = this.now();
     const ready = nextTasks(this.goal.state).tasks.filter((task) => !this.isRejectedTooOften(task));
     const due = ready.filter((task) => retryAt(task, this.retry) <= now);
-    // What is in progress may have been left by a process that is gone: its lease tells.
-    const left = [...this.goal.state.tasks.values()].filter(({ status }) => status === "in_progress");
     const isOurs = ({ kind }: Task): boolean => this.by.role !== "verifier" || kind === "review";
-    for (const task of [...left, ...due].filter(isOurs)) {
+    // A task in progress may have lost its process; whether it can be claimed is up to its lease.
+    for (const task of [...this.tasksIn("in_progress"), ...due].filter(isOurs)) {
       const claim = await this.tryClaim(task);
       if (claim) {
         await this.workOn(claim);
@@ -170,10 +275,10 @@ class Run {
     try {
       return await this.goal.claim(task.id, { by: this.by, session: this.session.id });
     } catch (error) {
-      const isRace = ["TASK_HELD", "TASK_NOT_READY", "TASK_TRANSITION", "LEASE_LOST"].some((code) =>
-        isHoldfastError(error, code as "TASK_HELD"),
+      const isLostRace = (["TASK_HELD", "TASK_NOT_READY", "TASK_TRANSITION", "LEASE_LOST"] as const).some(
+        (code) => isHoldfastError(error, code),
       );
-      if (isRace) return null;
+      if (isLostRace) return null;
       throw error;
     }
   }
@@ -210,9 +315,9 @@ class Run {
     return (await this.agent.executeTask(task, context)) ?? {};
   }
 
-  /** A store that fails ends the run, to be started again; a lost task is another's; the rest is the task's failure. */
+  /** A failing store ends the run. A lost claim is left to its new holder. Any other error fails the task. */
   private async afterThrow(claim: Claim, error: unknown): Promise<void> {
-    if (isHoldfastError(error) && /^(STORE|STREAM)_/.test(error.code)) throw error;
+    if (isStoreFailure(error)) throw error;
     try {
       if (this.options.signal?.aborted) await claim.release("the run was stopped");
       else await claim.fail(errorText(error), { retryable: isRetryable(error, this.retry) });
@@ -223,36 +328,184 @@ class Run {
 
   private async verifyOne(): Promise<boolean> {
     if (!this.agent.verifyTask) return false;
-    const waiting = [...this.goal.state.tasks.values()].find(
-      ({ id, status }) => status === "submitted" && !this.unverifiable.has(id),
-    );
-    if (!waiting?.submission) return false;
+    const task = this.tasksIn("submitted").find(({ id }) => !this.unverifiable.has(id));
+    if (!task?.submission) return false;
     const by: Actor = { name: `${this.by.name}-verifier`, role: "verifier" };
     try {
-      const verdict = await this.agent.verifyTask(waiting, waiting.submission.evidence);
+      const verdict = await this.agent.verifyTask(task, task.submission.evidence);
       const { accept, why = null } = typeof verdict === "boolean" ? { accept: verdict } : verdict;
-      await this.goal.verify({ task: waiting.id, accept, why, attempt: waiting.attempts, by });
+      await this.goal.verify({ task: task.id, accept, why, attempt: task.attempts, by });
     } catch (error) {
       if (isHoldfastError(error, "TASK_TRANSITION")) return true;
-      if (isHoldfastError(error) && /^(STORE|STREAM)_/.test(error.code)) throw error;
-      this.unverifiable.add(waiting.id);
-      await this.goal.recordError({
-        message: `verify ${waiting.id}: ${errorText(error)}`,
-        task: waiting.id,
-        by,
-      });
+      if (isStoreFailure(error)) throw error;
+      this.unverifiable.add(task.id);
+      const message = `verify ${task.id}: ${errorText(error)}`;
+      await this.goal.recordError({ message, task: task.id, by });
     }
     return true;
   }
 
-  /** Those of other writers too: whoever listens hears of every one, in order. */
-  private async tellCheckpoints(): Promise<void> {
+  private async reportCheckpoints(): Promise<void> {
     const { onCheckpoint } = this.options;
-    if (!onCheckpoint || this.goal.seq === this.seen) return;
-    for await (const [seq, event] of this.goal.events(this.seen)) {
+    if (!onCheckpoint || this.goal.seq === this.reportedSeq) return;
+    for await (const [seq, event] of this.goal.events(this.reportedSeq)) {
       const checkpoint = checkpointOf(event, seq);
       if (checkpoint) onCheckpoint(checkpoint);
-      this.seen = seq;
+      this.reportedSeq = seq;
     }
   }
+}
+
+// ── Retries and errors ──
+
+const BACKOFF_MS = 1_000;
+const MAX_BACKOFF_MS = 60_000;
+
+/** Computed from the log's wall clock, so that a restart does not shorten the wait. */
+function retryAt(task: Task, policy: RetryPolicy): number {
+  if (task.status !== "failed" || !task.failure) return 0;
+  const { backoffMs = BACKOFF_MS, maxBackoffMs = MAX_BACKOFF_MS } = policy;
+  const wait = Math.min(maxBackoffMs, backoffMs * 2 ** Math.max(0, task.failures - 1));
+  return task.failure.at + wait;
+}
+
+function isRetryable(error: unknown, policy: RetryPolicy): boolean {
+  if (policy.retryable) return policy.retryable(error);
+  const own = (error as { retryable?: unknown } | null)?.retryable;
+  return typeof own === "boolean" ? own : true;
+}
+
+function isStoreFailure(error: unknown): boolean {
+  return isHoldfastError(error) && /^(STORE|STREAM)_/.test(error.code);
+}
+
+const MESSAGE_LIMIT = 4_000;
+
+function errorText(error: unknown): string {
+  const text = error instanceof Error ? error.message || error.name : String(error);
+  return (text || "failed without a message").slice(0, MESSAGE_LIMIT);
+}
+
+/** The store's change hints may get lost, so a wait is never longer than this. */
+const POLL_MS = 250;
+
+/** Resolves when the goal may have changed, at the latest after `ms` or `POLL_MS`. Returns the time it took. */
+function nextChange(goal: Goal, ms: number | null, signal: AbortSignal | undefined): Promise<number> {
+  const started = performance.now();
+  return new Promise((resolve) => {
+    const finish = (): void => {
+      clearTimeout(timer);
+      stopWatching();
+      signal?.removeEventListener("abort", finish);
+      resolve(performance.now() - started);
+    };
+    const timer = setTimeout(finish, Math.max(1, Math.min(ms ?? POLL_MS, POLL_MS)));
+    const stopWatching = goal.watch(finish);
+    signal?.addEventListener("abort", finish, { once: true });
+  });
+}
+
+// ── The run in the goal's history ──
+
+const RUN_PREFIX = "run-";
+
+class RunSession {
+  readonly id: string;
+  private readonly goal: Goal;
+  private readonly by: Actor;
+  private readonly lease: Lease;
+
+  private constructor(goal: Goal, by: Actor, id: string, lease: Lease) {
+    this.goal = goal;
+    this.by = by;
+    this.id = id;
+    this.lease = lease;
+  }
+
+  static async start(goal: Goal, by: Actor, name: string | undefined): Promise<RunSession> {
+    const id = name ?? `${RUN_PREFIX}${goalCore(goal).journal.newId()}`;
+    const lease = await takeRunLease(goal, by, id);
+    if (!lease) throw nameInUse(goal, id);
+    try {
+      await goal.refresh();
+      const crashed = await markCrashedRuns(goal, by, id);
+      // If a supervisor has marked the last run as crashed, `startSession` finds it by itself.
+      await goal.startSession({ session: id, by, ...(crashed !== null && { resumes: crashed }) });
+    } catch (error) {
+      await lease.release();
+      throw error;
+    }
+    return new RunSession(goal, by, id, lease);
+  }
+
+  async end(notes: string): Promise<void> {
+    await this.goal.refresh();
+    if (this.goal.state.history.get(this.id)?.status !== "active") return;
+    try {
+      await this.goal.endSession({ session: this.id, notes, by: this.by });
+    } catch (error) {
+      // Another process has just marked it as crashed: the report is valid all the same.
+      if (!isHoldfastError(error, "SESSION_ENDED")) throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.lease.release();
+  }
+}
+
+function nameInUse(goal: Goal, id: string): HoldfastError {
+  return new HoldfastError("SESSION_HELD", `another run of goal ${goal.id} has the name ${quoteValue(id)}`, {
+    hint: "Wait until it ends, or give this run a name of its own.",
+    data: { goal: goal.id, session: id },
+  });
+}
+
+async function takeRunLease(goal: Goal, by: Actor, id: string): Promise<Lease | null> {
+  const { journal } = goalCore(goal);
+  const options = { label: by.name, waitMs: 0 };
+  const lease = await journal.leases.take(leaseName(goal.id, id), journal.newId(), options);
+  return lease instanceof Lease ? lease : null;
+}
+
+/** Marks runs as crashed whose lease is free. Returns the latest that this call marked. */
+async function markCrashedRuns(goal: Goal, by: Actor, own: string): Promise<string | null> {
+  const supervisor: Actor = { name: by.name, role: "supervisor" };
+  let latest: string | null = null;
+  for (const { id, status } of [...goal.state.history.values()]) {
+    if (id === own || status !== "active" || !id.startsWith(RUN_PREFIX)) continue;
+    const lease = await takeRunLease(goal, by, id);
+    if (!lease) continue;
+    const notes = "its run ended without a word";
+    try {
+      if (await goal.crashSession({ session: id, notes, by: supervisor })) latest = id;
+    } finally {
+      await lease.release();
+    }
+  }
+  return latest;
+}
+
+// ── The report ──
+
+type RunFacts = Pick<FinalReport, "status" | "why" | "session" | "startedAt" | "endedAt" | "attempts">;
+
+function finalReport(state: GoalState, facts: RunFacts): FinalReport {
+  const survey = surveyGoal(state);
+  const run = runStateOf(state, facts.endedAt, survey);
+  const progress = progressOf(state, survey);
+  const { bar, tasksCompleted, tasksTotal, phasesCompleted, phasesTotal } = progress;
+  const active = [...state.blockers.values()].filter(({ status }) => status === "active");
+  const blockers = active.map(({ id, description }) => ({ id, description }));
+  const lines = [
+    `${state.id}: ${facts.status}, ${facts.why}`,
+    `${bar}  ${tasksCompleted}/${tasksTotal} tasks, ${phasesCompleted}/${phasesTotal} phases`,
+    `${facts.attempts} attempts in ${exactAge(facts.endedAt - facts.startedAt)}, ${run.errorCount} errors in all`,
+    ...run.failedTasks.map(({ task, error, retryable }) => {
+      return `failed ${task}${retryable ? " (can be retried)" : ""}: ${quoted(error, 50)}`;
+    }),
+    ...blockers.map(({ id, description }) => `blocked ${id}: ${quoted(description, 50)}`),
+    ...(run.remainingTasks.length > 0 ? [`remaining ${run.remainingTasks.join(", ")}`] : []),
+  ];
+  return { ...facts, goal: state.id, progress, state: run, blockers, text: `${lines.join("\n")}\n` };
 }
