@@ -5,7 +5,7 @@
  * something does not answer in time, the briefing leaves it out and says so.
  */
 
-import { type BriefingOptions, checkFilesWithin, makeBriefing } from "../goal/index.ts";
+import { type BriefingOptions, checkFiles, makeBriefing } from "../goal/index.ts";
 import { loadStream, Payloads } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold } from "../model/goal/index.ts";
@@ -65,14 +65,15 @@ async function brief(request: BriefingRequest): Promise<string> {
   if (typeof found === "string") return sealNote + mergeNote + found;
   const { state, seq, choose } = found;
   if (session !== null) await previewPending(request, state, choose);
-  const { files, notLookedAt } = checkFilesWithin(place.root, state.files.values(), FILE_CHECK_LIMIT);
+  const { files } = await checkFiles(place.root, state.files.values(), FILE_CHECK_LIMIT);
+  const uncheckedFiles = state.files.size - files.length;
   const identity =
     session === null
       ? ""
       : `You are session ${session} of goal ${state.id}. Pass --by ${session} --role worker ` +
         `--session ${session} to holdfast task claim.\n`;
   const unchecked =
-    notLookedAt === 0 ? "" : `${notLookedAt} recorded files were not checked: holdfast check\n`;
+    uncheckedFiles === 0 ? "" : `${uncheckedFiles} recorded files were not checked: holdfast check\n`;
   const head = sealNote + identity + mergeNote + unchecked;
   const notTakenIn = process.env["HOLDFAST_STORE"] ? [] : unparsedEdits(place);
   const options = { files, notTakenIn, ...(session !== null && { session }) };

@@ -13,7 +13,7 @@ const [, , home = "."] = process.argv;
 /** From the door by what is imported on the way, and how many bytes may have been loaded at its end. */
 const WAYS = [
   { name: "hook touched", by: ["hooks"], most: 60_000 },
-  { name: "hook session-start", by: ["hooks", "briefing-side"], most: 308_000 },
+  { name: "hook session-start", by: ["hooks", "briefing"], most: 308_000 },
   { name: "status", by: ["status-command"], most: 344_000 },
 ];
 
