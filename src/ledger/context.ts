@@ -1,3 +1,8 @@
+/**
+ * The state that all parts of the ledger share: one session's log under its lease, and the calls in progress
+ * here.
+ */
+
 import type { Journal, OwnedLog } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
@@ -8,86 +13,7 @@ import type { Outcome } from "./attempt.ts";
 import type { VendorKeys } from "./keys.ts";
 import type { ChildSession, ExecuteContext, Tool } from "./tool.ts";
 
-/**
- * The attempts of this process, per store: which ones run, when those without an answer ended, and outcomes that could not be
- * written down yet. While an attempt runs here, nobody in this process declares it lost or starts another beside it, whichever
- * handle asks; and once it has ended, its effects settle from then on.
- */
-
-interface Known {
-  readonly attempt: number;
-  readonly outcome: Outcome;
-}
-
-export class RunningAttempts {
-  private readonly running = new Map<string, Promise<unknown>>();
-  private readonly known = new Map<string, Known>();
-  private readonly ends = new Map<string, { readonly attempt: number; readonly at: number }>();
-
-  /** Registers work on a call until it ends. */
-  track(callId: string, work: Promise<unknown>): void {
-    this.running.set(callId, work);
-    const done = (): void => {
-      if (this.running.get(callId) === work) this.running.delete(callId);
-    };
-    work.then(done, done);
-  }
-
-  isRunning(callId: string): boolean {
-    return this.running.has(callId);
-  }
-
-  /** Resolves when the work on the call has ended, however it did. */
-  async ended(callId: string): Promise<void> {
-    await this.running.get(callId)?.catch(() => undefined);
-  }
-
-  /** It ended without an answer, at this time of the steady clock. */
-  end(run: { id: string; attempt: number }, at: number): void {
-    this.ends.set(run.id, { attempt: run.attempt, at });
-  }
-
-  /** When it ended here without an answer; long ago, if that is not known. */
-  endedAt(callId: string, attempt: number): number {
-    const end = this.ends.get(callId);
-    return end?.attempt === attempt ? end.at : Number.NEGATIVE_INFINITY;
-  }
-
-  /** Keeps an outcome until it is durable, so that a failing store does not make it unknown. */
-  remember(run: { id: string; attempt: number }, outcome: Outcome): { forget(): void } {
-    const known = { attempt: run.attempt, outcome };
-    this.known.set(run.id, known);
-    return {
-      forget: () => {
-        if (this.known.get(run.id) === known) this.known.delete(run.id);
-      },
-    };
-  }
-
-  recall(callId: string, attempt: number): Outcome | null {
-    const known = this.known.get(callId);
-    return known?.attempt === attempt ? known.outcome : null;
-  }
-}
-
-const byStore = new WeakMap<Store, Map<string, RunningAttempts>>();
-
-/** Those of one session, in one of its lives, on one store handle. */
-export function attemptsOf(store: Store, life: string): RunningAttempts {
-  let sessions = byStore.get(store);
-  if (!sessions) {
-    sessions = new Map();
-    byStore.set(store, sessions);
-  }
-  let attempts = sessions.get(life);
-  if (!attempts) {
-    attempts = new RunningAttempts();
-    sessions.set(life, attempts);
-  }
-  return attempts;
-}
-
-/** What happens to calls, as it happens: for a progress display. Nothing may depend on having seen it. */
+/** A step of a call, as it happens. For a progress display: nothing may depend on receiving it. */
 export type CallProgress =
   | { readonly type: "call.issued"; readonly callId: string; readonly tool: string; readonly attempt: number }
   | { readonly type: "call.repeated"; readonly callId: string; readonly tool: string; readonly of: string }
@@ -102,7 +28,6 @@ export type CallProgress =
     }
   | { readonly type: "call.waiting"; readonly callId: string; readonly tool: string; readonly why: string };
 
-/** What the parts of the ledger share: one session's log under its lease, and the tools of this program. */
 export interface LedgerContext {
   readonly own: OwnedLog<SessionState>;
   readonly journal: Journal;
@@ -112,57 +37,40 @@ export interface LedgerContext {
   readonly tools: ReadonlyMap<string, Tool>;
   /** Aborts when the run is stopped, the session cancelled, or the lease lost. */
   readonly stop: AbortSignal;
-  /** What runs in this process for this session, whichever handle started it. */
+  /** This process's attempts for the session, of all its handles. */
   readonly attempts: RunningAttempts;
-  /** Since when this process has known that the call was lost, on the steady clock. */
+  /** The time on the steady clock since which this process has known that the call was lost. */
   lostSince(call: Call): number;
-  /** How long to wait in place for something that will be known soon. */
+  /** The time to wait in place for an outcome that will be known soon. */
   readonly patienceMs: number;
-  /** Events that must become durable together with a call's outcome, such as what its sub-agent spent. */
+  /**
+   * Events that become durable together with a call's outcome, such as the spending of its sub-agent. By call
+   * id.
+   */
   readonly riders: Map<string, readonly Draft[]>;
   /** Opens the session of a sub-agent for a call. */
   child(callId: string, budget: Amounts | undefined): Promise<ChildSession>;
   on(progress: CallProgress): void;
 }
 
-const RESULT_LIMIT_BYTES = 256 * 1024;
-const NUMBER_BYTES = 26;
-
-/** A result that is certainly small enough to stand in the log; null for one that has to be measured. */
-export function smallResult(value: Json): CallResult | null {
-  return mostBytes(value) <= RESULT_LIMIT_BYTES ? { value } : null;
+/** Returns the call, which must be in the state. */
+export function callOf(state: SessionState, callId: string): Call {
+  const call = state.calls.get(callId);
+  if (!call) throw new Error(`call ${callId} vanished from its session`);
+  return call;
 }
 
-/** Large results are stored as artifacts before anything refers to them. */
-export async function storeResult(journal: Journal, value: Json): Promise<CallResult> {
-  const small = smallResult(value);
-  if (small) return small;
-  const bytes = new TextEncoder().encode(JSON.stringify(value));
-  if (bytes.length <= RESULT_LIMIT_BYTES) return { value };
-  return { artifact: await journal.putArtifact(bytes), bytes: bytes.length };
-}
-
-/** More than this a value cannot take as JSON: six bytes for a unit of a text, however it has to be escaped. */
-function mostBytes(value: Json): number {
-  if (typeof value === "string") return 6 * value.length + 2;
-  if (typeof value !== "object" || value === null) return NUMBER_BYTES;
-  let bytes = 2;
-  if (Array.isArray(value)) for (const each of value) bytes += mostBytes(each as Json) + 1;
-  else for (const name of Object.keys(value)) bytes += mostBytes(name) + mostBytes(value[name as never]) + 2;
-  return bytes;
-}
-
-/** Nothing is started for a session that somebody has cancelled, whoever holds it. */
+/** Throws if the session was cancelled: nothing new starts in it, not even by its owner. */
 export function mustNotBeCancelled(id: string, state: SessionState): void {
   if (state.status !== "cancelled") return;
   const by = state.ended?.by ? ` by ${state.ended.by}` : "";
   const why = state.ended?.why ? `: ${state.ended.why}` : "";
   throw new HoldfastError("SESSION_ENDED", `session ${id} was cancelled${by}${why}`, {
-    hint: "Call session.reopen() if it should go on all the same.",
+    hint: "Call session.reopen() to continue it all the same.",
   });
 }
 
-/** What a tool is told about the attempt that starts now. */
+/** The second argument of `execute` for the attempt that starts now. */
 export function executeFacts(
   context: LedgerContext,
   call: { id: string; vendorKey: string },
@@ -179,9 +87,111 @@ export function executeFacts(
   };
 }
 
-/** A call that was given a moment ago and must still be there. */
-export function callOf(state: SessionState, callId: string): Call {
-  const call = state.calls.get(callId);
-  if (!call) throw new Error(`call ${callId} vanished from its session`);
-  return call;
+// ---- Attempts of this process
+
+/**
+ * The attempts of one session in this process: those that run, the end of those without an answer, and
+ * outcomes that are not durable yet. All handles of the session share it. While an attempt runs here, none of
+ * them may declare it lost or start a second one.
+ */
+export class RunningAttempts {
+  private readonly running = new Map<string, Promise<unknown>>();
+  private readonly undurable = new Map<string, { readonly attempt: number; readonly outcome: Outcome }>();
+  private readonly ends = new Map<string, { readonly attempt: number; readonly at: number }>();
+
+  /** Registers work on a call until it ends. */
+  track(callId: string, work: Promise<unknown>): void {
+    this.running.set(callId, work);
+    const done = (): void => {
+      if (this.running.get(callId) === work) this.running.delete(callId);
+    };
+    work.then(done, done);
+  }
+
+  isRunning(callId: string): boolean {
+    return this.running.has(callId);
+  }
+
+  /** Resolves when the work on the call has ended, also if it failed. */
+  async ended(callId: string): Promise<void> {
+    await this.running.get(callId)?.catch(() => undefined);
+  }
+
+  /**
+   * Notes that the attempt ended without an answer, at this time of the steady clock. Its effects settle from
+   * then on.
+   */
+  end(run: { id: string; attempt: number }, at: number): void {
+    this.ends.set(run.id, { attempt: run.attempt, at });
+  }
+
+  /** The time the attempt ended here without an answer. Minus infinity if that is not known. */
+  endedAt(callId: string, attempt: number): number {
+    const end = this.ends.get(callId);
+    return end?.attempt === attempt ? end.at : Number.NEGATIVE_INFINITY;
+  }
+
+  /** Keeps an outcome until it is durable, so that a store that fails does not make it unknown. */
+  remember(run: { id: string; attempt: number }, outcome: Outcome): { forget(): void } {
+    const entry = { attempt: run.attempt, outcome };
+    this.undurable.set(run.id, entry);
+    return {
+      forget: () => {
+        if (this.undurable.get(run.id) === entry) this.undurable.delete(run.id);
+      },
+    };
+  }
+
+  recall(callId: string, attempt: number): Outcome | null {
+    const entry = this.undurable.get(callId);
+    return entry?.attempt === attempt ? entry.outcome : null;
+  }
+}
+
+const byStore = new WeakMap<Store, Map<string, RunningAttempts>>();
+
+/** The attempts of one incarnation of a session on one store handle. */
+export function attemptsOf(store: Store, incarnation: string): RunningAttempts {
+  let sessions = byStore.get(store);
+  if (!sessions) {
+    sessions = new Map();
+    byStore.set(store, sessions);
+  }
+  let attempts = sessions.get(incarnation);
+  if (!attempts) {
+    attempts = new RunningAttempts();
+    sessions.set(incarnation, attempts);
+  }
+  return attempts;
+}
+
+// ---- Results
+
+const RESULT_LIMIT_BYTES = 256 * 1024;
+const NUMBER_BYTES = 26;
+
+/** The result, if it is certainly small enough for the log. Null if it has to be measured. */
+export function smallResult(value: Json): CallResult | null {
+  return maxJsonBytes(value) <= RESULT_LIMIT_BYTES ? { value } : null;
+}
+
+/** Stores a large result as an artifact, before any event refers to it. */
+export async function storeResult(journal: Journal, value: Json): Promise<CallResult> {
+  const small = smallResult(value);
+  if (small) return small;
+  const bytes = new TextEncoder().encode(JSON.stringify(value));
+  if (bytes.length <= RESULT_LIMIT_BYTES) return { value };
+  return { artifact: await journal.putArtifact(bytes), bytes: bytes.length };
+}
+
+/** An upper bound for the size as JSON: a UTF-16 unit takes at most six bytes, as in `\u0000`. */
+function maxJsonBytes(value: Json): number {
+  if (typeof value === "string") return 6 * value.length + 2;
+  if (typeof value !== "object" || value === null) return NUMBER_BYTES;
+  let bytes = 2;
+  if (Array.isArray(value)) for (const each of value) bytes += maxJsonBytes(each as Json) + 1;
+  else
+    for (const name of Object.keys(value))
+      bytes += maxJsonBytes(name) + maxJsonBytes(value[name as never]) + 2;
+  return bytes;
 }

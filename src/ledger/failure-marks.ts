@@ -1,30 +1,32 @@
 /**
- * Every definite failure of a global key leaves a mark: the key with a number, claimed for good, counted over all
- * sessions. The key that the vendor gets depends on their count, so that it is one that the vendor has not refused yet.
- * While a call is under way others may fail with its key, as long as it was not issued; whoever fails takes the next
- * number that is free.
+ * Failures of a global key, counted over all sessions.
  *
- * A failure that does not prove that nothing happened leaves another mark, also for good. From then on no call's own word
- * that it did nothing is counted: what an earlier one sent may have landed, and the vendor must know its key again.
- * Only who holds the key can leave that mark, so whoever fails sees it if it is there.
+ * Every definite failure claims a mark for good: the key with a number (`KEY~1`, `KEY~2`, …). The vendor's
+ * key depends on their count, so that the next attempt uses one that the vendor has not refused yet. Two
+ * sessions may fail with the same key at once; the second finds its mark taken, counts again and claims the
+ * next number.
+ *
+ * A failure that does not prove that nothing happened claims the mark `KEY~?`, also for good. From then on a
+ * failure that a call reports itself is not counted: an earlier request may have landed, so the vendor must
+ * see its key again. Only the holder of the key can claim this mark, so the next call to fail sees it.
  */
 
 import { type CommitOutcome, commitResult, type Journal } from "../journal/index.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { type Call, failureKey, unprovenFailureKey } from "../model/session/index.ts";
 
-const MARKS_AT_ONCE = 8;
+const MARKS_PER_QUERY = 8;
 
-/** How many definite failures of a global key are on record now, in whichever session. */
+/** Counts the definite failures of a global key in all sessions. */
 export async function failuresOf(journal: Journal, key: string): Promise<number> {
-  for (let first = 1; ; first += MARKS_AT_ONCE) {
-    const keys = Array.from({ length: MARKS_AT_ONCE }, (_, index) => failureKey(key, first + index));
+  for (let first = 1; ; first += MARKS_PER_QUERY) {
+    const keys = Array.from({ length: MARKS_PER_QUERY }, (_, index) => failureKey(key, first + index));
     const { rows } = await journal.list<"keys">({ of: "keys", keys });
-    if (rows.length < MARKS_AT_ONCE) return first - 1 + rows.length;
+    if (rows.length < MARKS_PER_QUERY) return first - 1 + rows.length;
   }
 }
 
-/** What the failure of a call has to say of the marks of its key; nothing, unless the key is global. */
+/** The fields of `call.failed` that depend on the marks. Empty unless the key is global. */
 export interface FailureMarks {
   readonly failures?: number;
   readonly doubted?: true;
@@ -39,8 +41,7 @@ export async function failureMarksOf(journal: Journal, call: Call | undefined): 
 }
 
 /**
- * Commits the failure of a call. Its mark may be taken: then the marks are counted again, and `commit` is told how many
- * there are.
+ * Commits the failure of a call. If its mark is taken, counts again and calls `commit` with the new count.
  */
 export async function commitFailure<Result>(
   journal: Journal,

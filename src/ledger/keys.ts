@@ -1,12 +1,16 @@
 /**
- * What counts as the same call, and the key that a vendor sees.
+ * Two keys: one that decides which calls count as the same, and one that the vendor sees.
  *
- * The call's key is a hash over namespace, scope, tool and the raw canonical arguments, taken before validation so
- * that a new default in the schema does not change it. It does not hold the session: within a session the fold
- * decides, and a fork finds the calls that it inherited. The vendor's key adds the session (unless the scope is
- * global) and the number of definite failures, so that it stays the same while an outcome is unknown and changes
- * once the vendor may have remembered a refusal. A failure that proved nothing leaves the vendor's key in doubt: until
- * somebody knows, the next call gets that very one (`wave.ts`).
+ *     call key     hash of namespace, scope, tool and the raw canonical arguments
+ *     vendor key   the call key, the session (unless the scope is global) and the number of definite failures
+ *
+ * The call key is taken before validation, so that a new default in the schema does not change it. It does
+ * not contain the session: keys are looked up in the session's own state, and a fork finds the calls it
+ * inherited.
+ *
+ * The vendor key stays the same while an outcome is unknown, and changes once the vendor may have remembered
+ * a refusal. After a failure that proved nothing the key is in doubt: the next call gets the very same vendor
+ * key (`wave.ts`).
  */
 
 import { sha256 } from "../model/digest.ts";
@@ -24,7 +28,7 @@ export interface CallKey {
   readonly key: string;
 }
 
-/** Whether a call with that key failed without proof that nothing happened. */
+/** True if a call with that key failed without proof that nothing happened. */
 type IsDoubted = (key: string) => boolean;
 
 export function callKey(
@@ -37,14 +41,14 @@ export function callKey(
 ): CallKey {
   const dedupe = tool.dedupe ?? "session";
   if (dedupe !== "call") {
-    const usual = usualKey(namespace, tool, dedupe, raw, input);
-    // Who insists after a failure that proved nothing wants that call to succeed, not another one beside it.
-    if (!wantsAgain(tool, raw) || isDoubted(usual.key)) return usual;
+    const shared = sharedKey(namespace, tool, dedupe, raw, input);
+    // `againBecause` after a failure that proved nothing asks for that call to succeed, not for a second one.
+    if (!wantsAgain(tool, raw) || isDoubted(shared.key)) return shared;
   }
   return { scope: "call", key: hash([namespace, "call", tool.name, callId]) };
 }
 
-function usualKey(
+function sharedKey(
   namespace: string,
   tool: Tool,
   dedupe: Exclude<Tool["dedupe"], "call" | undefined>,
@@ -60,7 +64,7 @@ function usualKey(
   return { scope: dedupe, key };
 }
 
-/** Without a text of its own a call would be the same as every other one: it is refused, not taken for done. */
+/** Rejects an empty key, with which all calls of the tool would count as the same. */
 function ownKey(tool: string, find: () => unknown): string {
   let found: unknown;
   try {
@@ -68,62 +72,70 @@ function ownKey(tool: string, find: () => unknown): string {
   } catch (error) {
     throw noKey(tool, `threw: ${describeError(error).message}`);
   }
-  if (typeof found !== "string" || found === "") throw noKey(tool, `gave ${quoteValue(found)}, not a text`);
+  if (typeof found !== "string" || found === "")
+    throw noKey(tool, `returned ${quoteValue(found)} (expected a non-empty string)`);
   return found;
 }
 
 function noKey(tool: string, problem: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `No key for this call of ${tool}: its dedupe.key ${problem}.`, {
-    hint: "Let dedupe.key return a text that is not empty for every input that the tool's schema accepts.",
+    hint: "Return a non-empty string from dedupe.key for every input that the tool's schema accepts.",
     data: { tool },
   });
 }
 
-/** How much of the two hashes a vendor's key shows: 96 and 64 bits. */
+/** Hex digits of the two hashes in a vendor key: 96 and 64 bits. */
 const KEY_DIGITS = 24;
-const CASE_DIGITS = 16;
+const SUFFIX_DIGITS = 16;
 
 /**
- * The keys that vendors see from one session. `life` is the session's id, told apart from a removed one of the same name.
- * A key begins as the call's own does and ends with a hash of what else tells it apart, which for nearly all calls of a
- * session is the same.
+ * The vendor keys of one session. `incarnation` is its id, distinct from a removed session of the same name.
+ * A key is the start of the call key and a suffix that is the same for nearly all calls of the session.
  */
 export class VendorKeys {
-  private readonly life: string;
-  private readonly usual: string;
+  private readonly incarnation: string;
+  private readonly usualSuffix: string;
 
-  constructor(life: string) {
-    this.life = life;
-    this.usual = caseOf(life, 0, null);
+  constructor(incarnation: string) {
+    this.incarnation = incarnation;
+    this.usualSuffix = suffixOf(incarnation, 0, null);
   }
 
-  /** `again` is the finished call that a `write` follows with the same arguments: v1, v2, v1 is three writes, also to a vendor that remembers keys. */
+  /**
+   * `again` is the completed call that a `write` repeats after another write. Writing v1, v2, v1 is three
+   * writes, also for a vendor that remembers keys.
+   */
   of({ scope, key }: CallKey, failures: number, again: string | null): string {
     const isUsual = scope !== "global" && failures === 0 && again === null;
-    const ending = isUsual ? this.usual : caseOf(scope === "global" ? "" : this.life, failures, again);
-    return `hf_${key.slice(PREFIX.length, PREFIX.length + KEY_DIGITS)}${ending}`;
+    const suffix = isUsual
+      ? this.usualSuffix
+      : suffixOf(scope === "global" ? "" : this.incarnation, failures, again);
+    return `hf_${key.slice(PREFIX.length, PREFIX.length + KEY_DIGITS)}${suffix}`;
   }
 }
 
-function caseOf(life: string, failures: number, again: string | null): string {
-  return sha256(JSON.stringify([life, failures, again])).slice(0, CASE_DIGITS);
+function suffixOf(incarnation: string, failures: number, again: string | null): string {
+  return sha256(JSON.stringify([incarnation, failures, again])).slice(0, SUFFIX_DIGITS);
 }
 
-/** `json` comes after the list, whose end is told by its bracket: quoting a long text once more would take as long as the hash. */
+/**
+ * Appends `json` as it is: the list's bracket ends the list, and quoting a long text again costs as much as
+ * the hash.
+ */
 function hash(parts: readonly string[], json = ""): string {
   let list = "";
   for (const part of parts) list += `${list === "" ? "[" : ","}${JSON.stringify(part)}`;
   return `${PREFIX}${sha256(`${list}]${json}`)}`;
 }
 
-/** A repeatable tool's model may insist, with a reason. */
+/** True if the model repeats a finished call of a `repeatable` tool and says why. */
 function wantsAgain(tool: Tool, raw: Json): boolean {
   if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return false;
   const why = (raw as { readonly againBecause?: Json }).againBecause;
   return typeof why === "string" && why.trim() !== "";
 }
 
-/** `againBecause` is for us; the tool's own schema and the key need not know it. */
+/** Removes `againBecause`, which neither the tool's schema nor the key should see. */
 export function withoutReason(tool: Tool, raw: Json): Json {
   if (!tool.repeatable || raw === null || typeof raw !== "object" || Array.isArray(raw)) return raw;
   const { againBecause: _reason, ...args } = raw as { readonly [name: string]: Json };

@@ -1,6 +1,15 @@
 /**
- * Runs the calls of a message so that none is lost, none is done twice, and what cannot be known is not guessed.
- * `wave.ts` issues and runs, `settling.ts` deals with unknown outcomes, `recording.ts` writes down what happened.
+ * Runs the tool calls of a message so that none is lost, none runs twice, and no outcome is guessed.
+ *
+ *     wave.ts       issues calls: the intent is durable before the effect
+ *     recording.ts  starts an issued call and records its outcome
+ *     settling.ts   settles calls whose outcome is unknown
+ *
+ * One message goes through these steps. Each can be the last one before a crash; the next run starts over,
+ * and the log tells it which calls are settled already.
+ *
+ *     settle the calls an earlier run left open ──▶ issue and run the other calls, wave by wave
+ *       ──▶ append one message with all results (in the commit of the last call, unless a read came last)
  */
 
 import { failpoint } from "../failpoint.ts";
@@ -35,25 +44,26 @@ import {
   type WaveResult,
 } from "./wave.ts";
 
+/** The outcome of `session.calls`. */
 export interface CallsOutcome {
-  /** Every call of the message has an outcome and the results are part of the transcript. */
+  /** True if every call has an outcome and the results are in the transcript. */
   readonly done: boolean;
-  /** Open calls, and calls that could not be issued yet. */
+  /** Ids of the calls without an outcome, issued or not. */
   readonly waiting: readonly string[];
-  /** Why something is not settled yet, when no person has to act. */
+  /** Ids of the waiting calls that a later run settles without a person. */
   readonly later: readonly string[];
-  /** Which of them could not be issued because a call of another session does the same and has no outcome yet. */
+  /** Waiting calls that could not be issued because another session runs the same operation. */
   readonly blocked: readonly BlockedCall[];
 }
 
-/** A call that another session's stands in the way of. */
+/** A call that waits for a call of another session with the same global key. */
 export interface BlockedCall {
   readonly callId: string;
   readonly tool: string;
   readonly by: Blocker;
 }
 
-/** Rides on the commit that finishes the message: a checkpoint, for example. */
+/** Drafts for the commit that finishes the message, such as a checkpoint. */
 export type Finishing = (state: SessionState) => readonly Draft[];
 
 export class Ledger {
@@ -61,7 +71,7 @@ export class Ledger {
   private readonly parallel: number;
   private readonly perCall: Finishing;
 
-  /** `perCall` rides on every commit that settles a call and does not finish its message. */
+  /** `perCall` adds drafts to every commit that settles a call but does not finish its message. */
   constructor(context: LedgerContext, parallel: number, perCall: Finishing = () => []) {
     this.context = context;
     this.parallel = parallel;
@@ -69,26 +79,26 @@ export class Ledger {
   }
 
   /**
-   * Settles what an earlier process, or an earlier run, left without an outcome, as far as it is meant: calls of a message that
-   * is about to be run are left to that.
+   * Settles open calls for which `isMeant` is true. Calls of a message that is about to run are left to
+   * `run`.
    */
   async settle(isMeant: (call: Call) => boolean): Promise<{ settled: string[]; open: string[] }> {
     failpoint("settle.begins");
     const closing: Closing = () => [];
     const unsettled = openCallsOf(this.context.own.state).filter(isMeant);
     const before = unsettled.map((call) => call.id);
-    await eachAtOnce(before, this.parallel, (id) => settleCall(this.context, id, closing));
+    await inParallel(before, this.parallel, (id) => settleCall(this.context, id, closing));
     const open = new Set(this.context.own.state.openCalls);
     return { settled: before.filter((id) => !open.has(id)), open: [...open] };
   }
 
-  /** All calls of the message, from wherever they stand; then one message with their results. */
+  /** Runs all calls of the message, wherever an earlier run left them, and appends their results. */
   async run(message: Message, finishing: Finishing): Promise<CallsOutcome> {
     const turn = new Turn(this.context, message, finishing, this.perCall);
     const later = new Set<string>();
     const open = turn.openCalls();
     if (open.length > 0) {
-      await eachAtOnce(open, this.parallel, async (id) => {
+      await inParallel(open, this.parallel, async (id) => {
         if ((await settleCall(this.context, id, turn.closing)) === "later") later.add(id);
       });
     }
@@ -97,8 +107,8 @@ export class Ledger {
       this.context.stop.throwIfAborted();
       const wave = pending.slice(0, this.parallel);
       const [only] = wave;
-      const isAlone = wave.length === 1 && only?.kind === "effect";
-      const deferred = await (isAlone ? this.runOnly(turn, only, later) : this.runWave(turn, wave, later));
+      const isSingle = wave.length === 1 && only?.kind === "effect";
+      const deferred = await (isSingle ? this.runSingle(turn, only, later) : this.runWave(turn, wave, later));
       pending = [...deferred, ...pending.slice(this.parallel)];
       if (deferred.length === wave.length) break;
     }
@@ -116,8 +126,8 @@ export class Ledger {
   }
 
   /**
-   * One call outside any message. Its arguments are durable with its intent, so it needs no other slot. True when it was
-   * issued here and now, not by somebody else at the same time.
+   * Runs one call that belongs to no message. Its arguments become durable with its intent. Resolves to true
+   * if this call issued it, and not another handle at the same time.
    */
   async runDirect(block: Pick<ToolCallBlock, "id" | "name" | "args">): Promise<boolean> {
     const { context } = this;
@@ -141,11 +151,11 @@ export class Ledger {
     return isIssued;
   }
 
-  /** Returns the calls that could not be issued because an open call stands in their way. */
+  /** Runs one wave. Returns the calls that were deferred to the next one. */
   private async runWave(turn: Turn, wave: readonly Pending[], later: Set<string>): Promise<Pending[]> {
     const reads = wave.filter((each) => each.kind === "read");
     const running = reads.map((each) => turn.read(each.ready));
-    // One may fail while the wave is being issued, when nobody waits for it yet: that must not end the process.
+    // A read may fail before it is awaited below: an unhandled rejection would end the process.
     for (const each of running) each.catch(() => undefined);
     try {
       const { started, deferred } = await this.issue(turn, wave, later);
@@ -153,13 +163,16 @@ export class Ledger {
       await allSettled(running);
       return deferred;
     } finally {
-      // Whatever went wrong with one, nobody else is left running unwatched.
+      // If one call fails, the others are still awaited: none runs on unobserved.
       await Promise.allSettled(running);
     }
   }
 
-  /** The same for a call that is alone, as most are: nobody else has to be watched, and none but a global key is ever taken. */
-  private async runOnly(turn: Turn, only: Effect, later: Set<string>): Promise<readonly Pending[]> {
+  /**
+   * Fast path for a wave of one effect, the usual case: no other call to await, and only a global key can be
+   * claimed.
+   */
+  private async runSingle(turn: Turn, only: Effect, later: Set<string>): Promise<readonly Pending[]> {
     const { ready } = only;
     const issuing: MaybePromise<Pick<WaveResult, "started"> & { readonly deferred: readonly unknown[] }> =
       ready.key.scope === "global"
@@ -168,12 +181,13 @@ export class Ledger {
     const { started, deferred } = issuing instanceof Promise ? await issuing : issuing;
     if (started[0]) {
       const outcome = await runIssued(this.context, started[0], turn.closing);
-      const settling = this.settleRest(turn, started[0], outcome, later);
+      const settling = this.settleIfOpen(turn, started[0], outcome, later);
       if (settling instanceof Promise) await settling;
     }
     return deferred.length > 0 ? [only] : NONE;
   }
 
+  /** Issues the effects of a wave. Calls whose key another session has claimed leave the wave one by one. */
   private async issue(turn: Turn, wave: readonly Pending[], later: Set<string>) {
     const refused = wave.filter((each) => each.kind === "refused").map((each) => each.refused);
     let effects = wave.filter((each) => each.kind === "effect").map((each) => each.ready);
@@ -202,18 +216,16 @@ export class Ledger {
   }
 
   private async runAndSettle(turn: Turn, ready: ReadyCall, later: Set<string>): Promise<void> {
-    await this.settleRest(turn, ready, await runIssued(this.context, ready, turn.closing), later);
+    await this.settleIfOpen(turn, ready, await runIssued(this.context, ready, turn.closing), later);
   }
 
-  /** What a run has left open, if anything. */
-  private settleRest(
+  private settleIfOpen(
     turn: Turn,
     { callId }: ReadyCall,
     outcome: Outcome,
     later: Set<string>,
   ): Promise<void> | undefined {
     this.context.stop.throwIfAborted();
-    // As nearly always: nothing is left to settle.
     if (!this.context.own.state.openCalls.has(callId)) return;
     if (outcome.kind === "unknown" && outcome.later) {
       later.add(callId);
@@ -239,17 +251,19 @@ function pendingOf(prepared: ReadyCall | RefusedCall): Pending {
   return { kind: prepared.tool.effect === "read" ? "read" : "effect", ready: prepared };
 }
 
-/** One message's calls on their way to one message of results. */
+/** The calls of one message, on their way to one message of results. */
 class Turn {
   private readonly context: LedgerContext;
   private readonly message: Message;
   private readonly blocks: readonly ToolCallBlock[];
   private readonly finishing: Finishing;
   private readonly perCall: Finishing;
-  /** Answers of reads: they live here until the results are appended, and are simply read again after a crash. */
+  /**
+   * Results of reads. They are in memory until the results are appended; after a crash the reads run again.
+   */
   private readonly answers = new Map<string, Block>();
-  private readonly finished: boolean;
-  /** By the id of the call. */
+  private readonly wasFinished: boolean;
+  /** By call id. */
   readonly blocked = new Map<string, BlockedCall>();
 
   constructor(context: LedgerContext, message: Message, finishing: Finishing, perCall: Finishing) {
@@ -258,7 +272,7 @@ class Turn {
     this.message = message;
     this.blocks = toolCalls(message);
     this.finishing = finishing;
-    this.finished = !context.own.state.unfinished.has(message.id);
+    this.wasFinished = !context.own.state.unfinished.has(message.id);
   }
 
   openCalls(): string[] {
@@ -267,7 +281,7 @@ class Turn {
     return ids;
   }
 
-  /** Looked at one after another, in the order in which they were asked for. */
+  /** Prepares the calls that are not in the log, in the message's order. */
   prepare(from = 0, pending: Pending[] = []): MaybePromise<Pending[]> {
     for (let at = from; at < this.blocks.length; at++) {
       const block = this.blocks[at] as ToolCallBlock;
@@ -298,7 +312,10 @@ class Turn {
     }
   }
 
-  /** A large answer stands in the transcript as a file: the message refers to it, so it is kept. */
+  /**
+   * A large answer becomes a file block. The message refers to the artifact, which keeps it from being
+   * pruned.
+   */
   private async content(value: Json): Promise<string | Block[]> {
     const result = await storeResult(this.context.journal, value);
     if ("value" in result) return typeof value === "string" ? value : JSON.stringify(value);
@@ -309,7 +326,7 @@ class Turn {
     ];
   }
 
-  /** The results, once the call that is being settled now was the last one missing. */
+  /** The results message, if the call that is settled now was the last one missing. */
   readonly closing: Closing = (state, settledNow) => {
     const closing = this.results(state, (id) => id === settledNow);
     return closing.length > 0 ? closing : this.perCall(state);
@@ -320,19 +337,19 @@ class Turn {
 
   private results(state: SessionState, isSettledNow: (id: string) => boolean): readonly Draft[] {
     for (const { id } of this.blocks) if (!isSettledNow(id) && !this.hasAnswer(state, id)) return NONE;
-    // Also when it was compacted away meanwhile: no provider takes results whose calls are not there.
+    // Not unfinished any more, or compacted away meanwhile: no provider accepts results without their calls.
     if (!state.unfinished.has(this.message.id)) return NONE;
     const blocks = this.blocks.map((block) => this.answers.get(block.id) ?? { call: block.id });
     const createdAt = isoTime(this.context.journal.now());
     return [draftResults(resultsId(this.message, state), createdAt, blocks), ...this.finishing(state)];
   }
 
-  /** Whether its results were missing when it began. */
+  /** True if the message had no results when this turn began. */
   get wasUnfinished(): boolean {
-    return !this.finished && this.blocks.length > 0;
+    return !this.wasFinished && this.blocks.length > 0;
   }
 
-  /** When reads came last, the results were not part of any call's commit. */
+  /** True if no call's commit has appended the results, because a read came last. */
   get lacksResults(): boolean {
     return this.wasUnfinished && this.context.own.state.unfinished.has(this.message.id);
   }
@@ -352,7 +369,7 @@ class Turn {
   }
 
   private hasAnswer(state: SessionState, id: string): boolean {
-    if (this.answers.has(id) || this.finished) return true;
+    if (this.answers.has(id) || this.wasFinished) return true;
     const call = state.calls.get(id);
     return call !== undefined && !isOpen(call.status);
   }
@@ -362,7 +379,10 @@ class Turn {
   }
 }
 
-/** A message that was taken out of the transcript and put back without its results gets them once more. */
+/**
+ * A message that was removed from the transcript and put back without its results gets a second results
+ * message.
+ */
 function resultsId({ id }: Message, { messageIds }: SessionState): string {
   let free = `${id}.results`;
   for (let tries = 2; messageIds.has(free); tries++) free = `${id}.results.${tries}`;
@@ -373,8 +393,8 @@ function isOpenCall(call: Call | undefined): boolean {
   return call !== undefined && isOpen(call.status);
 }
 
-/** At most `limit` at a time; the first error is thrown after all that were started have ended. */
-async function eachAtOnce<Item>(
+/** Runs at most `limit` at a time. Throws the first error after all that were started have ended. */
+async function inParallel<Item>(
   items: readonly Item[],
   limit: number,
   work: (item: Item) => Promise<unknown>,

@@ -1,12 +1,16 @@
 /**
- * Writing down what an attempt came to. With the lease: as its owner. Without it: only the attempt's own late
- * answer, which anyone may append because it can only add to what is known.
+ * Starts an issued call and records its outcome.
  *
- * What an outcome may say of its call:
+ *     intent durable ──▶ lease still ours? ──▶ execute ──▶ outcome durable
  *
- *     completed   of any attempt: that one landed
- *     failed      of the current attempt only, and only while no earlier one is in doubt; else it stays unknown
- *     unknown     of the current attempt, once
+ * The owner records with the lease. Without the lease only the attempt's own late answer is recorded: anybody
+ * may append that, because it can only add knowledge.
+ *
+ * The outcomes that may be recorded for a call:
+ *
+ *     completed   by any attempt: that one took effect
+ *     failed      by the current attempt, while no earlier attempt is in doubt; else it counts as unknown
+ *     unknown     by the current attempt, once
  */
 
 import { failpoint } from "../failpoint.ts";
@@ -25,14 +29,28 @@ import { attempt, type Outcome } from "./attempt.ts";
 import { callOf, executeFacts, type LedgerContext, smallResult, storeResult } from "./context.ts";
 import { commitFailure, type FailureMarks } from "./failure-marks.ts";
 import type { Tool } from "./tool.ts";
-import { isOpenToDoubt, lookedInto } from "./verify.ts";
+import { canCheckPresumed, checkPresumed } from "./verify.ts";
 import { sleep } from "./waiting.ts";
 
-/**
- * From a durable intent to a recorded outcome. The attempt is registered for as long as it runs, so that nobody else
- * in this process takes it for lost.
- */
+/** Drafts that close the message if `settledNow` was its last open call. They join that call's commit. */
+export type Closing = (state: SessionState, settledNow: string) => readonly Draft[];
 
+/** One attempt, with the number it was started under. The state may have a newer attempt by now. */
+export interface Attempt {
+  readonly id: string;
+  readonly attempt: number;
+  readonly tool: string;
+  /** The session's generation. A later session of the same name must not get this attempt's outcome. */
+  readonly generation: number;
+}
+
+const RECORD_TRIES = 6;
+const RECORD_PAUSE_MS = 25;
+
+/**
+ * Runs an issued call. The attempt is registered while it runs, so that this process does not take it for
+ * lost.
+ */
 export function startAndRecord(
   context: LedgerContext,
   run: Attempt,
@@ -56,14 +74,19 @@ async function startAttempt(
 ): Promise<Outcome> {
   const { lease } = context.own;
   try {
-    let ask: (() => Promise<void>) | null = null;
+    let confirm: (() => Promise<void>) | null = null;
     while (!mayStart(context)) {
-      ask ??= context.journal.leases.confirmationPoller(lease);
-      await ask();
+      confirm ??= context.journal.leases.confirmationPoller(lease);
+      await confirm();
     }
   } catch (error) {
-    const never: Outcome = { kind: "unknown", why: "stopped before it began", late: null, started: false };
-    if (!lease.lost.aborted) await recordOutcome(context, run, never, closing);
+    const unstarted: Outcome = {
+      kind: "unknown",
+      why: "stopped before it began",
+      late: null,
+      started: false,
+    };
+    if (!lease.lost.aborted) await recordOutcome(context, run, unstarted, closing);
     throw error;
   }
   const facts = executeFacts(context, { id: run.id, vendorKey }, run.attempt);
@@ -72,10 +95,10 @@ async function startAttempt(
   failpoint("call.executed");
   if (outcome.kind === "failed" && outcome.presumed) {
     const call = callOf(context.own.state, run.id);
-    if (isOpenToDoubt(tool, call))
-      outcome = await lookedInto({ context, call, tool, args }, outcome.error.message);
+    if (canCheckPresumed(tool, call))
+      outcome = await checkPresumed({ context, call, tool, args }, outcome.error.message);
   }
-  // Before anything is written: a process that has lost its lease still records its attempt's own answer.
+  // Before the write, which throws if the lease is lost: the attempt's own answer is recorded all the same.
   if (outcome.kind === "unknown" && outcome.late) watchLate(context, run, outcome.late);
   const recorded = recordOutcome(context, run, outcome, closing);
   if (recorded instanceof Promise) await recorded;
@@ -83,9 +106,9 @@ async function startAttempt(
 }
 
 /**
- * The last look before an effect. The intent is durable under our lease, which must still be ours; false when the store
- * has to be asked first. Nothing is awaited between the look and the start: a process that is stopped at the start of
- * one call looks again before the next.
+ * The last check before an effect: the lease under which the intent is durable must still be ours. False if
+ * the store has to be asked first. Nothing is awaited between this check and the effect, so a process that is
+ * stopped at the start of one call checks again before the next.
  */
 function mayStart(context: LedgerContext): boolean {
   if (!context.journal.leases.isSurelyHeld(context.own.lease)) return false;
@@ -94,46 +117,31 @@ function mayStart(context: LedgerContext): boolean {
   return true;
 }
 
-/** Drafts that close the message once its last call is settled; they ride on that call's own commit. */
-export type Closing = (state: SessionState, settledNow: string) => readonly Draft[];
-
-/** One attempt, by the number it was started with: the fold's own may have moved on since. */
-export interface Attempt {
-  readonly id: string;
-  readonly attempt: number;
-  readonly tool: string;
-  /** The life of the session that it belongs to: another of the same name knows nothing of it. */
-  readonly generation: number;
-}
-
-const RECORD_TRIES = 6;
-const RECORD_PAUSE_MS = 25;
-
-/** Records the outcome; what somebody else recorded first stands. */
+/** Records the outcome. If another outcome was recorded first, that one stands. */
 export function recordOutcome(
   context: LedgerContext,
   run: Attempt,
   outcome: Outcome,
   closing: Closing,
 ): MaybePromise<void> {
-  const known = context.attempts.remember(run, outcome);
+  const memory = context.attempts.remember(run, outcome);
   const recorded = (wrote: boolean): void => {
-    known.forget();
+    memory.forget();
     failpoint("call.recorded");
-    if (wrote) announce(context, run, outcome);
+    if (wrote) emitOutcome(context, run, outcome);
   };
   const answer = write({ context, run, outcome, by: "execute", closing });
   if (!(answer instanceof Promise)) return recorded(answer);
   return answer.then(recorded, async (error: unknown) => {
     if (isHoldfastError(error, "LEASE_LOST")) {
       if (outcome.kind !== "unknown") await write({ context, run, outcome, ...LATE });
-      known.forget();
+      memory.forget();
     }
     throw error;
   });
 }
 
-interface Writing {
+interface Recording {
   readonly context: LedgerContext;
   readonly run: Attempt;
   readonly outcome: Outcome;
@@ -143,42 +151,45 @@ interface Writing {
 
 const LATE = { by: "late", closing: () => [] } as const;
 
-/** False when there was nothing left to say. */
-function write(writing: Writing): MaybePromise<boolean> {
-  const { context, outcome } = writing;
-  if (outcome.kind !== "completed") return writeDown(writing, null);
+/** Resolves to false if nothing was written, because the call is settled or has a newer attempt. */
+function write(recording: Recording): MaybePromise<boolean> {
+  const { context, outcome } = recording;
+  if (outcome.kind !== "completed") return commitOutcome(recording, null);
   const small = smallResult(outcome.value);
-  if (small) return writeDown(writing, small);
-  const stored = stubbornly(stopOf(writing), () => storeResult(context.journal, outcome.value));
-  return andThen(stored, (result) => writeDown(writing, result));
+  if (small) return commitOutcome(recording, small);
+  const stored = withRetries(stopOf(recording), () => storeResult(context.journal, outcome.value));
+  return andThen(stored, (result) => commitOutcome(recording, result));
 }
 
-function writeDown(writing: Writing, result: CallResult | null): MaybePromise<boolean> {
-  const { context, run, outcome, by } = writing;
+function commitOutcome(recording: Recording, result: CallResult | null): MaybePromise<boolean> {
+  const { context, run, outcome, by } = recording;
   const { own, journal } = context;
   const commit = (marks: FailureMarks) => {
     const decide = (state: SessionState, head: { generation: number }): Decision<boolean> =>
-      head.generation === run.generation ? decideOutcome(writing, state, result, marks) : NOTHING;
+      head.generation === run.generation ? decideOutcome(recording, state, result, marks) : NOTHING;
     return by === "late" ? own.log.commitMaybeSync(decide) : own.commit(decide);
   };
-  return stubbornly(stopOf(writing), () =>
+  return withRetries(stopOf(recording), () =>
     outcome.kind === "failed"
       ? commitFailure(journal, own.state.calls.get(run.id), commit)
       : andThen(commit({}), commitResult),
   );
 }
 
-/** A late answer needs no lease, so losing it is no reason to give up. */
-function stopOf({ context, by }: Writing): AbortSignal {
+/** The signal that ends retries. A late answer needs no lease, so a lost lease does not end them. */
+function stopOf({ context, by }: Recording): AbortSignal {
   return by === "late" ? NEVER : context.own.lease.lost;
 }
 
 const NEVER = new AbortController().signal;
 const NOTHING: Decision<boolean> = { events: [], result: false };
 
-/** The outcome is in our hands: a store that is busy or briefly failing is asked again before it is let go. */
-function stubbornly<Result>(stop: AbortSignal, write: () => MaybePromise<Result>): MaybePromise<Result> {
-  const again = async (first: unknown): Promise<Result> => {
+/**
+ * Retries while the store is busy or fails for a moment: giving up would turn a known outcome into an unknown
+ * one.
+ */
+function withRetries<Result>(stop: AbortSignal, write: () => MaybePromise<Result>): MaybePromise<Result> {
+  const retry = async (first: unknown): Promise<Result> => {
     let error = first;
     for (let tries = 1; ; tries++) {
       if (!isHoldfastError(error) || !error.retryable || tries >= RECORD_TRIES) throw error;
@@ -191,22 +202,22 @@ function stubbornly<Result>(stop: AbortSignal, write: () => MaybePromise<Result>
     }
   };
   const answer = write();
-  return answer instanceof Promise ? answer.catch(again) : answer;
+  return answer instanceof Promise ? answer.catch(retry) : answer;
 }
 
-/** Keeps an eye on an attempt that was given up: its answer, when it comes, is recorded without the lease. */
-export function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>): void {
+/** Waits for the answer of an attempt that was given up, and records it without the lease. */
+function watchLate(context: LedgerContext, run: Attempt, late: Promise<Outcome>): void {
   const watching = late
     .then(async (outcome) => {
-      if (outcome.kind === "unknown" || isDoubtful(context, run, outcome)) {
-        // Also for whoever opened the session anew in this process: that handle's lease cannot write this down.
+      if (outcome.kind === "unknown" || isWorthChecking(context, run, outcome)) {
+        // In memory, too: a newer handle of this process has the lease now, so this one cannot write.
         context.attempts.end(run, context.journal.steady());
         const why = outcome.kind === "unknown" ? outcome.why : `it threw: ${outcome.error.message}`;
-        return stillUnknown(context, run, why);
+        return recordStillUnknown(context, run, why);
       }
-      const known = context.attempts.remember(run, outcome);
+      const memory = context.attempts.remember(run, outcome);
       await write({ context, run, outcome, ...LATE });
-      known.forget();
+      memory.forget();
     })
     .catch((error: unknown) => {
       if (!isHoldfastError(error, "STORE_CLOSED")) context.journal.warn(error);
@@ -214,16 +225,16 @@ export function watchLate(context: LedgerContext, run: Attempt, late: Promise<Ou
   context.attempts.track(run.id, watching);
 }
 
-/** Presumably nothing happened, and more can be done than to believe it. */
-function isDoubtful(context: LedgerContext, run: Attempt, outcome: Outcome): outcome is Failed {
+/** True for a presumed failure that `verify` or a retry under the same key can still check. */
+function isWorthChecking(context: LedgerContext, run: Attempt, outcome: Outcome): outcome is Failed {
   const tool = context.tools.get(run.tool);
   const call = context.own.state.calls.get(run.id);
-  const isIt = tool !== undefined && call !== undefined && isOpenToDoubt(tool, call);
-  return isIt && outcome.kind === "failed" && outcome.presumed === true;
+  const canCheck = tool !== undefined && call !== undefined && canCheckPresumed(tool, call);
+  return canCheck && outcome.kind === "failed" && outcome.presumed === true;
 }
 
-/** It ended without an answer only now: what must have settled counts from here. As the owner, or not at all. */
-async function stillUnknown(context: LedgerContext, run: Attempt, why: string): Promise<void> {
+/** Records the attempt's end: `settleMs` counts from here. Written as the owner, or not at all. */
+async function recordStillUnknown(context: LedgerContext, run: Attempt, why: string): Promise<void> {
   const { own } = context;
   const decide = (state: SessionState) => {
     const call = state.calls.get(run.id);
@@ -232,54 +243,55 @@ async function stillUnknown(context: LedgerContext, run: Attempt, why: string): 
     return { events: same ? [{ type: "call.lost", data }] : [], result: undefined };
   };
   try {
-    await stubbornly(own.lease.lost, () => own.write(decide));
+    await withRetries(own.lease.lost, () => own.write(decide));
   } catch (error) {
     if (!isHoldfastError(error, "LEASE_LOST")) throw error;
   }
 }
 
 function decideOutcome(
-  { context, run, outcome: given, by, closing }: Writing,
+  { context, run, outcome: reported, by, closing }: Recording,
   state: SessionState,
   result: CallResult | null,
   marks: FailureMarks,
 ): Decision<boolean> {
   const call = state.calls.get(run.id);
   if (!call || !isOpen(call.status)) return NOTHING;
-  const outcome = inDoubt(call, run, given);
+  const outcome = withEarlierDoubt(call, run, reported);
   if (outcome.kind !== "completed" && call.attempt !== run.attempt) return NOTHING;
   if (outcome.kind === "unknown") {
-    return call.status === "issued" ? { events: lost(run, outcome), result: true } : NOTHING;
+    return call.status === "issued" ? { events: draftsOfLost(run, outcome), result: true } : NOTHING;
   }
   const draft =
     outcome.kind === "completed"
-      ? completed(call, outcome.note, result, by)
-      : failed(run, outcome, by, marks);
+      ? draftOfCompleted(call, outcome.note, result, by)
+      : draftOfFailed(run, outcome, by, marks);
   const rest = by === "execute" ? closing(state, run.id) : [];
   return { events: [...(context.riders.get(run.id) ?? []), draft, ...rest], result: true };
 }
 
-/** "This attempt did nothing" says nothing about an earlier one whose outcome is unknown. */
-function inDoubt(call: Call, run: Attempt, outcome: Outcome): Outcome {
+/** "This attempt had no effect" says nothing about an earlier attempt whose outcome is unknown. */
+function withEarlierDoubt(call: Call, run: Attempt, outcome: Outcome): Outcome {
   if (outcome.kind !== "failed" || call.doubt === null || call.doubt === run.attempt) return outcome;
-  const why = `attempt ${run.attempt} failed (${outcome.error.message}), but attempt ${call.doubt} may have landed`;
+  const { message } = outcome.error;
+  const why = `attempt ${run.attempt} failed (${message}), but attempt ${call.doubt} may have landed`;
   return { kind: "unknown", why, late: null };
 }
 
-function completed(
+function draftOfCompleted(
   call: Call,
   note: string | null,
   result: CallResult | null,
   by: "execute" | "late",
 ): Draft {
   const { id: callId, attempt } = call;
-  if (!result) throw new Error(`call ${callId} is said to be completed without a result`);
+  if (!result) throw new Error(`call ${callId}: completed without a result`);
   return draftCompleted({ callId, attempt, result, by, ...(note !== null && { why: note }) });
 }
 
 type Failed = Extract<Outcome, { kind: "failed" }>;
 
-function failed(
+function draftOfFailed(
   run: Attempt,
   { error, presumed, verified }: Failed,
   written: "execute" | "late",
@@ -290,14 +302,14 @@ function failed(
   return { type: "call.failed", data: { callId: run.id, attempt: run.attempt, error, by, ...marks } };
 }
 
-function lost(run: Attempt, outcome: Extract<Outcome, { kind: "unknown" }>): Draft[] {
+function draftsOfLost(run: Attempt, outcome: Extract<Outcome, { kind: "unknown" }>): Draft[] {
   const { why, started, asks, person } = outcome;
   const more = { ...(started === false && { started }), ...(person && { person }) };
   const draft = { type: "call.lost", data: { callId: run.id, attempt: run.attempt, why, ...more } };
   return asks ? [draft, { type: "call.waiting", data: { callId: run.id, why } }] : [draft];
 }
 
-function announce(context: LedgerContext, run: Attempt, outcome: Outcome): void {
+function emitOutcome(context: LedgerContext, run: Attempt, outcome: Outcome): void {
   const { id: callId, tool } = run;
   if (outcome.kind === "completed") context.on({ type: "call.completed", callId, tool, by: "execute" });
   else if (outcome.kind === "failed")

@@ -1,23 +1,26 @@
 /**
- * What becomes of a call whose outcome is unknown. Verify-before-retry:
+ * Settles a call whose outcome is unknown. Verify before retry:
  *
- *     tool gone from this program, input no longer accepted ──▶ a person, or a program that has the tool again
- *     still running in this process ──▶ its own answer is awaited
- *     certainly never begun, or a person granted another attempt ──▶ issued, attempt + 1
- *     attempt + 1 in a fork whose effects are switched off ──▶ a person
- *     verify: landed ──▶ completed        never ──▶ issued, attempt + 1
- *             notYet ──▶ asked again; after `settleMs`, if declared, attempt + 1; else, after a minute, a person
- *                    ──▶ `settleMs` declared, and owner after owner goes before that is over: a person
- *             unsure, or errors that do not stop ──▶ same-key retry if the tool allows it, else a person
- *     no verify: idempotent and in time ──▶ issued, attempt + 1, same key
- *                interrupted: "fail" ──▶ failed        else ──▶ a person
+ *     its tool or input is not accepted here      a person, or a program that has the tool again
+ *     it still runs in this process               wait for its own answer
+ *     it never started, or a person allowed it    issue attempt + 1
+ *     verify: landed                              completed
+ *             never                               issue attempt + 1
+ *             notYet                              ask again; after `settleMs` issue attempt + 1
+ *               without `settleMs`                a person, after a minute
+ *               owners keep leaving too early     a person
+ *             unsure, or three errors             as without verify
+ *     no verify: idempotent and still in time     issue attempt + 1, same key
+ *                interrupted: "fail"              failed
+ *                otherwise                        a person
+ *     attempt + 1 in a fork without effects       a person
  *
- * Each arrow is one commit under the lease, decided on the state as it then is; a crash between two of them leaves
- * the call unknown with what was learnt so far, and the next process goes on from there. Nothing is ever retried
- * here without a recorded reason (I9).
+ * Each step is one commit under the lease, decided on the state it is applied to. A crash between two steps
+ * leaves the call unknown with everything learnt so far, and the next process continues from there. Nothing
+ * is retried without a recorded reason (I9).
  *
- * `settleMs` is counted by one owner on its steady clock. The wall clock, which anybody may set, never lets a call be run
- * again; all that it may bring about is that a person is asked.
+ * One owner counts `settleMs` on its steady clock. The wall clock can be set by anybody: it may cause a
+ * person to be asked, but it never lets a call run again.
  */
 
 import { failpoint } from "../failpoint.ts";
@@ -44,14 +47,14 @@ import { sleep, withTimeout } from "./waiting.ts";
 const ATTEMPTS_PER_RUN = 3;
 const VERIFY_ERRORS = 3;
 const BACK_OFF_MS = 100;
-/** However eager a verify is to be asked again. */
+/** The least pause between two questions, whatever `againInMs` says. */
 const ASK_AGAIN_MS = 100;
-/** How long `notYet` is believed of a tool that never said when its effects must have settled. */
+/** How long `notYet` is accepted from a tool without `settleMs`. */
 const UNDECLARED_SETTLE_MS = 60_000;
-/** Owners that were told `notYet`, and settle times that have gone by since the first: then no later one is waited for. */
+/** A person is asked once this many owners have got `notYet`, over this many times `settleMs`. */
 const ENOUGH = { owners: 5, settleTimes: 10 };
 
-/** `later`: it will be known without a person, but not now. */
+/** `later`: the outcome will be known without a person, but not now. */
 export type Settled = "settled" | "waiting" | "later";
 
 export async function settleCall(context: LedgerContext, callId: string, closing: Closing): Promise<Settled> {
@@ -62,7 +65,7 @@ export async function settleCall(context: LedgerContext, callId: string, closing
     const now = callOf(context.own.state, callId);
     if (!isOpen(now.status)) return "settled";
     if (now.status === "waiting" && !(await hasToolAgain(context, { ...now }))) return "waiting";
-    // A copy: the state moves on while a verify is under way, and every step must rest on what it saw.
+    // A copy: the state changes while `verify` runs, and the step must decide on what it saw.
     const call = { ...now };
     const step = await nextStep(context, call, closing, call.attempt - firstAttempt, patience);
     if (step !== "again") return step;
@@ -79,24 +82,24 @@ async function nextStep(
   patience: Settling["patience"],
 ): Promise<Step> {
   if (context.attempts.isRunning(call.id)) return awaitRunning(context, call);
-  const known = context.attempts.recall(call.id, call.attempt);
-  if (known) return recordKnown(context, call, known, closing);
-  if (call.status === "issued") return lose(context, call, "the process that ran it is gone");
-  if (call.status === "waiting") return lose(context, call, "its outcome is unknown");
+  const recalled = context.attempts.recall(call.id, call.attempt);
+  if (recalled) return recordRecalled(context, call, recalled, closing);
+  if (call.status === "issued") return markLost(context, call, "the process that ran it is gone");
+  if (call.status === "waiting") return markLost(context, call, "its outcome is unknown");
   const tool = context.tools.get(call.tool);
-  if (!tool) return lackTool(context, call, `this program has no tool ${call.tool}`);
+  if (!tool) return waitForTool(context, call, `this program has no tool ${call.tool}`);
   const input = await validate(tool.input, withoutReason(tool, call.args));
   if ("problem" in input) {
-    return lackTool(context, call, `its input is no longer accepted: ${input.problem}`);
+    return waitForTool(context, call, `its input is no longer accepted: ${input.problem}`);
   }
   const step = { context, call, tool, args: input.value, closing, retries, patience };
-  // Nothing that was started is in doubt: it never began, or a person says that it did not happen.
+  // No started attempt is in doubt: the call never began, or a person says that it did not happen.
   if (call.doubt === null) return reissue(step, []);
   if (tool.verify) return verify(step);
   return withoutVerify(step, call.why ?? "its outcome is unknown", []);
 }
 
-/** Everything that a step of settling one call looks at. */
+/** The input of one step. */
 interface Settling {
   readonly context: LedgerContext;
   readonly call: Call;
@@ -105,39 +108,42 @@ interface Settling {
   readonly closing: Closing;
   /** Attempts that this settling has already made. */
   readonly retries: number;
-  /** What is left of the time that may be waited in place. */
+  /** The rest of the time that may be waited in place. */
   readonly patience: { leftMs: number };
 }
 
-async function recordKnown(
+async function recordRecalled(
   context: LedgerContext,
   call: Call,
-  known: Outcome,
+  outcome: Outcome,
   closing: Closing,
 ): Promise<Step> {
   const { generation } = context.own.log.head;
   const run = { id: call.id, attempt: call.attempt, tool: call.tool, generation };
-  await recordOutcome(context, run, known, closing);
+  await recordOutcome(context, run, outcome, closing);
   return "again";
 }
 
-async function lose(context: LedgerContext, call: Call, why: string): Promise<Step> {
-  const unbegun = call.status === "waiting" && call.doubt === null ? { started: false } : {};
+async function markLost(context: LedgerContext, call: Call, why: string): Promise<Step> {
+  const unstarted = call.status === "waiting" && call.doubt === null ? { started: false } : {};
   const wrote = await change(context, call, () => [
-    { type: "call.lost", data: { callId: call.id, attempt: call.attempt, why, ...unbegun } },
+    { type: "call.lost", data: { callId: call.id, attempt: call.attempt, why, ...unstarted } },
   ]);
   if (wrote) context.on({ type: "call.unknown", callId: call.id, tool: call.tool, why });
   return "again";
 }
 
-/** Who could tell is another program. A person may answer before that one comes, and must know what is in doubt. */
-function lackTool(context: LedgerContext, call: Call, lack: string): Promise<Step> {
+/**
+ * Waits for a program that has the tool. A person may answer first, and must read that the call may have
+ * happened.
+ */
+function waitForTool(context: LedgerContext, call: Call, problem: string): Promise<Step> {
   const doubt =
     call.doubt === null ? "" : `${call.why ?? "its outcome is unknown"}, so it may have happened; `;
-  return askPerson(context, call, doubt + lack, [], { lacks: "tool" });
+  return askPerson(context, call, doubt + problem, [], { lacks: "tool" });
 }
 
-/** Whether a call waits only because another program did not have what this one has. */
+/** True if the call waits only because another program did not have the tool, and this one has it. */
 async function hasToolAgain(context: LedgerContext, call: Call): Promise<boolean> {
   const tool = call.lacksTool ? context.tools.get(call.tool) : undefined;
   return tool !== undefined && !("problem" in (await validate(tool.input, withoutReason(tool, call.args))));
@@ -159,7 +165,7 @@ async function askPerson(
   return "waiting";
 }
 
-/** It still runs in this process: its own answer is the best verify there is. */
+/** The attempt still runs in this process: its own answer is the best verify there is. */
 async function awaitRunning(context: LedgerContext, call: Call): Promise<Step> {
   const ended = context.attempts.ended(call.id).then((): Step => "again");
   return withTimeout(ended, context.patienceMs, context.stop, "later" as const);
@@ -207,17 +213,18 @@ async function complete({ context, call, tool, closing }: Settling, found: unkno
 }
 
 /**
- * "No trace yet" is as old as the question: what landed while the answer was on its way is not in it. `elapsedMs` is the
- * time between the loss and the question, on the steady clock: a wall clock that was set forward settles nothing.
+ * `elapsedMs` is the time from the loss to the question, not to the answer: an effect that lands while the
+ * answer is on its way is not in it. It is measured on the steady clock, since a wall clock that is set
+ * forward settles nothing.
  */
-async function afterNotYet(step: Settling, wanted: number, elapsedMs: number): Promise<Step> {
+async function afterNotYet(step: Settling, requestedMs: number, elapsedMs: number): Promise<Step> {
   const { context, call, tool } = step;
-  const againInMs = Number.isFinite(wanted) ? Math.max(ASK_AGAIN_MS, wanted) : ASK_AGAIN_MS;
+  const againInMs = Number.isFinite(requestedMs) ? Math.max(ASK_AGAIN_MS, requestedMs) : ASK_AGAIN_MS;
   const now = context.journal.now();
   if (tool.settleMs !== undefined && elapsedMs >= tool.settleMs) {
     return reissue(step, [verified(call, "notYet", { settled: true })]);
   }
-  const why = whyEnough(step, againInMs, elapsedMs);
+  const why = whyAskPerson(step, againInMs, elapsedMs);
   if (why !== null) return askPerson(context, call, why, [verified(call, "notYet")]);
   const leftMs = tool.settleMs === undefined ? Number.POSITIVE_INFINITY : tool.settleMs - elapsedMs;
   const againAt = now + Math.ceil(Math.min(againInMs, Math.max(0, leftMs)));
@@ -225,8 +232,15 @@ async function afterNotYet(step: Settling, wanted: number, elapsedMs: number): P
   return "again";
 }
 
-/** Why a call without a trace is put before a person. Every opening begins `elapsedMs` anew, so it may never get far enough. */
-function whyEnough({ context, call, tool }: Settling, againInMs: number, elapsedMs: number): string | null {
+/**
+ * The reason to ask a person after `notYet`. Every owner starts `elapsedMs` anew, so it may never reach
+ * `settleMs`.
+ */
+function whyAskPerson(
+  { context, call, tool }: Settling,
+  againInMs: number,
+  elapsedMs: number,
+): string | null {
   const now = context.journal.now();
   const { since, owners } = unsettledAnswer(call, now);
   if (tool.settleMs === undefined) {
@@ -235,7 +249,10 @@ function whyEnough({ context, call, tool }: Settling, againInMs: number, elapsed
   }
   const enoughMs = Math.max(UNDECLARED_SETTLE_MS, ENOUGH.settleTimes * tool.settleMs);
   if (owners < ENOUGH.owners || now - since < enoughMs) return null;
-  return `no trace of it yet; ${owners} owners have asked, and none stayed for the ${tool.settleMs} ms that it takes to settle`;
+  return (
+    `no trace of it yet; ${owners} owners have asked, ` +
+    `and none stayed for the ${tool.settleMs} ms that it takes to settle`
+  );
 }
 
 async function afterError(step: Settling, why: string): Promise<Step> {
@@ -249,7 +266,7 @@ async function afterError(step: Settling, why: string): Promise<Step> {
   return "again";
 }
 
-/** Nobody can tell from here whether it happened. */
+/** Decides for a call that cannot be verified. */
 async function withoutVerify(step: Settling, why: string, learnt: readonly Draft[]): Promise<Step> {
   const { context, call, tool, closing } = step;
   if (mayRepeat(tool, call, context.journal.now())) return reissue(step, learnt);
@@ -266,16 +283,16 @@ async function withoutVerify(step: Settling, why: string, learnt: readonly Draft
   return "again";
 }
 
-/** Same key, same effect: as long as the vendor remembers the key. */
+/** A retry under the same key is safe while the vendor remembers the key. */
 function mayRepeat(tool: Tool, call: Call, now: number): boolean {
   if (tool.idempotent === undefined) return false;
   if (tool.idempotent === true) return true;
-  // By a clock that was set back since, nobody can tell how long ago it was.
+  // Negative if the clock was set back: then the age of the key is unknown.
   const sinceMs = now - (call.keySince ?? call.firstIssuedAt);
   return sinceMs >= 0 && sinceMs < tool.idempotent.forMs;
 }
 
-/** One more attempt under the same key. After a few of them in a row a person is asked instead. */
+/** Makes one more attempt under the same key. After three in a row a person is asked instead. */
 async function reissue(step: Settling, learnt: readonly Draft[]): Promise<Step> {
   const { context, call, tool, args, closing, retries } = step;
   if (retries >= ATTEMPTS_PER_RUN) {
@@ -324,16 +341,16 @@ function verified(
   return { type: "call.verified", data: { callId: call.id, attempt: call.attempt, answer, ...more } };
 }
 
-/** Commits only while the call is still as it was when we decided; a person or a late answer may have been faster. */
+/** Commits only if the call is still as seen: a person or a late answer may have come first. False if not. */
 function change(
   context: LedgerContext,
   seen: Call,
   drafts: (state: SessionState) => readonly Draft[],
 ): MaybePromise<boolean> {
-  const { status, attempt: number, granted } = seen;
   return context.own.write((state) => {
     const call = callOf(state, seen.id);
-    const same = call.status === status && call.attempt === number && call.granted === granted;
+    const { status, attempt, granted } = seen;
+    const same = call.status === status && call.attempt === attempt && call.granted === granted;
     return same ? { events: drafts(state), result: true } : { events: [], result: false };
   });
 }

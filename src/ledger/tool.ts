@@ -1,79 +1,251 @@
+/** How users declare tools: `tool()`, its options, and the answers of `execute` and `verify`. */
+
 import { describeError, HoldfastError } from "../model/errors.ts";
 import type { Json } from "../model/json.ts";
 import { checkOption, checkOptions, type OptionRule } from "../model/options.ts";
 import { type Amounts, EFFECTS, type Effect } from "../model/session/index.ts";
 
-const SPEC: Readonly<Record<string, OptionRule>> = {
-  name: "text",
-  description: "text",
-  input: null,
-  output: null,
-  inputJsonSchema: null,
-  effect: EFFECTS,
-  dedupe: null,
-  idempotent: null,
-  timeoutMs: "duration",
-  settleMs: "wait",
-  interrupted: ["ask", "fail"],
-  repeatable: "flag",
-  definite: "function",
-  execute: "function",
-  verify: "function",
-};
-
 /**
- * Where there are no types to say so, a slip here is found out when money has gone: what counts as the same payment, what may be
- * repeated, what has to be asked.
+ * Declares a tool. Say what it does to the world and, if you can, how to find out whether it did: that
+ * decides what happens after a crash in the middle of it.
+ *
+ * @example
+ * const charge = tool({
+ *   name: "charge",
+ *   description: "Charges a customer's card.",
+ *   input: z.object({ order: z.string(), cents: z.int() }),
+ *   effect: "mutate",
+ *   idempotent: true,
+ *   execute: ({ order, cents }, { key }) => payments.charge({ order, cents, idempotencyKey: key }),
+ * });
  */
-function checkToolSpec(spec: object): void {
-  const { name, input, output, effect, execute, dedupe, idempotent } = spec as Record<string, unknown>;
-  if (typeof name !== "string" || name === "") {
-    throw new HoldfastError("INPUT_INVALID", "a tool has no name", {
-      hint: "Pass `name`: the model calls it by that, and its open calls are settled by that.",
-    });
-  }
-  const what = `tool ${name}`;
-  checkOptions(what, spec, SPEC);
-  checkOption(`${what}: effect`, effect, EFFECTS);
-  checkOption(`${what}: execute`, execute, "function");
-  mustBeSchema(what, "input", input);
-  if (output !== undefined) mustBeSchema(what, "output", output);
-  if (dedupe !== undefined) checkDedupe(what, dedupe, effect);
-  if (typeof idempotent === "object" && idempotent !== null) {
-    checkOptions(`${what}: idempotent`, idempotent, { forMs: "duration" });
-    checkOption(`${what}: idempotent.forMs`, (idempotent as { forMs?: unknown }).forMs, "duration");
-  } else if (idempotent !== undefined) checkOption(`${what}: idempotent`, idempotent, "flag");
-}
-
-/** Of any kind that says so. A JSON Schema is none: the model would be told with every call that the schema threw. */
-function mustBeSchema(what: string, name: "input" | "output", schema: unknown): void {
-  const isAny = (typeof schema === "object" && schema !== null) || typeof schema === "function";
-  const standard = isAny ? (schema as { "~standard"?: { validate?: unknown } })["~standard"] : undefined;
-  if (typeof standard?.validate === "function") return;
-  const problem = isAny ? "is no Standard Schema" : "is missing";
-  throw new HoldfastError("INPUT_INVALID", `${what}: its ${name} schema ${problem}`, {
-    hint: `Pass a Standard Schema (zod, valibot, arktype) as \`${name}\`: z.object({}) for nothing. A JSON Schema goes into \`inputJsonSchema\`.`,
-  });
-}
-
-function checkDedupe(what: string, dedupe: unknown, effect: unknown): void {
-  let scope = dedupe;
-  if (typeof dedupe === "object" && dedupe !== null) {
-    checkOptions(`${what}: dedupe`, dedupe, { scope: null, key: null });
-    const { scope: said, key } = dedupe as { scope?: unknown; key?: unknown };
-    checkOption(`${what}: dedupe.scope`, said, ["session", "global"]);
-    checkOption(`${what}: dedupe.key`, key, "function");
-    scope = said;
-  } else checkOption(`${what}: dedupe`, dedupe, ["call", "session", "global"]);
-  if (effect !== "write" || scope !== "global") return;
-  throw new HoldfastError("INPUT_INVALID", `${what}: a write cannot be once ever over all sessions`, {
-    hint: 'A write sets a state and may have to be set again. Use effect "mutate", or dedupe "session".',
-  });
+export function tool<Args, Result>(spec: ToolSpec<Args, Result>): ToolSpec<Args, Result> {
+  checkToolSpec(spec);
+  return spec;
 }
 
 /**
- * The common interface of zod, valibot, arktype and others (standardschema.dev), as far as we use it: any of
- * them can describe a tool's input and output.
+ * The options of `tool()`. Only `effect` comes on top of what every framework asks for. The rest says what
+ * may be done about an interrupted call:
+ *
+ * - The vendor accepts an idempotency key: pass it `key`, and set `idempotent`.
+ * - The target can be asked: write `verify`.
+ * - Neither: a person is asked, unless you set `interrupted: "fail"`.
+ */
+export interface ToolSpec<Args, Result> {
+  /**
+   * The name the model calls. Open calls are settled by it: if you rename a tool, its open calls wait for a
+   * person.
+   */
+  readonly name: string;
+  readonly description: string;
+  /**
+   * Any Standard Schema (zod, valibot, arktype …), e.g. `z.object({ order: z.string() })`. `execute` gets its
+   * output. Input that it rejects is a failed call, which the model sees; the tool does not run.
+   */
+  readonly input: StandardSchema<unknown, Args>;
+  /**
+   * Checks the result. The effect has happened by then: a mismatch is noted with the call, and the result is
+   * kept.
+   */
+  readonly output?: StandardSchema<unknown, Result>;
+  /**
+   * The JSON Schema of the input for the model, e.g. `z.toJSONSchema(schema)`. Without it the model sees no
+   * parameters.
+   */
+  readonly inputJsonSchema?: Json;
+  /**
+   * - `"read"` changes nothing. It simply runs again after a crash.
+   * - `"write"` sets something to a state, e.g. a file's content.
+   * - `"mutate"` does something that counts, e.g. a payment or an e-mail.
+   */
+  readonly effect: Effect;
+  /**
+   * Which calls count as the same; a repeated one gets the recorded result. `"session"` unless set. See
+   * `Dedupe`.
+   */
+  readonly dedupe?: Dedupe<Args>;
+  /**
+   * A retry with the same `key` is safe: always (`true`), or `{ forMs: 86_400_000 }` after the first attempt.
+   */
+  readonly idempotent?: true | { readonly forMs: number };
+  /**
+   * Limits an attempt, e.g. `30_000`: then its signal aborts and its outcome is unknown. A later answer is
+   * recorded all the same. No limit unless set. Also limits `verify` (60 s unless set).
+   */
+  readonly timeoutMs?: number;
+  /** Nothing that was sent can take effect after this time, e.g. `60_000`. Allows a retry after `notYet`. */
+  readonly settleMs?: number;
+  /**
+   * A call whose outcome cannot be found out waits for a person (`"ask"`, the default) or fails (`"fail"`).
+   */
+  readonly interrupted?: "ask" | "fail";
+  /**
+   * Lets the model repeat a finished call if it passes the argument `againBecause: "the file was deleted"`.
+   */
+  readonly repeatable?: boolean;
+  /**
+   * Decides whether nothing can have happened after an error: true, false, or undefined if you cannot say.
+   * Then a refused connection, an unknown host and an HTTP 4xx (except 408 and 409) count as such. That is
+   * right for a tool that sends one request, and wrong for one that sends several or retries by itself.
+   *
+   * @example
+   * definite: (error) => (error instanceof CardDeclined ? true : undefined),
+   */
+  readonly definite?: (error: unknown) => boolean | undefined;
+  /** Does the work. See `ExecuteContext` for its second argument. */
+  readonly execute: (args: Args, context: ExecuteContext) => Promise<Result> | Result;
+  /**
+   * Asks the target whether an attempt took effect, before anything is retried. It is asked up to three times
+   * if it throws; then it counts as `unsure`.
+   *
+   * @example
+   * verify: async (_args, { key }) => {
+   *   const charge = await payments.findByKey(key);
+   *   return charge ? landed(charge) : notYet({ againInMs: 5_000 });
+   * },
+   */
+  readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<Result>> | Verdict<Result>;
+}
+
+/** Any tool, whatever its types. Every `ToolSpec` is one. */
+export interface Tool<Result = unknown> extends Omit<ToolSpec<never, Result>, "input" | "output"> {
+  readonly input: StandardSchema<unknown, unknown>;
+  readonly output?: StandardSchema<unknown, Result>;
+}
+
+/**
+ * Which calls count as the same. A call that is the same as a finished one does not run: it gets the recorded
+ * result.
+ *
+ *     "session"       same session, tool and arguments: the default
+ *     "global"        the same over all sessions of the namespace, e.g. one payment for one order, ever
+ *     "call"          every call is its own: for tools that may do the same thing twice
+ *     { scope, key }  `key` returns a non-empty string that stands for all arguments:
+ *                     { scope: "global", key: ({ order }) => order }
+ */
+export type Dedupe<Args> =
+  | "call"
+  | "session"
+  | "global"
+  | { readonly scope: "session" | "global"; readonly key: (args: Args) => string };
+
+/** The second argument of `execute`. */
+export interface ExecuteContext {
+  /**
+   * Pass this to the vendor as its idempotency key. It stays the same for all attempts whose outcome is
+   * unknown.
+   */
+  readonly key: string;
+  readonly callId: string;
+  readonly session: string;
+  /** The lease's fencing token. A target that remembers the highest one it saw can refuse a zombie. */
+  readonly token: number;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  /** Aborts on timeout, when the session is cancelled, and when another process has taken over. */
+  readonly signal: AbortSignal;
+  /**
+   * Opens the session of a sub-agent that works for this call, the same one for every attempt. `budget`
+   * limits what it may spend of its parent's budget, e.g. `{ usd: 1 }`; all of it unless set. `agentTool`
+   * does this for you.
+   */
+  child(budget?: Amounts): Promise<ChildSession>;
+}
+
+/** The second argument of `verify`. */
+export interface VerifyContext extends Omit<ExecuteContext, "child"> {
+  /** Wall clock of the attempt in question, in milliseconds. */
+  readonly issuedAt: number;
+}
+
+/** The open session of a sub-agent. Run it, call `finished`, and close it. */
+export interface ChildSession {
+  readonly session: SubAgentSession;
+  /** Call this when the sub-agent is done: its spending becomes durable with the call's outcome. */
+  finished(): void;
+}
+
+/** The part of a `Session` that a tool needs. It is a whole one: cast it to `Session` for everything else. */
+export interface SubAgentSession {
+  readonly id: string;
+  /** `"completed"` if an earlier attempt finished it and crashed before its call was recorded. */
+  readonly status: string;
+  /** Takes the `RunOptions` of `session.run`. If the result is not `"done"`, throw `NotFinished`. */
+  run(options: object): Promise<{ readonly status: string; readonly reason: string; readonly text: string }>;
+  complete(why?: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The answer of `verify`. Make it with `landed`, `never`, `notYet` or `unsure`. */
+export type Verdict<Result> =
+  | { readonly answer: "landed"; readonly result: Result }
+  | { readonly answer: "never" }
+  | { readonly answer: "notYet"; readonly againInMs: number }
+  | { readonly answer: "unsure"; readonly why: string };
+
+/** It happened: the result is recorded and the tool does not run again. */
+export function landed<Result>(result: Result): Verdict<Result> {
+  return { answer: "landed", result };
+}
+
+/**
+ * It did not happen and cannot happen any more, because the target refuses our key or token: the tool runs
+ * again.
+ */
+export function never(): Verdict<never> {
+  return { answer: "never" };
+}
+
+/**
+ * There is no trace of it, but it may still arrive: `notYet({ againInMs: 5_000 })`. `verify` is asked again
+ * until `settleMs` is over, then the tool runs again. Without `settleMs` a person is asked after a minute.
+ * One process has to wait for all of `settleMs`, since no other clock is trusted with it. If none ever does,
+ * a person is asked.
+ */
+export function notYet(options: { againInMs: number }): Verdict<never> {
+  return { answer: "notYet", againInMs: options.againInMs };
+}
+
+/**
+ * It cannot be found out: `unsure("the API has no lookup")`. An `idempotent` tool runs again with the same
+ * key. Any other call fails or waits for a person, as `interrupted` says.
+ */
+export function unsure(why: string): Verdict<never> {
+  return { answer: "unsure", why };
+}
+
+/** Throw this from `execute` if nothing has happened for certain: the call fails instead of being unknown. */
+export class DefiniteFailure extends Error {
+  override readonly name = "DefiniteFailure";
+}
+
+/**
+ * Throw this from `execute` if the work goes on elsewhere, e.g. in a sub-agent that waits for a person. The
+ * call stays open, and the next run continues it.
+ */
+export class NotFinished extends Error {
+  override readonly name = "NotFinished";
+  /** True if a person has to answer something first. */
+  readonly person: boolean;
+
+  constructor(message: string, options: ErrorOptions & { readonly person?: boolean } = {}) {
+    super(message, options);
+    this.person = options.person ?? false;
+  }
+}
+
+/**
+ * Thrown by an attempt that only asks for approval: the call has not started, and waits for a person's
+ * decision.
+ */
+export class NeedsApproval extends Error {
+  override readonly name = "NeedsApproval";
+}
+
+/**
+ * The common interface of zod, valibot, arktype and others (standardschema.dev), as far as Holdfast uses it.
+ * Any of them can describe a tool's input and output.
  */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly "~standard": {
@@ -96,8 +268,8 @@ interface Issue {
 type Checked<Output> = { value: Output } | { problem: string };
 
 /**
- * The value as the schema understands it, or the first problems in words. A schema that throws does not accept it. Not a
- * promise where the schema answers at once, as most do.
+ * Returns the schema's output, or its first problems as text. A schema that throws rejects the value. Returns
+ * a promise only if the schema does.
  */
 export function validate<Output>(
   schema: StandardSchema<unknown, Output>,
@@ -105,23 +277,16 @@ export function validate<Output>(
 ): Checked<Output> | Promise<Checked<Output>> {
   try {
     const result = schema["~standard"].validate(value);
-    return isAnswer(result)
-      ? readIssues(result)
-      : Promise.resolve(result).then(readIssues).catch(schemaThrew);
+    if ("then" in result) return Promise.resolve(result).then(readIssues).catch(schemaThrew);
+    return readIssues(result);
   } catch (error) {
     return schemaThrew(error);
   }
 }
 
-/** By a transform that chokes on the value, most often: JSON.parse, new URL. */
+/** Usually a transform that fails on the value: `JSON.parse`, `new URL`. */
 function schemaThrew(error: unknown): { problem: string } {
   return { problem: `the schema threw: ${describeError(error).message}` };
-}
-
-function isAnswer<Output>(
-  result: Validated<Output> | Promise<Validated<Output>>,
-): result is Validated<Output> {
-  return !("then" in result);
 }
 
 function readIssues<Output>(result: Validated<Output>): Checked<Output> {
@@ -133,190 +298,74 @@ function readIssues<Output>(result: Validated<Output>): Checked<Output> {
   return { problem: problems.join("; ") };
 }
 
-/** What a tool's `execute` is told beside its arguments. */
-export interface ExecuteContext {
-  /** Hand this to the vendor as its idempotency key. It stays the same over attempts whose outcome is unknown. */
-  readonly key: string;
-  readonly callId: string;
-  readonly session: string;
-  /** The lease's fencing token: a target that remembers the highest one it saw can refuse a zombie. */
-  readonly token: number;
-  readonly attempt: number;
-  /** Aborts on time-out, when the session is cancelled, and when another process has taken over. */
-  readonly signal: AbortSignal;
-  /**
-   * Opens the session of a sub-agent that works for this call: the same one for every attempt. `budget` is what it may
-   * spend of its parent's; all that is left unless given. `agentTool` is the comfortable way to it.
-   */
-  child(budget?: Amounts): Promise<ChildSession>;
-}
+// ---- Checks of a declaration
 
-/** A sub-agent's session, open. Run it, say when it has finished, and close it. */
-export interface ChildSession {
-  readonly session: SubAgentSession;
-  /** Call this when the sub-agent has done its work: what it spent is counted together with the call's outcome. */
-  finished(): void;
-}
-
-/** As much of a `Session` as a tool needs. It is a whole one: cast it to `Session` for everything else. */
-export interface SubAgentSession {
-  readonly id: string;
-  /** `completed` when an earlier attempt had finished it, and crashed before its call was recorded. */
-  readonly status: string;
-  /** Takes the `RunOptions` of `session.run`. While it does not end as `done`, throw `NotFinished`. */
-  run(options: object): Promise<{ readonly status: string; readonly reason: string; readonly text: string }>;
-  complete(why?: string): Promise<void>;
-  close(): Promise<void>;
-}
-
-export interface VerifyContext extends Omit<ExecuteContext, "child"> {
-  /** Wall clock of the attempt whose outcome is asked for, milliseconds. */
-  readonly issuedAt: number;
-}
-
-/** What `verify` found out about an attempt that may or may not have had its effect. */
-export type Verdict<Result> =
-  | { readonly answer: "landed"; readonly result: Result }
-  | { readonly answer: "never" }
-  | { readonly answer: "notYet"; readonly againInMs: number }
-  | { readonly answer: "unsure"; readonly why: string };
-
-/** It happened: the result is recorded and the tool is not run again. */
-export function landed<Result>(result: Result): Verdict<Result> {
-  return { answer: "landed", result };
-}
-
-/** It did not happen and cannot happen any more: the target knows our key or token and will refuse it. */
-export function never(): Verdict<never> {
-  return { answer: "never" };
-}
+const SPEC: Readonly<Record<string, OptionRule>> = {
+  name: "text",
+  description: "text",
+  input: null,
+  output: null,
+  inputJsonSchema: null,
+  effect: EFFECTS,
+  dedupe: null,
+  idempotent: null,
+  timeoutMs: "duration",
+  settleMs: "wait",
+  interrupted: ["ask", "fail"],
+  repeatable: "flag",
+  definite: "function",
+  execute: "function",
+  verify: "function",
+};
 
 /**
- * There is no trace of it, but it may still arrive. Asked again until `settleMs` are over, then it is run again; without
- * `settleMs`, for a minute, then a person is asked. One process has to see `settleMs` out, as nobody else's clock is trusted
- * with that: where again and again none does, a person is asked, too.
+ * Checks the options at run time, for programs without types. A typo in `dedupe` or `verify` would otherwise
+ * show up only when money is gone.
  */
-export function notYet(options: { againInMs: number }): Verdict<never> {
-  return { answer: "notYet", againInMs: options.againInMs };
-}
-
-/**
- * Nobody can tell from here: repeated with the same key if the tool is `idempotent`, else failed or put before a person,
- * as `interrupted` says.
- */
-export function unsure(why: string): Verdict<never> {
-  return { answer: "unsure", why };
-}
-
-/** Throw this from `execute` when it is certain that nothing has happened: the call fails instead of waiting. */
-export class DefiniteFailure extends Error {
-  override readonly name = "DefiniteFailure";
-}
-
-/**
- * Throw this from `execute` when the work goes on elsewhere and is not done yet, such as a sub-agent that waits for a
- * person. The call stays open and is taken up again by the next run.
- */
-export class NotFinished extends Error {
-  override readonly name = "NotFinished";
-  /** Whether it goes on only when a person has answered something. */
-  readonly person: boolean;
-
-  constructor(message: string, options: ErrorOptions & { readonly person?: boolean } = {}) {
-    super(message, options);
-    this.person = options.person ?? false;
+function checkToolSpec(spec: object): void {
+  const { name, input, output, effect, execute, dedupe, idempotent } = spec as Record<string, unknown>;
+  if (typeof name !== "string" || name === "") {
+    throw new HoldfastError("INPUT_INVALID", "a tool has no name", {
+      hint: "Pass `name`: the model calls the tool by it, and its open calls are settled by it.",
+    });
   }
+  const what = `tool ${name}`;
+  checkOptions(what, spec, SPEC);
+  checkOption(`${what}: effect`, effect, EFFECTS);
+  checkOption(`${what}: execute`, execute, "function");
+  mustBeSchema(what, "input", input);
+  if (output !== undefined) mustBeSchema(what, "output", output);
+  if (dedupe !== undefined) checkDedupe(what, dedupe, effect);
+  if (typeof idempotent === "object" && idempotent !== null) {
+    checkOptions(`${what}: idempotent`, idempotent, { forMs: "duration" });
+    checkOption(`${what}: idempotent.forMs`, (idempotent as { forMs?: unknown }).forMs, "duration");
+  } else if (idempotent !== undefined) checkOption(`${what}: idempotent`, idempotent, "flag");
 }
 
-/** Thrown by an attempt that did nothing but ask: the call has not begun, and waits for a person who lets it run or refuses it. */
-export class NeedsApproval extends Error {
-  override readonly name = "NeedsApproval";
+/** Rejects a JSON Schema, with which every call would fail because "the schema threw". */
+function mustBeSchema(what: string, name: "input" | "output", schema: unknown): void {
+  const isAny = (typeof schema === "object" && schema !== null) || typeof schema === "function";
+  const standard = isAny ? (schema as { "~standard"?: { validate?: unknown } })["~standard"] : undefined;
+  if (typeof standard?.validate === "function") return;
+  const problem = isAny ? "is no Standard Schema" : "is missing";
+  throw new HoldfastError("INPUT_INVALID", `${what}: its ${name} schema ${problem}`, {
+    hint:
+      `Pass a Standard Schema (zod, valibot, arktype) as \`${name}\`: z.object({}) for nothing. ` +
+      "A JSON Schema goes into `inputJsonSchema`.",
+  });
 }
 
-/**
- * What counts as the same call. A call that is the same as a finished one is not run: it gets the recorded result.
- *
- *     "session"  same session, same tool, same arguments: the default
- *     "global"   the same over all sessions of the namespace: once ever, such as one payment for one order
- *     "call"     every call is its own: for tools that may well do the same thing twice
- *     { scope, key }  what `key` returns decides, a text that is not empty, instead of all the arguments: an order number,
- *                     say, where the model words the rest differently each time
- */
-export type Dedupe<Args> =
-  | "call"
-  | "session"
-  | "global"
-  | { readonly scope: "session" | "global"; readonly key: (args: Args) => string };
-
-/**
- * A tool, and what it does to the world. Only `effect` is asked for beside what every framework asks; the rest says what
- * may be done about a call that was interrupted. A vendor that takes an idempotency key: pass it `key`, say `idempotent`. A
- * target that can be asked: write `verify`. Neither: a person is asked, or say `interrupted: "fail"`.
- */
-export interface ToolSpec<Args, Result> {
-  /** What the model calls it. Open calls are settled by this name: a renamed tool leaves them to a person. */
-  readonly name: string;
-  readonly description: string;
-  /**
-   * Any Standard Schema (zod, valibot, arktype …). It checks what the model sends; `execute` gets what it makes of that.
-   * Input that it refuses, or throws at, is told to the model as a failed call, and nothing is run.
-   */
-  readonly input: StandardSchema<unknown, Args>;
-  /**
-   * Checks what `execute` returned. The effect has happened by then: a result that does not match is kept, and the mismatch
-   * is noted with the call.
-   */
-  readonly output?: StandardSchema<unknown, Result>;
-  /**
-   * JSON Schema of the input: all that the model is told of it. `input` only checks what comes. Without this the model
-   * sees no parameters; with zod: `z.toJSONSchema(schema)`.
-   */
-  readonly inputJsonSchema?: Json;
-  /**
-   * `readIssues` changes nothing and is simply run again. `write` sets something to a state (a file's content). `mutate`
-   * does something that counts (a payment, an e-mail).
-   */
-  readonly effect: Effect;
-  /** When a call counts as done already, and is answered with the recorded result. `session` unless set. */
-  readonly dedupe?: Dedupe<Args>;
-  /** Repeating with the same key is safe: for ever, or for so long after the first attempt. */
-  readonly idempotent?: true | { readonly forMs: number };
-  /**
-   * How long an attempt may take before its signal aborts and its outcome counts as unknown; for ever unless set. An answer
-   * that comes later is recorded all the same. Also limits `verify`, else 60 s.
-   */
-  readonly timeoutMs?: number;
-  /** Nothing that was sent can still take effect after this long. Allows a retry after `notYet`. */
-  readonly settleMs?: number;
-  /** What becomes of a call whose outcome nobody can tell: ask a person (default), or fail and let the agent decide. */
-  readonly interrupted?: "ask" | "fail";
-  /** The model may repeat a finished call if it says why, in an argument `againBecause`. */
-  readonly repeatable?: boolean;
-  /**
-   * Whether nothing can have happened after this error: true, false, or undefined where you cannot say. Then a refused connection,
-   * a name that is not found and an HTTP 4xx (but 408 and 409) count as such: right for a tool that sends one request, wrong for one
-   * that sends several or repeats them by itself.
-   */
-  readonly definite?: (error: unknown) => boolean | undefined;
-  readonly execute: (args: Args, context: ExecuteContext) => Promise<Result> | Result;
-  /**
-   * Asks the target whether an attempt with an unknown outcome took effect, before anything is tried again: `landed`,
-   * `never`, `notYet` or `unsure`. When it throws it is asked again, three times in all; after that it counts as unsure.
-   */
-  readonly verify?: (args: Args, context: VerifyContext) => Promise<Verdict<Result>> | Verdict<Result>;
-}
-
-/** Any tool, whatever its types: what the ledger works with. Every `ToolSpec` is one. */
-export interface Tool<Result = unknown> extends Omit<ToolSpec<never, Result>, "input" | "output"> {
-  readonly input: StandardSchema<unknown, unknown>;
-  readonly output?: StandardSchema<unknown, Result>;
-}
-
-/**
- * Declares a tool. Say what it does to the world and, if you can, how to find out whether it did it: that decides
- * what a crash in the middle of it comes to.
- */
-export function tool<Args, Result>(spec: ToolSpec<Args, Result>): ToolSpec<Args, Result> {
-  checkToolSpec(spec);
-  return spec;
+function checkDedupe(what: string, dedupe: unknown, effect: unknown): void {
+  let scope = dedupe;
+  if (typeof dedupe === "object" && dedupe !== null) {
+    checkOptions(`${what}: dedupe`, dedupe, { scope: null, key: null });
+    const options = dedupe as { scope?: unknown; key?: unknown };
+    checkOption(`${what}: dedupe.scope`, options.scope, ["session", "global"]);
+    checkOption(`${what}: dedupe.key`, options.key, "function");
+    scope = options.scope;
+  } else checkOption(`${what}: dedupe`, dedupe, ["call", "session", "global"]);
+  if (effect !== "write" || scope !== "global") return;
+  throw new HoldfastError("INPUT_INVALID", `${what}: a write cannot be once ever over all sessions`, {
+    hint: 'A write sets a state and may have to be set again. Use effect "mutate", or dedupe "session".',
+  });
 }

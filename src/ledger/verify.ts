@@ -1,4 +1,4 @@
-/** Asking a tool whether an attempt took effect. Whatever its `verify` does, there is an answer, and in time. */
+/** Asks a tool's `verify` whether an attempt took effect. There is always an answer, and in time. */
 
 import { describeError } from "../model/errors.ts";
 import { quoteValue } from "../model/names.ts";
@@ -20,40 +20,45 @@ export interface Question {
   readonly args: unknown;
 }
 
+/**
+ * A `verify` that throws, hangs or returns something else gives the answer `error`. Throws only if the run is
+ * stopped.
+ */
 export async function askVerify({ context, call, tool, args }: Question): Promise<Answer> {
-  const timeout = tool.timeoutMs ?? VERIFY_TIMEOUT_MS;
-  const silence = new AbortController();
+  const timeoutMs = tool.timeoutMs ?? VERIFY_TIMEOUT_MS;
+  const done = new AbortController();
   try {
     const { child: _child, ...facts } = executeFacts(context, call, call.attempt);
-    const signal = AbortSignal.any([context.stop, silence.signal]);
+    const signal = AbortSignal.any([context.stop, done.signal]);
     const asked = tool.verify?.(args as never, { ...facts, issuedAt: call.issuedAt, signal });
-    const none = { answer: "error", why: `verify gave no answer within ${timeout} ms` } as const;
-    const given: unknown = await withTimeout(Promise.resolve(asked), timeout, context.stop, none);
-    if (given === none) return none;
-    const { answer, why } = Object(given) as { answer?: unknown; why?: unknown };
+    const timedOut = { answer: "error", why: `verify gave no answer within ${timeoutMs} ms` } as const;
+    const verdict: unknown = await withTimeout(Promise.resolve(asked), timeoutMs, context.stop, timedOut);
+    if (verdict === timedOut) return timedOut;
+    const { answer, why } = Object(verdict) as { answer?: unknown; why?: unknown };
     if (answer === "unsure")
       return unsure(typeof why === "string" ? why : "verify is unsure, and did not say why");
-    if (ANSWERS.includes(answer)) return given as Answer;
-    const meant = "landed(result), never(), notYet({ againInMs }) or unsure(why)";
-    return { answer: "error", why: `verify returned ${quoteValue(given)}; meant is ${meant}` };
+    if (ANSWERS.includes(answer)) return verdict as Answer;
+    const expected = "landed(result), never(), notYet({ againInMs }) or unsure(why)";
+    return { answer: "error", why: `verify returned ${quoteValue(verdict)} (expected ${expected})` };
   } catch (error) {
     context.stop.throwIfAborted();
     return { answer: "error", why: describeError(error).message };
   } finally {
-    silence.abort();
+    done.abort();
   }
 }
 
 /**
- * Whether more can be done about an attempt that presumably did nothing than to believe it: to ask the tool, or to repeat it
- * under its key. The key of a call of its own is not seen again: what the model asks for next has another.
+ * True if a presumed failure can be checked instead of believed: by `verify`, or by a retry under the same
+ * key. Only a key of scope `call` needs that retry. Any other key comes again when the model asks for the
+ * same.
  */
-export function isOpenToDoubt({ verify, idempotent }: Tool, { scope }: Pick<Call, "scope">): boolean {
+export function canCheckPresumed({ verify, idempotent }: Tool, { scope }: Pick<Call, "scope">): boolean {
   return verify !== undefined || (idempotent !== undefined && scope === "call");
 }
 
-/** What an attempt that presumably did nothing comes to, where more can be done. */
-export async function lookedInto(question: Question, message: string): Promise<Outcome> {
+/** The outcome of a presumed failure after a check. */
+export async function checkPresumed(question: Question, message: string): Promise<Outcome> {
   const unknown: Outcome = { kind: "unknown", why: `it threw: ${message}`, late: null };
   if (!question.tool.verify) return unknown;
   try {
@@ -63,7 +68,7 @@ export async function lookedInto(question: Question, message: string): Promise<O
     const { value } = await readResult(question.tool, found.result);
     return { kind: "completed", value, note: `it threw (${message}), and verify found it done` };
   } catch {
-    // Whoever stops it now leaves it to the next one, who asks as well.
+    // The run was stopped. The next run asks again.
     return unknown;
   }
 }

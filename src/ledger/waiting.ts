@@ -1,4 +1,4 @@
-/** Waiting that ends at once when the run is stopped, and leaves no timer behind. */
+/** Timers that end at once when the run is stopped, and leave nothing behind. */
 
 export function sleep(ms: number, stop: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -16,20 +16,20 @@ export function sleep(ms: number, stop: AbortSignal): Promise<void> {
   });
 }
 
-/** What `work` gives, or `otherwise` if that takes longer than `ms`. */
-export async function withTimeout<Result, Other>(
+/** Resolves to the result of `work`, or to `fallback` after `ms`. */
+export async function withTimeout<Result, Fallback>(
   work: Promise<Result>,
   ms: number,
   stop: AbortSignal,
-  otherwise: Other,
-): Promise<Result | Other> {
-  const enough = new AbortController();
-  const timeout = sleep(ms, AbortSignal.any([stop, enough.signal])).then(() => otherwise);
-  // When the work is first, the timer is called off; nobody waits for it any more.
+  fallback: Fallback,
+): Promise<Result | Fallback> {
+  const done = new AbortController();
+  const timeout = sleep(ms, AbortSignal.any([stop, done.signal])).then(() => fallback);
+  // When the work wins, the sleep is aborted and nobody awaits it any more.
   timeout.catch(() => undefined);
   try {
     return await Promise.race([work, timeout]);
   } finally {
-    enough.abort();
+    done.abort();
   }
 }

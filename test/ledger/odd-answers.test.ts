@@ -7,7 +7,7 @@ import { skipWaits } from "../skip-waits.ts";
 import { counting, fatal, type World } from "./bench.ts";
 
 const LEASE_MS = 60_000;
-const MEANT = "meant is landed(result), never(), notYet({ againInMs }) or unsure(why)";
+const EXPECTED = "(expected landed(result), never(), notYet({ againInMs }) or unsure(why))";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -41,7 +41,7 @@ test.each([
   await next.settle([counting(world, "pay", { verify })]);
   const { calls } = await second.calls.list();
   expect(calls).toMatchObject([
-    { status: "waiting", why: `verify failed: verify returned ${shown}; ${MEANT}` },
+    { status: "waiting", why: `verify failed: verify returned ${shown} ${EXPECTED}` },
   ]);
   expect(world.effects).toHaveLength(1);
 });
