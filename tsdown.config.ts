@@ -13,14 +13,14 @@ const COLD_START = [
   group("base", 2, [
     "model/(errors|digest|names|options|stream/cursor)",
     "hooks/(?!briefing|preview|ingest|background)[^/]*",
-    "operations/(named-file|store-place)",
+    "operations/(project-files|store-place)",
     "wiring/sample-input",
   ]),
   group("look", 1, [
     "hooks/(briefing|preview|ingest(?!-worker))",
     "model/(json|stream/(event|facets))",
     "model/goal/(?!.*schemas|note-records|field|goal-events|goal-kind|index)[^/]*",
-    "operations/(current-goal|moved-store)",
+    "operations/current-goal",
     "goal/(briefing|file-check|session-acts)",
     "journal/(reading|codec)",
   ]),

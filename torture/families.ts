@@ -44,7 +44,7 @@ export interface Job {
   run(): Promise<Outcome>;
 }
 
-/** Makes the jobs of one family; `share` of 1 means all of them, 0.1 every tenth. */
+/** Makes the jobs of one family; `fraction` of 1 means all of them, 0.1 every tenth. */
 export type Plan = (workshop: Workshop, share: number) => AsyncGenerator<Job>;
 
 const job = (

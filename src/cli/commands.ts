@@ -1,10 +1,80 @@
 /** Every command that is one operation, and under which heading help shows it. */
 
 import type { Command } from "./command.ts";
-import { goalCommands } from "./goal-commands.ts";
-import { noteCommands } from "./note-commands.ts";
+import { Misuse } from "./failure.ts";
+import { goalCommands, noteCommands } from "./goal-commands.ts";
 import { setupCommands } from "./setup-commands.ts";
 import { storeCommands } from "./store-commands.ts";
+
+/** Completion scripts: the verbs, the second words, and the options of each command. */
+
+const ALONE = ["watch", "completion", "hook", "demo", "torture", "mcp"];
+const EVERYWHERE = ["--json", "--store", "--goal", "--by", "--role", "--help"];
+
+export function completion(shell: string): string {
+  if (shell === "bash") return bash();
+  if (shell === "zsh") return `autoload -U +X bashcompinit && bashcompinit\n${bash()}`;
+  if (shell === "fish") return fish();
+  throw new Misuse(`completion: there is no script for ${shell}`, "Say bash, zsh or fish.");
+}
+
+function verbs(): string[] {
+  const single = COMMANDS.map(({ words }) => words).filter((words) => !words.includes(" "));
+  return [...Object.keys(GROUPS), ...single, ...ALONE].sort();
+}
+
+function secondWords(group: string): string[] {
+  return COMMANDS.filter(({ words }) => words.startsWith(`${group} `)).map(
+    ({ words }) => words.split(" ")[1] ?? "",
+  );
+}
+
+function optionsOf(words: string): string[] {
+  const own = COMMANDS.find((each) => each.words === words)?.options ?? [];
+  return [...own.map(([flags]) => flags.split(" ")[0] ?? ""), ...EVERYWHERE];
+}
+
+function bash(): string {
+  const groups = Object.keys(GROUPS).map(
+    (group) => `    ${group}) words="${secondWords(group).join(" ")}" ;;`,
+  );
+  const options = COMMANDS.map(({ words }) => `    "${words}") words="${optionsOf(words).join(" ")}" ;;`);
+  return `# holdfast: put this into your shell's start file: eval "$(holdfast completion bash)"
+_holdfast() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" words=""
+  local first="\${COMP_WORDS[1]}" command="\${COMP_WORDS[1]}"
+  case "$first" in ${Object.keys(GROUPS).join("|")}) command="$first \${COMP_WORDS[2]}" ;; esac
+  if [ "$COMP_CWORD" -eq 1 ]; then words="${verbs().join(" ")}"
+  elif [ "\${current#-}" != "$current" ]; then
+    case "$command" in
+${options.join("\n")}
+    *) words="${EVERYWHERE.join(" ")}" ;;
+    esac
+  elif [ "$COMP_CWORD" -eq 2 ]; then
+    case "$first" in
+${groups.join("\n")}
+    completion) words="bash zsh fish" ;;
+    hook) words="claude codex cursor gemini" ;;
+    mcp) words="proxy" ;;
+    esac
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}
+complete -o default -F _holdfast holdfast
+`;
+}
+
+function fish(): string {
+  const lines = [
+    `complete -c holdfast -n __fish_use_subcommand -f -a "${verbs().join(" ")}"`,
+    ...Object.keys(GROUPS).map(
+      (group) =>
+        `complete -c holdfast -n "__fish_seen_subcommand_from ${group}" -f -a "${secondWords(group).join(" ")}"`,
+    ),
+    ...EVERYWHERE.map((flag) => `complete -c holdfast -l ${flag.slice(2)}`),
+  ];
+  return `# holdfast: holdfast completion fish > ~/.config/fish/completions/holdfast.fish\n${lines.join("\n")}\n`;
+}
 
 export const COMMANDS: readonly Command[] = [
   ...setupCommands,

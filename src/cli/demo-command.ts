@@ -11,8 +11,7 @@ import { join } from "node:path";
 import { DefiniteFailure, landed, never, tool } from "../ledger/index.ts";
 import { open } from "../open.ts";
 import type { Options } from "./command.ts";
-import { EXIT } from "./exit-codes.ts";
-import { envelope, openScreen } from "./screen.ts";
+import { EXIT, envelope, openScreen } from "./screen.ts";
 
 const ORDERS = ["4711", "4712", "4713"];
 const KILLS: readonly (readonly [failpoint: string, when: string])[] = [

@@ -2,11 +2,27 @@
 
 import { existsSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import { isHoldfastError } from "../model/errors.ts";
+import { type ErrorCode, type HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { withTypedCommands } from "../wiring/index.ts";
-import { EXIT, exitCodeOf } from "./exit-codes.ts";
-import { harmless } from "./harmless.ts";
-import { envelope, withStore } from "./screen.ts";
+import { addStoreOption, EXIT, envelope, escapeControls } from "./screen.ts";
+
+const MISUSED: readonly ErrorCode[] = ["NAME_INVALID", "ARGS_NOT_JSON", "VALUE_NOT_JSON", "INPUT_INVALID"];
+const NOT_FOUND: readonly ErrorCode[] = [
+  "STORE_NOT_FOUND",
+  "STREAM_NOT_FOUND",
+  "VERSION_NOT_FOUND",
+  "CALL_NOT_FOUND",
+  "GOAL_NOT_FOUND",
+  "GOAL_ITEM_NOT_FOUND",
+];
+
+/** What is wrong with the store or the disk has failed; any other error of ours is a refusal, also that of a copied store. */
+function exitCodeOf({ code, data }: Pick<HoldfastError, "code" | "data">): number {
+  if (code === "STORE_MOVED" || (code === "STORE_READONLY" && "moved" in data)) return EXIT.refused;
+  if (MISUSED.includes(code)) return EXIT.misused;
+  if (NOT_FOUND.includes(code)) return EXIT.notFound;
+  return /^(STORE|EVENT|CODEC|ARTIFACT|BATCH)_/.test(code) ? EXIT.failed : EXIT.refused;
+}
 
 /** A command that was typed in a way that cannot be meant. */
 export class Misuse extends Error {
@@ -35,7 +51,7 @@ export function reportWarning(error: unknown, asJson: boolean): void {
 }
 
 function forPeople(what: string, hint: string | null): string {
-  return withTypedCommands(harmless(`${what}\n${hint === null ? "" : `  ${hint}\n`}`));
+  return withTypedCommands(escapeControls(`${what}\n${hint === null ? "" : `  ${hint}\n`}`));
 }
 
 /** Below that, SQLite cannot make the files that it needs even to read, and calls it an I/O error. */
@@ -75,7 +91,7 @@ function described(error: unknown): {
   if (isHoldfastError(error)) {
     const { code, message, hint, retryable } = error;
     const full = code === "STORE_IO" ? fullDisk(error.data["path"]) : "";
-    return { code, message, hint: full + withStore(hint), retryable, exit: exitCodeOf(error) };
+    return { code, message, hint: full + addStoreOption(hint), retryable, exit: exitCodeOf(error) };
   }
   const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
   const hint = "This is a fault in Holdfast. Please report it with the lines above.";

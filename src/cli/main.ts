@@ -15,8 +15,8 @@ async function main(): Promise<void> {
     return;
   }
   if (argv[0] === "status") {
-    const { plainOptions, showStatus } = await import("./status-command.ts");
-    const options = plainOptions(argv.slice(1));
+    const { readStatusOptions, showStatus } = await import("./status.ts");
+    const options = readStatusOptions(argv.slice(1));
     if (options) {
       await showStatus(options);
       return;

@@ -2,9 +2,8 @@
 
 import { shellWord } from "../model/stream/index.ts";
 import type { ResultOf } from "../operations/index.ts";
-import { ago, statusWord, valueText } from "./pages.ts";
-import { type Screen, typed, withStore } from "./screen.ts";
-import { cut, table } from "./table.ts";
+import { ago, statusWord, valueText } from "./goal-pages.ts";
+import { addStoreOption, commandToPaste, type Screen, table, truncate } from "./screen.ts";
 
 type Call = ResultOf<"calls">["calls"][number];
 type ShownCall = ResultOf<"session show">["calls"][number];
@@ -83,7 +82,7 @@ export function forkPage(fork: ResultOf<"session fork">, screen: Screen): string
 }
 
 function effectsOff(session: string, screen: Screen): string {
-  return `its effects are off: tools that change the world are refused; switch them on: ${typed(screen, `holdfast session effects ${session} on`)}`;
+  return `its effects are off: tools that change the world are refused; switch them on: ${commandToPaste(screen, `holdfast session effects ${session} on`)}`;
 }
 
 export function logPage({ lines }: ResultOf<"session log">, { paint, width }: Screen): string {
@@ -96,7 +95,7 @@ export function logPage({ lines }: ResultOf<"session log">, { paint, width }: Sc
       const label = word.padEnd(10);
       const isBad = ["unknown", "waits", "failed", "cancelled"].includes(word);
       const shown = isBad ? paint.red(label) : label;
-      return `${head}${paint.dim(at.slice(11, 19))} ${shown} ${cut(text, width - 20)}\n`;
+      return `${head}${paint.dim(at.slice(11, 19))} ${shown} ${truncate(text, width - 20)}\n`;
     })
     .join("");
 }
@@ -109,7 +108,7 @@ export function versionsPage({ versions }: ResultOf<"session versions">, screen:
 
 export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Screen): string {
   const said = (mark: string, { role, text }: { role: string; text: string }): string =>
-    cut(`${mark} ${role}: ${text}`, width);
+    truncate(`${mark} ${role}: ${text}`, width);
   const steps = diff.steps.flatMap(({ before, after }) => [
     before === null ? "" : paint.red(`- step ${before}`),
     after === null ? "" : paint.green(`+ step ${after}`),
@@ -150,8 +149,8 @@ function callTable(calls: readonly ShownCall[], screen: Screen): string {
     each.tool,
     statusWord(each.status, screen.paint),
     ago(each.issuedAt),
-    cut(valueText(each.args), LONGEST),
-    cut(each.open ? (each.why ?? "") : endedHow(each), LONGEST),
+    truncate(valueText(each.args), LONGEST),
+    truncate(each.open ? (each.why ?? "") : endedHow(each), LONGEST),
   ]);
   return table(screen, ["call", "tool", "status", "issued", "args", "why"], rows, ["args", "why"]);
 }
@@ -217,8 +216,8 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
     ].filter(Boolean);
     const since = status === "issued" ? state : `${state}, issued`;
     const lines = [
-      `${paint.bold(call)} ${tool} ${cut(valueText(args), 60)}  ${since} ${ago(issuedAt)}`,
-      known === "" ? "" : cut(`  ${known}`, Math.min(width, LONGEST)),
+      `${paint.bold(call)} ${tool} ${truncate(valueText(args), 60)}  ${since} ${ago(issuedAt)}`,
+      known === "" ? "" : truncate(`  ${known}`, Math.min(width, LONGEST)),
       `  session ${session}, key ${key}`,
       ...answers.map((answer) => `  ${answer}`),
     ];
@@ -255,7 +254,10 @@ export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">
 export function doctorData({ ok, findings }: ResultOf<"doctor">): ResultOf<"doctor"> {
   return {
     ok,
-    findings: findings.map((each) => ({ ...each, hint: each.hint === null ? null : withStore(each.hint) })),
+    findings: findings.map((each) => ({
+      ...each,
+      hint: each.hint === null ? null : addStoreOption(each.hint),
+    })),
   };
 }
 

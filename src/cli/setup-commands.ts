@@ -2,10 +2,9 @@
 
 import { join, relative } from "node:path";
 import type { ResultOf } from "../operations/index.ts";
-import { type Command, command, type Options } from "./command.ts";
+import { type Command, command, list, type Options } from "./command.ts";
 import { Misuse } from "./failure.ts";
-import { type Screen, typed } from "./screen.ts";
-import { list } from "./values.ts";
+import { commandToPaste, type Screen } from "./screen.ts";
 
 export const setupCommands: readonly Command[] = [
   command({
@@ -100,11 +99,11 @@ function initPage(result: ResultOf<"init">, screen: Screen): string {
       .map(({ path, change }) => `${change} ${fromHere(result, path)}`),
   ].filter(Boolean);
   const next = result.created
-    ? `begin a goal: ${typed(screen, `${result.command} goal new <name> "what is to be reached"`)}\n`
+    ? `begin a goal: ${commandToPaste(screen, `${result.command} goal new <name> "what is to be reached"`)}\n`
     : "";
   const proof =
     result.mode === "made" && result.agents.length > 0
-      ? `prove the wiring: ${typed(screen, `${result.command} init --check`)}\n`
+      ? `prove the wiring: ${commandToPaste(screen, `${result.command} init --check`)}\n`
       : "";
   return `${lines.map((line) => `${line}\n`).join("")}${notes(result)}${proof}${next}`;
 }

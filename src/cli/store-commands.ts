@@ -1,12 +1,10 @@
 /** Commands about sessions, calls and the store. */
 
-import { type Command, command, type Options } from "./command.ts";
-import { EXIT } from "./exit-codes.ts";
+import { type Command, command, duration, goalOption, json, type Options, wholeNumber } from "./command.ts";
 import { Misuse } from "./failure.ts";
-import { typed } from "./screen.ts";
+import { commandToPaste, EXIT } from "./screen.ts";
 import * as page from "./session-pages.ts";
-import { statusData, statusPage } from "./status-page.ts";
-import { duration, goalSaid, json, whole } from "./values.ts";
+import { statusData, statusPage } from "./status.ts";
 
 const SESSION = ["<session>", "its id, or the beginning of it"] as const;
 
@@ -15,7 +13,7 @@ export const storeCommands: readonly Command[] = [
     words: "status",
     operation: "status",
     about: "what needs you, how things stand, what to type next",
-    input: (_, { goal }) => ({ goal: goalSaid(goal) }),
+    input: (_, { goal }) => ({ goal: goalOption(goal) }),
     page: statusPage,
     data: statusData,
   }),
@@ -27,7 +25,7 @@ export const storeCommands: readonly Command[] = [
       ["--status <status>", "only these: running, crashed, idle, active, completed, failed, cancelled"],
       ["--limit <n>", "how many: 50 unless set"],
     ],
-    input: (_, { status, goal, limit }) => ({ status, goal, limit: whole("--limit", limit) }),
+    input: (_, { status, goal, limit }) => ({ status, goal, limit: wholeNumber("--limit", limit) }),
     page: page.sessionListPage,
   }),
   command({
@@ -49,8 +47,8 @@ export const storeCommands: readonly Command[] = [
     ],
     input: ([session], { after, limit }) => ({
       session,
-      after: whole("--after", after),
-      limit: whole("--limit", limit),
+      after: wholeNumber("--after", after),
+      limit: wholeNumber("--limit", limit),
     }),
     page: page.logPage,
   }),
@@ -69,8 +67,8 @@ export const storeCommands: readonly Command[] = [
     args: [SESSION, ["<before>", "a version"], ["<after>", "a later version"]],
     input: ([session, before, after]) => ({
       session,
-      before: whole("before", before),
-      after: whole("after", after),
+      before: wholeNumber("before", before),
+      after: wholeNumber("after", after),
     }),
     page: page.diffPage,
   }),
@@ -83,7 +81,7 @@ export const storeCommands: readonly Command[] = [
       ["--at <version>", "share the past up to this version; all of it unless set"],
       ["--live", "the fork may have effects at once"],
     ],
-    input: ([session, id], { at, live }) => ({ session, id, version: whole("--at", at), live }),
+    input: ([session, id], { at, live }) => ({ session, id, version: wholeNumber("--at", at), live }),
     page: page.forkPage,
   }),
   command({
@@ -198,7 +196,7 @@ export const storeCommands: readonly Command[] = [
       const what = {
         olderThanMs: duration("--older-than", options["olderThan"]),
         status,
-        keep: whole("--keep", options["keep"]),
+        keep: wholeNumber("--keep", options["keep"]),
         dryRun,
       };
       if (options["yes"] || dryRun) return what;
@@ -239,7 +237,7 @@ export const storeCommands: readonly Command[] = [
         ...open.map(({ session, call, tool }) => `open: ${tool} ${call} of ${session}`),
         open.length === 0
           ? ""
-          : `run their agents again, or answer for them: ${typed(screen, "holdfast calls")}`,
+          : `run their agents again, or answer for them: ${commandToPaste(screen, "holdfast calls")}`,
         ...errors.map(({ doing, error }) => `! ${doing}: ${error}`),
         ...removed.map((session) => `removed: session ${session}`),
         crashed.length + reset.length + open.length + errors.length + removed.length === 0

@@ -1,14 +1,12 @@
 /** `supervise`: looks after what crashed agents left, starts workers if told how, and says what it does, until Ctrl-C. */
 
 import type { Holdfast } from "../open.ts";
-import { retain } from "../operations/index.ts";
+import { pruneEndedSessions } from "../operations/index.ts";
 import { type SupervisorEvent, supervise, type WorkerCommand } from "../supervisor/index.ts";
-import type { Options } from "./command.ts";
-import { EXIT } from "./exit-codes.ts";
+import { duration, type Options, wholeNumber } from "./command.ts";
 import { Misuse } from "./failure.ts";
 import { contextOf } from "./run-command.ts";
-import { answer } from "./screen.ts";
-import { duration, whole } from "./values.ts";
+import { EXIT, formatAnswer } from "./screen.ts";
 
 export async function superviseUntilStopped(options: Options, command: readonly string[]): Promise<void> {
   const context = contextOf(options);
@@ -25,10 +23,10 @@ export async function superviseUntilStopped(options: Options, command: readonly 
     // Of an error a line has its words.
     const isError = !options["json"] && "error" in event && event.error instanceof Error;
     const told = isError ? { ...event, error: (event.error as Error).message } : event;
-    process.stdout.write(answer(options["json"], "supervise", told, lineOf));
+    process.stdout.write(formatAnswer(options["json"], "supervise", told, lineOf));
   };
   const staleAfterMs = duration("--stale-after", options["staleAfter"]);
-  const parallel = whole("--parallel", options["parallel"]);
+  const parallel = wholeNumber("--parallel", options["parallel"]);
   if (parallel === 0) {
     throw new Misuse("supervise: --parallel 0 would never start the command", "Say at least --parallel 1");
   }
@@ -68,7 +66,7 @@ function retainOften(
 ): NodeJS.Timeout | undefined {
   if (retainMs === undefined) return undefined;
   const act = (): void => {
-    retain(holdfast, retainMs).then(
+    pruneEndedSessions(holdfast, retainMs).then(
       (removed) => {
         for (const session of removed) say({ type: "removed", session });
       },

@@ -2,12 +2,9 @@
 
 import { execFileSync } from "node:child_process";
 import type { CrashReport } from "../testing/index.ts";
-import type { Options } from "./command.ts";
-import { EXIT } from "./exit-codes.ts";
+import { duration, type Options } from "./command.ts";
 import { Misuse } from "./failure.ts";
-import { harmless } from "./harmless.ts";
-import { answer, openScreen } from "./screen.ts";
-import { duration } from "./values.ts";
+import { EXIT, escapeControls, formatAnswer, openScreen } from "./screen.ts";
 
 export async function torture(options: Options, command: readonly string[]): Promise<void> {
   const [program, ...args] = command;
@@ -33,7 +30,7 @@ export async function torture(options: Options, command: readonly string[]): Pro
       const what = stuck ? [...found, "it no longer comes to an end"] : found;
       const mark = what.length > 0 ? screen.paint.red("NO") : killed ? screen.paint.green("ok") : "--";
       process.stdout.write(
-        `${mark}  ${failpoint}${harmless(what)
+        `${mark}  ${failpoint}${escapeControls(what)
           .map((each) => `  ${each}`)
           .join("")}\n`,
       );
@@ -47,7 +44,7 @@ export async function torture(options: Options, command: readonly string[]): Pro
   });
   const isClean = report.lost.length + report.doubled.length + report.stuck.length === 0;
   if (!isClean) process.exitCode = EXIT.found;
-  process.stdout.write(answer(options["json"], "torture", report, lastLine));
+  process.stdout.write(formatAnswer(options["json"], "torture", report, lastLine));
 }
 
 function lastLine({ kills, runs, lost, doubled, stuck }: CrashReport): string {

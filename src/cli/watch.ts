@@ -3,12 +3,10 @@
 import { fstatSync, type Stats, unwatchFile, watchFile } from "node:fs";
 import { join } from "node:path";
 import { PLANNING, readStatus } from "../operations/index.ts";
-import type { Options } from "./command.ts";
-import { EXIT } from "./exit-codes.ts";
+import { goalOption, type Options } from "./command.ts";
 import { contextOf } from "./run-command.ts";
-import { answer, openScreen, type Screen } from "./screen.ts";
-import { statusData, statusPage } from "./status-page.ts";
-import { goalSaid } from "./values.ts";
+import { EXIT, formatAnswer, openScreen, type Screen } from "./screen.ts";
+import { statusData, statusPage } from "./status.ts";
 
 /** Ages grow also when nothing happens. */
 const AT_LEAST_EVERY_MS = 30_000;
@@ -23,7 +21,7 @@ export async function watch(options: Options): Promise<void> {
   const context = contextOf(options);
   const { journal } = await context.holdfast();
   const screen = await openScreen(options["store"]);
-  const goal = goalSaid(options["goal"]);
+  const goal = goalOption(options["goal"]);
   let last = "";
   const show = async (): Promise<void> => {
     await context.current();
@@ -31,7 +29,7 @@ export async function watch(options: Options): Promise<void> {
     const { notTakenIn } = context;
     const status = await readStatus(store, { namespace, goal, now: context.now(), notTakenIn });
     const page = (each: typeof status) => livePage(each, screen);
-    const text = answer(options["json"], "status", status, page, (each) => statusData(each, screen));
+    const text = formatAnswer(options["json"], "status", status, page, (each) => statusData(each, screen));
     // A hint that something changed may be spurious: whoever reads line by line takes an answer for news.
     if (text !== last || screen.isTerminal) reader.tell(text);
     last = text;

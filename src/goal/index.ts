@@ -47,7 +47,13 @@ export {
   type TaskAgent,
   type TaskContext,
 } from "./run-with-checkpoints.ts";
-export { eventsUnreadable, markEventFilesSeen, unseenEventFiles } from "./seen-event-files.ts";
+export {
+  eventFileNames,
+  eventsUnreadable,
+  markEventFilesSeen,
+  seenBy,
+  unseenEventFiles,
+} from "./seen-event-files.ts";
 export type { EndInput, HandoffInput, NextInput, NoteInput, StartInput } from "./session-acts.ts";
 export * as sessionActs from "./session-acts.ts";
 export { Claim, type ClaimOptions, type EvidenceInput, type LostClaim } from "./task-claims.ts";

@@ -8,6 +8,8 @@
  *
  *     own      of this goal, and everything in it is in the log
  *     others   looked at while this goal was opened, and of another goal: that one has yet to take it in
+ *     saved    the files that together hold every event of this goal up to `seq`, when a process last saved them.
+ *              A later process need not read them to know which events no file holds
  *
  * Light: `status` and hooks ask before they load anything that could read such a file.
  */
@@ -16,6 +18,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { everyRow } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
+import type { EntryReader } from "../model/goal/index.ts";
 import { quoteValue, streamName } from "../model/names.ts";
 import type { Store } from "../store.ts";
 
@@ -33,15 +36,24 @@ interface Place {
   readonly namespace: string;
 }
 
+export interface SavedEvents {
+  readonly files: readonly string[];
+  readonly seq: number;
+  /** The goal's logical clock and revision at `seq`, from which a walk over later events continues. */
+  readonly clock: EntryReader["clock"];
+  readonly revision: number;
+}
+
 export interface SeenFiles {
   readonly own: readonly string[];
   readonly others: readonly string[];
+  readonly saved?: SavedEvents;
 }
 
 const NONE: SeenFiles = { own: [], others: [] };
 
 /** The files of events below a folder such as `.planning`, by name. */
-function eventFileNames(folder: string): string[] {
+export function eventFileNames(folder: string): string[] {
   try {
     return readdirSync(join(folder, EVENTS))
       .filter((name) => EVENT_FILE.test(name))
@@ -64,8 +76,13 @@ export function eventsUnreadable(path: string, cause: unknown): HoldfastError {
 }
 
 /** Those that no goal of the store has taken in; for one goal, those that it has not looked at either. */
-export async function unseenEventFiles(place: Place, folder: string, goal?: string): Promise<string[]> {
-  let names = eventFileNames(folder);
+export async function unseenEventFiles(
+  place: Place,
+  folder: string,
+  goal?: string,
+  listed: readonly string[] = eventFileNames(folder),
+): Promise<string[]> {
+  let names = [...listed];
   if (names.length > 0 && goal !== undefined) {
     const { own, others } = await seenBy(place, goal);
     names = without(names, [...own, ...others]);
@@ -80,7 +97,7 @@ export async function unseenEventFiles(place: Place, folder: string, goal?: stri
   return names;
 }
 
-function seenBy(place: Place, goal: string): Promise<SeenFiles> {
+export function seenBy(place: Place, goal: string): Promise<SeenFiles> {
   return seenIn(place, streamName("goal", goal));
 }
 
@@ -95,7 +112,7 @@ export async function markEventFilesSeen(place: Place, goal: string, seen: SeenF
   if (state !== "live") return;
   const own = together(before.own, seen.own);
   const others = without(together(before.others, seen.others), own);
-  const payload = JSON.stringify({ own, others });
+  const payload = JSON.stringify({ own, others, saved: seen.saved ?? before.saved });
   const { generation } = head;
   await store.put({
     of: "snapshot",
@@ -117,8 +134,9 @@ async function seenIn({ store, namespace }: Place, stream: string): Promise<Seen
 /** What cannot be read counts as none: the files are looked at once more, and then it is written anew. */
 function parsed(text: string): SeenFiles {
   try {
-    const { own, others } = JSON.parse(text) as Partial<SeenFiles>;
-    return Array.isArray(own) && Array.isArray(others) ? { own, others } : NONE;
+    const { own, others, saved } = JSON.parse(text) as Partial<SeenFiles>;
+    if (!Array.isArray(own) || !Array.isArray(others)) return NONE;
+    return { own, others, ...(Array.isArray(saved?.files) && { saved }) };
   } catch {
     return NONE;
   }

@@ -37,7 +37,7 @@ export interface Reporter {
 /** The body of `holdfast hook ingest`. */
 export async function runIngest(reporter: Reporter): Promise<void> {
   const place = findStore(process.env["HOLDFAST_STORE"], process.cwd());
-  if (!place.exists) return reporter.say(`no store at ${place.shown}`);
+  if (!place.exists) return reporter.say(`no store at ${place.label}`);
   if (!existsSync(join(place.home, "hooks"))) return reporter.say(`nothing to ingest in ${place.home}`);
   const warn = (error: unknown): void => reporter.warn(place.home, error);
   try {

@@ -13,12 +13,12 @@ import { streamName } from "../model/names.ts";
 import { openStore } from "../open-store.ts";
 import {
   goalRows,
-  hasNews,
+  hasUnmergedEvents,
   knownGoals,
   oneLineError,
-  openAndIngestNews,
+  openAndMergeEvents,
   type StorePlace,
-  sealLine,
+  sealNotice,
   unparsedEdits,
 } from "../operations/index.ts";
 import type { Store } from "../store.ts";
@@ -59,7 +59,7 @@ export async function briefSession(request: BriefingRequest): Promise<string> {
 async function brief(request: BriefingRequest): Promise<string> {
   const { session, place } = request;
   const { store, notMerged } = await mergePulledEvents(request, await openReadOnly(request));
-  const [found, sealed] = await Promise.all([readCurrentGoal(store, place), sealLine(store, NAMESPACE)]);
+  const [found, sealed] = await Promise.all([readCurrentGoal(store, place), sealNotice(store, NAMESPACE)]);
   const sealNote = sealed === null ? "" : `Holdfast: ${sealed}. Ask a person before you work by it.\n`;
   const mergeNote = notMerged === null ? "" : `Events from a pull are not merged yet: ${notMerged}\n`;
   if (typeof found === "string") return sealNote + mergeNote + found;
@@ -95,13 +95,13 @@ async function mergePulledEvents(
     notMerged ??= oneLine(oneLineError(error));
   };
   try {
-    if (!(await hasNews(request.place, store))) return { store, notMerged };
+    if (!(await hasUnmergedEvents(request.place, store))) return { store, notMerged };
   } catch (error) {
     report(error);
     return { store, notMerged };
   }
   await store.close();
-  await openAndIngestNews(request.place, report).catch(report);
+  await openAndMergeEvents(request.place, report).catch(report);
   return { store: await openReadOnly(request), notMerged };
 }
 

@@ -24,7 +24,7 @@ import {
 import { isAbsolute, join, resolve } from "node:path";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import { belowRoot, findStore, isWork, refuseMissing, type StorePlace } from "../operations/index.ts";
+import { pathBelowRoot, findStore, isWorkFile, requireStore, type StorePlace } from "../operations/index.ts";
 import { REHEARSAL, withTypedCommands } from "../wiring/index.ts";
 import {
   type AgentEvent,
@@ -80,7 +80,7 @@ export async function runHook([agentWord, eventWord]: readonly string[]): Promis
     const isProject = existsSync(place.home);
     if (isProject) home = place.home;
     // A project without a store does not use Holdfast. A store that cannot be reached is an error.
-    if (place.isKeptOut || place.emptied !== null || process.env["HOLDFAST_STORE"]) refuseMissing(place);
+    if (place.isUnreadable || place.emptyFile !== null || process.env["HOLDFAST_STORE"]) requireStore(place);
     if (place.exists && isProject) {
       const isNews = trySpool(about, place);
       if (isNews && about.conversation !== REHEARSAL) ingestFrom = from;
@@ -127,7 +127,7 @@ function spoolLine(about: AgentEvent, place: StorePlace): boolean {
   const spool = new Spool(folder, name);
   spool.append(lineOf(about, place));
   if (event === "touched") return false;
-  return event !== "stop" || spool.hasNews;
+  return event !== "stop" || spool.hasUnmergedEvents;
 }
 
 async function readBriefing(about: AgentEvent, place: StorePlace): Promise<string> {
@@ -175,8 +175,8 @@ function lineOf(about: AgentEvent, place: StorePlace): SpoolLine {
 function touchedFiles({ files, cwd }: AgentEvent, root: string): TouchedFile[] {
   return files.flatMap((file): TouchedFile[] => {
     const full = isAbsolute(file) ? file : resolve(cwd ?? root, file);
-    const path = belowRoot(root, full);
-    if (path === null || !isWork(path)) return [];
+    const path = pathBelowRoot(root, full);
+    if (path === null || !isWorkFile(path)) return [];
     const stats = statSync(full, { throwIfNoEntry: false });
     if (!stats) return [{ path, hash: null }];
     if (!stats.isFile() || stats.size > MAX_HASHED_BYTES) return [];

@@ -149,7 +149,7 @@ export class Spool {
   }
 
   /** True if a pending line changes the goal. A `stop` line is only a heartbeat. */
-  get hasNews(): boolean {
+  get hasUnmergedEvents(): boolean {
     return this.read().pending.some(({ line }) => line.type !== "stop");
   }
 

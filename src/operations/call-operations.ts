@@ -5,11 +5,11 @@ import { HoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
 import type { Holdfast } from "../open.ts";
 import type { ItemRow } from "../store.ts";
-import { type Context, pick } from "./context.ts";
+import { type Context, matchId } from "./context.ts";
 import { definedFields, operation } from "./operation.ts";
 import { heldBy, sessionId } from "./session-operations.ts";
 import * as view from "./session-views.ts";
-import { openCallRows } from "./status-reading.ts";
+import { openCallRows } from "./status.ts";
 import { openCallsBelow } from "./sub-agent-calls.ts";
 
 const text = z.string();
@@ -78,7 +78,7 @@ async function callId(context: Context, typed: string): Promise<string> {
   // What has just been settled is open no more: whoever looks it up says by whom.
   const asked = { of: "items", kind: "call", id: typed, limit: 1 } as const;
   if (!ids.includes(typed) && (await journal.list<"items">(asked)).rows.length > 0) return typed;
-  return pick("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
+  return matchId("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
 }
 
 /** What a person allows in a session that nobody runs any more would never be made; only a program can reopen it. */

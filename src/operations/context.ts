@@ -1,7 +1,8 @@
 /**
- * What an operation stands on: who acts, for whom, and the store, opened when it is first needed. A store that is not
- * there is not made by looking at it, nor by acting on what would have to be in it; only `init` and `import` make one, and
- * on a database server whatever can be the first to be done there.
+ * The context of an operation: who acts, and the store, which opens on first use.
+ *
+ * An operation that only reads, or that needs existing data, never creates a store. `init` and `import` create one.
+ * On a database server, the first operation that can start from nothing creates the schema.
  */
 
 import { type Goal, goalCore, openGoal } from "../goal/index.ts";
@@ -11,24 +12,35 @@ import { didYouMean } from "../model/options.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
-import { unparsedEdits } from "./kept-beside.ts";
-import { sealNote } from "./moved-store.ts";
-import { ingestNews } from "./news.ts";
-import { showsAnother, syncPlanningFolder } from "./planning-folder.ts";
-import { findStore, isRemote, refuseMissing, restoreFromRepository, type StorePlace } from "./store-place.ts";
+import {
+  type EventMerge,
+  followWrites,
+  mergeNewEvents,
+  showsAnother,
+  syncPlanningFolder,
+  unparsedEdits,
+} from "./planning-folder.ts";
+import {
+  findStore,
+  isRemote,
+  requireStore,
+  restoreFromRepository,
+  type StorePlace,
+  sealWarning,
+} from "./store-place.ts";
 
-/** On whose side the surface is that calls. */
+/** A person types commands; an agent calls tools. */
 export type Caller = "person" | "agent";
 
 export interface ContextOptions {
-  /** Of the store; found from the working directory unless given. */
+  /** The store's address; found from the working directory unless given. */
   readonly address?: string | undefined;
   readonly cwd?: string;
-  /** The goal that is meant where an operation does not say. */
+  /** The goal for operations that name none. */
   readonly goal?: string | undefined;
   readonly by: Actor;
   readonly caller: Caller;
-  /** Told of what went wrong beside what was asked for; a process warning unless set. */
+  /** Called with problems that do not stop the operation; a process warning unless set. */
   readonly warn?: (error: unknown) => void;
 }
 
@@ -38,53 +50,54 @@ export class Context {
   readonly by: Actor;
   readonly caller: Caller;
   readonly now: () => number = Date.now;
-  /** Whether somebody named the store, instead of leaving it to where we are. */
-  readonly isStoreSaid: boolean;
-  /** What git brought or a person wrote and could not be taken in, when it was last looked for, a line each. */
+  /** Whether the caller named the store. Otherwise it was found from the working directory. */
+  readonly isStoreNamed: boolean;
+  /** Event files and edits that the last merge could not read, one line each. */
   notTakenIn: readonly string[] = [];
-  private readonly saidGoal: string | undefined;
+  private readonly defaultGoal: string | undefined;
   private readonly openOptions: Pick<ContextOptions, "warn">;
   private opening: Promise<Holdfast> | undefined;
+  private merge: EventMerge | null = null;
   private whyReadOnly: HoldfastError | null = null;
-  private isMovedTold = false;
+  private hasWarnedOfMove = false;
 
   constructor(options: ContextOptions) {
     this.cwd = options.cwd ?? process.cwd();
     this.place = findStore(options.address, this.cwd);
-    this.isStoreSaid = options.address !== undefined && options.address !== "";
+    this.isStoreNamed = options.address !== undefined && options.address !== "";
     this.by = options.by;
     this.caller = options.caller;
-    this.saidGoal = options.goal;
+    this.defaultGoal = options.goal;
     this.openOptions = options.warn ? { warn: options.warn } : {};
   }
 
-  /** The store, which has to be there. `orSchema`: where it is a schema on a server, it is made if need be. */
+  /** The store, which must exist. With `orSchema`, a missing schema on a database server is created. */
   async holdfast({ orSchema = false } = {}): Promise<Holdfast> {
     if (!this.opening && !(await restoreFromRepository(this.place, this.openOptions)))
-      refuseMissing(this.place);
-    this.opening ??= this.openOrLook(!orSchema);
+      requireStore(this.place);
+    this.opening ??= this.openOrRead(!orSchema);
     return this.opening;
   }
 
-  /** The store, made if it is not there. */
+  /** The store, created if missing. */
   create(): Promise<Holdfast> {
-    this.opening ??= this.openOrLook(false);
+    this.opening ??= this.openOrRead(false);
     return this.opening;
   }
 
-  /** Where nothing can be written one can still look; whoever writes is refused then. */
-  private async openOrLook(mustExist: boolean): Promise<Holdfast> {
-    const { address, exists, isKeptOut } = this.place;
-    if (isKeptOut) refuseMissing(this.place);
+  /** Opens a store that cannot be written read-only; writes to it are refused later. */
+  private async openOrRead(mustExist: boolean): Promise<Holdfast> {
+    const { address, exists, isUnreadable } = this.place;
+    if (isUnreadable) requireStore(this.place);
     try {
-      // What is on a disk was looked for before; only a server has to be asked.
-      const there = mustExist && address !== undefined && isRemote(address);
-      const store = there ? { store: await openStore(address, { mustExist }) } : {};
+      // `findStore` has looked on the disk; only a server must be asked.
+      const isOnServer = mustExist && address !== undefined && isRemote(address);
+      const store = isOnServer ? { store: await openStore(address, { mustExist }) } : {};
       return await open(address, { ...this.openOptions, ...store });
     } catch (error) {
       if (!exists || !isHoldfastError(error, "STORE_READONLY")) throw error;
       const store = await openStore(address, { readOnly: true }).catch((missing: unknown) => {
-        // It was to be made, and may not be: that there is none yet is no news to whoever makes it.
+        // The store was to be created: "not found" would hide why that failed.
         throw isHoldfastError(missing, "STORE_NOT_FOUND") ? error : missing;
       });
       this.whyReadOnly = error;
@@ -92,57 +105,59 @@ export class Context {
     }
   }
 
-  /** Told once, and only of a store that was opened: what was read there is how things stood before it moved, or a part. */
-  async tellMoved(): Promise<void> {
-    // What could not be opened was reported to whoever needed it.
+  /** Warns once if the open store has moved, or if a copy of it is unfinished. */
+  async warnIfMoved(): Promise<void> {
+    // A failure to open was reported to the operation that needed the store.
     const holdfast = await this.opening?.catch(() => null);
-    if (!holdfast || this.isMovedTold) return;
+    if (!holdfast || this.hasWarnedOfMove) return;
     const { store, namespace, warn } = holdfast.journal;
-    const note = await sealNote(store, namespace).catch((error: unknown) => {
-      // What was asked for is done, or failed for a reason of its own: this is only beside it.
+    const warning = await sealWarning(store, namespace).catch((error: unknown) => {
+      // The operation itself has succeeded, or failed for another reason.
       warn(error);
       return null;
     });
-    if (note === null) return;
-    this.isMovedTold = true;
-    warn(note);
+    if (warning === null) return;
+    this.hasWarnedOfMove = true;
+    warn(warning);
   }
 
-  /** Whether the store could only be opened to look at it. */
+  /** Whether the store could only be opened read-only. */
   get isReadOnly(): boolean {
     return this.whyReadOnly !== null;
   }
 
-  /** Whoever is refused because the store can only be looked at is told why that is. */
-  reasonOf(error: unknown): unknown {
+  /** Replaces a plain "read-only" by the reason why the store opened read-only. */
+  explainReadOnly(error: unknown): unknown {
     return isHoldfastError(error, "STORE_READONLY") ? (this.whyReadOnly ?? error) : error;
   }
 
-  /**
-   * The store, with what git brought into `.planning/events/` since: asked before anything is said of goals. A store that
-   * cannot be written to answers as it is, and why is told.
-   */
+  /** The store, after merging what git brought into `.planning/events/`. Call it before any answer about goals. */
   async current(): Promise<Holdfast> {
     const holdfast = await this.holdfast();
-    if (!this.isStoreSaid)
-      this.notTakenIn = [...(await ingestNews(this.place, holdfast)), ...unparsedEdits(this.place)];
+    if (!this.isStoreNamed) {
+      this.merge = await mergeNewEvents(this.place, holdfast);
+      this.notTakenIn = [...this.merge.problems, ...unparsedEdits(this.place)];
+    }
     return holdfast;
   }
 
-  /** A goal to write to. What is older than its time to live has to be taken up first. */
+  /** A goal to write to. A goal past its time to live must be resumed first. */
   async goal(id: string | undefined): Promise<Goal> {
     const holdfast = await this.holdfast();
     const name = await this.goalId(id);
+    const failure = this.merge?.failureOf(name) ?? null;
+    if (failure !== null) throw failure;
     try {
-      const goal = await holdfast.goal(name, { by: this.by, root: this.place.root });
-      await this.follow(goal);
+      const goal = await this.openNamed(holdfast, name, { by: this.by, root: this.place.root });
+      const eventFiles = this.merge?.names ?? null;
+      if (this.followsFolder()) await followWrites(goal, this.place.root, { eventFiles });
       return goal;
     } catch (error) {
       if (!isHoldfastError(error, "STATE_STALE")) throw error;
       throw new HoldfastError("STATE_STALE", error.message, {
-        hint: this.inWords(
-          `Read holdfast brief --goal ${name}. If it is still true, take it up: holdfast resume --force --goal ${name}`,
-          `Read brief. If it is still true, take it up: resume with force: true.`,
+        hint: this.forCaller(
+          `Read holdfast brief --goal ${name}. If it still holds: holdfast resume --force --goal ${name}`,
+          `Read brief. If it still holds, call resume with force: true.`,
         ),
         cause: error,
         data: error.data,
@@ -150,67 +165,79 @@ export class Context {
     }
   }
 
-  /** Keeps the files of the project up to date with what is written through this handle. */
-  async follow(goal: Goal, notShown?: (other: string) => void): Promise<void> {
-    if (!this.isStoreSaid && !this.isReadOnly) await syncPlanningFolder(goal, this.place.root, notShown);
+  /** Syncs the project's files now, and after each write through this handle. */
+  async syncFolder(goal: Goal): Promise<void> {
+    const onOtherGoal = (other: string): void => goalCore(goal).journal.warn(showsAnother(goal.id, other));
+    if (this.followsFolder()) await syncPlanningFolder(goal, this.place.root, { onOtherGoal });
   }
 
-  /** The same for whoever begins or chooses a goal, and should know what the folder shows. */
-  async followChosen(goal: Goal): Promise<void> {
-    await this.follow(goal, (other) => goalCore(goal).journal.warn(showsAnother(goal.id, other)));
+  private followsFolder(): boolean {
+    return !this.isStoreNamed && !this.isReadOnly;
   }
 
-  /** A goal to read, however old it is. */
+  /** A goal to read, however old. */
   async readGoal(id: string | undefined): Promise<Goal> {
     const holdfast = await this.holdfast();
     const name = await this.goalId(id);
-    const options = { by: this.by, root: this.place.root, stale: "use" } as const;
-    if (this.isStoreSaid) return holdfast.goal(name, options);
-    // What git brought is in since the name was looked for, or that it is not was told.
-    return openGoal(holdfast.journal, name, options);
+    return this.openNamed(holdfast, name, { by: this.by, root: this.place.root, stale: "use" });
   }
 
-  /** Which goal is meant: the one that was said, by a prefix too, else this worktree's, else the only one not done. */
+  /** `goalId` has merged the event files already, except for a store that the caller named. */
+  private openNamed(
+    holdfast: Holdfast,
+    name: string,
+    options: Parameters<typeof openGoal>[2],
+  ): Promise<Goal> {
+    return this.isStoreNamed ? holdfast.goal(name, options) : openGoal(holdfast.journal, name, options);
+  }
+
+  /** The named goal (a unique prefix is enough), else this worktree's, else the only one that is not done. */
   async goalId(id: string | undefined): Promise<string> {
     const { journal } = await this.current();
     const rows = await goalRows(journal.store, journal.namespace);
     const { all, open: goals, current } = knownGoals(rows, currentGoal(this.place));
-    const said = id ?? this.saidGoal;
-    if (said !== undefined) return pick("goal", said, all, "GOAL_NOT_FOUND", "holdfast goal list");
+    const named = id ?? this.defaultGoal;
+    if (named !== undefined) return matchId("goal", named, all, "GOAL_NOT_FOUND", "holdfast goal list");
     if (current !== null) return current;
-    const isNone = goals.length === 0;
-    throw new HoldfastError(
-      "GOAL_NOT_FOUND",
-      isNone ? "there is no goal yet" : `which goal? There are ${goals.length}`,
-      {
-        hint: isNone
-          ? this.inWords(
-              'Make one: holdfast goal new <name> "what is to be reached"',
-              mayDo(this.by.role, "create")
-                ? "Make one with goal_new, or ask a person what is to be reached."
-                : 'Ask a person to make one: holdfast goal new <name> "what is to be reached"',
-            )
-          : `${this.inWords("Say --goal, or set HOLDFAST_GOAL, or choose with holdfast goal use", "Say goal")}, one of: ${goals.slice(0, 20).join(", ")}`,
-        data: { goals },
-      },
-    );
+    throw goals.length === 0 ? this.noGoal() : this.severalGoals(goals);
   }
 
-  /** People type commands; agents call tools with fields. */
-  private inWords(person: string, agent: string): string {
+  private noGoal(): HoldfastError {
+    const command = 'holdfast goal new <name> "what to achieve"';
+    const hint = this.forCaller(
+      `Create one: ${command}`,
+      mayDo(this.by.role, "create")
+        ? "Create one with goal_new, or ask a person what to achieve."
+        : `Ask a person to create one: ${command}`,
+    );
+    return new HoldfastError("GOAL_NOT_FOUND", "there is no goal yet", { hint, data: { goals: [] } });
+  }
+
+  private severalGoals(goals: readonly string[]): HoldfastError {
+    const how = this.forCaller(
+      "Pass --goal, set HOLDFAST_GOAL, or run holdfast goal use <goal>",
+      "Pass `goal`",
+    );
+    return new HoldfastError("GOAL_NOT_FOUND", `which goal? There are ${goals.length}`, {
+      hint: `${how}. One of: ${goals.slice(0, 20).join(", ")}`,
+      data: { goals },
+    });
+  }
+
+  private forCaller(person: string, agent: string): string {
     return this.caller === "person" ? person : agent;
   }
 
   async close(): Promise<void> {
     if (!this.opening) return;
-    // What could not be opened was reported to whoever needed it.
+    // A failure to open was reported to the operation that needed the store.
     const holdfast = await this.opening.catch(() => null);
     await holdfast?.close();
   }
 }
 
-/** The id that was typed, or the only one that begins with it. */
-export function pick(
+/** The known id that equals `typed`, or the only one that starts with it. */
+export function matchId(
   what: string,
   typed: string,
   known: readonly string[],
@@ -222,7 +249,7 @@ export function pick(
   const [only, other] = matches;
   if (typed !== "" && only !== undefined && other === undefined) return only;
   if (typed !== "" && only !== undefined) {
-    throw new HoldfastError(code, `${what} ${typed} may be any of ${matches.slice(0, 5).join(", ")}`, {
+    throw new HoldfastError(code, `${what} ${typed} is ambiguous: ${matches.slice(0, 5).join(", ")}`, {
       hint: "Type more of it.",
       data: { typed, matches },
     });

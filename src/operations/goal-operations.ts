@@ -22,8 +22,8 @@ import { streamId, streamName } from "../model/names.ts";
 import type { Context } from "./context.ts";
 import { currentGoal, goalRows, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
-import { sealLine } from "./moved-store.ts";
 import { definedFields, operation } from "./operation.ts";
+import { sealNotice } from "./store-place.ts";
 
 const text = z.string();
 /** Which goal; the only one that is not done unless said. */
@@ -173,7 +173,7 @@ export const goalOperations = [
         by: context.by,
         root: context.place.root,
       });
-      await context.followChosen(made);
+      await context.syncFolder(made);
       return goalView(made, context);
     },
   }),
@@ -233,7 +233,7 @@ export const goalOperations = [
       else if (input.goal !== undefined) {
         const chosen = await context.readGoal(input.goal);
         setCurrentGoal(context.place, chosen.id);
-        await context.followChosen(chosen);
+        await context.syncFolder(chosen);
       }
       return { worktree, goal: currentGoal(context.place) };
     },
@@ -267,7 +267,7 @@ export const goalOperations = [
         notTakenIn,
       });
       const { journal } = await context.holdfast();
-      const sealed = await sealLine(journal.store, journal.namespace);
+      const sealed = await sealNotice(journal.store, journal.namespace);
       // An agent sees the text alone, and no notes beside it.
       const head = sealed === null ? "" : `Holdfast: ${sealed}.\n`;
       const stale = staleness(state, context.now()).stale;

@@ -6,29 +6,31 @@
 export { didYouMean } from "../model/options.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
-export { unparsedEdits } from "./kept-beside.ts";
-export {
-  type MovedStore,
-  movedLine,
-  movedNote,
-  sealLine,
-  type UnfinishedCopy,
-  unfinishedLine,
-  unfinishedNote,
-} from "./moved-store.ts";
-export { belowRoot, isWork } from "./named-file.ts";
-export type { Need } from "./need.ts";
-export { hasNews, oneLineError, openAndIngestNews } from "./news.ts";
 export { type Operation, perform } from "./operation.ts";
-export { syncPlanningFolder } from "./planning-folder.ts";
-export { type GoalStatus, readStatus, type Status } from "./status-reading.ts";
+export {
+  hasUnmergedEvents,
+  oneLineError,
+  openAndMergeEvents,
+  syncPlanningFolder,
+  unparsedEdits,
+} from "./planning-folder.ts";
+export { isWorkFile, pathBelowRoot } from "./project-files.ts";
+export type { Need } from "./status.ts";
+export { type GoalStatus, readStatus, type Status } from "./status.ts";
+export { pruneEndedSessions } from "./store-operations.ts";
 export {
   findStore,
   isRemote,
+  type MovedStore,
+  movedNotice,
+  movedWarning,
   PLANNING,
-  refuseMissing,
+  requireStore,
   restoreFromRepository,
   type StorePlace,
+  sealNotice,
+  type UnfinishedCopy,
+  unfinishedNotice,
+  unfinishedWarning,
 } from "./store-place.ts";
-export { retain } from "./supervising.ts";
 export { OPERATIONS, type OperationName, type ResultOf } from "./table.ts";

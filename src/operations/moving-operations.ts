@@ -10,11 +10,22 @@ import { openStore } from "../open-store.ts";
 import type { SyncReport } from "../projections/index.ts";
 import type { Store } from "../store.ts";
 import { goal } from "./goal-operations.ts";
-import { fromAnywhere, isFoundByItself, refuseHalfFilled, unfinishedCopy, whereNow } from "./moved-store.ts";
 import { operation } from "./operation.ts";
 import { explainFileError, showInFolder } from "./planning-folder.ts";
-import { exportTo, importFrom, type PortableReport } from "./portable-file/index.ts";
-import { findStore, PLANNING, refuseMissing, type StorePlace } from "./store-place.ts";
+import { exportTo } from "./portable-file/export.ts";
+import type { PortableReport } from "./portable-file/format.ts";
+import { importFrom } from "./portable-file/import.ts";
+import {
+  absoluteAddress,
+  findStore,
+  howToReach,
+  isDefaultStore,
+  PLANNING,
+  refuseIncomplete,
+  requireStore,
+  type StorePlace,
+  unfinishedCopy,
+} from "./store-place.ts";
 
 const text = z.string();
 const portable = z.strictObject({
@@ -36,18 +47,18 @@ function shown<Report extends PortableReport>(report: Report): Report & { left: 
   return { ...report, left: [...report.left] };
 }
 
-function isOwn({ home, shown: path }: StorePlace): boolean {
+function isOwn({ home, label: path }: StorePlace): boolean {
   return path === home || dirname(path) === home;
 }
 
 /** Files follow only the store that is found without being named, which the one that moved was. */
 function planningAfter(place: StorePlace, to: string): string {
-  if (!isOwn(place) || isFoundByItself(to) || !existsSync(join(place.root, PLANNING))) return "";
+  if (!isOwn(place) || isDefaultStore(to) || !existsSync(join(place.root, PLANNING))) return "";
   return ` ${PLANNING}/ does not follow a store that is named: bring it up to date with holdfast rebuild.`;
 }
 
 function endOf({ address, moving }: Store, cwd: string): Parameters<typeof copyStore>[0] {
-  return { address: fromAnywhere(address, cwd), ...(moving && { moving }) };
+  return { address: absoluteAddress(address, cwd), ...(moving && { moving }) };
 }
 
 const TASKS_NAMED = 3;
@@ -83,7 +94,7 @@ const copyResult = z.strictObject({
 });
 
 async function giveUp(source: Store, cwd: string): Promise<CopyResult> {
-  const from = fromAnywhere(source.address, cwd);
+  const from = absoluteAddress(source.address, cwd);
   const copy = await unfinishedCopy(source);
   await abandonMove(source);
   const none = { from, rows: {}, abandoned: true };
@@ -101,7 +112,7 @@ async function copyInto(source: Store, to: string, cwd: string, place: StorePlac
       from: report.from,
       to: report.to,
       rows: Object.fromEntries(rows),
-      afterwards: whereNow(report.to) + planningAfter(place, report.to),
+      afterwards: howToReach(report.to) + planningAfter(place, report.to),
       abandoned: false,
     };
   } finally {
@@ -120,7 +131,7 @@ export const movingOperations = [
     result: copyResult,
     async run({ cwd }, { from, to }) {
       const place = findStore(from, cwd);
-      refuseMissing(place);
+      requireStore(place);
       const source = await openStore(place.address ?? from, { mustExist: true });
       try {
         return to === undefined ? await giveUp(source, cwd) : await copyInto(source, to, cwd, place);
@@ -140,7 +151,7 @@ export const movingOperations = [
     result: exported,
     async run(context, { file }) {
       const { journal } = await context.holdfast();
-      await refuseHalfFilled(journal.store);
+      await refuseIncomplete(journal.store);
       const report = await exportTo(journal, resolve(file), new Date(context.now()).toISOString());
       return { ...shown(report), damaged: [...report.damaged] };
     },

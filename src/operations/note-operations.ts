@@ -13,15 +13,15 @@ import {
 import { didYouMean } from "../model/options.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
-import { namedPath, recordedFile } from "./named-file.ts";
 import { definedFields, operation } from "./operation.ts";
-import { fullId } from "./task-operations.ts";
+import { projectPath, recordedFile } from "./project-files.ts";
+import { itemId } from "./task-operations.ts";
 
 const text = z.string();
 const blockerResult = view.blocker.extend({ goal: text });
 
 function blockerIn(state: GoalState, typed: string): string {
-  const id = fullId("B", typed);
+  const id = itemId("B", typed);
   if (state.blockers.has(id)) return id;
   throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no blocker ${typed}`, {
     hint: `${didYouMean(id, state.blockers.keys())}List them: holdfast block list --all`,
@@ -48,13 +48,13 @@ export const noteOperations = [
     }),
     result: view.decision.extend({ goal: text }),
     async run(context, { goal: id, supersedes, type = "architecture", files = [], ...input }) {
-      const named = files.map((each) => namedPath(context, each));
+      const named = files.map((each) => projectPath(context, each));
       const handle = await context.goal(id);
       const decided = { ...definedFields(input), type, files: named };
       const record =
         supersedes === undefined
           ? await handle.decide(decided)
-          : await handle.supersede({ ...decided, supersedes: fullId("D", supersedes) });
+          : await handle.supersede({ ...decided, supersedes: itemId("D", supersedes) });
       return { goal: handle.id, ...view.decisionView(record) };
     },
   }),
@@ -72,7 +72,7 @@ export const noteOperations = [
     }),
     result: z.strictObject({ goal: text, decisions: z.array(view.decision) }),
     async run(context, { goal: id, file, ...query }) {
-      const about = file === undefined ? {} : { file: namedPath(context, file) };
+      const about = file === undefined ? {} : { file: projectPath(context, file) };
       const { state } = await context.readGoal(id);
       const found = searchDecisions(state.decisions.values(), { ...definedFields(query), ...about });
       return { goal: state.id, decisions: found.map(view.decisionView) };
@@ -139,7 +139,7 @@ export const noteOperations = [
     async run(context, { goal: id, files: named, task, session = null }) {
       const handle = await context.goal(id);
       const files = named.map((each) => recordedFile(context, each));
-      await handle.recordFiles({ files, task: task === undefined ? null : fullId("T", task), session });
+      await handle.recordFiles({ files, task: task === undefined ? null : itemId("T", task), session });
       return { goal: handle.id, files: files.map(({ path }) => path) };
     },
   }),
@@ -161,7 +161,7 @@ export const noteOperations = [
     result: blockerResult,
     async run(context, { goal: id, description, tasks = [], phases = [], everything = false, reportOnly }) {
       const handle = await context.goal(id);
-      const affects = { tasks: tasks.map((each) => fullId("T", each)), phases, goal: everything };
+      const affects = { tasks: tasks.map((each) => itemId("T", each)), phases, goal: everything };
       const made = await handle.block({ description, affects, identified: reportOnly !== true });
       return { goal: handle.id, ...view.blockerView(made) };
     },

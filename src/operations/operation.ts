@@ -51,12 +51,12 @@ export async function perform(each: Operation, context: Context, input: unknown)
   try {
     const result = await each.run(context, parsed.data);
     // What was written was written to a store that is where it always was.
-    if (!each.writes) await context.tellMoved();
+    if (!each.writes) await context.warnIfMoved();
     return result;
   } catch (error) {
     // What is not there may be in the store that this one moved to; whoever writes is told so by the store itself.
-    if (!isSaidOfSeal(error)) await context.tellMoved();
-    throw inWords(each.name, forCaller(each.name, context, context.reasonOf(error)));
+    if (!isSaidOfSeal(error)) await context.warnIfMoved();
+    throw inWords(each.name, forCaller(each.name, context, context.explainReadOnly(error)));
   }
 }
 

@@ -7,13 +7,12 @@ import { isId, streamId, streamName } from "../model/names.ts";
 import { SESSION_STATUSES, sessionKind } from "../model/session/index.ts";
 import type { Holdfast } from "../open.ts";
 import type { SessionSummary } from "../session/index.ts";
-import { pick } from "./context.ts";
-import { leasesOf } from "./held-leases.ts";
+import { matchId } from "./context.ts";
 import { definedFields, operation } from "./operation.ts";
 import { time } from "./record-views.ts";
-import { blocksText, logLine } from "./session-log.ts";
-import { isSubAgent } from "./session-needs.ts";
 import * as view from "./session-views.ts";
+import { blocksText, logLine } from "./session-views.ts";
+import { isSubAgent, leasesOf } from "./status.ts";
 
 const text = z.string();
 const session = text;
@@ -26,7 +25,7 @@ export async function sessionId(holdfast: Holdfast, typed: string): Promise<stri
   const asked = { of: "streams", kind: "session", limit: ROWS_AT_ONCE } as const;
   const rows = await allRows((from) => journal.list<"streams">({ ...asked, ...from }));
   const ids = rows.map(({ stream }) => streamId(stream));
-  return pick("session", typed, ids, "STREAM_NOT_FOUND", "holdfast session list");
+  return matchId("session", typed, ids, "STREAM_NOT_FOUND", "holdfast session list");
 }
 
 async function parentOf({ journal }: Holdfast, id: string): Promise<string | null> {

@@ -7,19 +7,74 @@ import { checkFiles } from "../goal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { streamId } from "../model/names.ts";
 import { SESSION_STATUSES } from "../model/session/index.ts";
+import type { Holdfast } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import type { Store } from "../store.ts";
+import { superviseOnce } from "../supervisor/index.ts";
 import type { Context } from "./context.ts";
 import { goalRows } from "./current-goal.ts";
 import { goal } from "./goal-operations.ts";
-import { fileCheck } from "./handing-over.ts";
-import { unparsedEdits } from "./kept-beside.ts";
-import { sealNote } from "./moved-store.ts";
+import { fileCheck } from "./handoff-operations.ts";
 import { definedFields, operation } from "./operation.ts";
-import { openCallRows, readStatus } from "./status-reading.ts";
-import { isRemote, PLANNING, refuseMissing, type StorePlace } from "./store-place.ts";
+import { unparsedEdits } from "./planning-folder.ts";
+import { openCallRows, readStatus } from "./status.ts";
+import { isRemote, PLANNING, requireStore, type StorePlace, sealWarning } from "./store-place.ts";
 
 const text = z.string();
+
+/** One look at what nobody holds any more. The loop around it belongs to whoever keeps a process for it. */
+
+const ENDED = ["completed", "failed", "cancelled"] as const;
+
+/** Removes sessions that ended longer ago; what has open calls or an owner is spared. Returns what went. */
+export async function pruneEndedSessions(holdfast: Holdfast, retainMs: number): Promise<string[]> {
+  const gone: string[] = [];
+  for (const status of ENDED) {
+    const { removed, hidden } = await holdfast.sessions.prune({ status, olderThanMs: retainMs });
+    gone.push(...removed, ...hidden);
+  }
+  return gone;
+}
+
+export const superviseOperations = [
+  operation({
+    name: "supervise",
+    about: "Look once after what was left: mark crashed sessions, put stuck tasks back, list open calls",
+    who: "person",
+    writes: true,
+    input: z.strictObject({
+      staleAfterMs: z.int().positive().optional(),
+      /** Also remove sessions that ended longer ago than this. */
+      retainMs: z.int().positive().optional(),
+    }),
+    result: z.strictObject({
+      crashed: z.array(text),
+      reset: z.array(z.strictObject({ goal: text, task: text })),
+      open: z.array(z.strictObject({ session: text, call: text, tool: text })),
+      errors: z.array(z.strictObject({ doing: text, error: text })),
+      removed: z.array(text),
+    }),
+    async run(context, { staleAfterMs, retainMs }) {
+      const holdfast = await context.holdfast();
+      const { journal } = holdfast;
+      const name = context.by.name;
+      const report = await superviseOnce(journal, {
+        name,
+        ...(staleAfterMs !== undefined && { staleAfterMs }),
+      });
+      // A sealed store has nothing to write where nothing is left lying, and would seem to be well.
+      await context.warnIfMoved();
+      return {
+        crashed: [...report.crashed],
+        reset: report.reset.map(({ goal, task }) => ({ goal, task })),
+        open: report.open.map(({ session, callId, tool }) => ({ session, call: callId, tool })),
+        errors: report.errors.map(({ doing, error }) => ({ doing, error: String(error) })),
+        removed: retainMs === undefined ? [] : await pruneEndedSessions(holdfast, retainMs),
+      };
+    },
+  }),
+];
+
 const need = z.strictObject({ what: text, command: text });
 
 const status = z.strictObject({
@@ -74,13 +129,13 @@ const bad = (name: string, what: string, hint: string): Finding => ({ name, ok: 
 async function examineStore(context: Context): Promise<Finding[]> {
   const { place } = context;
   try {
-    refuseMissing(place);
+    requireStore(place);
     const { journal } = await context.holdfast();
     const { store, namespace } = journal;
     const goals = await goalRows(store, namespace);
     const open = await openCallRows(store, namespace);
     const waiting = open.filter((row) => row.status === "waiting").length;
-    const note = await sealNote(store, namespace);
+    const note = await sealWarning(store, namespace);
     return [
       note === null ? await examineWriting(context, store) : bad("store", note.message, note.hint),
       good("goals", `${goals.length}`),
@@ -106,12 +161,12 @@ async function examineWriting({ isReadOnly }: Context, store: Store): Promise<Fi
 }
 
 /** Only what lies on a disk of ours has a folder. */
-function examineFolder({ address, shown }: StorePlace): Finding[] {
+function examineFolder({ address, label }: StorePlace): Finding[] {
   if (address !== undefined && isRemote(address)) return [];
-  const folder = dirname(shown);
+  const folder = dirname(label);
   try {
     accessSync(folder, constants.W_OK);
-    return [good("folder", `${folder} can be written`), ...examineDisk(existsSync(shown) ? shown : folder)];
+    return [good("folder", `${folder} can be written`), ...examineDisk(existsSync(label) ? label : folder)];
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     return [bad("folder", `${folder} cannot be written (${code})`, "Check its owner and permissions.")];
@@ -130,8 +185,8 @@ function examineDisk(path: string): Finding[] {
 }
 
 /** Of a store that somebody named, `.planning/` says nothing. */
-function examineBeside({ place, isStoreSaid }: Context): Finding[] {
-  const lines = isStoreSaid ? [] : unparsedEdits(place);
+function examineBeside({ place, isStoreNamed }: Context): Finding[] {
+  const lines = isStoreNamed ? [] : unparsedEdits(place);
   return lines.map((each) =>
     bad("edits", `not taken in: ${each}`, "How it comes about: docs/repo-memory.md"),
   );
@@ -220,9 +275,9 @@ export const storeOperations = [
       files: z.array(z.strictObject({ file: text, from: z.int(), to: z.int(), backup: text.nullable() })),
     }),
     async run(context, { dryRun = false }) {
-      refuseMissing(context.place);
+      requireStore(context.place);
       const isOld = await isOfOlderFormat(context.place.address);
-      const address = dryRun ? context.place.shown : (await context.holdfast()).address;
+      const address = dryRun ? context.place.label : (await context.holdfast()).address;
       return { address, dryRun, store: isOld, files: await migrateFiles(context, dryRun) };
     },
   }),
@@ -254,7 +309,7 @@ export const storeOperations = [
         files.push(...report.files.map(({ path, verdict, why }) => ({ goal: id, path, verdict, why })));
       }
       const ok = problems.length === 0 && files.every(({ verdict }) => verdict === "OK");
-      return { ok, problems, files, notTakenIn: context.isStoreSaid ? [] : unparsedEdits(context.place) };
+      return { ok, problems, files, notTakenIn: context.isStoreNamed ? [] : unparsedEdits(context.place) };
     },
   }),
   operation({

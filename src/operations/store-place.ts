@@ -1,62 +1,66 @@
 /**
- * Where the store is, found without opening or creating it: what was said, else `.holdfast/` beside the git directory
- * that all worktrees of a repository share, else the nearest `.holdfast/` above the working directory.
+ * Finds the store without opening or creating it, and explains a store that `copy` has moved.
  *
- * Git's own files are read instead of asking git: starting a process costs more than everything else that a short
- * command does.
+ *     named by --store or HOLDFAST_STORE   that one
+ *     inside a git repository              `.holdfast/` beside the git directory that all its worktrees share
+ *     elsewhere                            the nearest `.holdfast/` above the working directory
+ *
+ * `findStore` reads git's files instead of running git: starting a process costs more than a short command.
  */
 
 import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
+import { finishCopyHint } from "../model/stream/index.ts";
+import type { Store } from "../store.ts";
 
-/** The folder of a project in which its goal is readable, and which git carries. */
+/** The project folder that shows a goal as files. Git carries it. */
 export const PLANNING = ".planning";
 
 export interface StorePlace {
-  /** For `open`; undefined lets it make a new one in the usual place. */
+  /** For `open`; undefined lets `open` create a store in the default place. */
   readonly address: string | undefined;
-  /** In words, for messages. */
-  readonly shown: string;
-  /** Whether something is there; true for what cannot be looked at from here, as a database server. */
+  /** The address for messages, without a password. */
+  readonly label: string;
+  /** Whether a store is there; true for a database server, which cannot be inspected from here. */
   readonly exists: boolean;
-  /** Whether something may be there that belongs to somebody else, who keeps us out. */
-  readonly isKeptOut: boolean;
-  /** The file of a store in which nothing is any more, or nothing yet; else null. */
-  readonly emptied: string | null;
-  /** The folder that recorded paths are relative to: the worktree, else where the store's folder lies. */
+  /** Whether a store may be there that file permissions hide from this user. */
+  readonly isUnreadable: boolean;
+  /** The store's file if it is there but empty; else null. */
+  readonly emptyFile: string | null;
+  /** The folder that recorded paths are relative to: the worktree, else the parent of `.holdfast/`. */
   readonly root: string;
-  /** The folder beside the repository's git directory where everything of ours but the files of goals lies. */
+  /** The `.holdfast/` folder, which also holds the hooks' spool and the chosen goals. */
   readonly home: string;
 }
 
 export function findStore(address: string | undefined, from: string): StorePlace {
   const worktree = nearest(from, ".git");
   const root = worktree ?? nearest(from, ".holdfast") ?? from;
-  const repository = worktree === null ? null : sharedBy(join(worktree, ".git"));
+  const repository = worktree === null ? null : repositoryOf(join(worktree, ".git"));
   const home = join(repository ?? nearest(from, ".holdfast") ?? from, ".holdfast");
-  if (address !== undefined && address !== "") return { ...said(address, from), root, home };
+  if (address !== undefined && address !== "") return { ...namedStore(address, from), root, home };
   const found = storeIn(home);
-  return { address: found.exists ? home : undefined, shown: home, ...found, root, home };
+  return { address: found.exists ? home : undefined, label: home, ...found, root, home };
 }
 
 /**
- * A fresh clone has the events of its goals and no store yet: the store is made from them. False where there is nothing
- * to make it from, or where somebody named a store.
+ * Creates the store of a fresh clone from the event files that git brought.
+ * Returns false if there are none, or if the caller named a store.
  */
 export async function restoreFromRepository(
   place: StorePlace,
   options: { readonly warn?: (error: unknown) => void } = {},
 ): Promise<boolean> {
   const folder = join(place.root, PLANNING);
-  const { exists, isKeptOut, emptied, address } = place;
-  if (exists || isKeptOut || emptied !== null || address !== undefined) return false;
+  const { exists, isUnreadable, emptyFile, address } = place;
+  if (exists || isUnreadable || emptyFile !== null || address !== undefined) return false;
   if (!existsSync(join(folder, "events"))) return false;
   const { open } = await import("../open.ts");
   const { mergeEventFolder } = await import("../projections/index.ts");
   const holdfast = await open(place.home, options);
   try {
-    // What stays out is told by whoever looks for news next, which is before anything is said of goals.
+    // The next merge of the command reports files that cannot be read, so this one stays silent.
     await mergeEventFolder(holdfast.journal, folder, undefined, () => undefined);
   } finally {
     await holdfast.close();
@@ -64,68 +68,69 @@ export async function restoreFromRepository(
   return true;
 }
 
-/** Looking at a store does not make one. */
-export function refuseMissing({ exists, isKeptOut, emptied, shown }: StorePlace): void {
+/** Throws unless the store exists: reading a store never creates one. */
+export function requireStore({ exists, isUnreadable, emptyFile, label }: StorePlace): void {
   if (exists) return;
-  if (emptied !== null) {
-    throw new HoldfastError("STORE_CORRUPT", `${emptied} is empty: what was in it, if anything, is gone`, {
-      hint: "Put a backup in its place. To begin anew, remove that file, then: holdfast init",
-      data: { path: emptied },
+  if (emptyFile !== null) {
+    throw new HoldfastError("STORE_CORRUPT", `store ${emptyFile}: the file is empty, its content is lost`, {
+      hint: "Restore a backup. To start over, remove that file, then run: holdfast init",
+      data: { path: emptyFile },
     });
   }
-  if (isKeptOut) {
-    const what = existsSync(shown) ? "there is a store at" : "there may be a store at";
-    throw new HoldfastError("STORE_READONLY", `${what} ${shown}, but you may not read it`, {
-      hint: "Work as its owner, or let the owner give you access to it, or name another: --store, or HOLDFAST_STORE.",
-      data: { path: shown },
+  if (isUnreadable) {
+    const what = existsSync(label) ? "permission denied" : "permission denied, so it may or may not exist";
+    throw new HoldfastError("STORE_READONLY", `store ${label}: ${what}`, {
+      hint: "Run as its owner, ask the owner for access, or name another store: --store, or HOLDFAST_STORE.",
+      data: { path: label },
     });
   }
-  if (statSync(shown, { throwIfNoEntry: false })?.isFile()) {
-    throw new HoldfastError("STORE_FOREIGN", `${shown} is a file that is no store`, {
+  if (statSync(label, { throwIfNoEntry: false })?.isFile()) {
+    throw new HoldfastError("STORE_FOREIGN", `${label}: this file is not a store`, {
       hint: "Name a folder, or a file that ends in .db, .sqlite or .sqlite3: --store, or HOLDFAST_STORE.",
-      data: { path: shown },
+      data: { path: label },
     });
   }
-  throw new HoldfastError("STORE_NOT_FOUND", `there is no store at ${shown}`, {
-    hint: "Make one here: holdfast init. Or say where it is: --store, or HOLDFAST_STORE.",
-    data: { path: shown },
+  throw new HoldfastError("STORE_NOT_FOUND", `there is no store at ${label}`, {
+    hint: "Create one here: holdfast init. Or name one: --store, or HOLDFAST_STORE.",
+    data: { path: label },
   });
 }
 
-/** Whether an address leads to a server, or nowhere at all, instead of to the disk. */
+/** True for a database server and `memory:`; false for a path on this disk. */
 export function isRemote(address: string): boolean {
   return /^([a-z][a-z0-9+.-]+)?:/i.test(address) && !address.startsWith("file:");
 }
 
-type Found = Pick<StorePlace, "exists" | "isKeptOut" | "emptied">;
+type Found = Pick<StorePlace, "exists" | "isUnreadable" | "emptyFile">;
 
-const THERE: Found = { exists: true, isKeptOut: false, emptied: null };
+const EXISTS: Found = { exists: true, isUnreadable: false, emptyFile: null };
 
-function said(address: string, from: string): Found & Pick<StorePlace, "address" | "shown"> {
-  if (isRemote(address)) return { address, shown: address.replace(/\/\/[^@/]*@/, "//"), ...THERE };
+function namedStore(address: string, from: string): Found & Pick<StorePlace, "address" | "label"> {
+  if (isRemote(address)) return { address, label: address.replace(/\/\/[^@/]*@/, "//"), ...EXISTS };
   const path = resolve(from, address.replace(/^file:(\/\/)?/, ""));
   const isFile = /\.(db|sqlite3?)$/.test(path);
   const slash = address.endsWith("/") ? "/" : "";
-  return { address: path + slash, shown: path, ...(isFile ? lookAt(path) : storeIn(path)) };
+  return { address: path + slash, label: path, ...(isFile ? inspectFile(path) : storeIn(path)) };
 }
 
 function storeIn(folder: string): Found {
-  const [database, journal] = [lookAt(join(folder, "store.db")), lookAt(join(folder, "journal.jsonl"))];
-  // A journal is never empty, not even at first: whoever opens it says what is wrong with it.
-  if (database.exists || journal.exists || journal.emptied !== null) return THERE;
-  return { ...database, isKeptOut: database.isKeptOut || journal.isKeptOut };
+  const database = inspectFile(join(folder, "store.db"));
+  const journal = inspectFile(join(folder, "journal.jsonl"));
+  // A files store's journal is never empty, not even when new. Opening an empty one reports the damage.
+  if (database.exists || journal.exists || journal.emptyFile !== null) return EXISTS;
+  return { ...database, isUnreadable: database.isUnreadable || journal.isUnreadable };
 }
 
-function lookAt(path: string): Found {
+function inspectFile(path: string): Found {
   try {
     accessSync(path, constants.R_OK);
-    // While a store is made, its file is empty too, but not alone.
-    const isEmptied = statSync(path).size === 0 && !existsSync(`${path}-journal`);
-    return isEmptied ? { exists: false, isKeptOut: false, emptied: path } : THERE;
+    // A database that is being created is empty too, but has a rollback journal beside it.
+    const isEmpty = statSync(path).size === 0 && !existsSync(`${path}-journal`);
+    return isEmpty ? { exists: false, isUnreadable: false, emptyFile: path } : EXISTS;
   } catch (error) {
-    // Anything else is as good as nothing: no such file, or no folder around it.
-    const isKeptOut = ["EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "");
-    return { exists: false, isKeptOut, emptied: null };
+    // Any other error means that the file, or a folder above it, does not exist.
+    const isUnreadable = ["EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "");
+    return { exists: false, isUnreadable, emptyFile: null };
   }
 }
 
@@ -136,14 +141,131 @@ function nearest(from: string, name: string): string | null {
   }
 }
 
-/** The folder of the git directory that all worktrees share; null where that is no ordinary repository. */
-function sharedBy(git: string): string | null {
+/** The parent of the git directory that all worktrees share; null for a bare or otherwise unusual layout. */
+function repositoryOf(git: string): string | null {
   if (statSync(git).isDirectory()) return dirname(git);
-  // In a worktree or a submodule, `.git` is a file that names the real one.
+  // In a worktree or a submodule, `.git` is a file that names the real git directory.
   const named = /^gitdir: (.+)$/m.exec(readFileSync(git, "utf8"))?.[1];
   if (named === undefined) return null;
   const own = resolve(dirname(git), named.trim());
   const pointer = join(own, "commondir");
   const common = existsSync(pointer) ? resolve(own, readFileSync(pointer, "utf8").trim()) : own;
   return basename(common) === ".git" ? dirname(common) : null;
+}
+
+/**
+ * A store that `copy` moved stays readable, frozen at that moment. An unfinished copy leaves two stores that take
+ * no writes, one of them perhaps partial. The seal tells; every reader gets a warning made from it.
+ */
+export interface MovedStore {
+  /** The new store's own address: `sqlite /srv/new.db`. */
+  readonly to: string;
+  /** The last change before the move; null if there was none. */
+  readonly asOf: string | null;
+}
+
+/** Null for a store that has not moved. */
+export async function movedStore(
+  store: Pick<Store, "moving" | "list">,
+  namespace: string,
+): Promise<MovedStore | null> {
+  const seal = await store.moving?.seal();
+  if (seal?.phase !== "left") return null;
+  const { rows } = await store.list<"streams">({ of: "streams", namespace, limit: 1 });
+  const last = rows[0]?.updatedAt;
+  return { to: seal.other, asOf: last === undefined ? null : new Date(last).toISOString() };
+}
+
+export function movedNotice({ to, asOf }: MovedStore): string {
+  return `this store has moved to ${to}${asOf === null ? "" : `; its data is as of ${asOf}`}`;
+}
+
+export function movedWarning(address: string, moved: MovedStore): HoldfastError {
+  return new HoldfastError("STORE_MOVED", `${address}: ${movedNotice(moved)}`, {
+    hint: howToReach(moved.to),
+    data: { moved: "left", to: moved.to },
+  });
+}
+
+/** Both ends by their own absolute addresses. */
+export interface UnfinishedCopy {
+  readonly from: string;
+  readonly to: string;
+  /** Whether this store is the target, which may be missing data. */
+  readonly isTarget: boolean;
+}
+
+/** Null for a store that takes part in no copy. A copy in progress counts as unfinished. */
+export async function unfinishedCopy({
+  address,
+  moving,
+}: Pick<Store, "address" | "moving">): Promise<UnfinishedCopy | null> {
+  const seal = await moving?.seal();
+  if (seal?.phase !== "leaving" && seal?.phase !== "entering") return null;
+  const here = absoluteAddress(address, process.cwd());
+  const isTarget = seal.phase === "entering";
+  return isTarget ? { from: seal.other, to: here, isTarget } : { from: here, to: seal.other, isTarget };
+}
+
+/** Each store remembers the other's address, and may be opened from any folder. */
+export function absoluteAddress(address: string, cwd: string): string {
+  return address.replace(/^(sqlite|files) (.*)$/, (_, kind, path) => `${kind} ${resolve(cwd, path)}`);
+}
+
+export function unfinishedNotice({ from, to, isTarget }: UnfinishedCopy): string {
+  const what = isTarget ? `a copy into this store from ${from}` : `a copy of this store to ${to}`;
+  return `${what} is unfinished: ${isTarget ? "data may be missing" : "it takes no writes until then"}`;
+}
+
+export function unfinishedWarning(address: string, copy: UnfinishedCopy): HoldfastError {
+  return new HoldfastError("STORE_READONLY", `${address}: ${unfinishedNotice(copy)}`, {
+    hint: finishCopyHint(copy.from, copy.to),
+    data: { moved: copy.isTarget ? "entering" : "leaving", from: copy.from, to: copy.to },
+  });
+}
+
+/** The warning that the seal calls for, or null. */
+export async function sealWarning(
+  store: Pick<Store, "address" | "moving" | "list">,
+  namespace: string,
+): Promise<HoldfastError | null> {
+  const moved = await movedStore(store, namespace);
+  if (moved !== null) return movedWarning(store.address, moved);
+  const copy = await unfinishedCopy(store);
+  return copy && unfinishedWarning(store.address, copy);
+}
+
+/** The same as one line of text, for briefings. */
+export async function sealNotice(
+  store: Pick<Store, "address" | "moving" | "list">,
+  namespace: string,
+): Promise<string | null> {
+  const moved = await movedStore(store, namespace);
+  if (moved !== null) return movedNotice(moved);
+  const copy = await unfinishedCopy(store);
+  return copy && unfinishedNotice(copy);
+}
+
+/** Throws if the store is the target of an unfinished copy. */
+export async function refuseIncomplete(store: Pick<Store, "address" | "moving">): Promise<void> {
+  const copy = await unfinishedCopy(store);
+  if (copy?.isTarget) throw unfinishedWarning(store.address, copy);
+}
+
+/** Whether this store is in the default place, where it is found without being named. */
+export function isDefaultStore(to: string): boolean {
+  const { home } = findStore(undefined, process.cwd());
+  return to === `files ${home}` || to === `sqlite ${join(home, "store.db")}`;
+}
+
+/** Tells how programs reach a store that has moved to `to`. */
+export function howToReach(to: string): string {
+  if (isDefaultStore(to)) {
+    const first = process.env["HOLDFAST_STORE"] ? "Unset HOLDFAST_STORE. " : "";
+    return `${first}open() and holdfast find it without an address: it is in the default place.`;
+  }
+  const path = /^(?:sqlite|files) (.+)$/.exec(to)?.[1];
+  const address = path !== undefined && isAbsolute(path) ? `HOLDFAST_STORE=${path}` : "HOLDFAST_STORE";
+  const until = "Until then open() and holdfast use the old one.";
+  return `Set ${address} for agents and commands, or pass --store. ${until}`;
 }

@@ -4,7 +4,7 @@ import { allRows } from "../journal/index.ts";
 import { streamId, streamName } from "../model/names.ts";
 import { childId, incarnationOf } from "../session/index.ts";
 import type { ItemRow, Store } from "../store.ts";
-import type { Need } from "./need.ts";
+import type { Need } from "./status.ts";
 
 type Lister = Pick<Store, "list">;
 type Below = ReadonlyMap<ItemRow, readonly ItemRow[]>;

@@ -6,29 +6,27 @@
 import type * as z from "zod";
 import { callOperations } from "./call-operations.ts";
 import { goalOperations } from "./goal-operations.ts";
-import { handingOver } from "./handing-over.ts";
-import { initOperation } from "./init-operation.ts";
+import { handoffOperations } from "./handoff-operations.ts";
 import { movingOperations } from "./moving-operations.ts";
 import { noteOperations } from "./note-operations.ts";
 import type { Operation } from "./operation.ts";
-import { schemaOperation } from "./schema-operation.ts";
 import { sessionOperations } from "./session-operations.ts";
-import { storeOperations } from "./store-operations.ts";
-import { supervising } from "./supervising.ts";
+import { initOperations, schemaOperations } from "./setup-operations.ts";
+import { storeOperations, superviseOperations } from "./store-operations.ts";
 import { taskOperations } from "./task-operations.ts";
 
 const ROWS = [
   ...storeOperations,
-  ...initOperation,
+  ...initOperations,
   ...goalOperations,
-  ...handingOver,
+  ...handoffOperations,
   ...taskOperations,
   ...noteOperations,
   ...sessionOperations,
   ...callOperations,
   ...movingOperations,
-  ...supervising,
-  ...schemaOperation,
+  ...superviseOperations,
+  ...schemaOperations,
 ];
 
 type Row = (typeof ROWS)[number];

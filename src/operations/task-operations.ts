@@ -14,9 +14,9 @@ import { didYouMean } from "../model/options.ts";
 import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
-import { namedPath } from "./named-file.ts";
 import { definedFields, operation } from "./operation.ts";
 import { inputShape } from "./record-views.ts";
+import { projectPath } from "./project-files.ts";
 
 const text = z.string();
 const said = z.strictObject({ goal, task: text });
@@ -26,13 +26,13 @@ const result = view.task.extend({ goal: text });
 type Result = z.input<typeof result>;
 
 /** `T-014` may be typed as `t-14` or `14`. */
-export function fullId(prefix: "T" | "B" | "D", typed: string): string {
+export function itemId(prefix: "T" | "B" | "D", typed: string): string {
   const digits = new RegExp(`^(?:${prefix}-?)?(\\d+)$`, "i").exec(typed)?.[1];
   return digits === undefined ? typed : formatId(prefix, Number(digits));
 }
 
 function taskIn(handle: Pick<Goal, "state">, typed: string): string {
-  const id = fullId("T", typed);
+  const id = itemId("T", typed);
   if (findTask(handle.state, id)) return id;
   throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${handle.state.id} has no task ${typed}`, {
     hint: `${didYouMean(id, handle.state.tasks.keys())}List them: holdfast task list --all`,
@@ -96,10 +96,10 @@ export const taskOperations = [
     }),
     result,
     async run(context, { goal: id, wanted = [], reviews, dependsOn = [], files: typed = [], ...input }) {
-      const files = typed.map((each) => namedPath(context, each));
+      const files = typed.map((each) => projectPath(context, each));
       const handle = await context.goal(id);
-      const place = { ...definedFields(input), files, dependsOn: dependsOn.map((each) => fullId("T", each)) };
-      const looked = reviews?.map((each) => fullId("T", each));
+      const place = { ...definedFields(input), files, dependsOn: dependsOn.map((each) => itemId("T", each)) };
+      const looked = reviews?.map((each) => itemId("T", each));
       const task: TaskInput = looked
         ? { ...place, kind: "review", reviews: looked, checklist: checklistOf(handle, looked, wanted) }
         : { ...place, acceptance: wanted };
@@ -155,7 +155,7 @@ export const taskOperations = [
     result,
     run: (context, { goal: id, task, session, commands, files: typed, summary }) =>
       onTask(context, { goal: id, task, session }, (handle, proof) => {
-        const files = typed?.map((each) => namedPath(context, each));
+        const files = typed?.map((each) => projectPath(context, each));
         return handle.submit({
           ...proof,
           ...definedFields({ summary, files, commands: commands?.map(definedFields) }),

@@ -3,6 +3,7 @@
  * everything. Each file is of one goal, and each goal sees to its own: those of others are passed over.
  *
  *     look    files that were not seen before are read; what they hold and the goal does not know is taken in
+ *     trust   instead of a first look: a command that has just merged the folder skips reading the files again
  *     save    what the goal knows and no file holds becomes a new file, or several if it is much
  *     tidy    many small files become one that holds the same; then the small ones are removed
  *
@@ -20,9 +21,10 @@
  * events that stand in two files, which the next `tidy` makes one. No order of these loses an event.
  */
 
+import { statSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { eventsUnreadable, type Goal, goalCore, markEventFilesSeen } from "../goal/index.ts";
+import { eventsUnreadable, type Goal, goalCore, markEventFilesSeen, seenBy } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { type Entry, EntryReader, type EventIds } from "../model/goal/index.ts";
 import {
@@ -54,7 +56,8 @@ export interface RefusedFile {
 
 interface HeldFile {
   readonly bytes: number;
-  readonly uids: readonly string[];
+  /** Null: the file was not read. The store records that it holds events up to `mark`. */
+  readonly uids: readonly string[] | null;
 }
 
 export class EventFiles {
@@ -74,6 +77,24 @@ export class EventFiles {
   constructor(folder: string, goal: string) {
     this.folder = join(folder, EVENTS);
     this.goal = goal;
+  }
+
+  /**
+   * Takes the place of the first look if the caller has just merged every file in `names`. Returns false unless the
+   * store records that exactly these files hold the goal's events up to some `seq`, and nothing was merged since.
+   */
+  async trust(goal: Goal, names: readonly string[]): Promise<boolean> {
+    const { own, saved } = await seenBy(goalCore(goal).journal, this.goal);
+    const merged = new Set(own);
+    const present = names.filter((name) => merged.has(name));
+    if (!saved || saved.seq > goal.seq || hasMergedSince(goal, saved.seq)) return false;
+    if (!sameNames(present, saved.files)) return false;
+    for (const name of saved.files) {
+      const { size } = statSync(join(this.folder, name), { throwIfNoEntry: false }) ?? { size: 0 };
+      this.held.set(name, { bytes: size, uids: null });
+    }
+    this.mark = { seq: saved.seq, clock: saved.clock, revision: saved.revision };
+    return true;
   }
 
   /** Events that the goal does not know, and files that were refused since the last look. */
@@ -105,8 +126,14 @@ export class EventFiles {
     const { seq, state } = goal;
     const { clock, revision, known } = state;
     const here = { seq, clock, revision };
-    // Whatever is held is known by now, so equal numbers are equal sets.
-    if (known.size > this.lines.size) {
+    if (this.hasUnread() && !this.walkFrom(goal)) {
+      // A merge has renamed items, so the walk begins anew and must know every event that a file holds.
+      this.forgetAll();
+      await this.look(known);
+    }
+    // Without unread files, whatever is held is known by now, so equal numbers are equal sets.
+    const isBehind = this.hasUnread() ? seq > (this.mark?.seq ?? 0) : known.size > this.lines.size;
+    if (isBehind) {
       const missing: EntryLine[] = [];
       for await (const entry of goalCore(goal).entries(this.walkFrom(goal))) {
         if (!this.lines.has(entry.uid)) missing.push(lineOf(entry));
@@ -117,15 +144,21 @@ export class EventFiles {
         if (!(await this.place(file, lines, isOurs))) return false;
         own.push(file.name);
       }
-      // Whoever asks what git brought need not read what was written from here.
-      if (own.length > 0) await markEventFilesSeen(goalCore(goal).journal, this.goal, { own, others: [] });
+      this.mark = here;
+      if (own.length > 0) await this.record(goal, own);
     }
     this.mark = here;
     return true;
   }
 
+  /** Notes in the store which files hold everything, so that later commands need not read them. */
+  private async record(goal: Goal, own: readonly string[]): Promise<void> {
+    const saved = this.mark && { files: [...this.held.keys()], ...this.mark };
+    await markEventFilesSeen(goalCore(goal).journal, this.goal, { own, others: [], ...(saved && { saved }) });
+  }
+
   /** Makes few files of many. */
-  async tidy(isOurs: () => Promise<boolean>): Promise<void> {
+  async tidy(goal: Goal, isOurs: () => Promise<boolean>): Promise<void> {
     if (this.held.size <= TIDY.above) return;
     const some = this.tidiable();
     if (some.length === 0) return;
@@ -140,6 +173,7 @@ export class EventFiles {
       this.held.delete(name);
     }
     await syncFolder(this.folder);
+    await this.record(goal, [whole.name]);
   }
 
   /** As many of the smallest files as make one that is more than twice as large as any of them, and not too large. */
@@ -159,7 +193,7 @@ export class EventFiles {
   /** From where the last walk ended, unless a merge has changed since then what the names mean. */
   private walkFrom({ state }: Goal): { seq: number; lineage: EntryReader } | undefined {
     const { mark } = this;
-    if (!mark || state.merges.some(({ seq }) => seq > mark.seq)) return undefined;
+    if (!mark || hasMergedSince({ state }, mark.seq)) return undefined;
     const names = new Map(state.names);
     const aliases = new Map(state.aliases);
     return { seq: mark.seq, lineage: new EntryReader({ ...mark, names, aliases }) };
@@ -208,11 +242,34 @@ export class EventFiles {
     const there = new Set(names);
     const gone = [...this.held.keys()].filter((name) => !there.has(name));
     if (gone.length === 0) return;
+    if (this.hasUnread()) {
+      this.forgetAll();
+      return;
+    }
     for (const name of gone) this.held.delete(name);
-    const left = new Set([...this.held.values()].flatMap(({ uids }) => uids));
+    const left = new Set([...this.held.values()].flatMap(({ uids }) => uids ?? []));
     for (const uid of this.lines.keys()) if (!left.has(uid)) this.lines.delete(uid);
     this.mark = null;
   }
+
+  private forgetAll(): void {
+    this.held.clear();
+    this.lines.clear();
+    this.mark = null;
+  }
+
+  private hasUnread(): boolean {
+    return [...this.held.values()].some(({ uids }) => uids === null);
+  }
+}
+
+function hasMergedSince({ state }: Pick<Goal, "state">, seq: number): boolean {
+  return state.merges.some((each) => each.seq > seq);
+}
+
+function sameNames(some: readonly string[], others: readonly string[]): boolean {
+  const all = new Set(others);
+  return some.length === all.size && some.every((name) => all.has(name));
 }
 
 /** What goes into one file each. An event that is larger than a file should be has one of its own. */

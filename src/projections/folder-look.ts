@@ -77,6 +77,23 @@ export class FolderLook {
     });
   }
 
+  /** Whether a file is as some rendering of this goal wrote it, without knowing what it should be now. */
+  async inspect(path: string): Promise<"absent" | "intact" | "foreign"> {
+    const signature = signatureAt(join(this.folder, path));
+    if (signature === null) return "absent";
+    try {
+      const text = await readBounded(join(this.folder, path), limitOf({ path, text: "" }));
+      if (text === null) return "absent";
+      const { isIntact, goal, digest, revision } = readSeal(text);
+      if (!isIntact || goal !== this.goal || digest === null || revision === null) return "foreign";
+      this.seen.set(path, { signature, digest, revision });
+      return "intact";
+    } catch (error) {
+      if (error instanceof UnreadableText) return "foreign";
+      throw error;
+    }
+  }
+
   /** `isFresh`: everything was looked at a moment ago, so a file that needs no writing is not asked for again. */
   async at(file: RenderedFile, seq: number, isFresh = false): Promise<Look> {
     const known = this.seen.get(file.path);
@@ -131,6 +148,6 @@ export class FolderLook {
   }
 }
 
-function limitOf({ path, text }: RenderedFile): number {
+function limitOf({ path, text }: Pick<RenderedFile, "path" | "text">): number {
   return Math.max(path.endsWith(".json") ? JSON_BYTES : PAGE_BYTES, ROOM * text.length);
 }

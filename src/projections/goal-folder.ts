@@ -45,7 +45,7 @@ import { writtenByGit } from "./git-activity.ts";
 import { writeGitAttributes } from "./git-attributes.ts";
 import { type EditReport, letGo } from "./human-edit.ts";
 import { eventFileRefused, keptMoving, renderingElsewhere, unsafeFolder } from "./refusals.ts";
-import { type RenderedFile, Renderer, STATE_PAGE } from "./render.ts";
+import { type RenderedFile, Renderer, renderedPaths, STATE_PAGE } from "./render.ts";
 import { refuseBadRows } from "./rendering-check.ts";
 import { readSeal } from "./seal.ts";
 import { prepareFile, removeTemporaries, sameSignature, signatureAt, syncFolder } from "./whole-file.ts";
@@ -93,6 +93,7 @@ export class FolderWriter {
   private readonly owner: string;
   /** The goal that makes way for this one. */
   private readonly instead: string | null;
+  private skipsEventLook = false;
   private isReady = false;
   private isSwept = false;
 
@@ -127,14 +128,37 @@ export class FolderWriter {
     return report ?? { ...NOTHING_NEW, seq: this.goal.revision, written: [], edits: [], ahead: [] };
   }
 
+  /** The caller has just merged these event files: the next sync does not look for them again. */
+  async trustEvents(names: readonly string[]): Promise<void> {
+    this.skipsEventLook = await this.events.trust(this.goal, names);
+  }
+
+  private lookForEvents(): ReturnType<EventFiles["look"]> {
+    if (!this.skipsEventLook) return this.events.look(this.goal.state.known);
+    this.skipsEventLook = false;
+    return Promise.resolve({ fresh: [], refused: [] });
+  }
+
+  /**
+   * Whether the page shows this goal, and every file is as some rendering wrote it or absent. Then a sync before the
+   * next write would find no edit. Reads the files' seals; renders nothing and takes no lease.
+   */
+  async isUnedited(): Promise<boolean> {
+    for (const path of renderedPaths(this.goal.state)) {
+      const found = await this.look.inspect(path);
+      if (found === "foreign" || (found === "absent" && path === STATE_PAGE)) return false;
+    }
+    return true;
+  }
+
   /** For a goal that the folder does not show: its events alone, so that every clone has them. */
   async saveEvents(): Promise<void> {
     await this.underLease(async (lease) => {
       await this.goal.refresh();
-      const { fresh, refused } = await this.events.look(this.goal.state.known);
+      const { fresh, refused } = await this.lookForEvents();
       if (fresh.length > 0) await goalCore(this.goal).mergeEntries(TAKER, fresh);
       await this.placeEvents(lease);
-      await this.events.tidy(() => this.isStillOurs(lease));
+      await this.events.tidy(this.goal, () => this.isStillOurs(lease));
       this.tellRefused(refused);
     });
   }
@@ -197,7 +221,7 @@ export class FolderWriter {
     this.look.makesWay = (goal) => isShown || goal === this.instead;
     for (let round = 0; round < ROUNDS; round++) {
       await this.goal.refresh();
-      const brought = await this.events.look(this.goal.state.known);
+      const brought = await this.lookForEvents();
       refused.push(...brought.refused);
       if (brought.fresh.length > 0)
         merged = added(merged, await goalCore(this.goal).mergeEntries(TAKER, brought.fresh));
@@ -217,7 +241,7 @@ export class FolderWriter {
       const written = await this.write(lease, looked);
       if (written === null) continue;
       if (merged || !this.isSwept) await this.removeOrphans(rendering.files, seq);
-      await this.events.tidy(() => this.isStillOurs(lease));
+      await this.events.tidy(this.goal, () => this.isStillOurs(lease));
       for (const { left, beside } of edits) if (left.length === 0) await letGo(this.folder, beside);
       const told = edits.map((edit) => (edit.left.length === 0 ? { ...edit, beside: null } : edit));
       const ahead = looked.filter(({ look }) => look.is === "ahead").map(({ file }) => file.path);

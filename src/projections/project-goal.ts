@@ -75,7 +75,7 @@ export class GoalFolder {
   }
 
   /** For the projections layer: what stands around the writes of the goal's handle. */
-  guard(): WriteGuard {
+  guard(onFailure = (error: unknown): void => goalCore(this.goal).journal.warn(error)): WriteGuard {
     return {
       before: async (by) => {
         try {
@@ -92,7 +92,7 @@ export class GoalFolder {
           await this.join();
         } catch (error) {
           // The write is durable; the files follow with the next sync.
-          goalCore(this.goal).journal.warn(error);
+          onFailure(error);
         }
       },
     };
@@ -169,14 +169,39 @@ export function editNotes({ edits }: SyncReport): HoldfastError[] {
  * events by a human; what cannot be understood is kept beside the file and reported.
  */
 export async function projectGoal(goal: Goal, options: ProjectOptions = {}): Promise<GoalFolder> {
-  const path = resolve(goal.root ?? ".", options.folder ?? ".planning");
-  const human: Actor = { name: options.human ?? userName(), role: "human" };
-  const { waitMs = WAIT_MS, instead = null } = options;
-  const writer = await FolderWriter.open(goal, path, human, waitMs, instead);
-  const folder = new GoalFolder(goal, writer, options);
+  const folder = new GoalFolder(goal, await openWriter(goal, options), options);
   await folder.sync();
   if (options.auto !== false) goalCore(goal).guardWrites(folder.guard());
   return folder;
+}
+
+/** For a command that writes once. */
+export interface FollowOptions extends ProjectOptions {
+  /** The event files that the command has just merged; null: the first sync looks for them. */
+  readonly eventFiles: readonly string[] | null;
+  /** Called if the files cannot be written after a write. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+/**
+ * Like `projectGoal`, but skips the first sync if the files show this goal and nobody else wrote in them. The sync
+ * after the write is then the only one: one rendering under one lease. Edits are noticed before the write all the
+ * same, here by the files' seals and then by their signatures.
+ */
+export async function followGoal(goal: Goal, options: FollowOptions): Promise<GoalFolder> {
+  const writer = await openWriter(goal, options);
+  const folder = new GoalFolder(goal, writer, options);
+  if (options.eventFiles) await writer.trustEvents(options.eventFiles);
+  if (!(await writer.isUnedited())) await folder.sync();
+  goalCore(goal).guardWrites(folder.guard(options.onFailure));
+  return folder;
+}
+
+function openWriter(goal: Goal, options: ProjectOptions): Promise<FolderWriter> {
+  const path = resolve(goal.root ?? ".", options.folder ?? ".planning");
+  const human: Actor = { name: options.human ?? userName(), role: "human" };
+  const { waitMs = WAIT_MS, instead = null } = options;
+  return FolderWriter.open(goal, path, human, waitMs, instead);
 }
 
 /**

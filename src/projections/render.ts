@@ -44,6 +44,18 @@ export interface Rendering {
   readonly fresh: FreshRows;
 }
 
+/** The paths of everything that `Renderer.render` would write, the page last. */
+export function renderedPaths(state: GoalState): string[] {
+  return [
+    ...[...state.decisions.values()].map(decisionPath),
+    ...[...state.blockers.values()].map(blockerPath),
+    ...[...state.history.values()].map(sessionPath),
+    TASK_BOARD,
+    AGENT_STATE,
+    STATE_PAGE,
+  ];
+}
+
 /** Renders one goal again and again. */
 export class Renderer {
   private readonly records = new WeakMap<object, RenderedFile>();

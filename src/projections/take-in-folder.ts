@@ -1,5 +1,11 @@
 import { resolve } from "node:path";
-import { type MergeReport, markEventFilesSeen, mergeGoal, unseenEventFiles } from "../goal/index.ts";
+import {
+  eventFileNames,
+  type MergeReport,
+  markEventFilesSeen,
+  mergeGoal,
+  unseenEventFiles,
+} from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { readEventsFolder } from "./event-files.ts";
@@ -18,11 +24,39 @@ export async function mergeEventFolder(
   only?: string,
   warn: (error: unknown) => void = journal.warn,
 ): Promise<ReadonlyMap<string, MergeReport>> {
-  const path = resolve(folder);
+  return (await mergeFolder(journal, resolve(folder), only, warn)).reports;
+}
+
+/** What a merge of the events of all goals found. */
+export interface FolderMerge {
+  readonly reports: ReadonlyMap<string, MergeReport>;
+  /** Names of all event files in the folder. */
+  readonly names: readonly string[];
+  /** Goals that could not be merged. `warn` was called with each error. */
+  readonly failed: ReadonlyMap<string, unknown>;
+}
+
+/** Merges the events of every goal, and also tells which files there are. */
+export function mergeAllEvents(
+  journal: Journal,
+  folder: string,
+  warn: (error: unknown) => void,
+): Promise<FolderMerge> {
+  return mergeFolder(journal, resolve(folder), undefined, warn);
+}
+
+async function mergeFolder(
+  journal: Journal,
+  path: string,
+  only: string | undefined,
+  warn: (error: unknown) => void,
+): Promise<FolderMerge> {
   const reports = new Map<string, MergeReport>();
-  const names = await unseenEventFiles(journal, path, only);
-  if (names.length === 0) return reports;
-  const goals = await readEventsFolder(path, names, warn);
+  const failed = new Map<string, unknown>();
+  const names = eventFileNames(path);
+  const unseen = await unseenEventFiles(journal, path, only, names);
+  if (unseen.length === 0) return { reports, names, failed };
+  const goals = await readEventsFolder(path, unseen, warn);
   for (const [goal, { entries, files }] of goals) {
     if (only !== undefined && goal !== only) continue;
     try {
@@ -33,6 +67,7 @@ export async function mergeEventFolder(
       // What is wrong with the store is wrong with all goals.
       const isOfOneGoal = isHoldfastError(error) && !error.code.startsWith("STORE_");
       if (only !== undefined || !isOfOneGoal) throw error;
+      failed.set(goal, error);
       warn(error);
     }
   }
@@ -40,5 +75,5 @@ export async function mergeEventFolder(
     const others = [...goals].flatMap(([goal, { files }]) => (goal === only ? [] : files));
     if (others.length > 0) await markEventFilesSeen(journal, only, { own: [], others });
   }
-  return reports;
+  return { reports, names, failed };
 }

@@ -102,14 +102,13 @@ test("an error is JSON too where JSON was asked for", async () => {
   });
 });
 
-test("of two goals one has to be said, by flag or environment", async () => {
+test("with two goals, --goal or HOLDFAST_GOAL must name one", async () => {
   await well("goal", "new", "search", "Search that finds");
   const { code, err } = await runInside(line.project, ["next"]);
   expect(code).toBe(3);
   expect(err).toContain("which goal? There are 2");
-  expect(err).toContain(
-    "Say --goal, or set HOLDFAST_GOAL, or choose with holdfast goal use, one of: search, checkout",
-  );
+  expect(err).toContain("Pass --goal, set HOLDFAST_GOAL, or run holdfast goal use <goal>");
+  expect(err).toContain("One of: search, checkout");
   const { out } = await runInside(line.project, ["next", "--json"], { HOLDFAST_GOAL: "check" });
   expect(JSON.parse(out)).toMatchObject({ data: { goal: "checkout" } });
   await well("goal", "use", "sea");

@@ -32,30 +32,30 @@ test.each([
   ["migrate"],
   ["copy", ".holdfast", "elsewhere.db"],
   ["status", "--by", "me", "--store", ".holdfast/store.db"],
-])("%s %s says that it is empty, and leaves it so", async (...words) => {
+])("%s %s reports the empty file and leaves it empty", async (...words) => {
   const { code, err } = await run(...words);
   expect(code).toBe(1);
-  expect(err).toContain(`${store} is empty`);
+  expect(err).toContain(`${store}: the file is empty`);
   expect(err).toContain("backup");
   expect(err).toContain("remove");
   expect(statSync(store).size).toBe(0);
 });
 
-test("so does status on its short way, and doctor", async () => {
+test("the fast path of status and doctor report it too", async () => {
   const { code, err } = await line.run(["status"]);
   expect(code).toBe(1);
-  expect(err).toContain(`${store} is empty`);
+  expect(err).toContain(`${store}: the file is empty`);
   const examined = await run("doctor");
   expect(examined.code).toBe(5);
-  expect(examined.out).toContain(`${store} is empty`);
+  expect(examined.out).toContain(`${store}: the file is empty`);
   expect(statSync(store).size).toBe(0);
 });
 
-test("a hook says so too, and nothing is begun behind its back", async () => {
+test("a hook reports it too and starts nothing in the background", async () => {
   const input = JSON.stringify({ cwd: line.project, session_id: "7f2a" });
   const { code, out, err } = await line.run(["hook", "gemini", "session-start"], { input });
   expect({ code, out }).toEqual({ code: 0, out: "{}\n" });
-  expect(err).toContain(`${store} is empty`);
+  expect(err).toContain(`${store}: the file is empty`);
   expect(statSync(store).size).toBe(0);
 });
 

@@ -40,13 +40,13 @@ test("one is one", async () => {
   expect((await runInside(line.project, ["session", "log", "s"])).out).toMatch(/spent +1 turn$/m);
 });
 
-test("an agent that has to say which goal is told the field, not an option", async () => {
+test("an agent is asked for the field `goal`, not for an option", async () => {
   await runInside(line.project, ["goal", "new", "h", "Another"]);
   const by = { name: "bob", role: "worker" } as const;
   const context = new Context({ cwd: line.project, by, caller: "agent" });
   const next = OPERATIONS.get("next");
   if (!next) throw new Error("there is no next");
   const refused = perform(next, context, {}).catch((error: unknown) => error);
-  expect(await refused).toMatchObject({ code: "GOAL_NOT_FOUND", hint: "Say goal, one of: h, g" });
+  expect(await refused).toMatchObject({ code: "GOAL_NOT_FOUND", hint: "Pass `goal`. One of: h, g" });
   await context.close();
 });

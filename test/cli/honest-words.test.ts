@@ -133,7 +133,7 @@ test("a write that a store refuses because it has moved says nothing of files", 
   expect(refused.err, "nothing was written that the files could lack").not.toContain("not up to date");
 });
 
-test("a store in the usual place is found by itself", async () => {
+test("a store in the default place is found without an address", async () => {
   const folder = line.newProject();
   const say = (...words: string[]) => runInside(folder, words);
   const away = ".holdfast/away.db";
@@ -141,12 +141,15 @@ test("a store in the usual place is found by itself", async () => {
   await say("init", "--store", away);
   await say("goal", "new", "checkout", "Ship it", "--store", away);
   const { code, out } = await say("copy", away, ".holdfast/store.db");
-  expect({ code, out }).toMatchObject({ code: 0, out: expect.stringContaining("find it by themselves") });
+  expect({ code, out }).toMatchObject({
+    code: 0,
+    out: expect.stringContaining("find it without an address"),
+  });
   expect(out).not.toContain("HOLDFAST_STORE");
   expect(out, ".planning/ follows it").not.toContain("does not follow");
   expect((await say("goal", "list")).out).toContain("checkout");
   const old = await say("goal", "list", "--store", away);
-  expect(old.err).toMatch(/has moved to(.|\n)*find it by themselves/);
+  expect(old.err).toMatch(/has moved to(.|\n)*find it without an address/);
 });
 
 test("an error of the disk says that the disk is full, if it is", () => {

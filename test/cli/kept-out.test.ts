@@ -34,31 +34,31 @@ describe.skipIf(!isAble)("a store that may not be looked at", () => {
     line.remove();
   });
 
-  test.each(["status", "next", "status --by me"])("%s says that it is there", async (words) => {
+  test.each(["status", "next", "status --by me"])("%s reports the store", async (words) => {
     const { code, err } = await run(words);
     expect(code).toBe(1);
-    expect(err).toContain(`there is a store at ${home}, but you may not read it`);
+    expect(err).toContain(`store ${home}: permission denied`);
     expect(err).toContain("--store");
     expect(err).not.toMatch(/created|init/);
   });
 
-  test("so does doctor, which does not say to make one", async () => {
+  test("doctor reports it too, and does not suggest init", async () => {
     const { code, out } = await run("doctor");
     expect(code).toBe(5);
-    expect(out).toContain("but you may not read it");
+    expect(out).toContain("permission denied");
     expect(out).not.toContain("init");
   });
 
-  test("one that is named is no other", async () => {
+  test("a named store is reported in the same words", async () => {
     const { code, err } = await run("next", { env: { HOLDFAST_STORE: join(home, "store.db") } });
     expect(code).toBe(1);
-    expect(err).toContain("but you may not read it");
+    expect(err).toContain("permission denied");
   });
 
-  test("a hook says so on stderr, and answers what its agent understands", async () => {
+  test("a hook reports it on stderr and answers in its agent's format", async () => {
     const input = JSON.stringify({ cwd: line.project, session_id: "7f2a" });
     const { code, out, err } = await run("hook gemini session-start", { input });
     expect({ code, out }).toEqual({ code: 0, out: "{}\n" });
-    expect(err).toContain("but you may not read it");
+    expect(err).toContain("permission denied");
   });
 });

@@ -75,7 +75,7 @@ test("the folder shows its own goal; another one is written all the same, and an
   const made = await here("goal", "new", "search", "Find things");
   expect(made.code).toBe(0);
   expect(made.err).toMatch(
-    /^holdfast: note: .*goes on showing goal checkout.*\n.*holdfast rebuild --goal search\n$/,
+    /^holdfast: note: .*still shows goal checkout.*\n.*holdfast rebuild --goal search\n$/,
   );
   expect(await here("fact", "a", "1", "--source", "x", "--goal", "search")).toMatchObject({
     code: 0,

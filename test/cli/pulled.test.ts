@@ -65,7 +65,7 @@ test("status, next, brief and the hook speak of what a pull brought", async () =
   expect((await here("goal", "list")).out, "a goal that is new here").toContain("search");
 });
 
-test("what cannot be taken in is told, and the store answers as it is", async () => {
+test("a failed merge is reported, and the store answers without it", async () => {
   const ours = line.newProject();
   const ann = await colleague("checkout");
   await ann.pull("one", ours);
@@ -85,7 +85,7 @@ test("what cannot be taken in is told, and the store answers as it is", async ()
     const { code, out, err } = await ran;
     expect(code, err).toBe(0);
     expect(out).toContain(command === "status" ? "checkout" : "T-001");
-    expect(err).toContain("is not in the store yet");
+    expect(err).toContain("is not merged into the store");
   }
 });
 

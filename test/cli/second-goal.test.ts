@@ -61,7 +61,7 @@ test("while the goal that is shown is not done, another is not shown, and a clon
   const before = page();
   const { err } = await runInside(project, ["goal", "new", "second", "Second goal"]);
   expect(err).toContain("holdfast rebuild --goal second");
-  expect((await runInside(project, ["goal", "use", "second"])).err).toContain("goes on showing goal first");
+  expect((await runInside(project, ["goal", "use", "second"])).err).toContain("still shows goal first");
   await say(project, "task", "add", "b");
   await say(project, "fact", "k", "v", "--source", "s");
   expect(page()).toBe(before);

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { openScreen, withStore } from "../../src/cli/screen.ts";
+import { addStoreOption, openScreen } from "../../src/cli/screen.ts";
 import { open } from "../../src/open.ts";
 import { CommandLine } from "./command-line.ts";
 import { runInside } from "./inside.ts";
@@ -44,7 +44,7 @@ test("every command that takes a store is known, and prose is left alone", async
   }
   // A copy names both its stores, and a schema needs none.
   for (const { words } of COMMANDS.filter(({ words }) => words !== "schema new" && words !== "copy")) {
-    expect(withStore(`See holdfast ${words}; then go on`)).toBe(
+    expect(addStoreOption(`See holdfast ${words}; then go on`)).toBe(
       `See holdfast ${words} --store 'my store'; then go on`,
     );
   }
@@ -55,5 +55,5 @@ test("every command that takes a store is known, and prose is left alone", async
     "holdfast next-door",
     "Finish it: holdfast copy a.db b.db",
   ])
-    expect(withStore(prose)).toBe(prose);
+    expect(addStoreOption(prose)).toBe(prose);
 });

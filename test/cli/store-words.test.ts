@@ -86,9 +86,9 @@ test("a file that is no store is not taken for a missing one", async () => {
   writeFileSync(file, "root:x:0:0\n");
   const { findings } = await data<Examined>("doctor", { HOLDFAST_STORE: file });
   const found = findings.find(({ name }) => name === "store");
-  expect(found?.what).toContain(`${file} is a file that is no store`);
+  expect(found?.what).toContain(`${file}: this file is not a store`);
   expect(found?.hint).not.toContain("init");
-  expect((await run("session list", { HOLDFAST_STORE: file })).err).toContain("is a file that is no store");
+  expect((await run("session list", { HOLDFAST_STORE: file })).err).toContain("this file is not a store");
 });
 
 test("copy says that .planning/ does not follow a store that has to be named", async () => {

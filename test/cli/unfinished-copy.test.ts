@@ -67,8 +67,8 @@ describe.each([
     "%s tells of both",
     async (words) => {
       for (const [store, what] of [
-        [from, `a copy of this store to .*${to.slice(0, 3)}.* was not finished`],
-        [to, `a copy into this store from .*${from.slice(0, 3)}.* was not finished`],
+        [from, `a copy of this store to .*${to.slice(0, 3)}.* is unfinished`],
+        [to, `a copy into this store from .*${from.slice(0, 3)}.* is unfinished`],
       ] as const) {
         const { code, err } = await run(...words.split(" "), "--store", store);
         expect(code).toBe(0);
@@ -85,10 +85,10 @@ describe.each([
       expect(doctor.code).toBe(5);
       const { findings } = JSON.parse(doctor.out).data;
       const found = findings.find(({ name }: { name: string }) => name === "store");
-      expect(found).toMatchObject({ ok: false, what: expect.stringContaining("was not finished") });
+      expect(found).toMatchObject({ ok: false, what: expect.stringContaining("is unfinished") });
       expect(found.hint).toContain(finish);
       const status = await line.run(["status", "--store", store], { cwd: project });
-      expect(status.out).toContain("was not finished");
+      expect(status.out).toContain("is unfinished");
       expect(status.err).toContain(finish);
       const refused = await run("goal", "new", "n2", "Another", "--store", store);
       expect(refused.code).toBe(4);

@@ -14,7 +14,7 @@ import { exactAge } from "../model/time.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { definedFields, operation } from "./operation.ts";
-import { fullId } from "./task-operations.ts";
+import { itemId } from "./task-operations.ts";
 
 const text = z.string();
 
@@ -44,7 +44,7 @@ function activeSession(handle: Goal, said: string | undefined, name: string): st
   );
 }
 
-export const handingOver = [
+export const handoffOperations = [
   operation({
     name: "resume",
     about: "Take up the work: check the recorded files, begin a session, read the briefing",
@@ -114,7 +114,7 @@ export const handingOver = [
     async run(context, { goal: id, session, next, ...input }) {
       const handle = await context.goal(id);
       const name = activeSession(handle, session, context.by.name);
-      const following = next === undefined ? undefined : fullId("T", next);
+      const following = next === undefined ? undefined : itemId("T", next);
       const entry = await handle.handoff({ ...definedFields({ ...input, next: following }), session: name });
       return { goal: handle.id, ...view.historyView(entry) };
     },

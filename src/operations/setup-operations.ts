@@ -5,9 +5,10 @@
  * everything before anything was made. Then the store, then the record of what goes where, then all files or none.
  */
 
-import { mkdirSync, realpathSync, rmdirSync } from "node:fs";
-import { join, relative } from "node:path";
+import { existsSync, mkdirSync, realpathSync, rmdirSync, writeFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
 import * as z from "zod";
+import { HoldfastError } from "../model/errors.ts";
 import {
   AGENT_TABLE,
   AGENTS,
@@ -23,10 +24,50 @@ import {
   unifiedDiff,
 } from "../wiring/index.ts";
 import type { Context } from "./context.ts";
-import { operation } from "./operation.ts";
+import { definedFields, operation } from "./operation.ts";
 import { PLANNING } from "./store-place.ts";
 
 const text = z.string();
+
+/** `schema new`: a project's own pair of schemas, a typed manager for each, and a place for the next migration. */
+
+const TYPES = ["string", "integer", "number", "boolean", "string[]"] as const;
+const fields = z.record(text, z.union([z.enum(TYPES), z.strictObject({ enum: z.tuple([text], text) })]));
+
+export const schemaOperations = [
+  operation({
+    name: "schema new",
+    about: "Write a project's own state and board: schemas, typed managers, migrations",
+    who: "both",
+    writes: true,
+    input: z.strictObject({
+      name: text,
+      folder: text.optional(),
+      state: fields.optional(),
+      build: fields.optional(),
+      review: fields.optional(),
+    }),
+    result: z.strictObject({ name: text, folder: text, files: z.array(text) }),
+    async run(_context, { folder = ".", ...template }) {
+      // Loaded here: no other operation needs what reads and checks those files.
+      const { generateState } = await import("../projections/index.ts");
+      const files = Object.entries(generateState(definedFields(template)));
+      const target = resolve(folder);
+      const there = files.map(([path]) => path).filter((path) => existsSync(join(target, path)));
+      if (there.length > 0) {
+        throw new HoldfastError("STREAM_EXISTS", `${there.join(", ")} is there already`, {
+          hint: "Nothing was written. What was generated is yours: change it there, or choose another name.",
+          data: { files: there },
+        });
+      }
+      for (const [path, content] of files) {
+        mkdirSync(dirname(join(target, path)), { recursive: true });
+        writeFileSync(join(target, path), content, { flag: "wx" });
+      }
+      return { name: template.name, folder: target, files: files.map(([path]) => path) };
+    },
+  }),
+];
 
 const file = z.strictObject({
   path: text,
@@ -86,7 +127,7 @@ function launchOf({ place }: Context, command: string | undefined): ReturnType<t
 function plan(context: Context, { agents: said, command, remove = false }: Init): Plan {
   const { root, home } = context.place;
   // A store that was named is made where it is named; the hooks of this project look for the project's own.
-  const agents = said === undefined && context.isStoreSaid ? [] : agentsNamed(said);
+  const agents = said === undefined && context.isStoreNamed ? [] : agentsNamed(said);
   const launch = launchOf(context, command);
   const records = new Records(home);
   const files = planWiring({
@@ -111,7 +152,7 @@ async function make(context: Context, planned: Plan): Promise<Result> {
   const { root } = context.place;
   const created = !context.place.exists;
   const { address } = await context.create();
-  if (!context.isStoreSaid) mkdirSync(join(root, PLANNING), { recursive: true });
+  if (!context.isStoreNamed) mkdirSync(join(root, PLANNING), { recursive: true });
   if (planned.agents.length > 0) {
     planned.records.save(planned.files, "added");
     placeAll(root, planned.files);
@@ -185,7 +226,7 @@ async function check(context: Context, { agents: said, command }: Init): Promise
   };
 }
 
-export const initOperation = [
+export const initOperations = [
   operation({
     name: "init",
     about: "Make the store and .planning/, and wire the coding agents of this project",

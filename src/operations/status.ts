@@ -4,17 +4,168 @@
  * needs the state of a goal (what is ready, which files drifted) has commands of its own, and the answer names them.
  */
 
-import { allRows, loadStream, Payloads } from "../journal/index.ts";
+import { allRows, isProvablyDead, loadStream, Payloads } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type GoalState, goalFold, MERGE_NEWS_MS, type TaskClaim } from "../model/goal/index.ts";
 import { didYouMean } from "../model/options.ts";
 import { age } from "../model/time.ts";
-import type { ItemRow, Store, StreamRow } from "../store.ts";
+import type { ItemRow, LeaseRow, Page, Store, StreamRow } from "../store.ts";
 import { goalRows, knownGoals } from "./current-goal.ts";
-import { heldLeases, leasesOf } from "./held-leases.ts";
-import { type MovedStore, movedStore, type UnfinishedCopy, unfinishedCopy } from "./moved-store.ts";
-import type { Need } from "./need.ts";
-import { callNeeds, crashNeeds, isSubAgent, leftAloneNeeds } from "./session-needs.ts";
+import { type MovedStore, movedStore, type UnfinishedCopy, unfinishedCopy } from "./store-place.ts";
+
+/** What sessions need of a person, as `status` says it: the most urgent first, each with the command that helps. */
+
+/** `open` are all calls without an outcome. */
+async function callNeeds(
+  store: Pick<Store, "list">,
+  namespace: string,
+  open: readonly ItemRow[],
+  now: number,
+): Promise<Need[]> {
+  const waiting = open.filter(({ status }) => status === "waiting");
+  const others = open.filter(({ status }) => status !== "waiting");
+  const streams = [...new Set(others.map(({ stream }) => stream))];
+  const { held } = await leasesOf(store, namespace, "session/", streams);
+  const unattended = others.filter(({ stream }) => !held.has(stream));
+  const { rest, needs } = open.some(({ stream }) => isSubAgent(stream.slice("session/".length)))
+    ? await (await import("./sub-agent-calls.ts")).withoutWaiting(store, namespace, open, unattended)
+    : { rest: unattended, needs: [] };
+  return [...waitingNeeds(waiting, now), ...unattendedNeeds(rest), ...needs];
+}
+
+/** By its name, which no other session has: nothing has to be read for it. */
+export function isSubAgent(session: string): boolean {
+  return /^sub-[0-9a-f]{32}$/.test(session);
+}
+
+function waitingNeeds(waiting: readonly ItemRow[], now: number): Need[] {
+  const [oldest] = waiting;
+  if (!oldest) return [];
+  const since = oldest.at === null ? "" : `, since ${age(now - oldest.at)}`;
+  const who = waiting.length === 1 ? "1 call waits" : `${waiting.length} calls wait`;
+  return [{ what: `${who} for you${since}`, command: "holdfast calls" }];
+}
+
+/** Nobody finds out what became of these before somebody runs their session. */
+function unattendedNeeds(calls: readonly ItemRow[]): Need[] {
+  const [first, second] = calls;
+  if (!first) return [];
+  const session = first.stream.slice("session/".length);
+  const what = second
+    ? `${calls.length} calls have no outcome, and nobody runs them: run their agents again, or answer for them`
+    : `${first.name} ${first.id} of ${session} has no outcome, and nobody runs it: run the agent again, or answer for it`;
+  return [{ what, command: "holdfast calls" }];
+}
+
+function crashNeeds(crashed: number): Need[] {
+  if (crashed === 0) return [];
+  const what = crashed === 1 ? "1 session crashed" : `${crashed} sessions crashed`;
+  return [{ what: `${what}, run the agent again or clear up`, command: "holdfast supervise --once" }];
+}
+
+/** Sessions that supervisors leave alone until somebody has looked, by what they have on record of their workers. */
+async function leftAloneNeeds(store: Pick<Store, "list">, namespace: string, now: number): Promise<Need[]> {
+  const list = (asked: { kind: string; status: string }): Promise<StreamRow[]> =>
+    allRows((from) => store.list<"streams">({ of: "streams", namespace, limit: 500, ...asked, ...from }));
+  const workers = [
+    ...(await list({ kind: "worker", status: "looping" })),
+    ...(await list({ kind: "worker", status: "wanted" })),
+  ].filter(({ facets }) => facets.title?.startsWith(OF_SESSION));
+  if (workers.length === 0) return [];
+  const active = await list({ kind: "session", status: "active" });
+  const sessions = new Map(active.map((row) => [row.stream.slice("session/".length), row]));
+  const { held } = await leasesOf(
+    store,
+    namespace,
+    "session/",
+    active.map(({ stream }) => stream),
+  );
+  return workers.flatMap((worker) => {
+    const id = worker.facets.title?.slice(OF_SESSION.length) ?? "";
+    const session = sessions.get(id);
+    if (!session || held.has(session.stream)) return [];
+    const what = whyLeftAlone(worker, session, now);
+    return what === null ? [] : [{ what: what(id), command: `holdfast session retry ${id}` }];
+  });
+}
+
+const OF_SESSION = "session ";
+
+function whyLeftAlone(
+  worker: StreamRow,
+  { facets, updatedAt }: StreamRow,
+  now: number,
+): ((id: string) => string) | null {
+  if (facets.expiresAt !== null && facets.expiresAt < now)
+    return (id) => `session ${id} is past its time to live: look at it, then let it go on`;
+  // What was written to it since, its agent or a person wrote.
+  if (worker.facets.status !== "looping" || updatedAt > worker.updatedAt) return null;
+  return (id) => `workers for session ${id} died again and again: find out why, then let it be tried`;
+}
+
+/** What a person has to see to, the most urgent first, and the command that helps. */
+export interface Need {
+  readonly what: string;
+  readonly command: string;
+}
+
+/** Who holds what right now. Leases that were let go of, or ran out, stay in the store, so there may be many more than live. */
+
+/** Above this, going through all leases is quicker than asking for each. */
+const FEW = 50;
+const PAGE = 500;
+
+type Leases = ReadonlyMap<string, LeaseRow>;
+
+/** Those of these leases whose time has not run out, by name. All names begin with `prefix`. */
+async function heldLeases(
+  store: Pick<Store, "list">,
+  namespace: string,
+  prefix: string,
+  names: readonly string[],
+): Promise<Leases> {
+  const rows = await taken(store, namespace, prefix, names);
+  return new Map([...rows].filter(([, row]) => row.remainingMs > 0));
+}
+
+/**
+ * The same for leases that live and die with a process, as those of sessions do: `held` by one that may be alive, `gone`
+ * where it was never let go of and its process provably is, however much of its time is left.
+ */
+export async function leasesOf(
+  store: Pick<Store, "list">,
+  namespace: string,
+  prefix: string,
+  names: readonly string[],
+): Promise<{ readonly held: Leases; readonly gone: Leases }> {
+  const rows = [...(await taken(store, namespace, prefix, names))];
+  const gone = new Map(rows.filter(([, { holder }]) => holder !== null && isProvablyDead(holder)));
+  const held = new Map(rows.filter(([name, row]) => row.remainingMs > 0 && !gone.has(name)));
+  return { held, gone };
+}
+
+/** Those that somebody took and did not let go of. */
+async function taken(
+  store: Pick<Store, "list">,
+  namespace: string,
+  prefix: string,
+  names: readonly string[],
+): Promise<Leases> {
+  const list = (of: string, limit: number, from: { cursor?: string } = {}): Promise<Page<LeaseRow>> =>
+    store.list<"leases">({ of: "leases", namespace, prefix: of, limit, ...from });
+  const wanted = new Set(names);
+  const found = new Map<string, LeaseRow>();
+  const look = (rows: readonly LeaseRow[]): void => {
+    for (const row of rows) if (row.holder && wanted.has(row.name)) found.set(row.name, row);
+  };
+  if (wanted.size <= FEW) {
+    // The prefix also matches longer names, but the exact one sorts before them.
+    for (const { rows } of await Promise.all([...wanted].map((name) => list(name, 1)))) look(rows);
+    return found;
+  }
+  look(await allRows((from) => list(prefix, PAGE, from)));
+  return found;
+}
 
 export interface GoalStatus {
   readonly goal: string;

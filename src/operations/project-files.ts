@@ -19,16 +19,16 @@ const KEPT = [".git", ".holdfast", PLANNING];
 type Namer = Pick<Context, "place" | "caller" | "cwd">;
 
 /** As goals keep it; it need not be there. */
-export function namedPath({ place: { root }, caller, cwd }: Namer, typed: string): string {
-  const path = belowRoot(root, resolve(caller === "person" ? cwd : root, typed));
+export function projectPath({ place: { root }, caller, cwd }: Namer, typed: string): string {
+  const path = pathBelowRoot(root, resolve(caller === "person" ? cwd : root, typed));
   if (path !== null) return path;
   throw refused(typed, "is not below the project's root", `Name a file below the project's root, ${root}.`);
 }
 
 export function recordedFile(namer: Namer, { path: typed, act }: NamedFile): NamedFile {
-  const path = namedPath(namer, typed);
+  const path = projectPath(namer, typed);
   const { root } = namer.place;
-  if (!isWork(path)) {
+  if (!isWorkFile(path)) {
     throw refused(path, "is not a file of the work", `Leave out what lies in ${KEPT.join("/, ")}/.`);
   }
   const stats = statSync(join(root, path), { throwIfNoEntry: false });
@@ -45,13 +45,13 @@ export function recordedFile(namer: Namer, { path: typed, act }: NamedFile): Nam
 }
 
 /** By its path below the root. */
-export function isWork(path: string): boolean {
+export function isWorkFile(path: string): boolean {
   const [first = ""] = path.split("/");
   return !KEPT.includes(first.toLowerCase());
 }
 
 /** Null for what is not below it. A root that was reached by a link may be named by where that leads. */
-export function belowRoot(root: string, path: string): string | null {
+export function pathBelowRoot(root: string, path: string): string | null {
   return below(root, path) ?? below(realOf(root), join(realOf(dirname(path)), basename(path)));
 }
 

@@ -2,8 +2,7 @@
 
 import { age } from "../model/time.ts";
 import type { ResultOf } from "../operations/index.ts";
-import { type Paint, type Screen, typed } from "./screen.ts";
-import { table } from "./table.ts";
+import { commandToPaste, type Paint, type Screen, table } from "./screen.ts";
 
 type Task = ResultOf<"task show">;
 type TaskRow = ResultOf<"task list">["tasks"][number];
@@ -101,7 +100,7 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
       [
         "stale",
         goal.stale
-          ? `last touched ${ago(goal.updatedAt)}; take it up: ${typed(screen, "holdfast resume --force")}`
+          ? `last touched ${ago(goal.updatedAt)}; take it up: ${commandToPaste(screen, "holdfast resume --force")}`
           : null,
       ],
       ["at", `${place}${position.task === null ? "" : `, ${position.task}`}`],
@@ -141,7 +140,7 @@ function historyTable(history: ResultOf<"goal show">["history"], screen: Screen)
 
 export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): string {
   const first = 'holdfast goal new <name> "what is to be reached"';
-  if (goals.length === 0) return `no goals yet: ${typed(screen, first)}\n`;
+  if (goals.length === 0) return `no goals yet: ${commandToPaste(screen, first)}\n`;
   const rows = goals.map(({ goal, status, stale, updatedAt, title }) => [
     goal,
     statusWord(status ?? "active", screen.paint),
@@ -162,7 +161,7 @@ export function movePage({ goal, position, left, closed }: ResultOf<"move">, scr
   const rest = left.map(
     (task) => `! stays behind: ${task.id} ${statusWord(task.status, screen.paint)}  ${task.title}\n`,
   );
-  const back = closed && typed(screen, `holdfast move ${closed.number}`);
+  const back = closed && commandToPaste(screen, `holdfast move ${closed.number}`);
   const empty = closed
     ? `! phase ${closed.number} ${closed.name} had no task and counts as complete; to go back: ${back}\n`
     : "";
@@ -174,7 +173,7 @@ export function nextPage(next: ResultOf<"next">, screen: Screen): string {
   const note = `${newsLines(next)}${noted === null ? "" : `noted: ${noted}\n`}`;
   const [first] = tasks;
   if (!first) return `${note}nothing to claim (${outlook}): ${why}\n`;
-  return `${note}${taskTable(tasks, screen)}${typed(screen, `holdfast task claim ${first.id}`)}\n`;
+  return `${note}${taskTable(tasks, screen)}${commandToPaste(screen, `holdfast task claim ${first.id}`)}\n`;
 }
 
 export function blockerTable(blockers: readonly Blocker[], screen: Screen): string {
@@ -214,7 +213,7 @@ export function decisionTable(decisions: readonly Decision[], screen: Screen): s
 
 export function factTable(facts: ResultOf<"facts">["facts"], screen: Screen): string {
   const first = "holdfast fact <key> <value> --source <where from>";
-  if (facts.length === 0) return `no facts yet: ${typed(screen, first)}\n`;
+  if (facts.length === 0) return `no facts yet: ${commandToPaste(screen, first)}\n`;
   const rows = facts.map(({ key, value, source, by, at }) => [
     key,
     valueText(value),
@@ -236,7 +235,7 @@ export function resumePage(resumed: ResultOf<"resume">, screen: Screen): string 
     return `${paint.yellow("!")} ${path} ${statusWord(verdict, paint)}${why ? ` (${why})` : ""}\n`;
   });
   if (!resumed.begun) {
-    return `${files.join("")}${paint.bold("not begun")}: ${resumed.why}\nlook first, then: ${typed(screen, `holdfast resume --force --goal ${resumed.goal}`)}\n`;
+    return `${files.join("")}${paint.bold("not begun")}: ${resumed.why}\nlook first, then: ${commandToPaste(screen, `holdfast resume --force --goal ${resumed.goal}`)}\n`;
   }
-  return `${files.join("")}session ${resumed.session} begun; end it with: ${typed(screen, `holdfast handoff --session ${resumed.session} --reason …`)}\n\n${resumed.briefing}\n`;
+  return `${files.join("")}session ${resumed.session} begun; end it with: ${commandToPaste(screen, `holdfast handoff --session ${resumed.session} --reason …`)}\n\n${resumed.briefing}\n`;
 }
