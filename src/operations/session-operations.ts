@@ -1,4 +1,4 @@
-/** Sessions and calls from outside: looked at, forked, cancelled, answered, without taking them. */
+/** Operations on sessions from outside: list, show, fork, cancel, without taking their lease. */
 
 import * as z from "zod";
 import { allRows } from "../journal/index.ts";
@@ -12,13 +12,13 @@ import { definedFields, operation } from "./operation.ts";
 import { time } from "./record-views.ts";
 import * as view from "./session-views.ts";
 import { blocksText, logLine } from "./session-views.ts";
-import { isSubAgent, leasesOf } from "./status.ts";
+import { isSubAgent, processLeases } from "./status.ts";
 
 const text = z.string();
 const session = text;
 const ROWS_AT_ONCE = 1_000;
 
-/** The id that was typed, or the only session whose id begins so. */
+/** The typed id, or the only session whose id begins with it. */
 export async function sessionId(holdfast: Holdfast, typed: string): Promise<string> {
   const { journal } = holdfast;
   if (isId(typed) && (await journal.row(streamName("session", typed))).state === "live") return typed;
@@ -36,11 +36,11 @@ async function parentOf({ journal }: Holdfast, id: string): Promise<string | nul
 export async function heldBy({ journal }: Holdfast, id: string): Promise<view.HeldBy> {
   const { store, namespace } = journal;
   const name = streamName("session", id);
-  const { held, gone } = await leasesOf(store, namespace, "session/", [name]);
-  return { held: held.get(name)?.holder ?? null, gone: gone.get(name)?.holder ?? null };
+  const { held, dead } = await processLeases(store, namespace, "session/", [name]);
+  return { held: held.get(name)?.holder ?? null, gone: dead.get(name)?.holder ?? null };
 }
 
-/** What a person sees of an active session: whether a process is at it. No facet says that, the leases do. */
+/** Whether a process runs an active session. Its lease tells, no facet does. */
 const ACTIVE_WORDS = ["running", "crashed", "idle"] as const;
 type ActiveWord = (typeof ACTIVE_WORDS)[number];
 
@@ -57,10 +57,10 @@ interface Found {
 async function withHolders({ journal }: Holdfast, sessions: readonly SessionSummary[]): Promise<Found[]> {
   const { store, namespace } = journal;
   const names = sessions.map(({ id }) => streamName("session", id));
-  const { held, gone } = await leasesOf(store, namespace, "session/", names);
+  const { held, dead } = await processLeases(store, namespace, "session/", names);
   return sessions.map((summary, index) => {
     const name = names[index] ?? "";
-    return { summary, running: held.has(name), crashed: gone.has(name) };
+    return { summary, running: held.has(name), crashed: dead.has(name) };
   });
 }
 
@@ -100,12 +100,12 @@ async function activeSessions(
   return { sessions: found.slice(0, limit), more: found.length > limit };
 }
 
-/** Whoever named a version that is not there is told where to look. */
-async function ofVersions<Result>(id: string, asked: Promise<Result>): Promise<Result> {
+/** Adds to VERSION_NOT_FOUND where to look. */
+async function withVersionHint<Result>(id: string, asked: Promise<Result>): Promise<Result> {
   return asked.catch((error: unknown) => {
     if (!isHoldfastError(error, "VERSION_NOT_FOUND")) throw error;
     throw new HoldfastError("VERSION_NOT_FOUND", error.message, {
-      hint: `List its versions: holdfast session versions ${id}. Deleted ones are not kept.`,
+      hint: `List its versions: holdfast session versions ${id}. Deleted versions are gone.`,
       cause: error,
       data: error.data,
     });
@@ -207,7 +207,7 @@ export const sessionOperations = [
     async run(context, { session: typed, before, after }) {
       const holdfast = await context.holdfast();
       const id = await sessionId(holdfast, typed);
-      const diff = await ofVersions(id, holdfast.sessions.diff(id, before, after));
+      const diff = await withVersionHint(id, holdfast.sessions.diff(id, before, after));
       const said = ({ id: messageId, role, blocks }: (typeof diff.messages.added)[number]) => {
         return { id: messageId, role, text: blocksText(blocks) };
       };
@@ -252,7 +252,7 @@ export const sessionOperations = [
       const holdfast = await context.holdfast();
       const from = await sessionId(holdfast, typed);
       const options = definedFields({ version, effects: live ? ("live" as const) : undefined });
-      const report = await ofVersions(from, holdfast.sessions.fork(from, id, options));
+      const report = await withVersionHint(from, holdfast.sessions.fork(from, id, options));
       const laterEffects = report.laterEffects.map(({ callId: call, tool, status }) => {
         return { callId: call, tool, status };
       });

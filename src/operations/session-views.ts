@@ -1,4 +1,4 @@
-/** Sessions and their calls, as operations answer. */
+/** Sessions, their calls and their log lines, as operations return them. */
 
 import * as z from "zod";
 import {
@@ -14,139 +14,6 @@ import type { Event, EventSpec } from "../model/stream/index.ts";
 import type { SessionDetail, SessionSummary } from "../session/index.ts";
 import type { Holder } from "../store.ts";
 import { iso, isoOrNull, time } from "./record-views.ts";
-
-/** The log of a session in words: one line per event, for a person who wants to know what happened. */
-
-interface LogLine {
-  readonly seq: number;
-  readonly at: string;
-  readonly type: string;
-  /** One word for what happened. */
-  readonly word: string;
-  readonly text: string;
-}
-
-type Told = readonly [word: string, text: string];
-
-/** One for every event of a session, each with the data of its own. */
-type Tellers = {
-  readonly [Type in keyof SessionEvents]: SessionEvents[Type] extends EventSpec<SessionState, infer Data>
-    ? (data: Data) => Told
-    : never;
-};
-
-const TEXT_LIMIT = 300;
-
-const TELLERS: Tellers = {
-  "session.opened": ({ title, goal }) => [
-    "opened",
-    [title, goal && `for goal ${goal}`].filter(Boolean).join(" "),
-  ],
-  "session.described": (data) => ["described", Object.keys(data).join(", ")],
-  "session.status": ({ status, why, by }) => [status, [by && `by ${by}`, why].filter(Boolean).join(": ")],
-  "session.forked": ({ session, version }) => ["forked", `from ${session} at version ${version}`],
-  "session.effects": ({ effects, by, why }) => [
-    "effects",
-    [by ? `${effects} by ${by}` : effects, why].filter(Boolean).join(": "),
-  ],
-  "session.taken": ({ owner, token, host, pid, from }) => [
-    from === null ? "taken" : "resumed",
-    `${from === null ? "" : `${from} was lost; `}${owner} (${host}, pid ${pid}), token ${token}`,
-  ],
-  message: ({ message }) => [message.role, blocksText(message.blocks)],
-  results: ({ blocks }) => [
-    "results",
-    blocks.map((block) => ("call" in block ? block.call : block["callId"])).join(", "),
-  ],
-  "transcript.replaced": ({ segments, why }) => [
-    "replaced",
-    why ?? `the transcript, ${segments.length} segments`,
-  ],
-  "plan.set": ({ plan }) => ["plan", plan === null ? "cleared" : `${plan.steps.length} steps`],
-  "budget.limited": ({ limits, by }) => ["limit", `${amountsText(limits)}${by ? ` by ${by}` : ""}`],
-  "budget.reserved": ({ amounts }) => ["reserved", amountsText(amounts)],
-  "budget.settled": ({ spent, lost }) => [
-    "spent",
-    `${amountsText(spent)}${lost ? ", never heard back" : ""}`,
-  ],
-  "budget.spent": ({ amounts }) => ["spent", amountsText(amounts)],
-  checkpoint: ({ version, label }) => ["version", `${version}${label ? ` ${label}` : ""}`],
-  "checkpoint.deleted": ({ version }) => ["dropped", `version ${version}`],
-  "prompt.queued": ({ by, blocks }) => ["prompt", `by ${by}: ${blocksText(blocks as unknown as Block[])}`],
-  "call.issued": ({ callId, tool, vendorKey, attempt }) => [
-    "issued",
-    `${callId} ${tool} ${vendorKey}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
-  ],
-  "call.completed": ({ callId, by, person, why, result }) => [
-    "completed",
-    `${callId}${settled(by, person, why)} ${resultText(result)}`,
-  ],
-  "call.failed": ({ callId, by, person, error }) => [
-    "failed",
-    `${callId}${by === "presumed" ? ", as far as its error tells" : settled(by, person, undefined)}: ${error.message}`,
-  ],
-  "call.lost": ({ callId, why }) => ["unknown", `${callId}: ${why}`],
-  "call.verified": ({ callId, answer, detail }) => [
-    "verified",
-    `${callId} ${answer}${detail ? `: ${detail}` : ""}`,
-  ],
-  "call.waiting": ({ callId, why }) => ["waits", `${callId} for a person: ${why}`],
-  "call.granted": ({ callId, person, why }) => ["granted", `${callId} one more attempt by ${person}: ${why}`],
-  "call.repeated": ({ callId, tool, of }) => [
-    "repeats",
-    `${callId} ${tool}: not run again, same as ${of.callId}`,
-  ],
-};
-
-export function logLine(seq: number, event: Event): LogLine {
-  const tellers: Readonly<Record<string, (data: never) => Told>> = TELLERS;
-  const teller = Object.hasOwn(tellers, event.type) ? tellers[event.type] : undefined;
-  const [word, text] = teller?.(event.data as never) ?? [event.type, JSON.stringify(event.data)];
-  return { seq, at: new Date(event.at).toISOString(), type: event.type, word, text: short(text) };
-}
-
-/** What a message says, on one line. */
-export function blocksText(blocks: readonly Block[]): string {
-  return short(
-    blocks
-      .map((block) => {
-        if (block.kind === "text") return block.text;
-        if (block.kind === "reasoning") return "(thinks)";
-        if (block.kind === "tool_call") return `→ ${block.name} ${JSON.stringify(block.args)}`;
-        if (block.kind === "file") return `[${block.mediaType}]`;
-        return `← ${typeof block.content === "string" ? block.content : blocksText(block.content)}`;
-      })
-      .join(" "),
-  );
-}
-
-function settled(by: string, person: string | undefined, why: string | undefined): string {
-  return `${by === "execute" ? "" : ` by ${person ?? by}`}${why ? ` (${why})` : ""}`;
-}
-
-function resultText(result: { value?: unknown; artifact?: string; bytes?: number }): string {
-  if (result.artifact !== undefined) return `[${result.bytes} bytes]`;
-  return typeof result.value === "string" ? result.value : JSON.stringify(result.value);
-}
-
-function amountsText(amounts: { readonly [unit: string]: number | null | undefined }): string {
-  return Object.entries(amounts)
-    .map(([unit, value]) =>
-      unit === "usd" && typeof value === "number"
-        ? `$${value}`
-        : `${value ?? "no limit of"} ${value === 1 ? unit.replace(/s$/, "") : unit}`,
-    )
-    .join(", ");
-}
-
-function short(text: string): string {
-  // Of megabytes only the beginning is looked at.
-  const line = text
-    .slice(0, 10 * TEXT_LIMIT)
-    .replace(/\s+/g, " ")
-    .trim();
-  return line.length > TEXT_LIMIT ? `${line.slice(0, TEXT_LIMIT - 1)}…` : line;
-}
 
 const text = z.string();
 const amounts = z.strictObject({
@@ -164,22 +31,22 @@ export const sessionRow = z.strictObject({
   updatedAt: time,
   openCalls: z.int(),
   stale: z.boolean(),
-  /** Whether a process holds it right now. */
+  /** Whether a process holds its lease now. */
   running: z.boolean(),
-  /** Whether the process that held it last is gone, and never let go of it. */
+  /** Whether the process that held it last died without releasing it. */
   crashed: z.boolean(),
-  /** Of a sub-agent: whose call started it. */
+  /** For a sub-agent: the session whose call started it. */
   parent: text.nullable(),
 });
 
-/** What the summary of a session does not say. */
-export interface Around {
+/** What a session's summary lacks. */
+export interface SessionContext {
   readonly running: boolean;
   readonly crashed: boolean;
   readonly parent: string | null;
 }
 
-export function sessionRowView(from: SessionSummary, around: Around): z.input<typeof sessionRow> {
+export function sessionRowView(from: SessionSummary, around: SessionContext): z.input<typeof sessionRow> {
   const { id, status, title, goal, createdAt, updatedAt, openCalls, stale } = from;
   return {
     session: id,
@@ -206,34 +73,34 @@ export const call = z.strictObject({
   issuedAt: time,
   settledAt: time.nullable(),
   settledBy: text.nullable(),
-  /** Why its outcome is unknown, or what the person who answered said. */
+  /** Why its outcome is unknown, or the reason that a person gave. */
   why: text.nullable(),
-  /** What the tool's own look came to, the last time. */
+  /** The last answer of the tool's `verify`. */
   verify: text.nullable(),
   error: text.nullable(),
-  /** The person who allowed another attempt, until it is made. */
+  /** The person who allowed another attempt that is not made yet. */
   grantedBy: text.nullable(),
   open: z.boolean(),
-  /** Whether the process that holds its session is at it right now. */
+  /** Whether the process that holds its session is running it. */
   running: z.boolean(),
-  /** Whether it is in doubt while nobody runs its session: a person may answer for it. */
+  /** Whether it is open and no process runs its session: a person may resolve it. */
   unattended: z.boolean(),
-  /** Whether its session was cancelled: nothing of it is tried again. */
+  /** Whether its session was cancelled, so that it is not retried. */
   cancelled: z.boolean(),
-  /** It waits for approval and has not been run: retry lets it run, failed refuses it. */
+  /** It waits for approval and has not run: `retry` lets it run, `failed` refuses it. */
   unbegun: z.boolean(),
 });
 
-interface Surroundings {
+interface CallContext {
   readonly isHeld: boolean;
   readonly isCancelled: boolean;
 }
 
-export function callView(session: string, from: Call, around: Surroundings): z.input<typeof call> {
+export function callView(session: string, from: Call, around: CallContext): z.input<typeof call> {
   const { isHeld, isCancelled } = around;
   const { id, tool, effect, status, args, attempt, vendorKey, issuedAt, settledAt, settledBy } = from;
   const { why, verify } = from;
-  const looked = verify && [verify.answer, verify.detail].filter(Boolean).join(": ");
+  const verified = verify && [verify.answer, verify.detail].filter(Boolean).join(": ");
   return {
     call: id,
     session,
@@ -247,7 +114,7 @@ export function callView(session: string, from: Call, around: Surroundings): z.i
     settledAt: isoOrNull(settledAt),
     settledBy,
     why,
-    verify: looked,
+    verify: verified,
     error: from.error?.message ?? null,
     grantedBy: status === "unknown" && from.granted ? from.by : null,
     open: isOpen(status),
@@ -281,10 +148,10 @@ export const session = sessionRow.extend({
   scratchpadRoot: text.nullable(),
   forkedFrom: text.nullable(),
   forkedAtVersion: z.int().nullable(),
-  /** Those of a fork are off until a person switches them on. */
+  /** A fork's effects are off until a person switches them on. */
   effects: z.enum(["on", "off"]),
   heldBy: holder.nullable(),
-  /** Of a session that crashed: what held it last. */
+  /** For a crashed session: its last holder. */
   goneHolder: holder.nullable(),
 });
 
@@ -292,7 +159,7 @@ function holderView(from: Holder | null): z.input<typeof holder> | null {
   return from && { label: from.label, host: from.host, pid: from.pid };
 }
 
-/** Who holds a session: `held` may be alive, `gone` provably is not. */
+/** The holder of a session: `held` may be alive, `gone` is provably dead. */
 export interface HeldBy {
   readonly held: Holder | null;
   readonly gone: Holder | null;
@@ -320,4 +187,136 @@ export function sessionView(from: SessionDetail, { held, gone }: HeldBy): z.inpu
     heldBy: holderView(held),
     goneHolder: holderView(gone),
   };
+}
+
+/** One line of `session log`: an event in words. */
+interface LogLine {
+  readonly seq: number;
+  readonly at: string;
+  readonly type: string;
+  /** One word for the event: `issued`, `completed`. */
+  readonly word: string;
+  readonly text: string;
+}
+
+type Words = readonly [word: string, text: string];
+
+/** A formatter for every type of session event. */
+type Formatters = {
+  readonly [Type in keyof SessionEvents]: SessionEvents[Type] extends EventSpec<SessionState, infer Data>
+    ? (data: Data) => Words
+    : never;
+};
+
+const TEXT_LIMIT = 300;
+
+const FORMATTERS: Formatters = {
+  "session.opened": ({ title, goal }) => [
+    "opened",
+    [title, goal && `for goal ${goal}`].filter(Boolean).join(" "),
+  ],
+  "session.described": (data) => ["described", Object.keys(data).join(", ")],
+  "session.status": ({ status, why, by }) => [status, [by && `by ${by}`, why].filter(Boolean).join(": ")],
+  "session.forked": ({ session, version }) => ["forked", `from ${session} at version ${version}`],
+  "session.effects": ({ effects, by, why }) => [
+    "effects",
+    [by ? `${effects} by ${by}` : effects, why].filter(Boolean).join(": "),
+  ],
+  "session.taken": ({ owner, token, host, pid, from }) => [
+    from === null ? "taken" : "resumed",
+    `${from === null ? "" : `${from} was lost; `}${owner} (${host}, pid ${pid}), token ${token}`,
+  ],
+  message: ({ message }) => [message.role, blocksText(message.blocks)],
+  results: ({ blocks }) => [
+    "results",
+    blocks.map((block) => ("call" in block ? block.call : block["callId"])).join(", "),
+  ],
+  "transcript.replaced": ({ segments, why }) => [
+    "replaced",
+    why ?? `the transcript, ${segments.length} segments`,
+  ],
+  "plan.set": ({ plan }) => ["plan", plan === null ? "cleared" : `${plan.steps.length} steps`],
+  "budget.limited": ({ limits, by }) => ["limit", `${amountsText(limits)}${by ? ` by ${by}` : ""}`],
+  "budget.reserved": ({ amounts }) => ["reserved", amountsText(amounts)],
+  "budget.settled": ({ spent, lost }) => [
+    "spent",
+    `${amountsText(spent)}${lost ? ", no answer received" : ""}`,
+  ],
+  "budget.spent": ({ amounts }) => ["spent", amountsText(amounts)],
+  checkpoint: ({ version, label }) => ["version", `${version}${label ? ` ${label}` : ""}`],
+  "checkpoint.deleted": ({ version }) => ["dropped", `version ${version}`],
+  "prompt.queued": ({ by, blocks }) => ["prompt", `by ${by}: ${blocksText(blocks as unknown as Block[])}`],
+  "call.issued": ({ callId, tool, vendorKey, attempt }) => [
+    "issued",
+    `${callId} ${tool} ${vendorKey}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
+  ],
+  "call.completed": ({ callId, by, person, why, result }) => [
+    "completed",
+    `${callId}${settled(by, person, why)} ${resultText(result)}`,
+  ],
+  "call.failed": ({ callId, by, person, error }) => [
+    "failed",
+    `${callId}${by === "presumed" ? ", judging by its error" : settled(by, person, undefined)}: ${error.message}`,
+  ],
+  "call.lost": ({ callId, why }) => ["unknown", `${callId}: ${why}`],
+  "call.verified": ({ callId, answer, detail }) => [
+    "verified",
+    `${callId} ${answer}${detail ? `: ${detail}` : ""}`,
+  ],
+  "call.waiting": ({ callId, why }) => ["waits", `${callId} for a person: ${why}`],
+  "call.granted": ({ callId, person, why }) => ["granted", `${callId} one more attempt by ${person}: ${why}`],
+  "call.repeated": ({ callId, tool, of }) => [
+    "repeats",
+    `${callId} ${tool}: not run again, same as ${of.callId}`,
+  ],
+};
+
+export function logLine(seq: number, event: Event): LogLine {
+  const formatters: Readonly<Record<string, (data: never) => Words>> = FORMATTERS;
+  const format = Object.hasOwn(formatters, event.type) ? formatters[event.type] : undefined;
+  const [word, text] = format?.(event.data as never) ?? [event.type, JSON.stringify(event.data)];
+  return { seq, at: new Date(event.at).toISOString(), type: event.type, word, text: short(text) };
+}
+
+/** A message on one line. */
+export function blocksText(blocks: readonly Block[]): string {
+  return short(
+    blocks
+      .map((block) => {
+        if (block.kind === "text") return block.text;
+        if (block.kind === "reasoning") return "(reasoning)";
+        if (block.kind === "tool_call") return `→ ${block.name} ${JSON.stringify(block.args)}`;
+        if (block.kind === "file") return `[${block.mediaType}]`;
+        return `← ${typeof block.content === "string" ? block.content : blocksText(block.content)}`;
+      })
+      .join(" "),
+  );
+}
+
+function settled(by: string, person: string | undefined, why: string | undefined): string {
+  return `${by === "execute" ? "" : ` by ${person ?? by}`}${why ? ` (${why})` : ""}`;
+}
+
+function resultText(result: { value?: unknown; artifact?: string; bytes?: number }): string {
+  if (result.artifact !== undefined) return `[${result.bytes} bytes]`;
+  return typeof result.value === "string" ? result.value : JSON.stringify(result.value);
+}
+
+function amountsText(amounts: { readonly [unit: string]: number | null | undefined }): string {
+  return Object.entries(amounts)
+    .map(([unit, value]) =>
+      unit === "usd" && typeof value === "number"
+        ? `$${value}`
+        : `${value ?? "no limit of"} ${value === 1 ? unit.replace(/s$/, "") : unit}`,
+    )
+    .join(", ");
+}
+
+function short(text: string): string {
+  // A text of megabytes is cut before it is scanned.
+  const line = text
+    .slice(0, 10 * TEXT_LIMIT)
+    .replace(/\s+/g, " ")
+    .trim();
+  return line.length > TEXT_LIMIT ? `${line.slice(0, TEXT_LIMIT - 1)}…` : line;
 }

@@ -1,25 +1,24 @@
-/** Which open calls wait for calls of their sub-agents: a person answers for those, and not for the ones above them. */
+/**
+ * Finds open calls that wait for calls of their sub-agents. A person answers the inner calls, not the outer ones.
+ * `status` reads this, so it uses only lists and folds nothing.
+ */
 
 import { allRows } from "../journal/index.ts";
 import { streamId, streamName } from "../model/names.ts";
 import { childId, incarnationOf } from "../session/index.ts";
 import type { ItemRow, Store } from "../store.ts";
-import type { Need } from "./status.ts";
 
 type Lister = Pick<Store, "list">;
-type Below = ReadonlyMap<ItemRow, readonly ItemRow[]>;
+type InnerCalls = ReadonlyMap<ItemRow, readonly ItemRow[]>;
 
-/**
- * The innermost open calls of the sub-agent that works for a call, by that call's row. `open` are all calls without an outcome.
- * Only what lists show is read, because `status` asks for this.
- */
+/** For each call of `open` that has a sub-agent with open calls: the innermost of those. */
 export async function openCallsBelow(
   store: Lister,
   namespace: string,
   open: readonly ItemRow[],
-): Promise<Below> {
-  const asked = { of: "streams", namespace, kind: "session", openCalls: true, limit: 500 } as const;
-  const sessions = await allRows((from) => store.list<"streams">({ ...asked, ...from }));
+): Promise<InnerCalls> {
+  const request = { of: "streams", namespace, kind: "session", openCalls: true, limit: 500 } as const;
+  const sessions = await allRows((from) => store.list<"streams">({ ...request, ...from }));
   const generations = new Map(sessions.map(({ stream, head }) => [stream, head.generation]));
   const byStream = new Map<string, ItemRow[]>();
   for (const call of open) {
@@ -28,9 +27,9 @@ export async function openCallsBelow(
     else byStream.set(call.stream, [call]);
   }
   const innermost = ({ stream, id }: ItemRow): readonly ItemRow[] => {
-    const life = incarnationOf(streamId(stream), generations.get(stream) ?? 1);
-    const theirs = byStream.get(streamName("session", childId(life, id))) ?? [];
-    return theirs.flatMap((call) => {
+    const parent = incarnationOf(streamId(stream), generations.get(stream) ?? 1);
+    const inner = byStream.get(streamName("session", childId(parent, id))) ?? [];
+    return inner.flatMap((call) => {
       const further = innermost(call);
       return further.length === 0 ? [call] : further;
     });
@@ -43,28 +42,27 @@ export async function openCallsBelow(
   return below;
 }
 
-/** Of calls that nobody runs, those that somebody has to see to, and what `status` says of the others. */
+/** Splits calls that no process runs: `rest` needs a person, the others resume without one, as `waiting` says. */
 export async function withoutWaiting(
   store: Lister,
   namespace: string,
   open: readonly ItemRow[],
   unattended: readonly ItemRow[],
-): Promise<{ readonly rest: readonly ItemRow[]; readonly needs: Need[] }> {
+): Promise<{ readonly rest: readonly ItemRow[]; readonly waiting: string | null }> {
   const below = await openCallsBelow(store, namespace, open);
-  const above = unattended.filter((call) => below.has(call));
-  return { rest: unattended.filter((call) => !below.has(call)), needs: needsOf(above, below) };
+  const outer = unattended.filter((call) => below.has(call));
+  return { rest: unattended.filter((call) => !below.has(call)), waiting: describe(outer, below) };
 }
 
-function needsOf(calls: readonly ItemRow[], below: Below): Need[] {
+function describe(calls: readonly ItemRow[], below: InnerCalls): string | null {
   const [only, second] = calls;
-  const [first] = (only && below.get(only)) ?? [];
-  if (!only || !first) return [];
-  const what = second
-    ? `${calls.length} calls go on by themselves once those of their sub-agents are answered and their agents run again`
-    : `${called(only)} goes on by itself once ${called(first)} is answered and its agent run again`;
-  return [{ what, command: "holdfast calls" }];
+  const [inner] = (only && below.get(only)) ?? [];
+  if (!only || !inner) return null;
+  return second
+    ? `${calls.length} calls resume once their sub-agents' calls are answered and their agents run again`
+    : `${callLabel(only)} resumes once ${callLabel(inner)} is answered and its agent runs again`;
 }
 
-function called({ name, id, stream }: ItemRow): string {
+function callLabel({ name, id, stream }: ItemRow): string {
   return `${name} ${id} of ${streamId(stream)}`;
 }

@@ -69,7 +69,7 @@ test("status does not ask for an answer to it", async () => {
   const page = await look("status");
   expect(page).toContain("! 1 call waits for you");
   expect(page).toMatch(
-    /! research r1 of editor goes on by itself once search s1 of sub-\w{32} is answered and its agent run again/,
+    /! research r1 of editor resumes once search s1 of sub-\w{32} is answered and its agent runs again/,
   );
   expect(page).not.toContain("has no outcome");
 });
@@ -79,9 +79,7 @@ test("through several sub-agents the innermost call is named", async () => {
   const page = await look("calls");
   expect(page.match(/once search s2 of session sub-\w{32} is answered/g)).toHaveLength(2);
   expect(page).not.toMatch(/holdfast resolve (p1|m1|r1)/);
-  expect(await look("status")).toContain(
-    "! 3 calls go on by themselves once those of their sub-agents are answered",
-  );
+  expect(await look("status")).toContain("! 3 calls resume once their sub-agents' calls are answered");
 });
 
 test("one that waits for a person itself can be tried again, and says what comes before the rest", async () => {

@@ -22,7 +22,7 @@ afterAll(() => line.remove());
 const onLinux = test.runIf(process.platform === "linux");
 
 onLinux("status names it, before and after the command that it recommends was run", async () => {
-  const need = /! charge c_8fk2 of order-4711 has no outcome, and nobody runs it: .* {2}holdfast calls\n/;
+  const need = /! charge c_8fk2 of order-4711 has no outcome and no running process: .* {2}holdfast calls\n/;
   expect(await look("status")).toMatch(need);
   const [recommended = ""] = /holdfast supervise --once/.exec(await look("status")) ?? [];
   const cleared = await look(...recommended.split(" ").slice(1));

@@ -1,6 +1,6 @@
 // A command makes one pass over `.planning/`: it merges event files once, renders once, and takes one lease to render.
 
-import fs, {
+import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -9,12 +9,9 @@ import fs, {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { syncBuiltinESMExports } from "node:module";
+import { Session } from "node:inspector/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { LeaseKeeper } from "../../src/journal/leases.ts";
-import { EventFiles } from "../../src/projections/event-files.ts";
-import { Renderer } from "../../src/projections/render.ts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { runInside } from "../cli/inside.ts";
 import { quickFolder } from "../quick-folder.ts";
 
@@ -31,34 +28,40 @@ beforeEach(async () => {
   await here("task", "claim", "1");
 });
 afterEach(() => {
-  vi.restoreAllMocks();
   rmSync(project, { recursive: true, force: true });
 });
 
-interface Work {
-  /** How often `events/` was searched for files that are not merged yet. */
-  readonly looks: number;
-  /** How many event files were read. */
-  readonly readings: number;
-  readonly renders: number;
-  readonly leases: number;
-}
+/** Functions whose calls V8 counts, by file and name. All are synchronous: V8 counts each resumption of others. */
+const COUNTED = {
+  /** Searches of `events/` for files that are not merged: before the decision, and while the folder is synced. */
+  looks: ["goal/seen-event-files.ts eventFileNames", "projections/event-files.ts forget"],
+  /** Event files that were read. */
+  readings: ["projections/event-file.ts readEventFile"],
+  renders: ["projections/render.ts render"],
+  /** Leases that were granted: the commands here take none but that on rendering. */
+  leases: ["journal/leases.ts Lease"],
+} as const;
+
+type Work = Readonly<Record<keyof typeof COUNTED, number>>;
 
 async function workOf(...args: string[]): Promise<Work> {
-  const look = vi.spyOn(EventFiles.prototype, "look");
-  const read = vi.spyOn(EventFiles.prototype as unknown as { read(name: string): Promise<unknown> }, "read");
-  const list = vi.spyOn(fs, "readdirSync");
-  syncBuiltinESMExports();
-  const render = vi.spyOn(Renderer.prototype, "render");
-  const take = vi.spyOn(LeaseKeeper.prototype, "take");
+  const session = new Session();
+  session.connect();
+  await session.post("Profiler.enable");
+  await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
   expect(await here(...args)).toMatchObject({ code: 0 });
-  const leases = take.mock.calls.filter(([name]) => name.startsWith("render/")).length;
-  const listings = list.mock.calls.filter(([path]) => path === planning("events")).length;
-  const looks = listings + look.mock.calls.length;
-  const work = { looks, readings: read.mock.calls.length, renders: render.mock.calls.length, leases };
-  for (const spy of [look, read, list, render, take]) spy.mockRestore();
-  syncBuiltinESMExports();
-  return work;
+  const { result } = await session.post("Profiler.takePreciseCoverage");
+  session.disconnect();
+  const calls = (name: string): number => {
+    const [file = "", called] = name.split(" ");
+    const functions = result.filter(({ url }) => url.includes(file)).flatMap((each) => each.functions);
+    const found = functions.filter(({ functionName }) => functionName === called);
+    return found.reduce((sum, { ranges }) => sum + (ranges[0]?.count ?? 0), 0);
+  };
+  const sums = Object.entries(COUNTED).map(([what, names]) => {
+    return [what, names.reduce((sum, name) => sum + calls(name), 0)] as const;
+  });
+  return Object.fromEntries(sums) as unknown as Work;
 }
 
 /** Saves STATE.md as a person would, a minute ago. */

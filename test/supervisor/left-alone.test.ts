@@ -32,7 +32,7 @@ async function untilItLoops(id: string): Promise<void> {
 test("one whose workers died again and again is named in status, with what to do", async () => {
   await untilItLoops("a");
   expect(await needs()).toEqual([
-    "workers for session a died again and again: find out why, then let it be tried  holdfast session retry a",
+    "workers for session a keep dying: find out why, then retry it  holdfast session retry a",
   ]);
 });
 
@@ -74,7 +74,7 @@ test("one past its time to live gets no worker that would be refused, and is nam
   await looks();
   expect(started()).toEqual([]);
   expect(await needs()).toEqual([
-    "session a is past its time to live: look at it, then let it go on  holdfast session retry a",
+    "session a is past its time to live: look at it, then let it continue  holdfast session retry a",
   ]);
   await holdfast.sessions.retry("a", ann);
   expect(await needs()).toEqual([]);
