@@ -24,7 +24,7 @@ import {
 import { isAbsolute, join, resolve } from "node:path";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
-import { pathBelowRoot, findStore, isWorkFile, requireStore, type StorePlace } from "../operations/index.ts";
+import { findStore, isWorkFile, pathBelowRoot, requireStore, type StorePlace } from "../operations/index.ts";
 import { REHEARSAL, withTypedCommands } from "../wiring/index.ts";
 import {
   type AgentEvent,

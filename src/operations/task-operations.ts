@@ -15,8 +15,8 @@ import type { Context } from "./context.ts";
 import { goal } from "./goal-operations.ts";
 import * as view from "./goal-views.ts";
 import { definedFields, operation } from "./operation.ts";
-import { inputShape } from "./record-views.ts";
 import { projectPath } from "./project-files.ts";
+import { inputShape } from "./record-views.ts";
 
 const text = z.string();
 const said = z.strictObject({ goal, task: text });
