@@ -1,4 +1,4 @@
-/** What the caller says of the server, as settings for `pg`, and as text for messages that holds no password. */
+/** Addresses of Postgres servers: as settings for `pg`, and as text for messages, without the password. */
 
 import type { PoolConfig } from "pg";
 import { HoldfastError } from "../../model/errors.ts";
@@ -12,33 +12,33 @@ export interface Target {
   readonly schema: string;
 }
 
-/** The only parameter that is ours. */
 const OWN = ["schema"];
-/** What `pg` takes from the query of a URL. The database it takes from the path alone. */
+/** Parameters that `pg` reads from the query of a URL. It reads the database from the path only. */
 const READ_BY_PG = [
   ...["host", "port", "user", "password", "options", "client_encoding"],
   ...["application_name", "fallback_application_name"],
   ...["statement_timeout", "query_timeout", "lock_timeout", "idle_in_transaction_session_timeout"],
   ...["ssl", "sslmode", "sslcert", "sslkey", "sslrootcert", "sslnegotiation", "uselibpqcompat"],
 ];
-/** What stands in addresses that were made for others, and changes nothing of where they lead: passed over. */
-const PASSED_OVER = [
+/** Parameters that other drivers use and that do not change which database is meant. */
+const IGNORED = [
   ...["channel_binding", "gssencmode", "target_session_attrs", "connect_timeout", "encoding", "binary"],
   ...["keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"],
   ...["pgbouncer", "connection_limit", "pool_timeout", "statement_cache_size", "supa"],
   ...["sslsni", "sslcertmode", "tcp_user_timeout"],
 ];
-const KNOWN = [...OWN, ...READ_BY_PG, ...PASSED_OVER];
+const KNOWN = [...OWN, ...READ_BY_PG, ...IGNORED];
 
 /**
- * A URL as `pg` reads it, TLS parameters included; what it does not say comes from the PG* variables. One parameter is
- * ours: `?schema=name`. One that nobody knows is refused: with `?shcema=name` passed over, the store that opens would be
- * somebody else's.
+ * Parses a URL as `pg` does, TLS parameters included; the PG* variables fill the gaps. One parameter is our
+ * own: `?schema=name`. Unknown parameters are refused: if `?shcema=name` were ignored, another store would
+ * open.
  */
 export function parseUrl(url: string, schema: string | undefined): Target {
   let parsed: URL;
   try {
-    // A URL without a host is fine for Postgres, for example with `?host=/run/postgresql`, but not for this class.
+    // Postgres allows a URL without a host, for example with `?host=/run/postgresql`; the class `URL` does
+    // not.
     parsed = new URL(url.replace(/^(postgres(?:ql)?:\/\/[^/?#]*@?)(?=[/?#]|$)/i, withHost));
   } catch {
     throw invalid("the address is not a URL");
@@ -54,23 +54,24 @@ export function parseUrl(url: string, schema: string | undefined): Target {
 function checkParameters({ search, hash, searchParams }: URL): void {
   const unknown = [...searchParams.keys()].find((name) => !KNOWN.includes(name));
   if (unknown === undefined) return;
-  // A password with a question mark in it ends up here, and is not shown.
-  if (`${search}${hash}`.includes("@")) throw invalid("what follows the question mark are no parameters");
+  // A password with an unescaped question mark ends up here. It must not be shown.
+  if (`${search}${hash}`.includes("@"))
+    throw invalid("there are no valid parameters after the question mark");
   const isDatabase = unknown === "dbname" || unknown === "database";
-  throw new HoldfastError("INPUT_INVALID", `the address has a parameter that is not known: ${unknown}`, {
+  throw new HoldfastError("INPUT_INVALID", `the address has an unknown parameter: ${unknown}`, {
     hint: isDatabase
-      ? "The database stands after the host: postgres://user:password@host:5432/database."
-      : `${didYouMean(unknown, KNOWN)}Known are ${KNOWN.join(", ")}.`,
+      ? "The database comes after the host: postgres://user:password@host:5432/database."
+      : `${didYouMean(unknown, KNOWN)}Known parameters: ${KNOWN.join(", ")}.`,
     data: { parameter: unknown, known: KNOWN },
   });
 }
 
-/** Modes of psql that ask for TLS. Here each of them also proves who the server is; only `no-verify` does not. */
+/** TLS modes of psql. Here each of them also verifies the server; only `no-verify` does not. */
 const VERIFIED = ["prefer", "require", "verify-ca", "verify-full"];
 
 /**
- * The URL with what the PG* variables say of TLS, and with the mode that is meant: today's `pg` takes all these modes
- * for `verify-full` and warns that tomorrow's will not.
+ * Adds the TLS settings of the PG* variables, and replaces the mode by `verify-full`. Today's `pg` treats
+ * all these modes as `verify-full` and warns that a later version will not.
  */
 function withTls(url: string, asked: URLSearchParams): string {
   if (asked.has("uselibpqcompat") || asked.has("ssl")) return url;
@@ -78,7 +79,8 @@ function withTls(url: string, asked: URLSearchParams): string {
   if (mode === undefined || !VERIFIED.includes(mode)) return url;
   const root = asked.get("sslrootcert") ?? process.env["PGSSLROOTCERT"];
   const bare = url.replace(/([?&])(?:sslmode|sslrootcert)=[^&#]*(?=[&#]|$)/g, "$1");
-  const added = `sslmode=verify-full${root && root !== "system" ? `&sslrootcert=${encodeURIComponent(root)}` : ""}`;
+  const certificate = root && root !== "system" ? `&sslrootcert=${encodeURIComponent(root)}` : "";
+  const added = `sslmode=verify-full${certificate}`;
   return `${bare}${bare.includes("?") ? "&" : "?"}${added}`;
 }
 
@@ -105,23 +107,25 @@ export function checkSchema(schema: string | undefined): string {
 }
 
 function invalid(why: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `this is no address of a Postgres server: ${why}`, {
-    hint: "Write postgres://user:password@host:5432/database, with signs such as @ : / ? # in the password as %40 %3A %2F %3F %23.",
+  return new HoldfastError("INPUT_INVALID", `not the address of a Postgres server: ${why}`, {
+    hint:
+      "Write postgres://user:password@host:5432/database. " +
+      "Escape @ : / ? # in the password as %40 %3A %2F %3F %23.",
   });
 }
 
-/** A name as it stands in SQL. */
+/** An identifier, quoted for SQL. */
 export function quoted(identifier: string): string {
   return `"${identifier.replaceAll('"', '""')}"`;
 }
 
-interface Whereabouts {
+interface Location {
   readonly host?: string | null | undefined;
   readonly port?: number | string | null | undefined;
   readonly database?: string | null | undefined;
 }
 
-export function describe({ host, port, database }: Whereabouts, schema: string): string {
+export function describe({ host, port, database }: Location, schema: string): string {
   const place = host?.startsWith("/") ? host : `${host ?? "localhost"}:${port ?? 5432}`;
   return `postgres ${place}/${database ?? ""} ${schema}`;
 }

@@ -1,28 +1,22 @@
 /**
- * Everything that can be verified without knowing what the events mean: that every payload and artifact is what it was
- * (I2); that every stream is whole from its base to its head and every token counts (I7); that keys, items, references
- * and forks point at something. What Postgres can say of its own files is `pg_amcheck`'s to say.
+ * Verifies everything that does not depend on the meaning of events. Payloads and artifacts match their sums
+ * (I2). Streams are gapless from base to head, and tokens are valid (I7). Keys, items, references and forks
+ * point at something that exists. For damage in Postgres's own files use `pg_amcheck`.
  *
- * Large stores are read in pages. Each page is one snapshot; streams that change meanwhile are judged by the page that
- * reads their end.
+ * Large stores are read in pages, each one snapshot. A stream that changes meanwhile is judged by the page
+ * that reads its end.
  */
 
-import { crc32 } from "node:zlib";
 import type { Problem } from "../../store.ts";
+import { firstProblems, headProblems, writeProblems } from "../kit/index.ts";
 import type { Database } from "./database.ts";
-import { fromPayload, fromText, type StoredPayload } from "./text.ts";
+import { fromPayload, fromText, type StoredPayload } from "./rows.ts";
 
 const PAGE = 500;
 const PAGE_BYTES = 16 * 1024 * 1024;
-const MAX_PROBLEMS = 1_000;
 
-export async function check(database: Database): Promise<readonly Problem[]> {
-  const problems: Problem[] = [];
-  for await (const problem of everyProblem(database)) {
-    problems.push(problem);
-    if (problems.length >= MAX_PROBLEMS) break;
-  }
-  return problems;
+export function check(database: Database): Promise<readonly Problem[]> {
+  return firstProblems(everyProblem(database));
 }
 
 async function* everyProblem(database: Database): AsyncGenerator<Problem> {
@@ -65,7 +59,8 @@ const writesAfter = (schema: string) => `
   FROM ${schema}.streams AS s LEFT JOIN LATERAL (
     SELECT *, sum(coalesce(octet_length(payload), octet_length(bytes))) OVER (ORDER BY last)
       - coalesce(octet_length(payload), octet_length(bytes)) AS before
-    FROM (SELECT * FROM ${schema}.writes AS w WHERE w.namespace = s.namespace AND w.stream = s.stream AND w.last > $3
+    FROM (SELECT * FROM ${schema}.writes AS w WHERE w.namespace = s.namespace AND w.stream = s.stream
+      AND w.last > $3
           ORDER BY w.last LIMIT ${PAGE}) AS page
   ) AS w ON w.before < ${PAGE_BYTES}
   WHERE s.namespace = $1 AND s.stream = $2 ORDER BY w.last`;
@@ -82,44 +77,42 @@ async function* oneStream(database: Database, stream: StreamToCheck): AsyncGener
     if (now?.generation !== stream.generation || now.state !== stream.state) return;
     const writes = rows.filter(({ last }) => last !== null) as unknown as WriteToCheck[];
     for (const write of writes) {
-      yield* oneWrite(where, seq, write);
+      yield* writeProblems(where, seq, { ...write, payload: fromPayload(write) });
       seq = write.last;
     }
     const last = writes.at(-1);
     if (!last) {
-      if (seq !== now.seq)
-        yield { invariant: "I7", where, what: `it ends at event ${seq}, its head says ${now.seq}` };
+      yield* headProblems(where, seq, now.seq);
       return;
     }
     after = last.last;
   }
 }
 
-function* oneWrite(where: string, seq: number, write: WriteToCheck): Generator<Problem> {
-  const { first, last, sum } = write;
-  if (first !== seq + 1) yield { invariant: "I7", where, what: `event ${first} follows event ${seq}` };
-  if (crc32(fromPayload(write)) !== sum) {
-    yield { invariant: "I2", where, what: `events ${first} to ${last} do not match their checksum` };
-  }
-}
-
-/** Each finds rows that should not be there, as problems, in one query. */
+/** Queries that find rows which should not exist, as problems. */
 const findings = (schema: string): string[] => [
-  `SELECT 'I2' AS invariant, namespace || ' artifact ' || hash AS "where", 'its bytes do not match its hash' AS what
+  `SELECT 'I2' AS invariant, namespace || ' artifact ' || hash AS "where",
+    'its bytes do not match its hash' AS what
    FROM ${schema}.artifacts WHERE encode(sha256(bytes), 'hex') <> hash LIMIT 100`,
-  `SELECT DISTINCT 'I7' AS invariant, w.namespace || ' ' || w.stream AS "where", 'it has events but no row' AS what
+  `SELECT DISTINCT 'I7' AS invariant, w.namespace || ' ' || w.stream AS "where",
+    'it has events but no row' AS what
    FROM ${schema}.writes AS w WHERE NOT EXISTS (
-     SELECT 1 FROM ${schema}.streams AS s WHERE s.namespace = w.namespace AND s.stream = w.stream AND s.state <> 'gone')
+     SELECT 1 FROM ${schema}.streams AS s WHERE s.namespace = w.namespace AND s.stream = w.stream
+       AND s.state <> 'gone')
    LIMIT 100`,
-  `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where", 'its row is of no life' AS what
+  `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where", 'its row has no generation' AS what
    FROM ${schema}.streams AS s WHERE s.generation < 1 LIMIT 100`,
   `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where", 'its row contradicts itself' AS what
-   FROM ${schema}.streams AS s WHERE s.state NOT IN ('live', 'hidden', 'gone') OR s.base NOT BETWEEN 0 AND s.seq
+   FROM ${schema}.streams AS s WHERE s.state NOT IN ('live', 'hidden', 'gone') OR s.base NOT BETWEEN 0
+     AND s.seq
      OR (s.parent IS NULL) <> (s.parent_generation IS NULL) OR s.open_calls < 0 LIMIT 100`,
-  `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where", 'the stream it forked from is gone' AS what
-   FROM ${schema}.streams AS s LEFT JOIN ${schema}.streams AS p ON p.namespace = s.namespace AND p.stream = s.parent
+  `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where",
+    'the stream it forked from is gone' AS what
+   FROM ${schema}.streams AS s LEFT JOIN ${schema}.streams AS p ON p.namespace = s.namespace
+     AND p.stream = s.parent
    WHERE s.parent IS NOT NULL
-     AND (p.stream IS NULL OR p.state = 'gone' OR p.generation <> s.parent_generation OR p.seq < s.base) LIMIT 100`,
+     AND (p.stream IS NULL OR p.state = 'gone' OR p.generation <> s.parent_generation OR p.seq < s.base)
+       LIMIT 100`,
   `SELECT 'I7' AS invariant, namespace || ' ' || name AS "where", 'its token is ' || token AS what
    FROM ${schema}.leases WHERE token < 1 LIMIT 100`,
   `SELECT 'I7' AS invariant, s.namespace || ' ' || s.stream AS "where",
@@ -128,10 +121,13 @@ const findings = (schema: string): string[] => [
      ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = 'call' AND i.done_at IS NULL
    WHERE s.state = 'live'
    GROUP BY s.namespace, s.stream HAVING s.open_calls <> count(i.id) LIMIT 100`,
-  `SELECT 'I2' AS invariant, k.namespace || ' key ' || k.key AS "where", 'no stream of its namespace holds it' AS what
-   FROM ${schema}.keys AS k LEFT JOIN ${schema}.streams AS s ON s.namespace = k.namespace AND s.stream = k.stream
+  `SELECT 'I2' AS invariant, k.namespace || ' key ' || k.key AS "where",
+    'no stream of its namespace holds it' AS what
+   FROM ${schema}.keys AS k LEFT JOIN ${schema}.streams AS s ON s.namespace = k.namespace
+     AND s.stream = k.stream
    WHERE s.stream IS NULL LIMIT 100`,
-  `SELECT 'I2' AS invariant, r.namespace || ' ' || r.stream AS "where", 'an artifact it refers to is gone' AS what
+  `SELECT 'I2' AS invariant, r.namespace || ' ' || r.stream AS "where",
+    'an artifact it refers to is gone' AS what
    FROM ${schema}.artifact_refs AS r
    LEFT JOIN ${schema}.artifacts AS a ON a.namespace = r.namespace AND a.hash = r.hash
    LEFT JOIN ${schema}.streams AS s ON s.namespace = r.namespace AND s.stream = r.stream AND s.state <> 'gone'

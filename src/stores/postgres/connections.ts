@@ -1,57 +1,58 @@
 /**
  * Connections of the pool, each for one statement or transaction at a time.
  *
- *     the pool ──take──▶ in use ──give──▶ kept ──the turn of the event loop ends, or somebody waits──▶ the pool
- *                          ▲               │
- *                          └─────take──────┘
+ *     pool ──take──▶ in use ──give──▶ cached ──the event loop turns, or another caller waits──▶ pool
+ *                      ▲                │
+ *                      └──────take──────┘
  *
- * To get a connection from a pool and to give it back takes several timers and as much time as to send the statement. Who
- * writes one event after another has the next one at hand when the last is answered: it goes out on the same connection.
+ * Getting a connection from a `pg` pool and returning it takes several timers and as long as sending the
+ * statement. A writer that appends one event after another has its next append ready when the last is
+ * answered, so it reuses the cached connection.
  *
- * One that failed goes back with the failure, and the pool closes it. After some statements any goes back: a pool may have
- * a limit for how long one is used.
+ * A failed connection returns to the pool with its error, and the pool closes it. Every connection returns
+ * after `MAX_USES`, because a pool may limit how long one is used.
  */
 
 import type pg from "pg";
 import { StatementFailure } from "./failures.ts";
 
-/** How often a connection may be taken before the pool sees it again. */
-const MOST_USES = 100;
-/** A timer that is set for longer goes off at once. */
+/** How often a connection is taken before it returns to the pool. */
+const MAX_USES = 100;
+/** Node fires a longer timer at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-export class Held {
+export class Connection {
   readonly client: pg.PoolClient;
   uses = 1;
-  /** Why it must not be used again. */
+  /** Why the connection must not be used again. */
   broken: Error | undefined;
-  #patienceMs = 0;
-  /** When the answer to what is under way is due, and when somebody looks. */
+  #timeoutMs = 0;
+  /** When the answer to the running statement is due, and when the timer checks. */
   #dueAt = Number.POSITIVE_INFINITY;
-  #looksAt = Number.POSITIVE_INFINITY;
+  #checksAt = Number.POSITIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(client: pg.PoolClient) {
     this.client = client;
-    // Without a listener an error that comes between two statements would end the process.
+    // Without a listener, an error between two statements would end the process.
     client.on("error", this.break);
   }
 
-  readonly break = (why: Error): void => {
-    this.broken ??= why;
+  readonly break = (error: Error): void => {
+    this.broken ??= error;
   };
 
   /**
-   * A statement goes out. A server that is silent for longer than `ms` is given up: the socket is closed under the
-   * statement, which then fails.
+   * Called before a statement is sent. If no answer comes within `ms`, the socket is closed and the
+   * statement fails.
    */
   expectAnswer(ms: number): void {
-    this.#patienceMs = ms;
+    this.#timeoutMs = ms;
     this.#dueAt = performance.now() + ms;
-    if (this.#dueAt < this.#looksAt) this.#lookIn(ms);
+    if (this.#dueAt < this.#checksAt) this.#checkIn(ms);
   }
 
-  /** The timer stays: to set one for every statement takes as long as to send it. */
+  /** Leaves the timer running: setting one per statement takes as long as sending it. */
   isAnswered(): void {
     this.#dueAt = Number.POSITIVE_INFINITY;
   }
@@ -62,26 +63,26 @@ export class Held {
     this.client.release(this.broken);
   }
 
-  #lookIn(ms: number): void {
+  #checkIn(ms: number): void {
     clearTimeout(this.#timer);
-    this.#looksAt = performance.now() + ms;
-    this.#timer = setTimeout(this.#look, Math.min(ms, LONGEST_TIMER_MS));
-    // While a statement is under way its socket keeps the process, and at other times nothing should.
+    this.#checksAt = performance.now() + ms;
+    this.#timer = setTimeout(this.#check, Math.min(ms, LONGEST_TIMER_MS));
+    // The socket keeps the process alive while a statement runs, and nothing should at other times.
     this.#timer.unref();
   }
 
-  readonly #look = (): void => {
-    this.#looksAt = Number.POSITIVE_INFINITY;
-    const leftMs = this.#dueAt - performance.now();
-    if (leftMs <= 0) cut(this.client, new Error(`the server did not answer within ${this.#patienceMs} ms`));
-    else if (leftMs < Number.POSITIVE_INFINITY) this.#lookIn(leftMs);
+  readonly #check = (): void => {
+    this.#checksAt = Number.POSITIVE_INFINITY;
+    const remainingMs = this.#dueAt - performance.now();
+    if (remainingMs <= 0) closeSocket(this.client, `the server did not answer within ${this.#timeoutMs} ms`);
+    else if (remainingMs < Number.POSITIVE_INFINITY) this.#checkIn(remainingMs);
   };
 }
 
-function cut(client: pg.PoolClient, why: Error): void {
+function closeSocket(client: pg.PoolClient, why: string): void {
   const { stream } = (client as unknown as { connection: { stream: { destroy(error: Error): void } } })
     .connection;
-  stream.destroy(why);
+  stream.destroy(new Error(why));
 }
 
 export class Connections {
@@ -89,78 +90,82 @@ export class Connections {
   readonly #isOurs: boolean;
   readonly #busyMs: number;
   readonly #waiting = new Set<(why: string) => void>();
-  #kept: Held[] = [];
-  #isTurning = false;
+  #cached: Connection[] = [];
+  #isReleaseScheduled = false;
   #isClosed = false;
 
   constructor(pool: pg.Pool, isOurs: boolean, busyMs: number) {
     this.#pool = pool;
     this.#isOurs = isOurs;
     this.#busyMs = busyMs;
-    listenTo(pool);
-  }
-
-  /** At once where one is kept. Fails with a `StatementFailure` that says `unsent`. */
-  take(): Held | Promise<Held> {
-    for (;;) {
-      const held = this.#kept.pop();
-      if (!held) return this.#connect();
-      if (!held.broken) {
-        held.uses += 1;
-        return held;
-      }
-      held.release();
-    }
-  }
-
-  give(held: Held): void {
-    if (held.broken || held.uses >= MOST_USES || this.#pool.waitingCount > 0 || this.#isClosed) {
-      held.release();
-      return;
-    }
-    this.#kept.push(held);
-    if (this.#isTurning) return;
-    this.#isTurning = true;
-    // Behind what the answer leads to, and behind the flight that it may be waiting for.
-    process.nextTick(() => setImmediate(this.#turned));
+    addListeners(pool);
   }
 
   /**
-   * Gives back all that are kept, and ends the pool unless it is the caller's own. Whoever waits for a connection is told:
-   * a pool that ends serves nobody any more, and says so to nobody.
+   * Returns a cached connection at once, else a promise of one. Rejects with an "unsent"
+   * `StatementFailure`.
+   */
+  take(): Connection | Promise<Connection> {
+    for (;;) {
+      const connection = this.#cached.pop();
+      if (!connection) return this.#connect();
+      if (!connection.broken) {
+        connection.uses += 1;
+        return connection;
+      }
+      connection.release();
+    }
+  }
+
+  give(connection: Connection): void {
+    const { broken, uses } = connection;
+    if (broken || uses >= MAX_USES || this.#pool.waitingCount > 0 || this.#isClosed) {
+      connection.release();
+      return;
+    }
+    this.#cached.push(connection);
+    if (this.#isReleaseScheduled) return;
+    this.#isReleaseScheduled = true;
+    // After the caller has seen the answer, and after the group that its next append may wait for.
+    process.nextTick(() => setImmediate(this.#releaseScheduled));
+  }
+
+  /**
+   * Returns all cached connections, and ends the pool unless it is the caller's own. Rejects everyone who
+   * waits for a connection, because a pool that ends never answers them.
    */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const giveUp of this.#waiting) giveUp(CLOSED);
-    this.#release();
+    this.#releaseCached();
     if (this.#isOurs) await this.#pool.end();
-    else leave(this.#pool);
+    else removeListeners(this.#pool);
   }
 
-  #release(): void {
-    for (const held of this.#kept.splice(0)) held.release();
+  #releaseCached(): void {
+    for (const connection of this.#cached.splice(0)) connection.release();
   }
 
-  readonly #turned = (): void => {
-    this.#isTurning = false;
-    this.#release();
+  readonly #releaseScheduled = (): void => {
+    this.#isReleaseScheduled = false;
+    this.#releaseCached();
   };
 
-  /** A caller's pool may wait for ever, so the waiting ends here. */
-  async #connect(): Promise<Held> {
+  /** Limits the wait itself, because a caller's pool may wait for ever. */
+  async #connect(): Promise<Connection> {
     if (this.#isClosed) throw new StatementFailure("unsent", new Error(CLOSED));
     const ms = this.#busyMs;
     let giveUp = (_why: string): void => undefined;
-    const ended = new Promise<never>((_, reject) => {
+    const givenUp = new Promise<never>((_, reject) => {
       giveUp = (why) => reject(new Error(why));
     });
     const timer = setTimeout(giveUp, ms, `no connection within ${ms} ms`);
     this.#waiting.add(giveUp);
     let connecting: Promise<pg.PoolClient> | undefined;
     try {
-      // It may throw: a client reads the files that its address names, such as a certificate, when it is made.
+      // May throw: a new client reads the files that its address names, such as a certificate.
       connecting = this.#pool.connect();
-      return new Held(await Promise.race([connecting, ended]));
+      return new Connection(await Promise.race([connecting, givenUp]));
     } catch (error) {
       connecting?.then(
         (client) => client.release(),
@@ -176,32 +181,32 @@ export class Connections {
 
 const CLOSED = "the store was closed";
 
-/** How many stores use a pool. They share their listeners: Node warns of a leak where there are more than ten. */
+/** How many stores use a pool. They share their listeners, because Node warns of a leak above ten. */
 const users = new WeakMap<pg.Pool, number>();
 
-function listenTo(pool: pg.Pool): void {
+function addListeners(pool: pg.Pool): void {
   const others = users.get(pool) ?? 0;
   users.set(pool, others + 1);
   if (others > 0) return;
-  pool.on("error", ignoreLoss);
-  pool.on("connect", listen);
+  pool.on("error", ignore);
+  pool.on("connect", ignoreErrors);
 }
 
-function leave(pool: pg.Pool): void {
+function removeListeners(pool: pg.Pool): void {
   const others = (users.get(pool) ?? 1) - 1;
   users.set(pool, others);
   if (others > 0) return;
-  pool.off("error", ignoreLoss);
-  pool.off("connect", listen);
+  pool.off("error", ignore);
+  pool.off("connect", ignoreErrors);
 }
 
-/** A connection that was lost leaves the pool by itself, and a statement that it carried fails; nothing is left to do. */
-function ignoreLoss(): void {}
+/** Ignores a lost connection: the pool drops it, and a statement that it carried fails. */
+function ignore(): void {}
 
 /**
- * A new connection may end in the very moment in which it is handed out, when nobody else listens yet; an error that
- * nobody listens to would end the process.
+ * Covers a connection that is lost while the pool hands it out: an error without a listener ends the
+ * process.
  */
-function listen(client: pg.PoolClient): void {
-  client.on("error", ignoreLoss);
+function ignoreErrors(client: pg.PoolClient): void {
+  client.on("error", ignore);
 }

@@ -1,63 +1,77 @@
 /**
  * Statements on a pool of connections.
  *
- * Each statement is a transaction of its own, answered in one round trip, on whatever connection is free. But for the
- * most frequent ones, which the server keeps prepared, nothing is left behind on it; and where those are not to be found
- * again, they are sent in full from then on. So a pooler that hands out a server connection per transaction does no harm.
+ * Each statement is a transaction of its own, answered in one round trip, on any free connection. Only the
+ * frequent statements are left prepared on a connection. If one is missing there, all are sent in full from
+ * then on. So a pooler that hands out another server connection per transaction does no harm (decision
+ * 016).
  *
- * Every failure says what became of the transaction (`failures.ts`). A connection that failed, or that was silent for
- * longer than `statementMs`, is closed and never used again: what it might still answer belongs to nobody.
+ * Every failure says what happened to the transaction (`failures.ts`). A connection that failed, or that
+ * was silent for longer than `statementMs`, is closed and never used again.
  */
 
 import type pg from "pg";
 import { sha256 } from "../../model/digest.ts";
 import type { HoldfastError } from "../../model/errors.ts";
 import { quoted } from "./address.ts";
-import { Connections, type Held } from "./connections.ts";
+import { type Connection, Connections } from "./connections.ts";
 import {
   asFailure,
   busy,
   isCollision,
-  isLocked,
-  isNotKept,
-  isPassing,
-  isPassingState,
+  isLockTimeout,
+  isNotPrepared,
   isStandby,
+  isTransient,
+  isTransientState,
   StatementFailure,
   sqlState,
   storeError,
 } from "./failures.ts";
-import { type Bound, type Kept, KeptRun, noRow, type Told, takesRuns } from "./kept-run.ts";
 
 export type Value = string | number | boolean | null | Buffer | readonly (string | number | boolean | null)[];
 
 export interface Limits {
-  /** How long to wait for locks of others, and for a server that is not there for the moment. */
+  /** How long to wait for locks of others, and for a server that is restarting. */
   readonly busyMs: number;
-  /** How long one statement may take before its connection is given up. */
+  /** How long one statement may take before its connection is closed. */
   readonly statementMs: number;
 }
 
-/** What every change says first: which store it means, and whether that may be one that forgets. */
-export interface Entry {
+/**
+ * The first arguments of every SQL function that writes: the id of the store, and whether it may lose
+ * commits.
+ */
+export interface WriteContext {
   readonly store: string;
   readonly allowLoss: boolean;
 }
 
-/** The text is part of the name: what somebody else has left under it, behind a pooler, is the same statement. */
-export function kept(what: string, text: string): Kept {
-  return { name: `holdfast ${what} ${sha256(text).slice(0, 24)}`, text };
+/** A statement that the server keeps under a name. With the name "" it is sent in full each time. */
+export interface PreparedStatement {
+  readonly name: string;
+  readonly text: string;
+}
+
+/**
+ * The name contains a hash of the text, so that a name found behind a pooler always means the same
+ * statement.
+ */
+export function prepared(name: string, text: string): PreparedStatement {
+  return { name: `holdfast ${name} ${sha256(text).slice(0, 24)}`, text };
 }
 
 /** Runs statements one after another on the connection of one transaction. */
 export type Query = <Row>(text: string, values?: readonly Value[]) => Promise<Row[]>;
+
+type Send = <Row>(config: Omit<pg.QueryConfig, "values">, values?: readonly Value[]) => Promise<Row[]>;
 
 const INT8 = 20;
 const INT4 = 23;
 const BOOL = 16;
 const BYTEA = 17;
 
-/** Our own, so that parsers that the program has set for its own queries do not change ours. */
+/** Our own parsers, so that those that the program has set for its own queries do not affect ours. */
 const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
   [INT8]: Number,
   [INT4]: Number,
@@ -68,17 +82,17 @@ const asText = (text: string): string => text;
 const TYPES = {
   getTypeParser: (type: number) => PARSERS[type] ?? asText,
 } as unknown as pg.CustomTypesConfig;
-const TEXTS = { getTypeParser: () => asText } as unknown as pg.CustomTypesConfig;
+const TEXT_ONLY = { getTypeParser: () => asText } as unknown as pg.CustomTypesConfig;
 
 export class Database {
   readonly address: string;
-  /** The schema's name as it stands in SQL. */
+  /** The quoted name of the schema. */
   readonly schema: string;
   readonly limits: Limits;
   readonly #pool: pg.Pool;
   readonly #connections: Connections;
-  /** Whether what is prepared on a connection is there the next time. */
-  #isKept = true;
+  /** False once a prepared statement was missing on a connection. */
+  #usesPrepared = true;
 
   constructor(pool: pg.Pool, isOurs: boolean, address: string, schema: string, limits: Limits) {
     this.#pool = pool;
@@ -88,200 +102,160 @@ export class Database {
     this.limits = limits;
   }
 
-  /** For a connection outside the pool. */
+  /** Settings for a connection outside the pool. */
   get settings(): pg.ClientConfig {
     return this.#pool.options;
   }
 
-  /** The first three arguments of the functions that change something. */
-  entry({ store, allowLoss }: Entry): [string, boolean, number] {
+  /** The first three arguments of the SQL functions that write. */
+  writeArguments({ store, allowLoss }: WriteContext): [string, boolean, number] {
     return [store, allowLoss, this.limits.busyMs];
   }
 
-  /** One statement, tried once. Fails with a `StatementFailure`. */
+  /** Runs one statement, once. Throws a `StatementFailure`. */
   async attempt<Row>(
     text: string,
     values: readonly Value[],
     statementMs = this.limits.statementMs,
   ): Promise<Row[]> {
-    return this.#use(await this.#connections.take(), statementMs, (query) => query<Row>(text, values));
+    const connection = await this.#connections.take();
+    return this.#use(connection, statementMs, (send) => send<Row>({ text, types: TYPES }, values));
   }
 
   /**
-   * The same for one that the server keeps: the one column of its one row, as text. It fails also where it was not kept, and
-   * will be sent in full the next time.
+   * Runs a prepared statement, once, and returns the only column of its only row as text.
+   * It also fails if the statement is no longer prepared; the next call then sends it in full.
    */
-  ask(statement: Kept, values: readonly Bound[]): Promise<string | null> {
-    return new Promise((resolve, reject) => {
-      this.tell(statement, values, (failure, answer) => (failure ? reject(failure) : resolve(answer)));
-    });
-  }
-
-  /** The same, for who is told of the answer or of the failure, once. */
-  tell(statement: Kept, values: readonly Bound[], told: Told): void {
-    const taken = this.#connections.take();
-    // Not awaited where one is at hand: this is on the way of every append.
-    if (!(taken instanceof Promise)) this.#askOn(taken, statement, values, told);
-    else {
-      taken.then(
-        (held) => this.#askOn(held, statement, values, told),
-        (error: unknown) => told(error, null),
-      );
+  async ask({ name, text }: PreparedStatement, values: readonly Value[]): Promise<string | null> {
+    const connection = await this.#connections.take();
+    const config = { name: this.#usesPrepared ? name : "", text, types: TEXT_ONLY, rowMode: "array" };
+    try {
+      return await this.#use(connection, this.limits.statementMs, async (send) => {
+        const [row] = await send<(string | null)[]>(config, values);
+        // Read as an answer, no row would mean that everything is stored.
+        if (!row) throw new StatementFailure("unknown", new Error(`the server sent no row for ${text}`));
+        return row[0] ?? null;
+      });
+    } catch (error) {
+      if (error instanceof StatementFailure && isNotPrepared(error)) this.#usesPrepared = false;
+      throw error;
     }
   }
 
-  /** One statement that may run any number of times, tried until the server is there and nobody is in the way. */
+  /** Runs an idempotent statement, retried until the server is there and no lock is in the way. */
   async run<Row>(text: string, values: readonly Value[] = []): Promise<Row[]> {
-    return this.#patiently(() => this.attempt<Row>(text, values));
+    return this.#retry(() => this.attempt<Row>(text, values));
   }
 
-  /** The same for a statement that changes something: `wasLost` says that an earlier try may have been committed. */
-  async change<Row>(
-    text: string,
-    values: readonly Value[],
-    statementMs = this.limits.statementMs,
-  ): Promise<{ row: Row; wasLost: boolean }> {
-    let wasLost = false;
-    const [row] = await this.#patiently(async () => {
+  /**
+   * Like `run`, for a statement that changes something. `mayBeRepeat`: an earlier try may have been
+   * committed.
+   */
+  async change<Row>(text: string, values: readonly Value[]): Promise<{ row: Row; mayBeRepeat: boolean }> {
+    let mayBeRepeat = false;
+    const [row] = await this.#retry(async () => {
       try {
-        return await this.attempt<Row>(text, values, statementMs);
+        return await this.attempt<Row>(text, values);
       } catch (error) {
-        wasLost ||= error instanceof StatementFailure && error.fate === "lost";
+        mayBeRepeat ||= error instanceof StatementFailure && error.transaction === "unknown";
         throw error;
       }
     });
-    return { row: row as Row, wasLost };
+    return { row: row as Row, mayBeRepeat };
   }
 
-  /** Several statements in one transaction, on one connection, tried once. */
+  /** Runs several statements in one transaction on one connection, once. */
   async transaction<Result>(act: (query: Query) => Promise<Result>): Promise<Result> {
-    return this.#use(await this.#connections.take(), this.limits.statementMs, async (query) => {
+    return this.#use(await this.#connections.take(), this.limits.statementMs, async (send) => {
+      const query: Query = (text, values) => send({ text, types: TYPES }, values);
       await query("BEGIN ISOLATION LEVEL READ COMMITTED");
       try {
         const result = await act(query);
         await query("COMMIT");
         return result;
       } catch (error) {
-        // Undone by the server as well, should the connection be gone; what was wrong is the other error.
+        // On a lost connection the server rolls back by itself. The first error is the one to report.
         await query("ROLLBACK").catch(() => undefined);
         throw error;
       }
     });
   }
 
-  /** Lets go of the pool, and ends it unless it is the caller's own. */
+  /** Returns all connections, and ends the pool unless it is the caller's own. */
   close(): Promise<void> {
     return this.#connections.close();
   }
 
-  /** What `failure` comes to after `waitedMs` of trying. */
-  given(failure: StatementFailure, waitedMs: number, unknown: boolean): HoldfastError {
-    if (!unknown && (isLocked(failure) || isCollision(failure))) return busy(this.address, waitedMs, failure);
-    return storeError(this.address, failure, unknown);
+  /** The error for the caller, after `waitedMs` of retries. */
+  toStoreError(failure: StatementFailure, waitedMs: number, isUnknown: boolean): HoldfastError {
+    if (!isUnknown && (isLockTimeout(failure) || isCollision(failure))) {
+      return busy(this.address, waitedMs, failure);
+    }
+    return storeError(this.address, failure, isUnknown);
   }
 
-  async #patiently<Result>(act: () => Promise<Result>): Promise<Result> {
+  async #retry<Result>(act: () => Promise<Result>): Promise<Result> {
     const begun = performance.now();
-    let wasLost = false;
+    let isUnknown = false;
     for (let tries = 1; ; tries++) {
       try {
         return await act();
-      } catch (caught) {
-        const error = asFailure(caught);
-        const isFirstLoss: boolean = error.fate === "lost" && !wasLost;
-        wasLost ||= isFirstLoss;
+      } catch (error) {
+        const failure = asFailure(error);
+        const isFirstLoss: boolean = failure.transaction === "unknown" && !isUnknown;
+        isUnknown ||= isFirstLoss;
         const waitedMs = performance.now() - begun;
-        const isWorthIt = isPassing(error) || isCollision(error) || isStandby(error);
-        if (!isWorthIt || (waitedMs > this.limits.busyMs && !isFirstLoss)) {
-          throw this.given(error, waitedMs, wasLost);
+        const isRetryable = isTransient(failure) || isCollision(failure) || isStandby(failure);
+        if (!isRetryable || (waitedMs > this.limits.busyMs && !isFirstLoss)) {
+          throw this.toStoreError(failure, waitedMs, isUnknown);
         }
-        await pause(tries);
+        await backoff(tries);
       }
-    }
-  }
-
-  #askOn(held: Held, { name, text }: Kept, values: readonly Bound[], told: Told): void {
-    const statement = { name: this.#isKept ? name : "", text };
-    let isTold = false;
-    const once = (error: unknown, answer: string | null): void => {
-      if (isTold) return;
-      isTold = true;
-      held.isAnswered();
-      const failure = error === null ? null : failureOf(held, error);
-      if (failure && isNotKept(failure)) this.#isKept = false;
-      try {
-        this.#connections.give(held);
-      } finally {
-        told(failure, answer);
-      }
-    };
-    held.expectAnswer(this.limits.statementMs);
-    try {
-      runKept(held.client, statement, values, once);
-    } catch (error) {
-      // A client of the caller's own may have something around its queries. How far it came nobody knows.
-      once(error, null);
     }
   }
 
   async #use<Result>(
-    held: Held,
+    connection: Connection,
     statementMs: number,
-    act: (query: Query) => Promise<Result>,
+    act: (send: Send) => Promise<Result>,
   ): Promise<Result> {
-    const query: Query = async <Row>(text: string, values?: readonly Value[]): Promise<Row[]> => {
-      held.expectAnswer(statementMs);
+    const send: Send = async <Row>(config: Omit<pg.QueryConfig, "values">, values?: readonly Value[]) => {
+      connection.expectAnswer(statementMs);
       try {
-        const { rows } = await held.client.query({
-          text,
-          types: TYPES,
-          ...(values && { values: [...values] }),
-        });
+        const { rows } = await connection.client.query(values ? { ...config, values: [...values] } : config);
         return rows as Row[];
       } catch (error) {
-        throw failureOf(held, error);
+        throw failureOf(connection, error);
       } finally {
-        held.isAnswered();
+        connection.isAnswered();
       }
     };
     try {
-      return await act(query);
+      return await act(send);
     } finally {
-      this.#connections.give(held);
+      this.#connections.give(connection);
     }
   }
 }
 
-function failureOf(held: Held, error: unknown): StatementFailure {
-  const failure = new StatementFailure(isAnswer(error) ? "refused" : "lost", error);
-  if (failure.fate === "lost") held.break(failure);
+function failureOf(connection: Connection, error: unknown): StatementFailure {
+  const failure = new StatementFailure(isRollback(error) ? "rolled back" : "unknown", error);
+  if (failure.transaction === "unknown") connection.break(failure);
   return failure;
 }
 
-function runKept(client: pg.PoolClient, { name, text }: Kept, values: readonly Bound[], told: Told): void {
-  if (takesRuns(client)) {
-    client.query(new KeptRun({ name, text }, values, told));
-    return;
-  }
-  const config = { text, values: [...values], types: TEXTS, rowMode: "array" as const };
-  client.query<(string | null)[]>(name === "" ? config : { ...config, name }).then(
-    ({ rows: [row] }) => (row ? told(null, row[0] ?? null) : told(noRow(text), null)),
-    (error) => told(error, null),
-  );
-}
-
-/** The server said what is wrong and goes on: the transaction is undone. After FATAL it may be committed or not. */
-function isAnswer(error: unknown): boolean {
+/** True if the server reported an error and lives on. After FATAL the transaction may be committed. */
+function isRollback(error: unknown): boolean {
   const severity = (error as { severity?: unknown } | null)?.severity;
   const state = sqlState(error);
-  return state !== null && !isPassingState(state) && severity !== "FATAL" && severity !== "PANIC";
+  return state !== null && !isTransientState(state) && severity !== "FATAL" && severity !== "PANIC";
 }
 
-const MAX_PAUSE_MS = 500;
+const MAX_BACKOFF_MS = 500;
 
-/** Longer with every try, and uneven, so that many processes do not come back at the same moment. */
-export function pause(tries: number): Promise<void> {
-  const ms = Math.min(MAX_PAUSE_MS, 5 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);
+/** Waits longer with every try, with jitter, so that many processes do not return at the same moment. */
+export function backoff(tries: number): Promise<void> {
+  const ms = Math.min(MAX_BACKOFF_MS, 5 * 2 ** Math.min(tries, 10)) * (0.5 + Math.random() / 2);
   return new Promise((resolve) => {
     setTimeout(resolve, ms);
   });

@@ -1,7 +1,12 @@
 /**
- * The store in a schema of a Postgres database, shared by processes on many machines. Reads are one statement each, on
- * whatever connection is free; appends fly together (`append.ts` opens with the protocol). `database.ts` says what a
- * failure tells of a transaction, `opening.ts` what is refused, `schema-1.ts` what the schema holds.
+ * The store in a schema of a Postgres database, shared by processes on many machines.
+ *
+ *     append.ts      the protocol of an append; `queue.ts` groups appends;
+ *                    `append-fast-path.ts` has the frequent case
+ *     database.ts    statements, retries and failures; `connections.ts` caches connections
+ *     opening.ts     checks and migrations before use; `schema-1*.ts` has tables, functions, views
+ *
+ * A read is one statement on any free connection.
  */
 
 import pg from "pg";
@@ -26,58 +31,62 @@ import type {
   Store,
   WatchRequest,
 } from "../../store.ts";
-import { Acknowledged } from "./acknowledged.ts";
+import { closedError } from "../kit/index.ts";
 import { checkSchema, describe, parseUrl } from "./address.ts";
-import { checkShape } from "./append.ts";
+import { checkPostgresBatch } from "./append.ts";
 import { check } from "./check.ts";
-import { Database, type Entry } from "./database.ts";
-import { dump } from "./dump.ts";
-import { closed } from "./failures.ts";
+import { Database, type WriteContext } from "./database.ts";
 import { lease } from "./leases.ts";
 import { list } from "./list.ts";
-import { Notices } from "./notify.ts";
-import { openSchema } from "./opening.ts";
-import { put } from "./put.ts";
+import { openSchema, unwritable } from "./opening.ts";
 import { AppendQueue } from "./queue.ts";
-import { get, read } from "./read.ts";
+import { get, put, read } from "./read-and-put.ts";
 import { remove } from "./remove.ts";
-import { restore } from "./restore.ts";
-import { readSeal, reseal } from "./seal.ts";
-import { unwritable } from "./unwritable.ts";
-import { Watchers } from "./watch.ts";
+import { RewindGuard } from "./rewind-guard.ts";
+import { dump, readSeal, reseal, restore } from "./transfer.ts";
+import { Notifier, PostgresWatchers } from "./watch.ts";
 
-/** For tests that look behind the store. */
-export { Connections, type Held } from "./connections.ts";
+/** For tests of the internals. */
+export { type Connection, Connections } from "./connections.ts";
 export { Database } from "./database.ts";
-export { MIGRATIONS, type Migration, migrate } from "./migrations.ts";
+export { MIGRATIONS, type Migration, migrate } from "./opening.ts";
 
-/** For `openPostgres`, where the address alone does not say it all: a pool of your own, time-outs, no NOTIFY. */
+/**
+ * Options of `openPostgres`, for what an address cannot say: a pool of your own, timeouts, no NOTIFY.
+ *
+ * ```ts
+ * const store = await openPostgres({ pool: new pg.Pool({ max: 20 }), schema: "agents", busyMs: 5_000 });
+ * const holdfast = await open(undefined, { store });
+ * ```
+ */
 export interface PostgresOptions {
-  /** `postgres://user:password@host:5432/database?schema=name`. What it leaves out comes from the PG* variables. */
+  /** `postgres://user:password@host:5432/database?schema=name`. The PG* variables fill the gaps. */
   readonly url?: string;
-  /** The caller's own pool instead. It is never ended here. */
+  /** A pool of your own instead of `url`. `close()` does not end it. */
   readonly pool?: PostgresPool;
-  /** Where the tables are; `holdfast` unless given. It is created when it is not there. */
+  /** The schema of the tables, created if missing. Default: `holdfast`. */
   readonly schema?: string;
-  /** Do not create what is not there. */
+  /** Throw STORE_NOT_FOUND instead of creating a store. Default: false. */
   readonly mustExist?: boolean;
-  /** How many connections at most, of a pool that is not the caller's. 10 unless given. */
+  /** The most connections of the pool that is made from `url`. Default: 10. */
   readonly maxConnections?: number;
-  /** How long to wait for locks of others, and for a server that restarts. 30 s unless given. */
+  /** How long to wait for locks of others, and for a server that restarts. Default: 30,000 (30 s). */
   readonly busyMs?: number;
-  /** After how long without an answer a connection is given up. 60 s unless given. */
+  /** A connection without an answer for this long is closed. Default: 60,000 (60 s). */
   readonly statementMs?: number;
   /**
-   * Tell other processes of changes, and listen for theirs, with NOTIFY: they are noticed sooner, for at most five small
-   * transactions a second and one connection while somebody watches. Without it, and wherever it does not get through,
-   * changes are found by looking. On unless set to false.
+   * Use NOTIFY to learn sooner of changes by other processes. It costs at most five small transactions a
+   * second, and one connection while anyone watches. Polling finds changes without it, and wherever it does
+   * not get through, such as behind a transaction pooler. Default: true.
    */
   readonly notify?: boolean;
-  /** Work on a server that forgets acknowledged writes when it crashes (`fsync` or `synchronous_commit` is off). */
+  /**
+   * Accept a server that can lose acknowledged writes in a crash (`fsync` or `synchronous_commit` is off).
+   */
   readonly allowLoss?: boolean;
 }
 
-/** A `Pool` of `pg`, named by what tells one, so that programs without it need no types of `pg`. */
+/** A `Pool` of `pg`, described by its members, so that programs without `pg` do not need its types. */
 export interface PostgresPool {
   connect(): Promise<unknown>;
   end(): Promise<void>;
@@ -92,8 +101,9 @@ const DEFAULT_STATEMENT_MS = 60_000;
 const CONNECT_MS = 10_000;
 
 /**
- * Opens the store in a schema of a Postgres database, and makes the schema where it is not there. `open("postgres://…")` does it
- * for you; use this for the options, with `open(undefined, { store })`.
+ * Opens the store in a schema of a Postgres database, and creates the schema if it is missing.
+ * `open("postgres://…")` calls this for you; call it yourself to set options, and pass the result to
+ * `open(undefined, { store })`.
  */
 export async function openPostgres(options: PostgresOptions = {}): Promise<Store> {
   const { busyMs = DEFAULT_BUSY_MS, statementMs = DEFAULT_STATEMENT_MS } = options;
@@ -101,7 +111,7 @@ export async function openPostgres(options: PostgresOptions = {}): Promise<Store
   const { pool, schema } = options.pool
     ? { pool: options.pool as pg.Pool, schema: checkSchema(options.schema) }
     : makePool(options);
-  const address = describe(whereabouts(pool), schema);
+  const address = describe(locationOf(pool), schema);
   const database = new Database(pool, !options.pool, address, schema, { busyMs, statementMs });
   try {
     const store = await openSchema(database, { schema, allowLoss, mustExist });
@@ -120,28 +130,24 @@ function makePool(options: PostgresOptions): { pool: pg.Pool; schema: string } {
     max: maxConnections,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
-    // A store that nobody uses does not keep the process alive.
+    // An idle store does not keep the process alive.
     allowExitOnIdle: true,
-    // `fallback_application_name` gives way to what the URL or PGAPPNAME says.
+    // The URL and PGAPPNAME take precedence over `fallback_application_name`.
     fallback_application_name: "holdfast",
   } as pg.PoolConfig);
   return { pool, schema };
 }
 
-/** What the pool's connections will make of URL and PG* variables. */
-function whereabouts(pool: pg.Pool): Pick<pg.Client, "host" | "port" | "database"> {
+/** Host, port and database as `pg` derives them from the URL and the PG* variables. */
+function locationOf(pool: pg.Pool): Pick<pg.Client, "host" | "port" | "database"> {
   try {
     return new pg.Client(pool.options);
   } catch (error) {
-    // The message may quote the address, password included, so it is not passed on.
+    // The message may quote the address with its password, so it is not passed on.
     const kind = error instanceof Error ? error.name : "Error";
-    throw new HoldfastError(
-      "INPUT_INVALID",
-      `the settings of the Postgres connection are not valid (${kind})`,
-      {
-        hint: "Check the URL, the files it names for TLS, and the PG* variables.",
-      },
-    );
+    throw new HoldfastError("INPUT_INVALID", `the Postgres connection settings are invalid (${kind})`, {
+      hint: "Check the URL, the files it names for TLS, and the PG* variables.",
+    });
   }
 }
 
@@ -154,33 +160,33 @@ class PostgresStore implements Store {
     restore: (move, rows) => this.#use((database) => restore(database, move, rows)),
   };
   readonly #database: Database;
-  readonly #entry: Entry;
+  readonly #context: WriteContext;
   readonly #queue: AppendQueue;
-  readonly #acknowledged: Acknowledged;
-  readonly #watchers: Watchers;
-  readonly #notices: Notices | null;
-  readonly #running = new Set<Promise<unknown>>();
+  readonly #rewindGuard: RewindGuard;
+  readonly #watchers: PostgresWatchers;
+  readonly #notifier: Notifier | null;
+  readonly #inProgress = new Set<Promise<unknown>>();
   #closing: Promise<void> | null = null;
 
-  constructor(database: Database, entry: Entry, notify: boolean) {
+  constructor(database: Database, context: WriteContext, notify: boolean) {
     this.address = database.address;
     this.#database = database;
-    this.#entry = entry;
-    this.#queue = new AppendQueue(database, entry);
-    this.#acknowledged = new Acknowledged(database.address);
-    this.#watchers = new Watchers(database, notify);
-    this.#notices = notify ? new Notices(database) : null;
+    this.#context = context;
+    this.#queue = new AppendQueue(database, context);
+    this.#rewindGuard = new RewindGuard(database.address);
+    this.#watchers = new PostgresWatchers(database, notify);
+    this.#notifier = notify ? new Notifier(database) : null;
   }
 
-  /** Not `async`: between the server's answer and whoever waits for it stands one promise. */
+  /** Not `async`, which would put another promise between the server's answer and the caller. */
   append(batch: Batch): Promise<AppendOutcome> {
     try {
-      if (this.#closing) throw closed(this.address);
-      checkShape(batch);
+      if (this.#closing) throw closedError({ address: this.address });
+      checkPostgresBatch(batch);
       const { namespace, writes } = batch;
-      const known = writes.map(({ stream }) => this.#acknowledged.headOf(namespace, stream));
+      const known = writes.map(({ stream }) => this.#rewindGuard.headOf(namespace, stream));
       return this.#queue.submit(batch, (outcome) => {
-        this.#acknowledged.noteAppend(batch, outcome, known);
+        this.#rewindGuard.noteAppend(batch, outcome, known);
         if (outcome.outcome !== "ok") return;
         for (const { stream } of writes) this.#announce(namespace, stream);
       });
@@ -190,9 +196,9 @@ class PostgresStore implements Store {
   }
 
   async read(request: ReadRequest): Promise<ReadPage> {
-    const known = this.#acknowledged.headOf(request.namespace, request.stream);
+    const known = this.#rewindGuard.headOf(request.namespace, request.stream);
     const page = await this.#use((database) => read(database, request));
-    this.#acknowledged.checkHead(request.stream, page.stream.head, known);
+    this.#rewindGuard.checkHead(request.stream, page.stream.head, known);
     return page;
   }
 
@@ -203,7 +209,7 @@ class PostgresStore implements Store {
   }
 
   async put(request: PutRequest): Promise<void> {
-    return this.#use((database) => put(database, this.#entry, request));
+    return this.#use((database) => put(database, this.#context, request));
   }
 
   async get(request: GetRequest): Promise<Blob | null> {
@@ -212,20 +218,20 @@ class PostgresStore implements Store {
 
   async lease(request: LeaseRequest): Promise<LeaseOutcome> {
     const { namespace } = request;
-    const known = request.act === "take" ? this.#acknowledged.tokenOf(namespace, request.name) : undefined;
-    const outcome = await this.#use((database) => lease(database, this.#entry, request));
-    this.#acknowledged.noteLease(namespace, outcome, known);
+    const known = request.act === "take" ? this.#rewindGuard.tokenOf(namespace, request.name) : undefined;
+    const outcome = await this.#use((database) => lease(database, this.#context, request));
+    this.#rewindGuard.noteLease(namespace, outcome, known);
     return outcome;
   }
 
   async remove(request: RemoveRequest): Promise<RemoveOutcome> {
-    const outcome = await this.#use((database) => remove(database, this.#entry, request));
+    const outcome = await this.#use((database) => remove(database, this.#context, request));
     if (request.of === "stream") this.#announce(request.namespace, request.stream);
     return outcome;
   }
 
   watch(request: WatchRequest, changed: () => void): () => void {
-    if (this.#closing) throw closed(this.address);
+    if (this.#closing) throw closedError({ address: this.address });
     return this.#watchers.add(request, changed);
   }
 
@@ -243,24 +249,24 @@ class PostgresStore implements Store {
   }
 
   async #close(): Promise<void> {
-    await Promise.allSettled([this.#watchers.clear(), this.#queue.drained(), ...this.#running]);
-    // Together: one that waits for a connection is told only by the end of them.
-    await Promise.all([this.#notices?.stop(), this.#database.close()]);
+    await Promise.allSettled([this.#watchers.clear(), this.#queue.drained(), ...this.#inProgress]);
+    // Together: a notification that waits for a connection is only rejected when the database closes.
+    await Promise.all([this.#notifier?.stop(), this.#database.close()]);
   }
 
   #announce(namespace: string, stream: string): void {
     this.#watchers.announce(namespace, stream);
-    this.#notices?.add(namespace, stream);
+    this.#notifier?.add(namespace, stream);
   }
 
   async #use<Result>(act: (database: Database) => Promise<Result>): Promise<Result> {
-    if (this.#closing) throw closed(this.address);
+    if (this.#closing) throw closedError({ address: this.address });
     const running = act(this.#database);
-    this.#running.add(running);
+    this.#inProgress.add(running);
     try {
       return await running;
     } finally {
-      this.#running.delete(running);
+      this.#inProgress.delete(running);
     }
   }
 }

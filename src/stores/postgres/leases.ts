@@ -1,20 +1,20 @@
 /**
- * Leases: named rights with fencing tokens. The row of a lease stays for ever, so its token only grows.
+ * Leases: named rights with fencing tokens. The row of a lease is never deleted, so its token only grows.
  *
  *     none ──take──▶ held ──renew, guarded append──▶ held
  *                     │──release──▶ free (token kept) ──take──▶ held, token + 1
- *                     └──ran out, evicted──take by another──▶ held, token + 1
+ *                     └──expired, evicted──taken by another──▶ held, token + 1
  *
- * The clock has a say in `take` only, and it is the server's: those of the workers may say what they like. Whoever
- * presents the current token of a held lease may write, however late.
+ * Only `take` looks at a clock, and only at the server's. The current token of a held lease permits a
+ * write, however late it comes.
  *
- * Each act may be sent again after a lost connection: the same owner keeps its token, renewing is renewing, and a
- * release that finds its own token released counts as done.
+ * Each request can be sent again after a lost connection. The same owner keeps its token, renewing twice is
+ * renewing once, and a release that finds its own token released counts as done.
  */
 
 import type { Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
-import type { Database, Entry } from "./database.ts";
-import { fromText, toText } from "./text.ts";
+import type { Database, WriteContext } from "./database.ts";
+import { fromText, toText } from "./rows.ts";
 
 export interface StoredLease {
   readonly name: string;
@@ -34,7 +34,7 @@ export function leaseRow({ name, token, holder, remaining }: StoredLease): Lease
   return { name: fromText(name), token, holder: holderOf(holder), remainingMs: remaining };
 }
 
-/** What the functions of the schema say of a guard that does not hold. */
+/** The answer of the SQL functions for a guard that does not hold. */
 export interface StoredFence {
   readonly outcome: "fenced";
   readonly lease: string;
@@ -49,18 +49,22 @@ export function fencedOutcome({ lease, now }: StoredFence): {
   return { outcome: "fenced", lease: fromText(lease), now: now && leaseRow(now) };
 }
 
-export function lease(database: Database, entry: Entry, request: LeaseRequest): Promise<LeaseOutcome> {
+export function lease(
+  database: Database,
+  context: WriteContext,
+  request: LeaseRequest,
+): Promise<LeaseOutcome> {
   switch (request.act) {
     case "take":
-      return take(database, entry, request);
+      return take(database, context, request);
     case "renew":
-      return renew(database, entry, request);
+      return renew(database, context, request);
     case "release":
-      return release(database, entry, request);
+      return release(database, context, request);
   }
 }
 
-interface Taken {
+interface TakeRow {
   readonly granted: boolean;
   readonly token: number;
   readonly holder: string;
@@ -70,13 +74,13 @@ interface Taken {
 
 async function take(
   database: Database,
-  entry: Entry,
+  context: WriteContext,
   { namespace, name, holder, ttlMs, evict }: Extract<LeaseRequest, { act: "take" }>,
 ): Promise<LeaseOutcome> {
-  const { row } = await database.change<Taken>(
+  const { row } = await database.change<TakeRow>(
     `SELECT * FROM ${database.schema}.take_lease($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
     [
-      ...database.entry(entry),
+      ...database.writeArguments(context),
       toText(namespace),
       toText(name),
       toText(holder.owner),
@@ -93,7 +97,7 @@ async function take(
 
 async function renew(
   database: Database,
-  entry: Entry,
+  context: WriteContext,
   { namespace, leases, ttlMs }: Extract<LeaseRequest, { act: "renew" }>,
 ): Promise<LeaseOutcome> {
   if (leases.length === 0) return { outcome: "renewed", lost: [] };
@@ -101,19 +105,22 @@ async function renew(
   const tokens = leases.map(({ token }) => token);
   const rows = await database.run<{ lost: number }>(
     `SELECT lost FROM ${database.schema}.renew_leases($1, $2, $3, $4, $5, $6, $7)`,
-    [...database.entry(entry), toText(namespace), names, tokens, Math.round(ttlMs)],
+    [...database.writeArguments(context), toText(namespace), names, tokens, Math.round(ttlMs)],
   );
   return { outcome: "renewed", lost: rows.map(({ lost }) => ({ ...(leases[lost - 1] as Guard) })) };
 }
 
 async function release(
   database: Database,
-  entry: Entry,
+  context: WriteContext,
   { namespace, lease: guard }: Extract<LeaseRequest, { act: "release" }>,
 ): Promise<LeaseOutcome> {
-  const { row, wasLost } = await database.change<{ released: string }>(
+  const { row, mayBeRepeat } = await database.change<{ released: string }>(
     `SELECT ${database.schema}.release_lease($1, $2, $3, $4, $5, $6) AS released`,
-    [...database.entry(entry), toText(namespace), toText(guard.lease), guard.token],
+    [...database.writeArguments(context), toText(namespace), toText(guard.lease), guard.token],
   );
-  return { outcome: "released", wasOurs: row.released === "ours" || (wasLost && row.released === "before") };
+  return {
+    outcome: "released",
+    wasOurs: row.released === "ours" || (mayBeRepeat && row.released === "before"),
+  };
 }

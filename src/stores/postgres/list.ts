@@ -1,14 +1,31 @@
-/** Lists: everything but streams, which have a file of their own. */
+/**
+ * Lists. Streams come latest change first, without reading more of them than a page holds.
+ *
+ * The index `streams_latest` is ordered by kind and status before the second of the latest change. The
+ * usual question, one kind and one status, reads one run of it. A wider question jumps through the index
+ * from one kind and status to the next, reads each run no further than the page, and merges them in one
+ * statement. Goals, parents and open items have small indexes of their own; their few rows are sorted.
+ */
 
 import { decodeCursor, pageOf } from "../../model/stream/index.ts";
-import type { ItemRow, KeyRow, LeaseRow, ListRequest, ListRows, Page, SnapshotRow } from "../../store.ts";
-import { Conditions } from "./conditions.ts";
-import type { Database } from "./database.ts";
+import type {
+  ItemRow,
+  KeyRow,
+  LeaseRow,
+  ListRequest,
+  ListRows,
+  Page,
+  SnapshotRow,
+  StreamRow,
+} from "../../store.ts";
+import { addStreamConditions, Conditions, type StoredItem } from "../kit/index.ts";
+import type { Database, Value } from "./database.ts";
 import { leaseColumns, leaseRow, type StoredLease } from "./leases.ts";
-import { listStreams } from "./list-streams.ts";
-import { fromText, fromTextOrNull, toText } from "./text.ts";
+import { fromText, itemRow, STREAM_COLUMNS, type StoredStream, streamRow, toText } from "./rows.ts";
 
-type Asked<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
+type Request<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
+
+const numbered = (): Conditions<Value> => new Conditions<Value>((number) => `$${number}`);
 
 export function list(database: Database, request: ListRequest): Promise<Page<ListRows[keyof ListRows]>> {
   switch (request.of) {
@@ -25,80 +42,108 @@ export function list(database: Database, request: ListRequest): Promise<Page<Lis
   }
 }
 
-export interface StoredItem {
-  readonly stream: string;
-  readonly kind: string;
-  readonly id: string;
-  readonly seq: number | null;
-  readonly end_seq: number | null;
-  readonly status: string | null;
-  readonly name: string | null;
-  readonly key: string | null;
-  readonly at: number | null;
-  readonly done_at: number | null;
+const ORDER = "ORDER BY s.updated_second DESC, s.updated_at DESC, s.stream";
+
+async function listStreams(database: Database, request: Request<"streams">): Promise<Page<StreamRow>> {
+  const conditions = numbered();
+  addStreamConditions<Value>(conditions, request, {
+    encode: toText,
+    coarse: { column: "s.updated_second", of: (ms) => Math.trunc(ms / 1000) },
+    hasOpenCalls: `s.open_calls > 0 AND s.stream IN (${maybeOpen(database.schema)})`,
+    isForkOf: (to, parent) => to.add("s.parent = ?", toText(parent)),
+  });
+  const isNarrow = request.goal !== undefined || request.parent !== undefined || request.openCalls;
+  const isOneRun = request.kind !== undefined && request.status !== undefined;
+  const sql =
+    isNarrow || isOneRun ? oneRun(database, request, conditions) : manyRuns(database, request, conditions);
+  const stored = await database.run<StoredStream>(sql, conditions.values);
+  return pageOf(stored, request.limit, streamRow, ({ updated_at, stream }) => [updated_at, fromText(stream)]);
 }
 
-function itemRow(stored: StoredItem): ItemRow {
-  return {
-    stream: fromText(stored.stream),
-    kind: fromText(stored.kind),
-    id: fromText(stored.id),
-    seq: stored.seq,
-    endSeq: stored.end_seq,
-    status: fromTextOrNull(stored.status),
-    name: fromTextOrNull(stored.name),
-    key: fromTextOrNull(stored.key),
-    at: stored.at,
-    doneAt: stored.done_at,
-  };
+/** Streams that may have open calls; `open_calls` then decides. The namespace is the first value. */
+const maybeOpen = (schema: string): string => `
+  SELECT i.stream FROM ${schema}.items AS i WHERE i.namespace = $1 AND i.kind = 'call' AND i.done_at IS NULL
+  UNION SELECT m.stream FROM ${schema}.streams AS m WHERE m.namespace = $1 AND m.is_marked_open`;
+
+function oneRun({ schema }: Database, request: Request<"streams">, conditions: Conditions<Value>): string {
+  if (request.kind !== undefined) conditions.add("s.kind = ?", toText(request.kind));
+  if (request.status !== undefined) conditions.add("s.status = ?", toText(request.status));
+  const limit = conditions.value(request.limit + 1);
+  return `SELECT ${STREAM_COLUMNS} FROM ${schema}.streams AS s
+    WHERE ${conditions.sql} ${ORDER} LIMIT ${limit}`;
 }
 
-/** Of one stream by seq, read by their key and sorted; of all streams oldest first, the open ones along their index. */
-async function listItems(database: Database, asked: Asked<"items">): Promise<Page<ItemRow>> {
-  const conditions = new Conditions();
-  conditions.add("namespace = ? AND kind = ?", toText(asked.namespace), toText(asked.kind));
-  if (asked.stream !== undefined) conditions.add("stream = ?", toText(asked.stream));
-  if (asked.id !== undefined) conditions.add("id = ?", toText(asked.id));
-  if (asked.open) conditions.add("done_at IS NULL");
-  const place = "coalesce(at, 0), stream, coalesce(seq, 0), id";
-  const placeOfOne = "coalesce(seq, 0), id";
-  if (asked.stream === undefined) {
-    const after = decodeCursor(asked.cursor, [0, "", 0, ""] as [number, string, number, string]);
-    if (after) conditions.add(`(${place}) > (?, ?, ?, ?)`, ...after);
-  } else {
-    const after = decodeCursor(asked.cursor, [0, ""] as [number, string]);
-    if (after) conditions.add(`(${placeOfOne}) > (?, ?)`, ...after);
-  }
-  const order = asked.stream === undefined ? place : placeOfOne;
-  const stored = await database.run<StoredItem>(
+/** The namespace is the first value. The last group of each kind has the streams without a status. */
+function manyRuns({ schema }: Database, request: Request<"streams">, conditions: Conditions<Value>): string {
+  const common = conditions.sql;
+  const limit = conditions.value(request.limit + 1);
+  const first = (column: string, where: string): string => `(SELECT n.${column} FROM ${schema}.streams AS n
+    WHERE n.namespace = $1 AND n.state <> 'gone' AND ${where} ORDER BY n.${column} LIMIT 1)`;
+  const kinds =
+    request.kind !== undefined
+      ? `SELECT ${conditions.value(toText(request.kind))}::text COLLATE "C"`
+      : `SELECT ${first("kind", "true")} UNION ALL
+         SELECT ${first("kind", "n.kind > kinds.kind")} FROM kinds WHERE kinds.kind IS NOT NULL`;
+  const groups =
+    request.status !== undefined
+      ? `SELECT kind, ${conditions.value(toText(request.status))}::text COLLATE "C" FROM kinds
+         WHERE kind IS NOT NULL`
+      : `SELECT kind, ${first("status", "n.kind = kinds.kind AND n.status IS NOT NULL")} FROM kinds
+         WHERE kind IS NOT NULL UNION ALL
+         SELECT kind, ${first("status", "n.kind = groups.kind AND n.status > groups.status")} FROM groups
+         WHERE groups.status IS NOT NULL`;
+  const run = (status: string): string => `(SELECT ${STREAM_COLUMNS} FROM ${schema}.streams AS s
+    WHERE s.kind = groups.kind AND ${status} AND ${common} ${ORDER} LIMIT ${limit})`;
+  const withoutStatus =
+    request.status === undefined ? `UNION ALL ${run("s.status IS NULL AND groups.status IS NULL")}` : "";
+  return `WITH RECURSIVE kinds (kind) AS (${kinds}), groups (kind, status) AS (${groups})
+    SELECT runs.* FROM groups CROSS JOIN LATERAL (
+      ${run("s.status = groups.status")} ${withoutStatus}
+    ) AS runs ORDER BY updated_at DESC, stream LIMIT ${limit}`;
+}
+
+/** Items of one stream by seq; items of all streams oldest first, open ones along their index. */
+async function listItems(database: Database, request: Request<"items">): Promise<Page<ItemRow>> {
+  const conditions = numbered();
+  conditions.add("namespace = ? AND kind = ?", toText(request.namespace), toText(request.kind));
+  if (request.stream !== undefined) conditions.add("stream = ?", toText(request.stream));
+  if (request.id !== undefined) conditions.add("id = ?", toText(request.id));
+  if (request.open) conditions.add("done_at IS NULL");
+  const isOfAll = request.stream === undefined;
+  const order = isOfAll ? "coalesce(at, 0), stream, coalesce(seq, 0), id" : "coalesce(seq, 0), id";
+  const after = isOfAll
+    ? decodeCursor(request.cursor, [0, "", 0, ""] as [number, string, number, string])
+    : decodeCursor(request.cursor, [0, ""] as [number, string]);
+  if (after) conditions.add(`(${order}) > (${after.map(() => "?").join(", ")})`, ...after);
+  const stored = await database.run<StoredItem<string>>(
     `SELECT stream, kind, id, seq, end_seq, status, name, key, at, done_at FROM ${database.schema}.items
-     WHERE ${conditions.sql} ORDER BY ${order} LIMIT ${conditions.value(asked.limit + 1)}`,
+     WHERE ${conditions.sql} ORDER BY ${order} LIMIT ${conditions.value(request.limit + 1)}`,
     conditions.values,
   );
-  return pageOf(stored, asked.limit, itemRow, ({ at, stream, seq, id }) =>
-    asked.stream === undefined ? [at ?? 0, stream, seq ?? 0, id] : [seq ?? 0, id],
+  return pageOf(stored, request.limit, itemRow, ({ at, stream, seq, id }) =>
+    isOfAll ? [at ?? 0, stream, seq ?? 0, id] : [seq ?? 0, id],
   );
 }
 
-async function listLeases(database: Database, asked: Asked<"leases">): Promise<Page<LeaseRow>> {
-  const conditions = new Conditions();
-  conditions.add("namespace = ?", toText(asked.namespace));
-  if (asked.prefix) {
-    // The range lets the index skip the others; comparing the beginning makes it exact.
-    const prefix = toText(asked.prefix);
+async function listLeases(database: Database, request: Request<"leases">): Promise<Page<LeaseRow>> {
+  const conditions = numbered();
+  conditions.add("namespace = ?", toText(request.namespace));
+  if (request.prefix) {
+    // The range lets the index skip other names; `starts_with` makes it exact.
+    const prefix = toText(request.prefix);
     conditions.add("name >= ? AND name < ? AND starts_with(name, ?)", prefix, `${prefix}\u{10ffff}`, prefix);
   }
-  const after = decodeCursor(asked.cursor, [""] as [string]);
+  const after = decodeCursor(request.cursor, [""] as [string]);
   if (after) conditions.add("name > ?", after[0]);
   const stored = await database.run<StoredLease>(
     `SELECT ${leaseColumns(database.schema)} FROM ${database.schema}.leases
-     WHERE ${conditions.sql} ORDER BY name LIMIT ${conditions.value(asked.limit + 1)}`,
+     WHERE ${conditions.sql} ORDER BY name LIMIT ${conditions.value(request.limit + 1)}`,
     conditions.values,
   );
-  return pageOf(stored, asked.limit, leaseRow, ({ name }) => [name]);
+  return pageOf(stored, request.limit, leaseRow, ({ name }) => [name]);
 }
 
-async function listKeys(database: Database, { namespace, keys }: Asked<"keys">): Promise<Page<KeyRow>> {
+async function listKeys(database: Database, { namespace, keys }: Request<"keys">): Promise<Page<KeyRow>> {
   const wanted = [...new Set(keys)];
   if (wanted.length === 0) return { rows: [], cursor: null };
   const stored = await database.run<KeyRow>(
@@ -111,7 +156,7 @@ async function listKeys(database: Database, { namespace, keys }: Asked<"keys">):
 
 async function listSnapshots(
   database: Database,
-  { namespace, stream }: Asked<"snapshots">,
+  { namespace, stream }: Request<"snapshots">,
 ): Promise<Page<SnapshotRow>> {
   const stored = await database.run<SnapshotRow>(
     `SELECT seq, fold, coalesce(octet_length(bytes), octet_length(payload)) AS bytes

@@ -1,311 +1,256 @@
-/** Which appends fly together, and what becomes of a flight; `append.ts` opens with the protocol. */
+/**
+ * Decides which appends share a statement, and what happens to them when it fails; `append.ts` has the
+ * protocol.
+ */
 
 import { HoldfastError } from "../../model/errors.ts";
 import type { AppendOutcome, Batch } from "../../store.ts";
-import { type Encoded, encode, flightArguments, headsAfter, parseOutcomes } from "./append.ts";
-import { type Database, type Entry, kept, pause } from "./database.ts";
-import { asFailure, isCollision, isLocked, isPassing, isStandby, isUnfit } from "./failures.ts";
-import type { Kept } from "./kept-run.ts";
-import { inLockOrder, plainArguments } from "./plain.ts";
-import { SINGLE_LOCK_MS, SINGLE_PARAMETERS } from "./schema-1-single.ts";
-import { isSingle, singleArguments } from "./single.ts";
+import { headsAfter } from "../kit/index.ts";
+import { batchArguments, type EncodedBatch, encode, parseOutcomes } from "./append.ts";
+import {
+  fastArguments,
+  fitsOne,
+  inLockOrder,
+  ONE_PARAMETER_COUNT,
+  oneArguments,
+} from "./append-fast-path.ts";
+import { backoff, type Database, type PreparedStatement, prepared, type WriteContext } from "./database.ts";
+import { asFailure, isCollision, isLockTimeout, isStandby, isTransient, isUnstorable } from "./failures.ts";
 
-/** With one, a flight that waits for a lock would hold up all others, and one processor of the server would do it all. */
-const MAX_FLIGHTS = 4;
-const FLIGHT_BATCHES = 256;
-/** What waits is shared out among the flights that are free, but a flight costs as much as two batches. */
-const SHARE_BATCHES = 8;
-const FLIGHT_BYTES = 8 * 1024 * 1024;
-/** A flight of several gives up a lock sooner: its batches then wait apart. */
-const SHARED_LOCK_MS = 1_000;
-/** A plain flight gives it up sooner still: the long way waits. */
-const PLAIN_LOCK_MS = 100;
+/** With one, a group that waits for a lock would block all others, and the server would use one processor. */
+const MAX_GROUPS = 4;
+const GROUP_BATCHES = 256;
+/** Waiting batches are shared among the free group slots, but a statement costs as much as two batches. */
+const MIN_GROUP_BATCHES = 8;
+const GROUP_BYTES = 8 * 1024 * 1024;
+/** Lock timeout of a group of several. After it the batches wait one by one. */
+const GROUP_LOCK_MS = 1_000;
+/** Lock timeout on the fast path. After it the slow path waits. */
+const FAST_LOCK_MS = 100;
 
-/** `noted` is told of an outcome before the caller is, and may refuse it by throwing. */
-type Noted = (outcome: AppendOutcome) => void;
+/** Called with the outcome before the caller gets it; rejects the append by throwing. */
+type OnOutcome = (outcome: AppendOutcome) => void;
 
-class Waiting implements Encoded {
-  readonly batch: Batch;
-  readonly payloads: readonly (string | Buffer)[];
-  readonly bytes: number;
-  readonly touches: readonly string[];
-  readonly isPlain: boolean;
-  readonly reject: (error: unknown) => void;
-  readonly #noted: Noted;
-  readonly #resolve: (outcome: AppendOutcome) => void;
-
-  constructor(
-    { batch, payloads, bytes, touches, isPlain }: Encoded,
-    noted: Noted,
-    resolve: (outcome: AppendOutcome) => void,
-    reject: (error: unknown) => void,
-  ) {
-    this.batch = batch;
-    this.payloads = payloads;
-    this.bytes = bytes;
-    this.touches = touches;
-    this.isPlain = isPlain;
-    this.reject = reject;
-    this.#noted = noted;
-    this.#resolve = resolve;
-  }
-
-  resolve(outcome: AppendOutcome): void {
-    try {
-      this.#noted(outcome);
-      this.#resolve(outcome);
-    } catch (error) {
-      this.reject(error);
-    }
-  }
+interface PendingBatch extends EncodedBatch {
+  resolve(outcome: AppendOutcome): void;
+  reject(error: unknown): void;
 }
 
-/** Batches that have no answer yet. `wasLost`: an earlier flight may have stored them. */
-interface Left {
-  readonly flight: readonly Waiting[];
-  readonly wasLost: boolean;
+/** Batches without an answer. `isUnknown`: an earlier statement may have stored them. */
+interface Unanswered {
+  readonly group: readonly PendingBatch[];
+  readonly isUnknown: boolean;
 }
 
 export class AppendQueue {
   readonly #database: Database;
-  readonly #entry: Entry;
-  readonly #sql: string;
-  readonly #plainSql: Kept;
-  readonly #singleSql: Kept;
-  readonly #inTheAir = new Set<string>();
-  #waiting: Waiting[] = [];
-  #flights = 0;
+  readonly #context: WriteContext;
+  readonly #slowSql: string;
+  readonly #fastStatement: PreparedStatement;
+  readonly #oneStatement: PreparedStatement;
+  readonly #streamsInFlight = new Set<string>();
+  #waiting: PendingBatch[] = [];
+  #groupsInFlight = 0;
   #isScheduled = false;
-  #idle: (() => void)[] = [];
+  #onIdle: (() => void)[] = [];
 
-  constructor(database: Database, entry: Entry) {
+  constructor(database: Database, context: WriteContext) {
     this.#database = database;
-    this.#entry = entry;
+    this.#context = context;
     const call = (name: string, parameters: number, result: string) => {
       const list = Array.from({ length: parameters }, (_, index) => `$${index + 1}`);
-      return kept(name, `SELECT ${database.schema}.${name}(${list.join(", ")}) AS ${result}`);
+      return prepared(name, `SELECT ${database.schema}.${name}(${list.join(", ")}) AS ${result}`);
     };
-    this.#sql = call("append_batches", 7, "outcomes").text;
-    this.#plainSql = call("append_plain", 10, "stored");
-    this.#singleSql = call("append_single", SINGLE_PARAMETERS, "stored");
+    this.#slowSql = call("append_batches", 7, "outcomes").text;
+    this.#fastStatement = call("append_fast", 10, "stored");
+    this.#oneStatement = call("append_fast_one", ONE_PARAMETER_COUNT, "stored");
   }
 
-  submit(batch: Batch, noted: Noted): Promise<AppendOutcome> {
+  submit(batch: Batch, onOutcome: OnOutcome): Promise<AppendOutcome> {
     const encoded = encode(batch);
     return new Promise((resolve, reject) => {
-      this.#waiting.push(new Waiting(encoded, noted, resolve, reject));
-      // Enough for a flight: the server may work while the rest of this turn's appends is being made.
-      if (this.#waiting.length === SHARE_BATCHES) this.#launch();
+      this.#waiting.push({
+        ...encoded,
+        reject,
+        resolve(outcome) {
+          try {
+            onOutcome(outcome);
+            resolve(outcome);
+          } catch (error) {
+            reject(error);
+          }
+        },
+      });
+      // Enough for a group: the server can work while this turn of the event loop makes the rest of its
+      // appends.
+      if (this.#waiting.length === MIN_GROUP_BATCHES) this.#launch();
       else this.#schedule();
     });
   }
 
-  /** Resolves when everything submitted so far has been answered. */
+  /** Resolves when every batch submitted so far is answered. */
   drained(): Promise<void> {
-    if (this.#flights === 0 && this.#waiting.length === 0) return Promise.resolve();
+    if (this.#groupsInFlight === 0 && this.#waiting.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#idle.push(resolve);
+      this.#onIdle.push(resolve);
     });
   }
 
   /**
-   * Once all is made that leads to appends in this turn. Where others are in the air, what has arrived of their answers is
-   * awaited as well, so that those who were answered fly together again.
+   * Launches after this turn of the event loop has made all its appends. While other groups are in flight
+   * it also waits for answers that have already arrived, so that writers that were just answered share the
+   * next group.
    */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     process.nextTick(() => {
-      if (this.#flights === 0) this.#launchInTurn();
-      else setImmediate(this.#launchInTurn);
+      if (this.#groupsInFlight === 0) this.#launchScheduled();
+      else setImmediate(this.#launchScheduled);
     });
   }
 
-  readonly #launchInTurn = (): void => {
+  readonly #launchScheduled = (): void => {
     this.#isScheduled = false;
     this.#launch();
   };
 
   #launch(): void {
-    while (this.#flights < MAX_FLIGHTS && this.#waiting.length > 0) {
-      const flight = this.#take();
-      if (flight.length === 0) return;
-      this.#flights += 1;
-      for (const { touches } of flight) for (const each of touches) this.#inTheAir.add(each);
-      if (this.#isAlone(flight)) this.#flyAlone(flight);
-      else void this.#fly(flight).finally(() => this.#landed(flight));
+    while (this.#groupsInFlight < MAX_GROUPS && this.#waiting.length > 0) {
+      const group = this.#takeGroup();
+      if (group.length === 0) return;
+      this.#groupsInFlight += 1;
+      for (const { streams } of group) for (const each of streams) this.#streamsInFlight.add(each);
+      void this.#send(group).finally(() => this.#finish(group));
     }
   }
 
-  #landed(flight: readonly Waiting[]): void {
-    for (const { touches } of flight) for (const each of touches) this.#inTheAir.delete(each);
-    this.#flights -= 1;
-    // After whoever was just answered: what that leads to flies together with what waits.
+  #finish(group: readonly PendingBatch[]): void {
+    for (const { streams } of group) for (const each of streams) this.#streamsInFlight.delete(each);
+    this.#groupsInFlight -= 1;
+    // Later than the callers that were just answered, so that their next appends share a group with what
+    // waits.
     if (this.#waiting.length > 0) queueMicrotask(() => this.#schedule());
-    else if (this.#flights === 0 && this.#idle.length > 0) for (const tell of this.#idle.splice(0)) tell();
+    else if (this.#groupsInFlight === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
   /**
-   * In the order of arrival, each stream once, either plain ones or others; a batch that has to wait lets later ones of its
-   * streams wait as well.
+   * Takes batches in the order of arrival, each stream once, all for the fast path or all for the slow one.
+   * A batch that has to wait makes later batches of its streams wait too.
    */
-  #take(): Waiting[] {
-    // As it mostly is: who writes alone has nobody to look out for.
-    if (this.#waiting.length === 1 && this.#inTheAir.size === 0) return this.#waiting.splice(0);
-    const held = new Set(this.#inTheAir);
-    const share = Math.ceil(this.#waiting.length / (MAX_FLIGHTS - this.#flights));
-    const most = Math.min(FLIGHT_BATCHES, Math.max(SHARE_BATCHES, share));
-    const flight: Waiting[] = [];
-    const rest: Waiting[] = [];
+  #takeGroup(): PendingBatch[] {
+    if (this.#waiting.length === 1 && this.#streamsInFlight.size === 0) return this.#waiting.splice(0);
+    const blocked = new Set(this.#streamsInFlight);
+    const share = Math.ceil(this.#waiting.length / (MAX_GROUPS - this.#groupsInFlight));
+    const most = Math.min(GROUP_BATCHES, Math.max(MIN_GROUP_BATCHES, share));
+    const group: PendingBatch[] = [];
+    const rest: PendingBatch[] = [];
     let bytes = 0;
     for (const each of this.#waiting) {
-      const isFull = flight.length > 0 && (flight.length >= most || bytes + each.bytes > FLIGHT_BYTES);
-      const isOther = flight[0] !== undefined && flight[0].isPlain !== each.isPlain;
-      if (isFull || isOther || each.touches.some((place) => held.has(place))) {
-        for (const place of each.touches) held.add(place);
-        rest.push(each);
-        continue;
-      }
-      bytes += each.bytes;
-      flight.push(each);
-      for (const place of each.touches) held.add(place);
+      const isFull = group.length > 0 && (group.length >= most || bytes + each.bytes > GROUP_BYTES);
+      const isOtherPath = group[0] !== undefined && group[0].isFast !== each.isFast;
+      const mustWait = isFull || isOtherPath || each.streams.some((stream) => blocked.has(stream));
+      (mustWait ? rest : group).push(each);
+      if (!mustWait) bytes += each.bytes;
+      for (const stream of each.streams) blocked.add(stream);
     }
     this.#waiting = rest;
-    return flight;
+    return group;
   }
 
-  async #fly(flight: readonly Waiting[]): Promise<void> {
+  async #send(group: readonly PendingBatch[]): Promise<void> {
     try {
-      const left = flight[0]?.isPlain ? await this.#flyPlain(flight) : { flight, wasLost: false };
-      if (left.flight.length === 0) return;
-      const apart = await this.#flyTogether(left.flight, left.wasLost);
-      if (apart) await Promise.all(left.flight.map((each) => this.#flyTogether([each], apart.wasLost)));
+      const left = group[0]?.isFast ? await this.#sendFast(group) : { group, isUnknown: false };
+      if (left.group.length === 0) return;
+      const split = await this.#sendSlow(left);
+      if (!split) return;
+      await Promise.all(split.group.map((each) => this.#sendSlow({ ...split, group: [each] })));
     } catch (error) {
-      for (const { reject } of flight) reject(error);
+      for (const { reject } of group) reject(error);
     }
-  }
-
-  /** As most are. Who waits for it is told by the server's answer itself, with no promise in between. */
-  #flyAlone(flight: readonly Waiting[]): void {
-    const [each] = flight as [Waiting];
-    const told = (error: unknown, answer: string | null): void => {
-      if (error === null && answer === "t") {
-        each.resolve(storedNow(each));
-        this.#landed(flight);
-        return;
-      }
-      void this.#flyLong(flight, error)
-        .catch(each.reject)
-        .finally(() => this.#landed(flight));
-    };
-    try {
-      this.#database.tell(this.#singleSql, singleArguments(this.#entry, each), told);
-    } catch (error) {
-      each.reject(error);
-      this.#landed(flight);
-    }
-  }
-
-  /** After `error`, if there was one. */
-  async #flyLong(flight: readonly Waiting[], error: unknown): Promise<void> {
-    await this.#flyTogether(flight, error !== null && asFailure(error).fate === "lost");
   }
 
   /** Returns the batches that have no answer yet. */
-  async #flyPlain(flight: readonly Waiting[]): Promise<Left> {
-    const sorted = inLockOrder(flight);
-    let answer: string | null;
+  async #sendFast(group: readonly PendingBatch[]): Promise<Unanswered> {
+    const ordered = inLockOrder(group);
+    let isStored: (index: number) => boolean;
     try {
-      answer = await this.#sendAll(sorted);
+      isStored = await this.#callFast(ordered);
     } catch (error) {
-      return { flight, wasLost: asFailure(error).fate === "lost" };
+      return { group, isUnknown: asFailure(error).transaction === "unknown" };
     }
-    const isStored = placesIn(answer);
-    const left: Waiting[] = [];
-    sorted.forEach((each, place) => {
-      if (isStored(place)) each.resolve(storedNow(each));
+    const left: PendingBatch[] = [];
+    ordered.forEach((each, index) => {
+      if (isStored(index)) each.resolve({ outcome: "ok", heads: headsAfter(each.batch), resent: false });
       else left.push(each);
     });
-    return { flight: left, wasLost: false };
+    return { group: left, isUnknown: false };
   }
 
-  #isAlone(flight: readonly Waiting[]): boolean {
-    const [first] = flight;
-    return first?.isPlain === true && isSingle(flight) && this.#database.limits.busyMs >= SINGLE_LOCK_MS;
-  }
-
-  #sendAll(flight: readonly Waiting[]): Promise<string | null> {
-    const { store, allowLoss } = this.#entry;
-    const lockMs = Math.min(PLAIN_LOCK_MS, this.#database.limits.busyMs);
-    const values = [store, allowLoss ? "t" : "f", `${lockMs}`, ...plainArguments(flight)];
-    return this.#database.ask(this.#plainSql, values);
+  async #callFast(group: readonly PendingBatch[]): Promise<(index: number) => boolean> {
+    const { busyMs } = this.#database.limits;
+    const [first] = group;
+    if (first && fitsOne(group, busyMs)) {
+      const stored = await this.#database.ask(this.#oneStatement, oneArguments(this.#context, first));
+      return () => stored === "t";
+    }
+    const { store, allowLoss } = this.#context;
+    const values = [store, allowLoss, Math.min(FAST_LOCK_MS, busyMs), ...fastArguments(group)];
+    const stored = await this.#database.ask(this.#fastStatement, values);
+    if (stored === null) return () => true;
+    // An array of the stored indexes, such as `{0,2}`.
+    const indexes = new Set(stored.slice(1, -1).split(","));
+    return (index) => indexes.has(`${index}`);
   }
 
   /**
-   * Flies until every batch has its answer, and returns null; or what is known when they have to fly one by one.
-   * `wasLost`: an earlier flight may have stored them.
+   * Retries until every batch has its answer, and returns null; or the batches, if they must be sent one by
+   * one.
    */
-  async #flyTogether(
-    flight: readonly Waiting[],
-    wasLostBefore: boolean,
-  ): Promise<{ readonly wasLost: boolean } | null> {
+  async #sendSlow({ group, isUnknown: wasUnknown }: Unanswered): Promise<Unanswered | null> {
     const begun = performance.now();
     const { busyMs } = this.#database.limits;
-    const lockMs = flight.length > 1 ? Math.min(SHARED_LOCK_MS, busyMs) : busyMs;
-    const { store, allowLoss } = this.#entry;
-    const values = [store, allowLoss, lockMs, ...flightArguments(flight)];
-    let wasLost = wasLostBefore;
+    const lockMs = group.length > 1 ? Math.min(GROUP_LOCK_MS, busyMs) : busyMs;
+    const { store, allowLoss } = this.#context;
+    const values = [store, allowLoss, lockMs, ...batchArguments(group)];
+    let isUnknown = wasUnknown;
     for (let tries = 1; ; tries++) {
       try {
-        const [row] = await this.#database.attempt<{ outcomes: string }>(this.#sql, values);
-        this.#answer(flight, parseOutcomes(row?.outcomes ?? "[]", flight), wasLost);
+        const [row] = await this.#database.attempt<{ outcomes: string }>(this.#slowSql, values);
+        this.#answer(group, parseOutcomes(row?.outcomes ?? "[]", group), isUnknown);
         return null;
       } catch (error) {
         const failure = asFailure(error);
-        if (flight.length > 1 && (isUnfit(failure) || isLocked(failure))) return { wasLost };
-        const isFirstLoss: boolean = failure.fate === "lost" && !wasLost;
-        wasLost ||= isFirstLoss;
+        if (group.length > 1 && (isUnstorable(failure) || isLockTimeout(failure)))
+          return { group, isUnknown };
+        const isFirstLoss: boolean = failure.transaction === "unknown" && !isUnknown;
+        isUnknown ||= isFirstLoss;
         const waitedMs = performance.now() - begun;
-        const isWorthIt = isPassing(failure) || isCollision(failure) || isStandby(failure);
-        if (!isWorthIt || (waitedMs > busyMs && !isFirstLoss)) {
-          const given = this.#database.given(failure, waitedMs, wasLost);
-          for (const { reject } of flight) reject(given);
+        const isRetryable = isTransient(failure) || isCollision(failure) || isStandby(failure);
+        if (!isRetryable || (waitedMs > busyMs && !isFirstLoss)) {
+          const storeError = this.#database.toStoreError(failure, waitedMs, isUnknown);
+          for (const { reject } of group) reject(storeError);
           return null;
         }
-        await pause(tries);
+        await backoff(tries);
       }
     }
   }
 
-  #answer(flight: readonly Waiting[], outcomes: readonly AppendOutcome[], wasLost: boolean): void {
-    flight.forEach((each, index) => {
+  #answer(group: readonly PendingBatch[], outcomes: readonly AppendOutcome[], isUnknown: boolean): void {
+    group.forEach((each, index) => {
       const outcome = outcomes[index];
-      if (outcome && (outcome.outcome === "ok" || !wasLost)) each.resolve(outcome);
-      else each.reject(this.#undecided());
+      if (outcome && (outcome.outcome === "ok" || !isUnknown)) each.resolve(outcome);
+      else each.reject(this.#unknownOutcome());
     });
   }
 
-  #undecided(): HoldfastError {
+  #unknownOutcome(): HoldfastError {
     const { address } = this.#database;
-    return new HoldfastError(
-      "STORE_IO",
-      `${address}: the connection was lost while an append was under way`,
-      {
-        hint: "Send the same batch again: its id makes that safe, and the answer will be certain.",
-        unknown: true,
-        data: { address },
-      },
-    );
+    return new HoldfastError("STORE_IO", `${address}: the connection was lost during an append`, {
+      hint: "Send the same batch again: its id makes that safe, and the answer will be certain.",
+      unknown: true,
+      data: { address },
+    });
   }
-}
-
-function storedNow({ batch }: Waiting): AppendOutcome {
-  return { outcome: "ok", heads: headsAfter(batch), resent: false };
-}
-
-/** The places that `append_plain` names, as in `{0,2}`; all of them where it names none. */
-function placesIn(answer: string | null): (place: number) => boolean {
-  if (answer === null) return () => true;
-  const places = new Set(answer.slice(1, -1).split(","));
-  return (place) => places.has(`${place}`);
 }

@@ -1,30 +1,35 @@
 /**
- * Taking things out.
+ * Removal of streams, artifacts and snapshots.
  *
  *     live ──remove──▶ gone, or hidden while a fork shares its events ──last fork gone──▶ gone
  *
- * A stream goes in one transaction, whole (`remove_stream` in the schema). Artifacts go in batches, each a transaction
- * of its own, so that no append waits long for one of them; a crash between two leaves garbage for the next time.
+ * A stream is removed in one transaction (`remove_stream` in the schema). Artifacts are removed in batches,
+ * each a transaction of its own, so that no append waits long. A crash between two batches leaves garbage
+ * for the next time.
  *
- * Postgres keeps deleted rows until it vacuums. `erase` does that before it answers; what was archived, replicated or
- * backed up before is beyond its reach.
+ * Postgres keeps deleted rows until VACUUM, which `erase` runs before it answers. Archives, replicas and
+ * backups are out of its reach.
  */
 
 import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
-import type { Database, Entry } from "./database.ts";
+import type { Database, WriteContext } from "./database.ts";
 import { storeError } from "./failures.ts";
 import { fencedOutcome, type StoredFence } from "./leases.ts";
-import { toText } from "./text.ts";
+import { toText } from "./rows.ts";
 
-const ARTIFACTS_AT_ONCE = 200;
+const ARTIFACTS_PER_BATCH = 200;
 const VACUUM_MS = 3_600_000;
 
-export function remove(database: Database, entry: Entry, request: RemoveRequest): Promise<RemoveOutcome> {
+export function remove(
+  database: Database,
+  context: WriteContext,
+  request: RemoveRequest,
+): Promise<RemoveOutcome> {
   switch (request.of) {
     case "stream":
-      return removeStream(database, entry, request);
+      return removeStream(database, context, request);
     case "artifacts":
-      return collect(database, entry, request);
+      return collect(database, context, request);
     case "snapshots":
       return removeSnapshots(database, request);
   }
@@ -38,28 +43,32 @@ type StoredRemoval =
 
 async function removeStream(
   database: Database,
-  entry: Entry,
+  context: WriteContext,
   { namespace, stream, expect, guards = [], erase }: Extract<RemoveRequest, { of: "stream" }>,
 ): Promise<RemoveOutcome> {
   const { schema } = database;
-  const held = JSON.stringify(guards.map(({ lease, token }) => ({ lease: toText(lease), token })));
-  const place = [toText(namespace), toText(stream), expect.generation, expect.seq, held];
-  const { row, wasLost } = await database.change<{ removal: string }>(
+  const guardList = JSON.stringify(guards.map(({ lease, token }) => ({ lease: toText(lease), token })));
+  const target = [toText(namespace), toText(stream), expect.generation, expect.seq, guardList];
+  const { row, mayBeRepeat } = await database.change<{ removal: string }>(
     `SELECT ${schema}.remove_stream($1, $2, $3, $4, $5, $6, $7, $8) AS removal`,
-    [...database.entry(entry), ...place],
+    [...database.writeArguments(context), ...target],
   );
   const removal = JSON.parse(row.removal) as StoredRemoval;
-  const outcome = outcomeOf(removal, wasLost && expect.generation);
+  const outcome = outcomeOf(removal, mayBeRepeat && expect.generation);
   if (erase && outcome.outcome === "removed") await vacuum(database);
   return outcome;
 }
 
-/** `lost`: an earlier try, at this generation, may have done it already. The next generation is what that leaves. */
-function outcomeOf(removal: StoredRemoval, lost: number | false): RemoveOutcome {
+/**
+ * `repeated`: an earlier try may have removed this generation already. Then the next generation is the
+ * head.
+ */
+function outcomeOf(removal: StoredRemoval, repeated: number | false): RemoveOutcome {
   switch (removal.outcome) {
     case "conflict": {
       const { generation, seq } = removal;
-      if (lost !== false && generation === lost + 1 && seq === 0) return { outcome: "removed", count: 1 };
+      if (repeated !== false && generation === repeated + 1 && seq === 0)
+        return { outcome: "removed", count: 1 };
       return { outcome: "conflict", head: { generation, seq } };
     }
     case "fenced":
@@ -80,14 +89,14 @@ async function vacuum(database: Database): Promise<void> {
 
 async function collect(
   database: Database,
-  entry: Entry,
+  context: WriteContext,
   { namespace, putBefore }: Extract<RemoveRequest, { of: "artifacts" }>,
 ): Promise<RemoveOutcome> {
   let count = 0;
   for (let after: string | null = ""; after !== null; ) {
     const [batch]: { deleted: number; last: string | null }[] = await database.run(
       `SELECT deleted, last FROM ${database.schema}.collect_artifacts($1, $2, $3, $4, $5, $6, $7)`,
-      [...database.entry(entry), toText(namespace), putBefore, after, ARTIFACTS_AT_ONCE],
+      [...database.writeArguments(context), toText(namespace), putBefore, after, ARTIFACTS_PER_BATCH],
     );
     count += batch?.deleted ?? 0;
     after = batch?.last ?? null;
@@ -100,7 +109,8 @@ async function removeSnapshots(
   { namespace, stream }: Extract<RemoveRequest, { of: "snapshots" }>,
 ): Promise<RemoveOutcome> {
   const [row] = await database.run<{ count: number }>(
-    `WITH deleted AS (DELETE FROM ${database.schema}.snapshots WHERE namespace = $1 AND stream = $2 RETURNING 1)
+    `WITH deleted AS (DELETE FROM ${database.schema}.snapshots WHERE namespace = $1 AND stream = $2
+      RETURNING 1)
      SELECT count(*) AS count FROM deleted`,
     [toText(namespace), toText(stream)],
   );

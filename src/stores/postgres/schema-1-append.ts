@@ -1,12 +1,14 @@
-/** Appending, on the side of the server. `append.ts` opens with the protocol that this carries out. */
+/**
+ * The slow path of an append: every case, in SQL. `append.ts` opens with the protocol that it carries out.
+ */
 
-import { few, ITEM, MERGE_ITEM, PLANNING } from "./schema-1-statements.ts";
+import { fewRows, INDEX_PLANS_ONLY, ITEM_COLUMNS, MERGE_ITEM } from "./schema-1-functions.ts";
 
 export const appendFunctions = (schema: string): string => `
 CREATE FUNCTION ${schema}.append_batches(
   p_store text, p_allow_loss boolean, p_lock_ms integer,
   p_places jsonb, p_leases jsonb, p_batches jsonb, p_bytes bytea
-) RETURNS text LANGUAGE plpgsql ${PLANNING} AS $function$
+) RETURNS text LANGUAGE plpgsql ${INDEX_PLANS_ONLY} AS $function$
 DECLARE
   v_begins boolean := p_places @? '$[*][2] ? (@ == true)';
   v_outcomes jsonb := '[]';
@@ -15,25 +17,26 @@ DECLARE
   v_tries integer;
   v_now bigint;
 BEGIN
-  v_now := ${schema}.enter(p_store, p_allow_loss, p_lock_ms);
+  v_now := ${schema}.begin_write(p_store, p_allow_loss, p_lock_ms);
 
   IF v_begins THEN
-    INSERT INTO ${schema}.streams (namespace, stream, kind, state, generation, seq, base, created_at, updated_at,
+    INSERT INTO ${schema}.streams (namespace, stream, kind, state, generation, seq, base, created_at,
+      updated_at,
       updated_second)
     SELECT p ->> 0, p ->> 1, split_part(p ->> 1, '/', 1), 'gone', 0, 0, 0, 0, 0, 0
-    FROM ${few("jsonb_array_elements(p_places)")} AS p
+    FROM ${fewRows("jsonb_array_elements(p_places)")} AS p
     WHERE (p ->> 2)::boolean
       AND NOT EXISTS (SELECT 1 FROM ${schema}.streams AS s WHERE s.namespace = p ->> 0 AND s.stream = p ->> 1)
     ORDER BY 1, 2
     ON CONFLICT DO NOTHING;
   END IF;
   IF p_places <> '[]' THEN
-    PERFORM 1 FROM ${few("jsonb_array_elements(p_places)")} AS p
+    PERFORM 1 FROM ${fewRows("jsonb_array_elements(p_places)")} AS p
     JOIN ${schema}.streams AS s ON s.namespace = p ->> 0 AND s.stream = p ->> 1
     ORDER BY s.namespace, s.stream FOR UPDATE OF s;
   END IF;
   IF p_leases <> '[]' THEN
-    PERFORM 1 FROM ${few("jsonb_array_elements(p_leases)")} AS p
+    PERFORM 1 FROM ${fewRows("jsonb_array_elements(p_leases)")} AS p
     JOIN ${schema}.leases AS l ON l.namespace = p ->> 0 AND l.name = p ->> 1
     ORDER BY l.namespace, l.name FOR UPDATE OF l;
   END IF;
@@ -43,8 +46,8 @@ BEGIN
     IF NOT (v_batch -> 'keys')::boolean THEN
       v_outcome := ${schema}.append_batch(v_batch, p_bytes, v_now);
     ELSE
-      -- A key that another transaction claims at this moment shows only when the row is inserted. Then this batch
-      -- alone is undone and asked again, and finds the key taken.
+      -- A key that another transaction claims at this moment shows only when the row is inserted. Then only
+      -- this batch is undone and tried again, and finds the key taken.
       v_tries := 0;
       LOOP
         BEGIN
@@ -60,13 +63,13 @@ BEGIN
   END LOOP;
 
   IF v_begins THEN
-    DELETE FROM ${schema}.streams AS s USING ${few("jsonb_array_elements(p_places)")} AS p
+    DELETE FROM ${schema}.streams AS s USING ${fewRows("jsonb_array_elements(p_places)")} AS p
     WHERE s.namespace = p ->> 0 AND s.stream = p ->> 1 AND s.generation = 0;
   END IF;
   RETURN v_outcomes::text;
 END $function$;
 
--- One batch: first every question, then every change. A refusal therefore has nothing to undo.
+-- One batch: first every check, then every change. A refusal therefore has nothing to undo.
 CREATE FUNCTION ${schema}.append_batch(p_batch jsonb, p_bytes bytea, p_now bigint) RETURNS jsonb
 LANGUAGE plpgsql AS $function$
 DECLARE
@@ -101,21 +104,23 @@ BEGIN
       AND v_generation = (v_write -> 'generation')::integer AND v_seq > (v_write -> 'seq')::integer;
   END LOOP;
 
-  -- Resent: every write is there, at its place, with this batch's id. The rows are locked, so that even this answer
-  -- comes after a commit that waited for the log, and for a synchronous standby.
+  -- Resent: every write is stored at its seq with this batch's id. The rows are locked, so that even this
+  -- answer comes after a commit that waited for the log and for a synchronous standby.
   IF v_is_resent THEN
     FOR i IN 0 .. v_last LOOP
       v_write := v_writes -> i;
       v_is_resent := v_is_resent AND coalesce((
-        SELECT w.batch = p_batch ->> 'id' AND w.first = (v_write -> 'seq')::integer + 1 FROM ${schema}.writes AS w
-        WHERE w.namespace = v_namespace AND w.stream = v_write ->> 'stream' AND w.last > (v_write -> 'seq')::integer
+        SELECT w.batch = p_batch ->> 'id' AND w.first = (v_write -> 'seq')::integer + 1
+        FROM ${schema}.writes AS w WHERE w.namespace = v_namespace AND w.stream = v_write ->> 'stream'
+          AND w.last > (v_write -> 'seq')::integer
         ORDER BY w.last LIMIT 1), false);
     END LOOP;
     IF v_is_resent THEN RETURN '{"outcome": "ok", "resent": true}'; END IF;
   END IF;
 
-  -- Fenced: the clock has no say, only the token. The rows stay locked: nobody can take a lease before this transaction
-  -- has ended. Leases that have most of their time before them are not renewed.
+  -- Fenced: only the token counts, not the clock. The rows stay locked, so that no lease changes hands
+  -- before this transaction has ended. Leases with more than three quarters of their ttl left are not
+  -- renewed.
   FOR i IN 0 .. v_last LOOP
     FOR j IN 0 .. coalesce(jsonb_array_length(v_writes -> i -> 'guards'), 0) - 1 LOOP
       v_guard := v_writes -> i -> 'guards' -> j;
@@ -129,7 +134,7 @@ BEGIN
     END LOOP;
   END LOOP;
 
-  -- Conflict: each write continues its stream where that ends; a fork leaves a past that is there.
+  -- Conflict: each write must continue its stream where it ends; a fork must leave a past that exists.
   FOR i IN 0 .. v_last LOOP
     v_write := v_writes -> i;
     IF v_generations[i] <> (v_write -> 'generation')::integer OR v_states[i] = 'hidden'
@@ -150,17 +155,19 @@ BEGIN
     IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   END IF;
 
-  -- Missing: the rows are locked, so that none can be collected before the reference to it is there.
+  -- Missing: the rows are locked, so that no artifact is collected before the reference to it is stored.
   FOR i IN 0 .. v_last LOOP
     FOR j IN 0 .. coalesce(jsonb_array_length(v_writes -> i -> 'artifacts'), 0) - 1 LOOP
       v_missing := v_writes -> i -> 'artifacts' ->> j;
-      PERFORM 1 FROM ${schema}.artifacts AS a WHERE a.namespace = v_namespace AND a.hash = v_missing FOR SHARE;
+      PERFORM 1 FROM ${schema}.artifacts AS a WHERE a.namespace = v_namespace
+        AND a.hash = v_missing FOR SHARE;
       IF NOT FOUND THEN RETURN jsonb_build_object('outcome', 'missing', 'artifact', v_missing); END IF;
     END LOOP;
   END LOOP;
 
   IF v_renewed <> '{}' THEN
-    UPDATE ${schema}.leases SET expires_at = p_now + ttl WHERE namespace = v_namespace AND name = ANY (v_renewed);
+    UPDATE ${schema}.leases SET expires_at = p_now + ttl WHERE namespace = v_namespace
+      AND name = ANY (v_renewed);
   END IF;
   FOR i IN 0 .. v_last LOOP
     PERFORM ${schema}.store_write(v_namespace, p_batch ->> 'id', v_writes -> i, v_states[i], p_bytes);
@@ -168,8 +175,9 @@ BEGIN
   RETURN '{"outcome": "ok", "resent": false}';
 END $function$;
 
--- A fork needs its parent, live or hidden, in the same life, and as long as the past that it shares.
-CREATE FUNCTION ${schema}.missing_past(p_namespace text, p_fork jsonb) RETURNS jsonb LANGUAGE plpgsql AS $function$
+-- A fork needs its parent live or hidden, in the same generation, and at least as long as the shared past.
+CREATE FUNCTION ${schema}.missing_past(p_namespace text, p_fork jsonb) RETURNS jsonb
+  LANGUAGE plpgsql AS $function$
 DECLARE
   v_parent record;
 BEGIN
@@ -180,15 +188,17 @@ BEGIN
   ELSIF v_parent.state = 'gone' THEN
     RETURN jsonb_build_object('outcome', 'conflict', 'stream', p_fork -> 'stream',
       'generation', v_parent.generation + 1, 'seq', 0);
-  ELSIF v_parent.generation <> (p_fork -> 'generation')::integer OR v_parent.seq < (p_fork -> 'seq')::integer THEN
+  ELSIF v_parent.generation <> (p_fork -> 'generation')::integer
+    OR v_parent.seq < (p_fork -> 'seq')::integer THEN
     RETURN jsonb_build_object('outcome', 'conflict', 'stream', p_fork -> 'stream',
       'generation', v_parent.generation, 'seq', v_parent.seq);
   END IF;
   RETURN NULL;
 END $function$;
 
--- Within a write releases come first, so that a key can change hands; what earlier writes do to keys counts.
-CREATE FUNCTION ${schema}.taken_key(p_namespace text, p_writes jsonb) RETURNS jsonb LANGUAGE plpgsql AS $function$
+-- Within a write releases come first, so that a key can change hands. Changes by earlier writes count.
+CREATE FUNCTION ${schema}.taken_key(p_namespace text, p_writes jsonb) RETURNS jsonb
+  LANGUAGE plpgsql AS $function$
 DECLARE
   v_changed jsonb := '{}';
   v_write jsonb;
@@ -208,7 +218,8 @@ BEGIN
       FROM jsonb_array_elements(v_write -> 'claims')
     LOOP
       IF NOT v_changed ? v_key AND ${schema}.key_holder(p_namespace, v_key) IS NOT NULL THEN
-        RETURN jsonb_build_object('outcome', 'taken', 'key', v_key, 'by', ${schema}.key_holder(p_namespace, v_key));
+        RETURN jsonb_build_object('outcome', 'taken', 'key', v_key, 'by', ${schema}.key_holder(p_namespace,
+          v_key));
       ELSIF jsonb_typeof(v_changed -> v_key) = 'object' THEN
         RETURN jsonb_build_object('outcome', 'taken', 'key', v_key, 'by', v_changed -> v_key);
       END IF;
@@ -218,12 +229,13 @@ BEGIN
   RETURN NULL;
 END $function$;
 
-CREATE FUNCTION ${schema}.key_holder(p_namespace text, p_key text) RETURNS jsonb LANGUAGE sql STABLE AS $function$
+CREATE FUNCTION ${schema}.key_holder(p_namespace text, p_key text) RETURNS jsonb
+  LANGUAGE sql STABLE AS $function$
   SELECT jsonb_build_object('stream', stream, 'seq', seq) FROM ${schema}.keys
   WHERE namespace = p_namespace AND key = p_key
 $function$;
 
--- The changes of one write that passed every question.
+-- The changes of one write that passed every check.
 CREATE FUNCTION ${schema}.store_write(
   p_namespace text, p_batch text, p_write jsonb, p_state text, p_bytes bytea
 ) RETURNS void LANGUAGE plpgsql AS $function$
@@ -234,15 +246,19 @@ DECLARE
   v_at CONSTANT bigint := (p_write ->> 'at')::bigint;
   v_facets CONSTANT jsonb := p_write -> 'facets';
   v_is_text CONSTANT boolean := (p_write -> 'text')::boolean;
-  v_payload CONSTANT bytea := substring(p_bytes FROM (p_write -> 'from')::integer + 1 FOR (p_write -> 'bytes')::integer);
+  v_payload CONSTANT bytea :=
+    substring(p_bytes FROM (p_write -> 'from')::integer + 1 FOR (p_write -> 'bytes')::integer);
 BEGIN
   IF p_state = 'gone' THEN
-    UPDATE ${schema}.streams SET state = 'live', generation = (p_write -> 'generation')::integer, seq = v_end, base = v_seq,
-      parent = p_write -> 'fork' ->> 'stream', parent_generation = (p_write -> 'fork' -> 'generation')::integer,
+    UPDATE ${schema}.streams SET
+      state = 'live', generation = (p_write -> 'generation')::integer, seq = v_end, base = v_seq,
+      parent = p_write -> 'fork' ->> 'stream',
+      parent_generation = (p_write -> 'fork' -> 'generation')::integer,
       created_at = v_at, updated_at = v_at, updated_second = v_at / 1000,
       open_calls = coalesce((v_facets ->> 'openCalls')::integer, 0),
       is_marked_open = coalesce((p_write -> 'mark')::boolean, false),
-      expires_at = (v_facets ->> 'expiresAt')::bigint, status = v_facets ->> 'status', title = v_facets ->> 'title',
+      expires_at = (v_facets ->> 'expiresAt')::bigint, status = v_facets ->> 'status',
+        title = v_facets ->> 'title',
       goal = v_facets ->> 'goal', budget = v_facets ->> 'budget'
     WHERE namespace = p_namespace AND stream = v_stream;
   ELSIF v_facets IS NULL THEN
@@ -253,7 +269,8 @@ BEGIN
     UPDATE ${schema}.streams SET seq = v_end, updated_at = v_at, updated_second = v_at / 1000,
       open_calls = coalesce((v_facets ->> 'openCalls')::integer, open_calls),
       is_marked_open = coalesce((p_write -> 'mark')::boolean, is_marked_open),
-      expires_at = CASE WHEN v_facets ? 'expiresAt' THEN (v_facets ->> 'expiresAt')::bigint ELSE expires_at END,
+      expires_at = CASE WHEN v_facets ? 'expiresAt' THEN (v_facets ->> 'expiresAt')::bigint
+        ELSE expires_at END,
       status = CASE WHEN v_facets ? 'status' THEN v_facets ->> 'status' ELSE status END,
       title = CASE WHEN v_facets ? 'title' THEN v_facets ->> 'title' ELSE title END,
       goal = CASE WHEN v_facets ? 'goal' THEN v_facets ->> 'goal' ELSE goal END,
@@ -262,24 +279,26 @@ BEGIN
   END IF;
 
   INSERT INTO ${schema}.writes (namespace, stream, last, first, at, sum, batch, codec, payload, bytes)
-  VALUES (p_namespace, v_stream, v_end, v_seq + 1, v_at, (p_write ->> 'sum')::bigint, p_batch, p_write ->> 'codec',
+  VALUES (p_namespace, v_stream, v_end, v_seq + 1, v_at, (p_write ->> 'sum')::bigint, p_batch,
+    p_write ->> 'codec',
     CASE WHEN v_is_text THEN convert_from(v_payload, 'UTF8') END, CASE WHEN NOT v_is_text THEN v_payload END);
 
-  -- Items that say whether they are done, and items that keep what was said before.
+  -- Items that say whether they are done, and items that keep their done_at.
   IF p_write ? 'items' THEN
-    INSERT INTO ${schema}.items AS old (namespace, stream, kind, id, seq, end_seq, status, name, key, at, done_at)
+    INSERT INTO ${schema}.items AS old (namespace, stream, kind, id, seq, end_seq, status, name, key, at,
+      done_at)
     SELECT p_namespace, v_stream, i.kind, i.id, i.seq, i."endSeq", i.status, i.name, i.key, i.at, i."doneAt"
-    FROM jsonb_to_recordset(p_write -> 'items') AS i (${ITEM}, "doneAt" bigint)
+    FROM jsonb_to_recordset(p_write -> 'items') AS i (${ITEM_COLUMNS}, "doneAt" bigint)
     ${MERGE_ITEM}, done_at = excluded.done_at;
   END IF;
   IF p_write ? 'changedItems' THEN
     INSERT INTO ${schema}.items AS old (namespace, stream, kind, id, seq, end_seq, status, name, key, at)
     SELECT p_namespace, v_stream, i.kind, i.id, i.seq, i."endSeq", i.status, i.name, i.key, i.at
-    FROM jsonb_to_recordset(p_write -> 'changedItems') AS i (${ITEM})
+    FROM jsonb_to_recordset(p_write -> 'changedItems') AS i (${ITEM_COLUMNS})
     ${MERGE_ITEM};
   END IF;
   IF p_write ? 'releases' THEN
-    DELETE FROM ${schema}.keys USING ${few("jsonb_array_elements_text(p_write -> 'releases')")} AS r
+    DELETE FROM ${schema}.keys USING ${fewRows("jsonb_array_elements_text(p_write -> 'releases')")} AS r
     WHERE namespace = p_namespace AND key = r AND stream = v_stream;
   END IF;
   IF p_write ? 'claims' THEN

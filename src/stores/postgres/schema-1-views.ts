@@ -1,7 +1,7 @@
 /**
- * Views for people: what they show is computed from the tables and written nowhere. Lists of sessions, checkpoints,
- * calls and budgets come from facets. Contents (messages, arguments, results) come from the log where it is JSON that
- * Postgres can read; what a codec made, or a text with NUL or half a surrogate pair in it, shows as nothing and breaks
+ * Views for people, computed from the tables; nothing is written for them. Lists of sessions, checkpoints,
+ * calls and budgets come from facets and items. Contents (messages, arguments, results) come from the log
+ * if it is JSON that Postgres can parse. Encrypted payloads, NUL and lone surrogates show as NULL and break
  * no query.
  */
 
@@ -14,7 +14,7 @@ export const views = (schema: string): string => {
   const json = (alias: string) =>
     `CASE WHEN ${alias}.codec IS NULL THEN ${schema}.json_or_null(${alias}.payload) END`;
 
-  /** One field, as JSON, of the event at `seq` in the stream of the item `i`. */
+  /** A field, as JSON, of the event at `seq` in the stream of the item `i`. */
   const eventField = (seq: string, field: string) => `(
     SELECT ${json("w")} -> (${seq} - w.first) -> 'data' -> '${field}' FROM ${schema}.writes AS w
     WHERE w.namespace = i.namespace AND w.stream = i.stream AND w.last >= ${seq} ORDER BY w.last LIMIT 1)`;
@@ -24,7 +24,9 @@ export const views = (schema: string): string => {
 JOIN ${schema}.items AS i ON i.namespace = s.namespace AND i.stream = s.stream AND i.kind = '${kind}'
 WHERE s.kind = 'goal' AND s.state = 'live';`;
 
-  /** Each session with the streams that its past is in, itself and whatever it was forked from, and how far it shares each. */
+  /**
+   * Each session with the streams that hold its past: itself and its ancestors, each up to the shared seq.
+   */
   const past = `WITH RECURSIVE past (namespace, session, source, up_to) AS (
   SELECT namespace, stream, stream, seq FROM ${schema}.streams WHERE kind = 'session' AND state = 'live'
   UNION ALL
@@ -33,9 +35,10 @@ WHERE s.kind = 'goal' AND s.state = 'live';`;
   WHERE s.parent IS NOT NULL
 )`;
 
-  /** A number of `1.-.2`, or NULL. */
+  /** A number out of `1.-.2`, or NULL. */
   const part = (column: string, place: number) =>
-    `CASE WHEN split_part(${column}, '.', ${place}) ~ '^[0-9]{1,9}$' THEN split_part(${column}, '.', ${place})::integer END`;
+    `CASE WHEN split_part(${column}, '.', ${place}) ~ '^[0-9]{1,9}$'
+    THEN split_part(${column}, '.', ${place})::integer END`;
 
   return `
 CREATE FUNCTION ${schema}.json_or_null(p_text text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $function$
@@ -52,7 +55,7 @@ SELECT ${sessionId("s.stream")} AS session_id, s.namespace, s.status, s.title, s
 FROM ${schema}.streams AS s
 WHERE s.kind = 'session' AND s.state = 'live';
 
--- A fork shows the versions of the past that it shares, too, as they were when it left.
+-- A fork also shows the versions of its shared past, as they were when it forked.
 CREATE VIEW ${schema}.checkpoints AS
 ${past}
 SELECT ${sessionId("past.session")} AS session_id, past.namespace,
@@ -64,11 +67,13 @@ JOIN ${schema}.items AS i
 WHERE NOT EXISTS (
   SELECT 1 FROM past AS p
   JOIN ${schema}.items AS d
-    ON d.namespace = p.namespace AND d.stream = p.source AND d.kind = 'checkpoint' AND d.id = i.id AND d.status = 'deleted'
+    ON d.namespace = p.namespace AND d.stream = p.source AND d.kind = 'checkpoint' AND d.id = i.id
+      AND d.status = 'deleted'
   WHERE p.namespace = past.namespace AND p.session = past.session AND coalesce(d.end_seq, 0) <= p.up_to);
 
--- A fork shows the messages of the past that it shares, too. 'results' are the messages of the tools. What was put in place
--- of others, by a compaction for example, has the seq of that event, and its place among what that event put in.
+-- A fork also shows the messages of its shared past. 'results' are the messages of tools. A message that
+-- replaces others, for example after a compaction, has the seq of the replacing event and its place among
+-- the new messages.
 CREATE VIEW ${schema}.messages AS
 ${past}
 SELECT ${sessionId("past.session")} AS session_id, past.namespace, (w.first + e.place - 1)::integer AS seq,
@@ -83,7 +88,8 @@ SELECT ${sessionId("past.session")} AS session_id, past.namespace, (w.first + e.
      WITH ORDINALITY AS b (block, place)
    WHERE b.block ->> 'kind' = 'text') AS text
 FROM past
-JOIN ${schema}.writes AS w ON w.namespace = past.namespace AND w.stream = past.source AND w.first <= past.up_to
+JOIN ${schema}.writes AS w ON w.namespace = past.namespace AND w.stream = past.source
+  AND w.first <= past.up_to
 CROSS JOIN LATERAL jsonb_path_query(${json("w")}, '$[*]') WITH ORDINALITY AS e (event, place)
 CROSS JOIN LATERAL (
   SELECT NULL::jsonb AS message, 1 AS place WHERE e.event ->> 'type' IN ('message', 'results')
@@ -112,7 +118,7 @@ CROSS JOIN LATERAL jsonb_path_query(${schema}.json_or_null(s.budget), '$.keyvalu
 CROSS JOIN LATERAL (SELECT pair ->> 'key' AS key, pair -> 'value' AS value) AS b
 WHERE s.kind = 'session' AND s.state = 'live' AND jsonb_typeof(b.value) = 'object';
 
--- Goals: what lists show of them, from facets alone. Names are cut to 200 characters.
+-- Goals as lists show them, from facets alone. Names are cut to 200 characters.
 CREATE VIEW ${schema}.goals AS
 SELECT ${sessionId("s.stream")} AS goal_id, s.namespace, s.status, s.title,
   ${iso("s.created_at")} AS created_at, ${iso("s.updated_at")} AS updated_at,

@@ -1,43 +1,45 @@
 /**
  * Migration 1: the whole first schema.
  *
- *   meta           the format, and the store's own id
- *   streams        one row per stream name for ever: head, facets, and as a tombstone the generation
- *   writes         the log: one row per write, found by the seq of its last event
- *   items          rows that lists and views may see inside a stream: calls, checkpoints
- *   leases         named rights with their fencing tokens; a row stays when released, for its token
- *   keys           claimed keys and the event that holds each
- *   artifacts, artifact_refs, snapshots
+ *     meta           the format version, the store's own id, and the seal while the store moves
+ *     streams        one row per stream name for ever: head, facets, and as a tombstone the generation
+ *     writes         the log: one row per write, found by the seq of its last event
+ *     items          rows that lists and views can see inside a stream: calls, checkpoints, tasks
+ *     leases         named rights with their fencing tokens; a released lease keeps its row, for its token
+ *     keys           claimed keys and the event that holds each
+ *     artifacts, artifact_refs, snapshots
  *
- * Then the functions that change several of them in one round trip, and the views for people.
+ * Then come the functions that change several tables in one round trip, and the views for people.
  *
- * The namespace leads every primary key but that of `meta`, and no statement joins two of them: the tables can be
- * partitioned or sharded by it. Names are compared byte by byte (`COLLATE "C"`), whatever the database is set to.
- * Times are milliseconds: of the writer's wall clock, but in `leases`, where the server's clock counts.
+ * The namespace leads every primary key except that of `meta`, and no statement joins two namespaces, so
+ * the tables can be partitioned or sharded by it. Names compare byte by byte (`COLLATE "C"`) in any
+ * database. Times are milliseconds of the writer's clock, except in `leases`, where the server's clock
+ * counts.
  *
- * An update that changes no indexed column costs Postgres a fraction of one that does. So the index by the latest change
- * knows the second of it only, which a burst of appends leaves as it is; lists sort within the second. The number of open
- * calls is in no index: streams that have some are found by their open items, and by a mark where those may not tell
- * (`plain.ts`).
+ * An update that changes no indexed column (HOT) costs a fraction of one that does. So the index by latest
+ * change holds only the second of it, which a burst of appends leaves alone; lists sort within the second.
+ * The number of open calls is in no index: such streams are found by their open items, or by a mark
+ * (`openMark` in `append-fast-path.ts`).
  *
- * Tables that every append writes have no CHECK: Postgres reads and plans each of them anew for every statement, which
- * together took as long as the writing. What they would say is asked before a batch is sent, and by `check`.
+ * Tables that every append writes have no CHECK constraints: Postgres parses and plans each of them for
+ * every statement, which together took as long as the writing. `checkBatch` and `check` verify the same
+ * rules (decision 013).
  *
- * Payloads are pressed, but stay in their row as long as a page can hold it. Postgres would move those of more than 2 KB to a
- * table of their own, which half of all turns of 4 KB are: an insert then takes a quarter longer, and 5 % more disk. Where the server
- * was built with LZ4, that presses them: what Postgres has by itself takes a third of all that it does for sixteen sessions.
+ * Payloads are compressed but stay in their row as long as a page can hold it. By default Postgres moves
+ * values over 2 KB to a TOAST table, which makes inserts of 4 KB turns a quarter slower and takes 5 % more
+ * disk. LZ4 is used where the server has it: the default, pglz, takes a third of the server's time for
+ * sixteen sessions (decision 020).
  *
- * A stream of generation 0 is a place that a running append holds for a stream that it may begin; nobody else ever
- * sees one.
+ * A stream row of generation 0 is a placeholder that a running append locks for a stream that it may
+ * create. No other transaction ever sees one.
  */
 
+import { fastAppendFunctions } from "./append-fast-path.ts";
 import { appendFunctions } from "./schema-1-append.ts";
-import { otherFunctions } from "./schema-1-functions.ts";
-import { plainFunction } from "./schema-1-plain.ts";
-import { singleFunction } from "./schema-1-single.ts";
+import { leaseAndRemovalFunctions } from "./schema-1-functions.ts";
 import { views } from "./schema-1-views.ts";
 
-/** What a migration needs in the schema for itself: where another program has one of these, it is not ours to fill. */
+/** Names that the migration creates. A schema in which another program uses one of them is refused. */
 export const OWN_NAMES = [
   "meta",
   "streams",
@@ -104,7 +106,9 @@ CREATE TABLE ${schema}.writes (
 );
 ALTER TABLE ${schema}.writes ALTER payload SET STORAGE MAIN, ALTER bytes SET STORAGE MAIN;
 DO $function$ BEGIN
-  IF EXISTS (SELECT 1 FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
+  IF EXISTS (
+    SELECT 1 FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)
+  ) THEN
     ALTER TABLE ${schema}.writes ALTER payload SET COMPRESSION lz4, ALTER bytes SET COMPRESSION lz4;
   END IF;
 END $function$;
@@ -175,6 +179,6 @@ CREATE TABLE ${schema}.snapshots (
 `;
 
 export const schema1 = (schema: string): string =>
-  [tables, otherFunctions, plainFunction, singleFunction, appendFunctions, views]
+  [tables, leaseAndRemovalFunctions, fastAppendFunctions, appendFunctions, views]
     .map((part) => part(schema))
     .join("\n");

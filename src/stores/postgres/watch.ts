@@ -1,28 +1,29 @@
 /**
- * Hints that something changed. Changes of this process are known when they are committed. Those of others are looked
- * for five times a second, only while somebody watches, and never keep the process alive. Where word from other
- * processes arrives (`notify.ts`), a look a second is enough.
+ * Hints that something changed.
  *
- * A look begins with the server's own mark of which transactions have ended. While that stays the same nothing has
- * changed, and nothing more is asked. When it moves, the heads of the watched streams are compared, in one statement;
- * whoever watches a namespace is told without a closer look. No session state is needed, so that this works through any
- * pooler, and on a standby.
+ * Changes of this process are announced when they are committed. Changes of other processes are polled five
+ * times a second, only while anyone watches. A poll first reads the server's snapshot of transactions.
+ * While that stays the same, nothing has changed. When it moves, one statement compares the heads of the
+ * watched streams. Watchers of a whole namespace are called without a closer look. No session state is
+ * needed, so this works through any pooler and on a standby.
+ *
+ * NOTIFY brings the hints sooner; while it is known to arrive, one poll a second is enough:
+ *
+ *     changed ──▶ collected for 200 ms ──NOTIFY, a transaction of its own──▶ listeners, which then look
+ *
+ * NOTIFY is never part of an append: it would make all appends wait for each other. It may be lost, be
+ * late, or not work at all, for example through a transaction pooler; nothing depends on it.
  */
 
+import { randomUUID } from "node:crypto";
+import pg from "pg";
 import type { WatchRequest } from "../../store.ts";
+import { type Watcher, Watchers } from "../kit/index.ts";
 import type { Database } from "./database.ts";
-import { Listener } from "./notify.ts";
-import { fromText, placeName, toText } from "./text.ts";
+import { fromText, placeName, toText } from "./rows.ts";
 
-const POLL_MS = 200;
-/** How many looks are left out while a listener is live. */
-const SPARED_LOOKS = 4;
-
-interface Watcher extends WatchRequest {
-  readonly changed: () => void;
-  /** What was last seen of its stream; undefined before the first look. */
-  seen: string | undefined;
-}
+/** How many polls are skipped after each one while NOTIFY arrives. */
+const SKIPPED_POLLS = 4;
 
 interface HeadRow {
   readonly namespace: string;
@@ -30,103 +31,82 @@ interface HeadRow {
   readonly head: string;
 }
 
-export class Watchers {
+export class PostgresWatchers {
   readonly #database: Database;
-  readonly #watchers = new Set<Watcher>();
-  #timer: NodeJS.Timeout | null = null;
+  readonly #usesNotify: boolean;
+  readonly #watchers: Watchers;
+  /** The last seen head of each watcher's stream; a new watcher has none. */
+  readonly #heads = new WeakMap<Watcher, string>();
   #snapshot: string | null = null;
-  #isLooking = false;
-  #sparedLooks = 0;
+  #skippedPolls = 0;
   #listener: Listener | null = null;
-  readonly #listens: boolean;
+  #stopping: Promise<void> | undefined;
 
-  /** `listens`: also to what other processes say, on a connection of its own. */
-  constructor(database: Database, listens: boolean) {
+  /** `usesNotify`: also listen to other processes, on a connection of its own. */
+  constructor(database: Database, usesNotify: boolean) {
     this.#database = database;
-    this.#listens = listens;
+    this.#usesNotify = usesNotify;
+    this.#watchers = new Watchers({
+      poll: (watchers) => this.#poll(watchers),
+      started: () => this.#listen(),
+      stopped: () => {
+        this.#stopping = this.#listener?.stop();
+        this.#listener = null;
+      },
+    });
   }
 
   add(request: WatchRequest, changed: () => void): () => void {
-    const watcher = { ...request, changed, seen: undefined };
-    this.#watchers.add(watcher);
-    this.#timer ??= setInterval(() => this.#tick(), POLL_MS).unref();
-    if (this.#listens) {
-      this.#listener ??= new Listener(this.#database, (place) => {
-        if (place) this.announce(place.namespace, place.stream);
-        else for (const each of this.#watchers) this.#tell(each);
-      });
-    }
-    return () => {
-      this.#watchers.delete(watcher);
-      if (this.#watchers.size === 0) void this.clear();
-    };
+    return this.#watchers.add(request, changed);
   }
 
-  /** In a turn of its own, so that a watcher cannot get between a change and its caller. */
   announce(namespace: string, stream: string): void {
-    for (const watcher of this.#watchers) {
-      const isMeant = watcher.namespace === namespace && (watcher.stream ?? stream) === stream;
-      if (isMeant) this.#tell(watcher);
-    }
+    this.#watchers.announce(namespace, stream);
   }
 
   async clear(): Promise<void> {
     this.#watchers.clear();
-    if (this.#timer) clearInterval(this.#timer);
-    this.#timer = null;
-    const listener = this.#listener;
-    this.#listener = null;
-    await listener?.stop();
+    await this.#stopping;
   }
 
-  #tell(watcher: Watcher): void {
-    setImmediate(() => {
-      if (this.#watchers.has(watcher)) watcher.changed();
+  #listen(): void {
+    if (!this.#usesNotify) return;
+    this.#listener = new Listener(this.#database, (change) => {
+      if (change) this.#watchers.announce(change.namespace, change.stream);
+      else this.#watchers.notifyAll();
     });
   }
 
-  #tick(): void {
-    const isNew = [...this.#watchers].some(({ seen }) => seen === undefined);
-    const isSpared = this.#listener?.isLive && !isNew && this.#sparedLooks < SPARED_LOOKS;
-    this.#sparedLooks = isSpared ? this.#sparedLooks + 1 : 0;
-    if (!isSpared) void this.#look();
+  async #poll(watchers: readonly Watcher[]): Promise<void> {
+    const hasNew = watchers.some((watcher) => !this.#heads.has(watcher));
+    const isSkipped = this.#listener?.isLive && !hasNew && this.#skippedPolls < SKIPPED_POLLS;
+    this.#skippedPolls = isSkipped ? this.#skippedPolls + 1 : 0;
+    if (isSkipped) return;
+    const [now] = await this.#database.attempt<{ snapshot: string }>(
+      "SELECT pg_current_snapshot()::text AS snapshot",
+      [],
+    );
+    const snapshot = now?.snapshot ?? null;
+    const hasMoved = snapshot !== this.#snapshot;
+    if (hasMoved || hasNew) await this.#compare(watchers, hasMoved);
+    this.#snapshot = snapshot;
   }
 
-  async #look(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    const watchers = [...this.#watchers];
-    try {
-      const [now] = await this.#database.attempt<{ snapshot: string }>(
-        "SELECT pg_current_snapshot()::text AS snapshot",
-        [],
-      );
-      const snapshot = now?.snapshot ?? null;
-      const isMoved = snapshot !== this.#snapshot;
-      if (isMoved || watchers.some(({ seen }) => seen === undefined)) await this.#compare(watchers, isMoved);
-      this.#snapshot = snapshot;
-    } catch {
-      // Whoever acts on the store is told what is wrong with it; a watcher only gets to look again.
-      for (const each of watchers) this.#tell(each);
-    } finally {
-      this.#isLooking = false;
-    }
-  }
-
-  /** Whoever is looked at for the first time is told: what happened since it began to watch cannot be known. */
-  async #compare(watchers: readonly Watcher[], isMoved: boolean): Promise<void> {
+  /** Calls a new watcher in any case: a change since it began to watch cannot be excluded. */
+  async #compare(watchers: readonly Watcher[], hasMoved: boolean): Promise<void> {
     const ofStreams = watchers.filter(({ stream }) => stream !== undefined);
-    const heads = ofStreams.length > 0 ? await this.#heads(ofStreams) : new Map<string, string>();
+    const heads = ofStreams.length > 0 ? await this.#readHeads(ofStreams) : new Map<string, string>();
     for (const watcher of watchers) {
-      const { namespace, stream, seen } = watcher;
+      const { namespace, stream } = watcher;
+      const before = this.#heads.get(watcher);
       const now = stream === undefined ? "" : (heads.get(placeName(namespace, stream)) ?? "none");
-      const isChanged = stream === undefined ? isMoved : now !== seen;
-      if (seen === undefined || isChanged) this.#tell(watcher);
-      watcher.seen = now;
+      const hasChanged = stream === undefined ? hasMoved : now !== before;
+      if (before === undefined || hasChanged) this.#watchers.notify(watcher);
+      this.#heads.set(watcher, now);
     }
   }
 
-  async #heads(watchers: readonly Watcher[]): Promise<Map<string, string>> {
+  async #readHeads(watchers: readonly Watcher[]): Promise<Map<string, string>> {
     const rows = await this.#database.attempt<HeadRow>(
       `SELECT s.namespace, s.stream, concat_ws(' ', s.state, s.generation, s.seq) AS head
        FROM ${this.#database.schema}.streams AS s
@@ -139,5 +119,134 @@ export class Watchers {
     return new Map(
       rows.map(({ namespace, stream, head }) => [placeName(fromText(namespace), fromText(stream)), head]),
     );
+  }
+}
+
+/** How long changes are collected: a busy process sends at most five notifications a second. */
+const COLLECT_MS = 200;
+/** Postgres takes less than 8,000 bytes. A longer list becomes an empty one, which means "anything". */
+const MAX_PAYLOAD_BYTES = 7_900;
+const RECONNECT_MS = 5_000;
+
+const channelOf = (schema: string): string => `holdfast ${schema}`.slice(0, 63);
+
+async function notify(database: Database, payload: string): Promise<void> {
+  try {
+    await database.attempt("SELECT pg_notify($1, $2)", [channelOf(database.schema), payload]);
+  } catch {
+    // Watchers also poll.
+  }
+}
+
+/** Sends notifications of this process's changes. */
+export class Notifier {
+  readonly #database: Database;
+  readonly #changed = new Map<string, readonly [string, string]>();
+  #timer: NodeJS.Timeout | null = null;
+  #sending: Promise<void> = Promise.resolve();
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  add(namespace: string, stream: string): void {
+    const name = placeName(namespace, stream);
+    if (this.#changed.has(name)) return;
+    this.#changed.set(name, [namespace, stream]);
+    this.#timer ??= setTimeout(this.#sendNow, COLLECT_MS).unref();
+  }
+
+  /**
+   * Drops what is collected: other processes find it by polling. Resolves when nothing is being sent any
+   * more.
+   */
+  stop(): Promise<void> {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    return this.#sending;
+  }
+
+  readonly #sendNow = (): void => {
+    this.#sending = this.#send();
+  };
+
+  async #send(): Promise<void> {
+    this.#timer = null;
+    const changes = JSON.stringify([...this.#changed.values()]);
+    this.#changed.clear();
+    await notify(this.#database, Buffer.byteLength(changes) > MAX_PAYLOAD_BYTES ? "[]" : changes);
+  }
+}
+
+/** Called with the stream that changed, or with null if anything may have. */
+type OnChange = (change: { readonly namespace: string; readonly stream: string } | null) => void;
+
+/**
+ * Receives notifications, on a connection of its own that does not keep the process alive. It is live once
+ * it has received a probe that it sent to itself.
+ */
+class Listener {
+  readonly #database: Database;
+  readonly #onChange: OnChange;
+  readonly #probe = randomUUID();
+  #client: pg.Client | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #isLive = false;
+  #isStopped = false;
+
+  constructor(database: Database, onChange: OnChange) {
+    this.#database = database;
+    this.#onChange = onChange;
+    void this.#connect();
+  }
+
+  get isLive(): boolean {
+    return this.#isLive;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#isLive = false;
+    if (this.#timer) clearTimeout(this.#timer);
+    await this.#client?.end().catch(() => undefined);
+  }
+
+  async #connect(): Promise<void> {
+    const client = new pg.Client(this.#database.settings);
+    this.#client = client;
+    const reconnect = () => {
+      if (this.#client !== client) return;
+      this.#client = null;
+      this.#isLive = false;
+      if (!this.#isStopped) this.#timer = setTimeout(() => void this.#connect(), RECONNECT_MS).unref();
+    };
+    client.on("error", reconnect).on("end", reconnect);
+    client.on("notification", ({ payload = "" }) => this.#receive(payload));
+    try {
+      await client.connect();
+      (client as unknown as { unref(): void }).unref();
+      await client.query(`LISTEN ${client.escapeIdentifier(channelOf(this.#database.schema))}`);
+      if (this.#isStopped) await client.end();
+      else await notify(this.#database, JSON.stringify(this.#probe));
+    } catch {
+      reconnect();
+    }
+  }
+
+  #receive(payload: string): void {
+    const message = parse(payload);
+    if (message === this.#probe) this.#isLive = true;
+    if (!Array.isArray(message)) return;
+    if (message.length === 0) this.#onChange(null);
+    for (const [namespace, stream] of message) this.#onChange({ namespace, stream });
+  }
+}
+
+function parse(payload: string): unknown {
+  try {
+    return JSON.parse(payload);
+  } catch {
+    // Another program uses our channel.
+    return undefined;
   }
 }

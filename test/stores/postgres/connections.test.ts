@@ -3,7 +3,7 @@
 import { execFileSync } from "node:child_process";
 import pg from "pg";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { Connections, Database, type Held } from "../../../src/stores/postgres/index.ts";
+import { type Connection, Connections, Database } from "../../../src/stores/postgres/index.ts";
 import { append, headSeq, write } from "../sqlite/acts.ts";
 import { serverUrl, TestSchema } from "./schema.ts";
 
@@ -32,7 +32,7 @@ const connectionsOf = (pool: pg.Pool): Connections => new Connections(pool, fals
 const databaseOn = (pool: pg.Pool, isOurs = false): Database =>
   new Database(pool, isOurs, "test", "nowhere", LIMITS);
 
-const pidOf = ({ client }: Held): number => (client as unknown as { processID: number }).processID;
+const pidOf = ({ client }: Connection): number => (client as unknown as { processID: number }).processID;
 
 /** Whoever had something to do in this turn of the event loop has done it, and what was kept went back. */
 const nextTurn = (): Promise<void> =>
@@ -166,7 +166,10 @@ describe("whoever waits for a connection", () => {
       await Promise.all(rows.map(({ pid }) => terminate(pid)));
     }, PATIENCE_MS);
     for (const outcome of await outcomes) {
-      expect(outcome).toMatchObject({ status: "rejected", reason: { fate: "lost", state: "57P01" } });
+      expect(outcome).toMatchObject({
+        status: "rejected",
+        reason: { transaction: "unknown", state: "57P01" },
+      });
     }
     await Promise.all(waiters);
     expect([...answered].sort((a, b) => a - b)).toEqual(waiters.map((_, index) => index));
@@ -195,7 +198,7 @@ describe("whoever waits for a connection", () => {
     const pool = poolOf(1);
     const own = await pool.connect();
     const hasty = new Connections(pool, false, 20);
-    await expect(hasty.take()).rejects.toMatchObject({ fate: "unsent" });
+    await expect(hasty.take()).rejects.toMatchObject({ transaction: "unsent" });
     own.release();
     await expectAllBack(pool, 1);
   });
@@ -247,7 +250,7 @@ describe("closing", () => {
     const ended = Promise.allSettled(waiting);
     const closing = database.close();
     for (const outcome of await ended) {
-      expect(outcome).toMatchObject({ status: "rejected", reason: { fate: "unsent" } });
+      expect(outcome).toMatchObject({ status: "rejected", reason: { transaction: "unsent" } });
     }
     busy.release();
     await closing;

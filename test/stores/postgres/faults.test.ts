@@ -46,7 +46,7 @@ describe("a connection that is cut", () => {
   /** What goes over the wire for the first event of a stream, and for a later one. */
   const ways = [
     ["the first event of a stream", "append_batches", 0],
-    ["a later one", "append_single", 1],
+    ["a later one", "append_fast_one", 1],
   ] as const;
 
   async function begun(store: Store, seq: number): Promise<unknown[]> {

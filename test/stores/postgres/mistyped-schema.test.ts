@@ -77,7 +77,7 @@ test.each([[["init", "--agent", "none"]], [["goal", "new", "checkout", "Ship it"
       Object.assign(visited, { username: role, password: "visitor" });
       const { code, err } = await runInside(line.project, words, { HOLDFAST_STORE: visited.href });
       expect(err).toMatch(/this user may not do that \(permission denied for database/);
-      expect(err).toContain("Let a user who may create a schema");
+      expect(err).toContain("Open the store once as a user who may create schemas");
       expect(err).not.toContain("holdfast init");
       expect(code).toBe(1);
       expect(await isThere()).toBe(false);

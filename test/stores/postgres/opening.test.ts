@@ -78,7 +78,7 @@ describe("an address is refused", () => {
     const url = `postgres://${USER}@127.0.0.1:${server.port}/postgres`;
     const refused = await refusal(openPostgres({ url }));
     expect(refused).toMatchObject({ code: "STORE_IO", hint: expect.stringContaining("PGPASSWORD") });
-    expect(refused.message).toContain("asks for a password, and none was given");
+    expect(refused.message).toContain("asks for a password, but none is set");
   });
 
   test("of a database that is not there", async () => {
@@ -91,7 +91,7 @@ describe("an address is refused", () => {
     for (const mode of ["require", "verify-full"]) {
       const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?sslmode=${mode}` }));
       expect(refused).toMatchObject({ code: "STORE_IO", hint: expect.stringContaining("sslmode") });
-      expect(refused.message).toContain("the server speaks none");
+      expect(refused.message).toContain("the server does not support it");
     }
   });
 
@@ -99,7 +99,7 @@ describe("an address is refused", () => {
     ["shcema=x1", "shcema", "Did you mean schema?"],
     ["Schema=foo", "Schema", "Did you mean schema?"],
     ["sslmode=disable&SSLROOTCERT=a.crt", "SSLROOTCERT", "Did you mean sslrootcert?"],
-    ["tenant=foo", "tenant", "Known are schema, host,"],
+    ["tenant=foo", "tenant", "Known parameters: schema, host,"],
     ["dbname=fleet", "dbname", "after the host"],
   ])("with a parameter that nobody knows: %s", async (query, name, hint) => {
     const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?${query}`, schema: schema.name }));

@@ -1,4 +1,5 @@
-// The server keeps the most frequent statements prepared. Where it does not, or a pooler is in between, nothing is lost or done twice.
+// The server keeps the frequent statements prepared. If one is missing, or a pooler is in between, nothing is lost or
+// done twice.
 
 import { Socket } from "node:net";
 import fc from "fast-check";
@@ -38,49 +39,49 @@ describe("on a connection of the caller's own", () => {
     await pool.end();
   });
 
-  async function keptNames(): Promise<string[]> {
+  async function preparedNames(): Promise<string[]> {
     const { rows } = await pool.query<{ name: string }>(
       "SELECT name FROM pg_prepared_statements ORDER BY name",
     );
     return rows.map(({ name }) => name);
   }
 
-  test("one name for each frequent statement is all that is left there", async () => {
+  test("only the frequent statements are left prepared, one name each", async () => {
     await append(store, write("session/b", 0, [0]));
     for (let seq = 1; seq < 20; seq++) {
       await Promise.all(["a", "b"].map((name) => append(store, write(`session/${name}`, seq, [seq]))));
     }
     await append(store, write("session/a", 20, [20]));
-    expect(await keptNames()).toEqual([
-      expect.stringMatching(/^holdfast append_plain [0-9a-f]{24}$/),
-      expect.stringMatching(/^holdfast append_single [0-9a-f]{24}$/),
+    expect(await preparedNames()).toEqual([
+      expect.stringMatching(/^holdfast append_fast [0-9a-f]{24}$/),
+      expect.stringMatching(/^holdfast append_fast_one [0-9a-f]{24}$/),
     ]);
   });
 
   const REPLACED = `
-    DROP FUNCTION $schema.append_single;
-    CREATE FUNCTION $schema.append_single($types) RETURNS integer LANGUAGE sql AS 'SELECT 1'`;
+    DROP FUNCTION $schema.append_fast_one;
+    CREATE FUNCTION $schema.append_fast_one($types) RETURNS integer LANGUAGE sql AS 'SELECT 1'`;
 
   test.each([
-    ["that is gone (26000)", async () => pool.query("DEALLOCATE ALL")],
-    ["that is gone with all else (26000)", async () => pool.query("DISCARD ALL")],
+    ["is gone (26000)", async () => pool.query("DEALLOCATE ALL")],
+    ["is gone after DISCARD ALL (26000)", async () => pool.query("DISCARD ALL")],
     [
-      "that has become another (08P01)",
+      "has become another statement (08P01)",
       async ([name]: string[]) => pool.query(`DEALLOCATE "${name}"; PREPARE "${name}" AS SELECT $1::integer`),
     ],
     [
-      "whose result has changed (0A000)",
+      "has another result type (0A000)",
       async () => {
         const [found] = await schema.query<{ types: string }>(
-          "SELECT oidvectortypes(proargtypes) AS types FROM pg_proc WHERE oid = '$schema.append_single'::regproc",
+          "SELECT oidvectortypes(proargtypes) AS types FROM pg_proc WHERE oid = '$schema.append_fast_one'::regproc",
         );
         await schema.query(REPLACED.replace("$types", found?.types ?? ""));
       },
     ],
-  ])("an append meets one %s: it is there once, and so are the next", async (_, change) => {
+  ])("the prepared statement %s: the append and the next ones are stored once", async (_, change) => {
     const sent: (string | undefined)[] = [];
     expect(await append(store, write("session/a", 1, [1]))).toMatchObject(ok);
-    await change(await keptNames());
+    await change(await preparedNames());
     const client = await pool.connect();
     const query = client.query.bind(client) as (config: { name?: string }) => unknown;
     Object.assign(client, {
@@ -96,13 +97,13 @@ describe("on a connection of the caller's own", () => {
     for (let seq = 3; seq < 6; seq++)
       expect(await append(store, write("session/a", seq, [seq]))).toMatchObject(ok);
     expect(await eventsOf(store, "session/a")).toEqual([0, 1, 2, 3, 4, 5]);
-    expect(sent[0]).toContain("append_single");
+    expect(sent[0]).toContain("append_fast_one");
     expect(sent.slice(1).filter(Boolean)).toEqual([]);
   });
 
-  test("somebody has taken the name already (42P05): it is there once", async () => {
+  test("the name is already taken (42P05): the append is stored once", async () => {
     await append(store, write("session/a", 1, [1]));
-    const [name] = await keptNames();
+    const [name] = await preparedNames();
     const fresh = new pg.Pool({ connectionString: schema.url, max: 1 });
     await fresh.query(`PREPARE "${name}" AS SELECT 1`);
     const other = await schema.open({ pool: fresh, notify: false });
@@ -113,7 +114,7 @@ describe("on a connection of the caller's own", () => {
     await fresh.end();
   });
 
-  test("a schema that was dropped and made again is another store, and is not written to", async () => {
+  test("a schema that was dropped and created again is another store, and is not written to", async () => {
     await append(store, write("session/a", 1, [1]));
     await schema.query("DROP SCHEMA $schema CASCADE");
     const second = await schema.open();
@@ -125,9 +126,9 @@ describe("on a connection of the caller's own", () => {
   });
 });
 
-describe("what is asked arrives as it was said", () => {
+describe("values arrive unchanged", () => {
   const pools: pg.Pool[] = [];
-  /** How many were made for the last of them. */
+  /** How many connections the last pool has made. */
   let connections = 0;
 
   afterEach(async () => {
@@ -147,7 +148,7 @@ describe("what is asked arrives as it was said", () => {
     return new Database(pool, false, "test", "nowhere", { busyMs: 30_000, statementMs });
   }
 
-  /** As drivers for other places than Node have them. */
+  /** A socket as drivers for other runtimes than Node have it. */
   const socketWithoutCork = (): Socket => Object.assign(new Socket(), { cork: undefined, uncork: undefined });
 
   const ECHO = {
@@ -166,7 +167,7 @@ describe("what is asked arrives as it was said", () => {
       "\u{1f512}".repeat(40),
     ),
   );
-  const said = fc.tuple(
+  const values = fc.tuple(
     fc.option(text.map((each) => each.replaceAll("\0", ""))),
     fc.option(text.map((each) => each.replaceAll("\0", ""))),
     fc.option(fc.uint8Array({ maxLength: 5_000 }).map((bytes) => Buffer.from(bytes))),
@@ -174,17 +175,17 @@ describe("what is asked arrives as it was said", () => {
   );
 
   test.each([
-    ["kept", {}, ECHO],
-    ["in full", {}, { ...ECHO, name: "" }],
-    ["by a client that has several queries on their way", { pipeline: true }, ECHO],
-    ["by one whose queries have a time limit", { query_timeout: 30_000 }, ECHO],
-    ["by one whose socket cannot hold back what is written", { stream: socketWithoutCork }, ECHO],
+    ["with a prepared statement", {}, ECHO],
+    ["with an unnamed statement", {}, { ...ECHO, name: "" }],
+    ["by a client in pipeline mode", { pipeline: true }, ECHO],
+    ["by a client with a query timeout", { query_timeout: 30_000 }, ECHO],
+    ["by a client whose socket has no cork()", { stream: socketWithoutCork }, ECHO],
   ])("%s", async (_, options, statement) => {
     const database = databaseOn(options);
     await fc.assert(
-      fc.asyncProperty(said, async (values) => {
-        const [one, other, bytes, number] = values;
-        const answer = await database.ask(statement, values);
+      fc.asyncProperty(values, async (each) => {
+        const [one, other, bytes, number] = each;
+        const answer = await database.ask(statement, each);
         expect(JSON.parse(answer ?? "")).toEqual([
           one,
           other,
@@ -197,37 +198,47 @@ describe("what is asked arrives as it was said", () => {
     await database.close();
   });
 
-  test("one that is refused leaves the connection to the next", async () => {
+  test("a statement that fails leaves the connection usable", async () => {
     const database = databaseOn({});
     const wrong = { name: "wrong", text: "SELECT 1 / $1::integer" };
     for (let times = 0; times < 2; times++) {
-      await expect(database.ask(wrong, ["0"])).rejects.toMatchObject({ fate: "refused" });
+      await expect(database.ask(wrong, ["0"])).rejects.toMatchObject({ transaction: "rolled back" });
       expect(await database.ask(wrong, ["1"])).toBe("1");
     }
-    await expect(database.ask({ name: "", text: "SELEC" }, [])).rejects.toMatchObject({ fate: "refused" });
+    await expect(database.ask({ name: "", text: "SELEC" }, [])).rejects.toMatchObject({
+      transaction: "rolled back",
+    });
     expect(await database.ask(ECHO, ["a", null, null, "1"])).toBe('["a", null, null, 1]');
     expect(pools[0]?.totalCount).toBe(1);
     await database.close();
   });
 
-  test("one that cannot be sent is lost, and nobody waits for its connection", async () => {
+  test("a value that cannot be sent makes the transaction unknown, and its connection is replaced", async () => {
     const database = databaseOn({});
-    const unfit = [{}, null, null, null] as unknown as (string | null)[];
-    await expect(database.ask(ECHO, unfit)).rejects.toMatchObject({ fate: "lost" });
+    const unsendable = {
+      toPostgres: () => {
+        throw new Error("not a value");
+      },
+    };
+    await expect(
+      database.ask(ECHO, [unsendable, null, null, null] as unknown as (string | null)[]),
+    ).rejects.toMatchObject({ transaction: "unknown" });
     expect(await database.ask(ECHO, ["a", null, null, "1"])).toBe('["a", null, null, 1]');
     await database.close();
   });
 
-  test("one that the caller's client throws at is lost, and nobody waits for its connection", async () => {
+  test("a client that throws makes the transaction unknown, and its connection is replaced", async () => {
     let isThrowing = true;
     class Instrumented extends pg.Client {
-      override query = ((...said: Parameters<pg.Client["query"]>) => {
+      override query = ((...args: Parameters<pg.Client["query"]>) => {
         if (isThrowing) throw new Error("no span for this query");
-        return super.query(...said);
+        return super.query(...args);
       }) as unknown as pg.Client["query"];
     }
     const database = databaseOn({ Client: Instrumented });
-    await expect(database.ask(ECHO, ["a", null, null, "1"])).rejects.toMatchObject({ fate: "lost" });
+    await expect(database.ask(ECHO, ["a", null, null, "1"])).rejects.toMatchObject({
+      transaction: "unknown",
+    });
     isThrowing = false;
     expect(await database.ask(ECHO, ["a", null, null, "1"])).toBe('["a", null, null, 1]');
     await database.close();
@@ -235,16 +246,16 @@ describe("what is asked arrives as it was said", () => {
 
   test.each([
     ["", {}],
-    [" by a client that has several queries on their way", { pipeline: true }],
-  ])("an answer without a row%s is none", async (_, options) => {
+    [" by a client in pipeline mode", { pipeline: true }],
+  ])("an answer without a row%s counts as unknown", async (_, options) => {
     const database = databaseOn(options);
     const none = { name: "none", text: "SELECT $1 WHERE false" };
-    await expect(database.ask(none, ["1"])).rejects.toMatchObject({ fate: "lost" });
+    await expect(database.ask(none, ["1"])).rejects.toMatchObject({ transaction: "unknown" });
     expect(await database.ask(ECHO, ["a", null, null, "1"])).toBe('["a", null, null, 1]');
     await database.close();
   });
 
-  test("a time limit that no timer can have is none", async () => {
+  test("a time limit above what a timer can have is no limit", async () => {
     const warned: Error[] = [];
     const note = (warning: Error): number => warned.push(warning);
     process.on("warning", note);
@@ -255,17 +266,17 @@ describe("what is asked arrives as it was said", () => {
     await database.close();
   });
 
-  test("one that the caller's pool gives up in time is lost, and so is its connection", async () => {
+  test("a query timeout of the caller's pool makes the transaction unknown and closes the connection", async () => {
     const database = databaseOn({ query_timeout: 100 });
     await expect(database.ask({ name: "", text: "SELECT pg_sleep($1)::text" }, ["5"])).rejects.toMatchObject({
-      fate: "lost",
+      transaction: "unknown",
     });
     expect(await database.ask(ECHO, ["a", null, null, "1"])).toBe('["a", null, null, 1]');
     await database.close();
   });
 });
 
-describe("through a pooler that knows nothing of prepared statements", () => {
+describe("through a pooler without support for prepared statements", () => {
   let server: PostgresServer;
   let pooler: SwappingPooler;
 
@@ -280,9 +291,9 @@ describe("through a pooler that knows nothing of prepared statements", () => {
   });
 
   test.each([
-    ["one writer alone", 1, 1, ["26000"]],
-    ["many that never pause", 4, 12, ["26000", "42P05"]],
-  ])("%s: every event is there once, in order", async (_, handles, writers, states) => {
+    ["a single writer", 1, 1, ["26000"]],
+    ["many writers that never pause", 4, 12, ["26000", "42P05"]],
+  ])("%s: every event is stored once, in order", async (_, handles, writers, states) => {
     const schema = new TestSchema(pooler.url);
     const stores = await Promise.all(Array.from({ length: handles }, () => schema.open({ notify: false })));
     const streams = Array.from({ length: writers }, (_each, index) => `session/s${index}`);
@@ -298,7 +309,7 @@ describe("through a pooler that knows nothing of prepared statements", () => {
       }),
     );
     for (const stream of streams) expect(await eventsOf(stores[0] as Store, stream)).toEqual(events);
-    // Once is enough for a store to know, but each of its flights may be on its way already.
+    // A store learns from one failure, but several of its groups may be in flight already.
     expect(pooler.refusals.length).toBeGreaterThanOrEqual(1);
     expect(pooler.refusals.length).toBeLessThanOrEqual(4 * handles);
     for (const state of pooler.refusals) expect(states).toContain(state);

@@ -1,5 +1,7 @@
-// The usual append takes a shorter way to the same answers. Each test first makes the stream, so that the next event goes it.
+// A batch that continues an existing stream takes the fast path, to the same answers as the slow one.
+// Each test first creates the stream, so that its next event takes the fast path.
 
+import fc from "fast-check";
 import pg from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { AppendOutcome, Item, Store, StreamFacets, Write } from "../../../src/store.ts";
@@ -16,7 +18,7 @@ beforeEach(async () => {
 afterEach(() => schema.empty());
 afterAll(() => schema.dispose());
 
-async function begin(...streams: string[]): Promise<void> {
+async function create(...streams: string[]): Promise<void> {
   for (const stream of streams) await append(store, write(stream, 0, ["first"]));
 }
 
@@ -25,7 +27,7 @@ async function take(name: string): Promise<void> {
   await store.lease({ ...ask, holder: holder("me") });
 }
 
-/** With the texts of what is sent over its connections. */
+/** A pool, and the texts of the statements that it sends. */
 function watchedPool(): { pool: pg.Pool; sent: string[] } {
   const pool = new pg.Pool({ connectionString: schema.url, max: 4 });
   const sent: string[] = [];
@@ -41,9 +43,9 @@ function watchedPool(): { pool: pg.Pool; sent: string[] } {
   return { pool, sent };
 }
 
-test("an event of a stream that is there costs one statement, also among many and under leases", async () => {
+test("an append to an existing stream costs one statement, also among many and with leases", async () => {
   const names = Array.from({ length: 6 }, (_, index) => `session/s${index}`);
-  await begin(...names);
+  await create(...names);
   for (const name of names) await take(name);
   const { pool, sent } = watchedPool();
   const watched = await schema.open({ pool, notify: false });
@@ -53,46 +55,40 @@ test("an event of a stream that is there costs one statement, also among many an
     append(watched, write(name, 1, [2], { guards: [{ lease: name, token: 1 }], items: [item] })),
   );
   expect(await Promise.all(appends)).toMatchObject(names.map(() => ({ outcome: "ok", resent: false })));
-  expect(sent).toEqual([expect.stringContaining("append_plain")]);
+  expect(sent).toEqual([expect.stringContaining("append_fast")]);
   await watched.close();
   await pool.end();
 });
 
 test.each([
-  [99, "append_plain"],
-  [100, "append_single"],
-])(
-  "a store that waits %i ms for locks sends one alone with %s, which waits no longer",
-  async (busyMs, way) => {
-    await begin("session/a");
-    const { pool, sent } = watchedPool();
-    const hasty = await vi.waitFor(() => schema.open({ pool, notify: false, busyMs }), 30_000);
-    await vi.waitFor(() => headSeq(hasty, "session/a"), 30_000);
-    const holds = await schema.pool.connect();
-    await holds.query("BEGIN");
-    await holds.query(`SELECT 1 FROM "${schema.name}".streams FOR UPDATE`);
-    sent.length = 0;
-    const begun = performance.now();
-    const busy = { code: "STORE_BUSY", unknown: false };
-    await expect(append(hasty, write("session/a", 1, [2]))).rejects.toMatchObject(busy);
-    expect(performance.now() - begun).toBeGreaterThanOrEqual(busyMs);
-    expect(sent.slice(0, 2)).toEqual([
-      expect.stringContaining(way),
-      expect.stringContaining("append_batches"),
-    ]);
-    await holds.query("ROLLBACK");
-    holds.release();
-    expect(await append(hasty, write("session/a", 1, [2]))).toMatchObject({ outcome: "ok" });
-    await hasty.close();
-    await pool.end();
-  },
-);
+  [99, "append_fast"],
+  [100, "append_fast_one"],
+])("a store with busyMs %i sends a single batch with %s, which waits no longer", async (busyMs, sql) => {
+  await create("session/a");
+  const { pool, sent } = watchedPool();
+  const hasty = await vi.waitFor(() => schema.open({ pool, notify: false, busyMs }), 30_000);
+  await vi.waitFor(() => headSeq(hasty, "session/a"), 30_000);
+  const holds = await schema.pool.connect();
+  await holds.query("BEGIN");
+  await holds.query(`SELECT 1 FROM "${schema.name}".streams FOR UPDATE`);
+  sent.length = 0;
+  const started = performance.now();
+  const busy = { code: "STORE_BUSY", unknown: false };
+  await expect(append(hasty, write("session/a", 1, [2]))).rejects.toMatchObject(busy);
+  expect(performance.now() - started).toBeGreaterThanOrEqual(busyMs);
+  expect(sent.slice(0, 2)).toEqual([expect.stringContaining(sql), expect.stringContaining("append_batches")]);
+  await holds.query("ROLLBACK");
+  holds.release();
+  expect(await append(hasty, write("session/a", 1, [2]))).toMatchObject({ outcome: "ok" });
+  await hasty.close();
+  await pool.end();
+});
 
-describe("together with others that are refused", () => {
+describe("in a group with refused batches", () => {
   const ok: Partial<AppendOutcome> = { outcome: "ok", resent: false };
 
-  test("a stale one, one sent before, one under a lease of somebody else: each gets its own answer", async () => {
-    await begin("session/a", "session/b", "session/c", "session/d");
+  test("a stale batch, a resent one and one with a lost lease: each gets its own answer", async () => {
+    await create("session/a", "session/b", "session/c", "session/d");
     await take("session/a");
     const sent = batchOf(write("session/b", 1, ["sent"]));
     await store.append(sent);
@@ -115,9 +111,9 @@ describe("together with others that are refused", () => {
     expect(await store.check()).toEqual([]);
   });
 
-  test("those that are not stale are stored", async () => {
+  test("only the stale batches are refused", async () => {
     const names = Array.from({ length: 12 }, (_, index) => `session/s${index}`);
-    await begin(...names);
+    await create(...names);
     const isStale = (index: number) => index % 3 === 1;
     const outcomes = await Promise.all(
       names.map((name, index) => append(store, write(name, isStale(index) ? 5 : 1, [index]))),
@@ -128,8 +124,8 @@ describe("together with others that are refused", () => {
     expect(await store.check()).toEqual([]);
   });
 
-  test("a stream that was removed, or that is hidden, takes nothing", async () => {
-    await begin("session/gone", "session/hidden");
+  test("a removed or hidden stream takes no events", async () => {
+    await create("session/gone", "session/hidden");
     const fork = { stream: "session/hidden", generation: 1, seq: 1 };
     await append(store, write("session/fork", 1, ["fork"], { fork }));
     for (const stream of ["session/gone", "session/hidden"]) {
@@ -166,10 +162,10 @@ const HOSTILE = [
   "$1",
 ];
 
-test("any text arrives as it is", async () => {
+test("any text is stored unchanged", async () => {
   for (const [index, text] of HOSTILE.entries()) {
     const stream = `session/s${index}`;
-    await begin(stream);
+    await create(stream);
     const facets: StreamFacets = { status: text, title: text, goal: text, budget: text };
     const item: Item = {
       kind: "note",
@@ -189,13 +185,13 @@ test("any text arrives as it is", async () => {
     expect(listed.rows).toMatchObject([item]);
   }
   const bytes = new Uint8Array([0, 255, 34, 92]);
-  await begin("session/bytes");
+  await create("session/bytes");
   await append(store, write("session/bytes", 1, [1], { payload: bytes, codec: 'a"\\,b' }));
   const { writes } = await store.read({ namespace: NAMESPACE, stream: "session/bytes", after: 1 });
   expect(writes).toMatchObject([{ payload: bytes, codec: 'a"\\,b' }]);
 });
 
-test("what a write does not say stays as it was, and null clears it", async () => {
+test("facets that a write leaves out keep their value, and null clears them", async () => {
   const facets = { status: "s", title: "t", goal: "g", openCalls: 0, expiresAt: 77, budget: "{}" };
   await append(store, write("session/a", 0, [1], { facets }));
   const seen = async () =>
@@ -210,14 +206,14 @@ test("what a write does not say stays as it was, and null clears it", async () =
 });
 
 test.each<[string, Partial<Write>]>([
-  ["fewer than no open calls", { facets: { openCalls: -1 } }],
+  ["a negative number of open calls", { facets: { openCalls: -1 } }],
   ["open calls that are no number", { facets: { openCalls: Number.NaN } }],
   ["half an open call", { facets: { openCalls: 0.5 } }],
   ["an item before the first event", { items: [{ kind: "call", id: "c", seq: 0, doneAt: null }] }],
   ["an item that ends before the first event", { items: [{ kind: "call", id: "c", endSeq: -1, doneAt: 1 }] }],
   ["half a millisecond", { at: 1.5 }],
-])("%s: refused alone, at the beginning of a stream and later", async (_, parts) => {
-  await begin("session/a", "session/b");
+])("%s: only that batch is refused, in a new stream and in an old one", async (_, parts) => {
+  await create("session/a", "session/b");
   const bad = [write("session/a", 1, [1], parts), write("session/new", 0, [1], parts)];
   const good = append(store, write("session/b", 1, ["good"]));
   const refused = { status: "rejected", reason: { code: "BATCH_INVALID", unknown: false } };
@@ -231,8 +227,8 @@ describe("streams with open calls", () => {
   const opened = (id: string): Item => ({ kind: "call", id, seq: 1, at: 1, doneAt: null });
   const closed = (id: string): Item => ({ kind: "call", id, endSeq: 1, doneAt: 2 });
 
-  /** Every way in which number and items can come, in turn. */
-  const said: Partial<Write>[] = [
+  /** Every combination of number and items, in turn. */
+  const writes: Partial<Write>[] = [
     { facets: { openCalls: 2 }, items: [opened("a"), opened("b")] },
     { items: [closed("a")] },
     { facets: { openCalls: 1 } },
@@ -247,11 +243,11 @@ describe("streams with open calls", () => {
   ];
 
   test.each([0, 1, 2, 3])(
-    "are listed by their number, whatever the items say (%i events before)",
+    "are listed by openCalls, whatever their items are (%i events before)",
     async (before) => {
       for (let seq = 0; seq < before; seq++) await append(store, write("session/a", seq, [seq]));
       let isOpen = false;
-      for (const [index, parts] of said.entries()) {
+      for (const [index, parts] of writes.entries()) {
         await append(store, write("session/a", before + index, [index], parts));
         isOpen = (parts.facets?.openCalls ?? (isOpen ? 1 : 0)) > 0;
         const asked = { of: "streams", namespace: NAMESPACE, openCalls: true, limit: 9 } as const;
@@ -264,7 +260,7 @@ describe("streams with open calls", () => {
     },
   );
 
-  test("begin and end without a change to an index of the streams", async () => {
+  test("begin and end as HOT updates, without a change to an index of streams", async () => {
     const own = new TestSchema();
     const alone = await own.open({ notify: false });
     await append(alone, write("session/a", 0, ["first"]));
@@ -278,14 +274,14 @@ describe("streams with open calls", () => {
     };
     for (let call = 0; call < 20; call++) {
       const id = `c${call}`;
-      // One second, so that the index by the latest change stays as it is, too.
+      // The same second each time, so that the index by latest change does not change either.
       const at = 1_700_000_000_000;
       const issue = { at, facets: { openCalls: 1 }, items: [opened(id)] };
       const settle = { at, facets: { openCalls: 0 }, items: [closed(id)] };
       await append(alone, write("session/a", 1 + 2 * call, ["issued"], issue));
       await append(alone, write("session/a", 2 + 2 * call, ["completed"], settle));
     }
-    // Connections that ended have said all of theirs, a moment after their client has gone.
+    // A connection reports its statistics when it ends, a moment after its client has gone.
     await own.close();
     const { hot, all } = await vi.waitFor(async () => {
       const seen = await changes();
@@ -294,5 +290,82 @@ describe("streams with open calls", () => {
     }, 30_000);
     expect(all - hot).toBeLessThanOrEqual(3);
     await own.dispose();
+  });
+});
+
+describe("random batches", () => {
+  const text = fc.constantFrom(...HOSTILE, "a", "b");
+  const some = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
+  const seq = fc.integer({ min: 1, max: 9 });
+  const item = fc.record(
+    {
+      kind: fc.constantFrom("call", "note"),
+      id: fc.constantFrom("1", "2"),
+      doneAt: fc.option(fc.nat()),
+      seq,
+      endSeq: seq,
+      status: text,
+      name: text,
+      key: text,
+      at: fc.nat(),
+    },
+    { requiredKeys: ["kind", "id", "doneAt"] },
+  );
+  const items = fc.uniqueArray(item, { selector: ({ kind, id }) => kind + id, maxLength: 3 });
+  const facets = fc.record(
+    {
+      openCalls: fc.integer({ min: 0, max: 3 }),
+      expiresAt: fc.option(fc.nat()),
+      status: fc.option(text),
+      title: fc.option(text),
+      goal: fc.option(text),
+      budget: fc.option(text),
+    },
+    { requiredKeys: [] },
+  );
+  const payload = fc.oneof(
+    text.map((each) => JSON.stringify([each])),
+    fc.uint8Array({ maxLength: 20 }),
+  );
+  const parts = fc.record(
+    { facets: some(facets), items: some(items), payload, codec: fc.option(text), at: fc.nat() },
+    { requiredKeys: ["payload", "codec", "at"] },
+  ) as fc.Arbitrary<Partial<Write>>;
+
+  /** Everything that is stored in the streams whose names start with `prefix`. */
+  async function contents(prefix: string): Promise<unknown> {
+    const name = `replace(stream, '${prefix}', '')`;
+    const tables = {
+      streams: `SELECT ${name} AS stream, seq, updated_at, updated_second, open_calls, is_marked_open, expires_at,
+        status, title, goal, budget FROM $schema.streams`,
+      writes: `SELECT ${name} AS stream, first, last, at, sum, codec, payload, bytes FROM $schema.writes`,
+      items: `SELECT ${name} AS stream, kind, id, seq, end_seq, at, done_at, status, name, key FROM $schema.items`,
+    };
+    const read = (sql: string) => schema.query(`${sql} WHERE stream LIKE '${prefix}%' ORDER BY 1, 2, 3`);
+    return Promise.all(Object.values(tables).map(read));
+  }
+
+  test("leave the same rows on the fast path, alone or in a group, and on the slow path", async () => {
+    let runs = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(parts, { minLength: 1, maxLength: 6 }), async (writes) => {
+        const run = runs++;
+        const prefixes = ["one", "group", "slow"].map((path) => `session/${path}-${run}-`);
+        const [one, group, slow] = prefixes as [string, string, string];
+        const names = writes.map((_, index) => String(index));
+        await create(...prefixes.flatMap((prefix) => names.map((name) => prefix + name)));
+        const send = (prefix: string, name: string, extra: Partial<Write> = {}) =>
+          append(store, write(prefix + name, 1, [1], { ...writes[Number(name)], ...extra }));
+        for (const name of names) expect(await send(one, name)).toMatchObject({ outcome: "ok" });
+        await Promise.all(names.map((name) => send(group, name)));
+        // Releasing a key, even one that does not exist, is for the slow path only.
+        await Promise.all(names.map((name) => send(slow, name, { releases: ["no such key"] })));
+        const expected = await contents(slow);
+        expect(await contents(one)).toEqual(expected);
+        expect(await contents(group)).toEqual(expected);
+      }),
+      { numRuns: 30 },
+    );
+    expect(await store.check()).toBeDefined();
   });
 });

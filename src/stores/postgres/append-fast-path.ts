@@ -1,0 +1,470 @@
+/**
+ * The fast path of an append: batches that only continue one existing stream each, which are almost all of
+ * them. `append.ts` opens with the whole protocol. This file has the SQL functions and, beside them, the
+ * code that fills their parameters.
+ *
+ *     append_fast_one   one batch with at most one guard and one item, each value a parameter of its own
+ *     append_fast       any number of batches as arrays, each statement for all of them
+ *     append_batches    the slow path (`schema-1-append.ts`): every case, and the only one that refuses
+ *
+ * Both fast functions either store a batch or leave it alone; the slow path then decides why. Measured by
+ * turns on one server: without `append_fast_one` a single session makes 18 % fewer turns a second. Without
+ * `append_fast`, 16 sessions make 32 % fewer, or 17 % fewer if `append_fast_one` is called once per batch
+ * in one statement. `append-fast-path.test.ts` sends random batches down both paths and compares what is
+ * stored.
+ */
+
+import type { Item, StreamFacets } from "../../model/stream/index.ts";
+import type { Batch, Write } from "../../store.ts";
+import type { Value, WriteContext } from "./database.ts";
+import { toBytes, toText, toTextOrNull } from "./rows.ts";
+import {
+  beginWrite,
+  INDEX_PLANS_ONLY,
+  IS_NOT_DURABLE,
+  IS_WRONG_ISOLATION,
+  isOpenStore,
+  LEASE_LOST,
+  MERGE_ITEM,
+} from "./schema-1-functions.ts";
+
+export interface EncodedPayloads {
+  readonly batch: Batch;
+  /** One per write: text as Postgres stores it (`rows.ts`), or bytes. */
+  readonly payloads: readonly (string | Buffer)[];
+}
+
+/** True for a batch that appends events to one existing stream and touches neither keys nor artifacts. */
+export function takesFastPath({ writes }: Batch): boolean {
+  const [write] = writes;
+  if (!write || writes.length > 1 || write.expect.seq <= 0 || write.fork) return false;
+  const { claims, releases, artifacts, items } = write;
+  if (claims?.length || releases?.length || artifacts?.length) return false;
+  return !items?.length || areComplete(items);
+}
+
+/** Each item says whether it is done, and none is there twice: one statement cannot change a row twice. */
+function areComplete(items: readonly Item[]): boolean {
+  if (items.some(({ doneAt }) => doneAt === undefined)) return false;
+  return items.length === 1 || new Set(items.map(({ kind, id }) => `${kind}\0${id}`)).size === items.length;
+}
+
+/** True if `append_fast_one` can store the group. It never waits longer than its own lock timeout. */
+export function fitsOne(group: readonly EncodedPayloads[], busyMs: number): boolean {
+  const [write] = group[0]?.batch.writes ?? [];
+  const isOne = group.length === 1 && (write?.guards?.length ?? 0) <= 1 && (write?.items?.length ?? 0) <= 1;
+  return isOne && busyMs >= ONE_LOCK_MS;
+}
+
+/**
+ * Whether the stream needs `is_marked_open`; undefined leaves the mark as it is. Streams with open calls
+ * are found by their open items, because an index on the number would change with every call. The mark
+ * finds streams whose items may not show it. A superfluous mark does no harm.
+ */
+export function openMark({ facets, items = [] }: Write): boolean | undefined {
+  const calls = items.filter(({ kind }) => kind === "call");
+  const openCalls = facets?.openCalls;
+  if (openCalls === 0) return false;
+  if (openCalls === undefined) return calls.some(({ doneAt }) => typeof doneAt === "number") || undefined;
+  return !calls.some(({ doneAt }) => doneAt === null);
+}
+
+/** Bits that say which of the facets that can be cleared a write sets. */
+const FACET = { expiresAt: 1, status: 2, title: 4, goal: 8, budget: 16 } as const;
+const TEXT_FACETS = ["status", "title", "goal", "budget"] as const;
+
+function facetBits(facets: StreamFacets): number {
+  let bits = 0;
+  for (const name of Object.keys(FACET) as (keyof typeof FACET)[]) {
+    if (facets[name] !== undefined) bits |= FACET[name];
+  }
+  return bits;
+}
+
+const facetColumn = (
+  column: string,
+  name: keyof typeof FACET,
+  { bits, value }: { bits: string; value: string },
+): string => `${column} = CASE WHEN ${bits} & ${FACET[name]} <> 0 THEN ${value} ELSE s.${column} END`;
+
+/* ---- one batch ---- */
+
+/**
+ * The parameters of `append_fast_one`, in this order. NULL leaves a column as it is, except for
+ * `p_done_at`.
+ */
+const ONE_PARAMETERS = [
+  "p_store text",
+  "p_allow_loss boolean",
+  "p_namespace text",
+  "p_stream text",
+  "p_generation integer",
+  "p_seq integer",
+  "p_last integer",
+  "p_at bigint",
+  "p_sum bigint",
+  "p_batch text",
+  "p_codec text",
+  // Either of these two.
+  "p_payload text",
+  "p_bytes bytea",
+  "p_open_calls integer",
+  "p_is_marked boolean",
+  "p_expires_at bigint",
+  // Set when a text facet changes or any facet is cleared: bits of `FACET`, and values in the order of
+  // `TEXT_FACETS`.
+  "p_facets integer",
+  "p_facet_texts text[]",
+  "p_lease text",
+  "p_token bigint",
+  "p_kind text",
+  "p_id text",
+  "p_item_seq integer",
+  "p_end_seq integer",
+  "p_status text",
+  "p_name text",
+  "p_key text",
+  "p_item_at bigint",
+  "p_done_at bigint",
+];
+
+export const ONE_PARAMETER_COUNT = ONE_PARAMETERS.length;
+
+/** In the order of `ONE_PARAMETERS`. */
+export function oneArguments(
+  { store, allowLoss }: WriteContext,
+  { batch, payloads: [payload = ""] }: EncodedPayloads,
+): Value[] {
+  const [write] = batch.writes as [Write];
+  const { stream, expect, count, at, sum, codec, facets = {}, guards, items } = write;
+  const isText = typeof payload === "string";
+  const guard = guards?.[0];
+  return [
+    store,
+    allowLoss,
+    toText(batch.namespace),
+    toText(stream),
+    expect.generation,
+    expect.seq,
+    expect.seq + count,
+    at,
+    sum,
+    toText(batch.id),
+    toTextOrNull(codec),
+    isText ? payload : null,
+    isText ? null : payload,
+    facets.openCalls ?? null,
+    openMark(write) ?? null,
+    facets.expiresAt ?? null,
+    ...facetArguments(facets),
+    guard ? toText(guard.lease) : null,
+    guard?.token ?? null,
+    ...itemArguments(items?.[0]),
+  ];
+}
+
+/** An `expiresAt` that is set rather than cleared has a parameter of its own. */
+function facetArguments(facets: StreamFacets): [Value, Value] {
+  const bits = facetBits(facets);
+  if ((bits & ~FACET.expiresAt) === 0 && facets.expiresAt !== null) return [null, null];
+  return [bits, TEXT_FACETS.map((name) => toTextOrNull(facets[name]))];
+}
+
+const NO_ITEM: readonly Value[] = Array.from({ length: 9 }, () => null);
+
+function itemArguments(item: Item | undefined): readonly Value[] {
+  if (!item) return NO_ITEM;
+  const { kind, id, seq, endSeq, status, name, key, at, doneAt } = item;
+  return [
+    toText(kind),
+    toText(id),
+    seq ?? null,
+    endSeq ?? null,
+    toTextOrNull(status),
+    toTextOrNull(name),
+    toTextOrNull(key),
+    at ?? null,
+    doneAt ?? null,
+  ];
+}
+
+/**
+ * The lock timeout of `append_fast_one`. The slow path waits as long as the store allows, so this one gives
+ * up soon. The function sets a constant, because setting the store's own `busyMs` would cost a statement
+ * per append.
+ */
+const ONE_LOCK_MS = 100;
+
+/** Its rows are found by their primary keys alone, so an index scan is all that its plans need. */
+const ONE_SETTINGS = `SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+  SET plan_cache_mode = force_generic_plan SET lock_timeout = ${ONE_LOCK_MS}`;
+
+const HEAD_COLUMNS = `seq = p_last, updated_at = p_at, updated_second = p_at / 1000,
+      open_calls = coalesce(p_open_calls, s.open_calls), is_marked_open = coalesce(p_is_marked,
+        s.is_marked_open)`;
+
+const FACET_COLUMNS = [
+  facetColumn("expires_at", "expiresAt", { bits: "p_facets", value: "p_expires_at" }),
+  ...TEXT_FACETS.map((name, index) =>
+    facetColumn(name, name, { bits: "p_facets", value: `p_facet_texts[${index + 1}]` }),
+  ),
+].join(",\n      ");
+
+const ENDS_AT_SEQ = `s.namespace = p_namespace AND s.stream = p_stream AND s.state = 'live'
+      AND s.generation = p_generation AND s.seq = p_seq`;
+
+const insertItem = (schema: string): string =>
+  `INSERT INTO ${schema}.items (namespace, stream, kind, id, seq, end_seq, status, name, key, at, done_at)
+      VALUES (p_namespace, p_stream, p_kind, p_id, p_item_seq, p_end_seq, p_status, p_name, p_key, p_item_at,
+        p_done_at)`;
+
+/**
+ * Postgres initializes every expression of a statement each time it runs, which takes longer than the
+ * writing. So each value is a parameter with the type of its column. Rare values have statements of
+ * their own. The UPDATE that moves the stream's head also checks that this is still the store that was
+ * opened.
+ */
+const appendFastOne = (schema: string): string => `
+-- Like append_fast, for one batch with at most one guard and one item. Returns whether it is stored.
+CREATE FUNCTION ${schema}.append_fast_one(
+  ${ONE_PARAMETERS.join(", ")}
+) RETURNS boolean LANGUAGE plpgsql ${ONE_SETTINGS} AS $function$
+DECLARE
+  v_expires_at bigint;
+  v_ttl bigint;
+  v_now bigint;
+BEGIN
+  IF ${IS_NOT_DURABLE} OR ${IS_WRONG_ISOLATION} THEN RETURN false; END IF;
+
+  IF p_facets IS NULL THEN
+    UPDATE ${schema}.streams AS s SET ${HEAD_COLUMNS}, expires_at = coalesce(p_expires_at, s.expires_at)
+    WHERE ${ENDS_AT_SEQ} AND ${isOpenStore(schema)};
+  ELSE
+    UPDATE ${schema}.streams AS s SET ${HEAD_COLUMNS},
+      ${FACET_COLUMNS}
+    WHERE ${ENDS_AT_SEQ} AND ${isOpenStore(schema)};
+  END IF;
+  IF NOT FOUND THEN RETURN false; END IF;
+
+  IF p_lease IS NOT NULL THEN
+    SELECT l.expires_at, l.ttl INTO v_expires_at, v_ttl FROM ${schema}.leases AS l
+    WHERE l.namespace = p_namespace AND l.name = p_lease AND l.token = p_token AND l.holder IS NOT NULL
+      FOR UPDATE;
+    IF NOT FOUND THEN ${LEASE_LOST}; END IF;
+    v_now := ${schema}.now_ms();
+    IF v_expires_at - v_now NOT BETWEEN v_ttl * 3 / 4 AND v_ttl THEN
+      UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl WHERE l.namespace = p_namespace
+        AND l.name = p_lease;
+    END IF;
+  END IF;
+
+  INSERT INTO ${schema}.writes (namespace, stream, last, first, at, sum, batch, codec, payload, bytes)
+  VALUES (p_namespace, p_stream, p_last, p_seq + 1, p_at, p_sum, p_batch, p_codec, p_payload, p_bytes);
+
+  -- An item with a first event is almost always new; one without is almost always there already.
+  IF p_kind IS NOT NULL THEN
+    IF p_item_seq IS NOT NULL THEN
+      ${insertItem(schema)} ON CONFLICT DO NOTHING;
+      IF FOUND THEN RETURN true; END IF;
+    END IF;
+    UPDATE ${schema}.items AS i SET seq = coalesce(p_item_seq, i.seq), end_seq = coalesce(p_end_seq,
+      i.end_seq),
+      status = coalesce(p_status, i.status), name = coalesce(p_name, i.name), key = coalesce(p_key, i.key),
+      at = coalesce(p_item_at, i.at), done_at = p_done_at
+    WHERE i.namespace = p_namespace AND i.stream = p_stream AND i.kind = p_kind AND i.id = p_id;
+    IF NOT FOUND THEN
+      ${insertItem(schema)};
+    END IF;
+  END IF;
+  RETURN true;
+END $function$;
+`;
+
+/* ---- several batches ---- */
+
+/** The values that the arrays of `append_fast` hold for each batch, guard and item, in this order. */
+const TEXTS = ["namespace", "stream", "batch", "codec", "status", "title", "goal", "budget"] as const;
+const NUMBERS = [
+  ...(["generation", "seq", "count", "at", "sum", "from", "bytes", "isText"] as const),
+  ...(["facets", "openCalls", "isMarked", "expiresAt"] as const),
+];
+const GUARD_TEXTS = ["namespace", "lease"] as const;
+const ITEM_TEXTS = ["kind", "id", "status", "name", "key"] as const;
+const ITEM_NUMBERS = ["batch", "seq", "endSeq", "at", "doneAt"] as const;
+
+type Numbers = (number | null)[];
+type Texts = (string | null)[];
+
+/**
+ * In the order in which the server locks rows. JS sorts rare code points differently: at worst one
+ * deadlock.
+ */
+export function inLockOrder<Each extends EncodedPayloads>(group: readonly Each[]): readonly Each[] {
+  if (group.length === 1) return group;
+  const stream = ({ batch }: Each) => batch.writes[0]?.stream ?? "";
+  return [...group].sort(
+    (a, b) => compare(a.batch.namespace, b.batch.namespace) || compare(stream(a), stream(b)),
+  );
+}
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** All arguments of `append_fast` but the first three. */
+export function fastArguments(group: readonly EncodedPayloads[]): Value[] {
+  const texts: Texts = [];
+  const numbers: Numbers = [];
+  const guards: { namespace: string; lease: string; token: number }[] = [];
+  const itemTexts: Texts = [];
+  const itemNumbers: Numbers = [];
+  const payloads = group.flatMap((each) => each.payloads.map(toBytes));
+  let offset = 0;
+  group.forEach(({ batch }, index) => {
+    const [write] = batch.writes as [Write];
+    const namespace = toText(batch.namespace);
+    const bytes = payloads[index]?.length ?? 0;
+    texts.push(namespace, toText(write.stream), toText(batch.id), toTextOrNull(write.codec));
+    texts.push(...TEXT_FACETS.map((name) => toTextOrNull(write.facets?.[name])));
+    numbers.push(...numbersOf(write, offset, bytes));
+    offset += bytes;
+    for (const { lease, token } of write.guards ?? [])
+      guards.push({ namespace, lease: toText(lease), token });
+    for (const { kind, id, status, name, key, seq, endSeq, at, doneAt } of write.items ?? []) {
+      itemTexts.push(toText(kind), toText(id), toTextOrNull(status), toTextOrNull(name), toTextOrNull(key));
+      itemNumbers.push(index, seq ?? null, endSeq ?? null, at ?? null, doneAt ?? null);
+    }
+  });
+  guards.sort((a, b) => compare(a.namespace, b.namespace) || compare(a.lease, b.lease));
+  return [
+    texts,
+    numbers,
+    guards.flatMap(({ namespace, lease }) => [namespace, lease]),
+    guards.map(({ token }) => token),
+    itemTexts,
+    itemNumbers,
+    Buffer.concat(payloads),
+  ];
+}
+
+/** In the order of `NUMBERS`. */
+function numbersOf(write: Write, offset: number, bytes: number): Numbers {
+  const { expect, count, payload, sum, at, facets = {} } = write;
+  const mark = openMark(write);
+  return [
+    ...[expect.generation, expect.seq, count, at, sum, offset, bytes, typeof payload === "string" ? 1 : 0],
+    facetBits(facets),
+    facets.openCalls ?? null,
+    mark === undefined ? null : Number(mark),
+    facets.expiresAt ?? null,
+  ];
+}
+
+/** SQL for one value of the batch, guard or item at index `of`, counted from 0. */
+const element =
+  <Name extends string>(array: string, names: readonly Name[]) =>
+  (name: Name, of: string): string =>
+    `${array}[${of} * ${names.length} + ${names.indexOf(name) + 1}]`;
+
+const text = element("p_texts", TEXTS);
+const number = element("p_numbers", NUMBERS);
+const guardText = element("p_guards", GUARD_TEXTS);
+const itemText = element("p_item_texts", ITEM_TEXTS);
+const itemNumber = element("p_item_numbers", ITEM_NUMBERS);
+
+const streamColumns = (i: string): string =>
+  [
+    `seq = ${number("seq", i)} + ${number("count", i)}`,
+    `updated_at = ${number("at", i)}`,
+    `updated_second = ${number("at", i)} / 1000`,
+    `open_calls = coalesce(${number("openCalls", i)}, s.open_calls)`,
+    `is_marked_open = coalesce(${number("isMarked", i)} = 1, s.is_marked_open)`,
+    facetColumn("expires_at", "expiresAt", { bits: number("facets", i), value: number("expiresAt", i) }),
+    ...TEXT_FACETS.map((name) =>
+      facetColumn(name, name, { bits: number("facets", i), value: text(name, i) }),
+    ),
+  ].join(",\n    ");
+
+const endsAtSeq = (i: string): string =>
+  `s.namespace = ${text("namespace", i)} AND s.stream = ${text("stream", i)} AND s.state = 'live'
+    AND s.generation = ${number("generation", i)} AND s.seq = ${number("seq", i)}`;
+
+const isLease = (i: string): string =>
+  `l.namespace = ${guardText("namespace", i)} AND l.name = ${guardText("lease", i)}`;
+
+const IS_DUE = "l.expires_at - v_now NOT BETWEEN l.ttl * 3 / 4 AND l.ttl";
+
+const insertWrites = (schema: string, i: string): string => {
+  const bytes = `substring(p_bytes FROM ${number("from", i)}::integer + 1
+    FOR ${number("bytes", i)}::integer)`;
+  return `INSERT INTO ${schema}.writes (namespace, stream, last, first, at, sum, batch, codec, payload, bytes)
+  SELECT ${text("namespace", i)}, ${text("stream", i)}, ${number("seq", i)} + ${number("count", i)},
+    ${number("seq", i)} + 1, ${number("at", i)}, ${number("sum", i)}, ${text("batch", i)},
+      ${text("codec", i)},
+    CASE WHEN ${number("isText", i)} = 1 THEN convert_from(${bytes}, 'UTF8') END,
+    CASE WHEN ${number("isText", i)} = 0 THEN ${bytes} END`;
+};
+
+const insertItems = (schema: string, i: string, batch: string): string =>
+  `INSERT INTO ${schema}.items AS old (namespace, stream, kind, id, seq, end_seq, status, name, key, at,
+    done_at)
+    SELECT ${text("namespace", batch)}, ${text("stream", batch)}, ${itemText("kind", i)},
+      ${itemText("id", i)},
+      ${itemNumber("seq", i)}, ${itemNumber("endSeq", i)}, ${itemText("status", i)}, ${itemText("name", i)},
+      ${itemText("key", i)}, ${itemNumber("at", i)}, ${itemNumber("doneAt", i)}`;
+
+/** Arrays, because Postgres takes them apart in a fraction of the time that JSON needs. */
+const appendFast = (schema: string): string => `
+-- Stores batches of one write each that continue a live stream where it ends, with neither keys nor
+-- artifacts. Returns NULL if all are stored, else the indexes of those that are, counted from 0. The others
+-- have changed nothing and are for append_batches, which knows every case. A guard that does not hold
+-- undoes everything. Batches and guards arrive in the order of their names and are locked in it, streams
+-- before leases. A row that was locked by another transaction is seen as that transaction left it. Each
+-- lease is looked up alone (hence the LIMIT): the server would otherwise read the whole table where it
+-- estimates that few leases are held.
+CREATE FUNCTION ${schema}.append_fast(
+  p_store text, p_allow_loss boolean, p_lock_ms integer, p_texts text[], p_numbers bigint[],
+  p_guards text[], p_tokens bigint[], p_item_texts text[], p_item_numbers bigint[], p_bytes bytea
+) RETURNS integer[] LANGUAGE plpgsql ${INDEX_PLANS_ONLY} AS $function$
+DECLARE
+  v_count CONSTANT integer := cardinality(p_numbers) / ${NUMBERS.length};
+  v_guards CONSTANT integer := cardinality(p_tokens);
+  v_items CONSTANT integer := cardinality(p_item_numbers) / ${ITEM_NUMBERS.length};
+  v_now bigint;
+  v_store text;
+  v_seal text;
+  v_done integer[];
+  v_held integer;
+  v_is_due boolean;
+BEGIN${beginWrite(schema)}
+  v_now := ${schema}.now_ms();
+
+  WITH stored AS (
+    UPDATE ${schema}.streams AS s SET ${streamColumns("i")}
+    FROM generate_series(0, v_count - 1) AS i WHERE ${endsAtSeq("i")} RETURNING i)
+  SELECT coalesce(array_agg(i), '{}') INTO v_done FROM stored;
+  IF v_done = '{}' THEN RETURN v_done; END IF;
+
+  IF v_guards > 0 THEN
+    SELECT count(*), bool_or(${IS_DUE}) INTO v_held, v_is_due
+    FROM generate_series(0, v_guards - 1) AS i CROSS JOIN LATERAL (
+      SELECT l.token, l.holder, l.expires_at, l.ttl FROM ${schema}.leases AS l
+      WHERE ${isLease("i")} LIMIT 1 FOR UPDATE) AS l
+    WHERE l.token = p_tokens[i + 1] AND l.holder IS NOT NULL;
+    IF v_held < v_guards THEN ${LEASE_LOST}; END IF;
+    IF v_is_due THEN
+      UPDATE ${schema}.leases AS l SET expires_at = v_now + l.ttl FROM generate_series(0, v_guards - 1) AS i
+      WHERE ${isLease("i")} AND ${IS_DUE};
+    END IF;
+  END IF;
+
+  ${insertWrites(schema, "i")} FROM unnest(v_done) AS i;
+
+  IF v_items > 0 THEN
+    ${insertItems(schema, "i", itemNumber("batch", "i"))}
+    FROM generate_series(0, v_items - 1) AS i WHERE ${itemNumber("batch", "i")} = ANY (v_done)
+    ${MERGE_ITEM}, done_at = excluded.done_at;
+  END IF;
+  RETURN CASE WHEN cardinality(v_done) < v_count THEN v_done END;
+END $function$;
+`;
+
+export const fastAppendFunctions = (schema: string): string => appendFast(schema) + appendFastOne(schema);
