@@ -31,7 +31,7 @@ test("a sound store has no problems", async () => {
   expect(await store.check()).toEqual([]);
 });
 
-describe("check notices", () => {
+describe("check finds", () => {
   const damages: [what: string, sql: string, invariant: string, found: RegExp][] = [
     ["a changed payload", "UPDATE $schema.writes SET payload = '[9]' WHERE last = 3", "I2", /checksum/],
     ["a lost write", "DELETE FROM $schema.writes WHERE last = 2", "I7", /event 3 follows event 0/],
@@ -48,18 +48,28 @@ describe("check notices", () => {
       "I7",
       /forked/,
     ],
-    ["a row of no life", "UPDATE $schema.streams SET generation = 0, state = 'gone'", "I7", /no life/],
-    ["a token that does not count", "UPDATE $schema.leases SET token = 0", "I7", /token is 0/],
+    [
+      "a row without a generation",
+      "UPDATE $schema.streams SET generation = 0, state = 'gone'",
+      "I7",
+      /no generation/,
+    ],
+    ["an invalid token", "UPDATE $schema.leases SET token = 0", "I7", /token is 0/],
     ["a wrong count of open calls", "UPDATE $schema.streams SET open_calls = 5", "I7", /5 calls are open/],
-    ["a key of nobody", "UPDATE $schema.keys SET stream = 'session/x'", "I2", /holds it/],
+    ["a key without a stream", "UPDATE $schema.keys SET stream = 'session/x'", "I2", /holds it/],
     ["a changed artifact", "UPDATE $schema.artifacts SET bytes = '\\x00'", "I2", /hash/],
     ["a lost artifact", "DELETE FROM $schema.artifacts", "I2", /refers to/],
-    ["an item of no event", "UPDATE $schema.items SET seq = 99", "I2", /not there/],
+    ["an item that points at no event", "UPDATE $schema.items SET seq = 99", "I2", /not there/],
     ["an item before the first event", "UPDATE $schema.items SET seq = 0", "I2", /not there/],
-    ["a row of no state", "UPDATE $schema.streams SET state = 'odd'", "I7", /contradicts/],
-    ["a fork beyond its end", "UPDATE $schema.streams SET base = 9", "I7", /contradicts/],
-    ["a parent of no life", "UPDATE $schema.streams SET parent_generation = NULL", "I7", /contradicts/],
-    ["open calls below zero", "UPDATE $schema.streams SET open_calls = -1", "I7", /contradicts/],
+    ["a row with an unknown state", "UPDATE $schema.streams SET state = 'odd'", "I7", /contradicts/],
+    ["a base beyond the head", "UPDATE $schema.streams SET base = 9", "I7", /contradicts/],
+    [
+      "a parent without a generation",
+      "UPDATE $schema.streams SET parent_generation = NULL",
+      "I7",
+      /contradicts/,
+    ],
+    ["a negative number of open calls", "UPDATE $schema.streams SET open_calls = -1", "I7", /contradicts/],
   ];
 
   test.each(damages)("%s", async (_, sql, invariant, found) => {
