@@ -20,7 +20,7 @@ const COLD_START = [
     "hooks/(briefing|preview|ingest(?!-worker))",
     "model/(json|stream/(event|facets))",
     "model/goal/(?!.*schemas|note-records|field|goal-events|goal-kind|index)[^/]*",
-    "operations/current-goal",
+    "operations/(current-goal|moved-store)",
     "goal/(briefing|file-check|session-acts)",
     "journal/(reading|codec)",
   ]),

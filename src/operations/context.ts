@@ -12,22 +12,10 @@ import { didYouMean } from "../model/options.ts";
 import { type Holdfast, open } from "../open.ts";
 import { openStore } from "../open-store.ts";
 import { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
-import {
-  type EventMerge,
-  followWrites,
-  mergeNewEvents,
-  showsAnother,
-  syncPlanningFolder,
-  unparsedEdits,
-} from "./planning-folder.ts";
-import {
-  findStore,
-  isRemote,
-  requireStore,
-  restoreFromRepository,
-  type StorePlace,
-  sealWarning,
-} from "./store-place.ts";
+import { sealWarning } from "./moved-store.ts";
+import { followWrites, showsAnother, syncPlanningFolder } from "./planning-folder.ts";
+import { findStore, isRemote, requireStore, restoreFromRepository, type StorePlace } from "./store-place.ts";
+import { type EventMerge, mergeNewEvents, unparsedEdits } from "./unmerged-changes.ts";
 
 /** A person types commands; an agent calls tools. */
 export type Caller = "person" | "agent";

@@ -22,8 +22,8 @@ import { streamId, streamName } from "../model/names.ts";
 import type { Context } from "./context.ts";
 import { currentGoal, goalRows, setCurrentGoal } from "./current-goal.ts";
 import * as view from "./goal-views.ts";
+import { sealNotice } from "./moved-store.ts";
 import { definedFields, operation } from "./operation.ts";
-import { sealNotice } from "./store-place.ts";
 
 const text = z.string();
 /** Which goal; the only one that is not done unless said. */

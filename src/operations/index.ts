@@ -6,14 +6,17 @@
 export { didYouMean } from "../model/options.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";
 export { currentGoal, goalRows, knownGoals } from "./current-goal.ts";
-export { type Operation, perform } from "./operation.ts";
 export {
-  hasUnmergedEvents,
-  oneLineError,
-  openAndMergeEvents,
-  syncPlanningFolder,
-  unparsedEdits,
-} from "./planning-folder.ts";
+  type MovedStore,
+  movedNotice,
+  movedWarning,
+  sealNotice,
+  type UnfinishedCopy,
+  unfinishedNotice,
+  unfinishedWarning,
+} from "./moved-store.ts";
+export { type Operation, perform } from "./operation.ts";
+export { syncPlanningFolder } from "./planning-folder.ts";
 export { isWorkFile, pathBelowRoot } from "./project-files.ts";
 export type { Need } from "./status.ts";
 export { type GoalStatus, readStatus, type Status } from "./status.ts";
@@ -21,16 +24,10 @@ export { pruneEndedSessions } from "./store-operations.ts";
 export {
   findStore,
   isRemote,
-  type MovedStore,
-  movedNotice,
-  movedWarning,
   PLANNING,
   requireStore,
   restoreFromRepository,
   type StorePlace,
-  sealNotice,
-  type UnfinishedCopy,
-  unfinishedNotice,
-  unfinishedWarning,
 } from "./store-place.ts";
 export { OPERATIONS, type OperationName, type ResultOf } from "./table.ts";
+export { hasUnmergedEvents, oneLineError, openAndMergeEvents, unparsedEdits } from "./unmerged-changes.ts";

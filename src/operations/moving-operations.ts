@@ -10,22 +10,19 @@ import { openStore } from "../open-store.ts";
 import type { SyncReport } from "../projections/index.ts";
 import type { Store } from "../store.ts";
 import { goal } from "./goal-operations.ts";
+import {
+  absoluteAddress,
+  howToReach,
+  isDefaultStore,
+  refuseIncomplete,
+  unfinishedCopy,
+} from "./moved-store.ts";
 import { operation } from "./operation.ts";
 import { explainFileError, showInFolder } from "./planning-folder.ts";
 import { exportTo } from "./portable-file/export.ts";
 import type { PortableReport } from "./portable-file/format.ts";
 import { importFrom } from "./portable-file/import.ts";
-import {
-  absoluteAddress,
-  findStore,
-  howToReach,
-  isDefaultStore,
-  PLANNING,
-  refuseIncomplete,
-  requireStore,
-  type StorePlace,
-  unfinishedCopy,
-} from "./store-place.ts";
+import { findStore, PLANNING, requireStore, type StorePlace } from "./store-place.ts";
 
 const text = z.string();
 const portable = z.strictObject({

@@ -13,7 +13,7 @@ import { didYouMean } from "../model/options.ts";
 import { age } from "../model/time.ts";
 import type { ItemRow, LeaseRow, Page, Store, StreamRow } from "../store.ts";
 import { goalRows, knownGoals } from "./current-goal.ts";
-import { type MovedStore, movedStore, type UnfinishedCopy, unfinishedCopy } from "./store-place.ts";
+import { type MovedStore, movedStore, type UnfinishedCopy, unfinishedCopy } from "./moved-store.ts";
 
 export interface Status {
   readonly address: string;

@@ -15,10 +15,11 @@ import type { Context } from "./context.ts";
 import { goalRows } from "./current-goal.ts";
 import { goal } from "./goal-operations.ts";
 import { fileCheck } from "./handoff-operations.ts";
+import { sealWarning } from "./moved-store.ts";
 import { definedFields, operation } from "./operation.ts";
-import { unparsedEdits } from "./planning-folder.ts";
 import { openCallRows, readStatus } from "./status.ts";
-import { isRemote, PLANNING, requireStore, type StorePlace, sealWarning } from "./store-place.ts";
+import { isRemote, PLANNING, requireStore, type StorePlace } from "./store-place.ts";
+import { unparsedEdits } from "./unmerged-changes.ts";
 
 const text = z.string();
 

@@ -14,7 +14,7 @@ const [, , home = "."] = process.argv;
 const WAYS = [
   { name: "hook touched", by: ["hooks"], most: 60_000 },
   { name: "hook session-start", by: ["hooks", "briefing"], most: 308_000 },
-  { name: "status", by: ["status-command"], most: 344_000 },
+  { name: "status", by: ["status"], most: 344_000 },
 ];
 
 const textOf = (file) => readFileSync(join(home, "dist", file), "utf8");

@@ -1,0 +1,132 @@
+/**
+ * Changes in `.planning/` that the store does not have yet: event files that git brought, and edits that could not
+ * be parsed. Every command asks before it answers about goals, so that nobody reads an outdated answer after a pull.
+ *
+ * A store that the caller named is not tied to the folder: opening a goal in it merges that goal's event files only.
+ *
+ * `status` and hooks load this file, so everything heavy is imported where it is used.
+ */
+
+import { lstatSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { unseenEventFiles } from "../goal/index.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import type { Holdfast } from "../open.ts";
+import type { Store } from "../store.ts";
+import { PLANNING, type StorePlace } from "./store-place.ts";
+
+const NAMESPACE = "default";
+
+const folderOf = ({ root }: StorePlace): string => join(root, PLANNING);
+
+/** True also for a folder that cannot be read: the attempt to merge it reports why. */
+export async function hasUnmergedEvents(place: StorePlace, store: Store): Promise<boolean> {
+  try {
+    return (await unseenEventFiles({ store, namespace: NAMESPACE }, folderOf(place))).length > 0;
+  } catch (error) {
+    if (isHoldfastError(error, "STORE_IO")) return true;
+    throw error;
+  }
+}
+
+/** The outcome of merging `.planning/events/` into the store. */
+export interface EventMerge {
+  /** Problems, one line each, for answers that are read without their warnings. */
+  readonly problems: readonly string[];
+  /** Names of all event files at that time; null if the folder could not be listed. */
+  readonly names: readonly string[] | null;
+  /** The error that keeps a goal from being merged, if any. Writing to that goal is refused with it. */
+  failureOf(goal: string): unknown;
+}
+
+const NO_EVENTS: EventMerge = { problems: [], names: null, failureOf: () => null };
+
+/** Merges new event files. Warns of what cannot be merged; the store then answers as it is. */
+export async function mergeNewEvents(place: StorePlace, { journal }: Holdfast): Promise<EventMerge> {
+  if (!existsEvenBroken(join(folderOf(place), "events"))) return NO_EVENTS;
+  const problems: string[] = [];
+  const report = (error: unknown): void => {
+    journal.warn(notMerged(error));
+    problems.push(oneLineError(error));
+  };
+  try {
+    const { mergeAllEvents } = await import("../projections/index.ts");
+    const { names, failed } = await mergeAllEvents(journal, folderOf(place), report);
+    return { problems, names, failureOf: (goal) => failed.get(goal) ?? null };
+  } catch (error) {
+    report(error);
+    // A read-only store, or an unreadable folder, still has everything that was merged before.
+    const isHarmless = isHoldfastError(error, "STORE_READONLY") || isHoldfastError(error, "STORE_IO");
+    return { problems, names: null, failureOf: () => (isHarmless ? null : error) };
+  }
+}
+
+/** True also for a link to itself: the merge reports what is wrong with it. */
+function existsEvenBroken(path: string): boolean {
+  try {
+    lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The same for a caller that has the store open read-only. Throws if the store cannot be opened for writing. */
+export async function openAndMergeEvents(
+  place: StorePlace,
+  warn?: (error: unknown) => void,
+): Promise<readonly string[]> {
+  const { open } = await import("../open.ts");
+  const holdfast = await open(place.address, warn ? { warn } : {});
+  try {
+    return (await mergeNewEvents(place, holdfast)).problems;
+  } finally {
+    await holdfast.close();
+  }
+}
+
+export function oneLineError(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function notMerged(cause: unknown): HoldfastError {
+  if (isHoldfastError(cause, "EVENT_FILE_REFUSED")) return cause;
+  const hint = isHoldfastError(cause) ? `${cause.hint} ` : "";
+  return new HoldfastError(
+    cause instanceof HoldfastError ? cause.code : "STORE_IO",
+    `.planning/events/ is not merged into the store: ${oneLineError(cause)}`,
+    { hint: `${hint}Fix that and run the command again. Until then the store answers without it.`, cause },
+  );
+}
+
+const FOLDERS = ["", "decisions", "blockers", "sessions"];
+/** Only names that Holdfast made: no other file name gets into an answer. */
+const UNPARSED = /^[\w.-]{1,200}\.unread-[0-9a-f]{12}$/;
+const NAMED = 5;
+
+/**
+ * Edits that could not be parsed: Holdfast keeps them beside the file, as `STATE.md.unread-…`.
+ * A hook usually finds them, and nobody reads its output. So every status names them until they are removed.
+ */
+export function unparsedEdits({ root }: Pick<StorePlace, "root">): string[] {
+  const files = FOLDERS.flatMap((folder) =>
+    namesIn(join(root, PLANNING, folder))
+      .filter((name) => UNPARSED.test(name))
+      .sort()
+      .map((name) => [PLANNING, folder, name].filter(Boolean).join("/")),
+  );
+  const more = files.length - NAMED;
+  return [
+    ...files.slice(0, NAMED).map((file) => `${file}: read it, redo what is missing, then remove the file`),
+    ...(more > 0 ? [`${more} more *.unread-… in ${PLANNING}/`] : []),
+  ];
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    // Missing or unreadable: the next write into the folder reports it.
+    return [];
+  }
+}
