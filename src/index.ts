@@ -72,25 +72,12 @@ export type {
   EditReport,
   ImportOptions,
   ImportReport,
-  JsonSchema,
-  MigrationReport,
-  Migrations,
   ProjectOptions,
   ResumeOptions,
   Resumption,
-  StateSpec,
-  StateTemplate,
   SyncReport,
 } from "./projections/index.ts";
-export {
-  GoalFolder,
-  generateState,
-  importState,
-  migrateFile,
-  projectGoal,
-  resumeGoal,
-  StateManager,
-} from "./projections/index.ts";
+export { GoalFolder, importState, migrateFile, projectGoal, resumeGoal } from "./projections/index.ts";
 export type {
   AgentToolResult,
   AgentToolSpec,
@@ -118,6 +105,14 @@ export type {
   WaitingCall,
 } from "./session/index.ts";
 export { agentTool, Session, Sessions } from "./session/index.ts";
+export type {
+  JsonSchema,
+  MigrationReport,
+  Migrations,
+  StateSpec,
+  StateTemplate,
+} from "./state-files/index.ts";
+export { generateState, StateManager } from "./state-files/index.ts";
 export type { Problem, Store } from "./store.ts";
 export type { PostgresOptions, PostgresPool } from "./stores/postgres/index.ts";
 export type {

@@ -46,6 +46,7 @@ const SETS = {
       "test/stores/files/programs/artifact-putter.ts",
       "test/goal/run-child.ts",
       "test/projections/programs",
+      "test/state-files/programs",
       "test/supervisor/programs",
     ],
   },

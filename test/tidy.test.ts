@@ -15,7 +15,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["store.ts"],
   ["stores", "journal"],
   ["ledger"],
-  ["session", "goal"],
+  ["session", "goal", "state-files"],
   ["projections", "supervisor", "wiring"],
   ["open-store.ts"],
   ["open.ts"],

@@ -7,7 +7,7 @@ import { Journal } from "../journal/index.ts";
 import type { Actor } from "../model/goal/index.ts";
 import { openStore } from "../open-store.ts";
 import { goalRows, knownGoals, type StorePlace, syncPlanningFolder } from "../operations/index.ts";
-import { withFileLock } from "../projections/index.ts";
+import { withFileLock } from "../state-files/index.ts";
 import type { StreamRow } from "../store.ts";
 import { goalChoice } from "./goal-choice.ts";
 import { ingestSpools } from "./ingest.ts";

@@ -50,7 +50,7 @@ export const schemaOperations = [
     result: z.strictObject({ name: text, folder: text, files: z.array(text) }),
     async run(_context, { folder = ".", ...template }) {
       // Loaded here: no other operation needs what reads and checks those files.
-      const { generateState } = await import("../projections/index.ts");
+      const { generateState } = await import("../state-files/index.ts");
       const files = Object.entries(generateState(definedFields(template)));
       const target = resolve(folder);
       const there = files.map(([path]) => path).filter((path) => existsSync(join(target, path)));

@@ -14,9 +14,10 @@ import {
   runStateOf,
   type Survey,
 } from "../model/goal/index.ts";
+import { layoutJson } from "../state-files/index.ts";
 import { rowMaker } from "./record-rows.ts";
 import { type SealedText, sealJson } from "./seal.ts";
-import { isoTime, layoutJson, oneLine, optionalTime } from "./written-text.ts";
+import { isoTime, oneLine, optionalTime } from "./written-text.ts";
 
 export const AGENT_STATE_VERSION = 2;
 const DECISION_CHARACTERS = 200;

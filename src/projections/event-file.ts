@@ -10,7 +10,7 @@ import { HoldfastError } from "../model/errors.ts";
 import { compareEntries, type Entry, entrySchema, goalKind, MERGED } from "../model/goal/index.ts";
 import { canonicalOf, type Json } from "../model/json.ts";
 import { makeEvent } from "../model/stream/index.ts";
-import { parseJson, UnreadableText } from "./foreign-text.ts";
+import { parseJson, UnreadableText } from "../state-files/index.ts";
 import { normalText } from "./seal.ts";
 
 const FORMAT = 1;

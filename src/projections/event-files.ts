@@ -28,6 +28,15 @@ import { eventsUnreadable, type Goal, goalCore, markEventFilesSeen, seenBy } fro
 import { sha256 } from "../model/digest.ts";
 import { type Entry, EntryReader, type EventIds } from "../model/goal/index.ts";
 import {
+  prepareFile,
+  readBounded,
+  type Signature,
+  sameSignature,
+  signatureAt,
+  syncFolder,
+  UnreadableText,
+} from "../state-files/index.ts";
+import {
   type EntryLine,
   EVENT_FILE,
   type EventFile,
@@ -36,9 +45,7 @@ import {
   makeEventFile,
   readEventFile,
 } from "./event-file.ts";
-import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { eventFileRefused } from "./refusals.ts";
-import { prepareFile, type Signature, sameSignature, signatureAt, syncFolder } from "./whole-file.ts";
 
 export const EVENTS = "events";
 /** Larger ones are not read, and none is made that comes near: git and whoever takes it in read a file at once. */

@@ -1,10 +1,20 @@
 /** Rendered files read back, checked against their schemas. What `render.ts` wrote reads back without loss. */
 
-import { parseJson, parseYaml, UnreadableText } from "./foreign-text.ts";
+import {
+  type JsonSchema,
+  type MigrationReport,
+  type Migrations,
+  migrate,
+  migrateFile as migrateStateFile,
+  parseJson,
+  parseYaml,
+  problemIn,
+  type SchemaProblem,
+  UnreadableText,
+} from "../state-files/index.ts";
+import { AGENT_STATE_VERSION } from "./agent-state.ts";
 import { AGENT_STATE_SCHEMA, RECORDS_SCHEMA, TASK_BOARD_SCHEMA } from "./json-schemas.ts";
-import { migrateAgentState } from "./migrations.ts";
-import { problemIn, type SchemaProblem } from "./schema-check.ts";
-import { normalText } from "./seal.ts";
+import { normalText, readSeal, resealed } from "./seal.ts";
 import { readStatePage, type StatePage, splitPage } from "./state-page.ts";
 import { readBlock } from "./written-text.ts";
 
@@ -32,9 +42,35 @@ export async function readRecordPage(kind: RecordKind, raw: string): Promise<Rec
   return { fields, sections };
 }
 
+/** Version 2 calls `risks` what version 1 called `blockers`; its place among the members stays the same. */
+const AGENT_STATE_MIGRATIONS: Migrations = {
+  current: AGENT_STATE_VERSION,
+  steps: {
+    1: (old) =>
+      Object.fromEntries(
+        Object.entries(old).map(([name, value]) => [name === "blockers" ? "risks" : name, value]),
+      ),
+  },
+};
+
+export interface MigrateOptions {
+  /** Those of `agent_state.json` by default. */
+  readonly migrations?: Migrations;
+  readonly schema?: JsonSchema;
+  /** Report the result without writing it. */
+  readonly dryRun?: boolean;
+}
+
+/** Migrates a JSON file on disk to the current version, with a backup beside it. Safe to run at every start. */
+export function migrateFile(file: string, options: MigrateOptions = {}): Promise<MigrationReport> {
+  // A file that a person changed keeps a digest that does not fit, so that the edit is still noticed.
+  const finish = (text: string, old: string): string => (readSeal(old).isIntact ? resealed(text) : text);
+  return migrateStateFile(file, { migrations: AGENT_STATE_MIGRATIONS, ...options, finish });
+}
+
 /** Older versions are brought up to date while they are read. */
 export async function readAgentState(raw: string): Promise<Record<string, unknown>> {
-  const value = migrateAgentState(parseJson(normalText(raw)));
+  const { value } = migrate(parseJson(normalText(raw)), AGENT_STATE_MIGRATIONS, "agent_state.json");
   refuse(await problemIn(value, AGENT_STATE_SCHEMA));
   return value;
 }

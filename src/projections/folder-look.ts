@@ -13,11 +13,17 @@
  */
 
 import { join } from "node:path";
-import { hasConflictMarkers, readBounded, UnreadableText } from "./foreign-text.ts";
+import {
+  hasConflictMarkers,
+  readBounded,
+  type Signature,
+  sameSignature,
+  signatureAt,
+  UnreadableText,
+} from "../state-files/index.ts";
 import { folderOfAnother } from "./refusals.ts";
 import type { RenderedFile } from "./render.ts";
 import { hasTwoSeals, readSeal } from "./seal.ts";
-import { type Signature, sameSignature, signatureAt } from "./whole-file.ts";
 
 /** Above this nobody wrote it by hand, and it is not read. */
 const PAGE_BYTES = 1024 * 1024;

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { signatureAt, writeFileWhole } from "./whole-file.ts";
+import { signatureAt, writeFileWhole } from "../state-files/index.ts";
 
 /**
  * Rendered files are made again after every merge, so git need not ask anybody about them: it keeps the lines of both

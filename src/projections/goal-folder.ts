@@ -37,10 +37,18 @@ import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import type { Actor } from "../model/goal/index.ts";
 import { sameJson } from "../model/json.ts";
+import {
+  prepareFile,
+  readBounded,
+  removeTemporaries,
+  sameSignature,
+  signatureAt,
+  syncFolder,
+  UnreadableText,
+} from "../state-files/index.ts";
 import { EVENTS, EventFiles, type RefusedFile } from "./event-files.ts";
 import { FolderLook, type Look } from "./folder-look.ts";
 import { type ForeignFile, takeInForeign } from "./foreign-edits.ts";
-import { readBounded, UnreadableText } from "./foreign-text.ts";
 import { writtenByGit } from "./git-activity.ts";
 import { writeGitAttributes } from "./git-attributes.ts";
 import { type EditReport, letGo } from "./human-edit.ts";
@@ -48,7 +56,6 @@ import { eventFileRefused, keptMoving, renderingElsewhere, unsafeFolder } from "
 import { type RenderedFile, Renderer, renderedPaths, STATE_PAGE } from "./render.ts";
 import { refuseBadRows } from "./rendering-check.ts";
 import { readSeal } from "./seal.ts";
-import { prepareFile, removeTemporaries, sameSignature, signatureAt, syncFolder } from "./whole-file.ts";
 
 const RECORDS = ["decisions", "blockers", "sessions"] as const;
 const FOLDERS = ["", ...RECORDS, EVENTS] as const;

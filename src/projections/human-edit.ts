@@ -29,19 +29,18 @@ import { DraftBatch, type Goal, goalCore, loadGoal } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { type Actor, type GoalState, seqOfRevision } from "../model/goal/index.ts";
+import { syncFolder, UnreadableText } from "../state-files/index.ts";
 import { textsOf } from "./accounted-lines.ts";
 import { cautiously } from "./brought-edit.ts";
 import { type Change, type Merged, mergeChanges } from "./edit-changes.ts";
 import { type RecordKind, readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
 import type { Foreign } from "./folder-look.ts";
-import { UnreadableText } from "./foreign-text.ts";
 import type { Brought } from "./git-activity.ts";
 import { agentStateChanges, taskBoardChanges } from "./json-edits.ts";
 import { recordChanges } from "./record-edits.ts";
 import { AGENT_STATE, type RenderedFile, renderGoal, STATE_PAGE, TASK_BOARD } from "./render.ts";
 import { normalText } from "./seal.ts";
 import { pageChanges, shownChanges } from "./state-page-edits.ts";
-import { syncFolder } from "./whole-file.ts";
 
 export interface EditReport {
   readonly file: string;

@@ -14,7 +14,7 @@ import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
 import { type Actor, isRelativePath } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
-import { readBounded, UnreadableText } from "./foreign-text.ts";
+import { readBounded, UnreadableText } from "../state-files/index.ts";
 import { type ImportNotes, importActs } from "./import-acts.ts";
 import { type ImportedText, readImported } from "./imported-text.ts";
 

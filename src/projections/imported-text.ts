@@ -5,7 +5,7 @@
  * Nothing is dropped: what has no place in the shape is in `rest`, by where it stood.
  */
 
-import { parseYaml, UnmeasuredText, UnreadableText } from "./foreign-text.ts";
+import { OversizedText, parseYaml, UnreadableText } from "../state-files/index.ts";
 import { normalText } from "./seal.ts";
 import { splitPage } from "./state-page.ts";
 
@@ -26,7 +26,7 @@ export async function readImported(raw: string): Promise<ImportedText> {
   try {
     row = await parseYaml(text);
   } catch (error) {
-    if (!(error instanceof UnreadableText) || error instanceof UnmeasuredText) throw error;
+    if (!(error instanceof UnreadableText) || error instanceof OversizedText) throw error;
     row = await readFlat(text);
   }
   if (row["position"] === null || row["progress"] === null) row = await readFlat(text);

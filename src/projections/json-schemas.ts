@@ -21,10 +21,9 @@ import {
   type ValueKind,
   VERIFICATIONS,
 } from "../model/goal/index.ts";
+import type { JsonSchema } from "../state-files/index.ts";
 import { AGENT_STATE_VERSION } from "./agent-state.ts";
 import { TASK_BOARD_VERSION } from "./task-board.ts";
-
-export type JsonSchema = Readonly<Record<string, unknown>>;
 
 const DRAFT = "https://json-schema.org/draft/2020-12/schema";
 const BASE = "https://holdfast.dev/schemas";

@@ -1,6 +1,6 @@
+import { problemIn, schemaRefused } from "../state-files/index.ts";
 import { AGENT_STATE_SCHEMA, TASK_BOARD_SCHEMA } from "./json-schemas.ts";
 import type { Rendering } from "./render.ts";
-import { problemIn, schemaRefused } from "./schema-check.ts";
 
 /** A bad write is a refused write: what we render is held to the schemas that we publish. */
 export async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {

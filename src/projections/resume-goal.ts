@@ -14,7 +14,7 @@ import { join, resolve } from "node:path";
 import { type FileCheck, type FileReport, type Goal, goalCore } from "../goal/index.ts";
 import { activeBlockers, type GoalState, type Position, staleness } from "../model/goal/index.ts";
 import { exactAge } from "../model/time.ts";
-import { readBounded, UnreadableText } from "./foreign-text.ts";
+import { readBounded, UnreadableText } from "../state-files/index.ts";
 import { oneLine } from "./written-text.ts";
 
 /** Where to look, and whether somebody has looked already. */

@@ -9,7 +9,8 @@
  */
 
 import { sha256 } from "../model/digest.ts";
-import { jsonString, yamlScalar } from "./written-text.ts";
+import { jsonString } from "../state-files/index.ts";
+import { yamlScalar } from "./written-text.ts";
 
 export interface Seal {
   readonly goal: string;

@@ -11,9 +11,10 @@ import {
   TASK_WORK,
   type Task,
 } from "../model/goal/index.ts";
+import { layoutJson } from "../state-files/index.ts";
 import { type Row, rowMaker } from "./record-rows.ts";
 import { type SealedText, sealJson } from "./seal.ts";
-import { isoTime, layoutJson } from "./written-text.ts";
+import { isoTime } from "./written-text.ts";
 
 export const TASK_BOARD_VERSION = 1;
 

@@ -5,6 +5,8 @@
  * taken for structure is therefore written as a JSON string, which YAML and Markdown both leave alone.
  */
 
+import { ALL_UNPRINTABLE, jsonString, UNPRINTABLE } from "../state-files/index.ts";
+
 const LATEST_DATE_MS = 8.64e15;
 
 /** A wall clock as ISO text; numbers that no calendar reaches stay numbers. */
@@ -15,9 +17,6 @@ export function isoTime(ms: number): string | number {
 export function optionalTime(ms: number | null): string | number | null {
   return ms === null ? null : isoTime(ms);
 }
-
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}]/u;
-const ALL_UNPRINTABLE = new RegExp(UNPRINTABLE.source, "gu");
 
 /** On one line, without what a reader cannot see, cut to `limit` characters. */
 export function oneLine(text: string, limit: number): string {
@@ -33,15 +32,6 @@ const MEANS_SOMETHING = /^(?:true|false|null|yes|no|on|off|y|n)$/i;
 export function yamlScalar(value: string | number | boolean | null): string {
   if (typeof value !== "string") return String(value);
   return BARE.test(value) && !MEANS_SOMETHING.test(value) ? value : jsonString(value);
-}
-
-/** JSON in which nothing is invisible and nothing can end a line. */
-export function jsonString(text: string): string {
-  return JSON.stringify(text).replace(ALL_UNPRINTABLE, (character) =>
-    [...Array(character.length).keys()]
-      .map((index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`)
-      .join(""),
-  );
 }
 
 const LOOKS_LIKE_STRUCTURE = /^(?:#|```|---|\+\+\+|<<<<<<<|=======|>>>>>>>)/m;
@@ -63,28 +53,4 @@ export function readBlock(block: string): string {
   const value: unknown = JSON.parse(fence[1] ?? "");
   if (typeof value !== "string") throw new SyntaxError("the fence holds JSON, but no string");
   return value;
-}
-
-const INLINE_CHARACTERS = 100;
-const INLINE_DEPTH = 3;
-
-/**
- * JSON that diffs well: members in the order given, one per line; deep inside, what is short stays on its line, so that
- * one change is one line.
- */
-export function layoutJson(value: unknown, depth = 0): string {
-  if (typeof value === "string") return jsonString(value);
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
-  const isList = Array.isArray(value);
-  const members = isList
-    ? value.map((each) => layoutJson(each, depth + 1))
-    : Object.entries(value)
-        .filter(([, member]) => member !== undefined)
-        .map(([key, member]) => `${jsonString(key)}: ${layoutJson(member, depth + 1)}`);
-  const [open, close] = isList ? ["[", "]"] : ["{", "}"];
-  if (members.length === 0) return open + close;
-  const inline = isList ? `[${members.join(", ")}]` : `{ ${members.join(", ")} }`;
-  if (depth >= INLINE_DEPTH && inline.length <= INLINE_CHARACTERS && !inline.includes("\n")) return inline;
-  const indent = "  ".repeat(depth + 1);
-  return `${open}\n${indent}${members.join(`,\n${indent}`)}\n${"  ".repeat(depth)}${close}`;
 }

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { Journal } from "../../src/journal/index.ts";
-import { StateManager } from "../../src/projections/index.ts";
+import { StateManager } from "../../src/state-files/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { quickFolder } from "../quick-folder.ts";
 

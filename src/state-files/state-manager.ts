@@ -1,12 +1,12 @@
 /**
- * State under a schema, for programs that bring their own: load, update, commit, on a file or in a store alike.
+ * A program's own state under a JSON Schema: load, update, commit, in a file or in a store.
  *
- * An update is a function, and it is run twice: at once, to refuse what the schema refuses, and at the commit, on
- * whatever is there then. Two agents that commit at the same time therefore both get their changes in; none overwrites
- * the other with what it read before. Nothing is visible to others before the commit, and then all of it.
+ * An update is a function that runs twice: at once, to refuse what the schema refuses, and at the commit, on
+ * the state stored by then. So two agents that commit at the same time both get their changes in. Others see
+ * nothing before the commit, and then all of it.
  *
- * One manager may be used by many at once, as by the requests of a server: loads, updates and commits have their turn in
- * the order in which they were called, so that every update is committed once, by the first commit after it.
+ * Many callers may share one manager, such as the requests of a server. Loads, updates and commits run in the
+ * order of their calls, and each update is committed once, by the first commit after it.
  */
 
 import { dirname } from "node:path";
@@ -15,26 +15,28 @@ import { HoldfastError } from "../model/errors.ts";
 import { copyJson, type Json } from "../model/json.ts";
 import { event, type StreamKind } from "../model/stream/index.ts";
 import { withFileLock } from "./file-lock.ts";
-import { parseJson, readBounded } from "./foreign-text.ts";
-import type { JsonSchema } from "./json-schemas.ts";
+import { layoutJson } from "./json-layout.ts";
 import { type Migrations, migrate } from "./migrations.ts";
+import type { JsonSchema } from "./schema-check.ts";
 import { checkOf, type SchemaCheck, schemaRefused } from "./schema-check.ts";
+import { parseJson, readBounded } from "./untrusted-text.ts";
 import { prepareFile, syncFolder } from "./whole-file.ts";
-import { layoutJson } from "./written-text.ts";
 
 type JsonObject = Record<string, unknown>;
 
-/** What a state has to look like, and where it begins. */
 export interface StateSpec<State> {
   readonly schema: JsonSchema;
-  /** The current `schema_version` and the way to it from older ones. Version 1 without steps unless set. */
+  /** The current `schema_version` and the steps from older ones. Default: version 1, no steps. */
   readonly migrations?: Migrations;
-  /** What there is before the first commit. */
+  /** The state before the first commit. Without it, loading a state that does not exist throws. */
   readonly initial?: State;
 }
 
-/** Where a state is kept. `change` gets what is there, or null, and makes what it returns durable. */
-interface Place {
+/**
+ * A file or a stream that holds a state. `change` gets the stored state, or null, and makes its result
+ * durable.
+ */
+interface Storage {
   readonly name: string;
   read(): Promise<JsonObject | null>;
   change(next: (current: JsonObject | null) => JsonObject): Promise<void>;
@@ -43,73 +45,79 @@ interface Place {
 type Update<State> = (state: State) => State | undefined;
 
 /**
- * State of one's own under a JSON Schema, with load, update and commit, where a goal would be too much: settings
- * of an agent, a cursor, a small index. Two that commit at once both get their changes in.
+ * A program's own state under a JSON Schema, where a goal would be too much: settings, a cursor, a small
+ * index.
+ *
+ *     const settings = StateManager.onFile("settings.json", { schema, initial });
+ *     await settings.update((state) => ({ ...state, runs: state.runs + 1 }));
+ *     await settings.commit();
+ *
+ * Two processes that commit at once both get their changes in.
  */
 export class StateManager<State extends object = JsonObject> {
-  private readonly place: Place;
+  private readonly storage: Storage;
   private readonly spec: StateSpec<State>;
   private updates: Update<State>[] = [];
   private current: State | null = null;
-  private turns: Promise<unknown> = Promise.resolve();
+  private queue: Promise<unknown> = Promise.resolve();
 
-  private constructor(place: Place, spec: StateSpec<State>) {
-    this.place = place;
+  private constructor(storage: Storage, spec: StateSpec<State>) {
+    this.storage = storage;
     this.spec = spec;
   }
 
-  /** In a JSON file: written whole or not at all, one writer at a time. */
+  /** Keeps the state in a JSON file: written whole or not at all, one writer at a time. */
   static onFile<State extends object = JsonObject>(
     path: string,
     spec: StateSpec<State>,
   ): StateManager<State> {
-    return new StateManager(filePlace(path), spec);
+    return new StateManager(fileStorage(path), spec);
   }
 
-  /** In a store, under a name. Every commit is an event: any past state can be read again. */
+  /** Keeps the state in a store, under a name. Each commit is an event, so past states stay readable. */
   static onStore<State extends object = JsonObject>(
     { journal }: { readonly journal: Journal },
     name: string,
     spec: StateSpec<State>,
   ): StateManager<State> {
-    return new StateManager(storePlace(journal, name), spec);
+    return new StateManager(storeStorage(journal, name), spec);
   }
 
-  /** What is there now, brought up to the current version and checked. Updates that were not committed are dropped. */
+  /** Reads the stored state, migrates it to the current version and checks it. Drops uncommitted updates. */
   load(): Promise<State> {
-    return this.inTurn(() => this.loadNow());
+    return this.enqueue(() => this.loadNow());
   }
 
   private async loadNow(): Promise<State> {
     const check = await checkOf(this.spec.schema);
-    const stored = await this.place.read();
+    const stored = await this.storage.read();
     this.updates = [];
-    this.current = this.made(stored, [], check);
+    this.current = this.build(stored, [], check);
     return this.current;
   }
 
   /**
-   * Changes the state in memory: in place, or by returning another one. What the schema refuses is refused here, with the
-   * path and the rule, and leaves the state as it was. Call `commit` to keep it.
+   * Changes the state in memory: in place, or by returning another one. A result that breaks the schema
+   * throws, with the path and the rule, and leaves the state unchanged. Call `commit` to store it.
    */
   update(change: Update<State>): Promise<State> {
-    return this.inTurn(async () => {
+    return this.enqueue(async () => {
       const check = await checkOf(this.spec.schema);
       const current = this.current ?? (await this.loadNow());
-      this.current = this.made(current as JsonObject, [change], check);
+      this.current = this.build(current as JsonObject, [change], check);
       this.updates.push(change);
       return this.current;
     });
   }
 
-  /** Makes the updates durable, on top of what others have committed since the load. */
+  /** Makes the updates durable, on top of what other processes have committed since the load. */
   commit(): Promise<State> {
-    return this.inTurn(async () => {
+    return this.enqueue(async () => {
       const check = await checkOf(this.spec.schema);
       if (this.updates.length === 0) return this.current ?? this.loadNow();
       let made: State | null = null;
-      await this.place.change((stored) => {
-        made = this.made(stored, this.updates, check);
+      await this.storage.change((stored) => {
+        made = this.build(stored, this.updates, check);
         return made as JsonObject;
       });
       this.updates = [];
@@ -118,29 +126,29 @@ export class StateManager<State extends object = JsonObject> {
     });
   }
 
-  /** After all that was called before, whatever became of it. */
-  private inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
-    const turn = this.turns.then(act, act);
-    this.turns = turn;
+  /** Runs after every earlier call, even if that failed. */
+  private enqueue<Result>(act: () => Promise<Result>): Promise<Result> {
+    const turn = this.queue.then(act, act);
+    this.queue = turn;
     return turn;
   }
 
-  private made(stored: JsonObject | null, updates: readonly Update<State>[], check: SchemaCheck): State {
+  private build(stored: JsonObject | null, updates: readonly Update<State>[], check: SchemaCheck): State {
     const from = stored ?? (this.spec.initial as JsonObject | undefined);
-    if (from === undefined) throw notThere(this.place.name);
-    const { value } = migrate(from, this.spec.migrations ?? { current: 1, steps: {} }, this.place.name);
+    if (from === undefined) throw missingState(this.storage.name);
+    const { value } = migrate(from, this.spec.migrations ?? { current: 1, steps: {} }, this.storage.name);
     let state = structuredClone(value) as State;
     for (const change of updates) state = change(state) ?? state;
-    const copy = copyJson(state, this.place.name);
+    const copy = copyJson(state, this.storage.name);
     const problem = check(copy);
-    if (problem) throw schemaRefused(this.place.name, problem);
+    if (problem) throw schemaRefused(this.storage.name, problem);
     return structuredClone(copy) as unknown as State;
   }
 }
 
 const FILE_BYTES = 64 * 1024 * 1024;
 
-function filePlace(path: string): Place {
+function fileStorage(path: string): Storage {
   const read = async (): Promise<JsonObject | null> => {
     const text = await readBounded(path, FILE_BYTES);
     return text === null ? null : parseJson(text);
@@ -173,7 +181,7 @@ const anyJson = {
   safeParse: (data: unknown) => ({ success: true, data: data as { value: JsonObject } }) as const,
 };
 
-/** A stream whose every event is a whole state: small enough for that, and simple to read with any tool. */
+/** Each event holds the whole state: it is small, and any tool can read it. */
 const stateKind: StreamKind<StoredState> = {
   kind: "state",
   foldVersion: 1,
@@ -187,7 +195,7 @@ const stateKind: StreamKind<StoredState> = {
   decode: (json) => json as unknown as StoredState,
 };
 
-function storePlace(journal: Journal, name: string): Place {
+function storeStorage(journal: Journal, name: string): Storage {
   return {
     name: `state ${name}`,
     read: async () => (await journal.load(stateKind, name)).state.value,
@@ -201,7 +209,7 @@ function storePlace(journal: Journal, name: string): Place {
   };
 }
 
-function notThere(name: string): HoldfastError {
+function missingState(name: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `${name}: there is no state yet`, {
     hint: "Give an `initial` state, which the first commit then writes.",
     data: { reason: "STATE_MISSING", name },

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { StateManager } from "../../src/projections/index.ts";
+import { StateManager } from "../../src/state-files/index.ts";
 import { Companion } from "../stores/sqlite/processes.ts";
 
 let folder: string;
@@ -27,7 +27,7 @@ test("every attempt says so and leaves nothing, and the file is written once the
   const refused = { code: "STORE_FULL", message: expect.stringContaining(path) };
   // A process whose files may not have a single byte.
   const limit = ["sh", "-c", 'ulimit -f 0; exec "$0" "$@"'];
-  const adder = new Companion("../projections/programs/adder.ts", [path], limit);
+  const adder = new Companion("../../state-files/programs/adder.ts", [path], limit);
   expect(await adder.hearAll()).toMatchObject([refused, refused, refused]);
   expect(readdirSync(folder)).toEqual(["state.json"]);
   expect(readFileSync(path, "utf8")).toBe(before);

@@ -3,7 +3,8 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { fitOf, type JsonSchema, problemIn, SCHEMAS } from "../../src/projections/index.ts";
+import { SCHEMAS } from "../../src/projections/index.ts";
+import { fitOf, type JsonSchema, problemIn } from "../../src/state-files/index.ts";
 
 /** The pair only points at the other two, and nothing of ours is checked against it. */
 const CHECKED = Object.values(SCHEMAS).filter(({ $id }) => !String($id).includes("state_pair"));

@@ -1,8 +1,6 @@
 /**
- * Text that somebody else wrote, read without trust: bounded in size, depth and expansion before anything looks at it.
- *
- * Whatever is wrong with it becomes an `UnreadableText` that says what and where. It never becomes a path, a program or
- * an instruction.
+ * Reads text from people and other programs without trusting it: size, depth and expansion are bounded before
+ * parsing. Any problem becomes an `UnreadableText` that says what is wrong and where.
  */
 
 import { constants } from "node:fs";
@@ -13,18 +11,18 @@ const ALIASES = 20;
 const DEPTH = 100;
 const JSON_DEPTH = 250;
 
-/** Why a text could not be read. Not an error of the caller: it becomes part of a report. */
+/** Why a text could not be read. Reports quote its message; it is no error of the caller. */
 export class UnreadableText extends Error {
   override readonly name = "UnreadableText";
 }
 
-/** It goes beyond a limit, so nobody tries to read it in another way. */
-export class UnmeasuredText extends UnreadableText {}
+/** The text exceeds a limit, so no other parser may try it. */
+export class OversizedText extends UnreadableText {}
 
-/** What keeps one file from being read and says nothing about its neighbours. */
+/** Errors of one file that say nothing about its neighbours. */
 const UNREADABLE: ReadonlySet<string> = new Set(["EACCES", "EPERM", "EISDIR", "ENXIO", "EIO"]);
 
-/** A regular file of at most `limit` bytes as UTF-8, or null when there is none. Links are not followed. */
+/** Reads a regular UTF-8 file of at most `limit` bytes; null if there is none. Does not follow links. */
 export async function readBounded(path: string, limit: number): Promise<string | null> {
   let file: Awaited<ReturnType<typeof open>>;
   try {
@@ -62,17 +60,17 @@ function decodeText(bytes: Uint8Array): string {
 
 const CONFLICT = /^<<<<<<< .*\n[\s\S]*^=======$[\s\S]*^>>>>>>> /m;
 
-/** Whether git left both sides of a conflict in it. */
+/** Whether git left both sides of a merge conflict in the text. */
 export function hasConflictMarkers(text: string): boolean {
   return CONFLICT.test(text.replaceAll("\r\n", "\n"));
 }
 
-/** A mapping written in YAML, as plain JSON values. */
+/** Parses a YAML mapping into JSON values. */
 export async function parseYaml(text: string): Promise<Record<string, unknown>> {
   if (text.length > YAML_CHARACTERS) {
-    throw new UnmeasuredText(`its YAML has ${text.length} characters, the limit is ${YAML_CHARACTERS}`);
+    throw new OversizedText(`its YAML has ${text.length} characters, the limit is ${YAML_CHARACTERS}`);
   }
-  if (nesting(text) > DEPTH) throw new UnmeasuredText(`its YAML is nested deeper than ${DEPTH} levels`);
+  if (nesting(text) > DEPTH) throw new OversizedText(`its YAML is nested deeper than ${DEPTH} levels`);
   const { parseDocument } = await import("yaml");
   let value: unknown;
   let problem: Error | undefined;
@@ -82,7 +80,7 @@ export async function parseYaml(text: string): Promise<Record<string, unknown>> 
     value = problem ? null : document.toJS({ maxAliasCount: ALIASES });
   } catch (error) {
     // Too many aliases, or nested beyond what the stack holds.
-    throw new UnmeasuredText(yamlProblem(error as Error), { cause: error });
+    throw new OversizedText(yamlProblem(error as Error), { cause: error });
   }
   if (problem) throw new UnreadableText(yamlProblem(problem), { cause: problem });
   if (value === null) return {};
@@ -94,7 +92,7 @@ function yamlProblem({ message }: Error): string {
   return `its YAML cannot be read: ${(message.split("\n", 1)[0] ?? "").slice(0, 200)}`;
 }
 
-/** How deep it nests: by brackets outside of quotes, and by indentation, two columns a level. */
+/** An upper bound of the nesting: brackets outside of quotes, or indentation by two columns. */
 function nesting(text: string): number {
   let deepest = bracketDepth(text);
   for (const [indent] of text.matchAll(/^ +(?:- )*/gm)) deepest = Math.max(deepest, indent.length / 2);
@@ -111,7 +109,7 @@ function bracketDepth(text: string): number {
   return deepest;
 }
 
-/** A JSON object, of bounded depth. */
+/** Parses a JSON object of bounded depth. */
 export function parseJson(text: string): Record<string, unknown> {
   if (bracketDepth(text) > JSON_DEPTH) {
     throw new UnreadableText(`its JSON is nested deeper than ${JSON_DEPTH} levels`);

@@ -15,7 +15,7 @@ import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { isHoldfastError } from "../../src/model/errors.ts";
-import { withFileLock } from "../../src/projections/index.ts";
+import { withFileLock } from "../../src/state-files/index.ts";
 
 let folder: string;
 let path: string;
@@ -97,9 +97,9 @@ test("a refusal says in words who has it, and what to do when nobody has", async
   expect(hint).toContain(file());
 });
 
-test("what cannot be read as a holder is somebody", async () => {
+test("a lock without a readable holder is held by another process", async () => {
   left("null");
-  expect((await refusal()).message).toBe(`${path} is being written by somebody`);
+  expect((await refusal()).message).toBe(`${path} is being written by another process`);
   left("null", true);
   expect(await got()).toBe("got it");
 });

@@ -1,15 +1,17 @@
 /**
  * One writer at a time for a file that has no store beside it.
  *
- * The lock is a file of its own, made exclusively, that says who has it from its first moment on. One whose process is
- * gone is moved away by whoever meets it; a rename moves what is there, so two who do that at once cannot both get it.
- * Before a file is put into its place the holder looks whether the lock is still its own: a process that was stopped for
- * long, and whose lock was taken for dead, finds that out and writes nothing.
+ * The lock is a file that names its holder from its first moment on.
  *
- * Gone means: of this boot and this pid namespace, and no process with that pid began when it did. A pid alone says
- * little, for somebody else may have it now. Where that cannot be known, the age of the lock decides.
+ * | situation | outcome |
+ * |---|---|
+ * | the holder crashed | the next process moves the lock away; a rename succeeds for one of two that try |
+ * | the holder paused, and its lock was removed | it checks `isHeld` before it writes, and writes nothing |
+ * | the holder is on another machine | the lock expires after a minute |
  *
- * A crash leaves a lock of a dead process, which the next one removes.
+ * A holder counts as dead if it ran in this boot and pid namespace and no process with its pid has its start
+ * time. A pid alone proves nothing, since pids are reused. The lock's age decides if
+ * start times are unknown.
  */
 
 import { randomBytes } from "node:crypto";
@@ -23,17 +25,17 @@ import type { Holder } from "../store.ts";
 
 const WAIT_MS = 10_000;
 const PAUSE_MS = { least: 2, most: 15 };
-/** A holder that cannot be asked, as on another machine: nobody needs longer than this for one file. */
+/** For a holder that cannot be checked, such as one on another machine: no write takes longer. */
 const FOREIGN_MS = 60_000;
 const NO_ROOM = ["ENOSPC", "EDQUOT", "EFBIG"];
 const NO_LINKS = ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"];
 
 export interface FileLock {
-  /** Whether nobody took it from us. */
+  /** False when another process took the lock for abandoned. */
   isHeld(): Promise<boolean>;
 }
 
-/** `act` writes the file at `path`. A disk that has no room for the lock or for what it writes is told as such. */
+/** Runs `act`, which writes the file at `path`, under the lock. A full disk throws `STORE_FULL`. */
 export async function withFileLock<Result>(
   path: string,
   act: (lock: FileLock) => Promise<Result>,
@@ -70,9 +72,9 @@ async function lockAndAct<Result>(
 }
 
 /**
- * The lock gets its name when it says whose it is: one that said nothing yet would keep everybody out for a minute after
- * its maker was killed. At once and not awaited, so that hardly anybody dies in between; a file under the other name,
- * which is what that leaves, is in nobody's way.
+ * Writes the lock under another name and links it: a lock without a holder's name would keep others out for a
+ * minute if its maker were killed. Synchronous, to make a kill in between unlikely; it would leave a file
+ * that nothing reads.
  */
 function make(file: string, mine: string, token: string): boolean {
   const named = `${file}.${token}`;
@@ -84,7 +86,7 @@ function make(file: string, mine: string, token: string): boolean {
   }
 }
 
-/** False when somebody has the lock; null where a disk has no links. */
+/** False: the lock is taken. Null: the file system has no hard links. */
 function link(named: string, file: string): boolean | null {
   try {
     linkSync(named, file);
@@ -97,14 +99,14 @@ function link(named: string, file: string): boolean | null {
   }
 }
 
-/** Where a disk has no links: empty for a moment. */
+/** For file systems without hard links: the lock is empty for a moment. */
 function makeInPlace(file: string, mine: string): boolean {
   try {
     writeFileSync(file, mine, { flag: "wx" });
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-    // An empty one would keep everybody out for a minute.
+    // An empty lock would keep others out for a minute.
     rmSync(file, { force: true });
     throw error;
   }
@@ -116,7 +118,7 @@ async function removeIfDead(file: string, token: string): Promise<void> {
   const away = `${file}.${token}`;
   try {
     await rename(file, away);
-    // What was moved may be the lock of somebody faster: then its owner finds it gone, writes nothing and tries again.
+    // This may have moved a newer lock: its owner then finds it gone, writes nothing and tries again.
     await rm(away, { force: true });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
@@ -126,19 +128,19 @@ async function removeIfDead(file: string, token: string): Promise<void> {
 async function isDead(file: string, seen: string): Promise<boolean> {
   const holder = holderIn(seen);
   const isOld = async (): Promise<boolean> => (await ageOf(file)) > FOREIGN_MS;
-  // Made in place, but not yet filled in: its maker is at it, or died there long ago.
+  // An empty lock was made in place: its maker is about to fill it, or died there.
   if (holder === null || holder.host !== hostname()) return isOld();
   const here = holderFor("", "");
   const isKnown = holder.started && holder.boot && holder.pidNamespace && here.started;
   if (!isKnown) return hasNoProcess(holder.pid) || isOld();
   if (isProvablyDead(holder)) return true;
   const isNeighbour = holder.boot === here.boot && holder.pidNamespace === here.pidNamespace;
-  // Without the same time it cannot be told whether the process with its pid is the same.
+  // Start times of another time namespace cannot be compared.
   const isLiving = isNeighbour && holder.timeNamespace === here.timeNamespace;
   return !isLiving && isOld();
 }
 
-/** Earlier versions said no more than host and pid. */
+/** Earlier versions wrote only host and pid. */
 function holderIn(seen: string): Holder | null {
   try {
     const holder = JSON.parse(seen) as Holder | null;
@@ -178,9 +180,9 @@ async function content(file: string): Promise<string | null> {
 
 function stillHeld(path: string, file: string, seen: string | null): HoldfastError {
   const holder = holderIn(seen ?? "");
-  const who = holder ? `pid ${holder.pid} on ${holder.host}` : "somebody";
+  const who = holder ? `pid ${holder.pid} on ${holder.host}` : "another process";
   return new HoldfastError("FILE_LOCKED", `${path} is being written by ${who}`, {
-    hint: `Try again. If that process is not there any more, remove ${file}.`,
+    hint: `Try again. If that process no longer runs, remove ${file}.`,
     data: { path, holder: seen },
   });
 }
@@ -190,7 +192,7 @@ function noRoom(path: string, cause: unknown): HoldfastError {
     "STORE_FULL",
     `${path} could not be written: there is no room for it (${(cause as Error).message})`,
     {
-      hint: "Free some space on this disk, or raise the limit on files, then try again. The file is as it was.",
+      hint: "Free some space on this disk, or raise the limit on files, then try again.",
       cause,
       data: { path },
     },

@@ -1,22 +1,22 @@
 /**
- * A project's own repo memory: a pair of schemas (state and board), a typed manager for each, and a place for the next
- * migration. Returned as text; whoever asks for it decides where it goes. Generated once and then the project's own: no
- * release of this library changes it.
+ * Generates the code of a project's own repo memory: schemas of a state and a board, a typed manager for
+ * each, and a file for migrations. The texts then belong to the project: no release of this library changes
+ * them.
  */
 
 import { HoldfastError } from "../model/errors.ts";
-import type { JsonSchema } from "./json-schemas.ts";
+import type { JsonSchema } from "./schema-check.ts";
 
 type FieldType = "string" | "integer" | "number" | "boolean" | "string[]";
 export type FieldSpec = FieldType | { readonly enum: readonly [string, ...string[]] };
 export type FieldSpecs = Readonly<Record<string, FieldSpec>>;
 
 export interface StateTemplate {
-  /** What the files are called after: `billing` gives `billing_state.json` and `billing_board.json`. */
+  /** `billing` gives `billing_state.json` and `billing_board.json`. */
   readonly name: string;
-  /** Members of the state, beside those that every state has. */
+  /** More members of the state: `{ invoices: "string[]" }`. */
   readonly state?: FieldSpecs;
-  /** Members that build tasks and review tasks have beside those of every task. */
+  /** More members of build tasks and of review tasks. */
   readonly build?: FieldSpecs;
   readonly review?: FieldSpecs;
 }
@@ -36,7 +36,7 @@ const TASK: FieldSpecs = {
 const BUILD: FieldSpecs = { acceptance: "string[]" };
 const REVIEW: FieldSpecs = { reviews: "string[]", checklist: "string[]" };
 
-/** Files by path, ready to be written. */
+/** The generated files: path to text. */
 export function generateState(template: StateTemplate): Readonly<Record<string, string>> {
   const { name } = template;
   for (const word of [
@@ -142,12 +142,20 @@ export const boardMigrations: Migrations = { current: 1, steps: {} };
 
 function managerText(name: string, state: FieldSpecs, build: FieldSpecs, review: FieldSpecs): string {
   const type = pascal(name);
-  const initial = Object.entries(state).map(([field, spec]) => `  ${field}: ${emptyOf(spec)},\n`);
   return `import { readFileSync } from "node:fs";
 import { type Holdfast, StateManager } from "holdfast";
 import { boardMigrations, stateMigrations } from "./${name}-migrations.ts";
 
-export interface ${type}State {
+${typesText(type, state, build, review)}
+const schema = (what: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(new URL(\`./schemas/${name}_\${what}.schema.json\`, import.meta.url), "utf8"));
+
+${specsText(type, state)}
+${memoryText(name, type)}`;
+}
+
+function typesText(type: string, state: FieldSpecs, build: FieldSpecs, review: FieldSpecs): string {
+  return `export interface ${type}State {
   schema_version: 1;
 ${members(state)}}
 
@@ -165,11 +173,12 @@ export interface ${type}Board {
   schema_version: 1;
   tasks: (${type}BuildTask | ${type}ReviewTask)[];
 }
+`;
+}
 
-const schema = (what: string): Record<string, unknown> =>
-  JSON.parse(readFileSync(new URL(\`./schemas/${name}_\${what}.schema.json\`, import.meta.url), "utf8"));
-
-const stateSpec = {
+function specsText(type: string, state: FieldSpecs): string {
+  const initial = Object.entries(state).map(([field, spec]) => `  ${field}: ${emptyOf(spec)},\n`);
+  return `const stateSpec = {
   schema: schema("state"),
   migrations: stateMigrations,
   initial: {
@@ -183,9 +192,13 @@ const boardSpec = {
   migrations: boardMigrations,
   initial: { schema_version: 1, tasks: [] } satisfies ${type}Board as ${type}Board,
 };
+`;
+}
 
-/** Without a store, in files beside each other; with one, under the same names in it. */
-export function ${name.replace(/_([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase())}Memory(place: { folder: string } | { store: Holdfast }): {
+function memoryText(name: string, type: string): string {
+  const made = name.replace(/_([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase());
+  return `/** Without a store, in files beside each other; with one, under the same names in it. */
+export function ${made}Memory(place: { folder: string } | { store: Holdfast }): {
   state: StateManager<${type}State>;
   board: StateManager<${type}Board>;
 } {

@@ -1,6 +1,6 @@
 // Commits to a state file as fast as it can; says on stdout what was acknowledged.
 
-import { StateManager } from "../../../src/projections/index.ts";
+import { StateManager } from "../../../src/state-files/index.ts";
 
 const [file = "", name = "", count = "0"] = process.argv.slice(2);
 const schema = { type: "object", properties: { schema_version: { const: 1 }, items: { type: "array" } } };

@@ -1,6 +1,6 @@
 // Adds one to a state in a file, three times, and says a line of JSON about each.
 
-import { StateManager } from "../../../src/projections/index.ts";
+import { StateManager } from "../../../src/state-files/index.ts";
 
 const [path = ""] = process.argv.slice(2);
 const spec = { schema: { type: "object" }, initial: { schema_version: 1, n: 0 } };

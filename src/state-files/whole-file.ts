@@ -1,6 +1,7 @@
 /**
- * A file that is whole at every instant: written under another name, synced, renamed into place, and the folder synced,
- * so that neither a crash nor a power cut leaves half of it. What a crash does leave is a temporary file that nobody reads.
+ * Files that are whole at every instant: written under another name, synced, renamed into place, and the
+ * folder synced. Neither a crash nor a power cut leaves half of one. A crash leaves a temporary file that
+ * nothing reads.
  */
 
 import { randomBytes } from "node:crypto";
@@ -10,7 +11,7 @@ import { basename, dirname, join } from "node:path";
 
 const TEMPORARY = /^\.holdfast-[0-9a-f]{12}\.tmp$/;
 
-/** What tells one content of a file from another without reading it. A rename keeps all three. */
+/** Tells whether a file changed, without reading it. A rename keeps all three. */
 export interface Signature {
   readonly inode: bigint;
   readonly size: bigint;
@@ -26,7 +27,7 @@ export function sameSignature(a: Signature | null, b: Signature | null): boolean
   return a.inode === b.inode && a.size === b.size && a.modifiedNs === b.modifiedNs;
 }
 
-/** Of whatever has this name now, a link included; null when nothing has. */
+/** The signature of the file or link at this path; null if there is none. */
 export function signatureAt(path: string): Signature | null {
   try {
     const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
@@ -37,11 +38,11 @@ export function signatureAt(path: string): Signature | null {
   }
 }
 
-/** Written and synced, but not yet in its place. */
+/** A file that is written and synced under a temporary name. */
 export interface PreparedFile {
   readonly path: string;
   readonly signature: Signature;
-  /** Into place. Durable once the folder is synced. */
+  /** Renames it into place. Durable once the folder is synced. */
   place(): Promise<void>;
   discard(): Promise<void>;
 }
@@ -86,7 +87,7 @@ export async function writeFileWhole(path: string, text: string): Promise<void> 
   await syncFolder(dirname(path));
 }
 
-/** Removes what crashed writers left behind. Only for whoever holds the lease of the folder. */
+/** Removes the temporary files of crashed writers. Only the holder of the folder's lease may call it. */
 export async function removeTemporaries(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     if (TEMPORARY.test(basename(name))) await rm(join(folder, name), { force: true });
