@@ -1,9 +1,9 @@
 /**
- * Proof for agents: kills a program at every failpoint that it passes, runs it again until it ends, and compares
- * what it did to the world with what an undisturbed run does.
+ * Proof for agents. Kills a program at every failpoint that it passes and runs it again until it ends. Then
+ * it compares the effects on the world with those of an undisturbed run.
  *
  *     setup ──▶ run to the end, noting failpoints ──▶ effects()             the reference
- *     for each point: setup ──▶ run, killed there ──▶ run again until it exits with 0 ──▶ effects() ──▶ compare
+ *     for each point: setup ──▶ run, killed there ──▶ run until it exits with 0 ──▶ effects() ──▶ compare
  */
 
 import { spawn } from "node:child_process";
@@ -11,61 +11,61 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** The program that is to be killed, and how to see what it did to the world. */
+/** The program to kill, and how to see its effects. */
 export interface CrashEverywhereOptions {
   /** The program and its arguments: `["node", "agent.js"]`. It must exit with 0 when its work is done. */
   readonly command: readonly [string, ...string[]];
   /**
-   * What the world says happened, one entry per effect: payments, e-mails, files. Entries that mean the same effect
+   * Returns the effects on the world, one entry each: payments, e-mails, files. Entries for the same effect
    * must be equal, so leave out times and random ids.
    */
   readonly effects: () => readonly string[] | Promise<readonly string[]>;
-  /** Makes a fresh world and a fresh store; called before every experiment. */
+  /** Makes a fresh world and a fresh store before every experiment. Example: `() => rmSync("state", …)`. */
   readonly setup?: () => unknown;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** The longest that one run may take. 60 s unless set. */
+  /** The time limit of one run. Default: 60,000 (60 s). */
   readonly timeoutMs?: number;
-  /** How often the program is run again after a kill before it counts as stuck. 5 unless set. */
+  /** The program is stuck if it has not exited with 0 after this many more runs. Default: 5. */
   readonly maxRuns?: number;
-  /** Called after each experiment; for a progress display. */
+  /** Called after each experiment, for a progress display. */
   readonly done?: (experiment: CrashExperiment) => void;
 }
 
-/** One kill and what came of it. */
+/** One kill and its consequences. */
 export interface CrashExperiment {
   /** `call.executed:2`: the second time that the program passed there. */
   readonly failpoint: string;
-  /** Whether the program was there to be killed: one whose runs differ may pass other points the next time. */
+  /** False if the program did not pass this failpoint again, because its runs differ. */
   readonly killed: boolean;
   readonly lost: readonly string[];
   readonly doubled: readonly string[];
-  /** It did not exit with 0 however often it was run again. */
+  /** The program did not exit with 0 within `maxRuns` more runs. */
   readonly stuck: boolean;
 }
 
-/** An effect that is not as it was in the undisturbed run, and where the kill was that made it so. */
+/** An effect that differs from the undisturbed run, and the failpoint of the kill. */
 export interface CrashFinding {
   readonly failpoint: string;
   readonly effect: string;
 }
 
-/** What all kills came to. The agent is safe when `lost`, `doubled` and `stuck` are empty. */
+/** The result of all kills. The agent is safe if `lost`, `doubled` and `stuck` are empty. */
 export interface CrashReport {
-  /** How often the program was started in all. */
+  /** How often the program was started in total. */
   readonly runs: number;
   readonly kills: number;
-  /** Effects of the undisturbed run that are missing. */
+  /** Effects of the undisturbed run that are missing after a kill. */
   readonly lost: readonly CrashFinding[];
   /** Effects that happened more often than in the undisturbed run. */
   readonly doubled: readonly CrashFinding[];
-  /** Failpoints after which the program no longer came to an end. */
+  /** Failpoints after which the program no longer finished. */
   readonly stuck: readonly string[];
 }
 
 /**
- * Kills your agent with SIGKILL at every failpoint it passes and reports lost and doubled effects. The program
- * passes failpoints by using Holdfast, or by calling `failpoint()` itself.
+ * Kills your agent with SIGKILL at every failpoint that it passes, and reports lost and doubled effects. A
+ * program passes failpoints when it uses Holdfast, or when it calls `failpoint()` itself.
  *
  * ```ts
  * const report = await crashEverywhere({
@@ -114,12 +114,12 @@ async function undisturbed(
   const ended = await start(options, { HOLDFAST_FAILPOINT_LOG: log });
   if (ended.code !== 0) {
     throw new Error(
-      `the program does not even end by itself: exit ${ended.code ?? ended.signal}\n${ended.stderr}`,
+      `the program fails even without a kill: exit ${ended.code ?? ended.signal}\n${ended.stderr}`,
     );
   }
   const text = await readFile(log, "utf8").catch(() => "");
   const points = text.split("\n").filter(Boolean);
-  if (points.length === 0) throw new Error("the program passed no failpoint: does it use holdfast?");
+  if (points.length === 0) throw new Error("the program passed no failpoint. Does it use Holdfast?");
   return { points, expected: await options.effects() };
 }
 
@@ -149,13 +149,13 @@ function compare(
   return { lost: surplus(expected, actual), doubled: surplus(actual, expected) };
 }
 
-/** What `spoolFiles` has more of than `right`, each as often as that. */
-function surplus(left: readonly string[], right: readonly string[]): string[] {
-  const rest = new Map<string, number>();
-  for (const each of right) rest.set(each, (rest.get(each) ?? 0) + 1);
-  return left.filter((each) => {
-    const count = rest.get(each) ?? 0;
-    rest.set(each, count - 1);
+/** The entries that `more` has and `fewer` lacks, counting repetitions: `[a, a]` against `[a]` is `[a]`. */
+function surplus(more: readonly string[], fewer: readonly string[]): string[] {
+  const counts = new Map<string, number>();
+  for (const each of fewer) counts.set(each, (counts.get(each) ?? 0) + 1);
+  return more.filter((each) => {
+    const count = counts.get(each) ?? 0;
+    counts.set(each, count - 1);
     return count <= 0;
   });
 }
@@ -167,7 +167,7 @@ interface Ended {
   readonly timedOut: boolean;
 }
 
-/** In a process group of its own, so that nothing that the program started outlives it. */
+/** Starts the program in a process group of its own, so that its children end with it. */
 function start(options: CrashEverywhereOptions, env: Record<string, string>): Promise<Ended> {
   const [command, ...args] = options.command;
   const { HOLDFAST_FAILPOINT: _point, HOLDFAST_FAILPOINT_LOG: _log, ...inherited } = process.env;
@@ -204,7 +204,7 @@ function endGroup(pid: number | undefined): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch (error) {
-    // Nobody of the group is left, which is what we want.
+    // The group has already ended.
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }

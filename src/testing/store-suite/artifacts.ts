@@ -1,9 +1,13 @@
+/** Artifacts and their collection. */
+
 import assert from "node:assert/strict";
 import type { Store } from "../../store.ts";
+import { fork } from "./forks.ts";
 import {
   accept,
   artifactOf,
   bytesOf,
+  type Cases,
   hasArtifact,
   headOf,
   putArtifact,
@@ -11,9 +15,7 @@ import {
   removeStream,
   SPACE,
   write,
-} from "./acts.ts";
-import { fork } from "./forks.ts";
-import type { Cases } from "./trial.ts";
+} from "./harness.ts";
 
 async function collect(store: Store, putBefore: number): Promise<number> {
   const outcome = await store.remove({ of: "artifacts", namespace: SPACE, putBefore });
@@ -22,7 +24,7 @@ async function collect(store: Store, putBefore: number): Promise<number> {
 }
 
 export const artifactCases: Cases = {
-  "an artifact comes back byte for byte, also after reopening": async ({ store, another, reopen }) => {
+  "an artifact is unchanged byte for byte, also after reopening": async ({ store, another, reopen }) => {
     const bytes = new Uint8Array(256).map((_, index) => index);
     const hash = await putArtifact(store, bytes);
     for (const each of [await another(), await reopen()]) {
@@ -32,18 +34,18 @@ export const artifactCases: Cases = {
     }
   },
 
-  "an empty artifact is an artifact": async ({ store }) => {
+  "an artifact may be empty": async ({ store }) => {
     const hash = await putArtifact(store, new Uint8Array(0));
     const found = await store.get({ of: "artifact", namespace: SPACE, hash });
     assert.equal(found?.payload.length, 0);
     await accept(store, write("session/a", 0, { artifacts: [hash] }));
   },
 
-  "an artifact that was never put is not there": async ({ store }) => {
+  "`get` returns null for an artifact that was never put": async ({ store }) => {
     assert.equal(await hasArtifact(store, "a".repeat(64)), false);
   },
 
-  "changing the bytes after they were put or read changes nothing": async ({ store }) => {
+  "changing the buffer after `put` or `get` does not change the artifact": async ({ store }) => {
     const { hash, bytes } = artifactOf("kept");
     const expected = [...bytes];
     await store.put({ of: "artifact", namespace: SPACE, hash, bytes, at: 1 });
@@ -54,13 +56,13 @@ export const artifactCases: Cases = {
     assert.deepEqual([...bytesOf(second?.payload)], expected);
   },
 
-  "an artifact that is put twice, even at once, is stored once": async ({ store, another }) => {
+  "an artifact that is put several times at once is stored once": async ({ store, another }) => {
     const other = await another();
     await Promise.all([store, other, store].map((each) => putArtifact(each, "same")));
     assert.equal(await collect(store, 2_000), 1);
   },
 
-  "a write that refers to an artifact that is not there is refused and names it": async ({ store }) => {
+  "a write with a missing artifact is refused and names it": async ({ store }) => {
     const there = await putArtifact(store, "there");
     const missing = artifactOf("missing").hash;
     const { artifact } = await refuse(
@@ -74,7 +76,7 @@ export const artifactCases: Cases = {
     await accept(store, write("session/a", 0, { artifacts: [there, missing] }));
   },
 
-  "collection takes what nobody refers to and spares what somebody does": async ({ store }) => {
+  "collection removes unreferenced artifacts only": async ({ store }) => {
     const referred = await putArtifact(store, "referred");
     const garbage = await putArtifact(store, "garbage");
     await accept(store, write("session/a", 0, { artifacts: [referred] }));
@@ -83,7 +85,7 @@ export const artifactCases: Cases = {
     assert.equal(await hasArtifact(store, garbage), false);
   },
 
-  "collection spares what is young": async ({ store }) => {
+  "collection spares artifacts put at or after `putBefore`": async ({ store }) => {
     const old = await putArtifact(store, "old", { at: 1_000 });
     const young = await putArtifact(store, "young", { at: 5_000 });
     assert.equal(await collect(store, 5_000), 1);
@@ -91,14 +93,14 @@ export const artifactCases: Cases = {
     assert.equal(await hasArtifact(store, young), true);
   },
 
-  "an old artifact that is put again is young again": async ({ store }) => {
+  "putting an artifact again renews its age": async ({ store }) => {
     const hash = await putArtifact(store, "again", { at: 1_000 });
     await putArtifact(store, "again", { at: 8_000 });
     assert.equal(await collect(store, 5_000), 0);
     assert.equal(await hasArtifact(store, hash), true);
   },
 
-  "an artifact can be collected when the last stream that refers to it was removed": async ({ store }) => {
+  "an artifact can be collected once the last stream with a reference is removed": async ({ store }) => {
     const hash = await putArtifact(store, "shared");
     await accept(store, write("session/a", 0, { artifacts: [hash] }));
     await accept(store, write("session/b", 0, { artifacts: [hash] }));
@@ -109,7 +111,7 @@ export const artifactCases: Cases = {
     assert.equal(await hasArtifact(store, hash), false);
   },
 
-  "an artifact of a removed parent is spared while a fork shares that past": async ({ store }) => {
+  "an artifact of a removed parent is kept while a fork shares its past": async ({ store }) => {
     const hash = await putArtifact(store, "past");
     await accept(store, write("session/a", 0, { artifacts: [hash] }));
     await accept(store, fork("session/b", "session/a", 1));
@@ -119,13 +121,13 @@ export const artifactCases: Cases = {
     assert.equal(await collect(store, 99_000), 1);
   },
 
-  "the references of a refused write do not count": async ({ store }) => {
+  "a refused write leaves no references": async ({ store }) => {
     const hash = await putArtifact(store, "unused");
     await refuse(store, "conflict", write("session/a", 5, { artifacts: [hash] }));
     assert.equal(await collect(store, 99_000), 1);
   },
 
-  "many writes may refer to one artifact": async ({ store }) => {
+  "several writes may refer to one artifact": async ({ store }) => {
     const hash = await putArtifact(store, "popular");
     await accept(store, write("session/a", 0, { artifacts: [hash, hash] }));
     await accept(store, write("session/a", 1, { artifacts: [hash] }));

@@ -1,8 +1,11 @@
+/** Forks: streams that share the past of another. */
+
 import assert from "node:assert/strict";
 import type { Store, Write } from "../../store.ts";
 import {
   accept,
   batchOf,
+  type Cases,
   eventsOf,
   headOf,
   numbered,
@@ -13,8 +16,7 @@ import {
   streamNames,
   valuesOf,
   write,
-} from "./acts.ts";
-import type { Cases } from "./trial.ts";
+} from "./harness.ts";
 
 /** The first write of `stream`, which shares the past of `parent` up to `seq`. */
 export function fork(
@@ -27,7 +29,7 @@ export function fork(
   return write(stream, seq, { ...rest, fork: { stream: parent, generation: parentGeneration, seq } });
 }
 
-/** What a reader makes of a stream: the past that it shares, then its own events. */
+/** All events of a stream as a reader sees them: its shared past, then its own. */
 async function historyOf(store: Store, stream: string, upTo = Number.MAX_SAFE_INTEGER): Promise<unknown[]> {
   const { base, parent } = await rowOf(store, stream);
   const past = parent ? await historyOf(store, parent.stream, Math.min(base, upTo)) : [];
@@ -36,7 +38,7 @@ async function historyOf(store: Store, stream: string, upTo = Number.MAX_SAFE_IN
 }
 
 export const forkCases: Cases = {
-  "a fork's own events begin behind the past that it shares": async ({ store }) => {
+  "a fork's own events begin after its shared past": async ({ store }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 3) }));
     const heads = await accept(store, fork("session/b", "session/a", 3, { events: ["own"] }));
     assert.deepEqual(heads, [{ generation: 1, seq: 4 }]);
@@ -49,7 +51,7 @@ export const forkCases: Cases = {
     assert.deepEqual(await historyOf(store, "session/b"), [...numbered(0, 3), "own"]);
   },
 
-  "what a parent writes after the fork is no part of the fork, and the reverse": async ({ store }) => {
+  "after a fork, neither stream sees the other's new events": async ({ store }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 2) }));
     await accept(store, fork("session/b", "session/a", 2, { events: ["b3"] }));
     await accept(store, write("session/a", 2, { events: ["a3", "a4"] }));
@@ -59,7 +61,7 @@ export const forkCases: Cases = {
     assert.deepEqual(await headOf(store, "session/a"), { generation: 1, seq: 4 });
   },
 
-  "a fork can leave inside a write of its parent": async ({ store }) => {
+  "a fork can begin in the middle of its parent's write": async ({ store }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 5) }));
     await accept(store, fork("session/b", "session/a", 3, { events: ["b4"] }));
     assert.deepEqual(await historyOf(store, "session/b"), [...numbered(0, 3), "b4"]);
@@ -75,7 +77,7 @@ export const forkCases: Cases = {
     assert.deepEqual(await historyOf(store, "session/d"), [...numbered(0, 1), "d2"]);
   },
 
-  "a fork at a point that its parent has not reached is a conflict on the parent": async ({ store }) => {
+  "a fork at a seq beyond its parent's head is a conflict on the parent": async ({ store }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 2) }));
     const { stream, head } = await refuse(store, "conflict", fork("session/b", "session/a", 3));
     assert.equal(stream, "session/a");
@@ -83,7 +85,9 @@ export const forkCases: Cases = {
     assert.equal((await rowOf(store, "session/b")).state, "gone");
   },
 
-  "a fork of a parent that is gone, or lives again, is a conflict on the parent": async ({ store }) => {
+  "a fork of a parent that is gone, or of an older generation, is a conflict on the parent": async ({
+    store,
+  }) => {
     const never = await refuse(store, "conflict", fork("session/b", "session/a", 1));
     assert.deepEqual([never.stream, never.head], ["session/a", { generation: 1, seq: 0 }]);
     await accept(store, write("session/a", 0, { events: numbered(0, 2) }));
@@ -96,7 +100,7 @@ export const forkCases: Cases = {
     await accept(store, fork("session/b", "session/a", 1, { parentGeneration: 2 }));
   },
 
-  "a fork onto a stream that is there is a conflict on that stream": async ({ store }) => {
+  "a fork to the name of a live stream is a conflict on that stream": async ({ store }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 2) }));
     await accept(store, write("session/b", 0, { events: numbered(0, 2) }));
     const { stream, head } = await refuse(store, "conflict", fork("session/b", "session/a", 2));
@@ -104,7 +108,7 @@ export const forkCases: Cases = {
     assert.deepEqual(head, { generation: 1, seq: 2 });
   },
 
-  "of two handles that fork to one name exactly one does": async ({ store, another }) => {
+  "if two handles fork to one name, exactly one succeeds": async ({ store, another }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 2) }));
     const other = await another();
     const outcomes = await Promise.all([
@@ -124,7 +128,7 @@ export const forkCases: Cases = {
     assert.deepEqual(await streamNames(store, { parent: "session/d" }), []);
   },
 
-  "a fork inherits nothing that lists see": async ({ store }) => {
+  "a fork inherits neither facets nor items": async ({ store }) => {
     const facets = { status: "running", title: "T", openCalls: 2 };
     const items = [{ kind: "call", id: "c1", seq: 1, at: 1 }];
     await accept(store, write("session/a", 0, { facets, items }));

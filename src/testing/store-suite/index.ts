@@ -1,25 +1,17 @@
-import { appendCases } from "./append.ts";
+import { appendCases, conflictCases } from "./append.ts";
 import { artifactCases } from "./artifacts.ts";
-import { batchCases } from "./batches.ts";
-import { closingCases, reopeningCases } from "./closing.ts";
-import { conflictCases } from "./conflicts.ts";
+import { batchCases, neighbourCases, resendCases } from "./batches.ts";
 import { forkCases } from "./forks.ts";
-import { guardCases } from "./guards.ts";
-import { itemListCases } from "./item-lists.ts";
+import { attempt, type Cases, type Opened, type StoreSubject } from "./harness.ts";
 import { keyCases } from "./keys.ts";
-import { leaseCases } from "./leases.ts";
-import { nameCases } from "./names.ts";
-import { namespaceCases } from "./namespaces.ts";
-import { neighbourCases } from "./neighbours.ts";
+import { guardCases, leaseCases } from "./leases.ts";
+import { itemListCases, streamListCases } from "./lists.ts";
+import { nameCases, namespaceCases } from "./names.ts";
 import { readCases } from "./reads.ts";
 import { removalCases } from "./removal.ts";
-import { resendCases } from "./resends.ts";
-import { sizeCases } from "./sizes.ts";
 import { snapshotCases } from "./snapshots.ts";
-import { streamListCases } from "./stream-lists.ts";
-import { attempt, type Cases, type Opened, type StoreSubject } from "./trial.ts";
-import { unicodeCases } from "./unicode.ts";
-import { watchCases } from "./watching.ts";
+import { sizeCases, unicodeCases } from "./values.ts";
+import { closingCases, reopeningCases, watchCases } from "./watch-and-close.ts";
 
 export type { Opened, StoreSubject };
 
@@ -30,7 +22,7 @@ const TOPICS = {
   "keys claimed and released": keyCases,
   "batches over several streams": batchCases,
   "resend of a batch": resendCases,
-  "coalescing with a refused neighbour": neighbourCases,
+  "appends sent at once": neighbourCases,
   reads: readCases,
   forks: forkCases,
   "lists of streams": streamListCases,
@@ -51,18 +43,19 @@ const TOPICS = {
 /** A part of the port's contract. */
 export type StoreTopic = keyof typeof TOPICS;
 
-/** One property that every store has. */
+/** A property that every store must have. */
 export interface StoreCase {
   readonly topic: StoreTopic;
   /** The property: "a refused batch leaves nothing behind in either stream". */
   readonly name: string;
-  /** Rejects with an `AssertionError` when the store does not have the property. */
+  /** Rejects with an `AssertionError` if the store lacks the property. */
   run(): Promise<void>;
 }
 
 /**
- * The contract of the port as cases for any test runner. Each opens a store of its own, so they may run in any
- * order and at once. With vitest or `node:test`:
+ * The contract of the port as cases for any test runner. Each case opens a store of its own, so cases may run
+ * in any order and at once. `docs/guides/add-a-store.md` builds a small store that passes all of them.
+ * With vitest or `node:test`:
  *
  * ```ts
  * import { describe, test } from "vitest"; // or "node:test"

@@ -1,11 +1,12 @@
+/** Keys: claimed, released, held by one event. */
+
 import assert from "node:assert/strict";
-import { accept, batchOf, headOf, holdersOf, refuse, removeStream, write } from "./acts.ts";
-import type { Cases } from "./trial.ts";
+import { accept, batchOf, type Cases, headOf, holdersOf, refuse, removeStream, write } from "./harness.ts";
 
 const claiming = (...keys: string[]) => ({ claims: keys.map((key) => ({ key, event: 0 })) });
 
 export const keyCases: Cases = {
-  "a claimed key has one holder, and a second claim is told which event holds it": async ({ store }) => {
+  "a second claim of a key is refused and names the event that holds it": async ({ store }) => {
     await accept(store, write("session/a", 0, { events: [1, 2, 3], claims: [{ key: "k", event: 1 }] }));
     const { key, by } = await refuse(store, "taken", write("session/b", 0, claiming("k")));
     assert.equal(key, "k");
@@ -13,13 +14,13 @@ export const keyCases: Cases = {
     assert.equal((await headOf(store, "session/b")).seq, 0);
   },
 
-  "a key is also taken for the stream that holds it": async ({ store }) => {
+  "a stream cannot claim a key twice": async ({ store }) => {
     await accept(store, write("session/a", 0, claiming("k")));
     const { by } = await refuse(store, "taken", write("session/a", 1, claiming("k")));
     assert.deepEqual(by, { stream: "session/a", seq: 1 });
   },
 
-  "a refused claim claims none of the write's other keys": async ({ store }) => {
+  "a write with a taken key claims none of its other keys": async ({ store }) => {
     await accept(store, write("session/a", 0, claiming("k2")));
     await refuse(store, "taken", write("session/b", 0, claiming("k1", "k2", "k3")));
     assert.deepEqual(await holdersOf(store, ["k1", "k2", "k3"]), new Map([["k2", ["session/a", 1]]]));
@@ -48,31 +49,31 @@ export const keyCases: Cases = {
     assert.deepEqual((await holdersOf(store, ["k"])).get("k"), ["session/a", 1]);
   },
 
-  "a stream cannot release a key that another holds": async ({ store }) => {
+  "a stream cannot release a key of another stream": async ({ store }) => {
     await accept(store, write("session/a", 0, claiming("k")));
     await accept(store, write("session/b", 0, { releases: ["k"] }));
     assert.deepEqual((await holdersOf(store, ["k"])).get("k"), ["session/a", 1]);
   },
 
-  "releasing a key that nobody holds is no mistake": async ({ store }) => {
+  "releasing a free key has no effect": async ({ store }) => {
     await accept(store, write("session/a", 0, { releases: ["never"] }));
   },
 
-  "keys that nobody holds are left out of a list": async ({ store }) => {
+  "a list of keys leaves out free keys": async ({ store }) => {
     await accept(store, write("session/a", 0, claiming("k1", "k3")));
     const held = await holdersOf(store, ["k1", "k2", "k3", "k1"]);
     assert.deepEqual([...held.keys()].sort(), ["k1", "k3"]);
     assert.equal((await holdersOf(store, [])).size, 0);
   },
 
-  "a thousand keys can be asked for at once": async ({ store }) => {
+  "a list of 1,000 keys is possible": async ({ store }) => {
     const keys = Array.from({ length: 1_000 }, (_, index) => `k${index}`);
     const claims = keys.slice(0, 600).map((key) => ({ key, event: 0 }));
     await accept(store, write("session/a", 0, { claims }));
     assert.equal((await holdersOf(store, keys)).size, 600);
   },
 
-  "of two handles that claim one key exactly one gets it": async ({ store, another }) => {
+  "if two handles claim one key, exactly one succeeds": async ({ store, another }) => {
     const other = await another();
     const outcomes = await Promise.all([
       store.append(batchOf(write("session/a", 0, claiming("k")))),
@@ -81,7 +82,7 @@ export const keyCases: Cases = {
     assert.deepEqual(outcomes.map(({ outcome }) => outcome).sort(), ["ok", "taken"]);
   },
 
-  "keys that differ only in case or spaces are different keys": async ({ store }) => {
+  "keys that differ only in case, spaces or normalization are different keys": async ({ store }) => {
     const keys = [
       "key",
       "KEY",
@@ -103,7 +104,7 @@ export const keyCases: Cases = {
     );
   },
 
-  "the keys of a removed stream stay claimed, also in its next life": async ({ store, reopen }) => {
+  "the keys of a removed stream stay claimed, also in its next generation": async ({ store, reopen }) => {
     await accept(store, write("session/a", 0, { events: [1, 2], claims: [{ key: "k", event: 1 }] }));
     await removeStream(store, "session/a");
     const reopened = await reopen();

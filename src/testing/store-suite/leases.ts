@@ -1,7 +1,23 @@
+/** Leases: taking, renewing, releasing, and the guards that fence zombies. */
+
 import assert from "node:assert/strict";
 import type { Guard, Store } from "../../store.ts";
-import { grant, holder, listAll, outcomeIs, release, SPACE, take } from "./acts.ts";
-import { type Cases, LONG_MS } from "./trial.ts";
+import {
+  accept,
+  type Cases,
+  grant,
+  headOf,
+  holder,
+  LONG_MS,
+  listAll,
+  outcomeIs,
+  refuse,
+  release,
+  SPACE,
+  take,
+  valuesOf,
+  write,
+} from "./harness.ts";
 
 async function renew(store: Store, leases: readonly Guard[], ttlMs: number): Promise<readonly Guard[]> {
   return outcomeIs(await store.lease({ act: "renew", namespace: SPACE, leases, ttlMs }), "renewed").lost;
@@ -13,7 +29,7 @@ const names = async (store: Store, prefix?: string, limit = 100): Promise<string
 };
 
 export const leaseCases: Cases = {
-  "a free lease is granted with a token and with the facts of its holder": async ({ store }) => {
+  "a free lease is granted with a token and its holder": async ({ store }) => {
     const lease = await grant(store, "session/a", "one", { ttlMs: 5_000 });
     assert.equal(lease.name, "session/a");
     assert.ok(Number.isSafeInteger(lease.token) && lease.token >= 1);
@@ -21,7 +37,7 @@ export const leaseCases: Cases = {
     assert.ok(lease.remainingMs > 0 && lease.remainingMs <= 5_000, `${lease.remainingMs} ms of 5000 remain`);
   },
 
-  "facts of a holder that cannot be known stay unknown": async ({ store, reopen }) => {
+  "unknown facts about a holder stay null": async ({ store, reopen }) => {
     const unknown = { ...holder("one"), started: null, boot: null, pidNamespace: null };
     const ask = {
       act: "take",
@@ -35,7 +51,7 @@ export const leaseCases: Cases = {
     assert.deepEqual(row?.holder, unknown);
   },
 
-  "a held lease is not granted to another, who is told who holds it": async ({ store, another }) => {
+  "a held lease is not granted, and the outcome names its holder": async ({ store, another }) => {
     const mine = await grant(store, "session/a", "one");
     const { lease } = outcomeIs(await take(await another(), "session/a", "two"), "held");
     assert.deepEqual(lease.holder, holder("one"));
@@ -43,29 +59,25 @@ export const leaseCases: Cases = {
     assert.ok(lease.remainingMs > 0);
   },
 
-  "the same owner keeps its token": async ({ store }) => {
+  "the same owner keeps its token when it takes the lease again": async ({ store }) => {
     const first = await grant(store, "session/a", "one");
     const second = await grant(store, "session/a", "one");
     assert.equal(second.token, first.token);
   },
 
-  "the same owner keeps its token also when the lease ran out and nobody took it": async ({
-    store,
-    pass,
-    ttlMs,
-  }) => {
+  "the same owner keeps its token after the lease has expired": async ({ store, pass, ttlMs }) => {
     const first = await grant(store, "session/a", "one", { ttlMs });
     await pass(ttlMs * 2);
     assert.equal((await grant(store, "session/a", "one")).token, first.token);
   },
 
-  "a lease is not taken over before it ran out": async ({ store, pass, ttlMs }) => {
+  "a lease is not granted to another owner before it expires": async ({ store, pass, ttlMs }) => {
     await grant(store, "session/a", "one", { ttlMs: ttlMs * 10 });
     await pass(ttlMs * 0.5);
     outcomeIs(await take(store, "session/a", "two"), "held");
   },
 
-  "a lease that ran out is granted to another with a greater token": async ({ store, pass, ttlMs }) => {
+  "an expired lease is granted to another owner with a greater token": async ({ store, pass, ttlMs }) => {
     const first = await grant(store, "session/a", "one", { ttlMs });
     await pass(ttlMs * 2);
     const second = await grant(store, "session/a", "two");
@@ -74,13 +86,7 @@ export const leaseCases: Cases = {
     outcomeIs(await take(store, "session/a", "one"), "held");
   },
 
-  "tokens only grow, whatever way the lease changes hands": async ({
-    store,
-    another,
-    pass,
-    ttlMs,
-    reopen,
-  }) => {
+  "tokens only grow, however the lease changes hands": async ({ store, another, pass, ttlMs, reopen }) => {
     let token = (await grant(store, "session/a", "o0", { ttlMs })).token;
     const grown = (next: number) => {
       assert.ok(next > token, `token ${next} follows ${token}`);
@@ -95,24 +101,20 @@ export const leaseCases: Cases = {
     grown((await grant(await reopen(), "session/a", "o4")).token);
   },
 
-  "an owner that released its lease gets a greater token when it comes back": async ({ store }) => {
+  "an owner that takes a released lease again gets a greater token": async ({ store }) => {
     const first = await grant(store, "session/a", "one");
     await release(store, "session/a", first.token);
     assert.ok((await grant(store, "session/a", "one")).token > first.token);
   },
 
-  "a holder that is provably dead is evicted by its token": async ({ store }) => {
+  "`evict` with the current token takes a held lease": async ({ store }) => {
     const dead = await grant(store, "session/a", "one");
     const heir = await grant(store, "session/a", "two", { evict: dead.token });
     assert.ok(heir.token > dead.token);
     assert.equal(heir.holder?.owner, "two");
   },
 
-  "whoever is granted a lease learns from whom, unless that one released it": async ({
-    store,
-    pass,
-    ttlMs,
-  }) => {
+  "a grant names the previous holder unless it released the lease": async ({ store, pass, ttlMs }) => {
     const from = async (owner: string, evict?: number) => {
       const parts = evict === undefined ? { ttlMs } : { ttlMs, evict };
       return outcomeIs(await take(store, "session/a", owner, parts), "granted");
@@ -130,7 +132,7 @@ export const leaseCases: Cases = {
     assert.equal((await from("four")).from, null);
   },
 
-  "an eviction that names an older token is refused": async ({ store }) => {
+  "`evict` with an old token is refused": async ({ store }) => {
     const first = await grant(store, "session/a", "one");
     const second = await grant(store, "session/a", "two", { evict: first.token });
     const { lease } = outcomeIs(await take(store, "session/a", "three", { evict: first.token }), "held");
@@ -148,7 +150,7 @@ export const leaseCases: Cases = {
     await grant(store, "session/a", "two");
   },
 
-  "releasing what is not ours changes nothing": async ({ store }) => {
+  "releasing with another token has no effect": async ({ store }) => {
     const mine = await grant(store, "session/a", "one");
     assert.equal(await release(store, "session/a", mine.token + 1), false);
     assert.equal(await release(store, "session/none", 1), false);
@@ -157,7 +159,7 @@ export const leaseCases: Cases = {
     assert.equal(await release(store, "session/a", mine.token), false);
   },
 
-  "renewing prolongs a lease": async ({ store, pass, ttlMs }) => {
+  "renewing extends a lease": async ({ store, pass, ttlMs }) => {
     const { token } = await grant(store, "session/a", "one", { ttlMs });
     await pass(ttlMs * 0.6);
     assert.deepEqual(await renew(store, [{ lease: "session/a", token }], ttlMs), []);
@@ -165,14 +167,14 @@ export const leaseCases: Cases = {
     outcomeIs(await take(store, "session/a", "two"), "held");
   },
 
-  "a lease that ran out can be renewed while nobody took it": async ({ store, pass, ttlMs }) => {
+  "an expired lease can be renewed until another owner takes it": async ({ store, pass, ttlMs }) => {
     const { token } = await grant(store, "session/a", "one", { ttlMs });
     await pass(ttlMs * 2);
     assert.deepEqual(await renew(store, [{ lease: "session/a", token }], LONG_MS), []);
     outcomeIs(await take(store, "session/a", "two"), "held");
   },
 
-  "of two tokens for one name only the older one is lost": async ({ store }) => {
+  "renewing with two tokens for one lease reports only the old one as lost": async ({ store }) => {
     const old = { lease: "session/a", token: (await grant(store, "session/a", "one")).token };
     const now = {
       lease: "session/a",
@@ -181,7 +183,7 @@ export const leaseCases: Cases = {
     assert.deepEqual(await renew(store, [old, now], LONG_MS), [old]);
   },
 
-  "renewing many prolongs those that are still ours and names the others": async ({ store, pass, ttlMs }) => {
+  "renewing many extends the held ones and reports the lost ones": async ({ store, pass, ttlMs }) => {
     const leases: Guard[] = [];
     for (let index = 0; index < 6; index++) {
       const lease = `session/s${index}`;
@@ -201,7 +203,7 @@ export const leaseCases: Cases = {
     assert.deepEqual(await renew(store, [], LONG_MS), []);
   },
 
-  "of many that take one free lease at once exactly one gets it": async ({ store, another }) => {
+  "if many owners take one free lease at once, exactly one gets it": async ({ store, another }) => {
     const handles = [store, await another()];
     const outcomes = await Promise.all(
       Array.from({ length: 10 }, (_, index) =>
@@ -225,7 +227,7 @@ export const leaseCases: Cases = {
     for (const limit of [1, 4, 15, 100]) assert.deepEqual(await names(store, undefined, limit), all);
   },
 
-  "a prefix is literal": async ({ store }) => {
+  "the prefix of a lease list is literal": async ({ store }) => {
     const all = ["goal/a_b", "goal/a_b.c", "goal/axb", "goal/A_b", "goal/a.b", "goal/a", "goals/a_b"].sort();
     for (const name of all) await grant(store, name, "one");
     assert.deepEqual(await names(store, "goal/a_b"), ["goal/a_b", "goal/a_b.c"]);
@@ -241,11 +243,119 @@ export const leaseCases: Cases = {
     );
   },
 
-  "a lease outlives the handle that took it": async ({ store, reopen }) => {
+  "a lease survives the handle that took it": async ({ store, reopen }) => {
     const mine = await grant(store, "session/a", "one");
     const reopened = await reopen();
     const { lease } = outcomeIs(await take(reopened, "session/a", "two"), "held");
     assert.equal(lease.token, mine.token);
     assert.equal((await grant(reopened, "session/a", "one")).token, mine.token);
+  },
+};
+
+const guardedBy = (token: number, lease = "session/a") => ({ guards: [{ lease, token }] });
+
+export const guardCases: Cases = {
+  "a write guarded by the current token is accepted": async ({ store }) => {
+    const { token } = await grant(store, "session/a", "one");
+    await accept(store, write("session/a", 0, guardedBy(token)));
+    await accept(store, write("session/a", 1, guardedBy(token)));
+  },
+
+  "an old token is fenced, and the outcome names the current holder": async ({ store }) => {
+    const first = await grant(store, "session/a", "one");
+    await release(store, "session/a", first.token);
+    const second = await grant(store, "session/a", "two");
+    const { lease, now } = await refuse(store, "fenced", write("session/a", 0, guardedBy(first.token)));
+    assert.equal(lease, "session/a");
+    assert.equal(now?.token, second.token);
+    assert.equal(now?.holder?.owner, "two");
+    assert.equal((await headOf(store, "session/a")).seq, 0);
+    await accept(store, write("session/a", 0, guardedBy(second.token)));
+  },
+
+  "a token that was never granted is fenced": async ({ store }) => {
+    const { token } = await grant(store, "session/a", "one");
+    await refuse(store, "fenced", write("session/a", 0, guardedBy(token + 1)));
+    await refuse(store, "fenced", write("session/a", 0, guardedBy(0)));
+  },
+
+  "a guard on a lease that was never taken is fenced": async ({ store }) => {
+    const { lease, now } = await refuse(store, "fenced", write("session/a", 0, guardedBy(1)));
+    assert.equal(lease, "session/a");
+    assert.equal(now, null);
+  },
+
+  "a token is fenced once its lease is released": async ({ store }) => {
+    const { token } = await grant(store, "session/a", "one");
+    await accept(store, write("session/a", 0, guardedBy(token)));
+    await release(store, "session/a", token);
+    const { now } = await refuse(store, "fenced", write("session/a", 1, guardedBy(token)));
+    assert.equal(now?.holder, null);
+    assert.equal(now?.token, token);
+  },
+
+  "an expired lease still guards writes until another owner takes it": async ({ store, pass, ttlMs }) => {
+    const { token } = await grant(store, "session/a", "one", { ttlMs });
+    await pass(ttlMs * 2);
+    await accept(store, write("session/a", 0, guardedBy(token)));
+  },
+
+  "a zombie is fenced as soon as another owner has taken the lease": async ({
+    store,
+    another,
+    pass,
+    ttlMs,
+  }) => {
+    const other = await another();
+    const zombie = await grant(store, "session/a", "one", { ttlMs });
+    await accept(store, write("session/a", 0, { ...guardedBy(zombie.token), events: ["alive"] }));
+    await pass(ttlMs * 2);
+    const heir = await grant(other, "session/a", "two");
+    assert.ok(heir.token > zombie.token);
+    await refuse(store, "fenced", write("session/a", 1, guardedBy(zombie.token)));
+    await accept(other, write("session/a", 1, { ...guardedBy(heir.token), events: ["heir"] }));
+    await refuse(store, "fenced", write("session/a", 2, guardedBy(zombie.token)));
+    assert.deepEqual(await valuesOf(store, "session/a"), ["alive", "heir"]);
+  },
+
+  "a guarded write renews its lease": async ({ store, pass, ttlMs }) => {
+    const { token } = await grant(store, "session/a", "one", { ttlMs });
+    await pass(ttlMs * 0.6);
+    await accept(store, write("session/a", 0, guardedBy(token)));
+    await pass(ttlMs * 0.6);
+    outcomeIs(await take(store, "session/a", "two"), "held");
+  },
+
+  "a refused write does not renew its lease": async ({ store, pass, ttlMs }) => {
+    const { token } = await grant(store, "session/a", "one", { ttlMs });
+    await pass(ttlMs * 0.6);
+    await refuse(store, "conflict", write("session/a", 5, guardedBy(token)));
+    await pass(ttlMs * 0.6);
+    outcomeIs(await take(store, "session/a", "two"), "granted");
+  },
+
+  "every guard of a write is checked": async ({ store }) => {
+    const a = await grant(store, "session/a", "one");
+    const b = await grant(store, "goal/g", "one");
+    const guards = [
+      { lease: "session/a", token: a.token },
+      { lease: "goal/g", token: b.token + 1 },
+    ];
+    const { lease } = await refuse(store, "fenced", write("session/a", 0, { guards }));
+    assert.equal(lease, "goal/g");
+    assert.equal((await headOf(store, "session/a")).seq, 0);
+  },
+
+  "a lease can guard any stream": async ({ store }) => {
+    const { token } = await grant(store, "goal/g/T-001", "one");
+    await accept(store, write("goal/g", 0, guardedBy(token, "goal/g/T-001")));
+    await refuse(store, "fenced", write("goal/h", 0, guardedBy(token + 1, "goal/g/T-001")));
+  },
+
+  "a write without guards ignores leases": async ({ store }) => {
+    const { token } = await grant(store, "session/a", "one");
+    await accept(store, write("session/a", 0));
+    await refuse(store, "conflict", write("session/a", 0, guardedBy(token)));
+    await accept(store, write("session/a", 1, guardedBy(token)));
   },
 };

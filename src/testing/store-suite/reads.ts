@@ -1,9 +1,10 @@
+/** Reads: ranges and pages. */
+
 import assert from "node:assert/strict";
 import type { Store } from "../../store.ts";
-import { accept, eventsOf, numbered, readAll, SPACE, valuesOf, write } from "./acts.ts";
-import type { Cases } from "./trial.ts";
+import { accept, type Cases, eventsOf, numbered, readAll, SPACE, valuesOf, write } from "./harness.ts";
 
-/** Writes of one, two, three, four events: 1 · 2 3 · 4 5 6 · 7 8 9 10. */
+/** Appends writes of one, two, three and four events: 1 · 2 3 · 4 5 6 · 7 8 9 10. */
 async function staircase(store: Store): Promise<void> {
   for (const [seq, count] of [
     [0, 1],
@@ -22,7 +23,7 @@ const bounds = async (store: Store, range: { after?: number; upTo?: number; limi
   ]);
 
 export const readCases: Cases = {
-  "events come back in the order of their seqs": async ({ store }) => {
+  "events are read in the order of their seqs": async ({ store }) => {
     for (let seq = 0; seq < 30; seq++)
       await accept(store, write("session/a", seq, { events: numbered(seq, 1) }));
     assert.deepEqual(await valuesOf(store, "session/a"), numbered(0, 30));
@@ -33,7 +34,7 @@ export const readCases: Cases = {
     );
   },
 
-  "`after` leaves out what ends at or before it": async ({ store }) => {
+  "`after` leaves out writes that end at or before it": async ({ store }) => {
     await staircase(store);
     assert.deepEqual(await bounds(store, { after: 3 }), [
       [4, 6],
@@ -43,7 +44,7 @@ export const readCases: Cases = {
     assert.deepEqual(await bounds(store, { after: Number.MAX_SAFE_INTEGER - 1 }), []);
   },
 
-  "`upTo` leaves out what begins behind it": async ({ store }) => {
+  "`upTo` leaves out writes that begin after it": async ({ store }) => {
     await staircase(store);
     assert.deepEqual(await bounds(store, { upTo: 3 }), [
       [1, 1],
@@ -52,7 +53,7 @@ export const readCases: Cases = {
     assert.deepEqual(await bounds(store, { upTo: 0 }), []);
   },
 
-  "a write that a range touches is returned whole": async ({ store }) => {
+  "a read returns whole writes, also at the ends of its range": async ({ store }) => {
     await staircase(store);
     assert.deepEqual(await bounds(store, { after: 2, upTo: 4 }), [
       [2, 3],
@@ -62,7 +63,7 @@ export const readCases: Cases = {
     assert.deepEqual(await valuesOf(store, "session/a", { after: 8, upTo: 9 }), numbered(6, 4));
   },
 
-  "a page ends at its limit and says that more follows": async ({ store }) => {
+  "a page ends at its limit with `more`": async ({ store }) => {
     await staircase(store);
     const page = await store.read({ namespace: SPACE, stream: "session/a", after: 0, limit: 3 });
     assert.equal(page.writes.length, 3);
@@ -72,7 +73,7 @@ export const readCases: Cases = {
     assert.equal(rest.more, false);
   },
 
-  "a page that ends exactly with the range says that nothing follows": async ({ store }) => {
+  "a page that ends exactly with the range has no `more`": async ({ store }) => {
     await staircase(store);
     const whole = await store.read({ namespace: SPACE, stream: "session/a", after: 0, limit: 4 });
     assert.equal(whole.more, false);
@@ -91,7 +92,7 @@ export const readCases: Cases = {
       assert.deepEqual(await eventsOf(store, "session/a", { limit }), whole);
   },
 
-  "every read says how the stream is, also when it returns no events": async ({ store }) => {
+  "every read returns the stream's row, also without events": async ({ store }) => {
     await staircase(store);
     const { stream, writes } = await store.read({ namespace: SPACE, stream: "session/a", after: 99 });
     assert.deepEqual(writes, []);
@@ -100,7 +101,7 @@ export const readCases: Cases = {
     assert.equal(stream.base, 0);
   },
 
-  "whoever wants only events gets the same events": async ({ store }) => {
+  "a read with `onlyEvents` returns the same events": async ({ store }) => {
     await staircase(store);
     await accept(store, write("session/a", 10, { payload: '["\0 and \ud800 and ä"]' }));
     const bytes = { payload: new Uint8Array([0, 255, 10]), codec: "sealed" };
@@ -115,7 +116,7 @@ export const readCases: Cases = {
     }
   },
 
-  "streams written in turns do not mix": async ({ store }) => {
+  "streams that are written alternately do not mix": async ({ store }) => {
     for (let seq = 0; seq < 10; seq++) {
       for (const name of ["session/a", "session/b", "session/aa"]) {
         await accept(store, write(name, seq, { events: [`${name} ${seq}`] }));

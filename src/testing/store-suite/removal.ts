@@ -1,7 +1,11 @@
+/** Removal: tombstones, generations, hidden parents. */
+
 import assert from "node:assert/strict";
 import type { Store } from "../../store.ts";
+import { fork } from "./forks.ts";
 import {
   accept,
+  type Cases,
   grant,
   headOf,
   holdersOf,
@@ -17,14 +21,12 @@ import {
   streamNames,
   valuesOf,
   write,
-} from "./acts.ts";
-import { fork } from "./forks.ts";
-import type { Cases } from "./trial.ts";
+} from "./harness.ts";
 
 const stateOf = async (store: Store, stream: string) => (await rowOf(store, stream)).state;
 
 export const removalCases: Cases = {
-  "a removed stream is gone and shows nowhere": async ({ store, another, reopen }) => {
+  "a removed stream is gone from reads and lists": async ({ store, another, reopen }) => {
     const items = [{ kind: "call", id: "c1", seq: 1, at: 1 }];
     await accept(store, write("session/a", 0, { items, facets: { status: "s" } }));
     assert.equal(outcomeIs(await removeStream(store, "session/a"), "removed").count, 1);
@@ -38,7 +40,7 @@ export const removalCases: Cases = {
     }
   },
 
-  "the next life of a removed stream has the next generation and begins at 1": async ({ store, reopen }) => {
+  "a removed stream starts again at seq 1 of the next generation": async ({ store, reopen }) => {
     await accept(store, write("session/a", 0, { events: ["old", "old"], facets: { title: "old" } }));
     await removeStream(store, "session/a");
     assert.deepEqual(await headOf(store, "session/a"), { generation: 2, seq: 0 });
@@ -50,7 +52,7 @@ export const removalCases: Cases = {
     assert.deepEqual(await headOf(reopened, "session/a"), { generation: 3, seq: 0 });
   },
 
-  "a writer of the earlier life cannot write into the next": async ({ store }) => {
+  "a writer of the old generation cannot write to the next": async ({ store }) => {
     await accept(store, write("session/a", 0));
     await removeStream(store, "session/a");
     const gone = await refuse(store, "conflict", write("session/a", 1));
@@ -61,7 +63,7 @@ export const removalCases: Cases = {
     assert.deepEqual(again.head, { generation: 2, seq: 1 });
   },
 
-  "a stream that has moved on is not removed": async ({ store }) => {
+  "a removal with an old head is a conflict": async ({ store }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 2) }));
     for (const expect of [
       { generation: 1, seq: 1 },
@@ -74,7 +76,7 @@ export const removalCases: Cases = {
     assert.equal((await valuesOf(store, "session/a")).length, 2);
   },
 
-  "a removal by a lost lease is fenced": async ({ store }) => {
+  "a removal with a lost lease is fenced": async ({ store }) => {
     await accept(store, write("session/a", 0));
     const { token } = await grant(store, "session/a", "one");
     const heir = await grant(store, "session/a", "two", { evict: token });
@@ -92,7 +94,7 @@ export const removalCases: Cases = {
     outcomeIs(await store.remove({ ...removal, guards }), "removed");
   },
 
-  "removal keeps the lease's token, so that a zombie of the earlier life stays fenced": async ({ store }) => {
+  "a removal keeps the lease's token, so that old writers stay fenced": async ({ store }) => {
     await accept(store, write("session/a", 0));
     const old = await grant(store, "session/a", "one");
     await removeStream(store, "session/a");
@@ -103,7 +105,7 @@ export const removalCases: Cases = {
     await refuse(store, "fenced", write("session/a", 0, { generation: 2, guards }));
   },
 
-  "removing what is not there changes nothing": async ({ store }) => {
+  "removing a stream that does not exist has no effect": async ({ store }) => {
     outcomeIs(await removeStream(store, "session/never"), "removed");
     assert.deepEqual(await headOf(store, "session/never"), { generation: 1, seq: 0 });
     await accept(store, write("session/a", 0));
@@ -115,7 +117,7 @@ export const removalCases: Cases = {
     assert.deepEqual(await headOf(store, "session/a"), { generation: 2, seq: 0 });
   },
 
-  "erasing removes as well": async ({ store }) => {
+  "a removal with `erase` removes the stream": async ({ store }) => {
     await accept(store, write("session/a", 0));
     const expect = { generation: 1, seq: 1 };
     const outcome = await store.remove({
@@ -131,7 +133,7 @@ export const removalCases: Cases = {
     await accept(store, write("session/a", 0, { generation: 2 }));
   },
 
-  "a parent of forks is hidden and its past stays readable": async ({ store, another, reopen }) => {
+  "a removed parent of forks is hidden and stays readable": async ({ store, another, reopen }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 3) }));
     await accept(store, fork("session/b", "session/a", 2));
     outcomeIs(await removeStream(store, "session/a"), "hidden");
@@ -145,7 +147,7 @@ export const removalCases: Cases = {
     }
   },
 
-  "a hidden stream cannot be written or made anew": async ({ store }) => {
+  "a hidden stream cannot be written or created again": async ({ store }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 3) }));
     await accept(store, fork("session/b", "session/a", 2));
     await removeStream(store, "session/a");
@@ -155,7 +157,7 @@ export const removalCases: Cases = {
     assert.deepEqual(await valuesOf(store, "session/a"), numbered(0, 3));
   },
 
-  "the items of a hidden stream no longer show, and its keys stay claimed": async ({ store }) => {
+  "a hidden stream loses its items and keeps its keys": async ({ store }) => {
     const claims = [{ key: "k", event: 0 }];
     await accept(
       store,
@@ -167,7 +169,7 @@ export const removalCases: Cases = {
     assert.deepEqual((await holdersOf(store, ["k"])).get("k"), ["session/a", 1]);
   },
 
-  "a hidden parent goes with the last of its forks": async ({ store }) => {
+  "a hidden parent is removed with its last fork": async ({ store }) => {
     await accept(store, write("session/a", 0, { events: numbered(0, 3) }));
     await accept(store, fork("session/b", "session/a", 2));
     await accept(store, fork("session/c", "session/a", 3));
@@ -180,7 +182,7 @@ export const removalCases: Cases = {
     await accept(store, write("session/a", 0, { generation: 2 }));
   },
 
-  "a line of hidden parents goes with the last fork of the line": async ({ store }) => {
+  "a chain of hidden parents is removed with its last fork": async ({ store }) => {
     await accept(store, write("session/a", 0));
     await accept(store, fork("session/b", "session/a", 1));
     await accept(store, fork("session/c", "session/b", 2));
@@ -194,7 +196,7 @@ export const removalCases: Cases = {
     }
   },
 
-  "a live parent stays when its last fork goes": async ({ store }) => {
+  "a live parent stays when its last fork is removed": async ({ store }) => {
     await accept(store, write("session/a", 0));
     await accept(store, fork("session/b", "session/a", 1));
     outcomeIs(await removeStream(store, "session/b"), "removed");

@@ -1,8 +1,9 @@
+/** Snapshots: cached folds of a stream. */
+
 import assert from "node:assert/strict";
 import type { Payload, Store } from "../../store.ts";
-import { accept, eventsOf, numbered, outcomeIs, removeStream, SPACE, write } from "./acts.ts";
 import { fork } from "./forks.ts";
-import type { Cases } from "./trial.ts";
+import { accept, type Cases, eventsOf, numbered, outcomeIs, removeStream, SPACE, write } from "./harness.ts";
 
 const FOLD = "session@1";
 
@@ -18,8 +19,8 @@ async function put(
 const get = (store: Store, upTo: number, { fold = FOLD, stream = "session/a" } = {}) =>
   store.get({ of: "snapshot", namespace: SPACE, stream, fold, upTo });
 
-/** A snapshot and the writes after it, as one question. */
-const together = async (store: Store, range: { after?: number; upTo?: number; fold?: string } = {}) => {
+/** Reads a snapshot and the writes after it in one request. */
+const readWithFold = async (store: Store, range: { after?: number; upTo?: number; fold?: string } = {}) => {
   const request = { namespace: SPACE, stream: "session/a", after: 0, fold: FOLD, ...range };
   const { stream, snapshot, writes } = await store.read(request);
   return { stream, snapshot, bounds: writes.map(({ first, last }) => [first, last]) };
@@ -32,7 +33,7 @@ async function tenEvents(store: Store): Promise<void> {
   await accept(store, write("session/a", 0, { events: numbered(0, 10) }));
 }
 
-/** Removed while a fork, `session/b`, shares its past, and with a snapshot from before. */
+/** `session/a` has a snapshot, and is hidden because the fork `session/b` shares its past. */
 async function hiddenAfterTenEvents(store: Store): Promise<void> {
   await tenEvents(store);
   await put(store, 3, "earlier");
@@ -41,14 +42,14 @@ async function hiddenAfterTenEvents(store: Store): Promise<void> {
 }
 
 export const snapshotCases: Cases = {
-  "a stream without a snapshot has none": async ({ store }) => {
+  "`get` returns null if there is no snapshot": async ({ store }) => {
     assert.equal(await get(store, 100), null);
     await tenEvents(store);
     assert.equal(await get(store, 100), null);
     assert.deepEqual(await listed(store), []);
   },
 
-  "the latest snapshot at or before a position is the one that is returned": async ({ store }) => {
+  "`get` returns the latest snapshot at or before `upTo`": async ({ store }) => {
     await tenEvents(store);
     for (const seq of [6, 2, 9]) await put(store, seq, `at ${seq}`);
     const found = async (upTo: number) => (await get(store, upTo))?.payload ?? null;
@@ -68,7 +69,7 @@ export const snapshotCases: Cases = {
     assert.equal(await get(store, 10, { fold: "session@3" }), null);
   },
 
-  "text comes back as text and bytes as bytes, with the codec that made them": async ({ store, reopen }) => {
+  "a snapshot comes back as text or bytes, with its codec": async ({ store, reopen }) => {
     await tenEvents(store);
     await put(store, 1, '{"text":"ä"}');
     await put(store, 2, new Uint8Array([0, 255, 10]), { codec: "sealed" });
@@ -81,7 +82,7 @@ export const snapshotCases: Cases = {
     assert.equal(bytes.codec, "sealed");
   },
 
-  "a snapshot at the same position by the same fold takes the place of the first": async ({ store }) => {
+  "a snapshot at the same seq by the same fold replaces the first": async ({ store }) => {
     await tenEvents(store);
     await put(store, 5, "first");
     await put(store, 5, "second");
@@ -103,7 +104,7 @@ export const snapshotCases: Cases = {
     assert.equal(now?.generation, 2);
   },
 
-  "a stream that lives again does not see the snapshots of its earlier life": async ({ store }) => {
+  "a new generation does not see snapshots of the old one": async ({ store }) => {
     await tenEvents(store);
     await put(store, 5, "earlier");
     await removeStream(store, "session/a");
@@ -117,16 +118,12 @@ export const snapshotCases: Cases = {
     await hiddenAfterTenEvents(store);
     await put(store, 10, "late");
     assert.equal(await get(store, 10), null);
-    assert.equal((await together(store)).snapshot, null);
+    assert.equal((await readWithFold(store)).snapshot, null);
     assert.deepEqual(await listed(store), []);
     assert.equal(await get(await reopen(), 10), null);
   },
 
-  "a stream that was hidden and lives again finds no snapshot of its earlier life": async ({
-    store,
-    another,
-    reopen,
-  }) => {
+  "a new generation after a hidden one does not see its snapshots": async ({ store, another, reopen }) => {
     await hiddenAfterTenEvents(store);
     await put(store, 5, "late");
     await removeStream(store, "session/b");
@@ -134,23 +131,21 @@ export const snapshotCases: Cases = {
     await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
     for (const each of [await another(), await reopen()]) {
       assert.equal(await get(each, 10), null);
-      assert.equal((await together(each)).snapshot, null);
+      assert.equal((await readWithFold(each)).snapshot, null);
       assert.deepEqual(await listed(each), []);
     }
   },
 
-  "a read that asks for a snapshot gets the latest of its range, and the writes after it": async ({
-    store,
-  }) => {
+  "a read with `fold` returns the latest snapshot and the writes after it": async ({ store }) => {
     for (const seq of [0, 2, 4, 6, 8]) {
       await accept(store, write("session/a", seq, { events: numbered(seq, 2) }));
     }
     for (const seq of [3, 8]) await put(store, seq, `at ${seq}`, { codec: "sealed" });
-    const whole = await together(store);
+    const whole = await readWithFold(store);
     assert.deepEqual(whole.snapshot, { payload: "at 8", codec: "sealed", seq: 8, generation: 1 });
     assert.deepEqual(whole.bounds, [[9, 10]]);
     assert.deepEqual(whole.stream.head, { generation: 1, seq: 10 });
-    const early = await together(store, { upTo: 7 });
+    const early = await readWithFold(store, { upTo: 7 });
     assert.equal(early.snapshot?.payload, "at 3");
     const rest = [
       [3, 4],
@@ -158,16 +153,16 @@ export const snapshotCases: Cases = {
       [7, 8],
     ];
     assert.deepEqual(early.bounds, rest);
-    assert.deepEqual((await together(store, { upTo: 8 })).bounds, []);
-    assert.deepEqual((await together(store, { after: 9 })).bounds, [[9, 10]]);
+    assert.deepEqual((await readWithFold(store, { upTo: 8 })).bounds, []);
+    assert.deepEqual((await readWithFold(store, { after: 9 })).bounds, [[9, 10]]);
   },
 
-  "a read that asks for a snapshot where there is none gets all writes": async ({ store }) => {
-    assert.equal((await together(store)).snapshot, null);
+  "a read with `fold` returns all writes if there is no snapshot": async ({ store }) => {
+    assert.equal((await readWithFold(store)).snapshot, null);
     await tenEvents(store);
     await put(store, 5, "at 5");
     for (const range of [{ upTo: 4 }, { fold: "session@2" }]) {
-      const { snapshot, bounds } = await together(store, range);
+      const { snapshot, bounds } = await readWithFold(store, range);
       assert.equal(snapshot, null);
       assert.deepEqual(bounds, [[1, 10]]);
     }
@@ -176,15 +171,15 @@ export const snapshotCases: Cases = {
     assert.equal(unasked.writes.length, 1);
   },
 
-  "a read of a later life has no snapshot of an earlier one": async ({ store }) => {
+  "a read with `fold` ignores snapshots of an older generation": async ({ store }) => {
     await tenEvents(store);
     await put(store, 5, "earlier");
     await removeStream(store, "session/a");
-    assert.equal((await together(store)).snapshot, null);
+    assert.equal((await readWithFold(store)).snapshot, null);
     await accept(store, write("session/a", 0, { generation: 2, events: numbered(0, 10) }));
-    assert.equal((await together(store)).snapshot, null);
+    assert.equal((await readWithFold(store)).snapshot, null);
     await put(store, 5, "now", { generation: 2 });
-    const { snapshot } = await together(store);
+    const { snapshot } = await readWithFold(store);
     assert.deepEqual(snapshot, { payload: "now", codec: null, seq: 5, generation: 2 });
   },
 
@@ -199,7 +194,7 @@ export const snapshotCases: Cases = {
     ]);
   },
 
-  "removing the snapshots of a stream leaves its events and the snapshots of others": async ({ store }) => {
+  "removing a stream's snapshots leaves its events and other snapshots": async ({ store }) => {
     await tenEvents(store);
     await accept(store, write("session/b", 0));
     await put(store, 2, "a");

@@ -347,7 +347,7 @@ export const FAULTS: Readonly<Record<string, { fault: Fault; foundIn: StoreTopic
   "removal frees keys": { fault: keysFreedByRemoval, foundIn: "keys claimed and released" },
   "a refused neighbour undoes the others": {
     fault: refusedNeighbourUndoesAll,
-    foundIn: "coalescing with a refused neighbour",
+    foundIn: "appends sent at once",
   },
   "reads come in the wrong order": { fault: readsInWrongOrder, foundIn: "reads" },
   "a read leaves out writes that reach beyond its range": {

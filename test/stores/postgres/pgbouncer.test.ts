@@ -14,7 +14,7 @@ const TOPICS: readonly StoreTopic[] = [
   "guards and fencing",
   "keys claimed and released",
   "resend of a batch",
-  "coalescing with a refused neighbour",
+  "appends sent at once",
   "removal and tombstones",
   "leases",
   "watch",

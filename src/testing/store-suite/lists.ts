@@ -1,13 +1,25 @@
+/** Lists of streams and of items: order, filters, pages. */
+
 import assert from "node:assert/strict";
-import type { Store, StreamFacets } from "../../store.ts";
-import { accept, listAll, removeStream, rowOf, SPACE, streamNames, write } from "./acts.ts";
-import type { Cases } from "./trial.ts";
+import type { Item, Store, StreamFacets } from "../../store.ts";
+import {
+  accept,
+  type Cases,
+  headOf,
+  itemIds,
+  listAll,
+  removeStream,
+  rowOf,
+  SPACE,
+  streamNames,
+  write,
+} from "./harness.ts";
 
 async function make(store: Store, stream: string, at: number, facets: StreamFacets = {}): Promise<void> {
   await accept(store, write(stream, 0, { at, facets }));
 }
 
-/** Streams `s00`, `s01`, … with the latest change last, two of them at each moment. */
+/** Creates streams `s00`, `s01`, …, two per millisecond, the latest change last. */
 async function makeMany(store: Store, count: number): Promise<string[]> {
   const names = Array.from({ length: count }, (_, index) => `session/s${String(index).padStart(2, "0")}`);
   for (const [index, name] of names.entries()) await make(store, name, 1_000 + Math.floor(index / 2));
@@ -24,7 +36,7 @@ export const streamListCases: Cases = {
     assert.deepEqual(await streamNames(store), ["session/old", "session/new", "session/mid"]);
   },
 
-  "a listed stream is what a read says of it": async ({ store }) => {
+  "a listed stream equals the row of a read": async ({ store }) => {
     const facets = { status: "s", title: "t", goal: "g", openCalls: 3, expiresAt: 77, budget: '{"usd":1}' };
     await make(store, "session/a", 1_000, facets);
     const [listed] = await listAll(store, { of: "streams" });
@@ -47,9 +59,7 @@ export const streamListCases: Cases = {
     assert.equal((await store.list({ of: "streams", namespace: SPACE, limit: 3 })).cursor === null, false);
   },
 
-  "what comes, changes and goes between two pages neither hides nor doubles the others": async ({
-    store,
-  }) => {
+  "changes between two pages neither hide nor repeat other streams": async ({ store }) => {
     const names = await makeMany(store, 20);
     const first = await store.list({ of: "streams", namespace: SPACE, limit: 8 });
     const seen = first.rows.map(({ stream }) => stream);
@@ -67,7 +77,7 @@ export const streamListCases: Cases = {
     assert.deepEqual([...rest].sort(), unseen.sort());
   },
 
-  "a cursor is good in another handle and after reopening": async ({ store, another, reopen }) => {
+  "a cursor works in another handle and after reopening": async ({ store, another, reopen }) => {
     await makeMany(store, 9);
     const whole = await streamNames(store);
     const first = await store.list({ of: "streams", namespace: SPACE, limit: 3 });
@@ -92,7 +102,7 @@ export const streamListCases: Cases = {
     );
   },
 
-  "a facet that a write does not name keeps its value, null clears it": async ({ store }) => {
+  "a facet keeps its value until a write sets it, and null clears it": async ({ store }) => {
     const all = { status: "s", title: "t", goal: "g", openCalls: 2, expiresAt: 5, budget: "{}" };
     await make(store, "session/a", 1_000, all);
     await accept(store, write("session/a", 1));
@@ -105,13 +115,13 @@ export const streamListCases: Cases = {
     assert.deepEqual((await rowOf(store, "session/a")).facets, { ...kept, ...cleared });
   },
 
-  "a stream without facets has none": async ({ store }) => {
+  "the facets of a stream without any are null and 0": async ({ store }) => {
     await make(store, "session/a", 1_000);
     const none = { status: null, title: null, goal: null, openCalls: 0, expiresAt: null, budget: null };
     assert.deepEqual((await rowOf(store, "session/a")).facets, none);
   },
 
-  "streams are found by kind, and a kind is literal": async ({ store }) => {
+  "streams are found by kind, compared literally": async ({ store }) => {
     const names = ["session/a", "session-2/a", "sess_on/a", "Session/a", "goal/session", "sessio/n"];
     for (const [index, name] of names.entries()) await make(store, name, 1_000 + index);
     for (const name of names)
@@ -119,7 +129,7 @@ export const streamListCases: Cases = {
     assert.deepEqual(await streamNames(store, { kind: "sess" }), []);
   },
 
-  "streams are found by status and by goal, also together": async ({ store }) => {
+  "streams are found by status, by goal and by both": async ({ store }) => {
     await make(store, "session/a", 1_000, { status: "done", goal: "g1" });
     await make(store, "session/b", 2_000, { status: "running", goal: "g1" });
     await make(store, "session/c", 3_000, { status: "running", goal: "g2" });
@@ -130,7 +140,7 @@ export const streamListCases: Cases = {
     assert.deepEqual(await streamNames(store, { goal: "g%" }), []);
   },
 
-  "streams with open calls are found until the last of them is closed": async ({ store }) => {
+  "streams are found by `openCalls` until their last call is closed": async ({ store }) => {
     await make(store, "session/a", 1_000, { openCalls: 2 });
     await make(store, "session/b", 2_000, { openCalls: 0 });
     assert.deepEqual(await streamNames(store, { openCalls: true }), ["session/a"]);
@@ -138,7 +148,7 @@ export const streamListCases: Cases = {
     assert.deepEqual(await streamNames(store, { openCalls: true }), []);
   },
 
-  "streams are found when they have expired, not before and not without a date": async ({ store }) => {
+  "streams are found by `expiredAt` only from their expiry on": async ({ store }) => {
     await make(store, "session/a", 1_000, { expiresAt: 5_000 });
     await make(store, "session/b", 2_000, { expiresAt: 8_000 });
     await make(store, "session/c", 3_000);
@@ -147,7 +157,7 @@ export const streamListCases: Cases = {
     assert.deepEqual(await streamNames(store, { expiredAt: 9_000 }), ["session/b", "session/a"]);
   },
 
-  "streams are found that nobody changed since": async ({ store }) => {
+  "streams are found by `updatedBefore`": async ({ store }) => {
     await make(store, "session/a", 1_000);
     await make(store, "session/b", 2_000);
     await make(store, "goal/g", 1_500);
@@ -156,12 +166,113 @@ export const streamListCases: Cases = {
     assert.deepEqual(await streamNames(store, { updatedBefore: 2_000, kind: "session" }), ["session/a"]);
   },
 
-  "a filter and paging together leave nothing out": async ({ store }) => {
+  "a filtered list is complete over all pages": async ({ store }) => {
     const names = await makeMany(store, 21);
     for (const [index, name] of names.entries()) {
       if (index % 3 === 0) await accept(store, write(name, 1, { at: 5_000, facets: { status: "third" } }));
     }
     const expected = names.filter((_, index) => index % 3 === 0);
     assert.deepEqual((await streamNames(store, { status: "third", limit: 2 })).sort(), expected);
+  },
+};
+
+/** Appends an event with these items. */
+async function note(store: Store, stream: string, ...items: Item[]): Promise<void> {
+  const { seq } = await headOf(store, stream);
+  await accept(store, write(stream, seq, { items }));
+}
+
+const call = (id: string, rest: Partial<Item> = {}): Item => ({ kind: "call", id, ...rest });
+
+export const itemListCases: Cases = {
+  "an item has all its fields; missing fields are null": async ({ store }) => {
+    const full = { seq: 1, endSeq: 4, status: "done", name: "charge", key: "k", at: 5, doneAt: 6 };
+    await note(store, "session/a", call("c1", full), call("c2", { seq: 2 }));
+    const rows = await listAll(store, { of: "items", kind: "call", stream: "session/a" });
+    const empty = { endSeq: null, status: null, name: null, key: null, at: null, doneAt: null };
+    assert.deepEqual(rows, [
+      { stream: "session/a", kind: "call", id: "c1", ...full },
+      { stream: "session/a", kind: "call", id: "c2", seq: 2, ...empty },
+    ]);
+  },
+
+  "a field of an item keeps its value until a write sets it": async ({ store }) => {
+    await note(store, "session/a", call("c1", { seq: 1, status: "issued", name: "charge", key: "k", at: 5 }));
+    await note(store, "session/a", call("c1", { endSeq: 2, status: "completed", doneAt: 9 }));
+    const [row] = await listAll(store, { of: "items", kind: "call", stream: "session/a" });
+    const fields = { seq: 1, endSeq: 2, status: "completed", name: "charge", key: "k", at: 5, doneAt: 9 };
+    assert.deepEqual(row, { stream: "session/a", kind: "call", id: "c1", ...fields });
+  },
+
+  "an item is open until `doneAt` is set, and again when it is null": async ({ store }) => {
+    await note(store, "session/a", call("c1", { seq: 1, at: 1 }), call("c2", { seq: 2, at: 2 }));
+    await note(store, "session/a", call("c1", { doneAt: 5 }));
+    assert.deepEqual(await itemIds(store, { kind: "call", open: true }), ["c2"]);
+    await note(store, "session/a", call("c1", { doneAt: null }));
+    assert.deepEqual(await itemIds(store, { kind: "call", open: true }), ["c1", "c2"]);
+    assert.deepEqual(await itemIds(store, { kind: "call", open: true, stream: "session/a" }), ["c1", "c2"]);
+  },
+
+  "the items of a stream are listed in the order of their seqs": async ({ store }) => {
+    await note(store, "session/a", call("z", { seq: 1, at: 9 }), call("a", { seq: 3, at: 8 }));
+    await note(store, "session/a", call("m", { seq: 2, at: 7 }));
+    await note(store, "session/b", call("other", { seq: 1 }));
+    assert.deepEqual(await itemIds(store, { kind: "call", stream: "session/a" }), ["z", "m", "a"]);
+  },
+
+  "the open items of all streams are listed oldest first": async ({ store }) => {
+    await note(store, "session/b", call("b1", { seq: 1, at: 30 }));
+    await note(store, "session/a", call("a1", { seq: 1, at: 20 }), call("a2", { seq: 2, at: 40 }));
+    await note(store, "session/c", call("c1", { seq: 1, at: 10 }), call("c2", { seq: 2, at: 1, doneAt: 2 }));
+    assert.deepEqual(await itemIds(store, { kind: "call", open: true }), ["c1", "a1", "b1", "a2"]);
+  },
+
+  "items of different kinds or streams may have the same id": async ({ store }) => {
+    await note(store, "session/a", call("x", { seq: 1, status: "call of a" }));
+    await note(store, "session/a", { kind: "checkpoint", id: "x", seq: 2, status: "checkpoint of a" });
+    await note(store, "session/b", call("x", { seq: 1, status: "call of b" }));
+    const statuses = async (kind: string, stream: string) =>
+      (await listAll(store, { of: "items", kind, stream })).map(({ status }) => status);
+    assert.deepEqual(await statuses("call", "session/a"), ["call of a"]);
+    assert.deepEqual(await statuses("checkpoint", "session/a"), ["checkpoint of a"]);
+    assert.deepEqual(await statuses("call", "session/b"), ["call of b"]);
+    assert.deepEqual(await statuses("checkpoint", "session/b"), []);
+  },
+
+  "an item is found by its id": async ({ store }) => {
+    await note(store, "session/a", call("c1", { seq: 1 }), call("c10", { seq: 2 }), call("C1", { seq: 3 }));
+    assert.deepEqual(await itemIds(store, { kind: "call", stream: "session/a", id: "c1" }), ["c1"]);
+    assert.deepEqual(await itemIds(store, { kind: "call", id: "C1" }), ["C1"]);
+    assert.deepEqual(await itemIds(store, { kind: "call", stream: "session/a", id: "c%" }), []);
+  },
+
+  "pages of any size show every item once, in one order": async ({ store }) => {
+    for (const stream of ["session/a", "session/b"]) {
+      const items = Array.from({ length: 12 }, (_, index) =>
+        call(`${stream} ${index}`, { seq: index + 1, at: 100 + Math.floor(index / 3) }),
+      );
+      await note(store, stream, ...items);
+    }
+    const one = await itemIds(store, { kind: "call", stream: "session/a" });
+    const all = await itemIds(store, { kind: "call", open: true });
+    assert.deepEqual([one.length, new Set(all).size], [12, 24]);
+    for (const limit of [1, 5, 12]) {
+      assert.deepEqual(await itemIds(store, { kind: "call", stream: "session/a", limit }), one);
+      assert.deepEqual(await itemIds(store, { kind: "call", open: true, limit }), all);
+    }
+  },
+
+  "items that are closed between two pages do not hide others": async ({ store }) => {
+    const ids = Array.from({ length: 12 }, (_, index) => `c${String(index).padStart(2, "0")}`);
+    await note(store, "session/a", ...ids.map((id, index) => call(id, { seq: index + 1, at: index })));
+    const asked = { of: "items", namespace: SPACE, kind: "call", open: true } as const;
+    const first = await store.list<"items">({ ...asked, limit: 4 });
+    await note(store, "session/a", ...ids.slice(0, 4).map((id) => call(id, { doneAt: 50 })));
+    assert.ok(first.cursor);
+    const rest = await store.list<"items">({ ...asked, limit: 100, cursor: first.cursor });
+    assert.deepEqual(
+      [...first.rows, ...rest.rows].map(({ id }) => id),
+      ids,
+    );
   },
 };

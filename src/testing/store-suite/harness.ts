@@ -1,7 +1,8 @@
-/** Short ways to do to a store what the cases do all the time, and to say what must come of it. */
+/** The harness of the suite: a store per case, and short names for what cases do and expect. */
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 import { crc32 } from "node:zlib";
 import type {
   AppendOutcome,
@@ -23,18 +24,78 @@ import type {
   StreamRow,
   Write,
 } from "../../store.ts";
-import { LONG_MS } from "./trial.ts";
+
+/** A store under test. */
+export interface StoreSubject {
+  /** Shown in messages: `memory`, `my store on S3`. */
+  readonly name: string;
+  /** Makes an empty store. Every case gets one of its own, so `open` must be cheap. */
+  open(): Promise<Opened>;
+}
+
+/** One empty store, and what a case may do to it. */
+export interface Opened {
+  readonly store: Store;
+  /** Closes `store` and opens the same data again. */
+  reopen(): Promise<Store>;
+  /** A second handle on the same data, as another process would have it. */
+  another(): Promise<Store>;
+  /**
+   * Moves the clock of the leases, for all handles. Without it the suite waits for short leases, which takes
+   * about five seconds longer.
+   */
+  advanceMs?(ms: number): void | Promise<void>;
+  /** Closes every handle and deletes the data. */
+  dispose(): Promise<void>;
+}
+
+/** The argument of a case: an open store, and a clock to let leases expire. */
+interface Trial extends Omit<Opened, "advanceMs" | "dispose"> {
+  /** The ttl of a lease that should expire during the case. */
+  readonly ttlMs: number;
+  /** Lets time pass for the leases. */
+  pass(ms: number): Promise<void>;
+}
+
+/** The cases of one topic. A name states the property that the case protects. */
+export type Cases = Readonly<Record<string, (trial: Trial) => Promise<void>>>;
+
+/** Long enough that it never expires during a case, on any machine. */
+export const LONG_MS = 600_000;
+
+const FAKED_TTL_MS = 10_000;
+/** Long enough for a busy machine to act within its second half. */
+const REAL_TTL_MS = 400;
+
+export async function attempt(subject: StoreSubject, run: (trial: Trial) => Promise<void>): Promise<void> {
+  const opened = await subject.open();
+  const advance = opened.advanceMs?.bind(opened);
+  try {
+    await run({
+      store: opened.store,
+      reopen: () => opened.reopen(),
+      another: () => opened.another(),
+      ttlMs: advance ? FAKED_TTL_MS : REAL_TTL_MS,
+      pass: async (ms) => {
+        if (advance) await advance(ms);
+        else await setTimeout(ms);
+      },
+    });
+  } finally {
+    await opened.dispose();
+  }
+}
 
 export const SPACE = "default";
 
-/** What lists return is bounded, so a list that never ends is a failure and not a hang. */
+/** A list that never ends fails instead of hanging. */
 const PAGES_LIMIT = 10_000;
 
 let batches = 0;
 
 export type WriteParts = Partial<Omit<Write, "stream" | "expect">> & {
   readonly generation?: number;
-  /** Values for the payload; one that names its seq when absent. */
+  /** Values for the payload. Default: one that names its seq. */
   readonly events?: readonly unknown[];
 };
 
@@ -64,7 +125,7 @@ export function batchOf(writes: Write | readonly Write[], parts: Partial<Batch> 
   return { id: `batch-${batches}`, namespace: SPACE, writes: [writes].flat(), ...parts };
 }
 
-/** The outcome with its type narrowed; another one fails with all its facts. */
+/** Asserts the kind of an outcome and narrows its type. */
 export function outcomeIs<Outcome extends { outcome: string }, Kind extends Outcome["outcome"]>(
   outcome: Outcome,
   kind: Kind,
@@ -73,18 +134,18 @@ export function outcomeIs<Outcome extends { outcome: string }, Kind extends Outc
   return outcome as Extract<Outcome, { outcome: Kind }>;
 }
 
-/** Appends what must be accepted. */
+/** Appends, and asserts that it is accepted. */
 export async function accept(
   store: Store,
   writes: Write | readonly Write[],
   parts: Partial<Batch> = {},
 ): Promise<readonly Head[]> {
   const { heads, resent } = outcomeIs(await store.append(batchOf(writes, parts)), "ok");
-  assert.equal(resent, false, "a batch that was never sent before counts as resent");
+  assert.equal(resent, false, "a new batch is answered as resent");
   return heads;
 }
 
-/** Appends what must be refused, and returns the refusal. */
+/** Appends, asserts that it is refused, and returns the outcome. */
 export async function refuse<Kind extends Exclude<AppendOutcome["outcome"], "ok">>(
   store: Store,
   kind: Kind,
@@ -106,7 +167,7 @@ export async function readAll(
   do {
     page = await store.read({ namespace: SPACE, stream, ...range, after });
     const last = page.writes.at(-1)?.last ?? after;
-    assert.ok(last > after || !page.more, `a page after ${after} that says more follows brings nothing`);
+    assert.ok(last > after || !page.more, `a page after ${after} has \`more\` but no writes`);
     after = last;
     writes.push(...page.writes);
   } while (page.more);
@@ -202,7 +263,7 @@ export async function itemIds(
   return (await listAll<"items">(store, { of: "items", ...filter })).map(({ id }: ItemRow) => id);
 }
 
-/** Who holds each of these keys, as `key: [stream, seq]`. */
+/** The holders of keys, as `key: [stream, seq]`. */
 export async function holdersOf(
   store: Store,
   keys: readonly string[],
@@ -247,7 +308,7 @@ export function take(
   });
 }
 
-/** Takes what must be granted. */
+/** Takes a lease, and asserts that it is granted. */
 export async function grant(
   store: Store,
   name: string,
@@ -288,7 +349,7 @@ export async function hasArtifact(store: Store, hash: string, namespace = SPACE)
   return (await store.get({ of: "artifact", namespace, hash })) !== null;
 }
 
-/** What must be bytes, and not text. */
+/** Asserts that a payload is bytes. */
 export function bytesOf(payload: Payload | undefined): Uint8Array {
   assert.ok(payload instanceof Uint8Array, `expected bytes, got ${typeof payload}`);
   return payload;

@@ -1,19 +1,85 @@
+/** Values of any size and any characters. */
+
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { crc32 } from "node:zlib";
 import {
   accept,
+  batchOf,
   bytesOf,
+  type Cases,
+  hasArtifact,
+  headOf,
   itemIds,
   listAll,
+  numbered,
+  putArtifact,
   readAll,
   rowOf,
   SPACE,
   streamNames,
   valuesOf,
   write,
-} from "./acts.ts";
-import type { Cases } from "./trial.ts";
+} from "./harness.ts";
 
-/** What texts of people and models are made of, and what has broken one database or another. */
+const MEBIBYTE = 2 ** 20;
+/** More than 16 MiB, a common limit of databases and protocols. */
+const HUGE = 17 * MEBIBYTE;
+
+export const sizeCases: Cases = {
+  "a text of 17 MB comes back unchanged": async ({ store }) => {
+    const text = `["${"0123456789abcdéf".repeat(HUGE / 16)}"]`;
+    await accept(store, write("session/a", 0, { payload: text }));
+    await accept(store, write("session/a", 1));
+    const [row] = await readAll(store, "session/a", { upTo: 1 });
+    assert.ok(row?.payload === text, "the text has changed");
+  },
+
+  "17 MB of bytes come back unchanged": async ({ store }) => {
+    const payload = randomBytes(HUGE);
+    await accept(store, write("session/a", 0, { payload, codec: "raw", sum: crc32(payload) }));
+    const [row] = await readAll(store, "session/a");
+    assert.ok(payload.equals(bytesOf(row?.payload)), "the bytes have changed");
+  },
+
+  "an artifact of 8 MB comes back unchanged": async ({ store }) => {
+    const bytes = new Uint8Array(randomBytes(8 * MEBIBYTE));
+    const hash = await putArtifact(store, bytes);
+    const found = await store.get({ of: "artifact", namespace: SPACE, hash });
+    assert.ok(Buffer.from(bytes).equals(bytesOf(found?.payload)), "the bytes have changed");
+    assert.equal(await hasArtifact(store, hash), true);
+  },
+
+  "a write of 1,000 events is one row with all events": async ({ store }) => {
+    const claims = numbered(0, 1_000).map((key, event) => ({ key, event }));
+    const items = numbered(0, 1_000).map((id, index) => ({ kind: "call", id, seq: index + 1, at: index }));
+    await accept(store, write("session/a", 0, { events: numbered(0, 1_000), claims, items }));
+    assert.equal((await readAll(store, "session/a")).length, 1);
+    assert.deepEqual(await valuesOf(store, "session/a"), numbered(0, 1_000));
+    assert.equal((await listAll(store, { of: "items", kind: "call", stream: "session/a" })).length, 1_000);
+  },
+
+  "a stream of 1,000 writes is read in order": async ({ store }) => {
+    for (let seq = 0; seq < 1_000; seq += 50) {
+      const batches = Array.from({ length: 50 }, (_, index) => batchOf(write("session/a", seq + index)));
+      for (const batch of batches) assert.equal((await store.append(batch)).outcome, "ok");
+    }
+    assert.deepEqual(
+      (await readAll(store, "session/a", { limit: 300 })).map(({ first }) => first),
+      Array.from({ length: 1_000 }, (_, index) => index + 1),
+    );
+  },
+
+  "2,000 streams can be written at once and listed": async ({ store }) => {
+    const names = Array.from({ length: 2_000 }, (_, index) => `session/s${index}`);
+    const outcomes = await Promise.all(names.map((name) => store.append(batchOf(write(name, 0)))));
+    assert.ok(outcomes.every(({ outcome }) => outcome === "ok"));
+    assert.deepEqual((await streamNames(store, { limit: 300 })).sort(), [...names].sort());
+    assert.deepEqual(await headOf(store, "session/s1999"), { generation: 1, seq: 1 });
+  },
+};
+
+/** Characters that people and models use, and some that have broken a database. */
 const TEXTS = [
   "plain",
   "zażółć gęślą jaźń",
@@ -32,39 +98,39 @@ const TEXTS = [
   " leading and trailing ",
 ];
 
-/** JSON escapes these, so that what a store sees is well-formed text; it must not tidy the escapes up. */
+/** JSON escapes these, so the payload is well-formed text. A store must not normalize the escapes. */
 const ESCAPED = ["\0", "before\0after", "\ud800", "\udc00 alone", "\ud83d\ud83d\ude00", "\0\ud800\0"];
 
 export const unicodeCases: Cases = {
-  "any text in an event comes back the same, also after reopening": async ({ store, reopen }) => {
+  "any text in an event is unchanged, also after reopening": async ({ store, reopen }) => {
     const values = [...TEXTS, ...ESCAPED];
     await accept(store, write("session/a", 0, { events: values }));
     assert.deepEqual(await valuesOf(store, "session/a"), values);
     assert.deepEqual(await valuesOf(await reopen(), "session/a"), values);
   },
 
-  "NUL and half a surrogate pair survive as JSON escapes, byte for byte": async ({ store }) => {
+  "JSON escapes of NUL and lone surrogates are unchanged byte for byte": async ({ store }) => {
     const payload = String.raw`["\u0000","a\u0000b","\ud800","\uDC00","\ud83d\ude00","\u00e9"]`;
     await accept(store, write("session/a", 0, { events: Array(6).fill(0), payload }));
     const [row] = await readAll(store, "session/a");
     assert.equal(row?.payload, payload);
   },
 
-  "a text payload is kept as it is written, spaces, order and doubles included": async ({ store }) => {
+  "a text payload is unchanged, including spaces, order and duplicate members": async ({ store }) => {
     const payload = ' [ { "b" : 1.0e2 , "a" : -0 , "a" : 12345678901234567890 } ]\n';
     await accept(store, write("session/a", 0, { payload }));
     const [row] = await readAll(store, "session/a");
     assert.equal(row?.payload, payload);
   },
 
-  "all bytes survive in a payload of bytes": async ({ store, reopen }) => {
+  "a byte payload may have any bytes": async ({ store, reopen }) => {
     const bytes = new Uint8Array(512).map((_, index) => index % 256);
     await accept(store, write("session/a", 0, { payload: bytes, codec: "raw" }));
     const [row] = await readAll(await reopen(), "session/a");
     assert.deepEqual([...bytesOf(row?.payload)], [...bytes]);
   },
 
-  "bytes that begin inside a larger buffer are stored alone": async ({ store }) => {
+  "a view into a larger buffer is stored without the rest of the buffer": async ({ store }) => {
     const large = new Uint8Array(100).map((_, index) => index);
     await accept(store, write("session/a", 0, { payload: large.subarray(10, 14), codec: "raw" }));
     const [row] = await readAll(store, "session/a");
@@ -110,7 +176,7 @@ export const unicodeCases: Cases = {
     assert.deepEqual(rows.map(({ key }) => key).sort(), [...TEXTS].sort());
   },
 
-  "a snapshot keeps any text": async ({ store }) => {
+  "a snapshot may be any text": async ({ store }) => {
     await accept(store, write("session/a", 0));
     const payload = JSON.stringify([...TEXTS, ...ESCAPED]);
     const at = { of: "snapshot", namespace: SPACE, stream: "session/a", fold: "f" } as const;
