@@ -160,8 +160,8 @@ function questionOf({ prompt, abortSignal }: CallOptions, context: ModelContext)
   return {
     prompt: context.ignoreSystem ? prompt.filter(({ role }) => role !== "system") : prompt,
     signal: abortSignal,
-    heard: (position) => heardIn(prompt, context, position),
-    results: (asked) => resultsIn(prompt, asked, context.artifacts),
+    newMessages: (position) => heardIn(prompt, context, position),
+    outsideResults: (asked) => resultsIn(prompt, asked, context.artifacts),
   };
 }
 
@@ -178,7 +178,7 @@ async function heardIn(
   const stored = promptAt(position);
   return said
     .slice(stored ? afterPrompt(said, stored) : 0)
-    .map((message, index) => ({ ...message, id: `heard:${turns.name}:${position}:${index}` }));
+    .map((message, index) => ({ ...message, id: `heard:${turns.run}:${position}:${index}` }));
 }
 
 /** A program may put messages of its own behind those of `d.messages`. If it has changed those, nobody knows what is new. */

@@ -22,11 +22,11 @@ import {
 } from "../../model/session/index.ts";
 import { sessionCore } from "../../session/index.ts";
 import {
-  noOutcomeYet,
-  type Presented,
+  executeWithChild,
+  outcomePending,
   type RecordedOutcome,
   type RecordedTurns,
-  withSubAgent,
+  type RenderedResult,
 } from "../recorded-turns/index.ts";
 import { type Artifacts, sdkExtra } from "./file-data.ts";
 import { type InputSchema, schemaOf } from "./input-schema.ts";
@@ -137,7 +137,7 @@ function durableTool(
   const { execute, needsApproval, ...rest } = tool;
   if (!execute) return marked(tool);
   const known = { name, tool: { ...tool, execute }, declaration };
-  context.turns.know(name, (call) => takeUp(known, call, context));
+  context.turns.registerTool(name, (call) => takeUp(known, call, context));
   const toModelOutput = (options: { toolCallId: string; output: unknown }) =>
     modelOutput(tool, options, context);
   return {
@@ -165,7 +165,7 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
   const outcome = await misreported.watch(callId, run.declaration.effect === "read", async () => {
     const { args, input } = recordedInput(turns, callId, run.input);
     const found = await recordedCall({ ...run, input }, args, context);
-    if (found.status === "waiting") throw noOutcomeYet(turns.session, callId, run.name, found.why);
+    if (found.status === "waiting") throw outcomePending(turns.session, callId, run.name, found.why);
     return found;
   });
   if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
@@ -201,12 +201,12 @@ async function recordedCall(run: ToolRun, args: Json, context: ToolContext): Pro
     args,
     signal: options.abortSignal,
     approval,
-    present: async (value) => {
+    render: async (value) => {
       const output = await presented(tool, { ...options, input, output: value }, context);
       if (!output) return null;
       const part = { type: "tool-result", toolCallId: callId, toolName: run.name, output };
       const { content, isError, meta } = await resultBlock(part, artifacts);
-      return { content, ...(isError && { isError }), ...(meta && { meta }) } satisfies Presented;
+      return { content, ...(isError && { isError }), ...(meta && { meta }) } satisfies RenderedResult;
     },
   });
 }
@@ -227,7 +227,7 @@ function ledgerTool({ name, tool, declaration, input, options }: ToolRun, counts
     effect,
     input: parsed,
     execute: async (args: unknown, context: ExecuteContext) => {
-      const result = await withSubAgent(context, (own) =>
+      const result = await executeWithChild(context, (own) =>
         tool.execute(args, { ...options, abortSignal: own.signal, [CONTEXT]: own }),
       );
       return lastOf(result);

@@ -11,8 +11,8 @@ import type { PriceTable } from "../prices.ts";
 import {
   appendPrompt,
   appendQueued,
-  mustBeThere,
-  mustSayTheSame,
+  checkNotCompacted,
+  checkSameText,
   RecordedTurns,
   resultValue,
 } from "../recorded-turns/index.ts";
@@ -118,9 +118,9 @@ async function takePrompt(
     const isIt = (each: { readonly id: string }): boolean => each.id === id;
     const known = session.messages.findLast(isIt);
     const words = (known ?? session.prompts.find(isIt))?.blocks;
-    if (words) mustSayTheSame(session, id, wordsOf(said.blocks), wordsOf(words));
+    if (words) checkSameText(session, id, wordsOf(said.blocks), wordsOf(words));
     if (known) return known;
-    mustBeThere(session, id);
+    checkNotCompacted(session, id);
     mustNameRun(session, id);
   }
   const unanswered = id === undefined ? unansweredLike(session, said) : undefined;

@@ -132,8 +132,8 @@ function questionOf(request: ModelRequest, context: ModelContext): Question {
   return {
     prompt: [{ systemInstructions, previousResponseId, conversationId }, ...items],
     signal: request.signal,
-    heard: (position) => (context.isHeard(position) ? [] : heardIn(items, context.turns.name, position)),
-    results: (asked) => resultsIn(items, asked),
+    newMessages: (position) => (context.isHeard(position) ? [] : heardIn(items, context.turns.run, position)),
+    outsideResults: (asked) => resultsIn(items, asked),
   };
 }
 

@@ -25,7 +25,7 @@ import type {
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { copyArgs, type Json } from "../../model/json.ts";
 import type { Call } from "../../model/session/index.ts";
-import { noOutcomeYet, type RecordedTurns, withSubAgent } from "../recorded-turns/index.ts";
+import { executeWithChild, outcomePending, type RecordedTurns } from "../recorded-turns/index.ts";
 import { argsOf } from "./response.ts";
 import { storable } from "./tool-output.ts";
 
@@ -123,7 +123,7 @@ export function durableTool<Parameters extends ToolInputParameters, Context>(
     },
   } as never);
   const known = made as unknown as FunctionTool<Context, Parameters, unknown>;
-  context.turns.know(known.name, async (call) => {
+  context.turns.registerTool(known.name, async (call) => {
     begun.delete(call.id);
     takenUp.add(call.id);
     try {
@@ -184,7 +184,7 @@ async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
   // As it is stored, the first time as well: what the model reads must be the same after a crash.
   if (outcome.status === "completed") return JSON.parse(JSON.stringify(outcome.value ?? null));
   if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
-  throw noOutcomeYet(context.turns.session, call.callId, name, outcome.why);
+  throw outcomePending(context.turns.session, call.callId, name, outcome.why);
 }
 
 /** What the ledger cannot hold, half of a surrogate pair say, is a fault of the model like other bad arguments: it is told. */
@@ -227,7 +227,7 @@ function ledgerTool({ name, options, declared, input, runContext, details }: Too
     effect: asksFirst ? "mutate" : (declared.effect ?? "mutate"),
     input: parsed,
     execute: async (args: unknown, context: ExecuteContext): Promise<Json> => {
-      const result = await withSubAgent(context, (own) =>
+      const result = await executeWithChild(context, (own) =>
         options.execute(args, runContext, { ...details, signal: own.signal, [CONTEXT]: own }),
       );
       return storable(result) as Json;

@@ -11,8 +11,8 @@ import { type Session, sessionCore } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import {
   appendPrompt,
-  mustBeThere,
-  mustSayTheSame,
+  checkNotCompacted,
+  checkSameText,
   queuedWith,
   RecordedTurns,
 } from "../recorded-turns/index.ts";
@@ -76,7 +76,7 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
   const follow = (callId: string): void => {
     const asked = turnThatAsked(session, callId);
     if (!asked) return;
-    if (turns.name !== asked.run) {
+    if (turns.run !== asked.run) {
       turns.begin(asked.run);
       items.goOnWith(asked.run);
     }
@@ -88,7 +88,7 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
     plainTools: options.plainTools ?? [],
     isHeard: (position) => inputIsStored && position === 0,
     follow: (callId) => {
-      if (!inputIsStored || turnThatAsked(session, callId)?.run === turns.name) follow(callId);
+      if (!inputIsStored || turnThatAsked(session, callId)?.run === turns.run) follow(callId);
     },
   };
   const forTools: ToolContext = { turns, approvals, follow };
@@ -126,9 +126,9 @@ async function takeInput(
     const isIt = (each: { readonly id: string }): boolean => each.id === id;
     const known = session.messages.findLast(isIt);
     const on = known ?? session.prompts.find(isIt);
-    if (on) mustSayTheSame(session, id, says, wordsOf(itemsOf(on)));
+    if (on) checkSameText(session, id, says, wordsOf(itemsOf(on)));
     if (known) return known;
-    mustBeThere(session, id);
+    checkNotCompacted(session, id);
   }
   const last = session.messages.findLast(isInput);
   if (id === undefined && last && wordsOf(itemsOf(last)) === says) {

@@ -1,26 +1,45 @@
 /**
- * For integrations with frameworks that have their own agent loop: model answers that are recorded before they are handed
- * on, and tool calls that go through the ledger. How to use it:
+ * The shared half of an integration with a framework that has its own agent loop. Model answers are recorded
+ * before the framework sees them, and tool calls go through the ledger.
  *
- *     const turns = new RecordedTurns(session, { run });        // one handle for the model and all tools of a program
- *     model:  const stored = await turns.ask({ prompt, heard, results }, async () => answerOf(await provider(prompt)));
- *             return responseFrom(stored);                      // always from the stored message
- *     stream: const turn = await turns.next({ prompt });        // turn.recorded, or stream, then turn.record or turn.failed
- *     tool:   const outcome = await turns.call({ tool, callId, args });   // completed, failed or waiting
- *             turns.know(name, takeUp);                         // for calls that another run has left open
+ * To write an integration, make one handle for the model and all tools of a program:
  *
- * `recorded-turns.ts` and `recorded-calls.ts` open with their states, invariants and what a crash leaves.
+ *     const turns = new RecordedTurns(session, { run });
+ *
+ * Model: wrap the framework's model. Ask through `turns`, and build the framework's answer from the stored
+ * message, the first time as well as on a replay:
+ *
+ *     const question = { prompt, newMessages, outsideResults };
+ *     const stored = await turns.ask(question, async () => toAnswer(await provider(prompt)));
+ *     return fromStored(stored);
+ *
+ * For a stream use `turns.next(question)`. If `turn.recorded` is there, replay it. Otherwise pass text on,
+ * buffer every part that mentions a tool call, and end with `turn.record`, or with `turn.failed` if the
+ * stream breaks.
+ *
+ * Tools: replace each tool's function by one that runs `turns.call({ tool, callId, args })`:
+ *
+ *     completed ──▶ return the value
+ *     failed    ──▶ throw, so that the framework reports the failure to the model
+ *     waiting   ──▶ throw `outcomePending(…)`, which ends the program
+ *
+ * Register each tool with `turns.registerTool(name, resume)`, so that calls of a killed run are resumed.
+ * Refuse tools that did not come through the handle: a crash could run their calls twice.
+ *
+ * Prompt: append it with `appendPrompt`, and name the run after it: `turns.begin(prompt.id)`.
+ *
+ * docs/guides/add-an-integration.md says which file does what, and which tests to run. `turns.ts` and
+ * `calls.ts` open with their states, their invariants, and what a crash leaves.
  */
 
-export type { TakeUp } from "./left-calls.ts";
-export { appendPrompt, appendQueued, queuedWith } from "./queued-prompts.ts";
 export {
-  type Presented,
+  executeWithChild,
   type RecordedCall,
   type RecordedOutcome,
+  type RenderedResult,
+  type ResumeCall,
   resultValue,
-  writtenResult,
-} from "./recorded-calls.ts";
-export { type Answer, type Question, RecordedTurns, type Turn } from "./recorded-turns.ts";
-export { mustBeThere, mustSayTheSame, noOutcomeYet } from "./refusals.ts";
-export { withSubAgent } from "./sub-agent-first.ts";
+} from "./calls.ts";
+export { outcomePending } from "./errors.ts";
+export { appendPrompt, appendQueued, checkNotCompacted, checkSameText, queuedWith } from "./prompts.ts";
+export { type Answer, type Question, RecordedTurns, type Turn } from "./turns.ts";

@@ -22,7 +22,7 @@ test("durable tools with a bare model are refused: a rerun would ask for the sam
   );
   expect(log).toEqual([]);
   expect(String(steps[0]?.content.find((part) => part.type === "tool-error")?.error)).toContain(
-    "no answer on record",
+    "no recorded answer asks for it",
   );
 });
 

@@ -1,10 +1,10 @@
 // A tool whose call came to no outcome says what can be done about it: only some calls wait for a person.
 
-import { expect, test } from "vitest";
-import { Holdfast, Journal } from "../../src/index.ts";
-import { noOutcomeYet, RecordedTurns } from "../../src/integrations/recorded-turns/index.ts";
-import { openMemory } from "../../src/stores/memory/index.ts";
-import { callBlock, counting } from "../ledger/bench.ts";
+import { expect, test, vi } from "vitest";
+import { Holdfast, Journal } from "../../../src/index.ts";
+import { outcomePending, RecordedTurns } from "../../../src/integrations/recorded-turns/index.ts";
+import { openMemory } from "../../../src/stores/memory/index.ts";
+import { callBlock, counting } from "../../ledger/bench.ts";
 
 const prompt = [{ role: "user", content: "go" }] as never;
 
@@ -23,8 +23,8 @@ test("the hint tells a call that a person answers from one that is under way, an
   const pay = counting({ effects: [] }, "pay", { execute });
   const waits = await turns.call({ tool: pay, callId: "waits", args: { n: 1 }, approval: "may it?" });
   const running = turns.call({ tool: pay, callId: "runs", args: { n: 2 } });
-  while (session.openCalls.length < 2) await session.refresh();
-  const hintOf = (callId: string) => noOutcomeYet(session, callId, "pay", "no answer").hint;
+  await vi.waitFor(() => expect(session.openCalls).toHaveLength(2));
+  const hintOf = (callId: string) => outcomePending(session, callId, "pay", "no answer").hint;
   expect(waits.status).toBe("waiting");
   expect(hintOf("waits")).toMatch(/^Answer .*holdfast resolve.*holdfast calls/);
   expect(hintOf("runs")).toMatch(/^Run the same program again.*holdfast calls/);

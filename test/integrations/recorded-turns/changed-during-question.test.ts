@@ -1,11 +1,11 @@
 /** What persons and other programs do to a session while another framework's loop works on it. */
 
 import { expect, test } from "vitest";
-import { Holdfast, Journal } from "../../src/index.ts";
-import { HoldfastSession } from "../../src/integrations/openai-agents/index.ts";
-import { RecordedTurns } from "../../src/integrations/recorded-turns/index.ts";
-import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
-import { callBlock, counting } from "../ledger/bench.ts";
+import { Holdfast, Journal } from "../../../src/index.ts";
+import { HoldfastSession } from "../../../src/integrations/openai-agents/index.ts";
+import { RecordedTurns } from "../../../src/integrations/recorded-turns/index.ts";
+import { memoryData, openMemory } from "../../../src/stores/memory/index.ts";
+import { callBlock, counting } from "../../ledger/bench.ts";
 
 const question = { prompt: [{ role: "user", content: "go" }] as never };
 

@@ -3,10 +3,10 @@
 import { generateText, stepCountIs, tool } from "ai";
 import { afterEach, expect, test } from "vitest";
 import { z } from "zod";
-import { type Holdfast, never, open, type Session } from "../../src/index.ts";
-import { callContext, durable } from "../../src/integrations/ai-sdk/index.ts";
-import { answer } from "./ai-sdk/paying-model.ts";
-import { says, scripted, toolCall } from "./ai-sdk/scripted-world.ts";
+import { type Holdfast, never, open, type Session } from "../../../src/index.ts";
+import { callContext, durable } from "../../../src/integrations/ai-sdk/index.ts";
+import { answer } from "../ai-sdk/paying-model.ts";
+import { says, scripted, toolCall } from "../ai-sdk/scripted-world.ts";
 
 const opened: Holdfast[] = [];
 afterEach(async () => {

@@ -3,11 +3,14 @@
 import { Agent, type AgentInputItem, run, setTracingDisabled } from "@openai/agents";
 import { generateText } from "ai";
 import { afterEach, expect, test } from "vitest";
-import { type Holdfast, open, type Session } from "../../src/index.ts";
-import { type DurablePrompt, durable } from "../../src/integrations/ai-sdk/index.ts";
-import { type DurableInput, durable as durableAgents } from "../../src/integrations/openai-agents/index.ts";
-import { says, scripted } from "./ai-sdk/scripted-world.ts";
-import { ScriptedModel } from "./openai-agents/scripted-model.ts";
+import { type Holdfast, open, type Session } from "../../../src/index.ts";
+import { type DurablePrompt, durable } from "../../../src/integrations/ai-sdk/index.ts";
+import {
+  type DurableInput,
+  durable as durableAgents,
+} from "../../../src/integrations/openai-agents/index.ts";
+import { says, scripted } from "../ai-sdk/scripted-world.ts";
+import { ScriptedModel } from "../openai-agents/scripted-model.ts";
 
 setTracingDisabled(true);
 

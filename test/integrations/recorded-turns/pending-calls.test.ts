@@ -4,12 +4,12 @@ import { Agent, run, setTracingDisabled } from "@openai/agents";
 import { generateText, stepCountIs, tool } from "ai";
 import { afterEach, expect, test } from "vitest";
 import { z } from "zod";
-import { type Call, type Holdfast, landed, never, open, type Session } from "../../src/index.ts";
-import { callContext, durable } from "../../src/integrations/ai-sdk/index.ts";
-import { durable as durableAgents } from "../../src/integrations/openai-agents/index.ts";
-import { answer } from "./ai-sdk/paying-model.ts";
-import { says, scripted, toolCall } from "./ai-sdk/scripted-world.ts";
-import { resultsIn, ScriptedModel } from "./openai-agents/scripted-model.ts";
+import { type Call, type Holdfast, landed, never, open, type Session } from "../../../src/index.ts";
+import { callContext, durable } from "../../../src/integrations/ai-sdk/index.ts";
+import { durable as durableAgents } from "../../../src/integrations/openai-agents/index.ts";
+import { answer } from "../ai-sdk/paying-model.ts";
+import { says, scripted, toolCall } from "../ai-sdk/scripted-world.ts";
+import { resultsIn, ScriptedModel } from "../openai-agents/scripted-model.ts";
 
 setTracingDisabled(true);
 

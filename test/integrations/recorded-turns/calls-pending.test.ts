@@ -1,10 +1,10 @@
 // What a refusal says to do about open calls is what can be done: only some of them wait for a person.
 
-import { expect, test } from "vitest";
-import { Holdfast, Journal } from "../../src/index.ts";
-import { RecordedTurns } from "../../src/integrations/recorded-turns/index.ts";
-import { openMemory } from "../../src/stores/memory/index.ts";
-import { callBlock, counting } from "../ledger/bench.ts";
+import { expect, test, vi } from "vitest";
+import { Holdfast, Journal } from "../../../src/index.ts";
+import { RecordedTurns } from "../../../src/integrations/recorded-turns/index.ts";
+import { openMemory } from "../../../src/stores/memory/index.ts";
+import { callBlock, counting } from "../../ledger/bench.ts";
 
 /** The hint, while these calls are open: `waits` for a person, `runs` right now. */
 async function hintFor(...ids: ("waits" | "runs")[]): Promise<string> {
@@ -22,7 +22,7 @@ async function hintFor(...ids: ("waits" | "runs")[]): Promise<string> {
     turns.call({ tool, callId, args: { callId }, ...(callId === "waits" && { approval: "may it?" }) }),
   );
   await Promise.all(calls.filter((_, index) => ids[index] === "waits"));
-  while (turns.session.openCalls.length < ids.length) await turns.session.refresh();
+  await vi.waitFor(() => expect(turns.session.openCalls).toHaveLength(ids.length));
   const error = await turns.finish().catch((refused: unknown) => refused);
   expect(error).toMatchObject({ code: "SESSION_HAS_OPEN_CALLS" });
   answer();

@@ -1,0 +1,409 @@
+/**
+ * Tool calls of a framework's loop, each through the ledger. The framework runs the calls of an answer one
+ * by one or in parallel, whenever it likes; this module makes them one turn again.
+ *
+ *     the answer is durable ──▶ each call: intent ──▶ effect ──▶ outcome ──▶ results message, checkpoint
+ *
+ * | crash                                      | on resume                                                 |
+ * |--------------------------------------------|-----------------------------------------------------------|
+ * | before a call's intent                     | the same answer, so the same call id; the call starts     |
+ * | between intent and outcome                 | unknown: `verify` finds out, `idempotent` repeats with    |
+ * |                                            | the same key, otherwise a person is asked                 |
+ * | between the outcomes of parallel calls     | the finished one returns its recorded result              |
+ * | after the last outcome, before the results | all calls return their record; the results are written    |
+ *
+ * Reads leave no trace before the results are written, and run again until then. Afterwards a read returns
+ * what the model was given: the next question may be on record already, and must not change.
+ *
+ * A call that waits for a person is not an answer for the model. Frameworks turn an exception of a tool into
+ * an answer, so `turns.ts` refuses the next question while a call is open.
+ *
+ * Approval. A call that needs approval is issued, and its first attempt only asks: it waits for a person,
+ * and the record says that it never started. `retry` lets it run as the second attempt; `failed` refuses it;
+ * `landed` is no valid answer. From the second attempt on the tool's own `verify` and `idempotent` apply.
+ * After a crash between asking and recording that, the outcome is unknown: an earlier version of the program
+ * may have run the call without asking.
+ *
+ * Identical parallel calls share one key. The later ones wait for the first and repeat it.
+ */
+
+import { failpoint } from "../../failpoint.ts";
+import {
+  DefiniteFailure,
+  type ExecuteContext,
+  NeedsApproval,
+  storeResult,
+  type Tool,
+} from "../../ledger/index.ts";
+import { describeError, HoldfastError, isHoldfastError } from "../../model/errors.ts";
+import { copyJson, type Json } from "../../model/json.ts";
+import {
+  type Block,
+  type Call,
+  type CallError,
+  type CallResult,
+  draftCheckpoint,
+  draftResults,
+  isOpen,
+  type JsonObject,
+  type Message,
+  type SessionState,
+  type ToolResultBlock,
+  toolCalls,
+} from "../../model/session/index.ts";
+import type { Draft } from "../../model/stream/index.ts";
+import { isoTime } from "../../model/time.ts";
+import { type Session, sessionCore } from "../../session/index.ts";
+
+export interface RecordedCall {
+  readonly tool: Tool;
+  /** The id in the recorded answer. */
+  readonly callId: string;
+  /** JSON, as the model wrote it. `tool.input` turns it into what `tool.execute` gets. */
+  readonly args: Json;
+  readonly signal?: AbortSignal | undefined;
+  /** The reason why a person has to approve the call first; null or absent if no approval is needed. */
+  readonly approval?: string | null;
+  /** Renders a result for the model and the transcript. Null for the result as it is. */
+  readonly render?: (value: Json) => Promise<RenderedResult | null> | RenderedResult | null;
+}
+
+/** A result as the model reads it. */
+export interface RenderedResult {
+  readonly content: string | readonly Block[];
+  readonly isError?: boolean;
+  readonly meta?: JsonObject;
+}
+
+export type RecordedOutcome =
+  /** `replayed`: the result comes from the record, the tool did not run now. */
+  | { readonly status: "completed"; readonly value: Json; readonly replayed: boolean }
+  | { readonly status: "failed"; readonly error: CallError }
+  | { readonly status: "waiting"; readonly why: string };
+
+export class RecordedCalls {
+  private readonly session: Session;
+  /** Results that are not written yet and do not follow from the ledger alone. */
+  private readonly results = new Map<string, ToolResultBlock>();
+  private readonly executing = new Set<Promise<unknown>>();
+  private readonly started = new Set<string>();
+
+  constructor(session: Session) {
+    this.session = session;
+  }
+
+  async run(call: RecordedCall): Promise<RecordedOutcome> {
+    this.checkOnRecord(call);
+    const written = await this.writtenOutcome(call.callId);
+    if (written) return written;
+    this.started.add(call.callId);
+    const outcome = call.tool.effect === "read" ? await this.runRead(call) : await this.runEffect(call);
+    if (outcome.status !== "waiting") await this.finish(call.callId);
+    return outcome;
+  }
+
+  /** True if this program has tried to run the call. */
+  hasStarted(callId: string): boolean {
+    return this.started.has(callId);
+  }
+
+  /** The result block of a call, or a reference to the settled call that has it; null without an outcome. */
+  resultFor(state: SessionState, callId: string): ToolResultBlock | { readonly call: string } | null {
+    const call = state.calls.get(callId);
+    return this.results.get(callId) ?? (call && !isOpen(call.status) ? { call: callId } : null);
+  }
+
+  private get state(): SessionState {
+    return sessionCore(this.session).state;
+  }
+
+  /**
+   * Without a recorded answer, a resumed program would ask again and get another call for the same effect.
+   */
+  private checkOnRecord({ callId, tool }: RecordedCall): void {
+    if (this.state.callSlots.has(callId) || this.state.calls.has(callId)) return;
+    throw new HoldfastError(
+      "INPUT_INVALID",
+      `call ${callId} of ${tool.name}: no recorded answer asks for it, so it could not be found again`,
+      {
+        hint: "Make the model durable with the same handle as its tools. The call was not run.",
+        data: { callId, tool: tool.name },
+      },
+    );
+  }
+
+  /**
+   * The transcript's result of a call that the ledger does not have: a read, or a call that was closed unrun
+   * because something else was said first. Neither runs again.
+   */
+  private async writtenOutcome(callId: string): Promise<RecordedOutcome | null> {
+    const block = this.state.calls.has(callId) ? null : transcriptResult(this.state, callId);
+    if (!block) return null;
+    if (block.isError) return { status: "failed", error: { message: textOf(block) } };
+    return { status: "completed", value: await resultValue(this.session, block), replayed: true };
+  }
+
+  private async runEffect(call: RecordedCall): Promise<RecordedOutcome> {
+    for (;;) {
+      const others = [...this.executing];
+      const outcome = await this.tracked(this.callLedger(call));
+      if (outcome.status === "waiting" && !this.state.calls.has(call.callId) && others.length > 0) {
+        // An identical call is open, so this one was not issued. When the other has ended, this one repeats
+        // it.
+        await Promise.allSettled(others);
+        continue;
+      }
+      if (outcome.status !== "completed") return outcome;
+      const rendered = (await call.render?.(outcome.value)) ?? null;
+      if (rendered) this.results.set(call.callId, resultOf(call.callId, rendered));
+      return outcome;
+    }
+  }
+
+  private async callLedger({ tool, args, callId, signal, approval }: RecordedCall): Promise<RecordedOutcome> {
+    const isApproved = (): boolean => this.state.calls.get(callId)?.by != null;
+    const needsApproval = typeof approval === "string" && !isApproved();
+    const effective = needsApproval ? askingTool(tool, approval, isApproved) : tool;
+    const outcome = await this.session.call({ tool: effective, args, id: callId, ...(signal && { signal }) });
+    if (outcome.status !== "completed") return outcome;
+    return { status: "completed", value: outcome.value as Json, replayed: outcome.replayed };
+  }
+
+  private async tracked<Value>(work: Promise<Value>): Promise<Value> {
+    this.executing.add(work);
+    try {
+      return await work;
+    } finally {
+      this.executing.delete(work);
+    }
+  }
+
+  private async runRead(call: RecordedCall): Promise<RecordedOutcome> {
+    const { tool, args, callId, signal } = call;
+    let value: Json;
+    try {
+      const outcome = await this.session.call({ tool, args, id: callId, ...(signal && { signal }) });
+      if (outcome.status !== "completed")
+        throw new Error(outcome.status === "failed" ? outcome.error.message : outcome.why);
+      value = copyJson(outcome.value ?? null, `result of ${tool.name}`);
+    } catch (error) {
+      signal?.throwIfAborted();
+      sessionCore(this.session).stop.throwIfAborted();
+      const { message } = describeError(error);
+      this.results.set(callId, { kind: "tool_result", callId, content: message, isError: true });
+      return { status: "failed", error: { message } };
+    }
+    const rendered = (await call.render?.(value)) ?? null;
+    this.results.set(callId, await this.readResult(callId, value, rendered));
+    return { status: "completed", value, replayed: false };
+  }
+
+  /** Keeps the value, which the tool returns again after a crash, beside the content that the model reads. */
+  private async readResult(
+    callId: string,
+    value: Json,
+    rendered: RenderedResult | null,
+  ): Promise<ToolResultBlock> {
+    const stored = await storeResult(sessionCore(this.session).journal, value);
+    if (rendered) {
+      const meta = { ...rendered.meta, result: stored as unknown as Json };
+      return resultOf(callId, { ...rendered, meta });
+    }
+    if ("artifact" in stored) {
+      const note = `[${stored.bytes} bytes, stored as artifact ${stored.artifact}]`;
+      const file = { kind: "file", artifact: stored.artifact, mediaType: "application/json" } as const;
+      const content = [{ kind: "text", text: note } as const, file];
+      return { kind: "tool_result", callId, content, meta: { result: stored as unknown as Json } };
+    }
+    if (typeof value === "string") return { kind: "tool_result", callId, content: value };
+    return { kind: "tool_result", callId, content: JSON.stringify(value), meta: { result: "json" } };
+  }
+
+  /**
+   * Writes the results once all calls of the message have one. Results of calls that others run come with
+   * the next question.
+   */
+  private async finish(callId: string): Promise<void> {
+    const message = unfinishedMessage(this.state, callId);
+    if (!message) return;
+    const calls = toolCalls(message);
+    if (!calls.every(({ id }) => this.resultFor(this.state, id))) return;
+    const { journal } = sessionCore(this.session);
+    const createdAt = isoTime(journal.now());
+    await sessionCore(this.session).write((state) => {
+      const events: Draft[] = [];
+      if (state.unfinished.has(message.id)) {
+        const blocks = calls.map(({ id }) => this.resultFor(state, id) ?? { call: id });
+        events.push(draftResults(`${message.id}.results`, createdAt, blocks));
+        events.push(draftCheckpoint(state.version + 1, null));
+      }
+      return { events, result: undefined };
+    });
+    failpoint("results.appended");
+    for (const { id } of calls) this.results.delete(id);
+  }
+}
+
+function resultOf(callId: string, { content, isError, meta }: RenderedResult): ToolResultBlock {
+  return {
+    kind: "tool_result",
+    callId,
+    content,
+    ...(isError !== undefined && { isError }),
+    ...(meta && { meta }),
+  };
+}
+
+/**
+ * The tool for the first attempt of a call that needs approval: it only asks. Invalid input is refused
+ * before a person is asked. If a person has approved the call meanwhile, this is the second attempt, and it
+ * runs.
+ */
+function askingTool(tool: Tool, why: string, isApproved: () => boolean): Tool {
+  const { verify: _verify, idempotent: _idempotent, settleMs: _settleMs, ...rest } = tool;
+  return {
+    ...rest,
+    interrupted: "ask",
+    definite: () => false,
+    execute: (args, context) => {
+      if (isApproved()) return tool.execute(args, context);
+      throw new NeedsApproval(why);
+    },
+  };
+}
+
+/** The assistant message that asked for a call and does not have all its results yet. */
+function unfinishedMessage(state: SessionState, callId: string): Message | null {
+  for (const id of state.unfinished) {
+    const message = state.messages.findLast((each) => each.id === id);
+    if (message && toolCalls(message).some((call) => call.id === callId)) return message;
+  }
+  return null;
+}
+
+/** A call's result in the transcript. */
+function transcriptResult(state: SessionState, callId: string): ToolResultBlock | null {
+  for (let at = state.messages.length - 1; at >= 0; at--) {
+    for (const block of state.messages[at]?.blocks ?? [])
+      if (block.kind === "tool_result" && block.callId === callId) return block;
+  }
+  return null;
+}
+
+/** The value that a tool returned, from its result in the transcript. */
+export async function resultValue(session: Session, block: ToolResultBlock): Promise<Json> {
+  const call = sessionCore(session).state.calls.get(block.callId);
+  const stored = (call?.result ?? block.meta?.["result"]) as CallResult | "json" | null | undefined;
+  if (stored === "json") return JSON.parse(textOf(block)) as Json;
+  if (!stored) return textOf(block);
+  if ("value" in stored) return stored.value;
+  const bytes = await sessionCore(session).journal.getArtifact(stored.artifact);
+  return JSON.parse(new TextDecoder().decode(bytes)) as Json;
+}
+
+function textOf({ content }: ToolResultBlock): string {
+  if (typeof content === "string") return content;
+  return content.map((block) => (block.kind === "text" ? block.text : "")).join("");
+}
+
+/**
+ * Runs a tool's function. A sub-agent that may not start (no budget left, for example) fails the call if the
+ * tool asked for it before its first `await`: then nothing can have happened. Only in the first attempt,
+ * because the sub-agent of an earlier attempt may have acted.
+ */
+export async function executeWithChild(
+  context: ExecuteContext,
+  execute: (context: ExecuteContext) => unknown,
+): Promise<unknown> {
+  let isBeforeAwait = true;
+  const child: ExecuteContext["child"] = async (budget) => {
+    const isFirst = isBeforeAwait;
+    try {
+      return await context.child(budget);
+    } catch (error) {
+      const mayNotStart =
+        isHoldfastError(error, "BUDGET_EXCEEDED") || isHoldfastError(error, "SESSION_ENDED");
+      throw isFirst && mayNotStart && context.attempt === 1 ? new DefiniteFailure(error.message) : error;
+    }
+  };
+  const running = execute({ ...context, child });
+  isBeforeAwait = false;
+  return running;
+}
+
+/**
+ * Runs a recorded call to an outcome, if one can be found. False if the tool refuses the call's arguments.
+ */
+export type ResumeCall = (call: Call) => Promise<boolean>;
+
+/**
+ * Calls that another run of the session left without an outcome, because its process was killed. They must
+ * be settled before the next question, and their own run may never come back. So the tools of this program
+ * resume them: verify, repeat with the same key, or ask a person.
+ *
+ *     a tool of that name is registered ──▶ resumed, with the recorded arguments
+ *     it refuses the arguments, or there is none ──▶ a person, or a program that has the tool
+ *
+ * Not among them: calls that this program's framework runs itself, and calls made with `session.call`, whose
+ * callers resume them.
+ */
+export class PendingCalls {
+  private readonly session: Session;
+  private readonly isOwn: (callId: string) => boolean;
+  private readonly tools = new Map<string, ResumeCall>();
+  private readonly resumed = new Set<string>();
+
+  constructor(session: Session, isOwn: (callId: string) => boolean) {
+    this.session = session;
+    this.isOwn = isOwn;
+  }
+
+  registerTool(name: string, resume: ResumeCall): void {
+    this.tools.set(name, resume);
+  }
+
+  /** True if calls are pending and no tool is registered yet: the program may still have the right ones. */
+  get lacksTools(): boolean {
+    return this.tools.size === 0 && this.undecided.some((call) => this.isPending(call));
+  }
+
+  async settle(): Promise<void> {
+    const { session } = this;
+    const pending = session.openCalls.filter(
+      (call) => (call.status !== "waiting" || call.lacksTool) && this.isPending(call),
+    );
+    await Promise.all(pending.map((call) => this.resume(call)));
+    const { undecided } = this;
+    if (undecided.length > 0 && undecided.every((call) => this.isPending(call) && !this.resumed.has(call.id)))
+      await session.settle([...this.tools.keys()].map(refusingTool));
+  }
+
+  private get undecided(): Call[] {
+    return this.session.openCalls.filter(({ status }) => status !== "waiting");
+  }
+
+  private isPending({ id }: Call): boolean {
+    return this.resumed.has(id) || (sessionCore(this.session).state.callSlots.has(id) && !this.isOwn(id));
+  }
+
+  private async resume(call: Call): Promise<void> {
+    const resume = this.tools.get(call.tool);
+    if (!resume) return;
+    this.resumed.add(call.id);
+    if (!(await resume({ ...call }))) this.resumed.delete(call.id);
+  }
+}
+
+/**
+ * Stands for a registered tool that refused a call's arguments, so that a person reads this as the reason.
+ */
+function refusingTool(name: string): Tool {
+  const issues = [{ message: "the tool refuses it" }];
+  return {
+    name,
+    description: name,
+    effect: "mutate",
+    input: { "~standard": { version: 1, vendor: "holdfast", validate: () => ({ issues }) } },
+    execute: () => Promise.reject(new Error(`${name} is not to be run`)),
+  };
+}
