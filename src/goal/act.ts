@@ -1,8 +1,9 @@
 /**
- * What an operation on a goal decides: a pure function of the state, run again whenever another writer was faster.
+ * An act: the decision of one operation on a goal. It is a pure function of the state, and runs again after
+ * another writer was faster.
  *
- * All events of one act are one commit. An act with several events that build on each other drafts them on a branch
- * of the state, so that each sees what the ones before it did.
+ * All events of an act are one commit. If they build on each other, a `DraftBatch` applies each to a branch
+ * of the state, so that the next one sees its effect.
  */
 
 import { randomBytes } from "node:crypto";
@@ -43,27 +44,28 @@ export class DraftBatch {
 const UID_BYTES = 10;
 
 /**
- * Gives every event the id by which all copies of the goal will know it, and every verdict the id of what it is on. The
- * first write after a merge also says which numbers the merge gave: from then on they are final.
+ * Gives every event the uid by which all copies of the goal know it, and every verdict the uid of the
+ * submission it judges. The first write after a merge also records the ids that the merge gave, which makes
+ * them final.
  */
 export function stamped<Result>(state: GoalState, by: Actor, act: Act<Result>): Act<Result> {
   if (act.events.length === 0) return act;
-  const settled: GoalDraft[] = state.unsettled.map(({ uid, name }) => {
+  const renumbered: GoalDraft[] = state.unsettled.map(({ uid, name }) => {
     return { type: "item.renumbered", data: { by, item: uid, name } };
   });
   const submitted = new Map<string, string>();
-  const events = [...settled, ...act.events].map((draft) => {
+  const events = [...renumbered, ...act.events].map((draft) => {
     const uid = randomBytes(UID_BYTES).toString("hex");
     if (draft.type === "task.submitted") submitted.set(draft.data.task, uid);
     const isVerdict = draft.type === "task.accepted" || draft.type === "task.rejected";
-    const about = isVerdict ? judged(state, draft.data.task, submitted) : {};
-    return { ...draft, data: { ...draft.data, ...about, uid } } as GoalDraft;
+    const judged = isVerdict ? judgedSubmission(state, draft.data.task, submitted) : {};
+    return { ...draft, data: { ...draft.data, ...judged, uid } } as GoalDraft;
   });
   return { ...act, events };
 }
 
-/** What a verdict is on: handed in by the same act, or there already. */
-function judged(
+/** The submission of the same act, or else the one in the state. */
+function judgedSubmission(
   state: GoalState,
   task: string,
   submitted: ReadonlyMap<string, string>,
@@ -72,7 +74,7 @@ function judged(
   return submission ? { submission } : {};
 }
 
-/** The events that also complete the task's phase, if the task is the last unfinished one of it. */
+/** Completes the phase of a task that was its last unfinished one. */
 export function closingPhase(state: GoalState, task: Task, by: Actor): GoalDraft[] {
   for (const other of state.tasks.values()) {
     if (other.phase === task.phase && other.id !== task.id && !isFinished(other)) return [];
@@ -85,8 +87,9 @@ export function phaseNumber(state: GoalState, phase: number | string): number {
   const name = String(phase).toLowerCase();
   const found = state.phases.find((each) => each.number === phase || each.name.toLowerCase() === name);
   if (found) return found.number;
+  const phases = state.phases.map((each) => `${each.number} ${each.name}`).join(", ");
   throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no phase ${quoteValue(phase)}`, {
-    hint: `Its phases: ${state.phases.map((each) => `${each.number} ${each.name}`).join(", ") || "none yet"}.`,
+    hint: `Its phases: ${phases || "none yet"}.`,
     data: { goal: state.id, what: "phase", id: phase },
   });
 }

@@ -8,11 +8,11 @@
  *     MORE holdfast task show, … | not shown: 12 facts
  *     </holdfast-state>
  *
- *  - Quoting: agents and people wrote the stored text, so it may look like instructions. It enters only as a JSON
- *    string on one line. It cannot end the line, the quotes or the element, and carries no invisible characters.
- *    Every line begins with a keyword of ours.
- *  - Budget: sections are ranked. Each first gets its share; what is left goes to the unfinished ones by rank. The
- *    last line counts what did not fit.
+ * - Quoting: agents and people wrote the stored text, so it may look like instructions. It enters only as a
+ *   JSON string on one line. It cannot end the line, the quotes or the element, and carries no invisible
+ *   characters. Every line begins with a keyword of ours.
+ * - Budget: sections are ranked. Each first gets its share; what is left goes to the unfinished ones by rank.
+ *   The last line counts what did not fit.
  *
  * Hooks run this in a cold process: keep it free of schemas.
  */
@@ -54,15 +54,18 @@ export interface BriefingOptions {
   readonly files?: readonly FileCheck[];
   /** The task that the reader works on; by default the next one. Example: `"T-007"`. */
   readonly task?: string;
-  /** Changes from git or from people that could not be merged, one line each; the briefing lists them as missing. */
+  /**
+   * Changes from git or from people that could not be merged, one line each; the briefing lists them as
+   * missing.
+   */
   readonly notTakenIn?: readonly string[];
   /** The reader's own session, which the briefing leaves out. */
   readonly session?: string;
 }
 
 /**
- * The text that the next agent reads first: where the goal stands, what was decided, what must not be done again. It
- * is data, not instructions: text written by others is quoted.
+ * The text that the next agent reads first: where the goal stands, what was decided, what must not be done
+ * again. It is data, not instructions: text written by others is quoted.
  *
  * @example
  * const prompt = `${goal.briefing({ tokens: 1_000 })}\n\nContinue with the next task.`;
@@ -112,7 +115,8 @@ export function makeBriefing(
   });
   const render = (tokens: number): string =>
     [head(tokens), FRAME, ...body, MORE + leftOutText(leftOut), "</holdfast-state>"].join("\n");
-  // The number in the head counts too; with the budget in its place, the text is at least as long as the final one.
+  // The number in the head counts too; with the budget in its place, the text is at least as long as the
+  // final one.
   const tokens = estimateTokens(render(budget));
   return { text: render(tokens), tokens, leftOut };
 }
@@ -419,8 +423,9 @@ function implementationLines({ state, limit }: BriefingFacts): Lines {
 const SESSION_LINES = 3;
 
 /**
- * The last hand-off comes first: it holds until another one replaces it. Then the other sessions that are active or
- * left something behind, latest first. A session that was started and ended without work is left out.
+ * The last hand-off comes first: it holds until another one replaces it. Then the other sessions that are
+ * active or left something behind, latest first. A session that was started and ended without work is left
+ * out.
  */
 function sessionLines({ state, now, limit, reader }: BriefingFacts): {
   readonly lines: readonly string[];
@@ -471,8 +476,8 @@ function hasWorked(entry: HistoryEntry, isAuthor: IsAuthor): boolean {
 }
 
 /**
- * Tells whether a session recorded files, decisions, facts, questions or blockers: under its own name, or under its
- * agent's name while it was running.
+ * Tells whether a session recorded files, decisions, facts, questions or blockers: under its own name, or
+ * under its agent's name while it was running.
  */
 function authorsOf(state: GoalState): IsAuthor {
   const sessions = new Set([...state.files.values()].map(({ session }) => session));
@@ -505,12 +510,15 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorab
 
 const ALPHANUMERIC = /[A-Za-z0-9 ]+/g;
 const ASCII = /[\0-\x7f]+/g;
-/** Text that needs no escaping: printable ASCII without quotes, backslashes, angle brackets and outer spaces. */
+/**
+ * Text that needs no escaping: printable ASCII without quotes, backslashes, angle brackets and outer spaces.
+ */
 const SAFE = /^(?! )[ !#-;=?-[\]-~]*(?<! )$/;
 
 /**
- * A safe estimate of tokens. About four characters of English make a token, so letters, digits and spaces count a
- * quarter, other ASCII characters half. Every other UTF-16 unit counts as one: most tokenizers split those further.
+ * A safe estimate of tokens. About four characters of English make a token, so letters, digits and spaces
+ * count a quarter, other ASCII characters half. Every other UTF-16 unit counts as one: most tokenizers split
+ * those further.
  */
 export function estimateTokens(text: string): number {
   // A cold process runs regular expressions many times faster than a loop over characters.

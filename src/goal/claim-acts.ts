@@ -1,4 +1,8 @@
-/** Acts on a task that an agent works on, and on what it hands in. */
+/**
+ * Acts on claimed tasks, submissions and verdicts.
+ *
+ * The acts under a claim return the task as it was before them: its claim names the lease to release.
+ */
 
 import { leaseLost } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
@@ -21,7 +25,9 @@ import type { Guard } from "../store.ts";
 import { type Act, closingPhase } from "./act.ts";
 import { leaseName } from "./task-leases.ts";
 
-/** Refuses what nobody could claim now. A task in progress passes: its lease decides whether it can be taken over. */
+/**
+ * Throws if the task cannot be claimed now. A task in progress passes: its lease decides about a take-over.
+ */
 export function checkClaimable(state: GoalState, by: Actor, id: string): Task {
   const task = taskOf(state, id);
   if (by.role === "verifier" && task.kind !== "review") {
@@ -41,12 +47,14 @@ export function checkClaimable(state: GoalState, by: Actor, id: string): Task {
   throw new HoldfastError("TASK_NOT_READY", `task ${task.id} ${why}`, { hint, data: { task: task.id } });
 }
 
-/** A claim of another clone has a token of that clone's store, which says nothing about the leases of this one. */
+/**
+ * Whether the claim was made in another copy of the goal. Its token is of that copy's store, not of this one.
+ */
 export function isForeign(state: GoalState, claim: TaskClaim | null): boolean {
   return state.origins.has(claim?.uid ?? "");
 }
 
-/** Whether the claim was made under this store's lease of that token. */
+/** Whether the claim was made under this store's lease with that token. */
 export function isUnder(state: GoalState, claim: TaskClaim | null, token: number): boolean {
   return claim?.token === token && !isForeign(state, claim);
 }
@@ -57,7 +65,6 @@ export interface ClaimData {
   readonly guard: Guard;
 }
 
-/** `result` is the task as it was before: its claim, if it had one, is what was taken over. */
 export function claim(state: GoalState, by: Actor, { task: id, session, guard }: ClaimData): Act<Task> {
   const task = checkClaimable(state, by, id);
   if (isUnder(state, task.claim, guard.token)) return { events: [], result: task };
@@ -72,17 +79,15 @@ export function claim(state: GoalState, by: Actor, { task: id, session, guard }:
   return { events: [{ type: "task.claimed", data }], result: task, guards: [guard] };
 }
 
-/** How a caller shows that a claim is its own: by the token, or by being who claimed it. */
+/** Proves that a claim is the caller's: by its token, or else by the name and session of the actor. */
 export interface ClaimProof {
   readonly task: string;
   readonly token?: number | undefined;
   readonly session?: string | undefined;
 }
 
-// The acts under a claim answer with the task as it was before them: its claim says which lease to let go.
-
-/** The claim, if it is still the caller's. A token from before a take-over never matches again. */
-function held(
+/** The caller's claim; throws if it is lost. A token from before a take-over never matches again. */
+function heldClaim(
   state: GoalState,
   by: Actor,
   proof: ClaimProof,
@@ -98,13 +103,16 @@ function held(
   const isOurs = proof.token === undefined ? isSameAgent : isUnder(state, claim, proof.token);
   if (claim && isOurs) return { task, claim, guards: [{ lease, token: claim.token }] };
   if (proof.token !== undefined) throw leaseLost(lease, null);
-  refuseOldName(state, by, proof.task);
+  rejectOldName(state, by, proof.task);
   if (!claim) nextStatus(task, act);
   throw heldByAnother(state, by, task, claim);
 }
 
-/** Whoever holds a task that got another number in a merge may still say the old one, which is another task now. */
-function refuseOldName(state: GoalState, by: Actor, name: string): void {
+/**
+ * After a merge gave a claimed task another id, its holder may still use the old one, which is another task
+ * now.
+ */
+function rejectOldName(state: GoalState, by: Actor, name: string): void {
   if (state.merges.length === 0) return;
   const renumbered = [...state.tasks.values()].find(
     ({ id, claim }) =>
@@ -113,9 +121,9 @@ function refuseOldName(state: GoalState, by: Actor, name: string): void {
   if (!renumbered) return;
   throw new HoldfastError(
     "TASK_TRANSITION",
-    `what ${by.name} claimed as ${name} is now ${renumbered.id}, since a merge`,
+    `task ${name}: ${by.name} claimed it before a merge, and it is ${renumbered.id} now`,
     {
-      hint: `Say ${renumbered.id}. ${name} is another task, which came from another clone.`,
+      hint: `Use ${renumbered.id}. ${name} is now another task, from another clone.`,
       data: { task: name, now: renumbered.id },
     },
   );
@@ -128,7 +136,7 @@ function heldByAnother(state: GoalState, by: Actor, { id }: Task, claim: TaskCla
       "LEASE_LOST",
       `task ${id} is held by ${claim?.by.name}, in another clone${not}`,
       {
-        hint: `To go on with it here, claim it here: holdfast task claim ${id}`,
+        hint: `To continue it here, claim it here: holdfast task claim ${id}`,
         data: { task: id, holder: claim?.by.name, session: claim?.session },
       },
     );
@@ -139,32 +147,32 @@ function heldByAnother(state: GoalState, by: Actor, { id }: Task, claim: TaskCla
   const whom = isSession ? "in this one" : `by ${by.name}`;
   return new HoldfastError("LEASE_LOST", `task ${id} is held by ${who}, not ${whom}`, {
     hint: isSession
-      ? `Say that session, or none. To take it over once it is free: holdfast task claim ${id}`
-      : `Only who claimed it goes on with it. To take it over once it is free: holdfast task claim ${id}`,
+      ? `Pass that session, or none. To take it over once it is free: holdfast task claim ${id}`
+      : `Only its holder can continue it. To take it over once it is free: holdfast task claim ${id}`,
     data: { task: id, holder: claim?.by.name, session: claim?.session },
   });
 }
 
-/** The task that the caller claimed by that name, although a merge has given it another one since. */
+/** The task that the caller claimed under that id before a merge gave it another one. */
 function claimedAs(state: GoalState, { task: name, token }: ClaimProof): Task | undefined {
   if (token === undefined || state.merges.length === 0) return undefined;
   return [...state.tasks.values()].find(({ claim }) => claim?.as === name && isUnder(state, claim, token));
 }
 
-/** How an event says under which claim it was done. */
+/** The field by which an event names the claim it was done under. */
 function under({ uid }: TaskClaim): { claim?: string } {
   return uid === null ? {} : { claim: uid };
 }
 
 export function progress(state: GoalState, by: Actor, proof: ClaimProof, note: string | null): Act<Task> {
-  const { task, claim, guards } = held(state, by, proof, "progress");
+  const { task, claim, guards } = heldClaim(state, by, proof, "progress");
   const data = { by, task: task.id, token: claim.token, ...under(claim), note };
   return { events: [{ type: "task.progressed", data }], result: task, guards };
 }
 
-/** Where the goal does not ask for a verifier, handing in is finishing. */
+/** If the goal asks for no verifier, a submitted task is done. */
 export function submit(state: GoalState, by: Actor, proof: ClaimProof, evidence: Evidence): Act<Task> {
-  const { task, claim, guards } = held(state, by, proof, "submit");
+  const { task, claim, guards } = heldClaim(state, by, proof, "submit");
   const submitted: GoalDraft = {
     type: "task.submitted",
     data: { by, task: task.id, token: claim.token, ...under(claim), evidence: evidence as never },
@@ -180,26 +188,27 @@ export function fail(
   proof: ClaimProof,
   failure: { error: string; retryable: boolean },
 ): Act<Task> {
-  const { task, claim, guards } = held(state, by, proof, "fail");
+  const { task, claim, guards } = heldClaim(state, by, proof, "fail");
   const data = { ...failure, by, task: task.id, token: claim.token, ...under(claim) };
   return { events: [{ type: "task.failed", data }], result: task, guards };
 }
 
 export function release(state: GoalState, by: Actor, proof: ClaimProof, why: string | null): Act<Task> {
-  const { task, claim, guards } = held(state, by, proof, "release");
+  const { task, claim, guards } = heldClaim(state, by, proof, "release");
   const data = { by, task: task.id, token: claim.token, ...under(claim), why };
   return { events: [{ type: "task.released", data }], result: task, guards };
 }
 
+/** A verdict on submitted work: `{ task: "T-001", accept: false, why: "tests fail", attempt: 2 }`. */
 export interface Verdict {
   readonly task: string;
   readonly accept: boolean;
   readonly why?: string | null;
-  /** Which attempt was looked at (`task.attempts`). Refused once another one has been handed in. */
+  /** The attempt that was reviewed (`task.attempts`). Rejected once another one was submitted. */
   readonly attempt?: number;
 }
 
-/** Nobody closes their own work, unless the goal says so or a person does. */
+/** Agents may not accept their own work, unless the goal allows it. People may. */
 export function verify(state: GoalState, by: Actor, verdict: Verdict): Act<string> {
   const task = taskOf(state, verdict.task);
   const isOwn = task.submission?.by.name === by.name;
@@ -207,22 +216,28 @@ export function verify(state: GoalState, by: Actor, verdict: Verdict): Act<strin
     throw refuseOwnWork(by, task.id);
   }
   if (verdict.attempt !== undefined && verdict.attempt !== task.attempts)
-    throw lookedAtAnother(task, verdict.attempt);
+    throw outdatedAttempt(task, verdict.attempt);
   const data = { by, task: task.id, why: verdict.why ?? null };
   if (!verdict.accept) return { events: [{ type: "task.rejected", data }], result: task.id };
   const accepted: GoalDraft = { type: "task.accepted", data };
   return { events: [accepted, ...closingPhase(state, task, by)], result: task.id };
 }
 
-function lookedAtAnother({ id, attempts }: Task, attempt: number): HoldfastError {
+function outdatedAttempt({ id, attempts }: Task, attempt: number): HoldfastError {
   return new HoldfastError(
     "TASK_TRANSITION",
-    `task ${id}: attempt ${attempt} was looked at, and ${attempts} is what it is at now`,
-    { hint: "Look at what was handed in since, and judge that.", data: { task: id, attempt, attempts } },
+    `task ${id}: attempt ${attempt} is outdated (it is at attempt ${attempts})`,
+    {
+      hint: `Review the latest attempt: holdfast task show ${id}`,
+      data: { task: id, attempt, attempts },
+    },
   );
 }
 
-/** The task goes back, and the session that held it counts as crashed. With `seen`: only from the claim of that token. */
+/**
+ * Puts the task back and marks the session that held it as crashed. With `seen`: only if the claim still has
+ * that token.
+ */
 export function reset(
   state: GoalState,
   by: Actor,

@@ -1,11 +1,12 @@
 /**
  * Compares recorded files with the disk: OK, DRIFTED or MISSING, one by one.
  *
- * Paths come from the log, so they are not trusted. Each must stay below the root, also after following links; a path
- * that leads outside is never opened and counts as drifted.
+ * Paths come from the log, so they are not trusted. Each must stay below the root, also after following
+ * links; a path that leads outside is never opened and counts as drifted.
  *
- * The calls are synchronous, because a cold hook pays more for a thread pool and promises than for the files. Without
- * a budget, the loop yields between files and streams large ones, so that a server keeps renewing its leases.
+ * The calls are synchronous, because a cold hook pays more for a thread pool and promises than for the files.
+ * Without a budget, the loop yields between files and streams large ones, so that a server keeps renewing its
+ * leases.
  */
 
 import { createHash } from "node:crypto";
@@ -42,7 +43,9 @@ interface RecordedFile {
   readonly modifiedAt?: number | null;
 }
 
-/** For callers that cannot wait: at most so many files, for at most so long, e.g. `{ files: 200, ms: 25 }`. */
+/**
+ * For callers that cannot wait: at most so many files, for at most so long, e.g. `{ files: 200, ms: 25 }`.
+ */
 export interface FileBudget {
   readonly files: number;
   readonly ms: number;
@@ -52,8 +55,8 @@ export interface FileBudget {
 const MAX_READ_BYTES = 4 << 20;
 
 /**
- * Checks the files in their order. With a budget it checks the latest first and leaves out of the report whatever
- * the budget has no room for.
+ * Checks the files in their order. With a budget it checks the latest first and leaves out of the report
+ * whatever the budget has no room for.
  */
 export async function checkFiles(
   root: string,
@@ -86,7 +89,9 @@ function lastSeen({ examinedAt, modifiedAt }: RecordedFile): number {
   return Math.max(examinedAt ?? 0, modifiedAt ?? 0);
 }
 
-/** `hash: null` without `why`: there is no such file. With `why`: something is there that cannot be compared. */
+/**
+ * `hash: null` without `why`: there is no such file. With `why`: something is there that cannot be compared.
+ */
 interface FoundFile {
   readonly hash: string | null;
   readonly why?: string;
@@ -159,7 +164,9 @@ function unreadable(path: string, cause: unknown): HoldfastError {
 
 function unusable(path: string, why: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `file ${quoteValue(path)} cannot be recorded: ${why}`, {
-    hint: "Name an existing file below the goal's root: in a command as in your shell, in code relative to the root.",
+    hint:
+      "Name an existing file below the goal's root: in a command as in your shell, " +
+      "in code relative to the root.",
     data: { path },
   });
 }

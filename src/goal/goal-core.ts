@@ -5,7 +5,8 @@
  *                              ▲                            │
  *                              └── another writer was faster ┘
  *
- * `Goal` is the class that users see; projections, operations and the supervisor reach this one by `goalCore(goal)`.
+ * `Goal` is the class that users see; projections, operations and the supervisor reach this one by
+ * `goalCore(goal)`.
  */
 
 import { type CommitOutcome, type Journal, type Log, leaseLost } from "../journal/index.ts";
@@ -15,7 +16,6 @@ import {
   bySchema,
   checkRole,
   type Entry,
-  type EntryReader,
   type GoalOperation,
   type GoalState,
   type Task,
@@ -25,7 +25,7 @@ import { formatPath } from "../model/json.ts";
 import type { Event } from "../model/stream/index.ts";
 import { type Act, invalid, stamped } from "./act.ts";
 import { hashFile } from "./file-check.ts";
-import { entriesOf, type MergeReport, mergeEntries } from "./merging.ts";
+import { type EntriesFrom, entriesOf, type MergeReport, mergeEntries } from "./merging.ts";
 
 /** An input with the actor; without `by`, the actor that the goal was opened for. */
 export type Attributed<Input> = Input & { readonly by?: Actor };
@@ -93,7 +93,7 @@ export class GoalCore {
   }
 
   /** Every event up to now, in the form in which copies of the goal exchange them. */
-  entries(from?: { readonly seq: number; readonly lineage: EntryReader }): AsyncGenerator<Entry> {
+  entries(from?: EntriesFrom): AsyncGenerator<Entry> {
     return entriesOf(this.journal, this.log.stream, this.seq, from);
   }
 

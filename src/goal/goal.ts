@@ -1,9 +1,9 @@
 /**
  * A goal as its users see it.
  *
- * Many agents may write at once: no lease guards the whole goal. Every operation is one commit. Writes under a claim,
- * and resets by force, also carry the token of the task's lease. Planning, blockers and verdicts need no lease, and
- * neither does a session that ends and gives its tasks back (`session-acts.ts`).
+ * Many agents may write at once: no lease guards the whole goal. Every operation is one commit. Writes under
+ * a claim, and resets by force, also carry the token of the task's lease. Planning, blockers and verdicts
+ * need no lease, and neither does a session that ends and gives its tasks back (`session-acts.ts`).
  */
 
 import {
@@ -18,6 +18,8 @@ import {
   type GoalState,
   type HistoryEntry,
   historyOf,
+  type NextTasks,
+  nextTasks,
   type Position,
   type Progress,
   positionOf,
@@ -35,7 +37,6 @@ import { type BriefingOptions, makeBriefing } from "./briefing.ts";
 import { type ClaimProof, type Verdict, verify } from "./claim-acts.ts";
 import { checkFiles, type FileReport } from "./file-check.ts";
 import { type Attributed, GoalCore, type GoalParts } from "./goal-core.ts";
-import { type NextTasks, nextTasks } from "./next-tasks.ts";
 import * as notes from "./note-acts.ts";
 import * as planning from "./planning-acts.ts";
 import * as sessions from "./session-acts.ts";
@@ -68,8 +69,8 @@ export function resetLostClaims(goal: Goal, by: Actor, options: LostOptions): Pr
 
 /**
  * Long-lived work that many agents share: phases, tasks, decisions, facts, blockers, and who did what. Every
- * method that changes it is one durable commit. Close it when this process is done with it: the tasks that it still
- * holds go back.
+ * method that changes it is one durable commit. Close it when this process is done with it: the tasks that it
+ * still holds go back.
  *
  * @example
  * const goal = await holdfast.goal("checkout", { statement: "Ship the new checkout", phases: ["build"] });
@@ -129,8 +130,8 @@ export class Goal {
   }
 
   /**
-   * Calls back when the goal may have changed: possibly late, possibly for nothing, so refresh and compare. Returns
-   * the function that stops watching.
+   * Calls back when the goal may have changed: possibly late, possibly for nothing, so refresh and compare.
+   * Returns the function that stops watching.
    */
   watch(changed: () => void): () => void {
     return this.#core.watch(changed);
@@ -207,7 +208,9 @@ export class Goal {
     return this.#core.actOn("addPlan", input, planning.addPlan);
   }
 
-  /** Adds one task: to build something or, with `kind: "review"`, to review other tasks. It gets the next id. */
+  /**
+   * Adds one task: to build something or, with `kind: "review"`, to review other tasks. It gets the next id.
+   */
   async addTask(input: Attributed<planning.TaskInput>): Promise<Task> {
     const { by, ...task } = input;
     const [added] = await this.addTasks({ tasks: [task as planning.TaskInput], ...(by && { by }) });
@@ -262,7 +265,8 @@ export class Goal {
   // ── Working on tasks ──
 
   /**
-   * Claims a task for one agent: takes its lease, then records the claim. A task whose holder is gone is taken over.
+   * Claims a task for one agent: takes its lease, then records the claim. A task whose holder is gone is
+   * taken over.
    */
   claim(id: string, options: Attributed<ClaimOptions> = {}): Promise<Claim> {
     return this.#claims.claim(id, options);
@@ -416,8 +420,8 @@ export class Goal {
   }
 
   /**
-   * Ends a session before its work is done, for example because its context is full. One commit puts its tasks back
-   * and records the reason and the next action; the next session that starts continues from there.
+   * Ends a session before its work is done, for example because its context is full. One commit puts its
+   * tasks back and records the reason and the next action; the next session that starts continues from there.
    */
   async handoff(
     input: Attributed<

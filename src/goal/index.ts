@@ -13,7 +13,6 @@ export { checkFiles, type FileCheck, type FileReport, hashFile } from "./file-ch
 export { Goal, goalCore, resetLostClaims } from "./goal.ts";
 export type { Attributed, WriteGuard } from "./goal-core.ts";
 export type { MergeReport } from "./merging.ts";
-export type { NextTasks } from "./next-tasks.ts";
 export type {
   BlockerInput,
   BypassInput,

@@ -1,11 +1,12 @@
 /**
- * What other copies of a goal wrote, taken into this one.
+ * Merges the events of other copies of a goal into this one.
  *
- *     walk the log ──▶ entries of this copy ──┐
- *                    entries that are new ────┴──▶ fold in the one order ──▶ one commit: the new entries and what they change
+ *     read the log ──▶ entries of this copy ──┐
+ *                      new entries ───────────┴──▶ fold in merge order ──▶ one commit: entries and effect
  *
- * Decided on the log as it was walked: if anybody wrote meanwhile, the commit writes nothing and the walk begins again.
- * A crash before the commit leaves nothing, after it everything; whoever comes next finds the entries known.
+ * The merge is decided on the log as it was read: if another writer was faster, the commit writes nothing and
+ * the log is read again. A crash before the commit leaves nothing, after it everything: the next merge finds
+ * all entries known.
  */
 
 import { type Journal, type Log, leaseLost } from "../journal/index.ts";
@@ -26,32 +27,39 @@ import {
   type Renumbered,
 } from "../model/goal/index.ts";
 
-/** What taking in other copies' events came to. The goal keeps what somebody has to be told of it. */
+/** The result of a merge. The goal itself keeps a note on every change that affects someone's work. */
 export interface MergeReport {
   /** How many events were new. */
   readonly events: number;
   readonly renumbered: readonly Renumbered[];
-  /** Events that do not fit since then: what they say is in the log and changes nothing. */
+  /** Events that no longer fit: they stay in the log and change nothing. */
   readonly notApplied: readonly NotApplied[];
 }
 
 const ATTEMPTS = 100;
 
+/** A position in the log and the reader that has read up to it. */
+export interface EntriesFrom {
+  readonly seq: number;
+  readonly reader: EntryReader;
+}
+
 /**
- * Every event of the goal up to a position, whichever copy wrote it, as other copies take it in. Each has to match its
- * checksum: what was changed on the disk is not carried to others, not even from before a snapshot that is whole.
+ * Every event of the goal up to a position, whichever copy wrote it, in the form that copies exchange. Each
+ * must match its checksum: damage on this disk must not spread to other copies, not even behind an intact
+ * snapshot.
  */
 export async function* entriesOf(
   journal: Journal,
   stream: string,
   upTo: number,
-  from: { readonly seq: number; readonly lineage: EntryReader } = { seq: 0, lineage: new EntryReader() },
+  from: EntriesFrom = { seq: 0, reader: new EntryReader() },
 ): AsyncGenerator<Entry> {
   for await (const written of journal.recorded(stream, from.seq, upTo))
-    for (const [, stored] of written) yield* from.lineage.next(stored);
+    for (const [, stored] of written) yield* from.reader.next(stored);
 }
 
-/** Null: all of them are here already. */
+/** Null: all of them were here already. */
 export async function mergeEntries(
   journal: Journal,
   log: Log<GoalState>,
@@ -72,31 +80,31 @@ export async function mergeEntries(
     const report: MergeReport = {
       events: fresh.length,
       renumbered: newOnes(renumbered, before.renumbered, ({ alias, now }) => `${alias} ${now}`),
-      notApplied: newOnes(notApplied, before.notApplied, asTold),
+      notApplied: newOnes(notApplied, before.notApplied, reasonKey),
     };
-    // What lacked something may have it now, or not fit for another reason.
-    const over = new Set(newOnes(before.notApplied, notApplied, asTold).map(({ uid }) => uid));
-    const outdated = notesNaming(log.state.merges, over);
-    const told = new Set(report.notApplied.map(({ uid }) => uid));
-    const toTell = notApplied.filter(({ uid }) => told.has(uid) || outdated.has(uid));
-    // A copy that begins with these events knew nothing that could have changed.
-    const moved = movedHere(log.state, all, before.state, report.renumbered);
-    const notes = all.length === 0 ? [] : mergeNotes(moved, toTell);
+    // An event that did not fit may fit now, or not fit for another reason: its old note is outdated.
+    const changed = new Set(newOnes(before.notApplied, notApplied, reasonKey).map(({ uid }) => uid));
+    const outdated = notesNaming(log.state.merges, changed);
+    const reported = new Set(report.notApplied.map(({ uid }) => uid));
+    const toNote = notApplied.filter(({ uid }) => reported.has(uid) || outdated.has(uid));
+    // For a copy that begins with these events, nothing has changed.
+    const renamed = renumberedHere(log.state, all, before.state, report.renumbered);
+    const notes = all.length === 0 ? [] : mergeNotes(renamed, toNote);
     const outcome = await log.commit((now, head) => {
       if (head.seq !== seq) return { events: [], result: false };
       const data = { by, entries: fresh, delta: goalDelta(now, state) };
-      const said = {
+      const noted = {
         ...(notes.length > 0 && { notes }),
         ...(outdated.size > 0 && { outdated: [...outdated] }),
       };
-      return { events: [{ type: MERGED, data: { ...data, ...said } }], result: true };
+      return { events: [{ type: MERGED, data: { ...data, ...noted } }], result: true };
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
     if (outcome.outcome === "ok" && outcome.result) return report;
   }
   throw new HoldfastError(
     "STREAM_BUSY",
-    `goal ${id} changed at every attempt to take in other copies' events`,
+    `goal ${id} changed at every attempt to merge the events of other copies`,
     {
       hint: "Many writers change this goal at once. Sync again when it is quieter.",
       data: { goal: id },
@@ -105,25 +113,25 @@ export async function mergeEntries(
 }
 
 /**
- * What this copy knew by another name: by the one that it was told at first, or else had here. For a copy that meets
- * something only now, or by its number of now, nothing has moved.
+ * The items that this copy knew by another id, with that id: the one of its first note, or else the one in
+ * its state. An item that is new to this copy is not renumbered here.
  */
-function movedHere(
+function renumberedHere(
   { merges }: GoalState,
   all: readonly Entry[],
   before: GoalState,
   renumbered: readonly Renumbered[],
 ): Renumbered[] {
   const known = new Set(all.map(({ uid, data }) => aliasOf(String(data["id"]), uid)));
-  const told = new Map<string, string>();
+  const noted = new Map<string, string>();
   for (const note of merges.flatMap(({ notes = [] }) => notes))
-    if (note.kind === "renumbered" && !told.has(note.alias)) told.set(note.alias, note.was);
+    if (note.kind === "renumbered" && !noted.has(note.alias)) noted.set(note.alias, note.was);
   return renumbered
     .filter(({ alias }) => known.has(alias))
-    .map((each) => ({ ...each, was: told.get(each.alias) ?? before.aliases.get(each.alias) ?? each.was }));
+    .map((each) => ({ ...each, was: noted.get(each.alias) ?? before.aliases.get(each.alias) ?? each.was }));
 }
 
-const asTold = ({ uid, why }: NotApplied): string => `${uid} ${why}`;
+const reasonKey = ({ uid, why }: NotApplied): string => `${uid} ${why}`;
 
 function newOnes<Row>(now: readonly Row[], before: readonly Row[], key: (row: Row) => string): Row[] {
   const old = new Set(before.map(key));
@@ -131,9 +139,9 @@ function newOnes<Row>(now: readonly Row[], before: readonly Row[], key: (row: Ro
 }
 
 function withoutBeginning(id: string, found: string): HoldfastError {
-  const what = found === "" ? "they do not hold its beginning" : `they are of goal ${found}`;
-  return new HoldfastError("EVENT_CORRUPT", `goal ${id} cannot be made of these events: ${what}`, {
-    hint: "Fetch the missing files of .planning/events/ from git. Nothing of this goal was taken in.",
+  const what = found === "" ? "its first event is missing" : `they are of goal ${found}`;
+  return new HoldfastError("EVENT_CORRUPT", `goal ${id} cannot be built from these events: ${what}`, {
+    hint: "Fetch the missing files of .planning/events/ from git. Nothing of this goal was merged.",
     data: { goal: id },
   });
 }

@@ -1,4 +1,4 @@
-/** Acts on what a goal remembers: decisions, blockers, facts, files, questions, the next action. */
+/** Acts on the records of a goal: decisions, blockers, facts, files, questions, errors. */
 
 import {
   type Actor,
@@ -22,15 +22,25 @@ import {
 import { quoteValue } from "../model/names.ts";
 import { type Act, DraftBatch, invalid, phaseNumber } from "./act.ts";
 import { type ClaimProof, release } from "./claim-acts.ts";
-import { draftTask, type TaskInput } from "./planning-acts.ts";
-import { TaskDrafting } from "./task-drafting.ts";
+import { draftTask, TaskBatch, type TaskInput } from "./planning-acts.ts";
 
+/**
+ * A decision with its reason.
+ *
+ * @example
+ * await goal.decide({
+ *   type: "technology",
+ *   context: "session store",
+ *   decision: "use Redis",
+ *   reason: "sessions must expire by themselves",
+ *   alternatives: [{ option: "Postgres", whyNot: "no expiry" }],
+ * });
+ */
 export interface DecisionInput extends Omit<InputOf<typeof DECISION>, "date"> {
-  /** Calendar day; today by default. */
+  /** Calendar day, `2024-01-15`; by default today. */
   readonly date?: string;
 }
 
-/** `today` comes from the caller's clock: a decision carries the day on which it was made. */
 export function decide(
   state: GoalState,
   by: Actor,
@@ -42,7 +52,7 @@ export function decide(
   const replaced = supersedes === null ? null : decisionOf(state, supersedes);
   if (replaced && replaced.supersededBy !== null) {
     throw invalid(
-      `decision ${replaced.id} was superseded by ${replaced.supersededBy} already`,
+      `decision ${replaced.id} is already superseded by ${replaced.supersededBy}`,
       `Supersede ${replaced.supersededBy} instead.`,
     );
   }
@@ -51,9 +61,10 @@ export function decide(
   return { events: [{ type: "decision.made", data }], result: id };
 }
 
+/** Example: `{ description: "no API key", affects: { tasks: ["T-014"] } }`. */
 export interface BlockerInput {
   readonly description: string;
-  /** Tasks by id, phases by number or name, the whole goal; or a list of words to be looked up among these. */
+  /** Tasks by id, phases by number or name, the whole goal; or a list of names: `["T-014", "phase 3"]`. */
   readonly affects:
     | readonly string[]
     | {
@@ -62,7 +73,7 @@ export interface BlockerInput {
         readonly goal?: boolean;
         readonly other?: readonly string[];
       };
-  /** False: only reported; it blocks nothing before somebody identifies it. */
+  /** False: only reported; it blocks nothing until `identify`. By default true. */
   readonly identified?: boolean;
 }
 
@@ -73,14 +84,14 @@ export function block(state: GoalState, by: Actor, input: BlockerInput): Act<str
     ...rest,
     by,
     id,
-    affects: affected(state, affects),
+    affects: resolveAffects(state, affects),
   } as GoalDraft<"blocker.reported">["data"];
   const events: GoalDraft[] = [{ type: "blocker.reported", data }];
   if (identified) events.push({ type: "blocker.identified", data: { by, blocker: id } });
   return { events, result: id };
 }
 
-/** A worker meets a blocker in its own task: the blocker is recorded and the task goes back, in one commit. */
+/** Records a blocker of a claimed task and puts the task back, in one commit. */
 export function blockClaim(
   state: GoalState,
   by: Actor,
@@ -94,15 +105,15 @@ export function blockClaim(
   return { ...released, events, result: { task, blocker: blocked.result } };
 }
 
-function affected(state: GoalState, given: BlockerInput["affects"]): Record<string, unknown> {
-  if (Array.isArray(given)) return lookUp(state, given as readonly string[]);
+function resolveAffects(state: GoalState, affects: BlockerInput["affects"]): Record<string, unknown> {
+  if (Array.isArray(affects)) return resolveNames(state, affects as readonly string[]);
   const {
     tasks = [],
     phases = [],
     goal = false,
     other = [],
     ...unknown
-  } = given as Exclude<BlockerInput["affects"], readonly string[]>;
+  } = affects as Exclude<BlockerInput["affects"], readonly string[]>;
   return {
     ...unknown,
     tasks: tasks.map((id) => taskOf(state, id).id),
@@ -112,19 +123,21 @@ function affected(state: GoalState, given: BlockerInput["affects"]): Record<stri
   };
 }
 
-/** `T-014`, `Phase 3: OAuth Integration`, `phase 3`, the name of a phase, `goal`; anything else is kept as it is. */
-function lookUp(state: GoalState, words: readonly string[]): Record<string, unknown> {
+/**
+ * `T-014`, `Phase 3: OAuth Integration`, `phase 3`, the name of a phase, `goal`; other names block nothing.
+ */
+function resolveNames(state: GoalState, names: readonly string[]): Record<string, unknown> {
   const found = { tasks: [] as string[], phases: [] as number[], goal: false, other: [] as string[] };
-  for (const word of words) {
-    const task = findTask(state, word);
-    const number = Number(/^phase (\d+)\b/i.exec(word)?.[1]);
+  for (const name of names) {
+    const task = findTask(state, name);
+    const number = Number(/^phase (\d+)\b/i.exec(name)?.[1]);
     const phase = state.phases.find(
-      (each) => each.number === number || each.name.toLowerCase() === word.toLowerCase(),
+      (each) => each.number === number || each.name.toLowerCase() === name.toLowerCase(),
     );
     if (task) found.tasks.push(task.id);
     else if (phase) found.phases.push(phase.number);
-    else if (word === "goal") found.goal = true;
-    else found.other.push(word);
+    else if (name === "goal") found.goal = true;
+    else found.other.push(name);
   }
   return found;
 }
@@ -134,15 +147,17 @@ export function identify(state: GoalState, by: Actor, blocker: string): Act<stri
   return { events: [{ type: "blocker.identified", data: { by, blocker: id } }], result: id };
 }
 
+/** Example: `{ blocker: "B-001", workaround: "mock the API", followUps: [{ title: "Remove the mock" }] }`. */
 export interface BypassInput {
   readonly blocker: string;
   readonly workaround: string;
+  /** Tasks to add, so that the workaround does not stay. */
   readonly followUps?: readonly TaskInput[];
 }
 
 export function bypass(state: GoalState, by: Actor, input: BypassInput): Act<string> {
   const { id } = blockerOf(state, input.blocker);
-  const draft = new TaskDrafting(state);
+  const draft = new TaskBatch(state);
   const followUps = (input.followUps ?? []).map((task) => draftTask(draft, by, task));
   draft.add({ type: "blocker.bypassed", data: { ...input, by, blocker: id, followUps } });
   return { events: draft.events, result: id };
@@ -150,7 +165,7 @@ export function bypass(state: GoalState, by: Actor, input: BypassInput): Act<str
 
 export interface Resolved {
   readonly blocker: string;
-  /** Tasks that nothing blocks any more. */
+  /** Ids of the tasks that are no longer blocked. */
   readonly unblocked: readonly string[];
 }
 
@@ -168,6 +183,7 @@ export function resolve(
   return { events: draft.events, result: { blocker: blocker.id, unblocked } };
 }
 
+/** Example: `{ key: "db", value: "postgres 16", source: "docker-compose.yml" }`. */
 export interface FactInput extends InputOf<typeof FACT> {}
 
 export function fact(_state: GoalState, by: Actor, input: FactInput): Act<void> {
@@ -214,10 +230,7 @@ export function ask(state: GoalState, by: Actor, text: string): Act<string> {
 export function answer(state: GoalState, by: Actor, input: { question: string; answer: string }): Act<void> {
   const question = questionOf(state, input.question);
   if (question.answer !== null) {
-    throw invalid(
-      `question ${question.id} was answered already`,
-      "Ask a new question, or record a decision.",
-    );
+    throw invalid(`question ${question.id} is already answered`, "Ask a new question, or record a decision.");
   }
   return { events: [{ type: "question.answered", data: { ...input, by } }], result: undefined };
 }

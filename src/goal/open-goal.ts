@@ -1,7 +1,7 @@
 /**
- * Opening a goal, by name. One that is not there is created if a statement is given; one that is there keeps its own
- * statement and phases. State older than its time to live is not taken up silently: the caller is told how old it is
- * and has to say that it is to be used. Nothing is deleted by growing old.
+ * Opens a goal by its id. With a `statement`, a missing goal is created; an existing one keeps its own
+ * statement and phases. A goal older than its time to live throws `STATE_STALE` until the caller passes
+ * `stale: "use"`. Nothing is deleted because of its age.
  */
 
 import { type Journal, leaseLost } from "../journal/index.ts";
@@ -23,17 +23,26 @@ import { goalNotFound } from "./goal-core.ts";
 import { type MergeReport, mergeEntries } from "./merging.ts";
 import { create, type NewGoal } from "./planning-acts.ts";
 
-/** How a goal is opened. With a `statement` one that is not there is made; without, it has to be there. */
+/**
+ * Options of `holdfast.goal(id, options)`.
+ *
+ * @example
+ * const goal = await holdfast.goal("checkout", {
+ *   statement: "Ship the new checkout",
+ *   phases: ["design", { name: "build", plans: ["backend", "frontend"] }],
+ *   by: { name: "claude", role: "worker" },
+ *   root: process.cwd(),
+ * });
+ */
 export interface OpenGoalOptions extends Partial<NewGoal> {
-  /** Who acts where an operation does not say. */
+  /** The actor of operations that pass no `by`; by default `{ name: "program", role: "orchestrator" }`. */
   readonly by?: Actor;
   /** The folder that recorded paths are relative to. */
   readonly root?: string;
-  /** `use`: take it up although it is older than its time to live. */
+  /** `use`: open the goal although it is older than its time to live. */
   readonly stale?: "use";
 }
 
-/** A program that opens a goal steers it; whoever works on tasks says so with `by`. */
 const DEFAULT_BY: Actor = { name: "program", role: "orchestrator" };
 
 export async function openGoal(journal: Journal, id: string, options: OpenGoalOptions = {}): Promise<Goal> {
@@ -49,13 +58,13 @@ export async function openGoal(journal: Journal, id: string, options: OpenGoalOp
     });
     if (outcome.outcome === "fenced") throw leaseLost(outcome.lease, outcome.now);
   }
-  if (stale !== "use") refuseStale(log.state, journal.now());
+  if (stale !== "use") rejectStale(log.state, journal.now());
   return new Goal({ journal, log, id, by, root });
 }
 
 /**
- * For the projections layer: takes in what other copies of a goal wrote, before or without opening it. A goal that this
- * store does not have begins with it. Null: it is all here.
+ * Merges the events of other copies into a goal that is not open; creates the goal if this store does not
+ * have it. Null: all of them were here already.
  */
 export async function mergeGoal(
   journal: Journal,
@@ -67,7 +76,7 @@ export async function mergeGoal(
   return mergeEntries(journal, log, id, by, entries);
 }
 
-/** The state at a position, or now, without a handle on it: for lists, replays and comparisons. */
+/** The state now or at a position, without opening the goal: for lists, replays and comparisons. */
 export async function loadGoal(
   journal: Journal,
   id: string,
@@ -75,18 +84,18 @@ export async function loadGoal(
 ): Promise<{ readonly state: GoalState; readonly seq: number }> {
   const { state, head } = await journal.load(goalKind, checkId(id, "goal id"), options.upTo);
   if (state.id === "") throw goalNotFound(id);
-  if (options.stale !== "use" && options.upTo === undefined) refuseStale(state, journal.now());
+  if (options.stale !== "use" && options.upTo === undefined) rejectStale(state, journal.now());
   return { state, seq: head.seq };
 }
 
-function refuseStale(state: GoalState, now: number): void {
+function rejectStale(state: GoalState, now: number): void {
   const { stale, ageMs } = staleness(state, now);
   if (!stale || state.ttlMs === null) return;
   throw new HoldfastError(
     "STATE_STALE",
-    `goal ${state.id} was last touched ${exactAge(ageMs)} ago; it counts as stale after ${exactAge(state.ttlMs)}`,
+    `goal ${state.id} was last changed ${exactAge(ageMs)} ago (stale after ${exactAge(state.ttlMs)})`,
     {
-      hint: 'Check that it still says what is true, then open it with stale: "use". Nothing was deleted.',
+      hint: 'Check that it is still true, then open it with stale: "use". Nothing was deleted.',
       data: { goal: state.id, ageMs, ttlMs: state.ttlMs, updatedAt: state.updatedAt },
     },
   );

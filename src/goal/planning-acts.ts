@@ -1,13 +1,15 @@
-/** Acts on the structure of a goal: what is to be done, in which order. */
+/** Acts on the plan of a goal: its settings, phases, plans and tasks. */
 
 import { HoldfastError } from "../model/errors.ts";
 import {
   type Actor,
+  activeBlockers,
   BUILD_TASK,
   contentOf,
   DEFAULT_MAX_ATTEMPTS,
   DEFAULT_TTL_MS,
   findTask,
+  focusElsewhere,
   formatId,
   type GoalDraft,
   type GoalState,
@@ -26,38 +28,46 @@ import {
 } from "../model/goal/index.ts";
 import { quoteValue } from "../model/names.ts";
 import { type Act, closingPhase, DraftBatch, invalid, phaseNumber } from "./act.ts";
-import { TaskDrafting } from "./task-drafting.ts";
 
 const BUILD = { ...TASK_PLAN, ...BUILD_TASK };
 const REVIEW = { ...TASK_PLAN, ...REVIEW_TASK };
 const NAMES_OF_TASKS = namesOfItems(contentOf(REVIEW));
 
-/** What the first phase is called when a task is added before any phase. */
+/** The name of the phase that is created for a task added before any phase. */
 const FIRST_PHASE = "implementation";
 
 export interface GoalSettings {
+  /** The aim, in a sentence or two. */
   readonly statement: string;
   readonly title?: string | null;
-  /** Null: never stale. */
+  /** After this long without a change the goal is stale; by default 72 hours. Null: never. */
   readonly ttlMs?: number | null;
+  /** `separate` (default): another agent has to accept submitted work. `self`: submitted work is done. */
   readonly verification?: Verification;
+  /** Failures after which a task counts as failed for good; by default 3. */
   readonly maxAttempts?: number;
 }
 
+/** Example: `{ name: "build", plans: ["backend", "frontend"] }`. */
 export interface PhaseInput {
   readonly name: string;
   readonly plans?: readonly string[];
 }
 
 interface AnyTaskInput extends Omit<InputOf<typeof TASK_PLAN>, "phase"> {
-  /** Number or name; the current one by default. */
+  /** Number or name; by default the current phase. */
   readonly phase?: number | string;
 }
 
+/** Example: `{ title: "Parse the cart", dependsOn: ["T-001"], acceptance: ["npm test passes"] }`. */
 export interface BuildTaskInput extends AnyTaskInput, InputOf<typeof BUILD_TASK> {
   readonly kind?: "build";
 }
 
+/**
+ * Example: `{ kind: "review", title: "Review the parser", reviews: ["T-002"], checklist: ["handles empty
+ * carts"] }`.
+ */
 export interface ReviewTaskInput extends AnyTaskInput, InputOf<typeof REVIEW_TASK> {
   readonly kind: "review";
 }
@@ -69,10 +79,10 @@ export interface NewGoal extends GoalSettings {
   readonly tasks?: readonly TaskInput[];
 }
 
-/** Everything a goal begins with is one commit; a goal that is there already is left as it is. */
+/** Creates the goal with its first phases and tasks in one commit. An existing goal stays as it is. */
 export function create(state: GoalState, by: Actor, id: string, input: NewGoal): Act<boolean> {
   if (state.id !== "") return { events: [], result: false };
-  const draft = new TaskDrafting(state);
+  const draft = new TaskBatch(state);
   const { phases = [], tasks = [], ...settings } = input;
   draft.add({
     type: "goal.created",
@@ -86,21 +96,21 @@ export function create(state: GoalState, by: Actor, id: string, input: NewGoal):
       by,
     },
   });
-  const made = phases.map((phase) => (typeof phase === "string" ? { name: phase } : phase));
-  refuseTwice(id, made);
-  for (const phase of made) draftPhase(draft, by, phase);
+  const inputs = phases.map((phase) => (typeof phase === "string" ? { name: phase } : phase));
+  rejectDuplicates(id, inputs);
+  for (const phase of inputs) draftPhase(draft, by, phase);
   for (const task of tasks) draftTask(draft, by, task);
   return { events: draft.events, result: true };
 }
 
-/** By its name a phase is meant, whichever case it is typed in. */
-function refuseTwice(goal: string, phases: readonly PhaseInput[]): void {
+/** Phases are addressed by name, in upper or lower case. */
+function rejectDuplicates(goal: string, phases: readonly PhaseInput[]): void {
   const names = phases.map(({ name }) => name.toLowerCase());
   const twice = phases.find((_, index) => names.indexOf(names[index] ?? "") < index);
   if (!twice) return;
   throw invalid(
     `goal ${goal}: phase ${quoteValue(twice.name)} is there twice`,
-    "Give each phase a name of its own: tasks and moves ask for it by name.",
+    "Give each phase a name of its own: tasks and moves refer to it by name.",
     { goal, phase: twice.name },
   );
 }
@@ -114,12 +124,12 @@ export function describe(state: GoalState, by: Actor, change: Partial<GoalSettin
 
 export function addPhase(state: GoalState, by: Actor, input: PhaseInput): Act<number> {
   const name = String(input.name).toLowerCase();
-  const there = state.phases.find((each) => each.name.toLowerCase() === name);
-  if (there) {
+  const existing = state.phases.find((each) => each.name.toLowerCase() === name);
+  if (existing) {
     throw invalid(
-      `goal ${state.id} has a phase ${quoteValue(there.name)} already, its number ${there.number}`,
-      "Add to that one, or give the new phase a name of its own: tasks and moves ask for it by name.",
-      { goal: state.id, phase: there.name, number: there.number },
+      `goal ${state.id} already has a phase ${quoteValue(existing.name)}, number ${existing.number}`,
+      "Add to that one, or give the new phase a name of its own: tasks and moves refer to it by name.",
+      { goal: state.id, phase: existing.name, number: existing.number },
     );
   }
   const draft = new DraftBatch(state);
@@ -147,26 +157,26 @@ export function addPlan(state: GoalState, by: Actor, input: PlanInput): Act<numb
 }
 
 export function addTasks(state: GoalState, by: Actor, inputs: readonly TaskInput[]): Act<string[]> {
-  const draft = new TaskDrafting(state);
+  const draft = new TaskBatch(state);
   const ids = inputs.map((input) => draftTask(draft, by, input));
   return { events: draft.events, result: ids };
 }
 
-/** Drafts one task, and the first phase if there is none to put it into. Returns its id. */
-export function draftTask(draft: TaskDrafting, by: Actor, input: TaskInput): string {
+/** Drafts one task, and the first phase if the goal has none. Returns the task's id. */
+export function draftTask(draft: TaskBatch, by: Actor, input: TaskInput): string {
   if (draft.state.phases.length === 0 && input.phase === undefined) {
     draft.add({ type: "phase.added", data: { by, number: 1, name: FIRST_PHASE } });
   }
   const { state } = draft;
   const id = formatId("T", state.given.T + 1);
   const phase = input.phase === undefined ? draft.currentPhase() : phaseNumber(state, input.phase);
-  // Its number is nobody's yet, and would be taken for a task that is there.
+  // In errors the new task goes by its title: its id does not exist yet.
   const itself = `the new task ${quoteValue(input.title)}`;
   const content =
     input.kind === "review" ? withInitials(REVIEW, input) : withInitials(BUILD, { kind: "build", ...input });
   const data = { ...content, ...knownTasks(state, content, itself), phase, by, id };
-  const { isBetween } = draft.addTask({ type: "task.added", data } as GoalDraft, id);
-  if (isBetween) refuseCircle(draft.state, id);
+  const mayBeInCycle = draft.addTask({ type: "task.added", data } as GoalDraft, id);
+  if (mayBeInCycle) rejectCycle(draft.state, id);
   return id;
 }
 
@@ -195,7 +205,7 @@ export function editTask(state: GoalState, by: Actor, input: EditInput): Act<str
   };
   const draft = new DraftBatch(state);
   draft.add({ type: "task.edited", data: { by, task: task.id, change } } as GoalDraft);
-  refuseCircle(draft.state, task.id);
+  rejectCycle(draft.state, task.id);
   return { events: draft.events, result: task.id };
 }
 
@@ -219,7 +229,7 @@ function knownTask(state: GoalState, id: string, from: string): string {
   });
 }
 
-function refuseCircle(state: GoalState, id: string): void {
+function rejectCycle(state: GoalState, id: string): void {
   const task = taskOf(state, id);
   if (!hasDependencyCycle(state, task)) return;
   throw invalid(
@@ -261,8 +271,8 @@ export function aliasTask(state: GoalState, by: Actor, input: AliasInput): Act<v
 }
 
 /**
- * To another phase. The one that is left counts as complete if nothing in it is unfinished; one that never had a task can
- * be gone back to, and is open again then.
+ * Moves the work to another phase. Moving on from a phase without tasks completes it; moving back to such a
+ * phase opens it again.
  */
 export function move(state: GoalState, by: Actor, to: number | string): Act<number> {
   const survey = surveyGoal(state);
@@ -285,15 +295,85 @@ export function move(state: GoalState, by: Actor, to: number | string): Act<numb
 
 export function completePhase(state: GoalState, by: Actor, which: number | string): Act<number> {
   const phase = phaseNumber(state, which);
-  const left: Task[] = [...state.tasks.values()].filter((task) => task.phase === phase && !isFinished(task));
-  if (left.length === 0) return { events: [{ type: "phase.completed", data: { by, phase } }], result: phase };
-  const ids = left.map(({ id }) => id);
+  const unfinished = [...state.tasks.values()].filter((task) => task.phase === phase && !isFinished(task));
+  if (unfinished.length === 0)
+    return { events: [{ type: "phase.completed", data: { by, phase } }], result: phase };
+  const ids = unfinished.map(({ id }) => id);
   throw new HoldfastError(
     "PHASE_UNFINISHED",
-    `phase ${phase} has ${left.length} unfinished tasks: ${quoteValue(ids)}`,
+    `phase ${phase} has ${unfinished.length} unfinished tasks: ${quoteValue(ids)}`,
     {
-      hint: "Finish them, or drop those that are no longer wanted. A phase completes by itself with its last task.",
+      hint: "Finish or drop them. A phase completes by itself with its last task.",
       data: { phase, tasks: ids },
     },
   );
 }
+
+/**
+ * A batch that may add thousands of tasks. Two checks of a new task need all other tasks: in which phase the
+ * work is, and whether a task waits for the new one already. Repeated for each task they would make the act
+ * quadratic. So the answers are cached until an added task could change them, or another event is drafted.
+ */
+export class TaskBatch extends DraftBatch {
+  private current: { readonly phase: number; readonly hasReady: boolean } | null = null;
+  private waits: Waits | null = null;
+
+  override add(draft: GoalDraft): void {
+    super.add(draft);
+    this.current = null;
+    this.waits = null;
+  }
+
+  /** The phase of a task that names none: the one that was moved to, else the one in which the work is. */
+  currentPhase(): number {
+    if (!this.current) {
+      const survey = surveyGoal(this.state);
+      const moved = focusElsewhere(this.state, survey);
+      const phase = (moved ?? survey.current)?.number ?? 1;
+      this.current = { phase, hasReady: moved === null && survey.ready.length > 0 };
+    }
+    return this.current.phase;
+  }
+
+  /**
+   * Returns false if the new task cannot be in a dependency cycle: it waits for no task, or none waits for
+   * it.
+   */
+  addTask(draft: GoalDraft, id: string): boolean {
+    const { current } = this;
+    const waits = this.waits ?? this.findWaits();
+    super.add(draft);
+    const task = taskOf(this.state, id);
+    const lane = laneOf(task);
+    const last = waits.lastWaves.get(lane) ?? 0;
+    const isAwaited = last > task.wave || waits.missing.has(id);
+    waits.lastWaves.set(lane, Math.max(last, task.wave));
+    this.waits = waits;
+    const isWaiting = task.kind === "review" || task.dependsOn.length > 0 || task.wave > 1;
+    // The new task is ready itself, or the ready tasks of the phase stay ready: none of them waits for it.
+    const hasReady =
+      (!isWaiting && activeBlockers(this.state).length === 0) || (current?.hasReady === true && !isAwaited);
+    this.current = current?.phase === task.phase && hasReady ? { ...current, hasReady } : null;
+    return isWaiting && isAwaited;
+  }
+
+  private findWaits(): Waits {
+    const waits: Waits = { lastWaves: new Map(), missing: new Set() };
+    for (const task of this.state.tasks.values()) {
+      const lane = laneOf(task);
+      waits.lastWaves.set(lane, Math.max(waits.lastWaves.get(lane) ?? 0, task.wave));
+      const names = task.kind === "review" ? [...task.dependsOn, ...task.reviews] : task.dependsOn;
+      for (const name of names) if (!findTask(this.state, name)) waits.missing.add(name);
+    }
+    return waits;
+  }
+}
+
+interface Waits {
+  /** The last wave of each plan: its tasks wait for all earlier waves. */
+  readonly lastWaves: Map<string, number>;
+  /** Dependencies on tasks that do not exist, which a merge can leave behind. */
+  readonly missing: Set<string>;
+}
+
+const laneOf = ({ phase, plan }: Task): string => `${phase}/${plan ?? 0}`;

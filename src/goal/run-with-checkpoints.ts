@@ -6,20 +6,20 @@
  *
  * Every arrow is one durable commit, so the run can be killed anywhere and started again:
  *
- * | killed                     | what the next run does                                                        |
- * |----------------------------|-------------------------------------------------------------------------------|
- * | before the claim           | starts over: nothing has happened                                             |
- * | after the claim            | takes the task over once its lease expires or its process is provably dead;   |
- * |                            | the agent gets the last note of the dead attempt                              |
- * | between execute and submit | executes the task again (effects inside it belong into a session's ledger);   |
- * |                            | a late submit of the old process is fenced                                    |
- * | between submit and verify  | verifies the submitted task                                                   |
+ * | killed                     | what the next run does                                                    |
+ * |----------------------------|---------------------------------------------------------------------------|
+ * | before the claim           | starts over: nothing has happened                                         |
+ * | after the claim            | takes the task over once its lease expires or its process is dead;        |
+ * |                            | the agent gets the last note of the dead attempt                          |
+ * | between execute and submit | executes the task again (put its effects into a session's ledger);        |
+ * |                            | a late submit of the old process is fenced                                |
+ * | between submit and verify  | verifies the submitted task                                               |
  *
- * A task that is done is never claimed again. Completed tasks, changed phases, findings and errors are the goal's
- * checkpoints; `onCheckpoint` gets each one when it is durable.
+ * A task that is done is never claimed again. Completed tasks, changed phases, findings and errors are the
+ * goal's checkpoints; `onCheckpoint` gets each one when it is durable.
  *
- * A run holds a lease of its own while it lives. The next run looks for sessions that are still active although their
- * lease is free: those runs died between two tasks, and are marked as crashed.
+ * A run holds a lease of its own while it lives. The next run looks for sessions that are still active
+ * although their lease is free: those runs died between two tasks, and are marked as crashed.
  */
 
 import { Lease } from "../journal/index.ts";
@@ -31,6 +31,7 @@ import {
   type Evidence,
   type GoalCheckpoint,
   type GoalState,
+  nextTasks,
   type Progress,
   progressOf,
   type RunState,
@@ -43,24 +44,23 @@ import { quoteValue } from "../model/names.ts";
 import { exactAge } from "../model/time.ts";
 import { quoted } from "./briefing.ts";
 import { type Goal, goalCore } from "./goal.ts";
-import { nextTasks } from "./next-tasks.ts";
 import type { Claim, EvidenceInput } from "./task-claims.ts";
 import { leaseName } from "./task-leases.ts";
 
-/** Whatever does the work of one task: a model with tools, a script, a person behind a form. */
+/** The worker behind a run: a model with tools, a script, a person behind a form. */
 export interface TaskAgent {
   /** The agent's name in the log. */
   readonly name?: string;
   /**
-   * Does the task and returns the proof. A throw is a failure, retried unless the error says `retryable: false`. The
-   * task may run again after a kill: `context.previous` has the last note of the attempt before.
+   * Does the task and returns the proof. A throw is a failure, retried unless the error says `retryable:
+   * false`. The task may run again after a kill: `context.previous` has the last note of the attempt before.
    */
   executeTask(task: Task, context: TaskContext): Promise<EvidenceInput | undefined> | Promise<void>;
   /** Judges submitted work. Without it, submitted tasks wait for another verifier. */
   verifyTask?(task: Task, evidence: Evidence): Promise<boolean | { accept: boolean; why?: string }>;
 }
 
-/** What an agent gets beside its task. */
+/** Everything that an agent gets beside its task. */
 export interface TaskContext {
   readonly goal: Goal;
   /** The state in words, within the run's `briefingTokens`. */
@@ -137,8 +137,9 @@ export interface FinalReport {
 }
 
 /**
- * Works through a goal's tasks with one agent until nothing is left that it can do. After a kill, run it again: tasks
- * that are done are not repeated, and the agent gets the last note of the attempt that was cut off.
+ * Works through a goal's tasks with one agent until nothing is left that it can do. After a kill, run it
+ * again: tasks that are done are not repeated, and the agent gets the last note of the attempt that was cut
+ * off.
  *
  * @example
  * const report = await runWithCheckpoints(
@@ -222,7 +223,10 @@ class Run {
     return [...this.goal.state.tasks.values()].filter((task) => task.status === status);
   }
 
-  /** Nothing could be claimed: the end of the run, or null while a backoff or another agent is worth waiting for. */
+  /**
+   * Nothing could be claimed: the end of the run, or null while a backoff or another agent is worth waiting
+   * for.
+   */
   private endOfRun(): RunEnd | null {
     const { outlook, why } = nextTasks(this.goal.state);
     if (outlook === "done" || outlook === "blocked" || outlook === "unplanned")
@@ -389,7 +393,9 @@ function errorText(error: unknown): string {
 /** The store's change hints may get lost, so a wait is never longer than this. */
 const POLL_MS = 250;
 
-/** Resolves when the goal may have changed, at the latest after `ms` or `POLL_MS`. Returns the time it took. */
+/**
+ * Resolves when the goal may have changed, at the latest after `ms` or `POLL_MS`. Returns the time it took.
+ */
 function nextChange(goal: Goal, ms: number | null, signal: AbortSignal | undefined): Promise<number> {
   const started = performance.now();
   return new Promise((resolve) => {
@@ -497,10 +503,11 @@ function finalReport(state: GoalState, facts: RunFacts): FinalReport {
   const { bar, tasksCompleted, tasksTotal, phasesCompleted, phasesTotal } = progress;
   const active = [...state.blockers.values()].filter(({ status }) => status === "active");
   const blockers = active.map(({ id, description }) => ({ id, description }));
+  const duration = exactAge(facts.endedAt - facts.startedAt);
   const lines = [
     `${state.id}: ${facts.status}, ${facts.why}`,
     `${bar}  ${tasksCompleted}/${tasksTotal} tasks, ${phasesCompleted}/${phasesTotal} phases`,
-    `${facts.attempts} attempts in ${exactAge(facts.endedAt - facts.startedAt)}, ${run.errorCount} errors in all`,
+    `${facts.attempts} attempts in ${duration}, ${run.errorCount} errors in all`,
     ...run.failedTasks.map(({ task, error, retryable }) => {
       return `failed ${task}${retryable ? " (can be retried)" : ""}: ${quoted(error, 50)}`;
     }),

@@ -1,17 +1,19 @@
 /**
- * Which files of `events/` a store has taken in. Their names are hashes of what they hold, so a name that was taken in
- * never has to be read again.
+ * A cache of the event files that a store has merged. A file is named by the hash of its content, so a file
+ * whose name is in the cache need not be read again.
  *
- * It is kept in the store itself, beside the goal that the events are of, as a cache: a store that is put back to an older
- * copy, a new clone, or a goal that was removed knows of no more files than of events. It is noted after the events are
- * durable; a crash in between, or a file that could not be believed, only means that the file is read once more.
+ * The cache is a snapshot of the goal's stream. So a restored backup, a new clone or a removed goal never
+ * knows more files than events. It is written after the events are durable: a crash in between, or a rejected
+ * file, only means that the file is read once more.
  *
- *     own      of this goal, and everything in it is in the log
- *     others   looked at while this goal was opened, and of another goal: that one has yet to take it in
- *     saved    the files that together hold every event of this goal up to `seq`, when a process last saved them.
- *              A later process need not read them to know which events no file holds
+ * | list     | files                                                                                      |
+ * |----------|--------------------------------------------------------------------------------------------|
+ * | `own`    | of this goal, with all their events in the log                                             |
+ * | `others` | read when this goal was opened, but of another goal, which has yet to merge them           |
+ * | `saved`  | hold every event of this goal up to `seq`: a later process knows, without reading them,    |
+ * |          | which events no file holds                                                                 |
  *
- * Light: `status` and hooks ask before they load anything that could read such a file.
+ * `status` and hooks load this file in a cold process: keep it free of schemas.
  */
 
 import { readdirSync } from "node:fs";
@@ -24,11 +26,11 @@ import type { Store } from "../store.ts";
 
 const EVENTS = "events";
 const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
-/** Kept under a fixed place, so that the next one replaces it. */
+/** A fixed fold name and position, so that each write replaces the last one. */
 const FOLD = "event-files@1";
 const SEQ = 0;
-/** Names beyond this are forgotten, the oldest first, and read again if they are still there. */
-const MOST_NAMES = 2_000;
+/** The oldest names beyond this are dropped; their files are read again. */
+const MAX_NAMES = 2_000;
 const PAGE = 500;
 
 interface Place {
@@ -52,7 +54,7 @@ export interface SeenFiles {
 
 const NONE: SeenFiles = { own: [], others: [] };
 
-/** The files of events below a folder such as `.planning`, by name. */
+/** The names of the event files below a folder such as `.planning`. */
 export function eventFileNames(folder: string): string[] {
   try {
     return readdirSync(join(folder, EVENTS))
@@ -65,17 +67,16 @@ export function eventFileNames(folder: string): string[] {
   }
 }
 
-/** The folder itself keeps us out: what is in it stays unknown, and the store has what it has. */
 export function eventsUnreadable(path: string, cause: unknown): HoldfastError {
   const { code = String(cause) } = cause as NodeJS.ErrnoException;
   return new HoldfastError("STORE_IO", `${quoteValue(path)} cannot be read (${code})`, {
-    hint: "Check its owner and permissions. What is in the store stays as it is.",
+    hint: "Check its owner and permissions. The store stays as it is.",
     cause,
     data: { path },
   });
 }
 
-/** Those that no goal of the store has taken in; for one goal, those that it has not looked at either. */
+/** The files that no goal of the store has merged; with `goal`, without those that it has already read. */
 export async function unseenEventFiles(
   place: Place,
   folder: string,
@@ -101,7 +102,7 @@ export function seenBy(place: Place, goal: string): Promise<SeenFiles> {
   return seenIn(place, streamName("goal", goal));
 }
 
-/** Only after everything in `own` is in the log. */
+/** Call it when all events of the `own` files are in the log. */
 export async function markEventFilesSeen(place: Place, goal: string, seen: SeenFiles): Promise<void> {
   const { store, namespace } = place;
   const stream = streamName("goal", goal);
@@ -110,8 +111,8 @@ export async function markEventFilesSeen(place: Place, goal: string, seen: SeenF
     await store.read({ namespace, stream, after: Number.MAX_SAFE_INTEGER - 1, limit: 1 })
   ).stream;
   if (state !== "live") return;
-  const own = together(before.own, seen.own);
-  const others = without(together(before.others, seen.others), own);
+  const own = union(before.own, seen.own);
+  const others = without(union(before.others, seen.others), own);
   const payload = JSON.stringify({ own, others, saved: seen.saved ?? before.saved });
   const { generation } = head;
   await store.put({
@@ -128,11 +129,11 @@ export async function markEventFilesSeen(place: Place, goal: string, seen: SeenF
 
 async function seenIn({ store, namespace }: Place, stream: string): Promise<SeenFiles> {
   const blob = await store.get({ of: "snapshot", namespace, stream, fold: FOLD, upTo: SEQ });
-  return blob ? parsed(String(blob.payload)) : NONE;
+  return blob ? parseSeen(String(blob.payload)) : NONE;
 }
 
-/** What cannot be read counts as none: the files are looked at once more, and then it is written anew. */
-function parsed(text: string): SeenFiles {
+/** A damaged cache counts as empty: the files are read once more, and the cache is written again. */
+function parseSeen(text: string): SeenFiles {
   try {
     const { own, others, saved } = JSON.parse(text) as Partial<SeenFiles>;
     if (!Array.isArray(own) || !Array.isArray(others)) return NONE;
@@ -147,6 +148,6 @@ function without(names: readonly string[], known: readonly string[]): string[] {
   return names.filter((name) => !all.has(name));
 }
 
-function together(before: readonly string[], now: readonly string[]): string[] {
-  return [...without(before, now), ...now].slice(-MOST_NAMES);
+function union(before: readonly string[], now: readonly string[]): string[] {
+  return [...without(before, now), ...now].slice(-MAX_NAMES);
 }

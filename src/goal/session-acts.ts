@@ -1,9 +1,12 @@
 /**
- * Acts on the history of sessions. A session that ends holds nothing afterwards: its tasks go back.
+ * Acts on the session history and the next action.
  *
- * That needs no lease. What a session gives back is what the goal says is its own, decided on the state that the commit
- * stands on; and its lease may be under another name after a merge, in another copy's store, or with somebody who died
- * before claiming. None of that may keep a session from ending.
+ * A session that ends puts back every task that it holds. This needs no lease: the commit decides on the
+ * state alone which tasks are the session's own. Nothing may keep a session from ending, and the lease of its
+ * task may be out of reach: renamed by a merge, in another copy's store, or held by a process that died
+ * before its claim.
+ *
+ * Hooks run this in a cold process: keep it free of schemas.
  */
 
 import { HoldfastError } from "../model/errors.ts";
@@ -20,38 +23,42 @@ import {
 import type { Act } from "./act.ts";
 
 export interface StartInput {
+  /** The session's name, unique within the goal, e.g. `"claude-2024-01-14"`. */
   readonly session: string;
+  /** By default the actor's name. */
   readonly agent?: string;
   /**
-   * The session whose work it takes up. Without it, the latest that crashed or handed off and that nobody has taken
-   * up yet; null for none.
+   * The session whose work this one continues. By default the latest one that crashed or handed off and was
+   * not continued yet; null for none.
    */
   readonly resumes?: string | null;
   readonly notes?: string | null;
 }
 
 export function startSession(state: GoalState, by: Actor, input: StartInput): Act<string> {
-  const left = input.resumes === undefined ? leftBehind(state, input.session) : null;
+  const left = input.resumes === undefined ? unfinishedSession(state, input.session) : null;
   const resumes = input.resumes ?? left?.id ?? null;
   const notes = input.notes ?? openingNote(state, input.session, left);
   const data = { agent: by.name, ...input, resumes, notes, by };
   return { events: [{ type: "session.started", data }], result: input.session };
 }
 
-/** A session that goes on under its own name continues its own entry, and takes up nobody else's. */
-function leftBehind(state: GoalState, session: string): HistoryEntry | null {
+/**
+ * The session to continue. A session that starts again under its own name continues its own entry instead.
+ */
+function unfinishedSession(state: GoalState, session: string): HistoryEntry | null {
   if (state.history.has(session)) return null;
   const entries = [...state.history.values()];
-  const taken = new Set(entries.map(({ resumes }) => resumes));
+  const continued = new Set(entries.map(({ resumes }) => resumes));
   const left = entries.filter(
-    ({ id, status, handoffReason }) => !taken.has(id) && (status === "crashed" || handoffReason !== null),
+    ({ id, status, handoffReason }) => !continued.has(id) && (status === "crashed" || handoffReason !== null),
   );
   return left.sort((a, b) => (a.endedAt ?? 0) - (b.endedAt ?? 0)).at(-1) ?? null;
 }
 
 const OWN_CRASH = "Resuming after its own crash";
 
-/** The last note of a session is what others read of it: of one that goes on, not that it crashed. */
+/** Others read the last note of a session, so a restart replaces the note on its crash. */
 function openingNote(state: GoalState, session: string, left: HistoryEntry | null): string | null {
   if (left) return resumption(left);
   return state.history.get(session)?.status === "crashed" ? OWN_CRASH : null;
@@ -62,13 +69,13 @@ function resumption({ id, status, handoffReason }: HistoryEntry): string {
   return `Continuing from ${id}: ${handoffReason}`.slice(0, 1_000);
 }
 
-/** Whether the note says no more than how the session began. */
+/** Whether the note was written by `startSession` itself. */
 export function isOpeningNote(note: string, { resumes }: HistoryEntry): boolean {
   if (note === OWN_CRASH) return true;
   return note === `Resuming from ${resumes} crash` || note.startsWith(`Continuing from ${resumes}: `);
 }
 
-/** The sessions that led to this one, oldest first, over hand-offs and crashes. */
+/** The sessions that led to this one by hand-offs and crashes, oldest first. */
 export function chainOf(state: GoalState, session: string): HistoryEntry[] {
   const chain: HistoryEntry[] = [];
   for (let entry = state.history.get(session); entry && !chain.includes(entry); ) {
@@ -80,7 +87,7 @@ export function chainOf(state: GoalState, session: string): HistoryEntry[] {
 
 export interface NoteInput {
   readonly session: string;
-  /** Share of the context window, 0 to 1. */
+  /** The used share of the context window, from 0 to 1. */
   readonly contextUsage?: number | null;
   readonly issues?: readonly string[];
   readonly notes?: string | null;
@@ -98,7 +105,7 @@ export function noteSession(_state: GoalState, by: Actor, input: NoteInput): Act
 }
 
 export interface EndInput extends NoteInput {
-  /** What it finished beside the tasks of the goal, which are known. */
+  /** Work that it finished beside the tasks of the goal, which are recorded anyway. */
   readonly completed?: readonly string[];
 }
 
@@ -112,9 +119,9 @@ export function endSession(
   if (entry.status !== "active") {
     throw new HoldfastError(
       "SESSION_ENDED",
-      `session ${entry.id} of goal ${state.id} has ${entry.status} already`,
+      `session ${entry.id} of goal ${state.id} is not active (${entry.status})`,
       {
-        hint: "Start it again before you end it, or end the one that is active.",
+        hint: "Start it again before you end it, or end an active session.",
         data: { session: entry.id, status: entry.status },
       },
     );
@@ -145,7 +152,7 @@ export function handoff(state: GoalState, by: Actor, input: HandoffInput): Act<r
   return { ...ended, events: [...ended.events, ...following] };
 }
 
-/** Nothing is written for a session that has ended or crashed already: two may notice the same death. */
+/** Writes nothing for a session that is not active: two processes may notice the same crash. */
 export function crashSession(
   state: GoalState,
   by: Actor,

@@ -1,22 +1,22 @@
 /**
  * Claims: how agents hold the tasks of a goal, and how a task comes back from a holder that is gone.
  *
- *     take the task's lease ──▶ commit the claim ──▶ writes with its token ──▶ commit its end ──▶ release the lease
+ *     take the lease ──▶ commit the claim ──▶ writes with its token ──▶ commit its end ──▶ release the lease
  *
- * | a crash                                      | leaves                        | what happens next             |
- * |----------------------------------------------|-------------------------------|-------------------------------|
- * | between taking the lease and the claim       | a lease without a claim       | the lease expires             |
- * | between the end of the claim and the release | a lease on an unclaimed task  | it expires; if the process is |
- * |                                              |                               | provably dead, taken at once  |
+ * | a crash                                      | leaves                       | what happens next         |
+ * |----------------------------------------------|------------------------------|---------------------------|
+ * | between taking the lease and the claim       | a lease without a claim      | the lease expires         |
+ * | between the end of the claim and the release | a lease on an unclaimed task | it expires, or is taken   |
+ * |                                              |                              | at once from a dead owner |
  *
  * Lost claims:
  *
  *     its lease is released or expired, or its process is gone ──▶ dead
- *     its holder lives, but has made no progress for `staleAfterMs` ──▶ stale; only when the caller asks for that
+ *     its holder lives, but made no progress for `staleAfterMs` ──▶ stale; only if the caller asks for that
  *
- * `suspects` only suspects. The task's lease decides whether a holder is dead, because a living holder keeps it. The
- * claim's token, checked inside the commit, decides whether the claim is still the one that was seen. So any number
- * of processes may look at the same time, and each death is recorded once.
+ * `suspects` only suspects. The task's lease decides whether a holder is dead, because a living holder keeps
+ * it. The claim's token, checked inside the commit, decides whether the claim is still the one that was seen.
+ * So any number of processes may look at the same time, and each death is recorded once.
  */
 
 import { isHoldfastError } from "../model/errors.ts";
@@ -45,8 +45,8 @@ export interface ClaimOptions {
   /** How long to wait for a task that another agent holds; by default not at all. */
   readonly waitMs?: number;
   /**
-   * For a process that ends after the claim, such as a command: the lease outlives it and lasts this long after each
-   * write, by default 30 minutes. Example: `{ forMs: 60_000 }`.
+   * For a process that ends after the claim, such as a command: the lease outlives it and lasts this long
+   * after each write, by default 30 minutes. Example: `{ forMs: 60_000 }`.
    */
   readonly detached?: boolean | { readonly forMs: number };
   /** Aborts the wait. */
@@ -62,13 +62,15 @@ export interface EvidenceInput {
     readonly exitCode: number;
     readonly output?: string | null;
   }[];
-  /** A bare path is hashed as it is on disk now, below the goal's root. `hash: null` records a removed file. */
+  /**
+   * A bare path is hashed as it is on disk now, below the goal's root. `hash: null` records a removed file.
+   */
   readonly files?: readonly (string | { readonly path: string; readonly hash: string | null })[];
 }
 
 /**
- * One agent's hold on one task, from `goal.claim()`. Every write through it carries the token of its lease: after a
- * take-over the store rejects them all with `LEASE_LOST`, however late they come.
+ * One agent's hold on one task, from `goal.claim()`. Every write through it carries the token of its lease:
+ * after a take-over the store rejects them all with `LEASE_LOST`, however late they come.
  *
  * @example
  * const claim = await goal.claim("T-001", { by: { name: "claude", role: "worker" } });
@@ -154,8 +156,8 @@ export class TaskClaims {
   }
 
   /**
-   * Takes the task's lease, then commits the claim under it. A task whose holder is gone is taken over. Other tasks
-   * whose holders are gone are put back on the way, so that a small setup needs no supervisor.
+   * Takes the task's lease, then commits the claim under it. A task whose holder is gone is taken over. Other
+   * tasks whose holders are gone are put back on the way, so that a small setup needs no supervisor.
    */
   async claim(id: string, options: Attributed<ClaimOptions>): Promise<Claim> {
     const { core } = this;
@@ -236,8 +238,8 @@ export class TaskClaims {
   }
 
   /**
-   * Puts back the tasks whose holder is gone, one commit each, and marks their sessions as crashed. Returns only the
-   * claims that this call put back: each death is reported by one process.
+   * Puts back the tasks whose holder is gone, one commit each, and marks their sessions as crashed. Returns
+   * only the claims that this call put back: each death is reported by one process.
    */
   async resetLost(by: Actor, options: LostOptions): Promise<LostClaim[]> {
     const { core } = this;
@@ -389,7 +391,8 @@ function suspects(
   return claimed.flatMap((task) => {
     if (task.id === options.except) return [];
     const { claim } = task;
-    // The lease of a foreign claim is in another copy's store: this store cannot tell whether its holder is gone.
+    // The lease of a foreign claim is in another copy's store: this store cannot tell whether its holder is
+    // gone.
     const isForeign = claims.isForeign(state, claim);
     const hasLivingSession = claim.session !== null && options.living?.has(claim.session) === true;
     const isAlive =

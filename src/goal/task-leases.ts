@@ -1,10 +1,10 @@
 /**
  * The leases of tasks: `goal/<goal>/<task>`. A run of a goal has one too: `goal/<goal>/<session>`.
  *
- * | kind     | renewed by          | ends when                                     | for                          |
- * |----------|---------------------|-----------------------------------------------|------------------------------|
- * | attached | this process        | released, expired, or its process is dead     | an agent in this process     |
- * | detached | the writes under it | released, or expired: it outlives the process | a command line, a hook       |
+ * | kind     | renewed by          | ends when                                     | for                  |
+ * |----------|---------------------|-----------------------------------------------|----------------------|
+ * | attached | this process        | released, expired, or its process is dead     | an agent in here     |
+ * | detached | the writes under it | released, or expired: it outlives the process | a command, a hook    |
  */
 
 import { hostname } from "node:os";
@@ -66,8 +66,8 @@ export class TaskLeases {
   }
 
   /**
-   * Takes the lease from its holder, alive or not, and fences that holder's token. With `seen`: only from the holder
-   * of that token.
+   * Takes the lease from its holder, alive or not, and fences that holder's token. With `seen`: only from the
+   * holder of that token.
    */
   async seize(task: string, by: Actor, seen?: number): Promise<TaskLease> {
     const name = leaseName(this.goal, task);
@@ -116,7 +116,9 @@ export class TaskLeases {
   }
 }
 
-/** Without start time and boot id, so that no neighbour proves the process dead: the lease must outlive it. */
+/**
+ * Without start time and boot id, so that no neighbour proves the process dead: the lease must outlive it.
+ */
 function detachedHolder(owner: string, label: string): Holder {
   const unknown = { started: null, boot: null, pidNamespace: null };
   return { owner, label, host: hostname(), pid: process.pid, ...unknown };
@@ -126,8 +128,9 @@ function detachedHolder(owner: string, label: string): Holder {
 function heldByOther(task: string, row: LeaseRow, by: Actor): HoldfastError {
   const { holder, remainingMs } = row;
   const isDetached = holder?.boot === null;
-  const own = `${by.name}#`;
-  const session = isDetached && holder.owner.startsWith(own) ? holder.owner.slice(own.length) : "";
+  const prefix = `${by.name}#`;
+  const session = isDetached && holder.owner.startsWith(prefix) ? holder.owner.slice(prefix.length) : "";
+  const own = session && "Pass that session if it is yours. ";
   const where = `${holder?.host}${isDetached ? "" : `, pid ${holder?.pid}`}`;
   const who = holder ? `${holder.label} (${where})${session && ` in session ${session}`}` : "another agent";
   const seconds = Math.max(1, Math.ceil(remainingMs / 1000));
@@ -135,12 +138,15 @@ function heldByOther(task: string, row: LeaseRow, by: Actor): HoldfastError {
     ? "it is free when its holder releases it or writes nothing for that long."
     : "it is free when the lease expires or its process is gone.";
   return new HoldfastError("TASK_HELD", `task ${task} is held by ${who} for another ${seconds} s`, {
-    hint: `${session && "Pass that session if it is yours. "}Claim another task, or try again later: ${later}`,
+    hint: `${own}Claim another task, or try again later: ${later}`,
     data: { task, holder: holder?.label, remainingMs },
   });
 }
 
-/** A cheap check, no proof: the holder is of this machine, and no process has its pid. The lease itself asks for proof. */
+/**
+ * A cheap check, no proof: the holder is of this machine, and no process has its pid. The lease itself asks
+ * for proof.
+ */
 export function seemsGone(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.started === null) return false;
   try {

@@ -198,12 +198,12 @@ export class EventFiles {
   }
 
   /** From where the last walk ended, unless a merge has changed since then what the names mean. */
-  private walkFrom({ state }: Goal): { seq: number; lineage: EntryReader } | undefined {
+  private walkFrom({ state }: Goal): { seq: number; reader: EntryReader } | undefined {
     const { mark } = this;
     if (!mark || hasMergedSince({ state }, mark.seq)) return undefined;
     const names = new Map(state.names);
     const aliases = new Map(state.aliases);
-    return { seq: mark.seq, lineage: new EntryReader({ ...mark, names, aliases }) };
+    return { seq: mark.seq, reader: new EntryReader({ ...mark, names, aliases }) };
   }
 
   private async place(

@@ -69,7 +69,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
       bench.passMs(5 * 3_600_000);
       await expect(bench.goal()).rejects.toMatchObject({
         code: "STATE_STALE",
-        message: "goal checkout was last touched 3 d 5 h ago; it counts as stale after 3 d",
+        message: "goal checkout was last changed 3 d 5 h ago (stale after 3 d)",
         data: { ageMs: 77 * 3_600_000 },
       });
       const used = await bench.goal({ stale: "use" });
@@ -282,7 +282,7 @@ describe.each(storeSubjects())("a goal on $name", (subject) => {
         decision: JOSE.decision,
       });
       await expect(goal.supersede({ ...JOSE, supersedes: "D-001" })).rejects.toThrow(
-        "superseded by D-003 already",
+        "is already superseded by D-003",
       );
     });
   });

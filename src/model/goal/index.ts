@@ -66,7 +66,19 @@ export {
   type HistoryEntry,
   type Question,
 } from "./notes.ts";
-export { BAR_CELLS, type Position, type Progress, positionOf, progressBar, progressOf } from "./position.ts";
+export {
+  BAR_CELLS,
+  type NextTasks,
+  nextTaskOf,
+  nextTasks,
+  type Position,
+  type Progress,
+  positionOf,
+  progressBar,
+  progressOf,
+  type RunState,
+  runStateOf,
+} from "./position.ts";
 export { hasDependencyCycle, isUnderWay, startBlockedBy } from "./readiness.ts";
 export {
   contentOf,
@@ -96,7 +108,6 @@ export {
   VERIFICATIONS,
   type Verification,
 } from "./roles.ts";
-export { nextTaskOf, type RunState, runStateOf } from "./run-state.ts";
 export {
   activeBlockers,
   blockedTasks,

@@ -1,10 +1,16 @@
-/** Where a goal stands and how far it has come: pure functions of its tasks, so neither can be wrong. */
+/**
+ * Answers to "how far is it?" and "what comes next?", computed from one survey of the goal: position, progress, next
+ * tasks and run state. None of them is stored, so none of them can contradict the tasks.
+ */
 
-import type { GoalState } from "./goal-state.ts";
+import type { Json } from "../json.ts";
+import { type GoalState, taskOf } from "./goal-state.ts";
+import { confirmedFacts } from "./notes.ts";
 import { isUnderWay } from "./readiness.ts";
-import { compareTasks, displayStatus, type Survey, surveyGoal } from "./survey.ts";
-import { type DisplayStatus, isFinished, type Task } from "./task.ts";
+import { activeBlockers, compareTasks, displayStatus, type Survey, surveyGoal } from "./survey.ts";
+import { type DisplayStatus, isFailedForGood, isFinished, type Task } from "./task.ts";
 
+/** The current phase, plan and wave, and the task that is worked on or comes next. */
 export interface Position {
   readonly phase: number | null;
   readonly phaseName: string | null;
@@ -13,11 +19,11 @@ export interface Position {
   readonly task: string | null;
   readonly taskTitle: string | null;
   readonly wave: number | null;
-  /** Of the task; without one, of the phase. */
+  /** The task's status; without a task, the phase's. */
   readonly status: DisplayStatus | "unplanned";
 }
 
-const NOWHERE: Position = {
+const NO_POSITION: Position = {
   phase: null,
   phaseName: null,
   plan: null,
@@ -30,8 +36,8 @@ const NOWHERE: Position = {
 
 export function positionOf(state: GoalState, survey: Survey = surveyGoal(state)): Position {
   const { current } = survey;
-  if (!current) return NOWHERE;
-  const place = { ...NOWHERE, phase: current.number, phaseName: current.name };
+  if (!current) return NO_POSITION;
+  const place = { ...NO_POSITION, phase: current.number, phaseName: current.name };
   const task = currentTask(state, survey);
   if (!task)
     return { ...place, status: current.status === "completed" ? "done" : emptyStatus(current.status) };
@@ -47,12 +53,12 @@ export function positionOf(state: GoalState, survey: Survey = surveyGoal(state))
   };
 }
 
-/** A phase without tasks waits for its plan, unless a blocker holds it. */
+/** The status of a phase without tasks. */
 function emptyStatus(status: string): Position["status"] {
   return status === "paused" ? "blocked" : "unplanned";
 }
 
-/** What is worked on, else what could be started, else what waits, blocked and failed ones last. */
+/** Rank: in progress, ready, submitted, waiting, blocked, stuck. */
 function currentTask(state: GoalState, survey: Survey): Task | null {
   const ready = new Set(survey.ready);
   const rank = (task: Task): number => {
@@ -76,7 +82,7 @@ export interface Progress {
   readonly currentPhaseCompleted: number;
   readonly tasksTotal: number;
   readonly tasksCompleted: number;
-  /** Mean over the phases, rounded down: 100 exactly when every phase is completed. */
+  /** The mean over the phases, rounded down: 100 exactly when every phase is completed. */
   readonly percent: number;
   readonly bar: string;
 }
@@ -107,4 +113,125 @@ export function progressOf(state: GoalState, survey: Survey = surveyGoal(state))
 export function progressBar(done: number, total: number, cells: number): string {
   const filled = total <= 0 ? 0 : Math.min(cells, Math.floor((cells * done) / total));
   return "█".repeat(filled) + "░".repeat(cells - filled);
+}
+
+/** The id of the task to do next: the recorded next action while it can still be done, else the first ready task. */
+export function nextTaskOf(state: GoalState, survey: Survey = surveyGoal(state)): string | null {
+  const recorded = state.next?.task ?? null;
+  if (recorded !== null && survey.movable.has(taskOf(state, recorded).id)) return taskOf(state, recorded).id;
+  return survey.ready[0]?.id ?? null;
+}
+
+/** The answer of `goal.next()`. */
+export interface NextTasks {
+  /** The tasks to claim now, best first. */
+  readonly tasks: readonly Task[];
+  /**
+   * | outlook     | meaning                                                       |
+   * |-------------|---------------------------------------------------------------|
+   * | `ready`     | `tasks` can be claimed                                        |
+   * | `waiting`   | other agents work on the first tasks, or a verifier is needed |
+   * | `blocked`   | nothing can move, a person has to help                        |
+   * | `stuck`     | failed tasks are in the way                                   |
+   * | `unplanned` | there are no tasks to do yet                                  |
+   * | `done`      | every phase is completed                                      |
+   */
+  readonly outlook: "ready" | "waiting" | "blocked" | "stuck" | "unplanned" | "done";
+  /** The reason in one sentence. */
+  readonly why: string;
+}
+
+export function nextTasks(state: GoalState): NextTasks {
+  const survey = surveyGoal(state);
+  if (survey.ready.length > 0) {
+    const first = nextTaskOf(state, survey);
+    const rank = (task: Task): number => Number(task.id !== first);
+    const tasks = [...survey.ready].sort((a, b) => rank(a) - rank(b));
+    return { tasks, outlook: "ready", why: `${tasks.length} ready in phase ${survey.current?.name}` };
+  }
+  const none = (outlook: NextTasks["outlook"], why: string): NextTasks => ({ tasks: [], outlook, why });
+  if (survey.isDone) return none("done", "every phase is completed");
+  if (survey.impact.escalate) {
+    const named = new Set([...survey.blockedBy.values()].flat());
+    // In a goal without tasks, blockers name no task but are the reason all the same.
+    const blockers = named.size > 0 ? [...named] : activeBlockers(state).map(({ id }) => id);
+    return none(
+      "blocked",
+      `nothing can move: ${shortList(blockers)} ${blockers.length === 1 ? "is" : "are"} active`,
+    );
+  }
+  const all = [...state.tasks.values()];
+  const working = all
+    .filter(({ status }) => status === "in_progress")
+    .map(({ id, claim }) => `${id} (${claim?.by.name})`);
+  const submitted = all.filter(({ status }) => status === "submitted").map(({ id }) => id);
+  if (working.length + submitted.length > 0) {
+    const parts = [
+      working.length > 0 ? `in progress: ${shortList(working)}` : "",
+      submitted.length > 0 ? `waiting for a verifier: ${shortList(submitted)}` : "",
+    ];
+    return none("waiting", parts.filter(Boolean).join("; "));
+  }
+  const failed = all.filter((task) => isFailedForGood(task, state.maxAttempts)).map(({ id }) => id);
+  if (failed.length > 0) return none("stuck", `failed for good: ${shortList(failed)}; retry or drop them`);
+  const { current } = survey;
+  return none("unplanned", current ? `phase ${current.name} has no task to do` : "the goal has no tasks yet");
+}
+
+const LISTED = 5;
+
+function shortList(all: readonly string[]): string {
+  const rest = all.length - LISTED;
+  return all.slice(0, LISTED).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
+}
+
+/** The goal as structured run state. Every task that was not dropped is in exactly one of the three lists. */
+export interface RunState {
+  readonly runId: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly originalGoal: string;
+  readonly currentPhase: string | null;
+  readonly completedTasks: readonly string[];
+  readonly failedTasks: readonly {
+    readonly task: string;
+    readonly error: string;
+    readonly retryable: boolean;
+  }[];
+  readonly remainingTasks: readonly string[];
+  readonly confirmedFacts: Readonly<Record<string, Json>>;
+  readonly decisionsMade: readonly string[];
+  readonly filesExamined: readonly string[];
+  readonly iterationCount: number;
+  readonly errorCount: number;
+  readonly lastSuccessfulOp: string | null;
+}
+
+/** `now` decides which facts have expired. */
+export function runStateOf(state: GoalState, now: number, survey: Survey = surveyGoal(state)): RunState {
+  const tasks = [...state.tasks.values()].sort(compareTasks);
+  const failed = tasks.filter(({ status }) => status === "failed");
+  const isRemaining = (status: string): boolean => !["done", "failed", "dropped"].includes(status);
+  const facts = confirmedFacts(state.facts.values(), now).map(({ key, value }) => [key, value] as const);
+  const current = [...state.decisions.values()].filter(({ supersededBy }) => supersededBy === null);
+  return {
+    runId: state.id,
+    createdAt: state.createdAt,
+    updatedAt: state.updatedAt,
+    originalGoal: state.statement,
+    currentPhase: survey.current?.name ?? null,
+    completedTasks: tasks.filter(({ status }) => status === "done").map(({ id }) => id),
+    failedTasks: failed.map(({ id, failure }) => ({
+      task: id,
+      error: failure?.error ?? "",
+      retryable: failure?.retryable ?? false,
+    })),
+    remainingTasks: tasks.filter(({ status }) => isRemaining(status)).map(({ id }) => id),
+    confirmedFacts: Object.fromEntries(facts),
+    decisionsMade: current.map(({ decision }) => decision),
+    filesExamined: [...state.files.keys()].sort(),
+    iterationCount: state.counters.iterations,
+    errorCount: state.counters.errors,
+    lastSuccessfulOp: state.counters.lastSuccess?.operation ?? null,
+  };
 }
