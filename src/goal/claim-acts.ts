@@ -121,7 +121,7 @@ function rejectOldName(state: GoalState, by: Actor, name: string): void {
   if (!renumbered) return;
   throw new HoldfastError(
     "TASK_TRANSITION",
-    `task ${name}: ${by.name} claimed it before a merge, and it is ${renumbered.id} now`,
+    `task ${name}, which ${by.name} claimed before a merge, is now ${renumbered.id}`,
     {
       hint: `Use ${renumbered.id}. ${name} is now another task, from another clone.`,
       data: { task: name, now: renumbered.id },

@@ -16,7 +16,9 @@ test("a second phase of the same name is refused, in whichever case, and nothing
   for (const name of ["API", "api", "schema"]) {
     await expect(goal.addPhase({ name })).rejects.toMatchObject({
       code: "INPUT_INVALID",
-      message: expect.stringContaining(`goal shop already has a phase "${name === "schema" ? "Schema" : "API"}"`),
+      message: expect.stringContaining(
+        `goal shop already has a phase "${name === "schema" ? "Schema" : "API"}"`,
+      ),
       hint: expect.stringContaining("name of its own"),
     });
   }
