@@ -41,7 +41,7 @@ describe.skipIf(!isAble)("a store that may not be written for a while", () => {
     const refused = await run("fact", "port", "1", "--source", "test");
     expect(refused.code).toBe(1);
     expect(refused.err).toContain(`${store} cannot be written`);
-    expect(refused.err, "not only how to program it").toContain("It can still be looked at");
+    expect(refused.err, "not only how to program it").toContain("It can still be read");
     chmodSync(store, 0o600);
     expect(await run("fact", "port", "2", "--source", "test")).toMatchObject({ code: 0 });
   });

@@ -51,14 +51,14 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     }
   });
 
-  test("a folder that cannot be written can still be looked at, as it says", async () => {
+  test("a folder that cannot be written can still be read, as the hint says", async () => {
     const folder = `${join(disk, "folder")}/`;
     expect(await run(`goal new kept Ship --store ${folder}`)).toMatchObject({ code: 0 });
     execFileSync("mount", ["-o", "remount,ro", disk]);
     const refused = await run(`task add more --store ${folder} --goal kept`);
     expect(refused.code).toBe(1);
     expect(refused.err).toContain("cannot be written");
-    expect(refused.err).toContain("It can still be looked at");
+    expect(refused.err).toContain("It can still be read");
     for (const words of ["goal list", "status --by me", "session list", "calls", "check", "doctor"]) {
       const { code, err } = await run(`${words} --store ${folder}`);
       expect({ words, code: words === "doctor" ? 0 : code }, err).toEqual({ words, code: 0 });

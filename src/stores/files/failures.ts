@@ -20,7 +20,9 @@ const FULL: Failure = {
 const READ_ONLY: Failure = {
   code: "STORE_READONLY",
   what: "the folder cannot be written",
-  hint: "Check the permissions of the folder and its files and how the disk is mounted. It can still be looked at (in code: `readOnly: true`).",
+  hint:
+    "Check the permissions of the folder and its files and how the disk is mounted. " +
+    "It can still be read (in code: `readOnly: true`).",
 };
 
 const OTHER: Failure = {

@@ -2,10 +2,11 @@
  * The clock that leases run by: how long this machine has been up.
  *
  * The uptime cannot be set back, counts while the machine sleeps, and is the same for all its processes.
- * Two kinds of containers are exceptions. Those in a time namespace have a clock of their own. Those under
- * LXCFS see an uptime of their own; they use the time that the machine was awake, which LXCFS does not change.
+ * Two kinds of containers are exceptions. A time namespace has a clock of its own. LXCFS shows an uptime of
+ * its own; there the time that the machine was awake counts, which LXCFS does not change.
  *
- * The uptime starts anew at every boot. A timeline names the boot and the clock. Times compare only within one:
+ * The uptime starts anew at every boot. A timeline names the boot and the clock. Times compare only within
+ * one:
  *
  *     same timeline                 the times say how long a lease has left
  *     other boot                    expired: its holder cannot have survived
@@ -140,8 +141,8 @@ function machineClock(): MachineClock {
 const TOLERANCE_MS = 1_000;
 
 /**
- * LXCFS mounts a file of its own over /proc/uptime, with another time in each container. Even within one it is
- * not reliable: without LXCFS, or without a free descriptor, Node falls back to the machine's uptime.
+ * LXCFS mounts a file of its own over /proc/uptime, with another time in each container. Even within one it
+ * is not reliable: without LXCFS, or without a free descriptor, Node falls back to the machine's uptime.
  */
 function isUptimeSimulated(): boolean {
   if (process.platform !== "linux") return false;

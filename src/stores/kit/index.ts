@@ -7,9 +7,10 @@
  *     watchers.ts   callbacks on change
  *     disk.ts       file identity, durable names, network disks
  *     clock.ts      the time that leases run by, on one machine
+ *     shared-file.ts  locks, waiting acts and recovery, where several processes share a file or folder
  *
- * It is not part of the public API: the port and the conformance suite are what a store of one's own builds on.
- * The kit changes with the stores in this repository.
+ * It is not part of the public API: the port and the conformance suite are what a store of one's own builds
+ * on. The kit changes with the stores in this repository.
  */
 
 export {
@@ -49,6 +50,7 @@ export {
   unstorableError,
   withUnknown,
 } from "./errors.ts";
+export { BUSY_TIMEOUT_MS, HandleState, lockPauseMs, PendingActs, retryUntil } from "./shared-file.ts";
 export {
   addStreamConditions,
   Conditions,

@@ -1,150 +1,170 @@
 /**
- * One batch inside an open write transaction: first every question, then every change. A refusal therefore has
- * nothing to undo. The order of the questions decides which refusal a caller sees; a resend comes first, because
- * its own first arrival would look like a conflict.
+ * One batch inside an open write transaction: first every check, then every change, so a refusal has
+ * nothing to undo.
  *
- * A batch that is here already is answered `ok`, but it may have been left by a process that died before its fsync
- * and be in the page cache only. So that answer, too, waits for a commit that has something to write.
+ * The order of the checks decides which refusal a caller sees. A resend comes first, because the first
+ * arrival of the same batch would look like a conflict. A resent batch is answered `ok`, but the process
+ * that stored it may have died before its fsync, so that the batch is in the page cache only. Its answer
+ * therefore waits for a commit that writes something.
  */
 
+import { streamKind } from "../../model/names.ts";
+import type { Item, StreamFacets } from "../../model/stream/index.ts";
 import type { AppendOutcome, Batch, Write } from "../../store.ts";
-import { type Clock, guardsOf, headOf, headsAfter } from "../kit/index.ts";
-import type { Connection } from "./driver.ts";
+import { type Clock, checkBatch, guardsOf, headOf, headsAfter, invalidBatch } from "../kit/index.ts";
+import type { Connection, Value } from "./driver.ts";
 import { checkGuards, renewGuards } from "./leases.ts";
-import { proof } from "./opening.ts";
-import type { StreamKey } from "./rows.ts";
-import { findKnownStream } from "./streams.ts";
-import { fromText, type StoredText, toText } from "./text.ts";
-import type { Done, Transaction } from "./transaction.ts";
-import { storeWrite } from "./write.ts";
+import { bumpProof } from "./opening.ts";
+import {
+  type ActResult,
+  coarseTime,
+  DELETE_SNAPSHOTS,
+  findCachedStream,
+  fromText,
+  type StoredText,
+  type StreamEntry,
+  type Transaction,
+  toPayload,
+  toText,
+  toTextOrNull,
+} from "./rows.ts";
 
-export function append(transaction: Transaction, clock: Clock, batch: Batch): Done<AppendOutcome> {
-  return appendNext(transaction, clock, batch) ?? appendAny(transaction, clock, batch);
+/** 28 bits: with the stream's id above them, a write's id still fits SQLite's integers. */
+export const MAX_SEQ = 2 ** 28 - 1;
+
+/** Rejects a batch that cannot be stored, before it waits in a queue beside valid ones. */
+export function checkShape(batch: Batch): void {
+  checkBatch(batch, MAX_SEQ, checkNumbers);
 }
 
 /**
- * The usual batch: the next events of one live stream, under a lease or none. It can only be accepted or fenced, and the same
- * questions cost a third. Null for every other one, with nothing changed.
+ * SQLite stores larger numbers than JavaScript can read back, and one of them makes its whole row
+ * unreadable.
  */
-function appendNext(transaction: Transaction, clock: Clock, batch: Batch): Done<AppendOutcome> | null {
-  const { namespace, writes } = batch;
-  const write = writes[0] as Write;
-  const { stream, expect, count, guards = NONE, fork, claims, releases, artifacts } = write;
-  if (writes.length > 1 || fork || claims?.length || releases?.length || artifacts?.length) return null;
-  const key = findKnownStream(transaction, namespace, stream);
-  const { generation, seq } = expect;
-  if (key?.state !== "live" || key.generation !== generation || key.seq !== seq) return null;
-  const held = checkGuards(transaction, clock, namespace, guards);
-  if (!Array.isArray(held)) return refused(held);
-  renewGuards(transaction, clock, namespace, held);
-  storeWrite(transaction, batch, { write, key, parent: null, artifacts: NONE });
-  return { result: { outcome: "ok", heads: [{ generation, seq: seq + count }], resent: false }, wrote: true };
+function checkNumbers({ stream, at, sum, expect, facets, items }: Write): void {
+  const areSafe =
+    isSafe(at) &&
+    isSafe(sum) &&
+    isSafe(expect.generation) &&
+    isSafe(facets?.openCalls) &&
+    isSafe(facets?.expiresAt) &&
+    (!items ||
+      items.every(
+        (item) => isSafe(item.seq) && isSafe(item.endSeq) && isSafe(item.at) && isSafe(item.doneAt),
+      ));
+  if (!areSafe) throw invalidBatch(`its write to ${stream} has a number that could not be read back`);
 }
 
-function appendAny(transaction: Transaction, clock: Clock, batch: Batch): Done<AppendOutcome> {
+function isSafe(value: number | null | undefined): boolean {
+  return value === undefined || value === null || Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+}
+
+export function append(transaction: Transaction, clock: Clock, batch: Batch): ActResult<AppendOutcome> {
   const { connection } = transaction;
-  const { namespace } = batch;
-  const keys = batch.writes.map(({ stream }) => findKnownStream(transaction, namespace, stream));
-  if (isResent(connection, batch, keys)) {
-    proof(connection);
+  const { namespace, writes } = batch;
+  const streams = writes.map(({ stream }) => findCachedStream(transaction, namespace, stream));
+  if (isResent(connection, batch, streams)) {
+    bumpProof(connection);
     return { result: { outcome: "ok", heads: headsAfter(batch), resent: true }, wrote: true };
   }
   const held = checkGuards(transaction, clock, namespace, guardsOf(batch));
   if (!Array.isArray(held)) return refused(held);
-  const parents = checkPlaces(transaction, batch, keys);
-  if (!Array.isArray(parents)) return refused(parents);
+  const parents = checkPositions(transaction, batch, streams);
+  if ("outcome" in parents) return refused(parents);
   const taken = checkClaims(connection, batch);
   if (taken) return refused(taken);
   const artifacts = checkArtifacts(connection, batch);
-  if (!Array.isArray(artifacts)) return refused(artifacts);
+  if ("outcome" in artifacts) return refused(artifacts);
 
   renewGuards(transaction, clock, namespace, held);
-  for (const [index, write] of batch.writes.entries()) {
-    const checked = {
-      write,
-      key: keys[index],
+  for (let index = 0; index < writes.length; index++) {
+    storeWrite(transaction, batch, {
+      write: writes[index] as Write,
+      stream: streams[index],
       parent: parents[index] ?? null,
       artifacts: artifacts[index] ?? NONE,
-    };
-    storeWrite(transaction, batch, checked);
+    });
   }
   return { result: { outcome: "ok", heads: headsAfter(batch), resent: false }, wrote: true };
 }
 
 const NONE: readonly never[] = [];
 
-function refused(result: AppendOutcome): Done<AppendOutcome> {
+function refused(result: AppendOutcome): ActResult<AppendOutcome> {
   return { result, wrote: false };
 }
 
 const WRITE_AFTER = `SELECT first, batch FROM writes
   WHERE id > (? << 28 | ?) AND id <= (? << 28 | 268435455) ORDER BY id LIMIT 1`;
 
-function isResent(connection: Connection, batch: Batch, keys: readonly (StreamKey | undefined)[]): boolean {
+type Streams = readonly (StreamEntry | undefined)[];
+
+function isResent(connection: Connection, batch: Batch, streams: Streams): boolean {
   return batch.writes.every(({ expect }, index) => {
-    const key = keys[index];
-    const { generation, seq } = headOf(key);
-    if (!key || generation !== expect.generation || seq <= expect.seq) return false;
-    const next = connection.get<{ first: number; batch: StoredText }>(
-      WRITE_AFTER,
-      key.id,
-      expect.seq,
-      key.id,
-    );
+    const stream = streams[index];
+    const { generation, seq } = headOf(stream);
+    if (!stream || generation !== expect.generation || seq <= expect.seq) return false;
+    const range = [stream.id, expect.seq, stream.id];
+    const next = connection.get<{ first: number; batch: StoredText }>(WRITE_AFTER, ...range);
     return next?.first === expect.seq + 1 && fromText(next.batch) === batch.id;
   });
 }
 
 type Refusal<Outcome extends AppendOutcome["outcome"]> = Extract<AppendOutcome, { outcome: Outcome }>;
 
-/** Each write must continue its stream where that ends now; a fork must leave a past that is there. */
-function checkPlaces(
+/**
+ * Each write must continue its stream at its end; a fork must leave a past that exists. Returns fork
+ * parents.
+ */
+function checkPositions(
   transaction: Transaction,
-  batch: Batch,
-  keys: readonly (StreamKey | undefined)[],
-): Refusal<"conflict"> | (StreamKey | null)[] {
-  const parents: (StreamKey | null)[] = [];
-  for (const [index, { stream, expect, fork }] of batch.writes.entries()) {
-    const key = keys[index];
-    const head = headOf(key);
-    const isFree = fork ? !key || key.state === "gone" : key?.state !== "hidden" && head.seq === expect.seq;
+  { namespace, writes }: Batch,
+  streams: Streams,
+): Refusal<"conflict"> | readonly (StreamEntry | null)[] {
+  let parents: (StreamEntry | null)[] | null = null;
+  for (let index = 0; index < writes.length; index++) {
+    const { stream, expect, fork } = writes[index] as Write;
+    const entry = streams[index];
+    const head = headOf(entry);
+    const isFree = fork
+      ? !entry || entry.state === "gone"
+      : entry?.state !== "hidden" && head.seq === expect.seq;
     if (!isFree || head.generation !== expect.generation) return { outcome: "conflict", stream, head };
-    const parent = fork && findKnownStream(transaction, batch.namespace, fork.stream);
+    if (!fork) continue;
+    const parent = findCachedStream(transaction, namespace, fork.stream);
     const past = headOf(parent);
-    const isThere =
+    const exists =
       parent && parent.state !== "gone" && past.generation === fork.generation && past.seq >= fork.seq;
-    if (fork && !isThere) return { outcome: "conflict", stream: fork.stream, head: past };
-    parents.push(parent ?? null);
+    if (!exists) return { outcome: "conflict", stream: fork.stream, head: past };
+    parents ??= writes.map(() => null);
+    parents[index] = parent;
   }
-  return parents;
+  return parents ?? NONE;
 }
 
 const KEY_HOLDER = `SELECT s.stream, k.seq FROM keys AS k JOIN streams AS s ON s.id = k.stream
   WHERE k.namespace = ? AND k.key = ?`;
 
-export interface KeyHolder {
+interface KeyHolder {
   readonly stream: string;
   readonly seq: number;
 }
 
 export function keyHolder(connection: Connection, namespace: string, key: string): KeyHolder | null {
-  const found = connection.get<{ stream: StoredText; seq: number }>(
-    KEY_HOLDER,
-    toText(namespace),
-    toText(key),
-  );
+  const values = [toText(namespace), toText(key)];
+  const found = connection.get<{ stream: StoredText; seq: number }>(KEY_HOLDER, ...values);
   return found ? { stream: fromText(found.stream), seq: found.seq } : null;
 }
 
-/** Within a write releases come first, so that a key can change hands; what earlier writes do to keys counts. */
-function checkClaims(connection: Connection, batch: Batch): Refusal<"taken"> | null {
-  if (!batch.writes.some(({ claims }) => claims && claims.length > 0)) return null;
+/** Keys change write by write. Within a write releases come first, so that a key can change hands. */
+function checkClaims(connection: Connection, { namespace, writes }: Batch): Refusal<"taken"> | null {
+  if (!writes.some(({ claims }) => claims && claims.length > 0)) return null;
   const changed = new Map<string, KeyHolder | null>();
   const holderOf = (key: string): KeyHolder | null => {
     const known = changed.get(key);
-    return known === undefined ? keyHolder(connection, batch.namespace, key) : known;
+    return known === undefined ? keyHolder(connection, namespace, key) : known;
   };
-  for (const { stream, expect, releases, claims } of batch.writes) {
+  for (const { stream, expect, releases, claims } of writes) {
     for (const key of releases ?? []) if (holderOf(key)?.stream === stream) changed.set(key, null);
     for (const { key, event } of claims ?? []) {
       const by = holderOf(key);
@@ -157,20 +177,197 @@ function checkClaims(connection: Connection, batch: Batch): Refusal<"taken"> | n
 
 const ARTIFACT = "SELECT id FROM artifacts WHERE namespace = ? AND hash = ?";
 
-function checkArtifacts(connection: Connection, batch: Batch): Refusal<"missing"> | (readonly number[])[] {
-  const found: (readonly number[])[] = [];
-  for (const { artifacts } of batch.writes) {
-    if (!artifacts || artifacts.length === 0) {
-      found.push(NONE);
-      continue;
-    }
+/** Returns the ids of each write's artifacts. */
+function checkArtifacts(
+  connection: Connection,
+  { namespace, writes }: Batch,
+): Refusal<"missing"> | readonly (readonly number[])[] {
+  if (!writes.some(({ artifacts }) => artifacts && artifacts.length > 0)) return NONE;
+  const found: number[][] = [];
+  for (const { artifacts = NONE } of writes) {
     const ids: number[] = [];
     for (const hash of artifacts) {
-      const row = connection.get<{ id: number }>(ARTIFACT, toText(batch.namespace), toText(hash));
+      const row = connection.get<{ id: number }>(ARTIFACT, toText(namespace), toText(hash));
       if (!row) return { outcome: "missing", artifact: hash };
       ids.push(row.id);
     }
     found.push(ids);
   }
   return found;
+}
+
+/** A write that passed every check. */
+interface CheckedWrite {
+  readonly write: Write;
+  readonly stream: StreamEntry | undefined;
+  /** The parent's row, for the first write of a fork. */
+  readonly parent: StreamEntry | null;
+  readonly artifacts: readonly number[];
+}
+
+const insertWrite = (payload: string): string =>
+  `INSERT INTO writes (id, first, at, sum, utf16, codec, batch, payload)
+  VALUES (? << 28 | ?, ?, ?, ?, ?, ?, ?, ${payload})`;
+const INSERT_WRITE = insertWrite("?");
+/** For a payload that is already UTF-8. */
+const INSERT_UTF_8 = insertWrite("CAST(? AS TEXT)");
+const RELEASE_KEY = "DELETE FROM keys WHERE namespace = ? AND key = ? AND stream = ?";
+const CLAIM_KEY = "INSERT INTO keys (namespace, key, stream, seq) VALUES (?, ?, ?, ?)";
+const REFER = "INSERT OR IGNORE INTO artifact_refs (artifact, stream) VALUES (?, ?)";
+
+function storeWrite({ connection, cache }: Transaction, batch: Batch, checked: CheckedWrite): void {
+  const namespace = toText(batch.namespace);
+  const { write, artifacts } = checked;
+  const { expect, count, codec, sum, at } = write;
+  const last = expect.seq + count;
+  const id = storeStream(connection, namespace, checked, last);
+  const { value, utf16 } = toPayload(write.payload);
+  const first = expect.seq + 1;
+  connection.run(
+    write.isUtf8 ? INSERT_UTF_8 : INSERT_WRITE,
+    id,
+    last,
+    first,
+    at,
+    sum,
+    utf16,
+    toTextOrNull(codec),
+    toText(batch.id),
+    value,
+  );
+  for (const item of write.items ?? NONE) storeItem(connection, namespace, id, item);
+  for (const key of write.releases ?? NONE) connection.run(RELEASE_KEY, namespace, toText(key), id);
+  for (const { key, event } of write.claims ?? NONE) {
+    connection.run(CLAIM_KEY, namespace, toText(key), id, first + event);
+  }
+  for (const artifact of artifacts) connection.run(REFER, artifact, id);
+  const { generation } = expect;
+  const entry = { id, state: "live", generation, seq: last, updated_about: coarseTime(at) } as const;
+  cache.setStream(batch.namespace, write.stream, entry);
+}
+
+/** Returns the stream's id. */
+function storeStream(
+  connection: Connection,
+  namespace: StoredText,
+  checked: CheckedWrite,
+  last: number,
+): number {
+  const { stream, write } = checked;
+  if (!stream || stream.state === "gone") return createStream(connection, namespace, checked, last);
+  updateStream(connection, stream, last, write.at, write.facets ?? {});
+  return stream.id;
+}
+
+const NEW_STREAM = `INSERT INTO streams (state, generation, seq, base, parent, parent_generation, created_at,
+    updated_at, updated_about, open_calls, expires_at, status, title, goal, budget, namespace, stream, kind)
+  VALUES ('live', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`;
+
+/** A tombstone becomes the next life of its stream. */
+const NEXT_LIFE = `UPDATE streams SET state = 'live', generation = ?, seq = ?, base = ?, parent = ?,
+    parent_generation = ?, created_at = ?, updated_at = ?, updated_about = ?, open_calls = ?, expires_at = ?,
+    status = ?, title = ?, goal = ?, budget = ?
+  WHERE namespace = ? AND stream = ? RETURNING id`;
+
+function createStream(
+  connection: Connection,
+  namespace: StoredText,
+  checked: CheckedWrite,
+  last: number,
+): number {
+  const { stream: tombstone, parent } = checked;
+  const { stream, expect, at, facets = {} } = checked.write;
+  const values: Value[] = [
+    expect.generation,
+    last,
+    expect.seq,
+    parent?.id ?? null,
+    parent?.generation ?? null,
+    at,
+    at,
+    coarseTime(at),
+    facets.openCalls ?? 0,
+    facets.expiresAt ?? null,
+    toTextOrNull(facets.status),
+    toTextOrNull(facets.title),
+    toTextOrNull(facets.goal),
+    toTextOrNull(facets.budget),
+    namespace,
+    toText(stream),
+  ];
+  // Snapshots refer to the stream's row, which is the same in every life. Leftovers must not be found.
+  if (tombstone) connection.run(DELETE_SNAPSHOTS, tombstone.id);
+  const row = tombstone
+    ? connection.get<{ id: number }>(NEXT_LIFE, ...values)
+    : connection.get<{ id: number }>(NEW_STREAM, ...values, toText(streamKind(stream)));
+  return (row as { id: number }).id;
+}
+
+/** Columns that a write may change beside the head. An unchanged one costs nothing, nor do its indexes. */
+const CHANGEABLE = [
+  "updated_about",
+  "open_calls",
+  "expires_at",
+  "status",
+  "title",
+  "goal",
+  "budget",
+] as const;
+
+/** The UPDATE statement for each set of changed columns, by its bits, built on first use. */
+const updates: string[] = [];
+
+function updateOf(columns: number): string {
+  const changed = CHANGEABLE.filter((_, index) => columns & (1 << index));
+  const set = ["seq", "updated_at", ...changed].map((column) => `${column} = ?`).join(", ");
+  updates[columns] ??= `UPDATE streams SET ${set} WHERE id = ?`;
+  return updates[columns];
+}
+
+function updateStream(
+  connection: Connection,
+  { id, updated_about }: StreamEntry,
+  last: number,
+  at: number,
+  { openCalls, expiresAt, status, title, goal, budget }: StreamFacets,
+): void {
+  const values: Value[] = [last, at];
+  let columns = 0;
+  const set = (column: (typeof CHANGEABLE)[number], value: Value): void => {
+    columns |= 1 << CHANGEABLE.indexOf(column);
+    values.push(value);
+  };
+  if (updated_about !== coarseTime(at)) set("updated_about", coarseTime(at));
+  if (openCalls !== undefined) set("open_calls", openCalls);
+  if (expiresAt !== undefined) set("expires_at", expiresAt);
+  if (status !== undefined) set("status", toTextOrNull(status));
+  if (title !== undefined) set("title", toTextOrNull(title));
+  if (goal !== undefined) set("goal", toTextOrNull(goal));
+  if (budget !== undefined) set("budget", toTextOrNull(budget));
+  connection.run(updates[columns] ?? updateOf(columns), ...values, id);
+}
+
+const STORE_ITEM = `INSERT INTO items
+    (stream, kind, id, namespace, seq, end_seq, status, name, key, at, done_at)
+  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+  ON CONFLICT DO UPDATE SET seq = coalesce(?5, seq), end_seq = coalesce(?6, end_seq),
+    status = coalesce(?7, status), name = coalesce(?8, name), key = coalesce(?9, key), at = coalesce(?10, at),
+    done_at = iif(?12, ?11, done_at)`;
+
+function storeItem(connection: Connection, namespace: StoredText, stream: number, item: Item): void {
+  connection.run(
+    STORE_ITEM,
+    stream,
+    toText(item.kind),
+    toText(item.id),
+    namespace,
+    item.seq ?? null,
+    item.endSeq ?? null,
+    toTextOrNull(item.status),
+    toTextOrNull(item.name),
+    toTextOrNull(item.key),
+    item.at ?? null,
+    item.doneAt ?? null,
+    item.doneAt === undefined ? 0 : 1,
+  );
 }

@@ -1,10 +1,10 @@
 /**
- * Everything that can be verified without knowing what the events mean: SQLite's own structures; that every payload
- * and artifact is what it was (I2); that every stream is whole from its base to its head and every token counts (I7);
- * that keys, items, references and forks point at something.
+ * Verifies everything that needs no knowledge of the events: SQLite's own structures; that payloads and
+ * artifacts are unchanged (I2); that streams have no gaps and tokens are valid (I7); that keys, items,
+ * references and forks point at something.
  *
- * Large stores are read in pages, with a turn of the event loop between two, so that heartbeats pass. Each page is
- * one snapshot; streams that change meanwhile are judged by the page that reads their end.
+ * A large store is read in pages, with a turn of the event loop between them, so that heartbeats pass. Each
+ * page is one snapshot. A stream that changes meanwhile is judged by the page that reads its end.
  */
 
 import { sha256 } from "../../model/digest.ts";
@@ -12,7 +12,7 @@ import { isHoldfastError } from "../../model/errors.ts";
 import type { Problem } from "../../store.ts";
 import { firstProblems, headProblems, writeProblems } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
-import { fromPayload, fromText, type StoredText } from "./text.ts";
+import { fromPayload, fromText, type StoredText } from "./rows.ts";
 
 type Read = <Result>(act: (connection: Connection) => Result) => Promise<Result>;
 
@@ -20,14 +20,14 @@ const PAGE = 500;
 const PAGE_BYTES = 16 * 1024 * 1024;
 
 export function check(read: Read): Promise<readonly Problem[]> {
-  return firstProblems(everyProblem(read));
+  return firstProblems(allProblems(read));
 }
 
-async function* everyProblem(read: Read): AsyncGenerator<Problem> {
+async function* allProblems(read: Read): AsyncGenerator<Problem> {
   try {
     yield* await read(integrity);
-    yield* everyStream(read);
-    yield* everyArtifact(read);
+    yield* streamProblems(read);
+    yield* artifactProblems(read);
     for (const find of FINDINGS) yield* await read((connection) => connection.all<Problem>(find));
   } catch (error) {
     if (!isHoldfastError(error, "STORE_CORRUPT")) throw error;
@@ -55,10 +55,10 @@ interface StreamToCheck {
 const COLUMNS = "id, namespace, stream, state, generation, base, seq";
 const STREAMS_AFTER = `SELECT ${COLUMNS} FROM streams WHERE id > ? ORDER BY id LIMIT ${PAGE}`;
 
-async function* everyStream(read: Read): AsyncGenerator<Problem> {
+async function* streamProblems(read: Read): AsyncGenerator<Problem> {
   for (let after = 0; ; ) {
     const streams = await read((connection) => connection.all<StreamToCheck>(STREAMS_AFTER, after));
-    for (const stream of streams) yield* oneStream(read, stream);
+    for (const stream of streams) yield* problemsOf(read, stream);
     const last = streams.at(-1);
     if (!last) return;
     after = last.id;
@@ -74,7 +74,7 @@ interface WriteToCheck {
   readonly payload: StoredText;
 }
 
-/** As many writes as make up a page of bytes, but at least one. */
+/** At least one write, and no more than make up a page of bytes. */
 const WRITES_AFTER = `SELECT first, last, sum, utf16, payload FROM (
     SELECT first, id & 268435455 AS last, sum, utf16, payload,
       sum(octet_length(payload)) OVER (ORDER BY id) - octet_length(payload) AS before
@@ -84,7 +84,7 @@ const WRITES_AFTER = `SELECT first, last, sum, utf16, payload FROM (
 
 const STREAM_NOW = `SELECT ${COLUMNS} FROM streams WHERE id = ?`;
 
-async function* oneStream(read: Read, stream: StreamToCheck): AsyncGenerator<Problem> {
+async function* problemsOf(read: Read, stream: StreamToCheck): AsyncGenerator<Problem> {
   const where = `${fromText(stream.namespace)} ${fromText(stream.stream)}`;
   let seq = stream.base;
   for (let after = 0; ; ) {
@@ -109,7 +109,7 @@ async function* oneStream(read: Read, stream: StreamToCheck): AsyncGenerator<Pro
 
 const ARTIFACT_AFTER = "SELECT id, namespace, hash, bytes FROM artifacts WHERE id > ? ORDER BY id LIMIT 1";
 
-async function* everyArtifact(read: Read): AsyncGenerator<Problem> {
+async function* artifactProblems(read: Read): AsyncGenerator<Problem> {
   for (let after = 0; ; ) {
     const artifact = await read((connection) => {
       type Row = { id: number; namespace: StoredText; hash: StoredText; bytes: Uint8Array };
@@ -128,15 +128,17 @@ async function* everyArtifact(read: Read): AsyncGenerator<Problem> {
 
 const OF_STREAM = "s.namespace || ' ' || s.stream";
 
-/** Each finds rows that should not be there, as problems, in one query. */
+/** Each query returns the rows that break one rule, as problems. */
 const FINDINGS: readonly string[] = [
-  `SELECT 'I7' AS invariant, 'stream number ' || (id >> 28) AS "where", 'it has events but no row' AS what
+  `SELECT 'I7' AS invariant, 'stream number ' || (id >> 28) AS "where",
+     'it has events but no row' AS what
    FROM writes WHERE NOT EXISTS (SELECT 1 FROM streams AS s WHERE s.id = writes.id >> 28)
    GROUP BY id >> 28 LIMIT 100`,
   `SELECT 'I7' AS invariant, ${OF_STREAM} AS "where", 'the stream it forked from is gone' AS what
    FROM streams AS s LEFT JOIN streams AS p ON p.id = s.parent
    WHERE s.parent IS NOT NULL
-     AND (p.id IS NULL OR p.state = 'gone' OR p.generation <> s.parent_generation OR p.seq < s.base) LIMIT 100`,
+     AND (p.id IS NULL OR p.state = 'gone' OR p.generation <> s.parent_generation OR p.seq < s.base)
+   LIMIT 100`,
   `SELECT 'I7' AS invariant, namespace || ' ' || name AS "where", 'its token is ' || token AS what
    FROM leases WHERE typeof(token) <> 'integer' OR token < 1 LIMIT 100`,
   `SELECT 'I7' AS invariant, ${OF_STREAM} AS "where",
@@ -144,16 +146,19 @@ const FINDINGS: readonly string[] = [
    FROM streams AS s LEFT JOIN items AS i ON i.stream = s.id AND i.kind = 'call' AND i.done_at IS NULL
    WHERE s.state = 'live'
    GROUP BY s.id HAVING s.open_calls <> count(i.id) LIMIT 100`,
-  `SELECT 'I2' AS invariant, k.namespace || ' key ' || k.key AS "where", 'no stream of its namespace holds it' AS what
+  `SELECT 'I2' AS invariant, k.namespace || ' key ' || k.key AS "where",
+     'no stream of its namespace holds it' AS what
    FROM keys AS k LEFT JOIN streams AS s ON s.id = k.stream AND s.namespace = k.namespace
    WHERE s.id IS NULL LIMIT 100`,
-  `SELECT 'I2' AS invariant, 'stream number ' || r.stream AS "where", 'an artifact it refers to is gone' AS what
+  `SELECT 'I2' AS invariant, 'stream number ' || r.stream AS "where",
+     'an artifact it refers to is gone' AS what
    FROM artifact_refs AS r LEFT JOIN artifacts AS a ON a.id = r.artifact
    LEFT JOIN streams AS s ON s.id = r.stream AND s.state <> 'gone'
    WHERE a.id IS NULL OR s.id IS NULL OR a.namespace <> s.namespace LIMIT 100`,
   `SELECT 'I2' AS invariant, i.namespace || ' ' || i.kind || ' ' || i.id AS "where",
      'it points at an event that is not there' AS what
-   FROM items AS i LEFT JOIN streams AS s ON s.id = i.stream AND s.namespace = i.namespace AND s.state = 'live'
+   FROM items AS i
+   LEFT JOIN streams AS s ON s.id = i.stream AND s.namespace = i.namespace AND s.state = 'live'
    WHERE s.id IS NULL OR i.seq > s.seq OR i.end_seq > s.seq LIMIT 100`,
 ];
 

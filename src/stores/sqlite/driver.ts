@@ -4,13 +4,13 @@
  *
  * Three differences between the two are hidden here:
  *
- *  - Statements. SQLite keeps a closed connection, with its descriptors, for as long as one of its statements
- *    lives. `node:sqlite` finalizes them in `close()`; the other binding leaves that to the garbage collector. So
- *    a connection hands out no statements: it keeps them by their SQL, drops all of them when it closes, and
- *    waits until the collector has taken them.
- *  - Numbers. Above 2^31 both bind a JavaScript number as a float. Columns with INTEGER affinity turn that back
- *    into the same integer; expressions must use `<<`, `|` and `&`, which cast, and never `*` and `+`.
- *  - Text with a NUL ends at the NUL on one of them. `text.ts` sees to it that no such text is bound.
+ *  - Statements. SQLite keeps a closed connection, with its descriptors, as long as one of its statements
+ *    lives. `node:sqlite` finalizes them in `close()`; the other leaves that to the garbage collector. So a
+ *    connection hands out no statements: it keeps them by their SQL, drops them when it closes, and waits for
+ *    the collector.
+ *  - Numbers. Above 2^31 both bind a JavaScript number as a float. Columns with INTEGER affinity turn that
+ *    back into the same integer; expressions must use `<<`, `|` and `&`, which cast, and never `*` and `+`.
+ *  - Text with a NUL ends at the NUL on one of them. `rows.ts` makes sure that no such text is bound.
  */
 
 import { createRequire } from "node:module";
@@ -53,7 +53,7 @@ async function load(): Promise<Driver> {
   return { DatabaseSync, leavesStatements: true };
 }
 
-/** Node 22 warns that its SQLite is experimental. That one warning is kept back; all others pass. */
+/** Node 22 warns that its SQLite is experimental. This hides that one warning. */
 function loadBuiltin(): Pick<Driver, "DatabaseSync"> | undefined {
   const emitWarning = process.emitWarning;
   process.emitWarning = (warning: string | Error, ...rest: unknown[]) => {
@@ -91,7 +91,7 @@ export class Connection {
     this.#opened().exec(sql);
   }
 
-  /** The driver's own `run` makes an object of counts that costs as much as a small change; its `get` does not. */
+  /** Uses the driver's `get`: its `run` builds an object of counts, which costs as much as a small write. */
   run(sql: string, ...values: Value[]): void {
     this.#statement(sql).get(...values);
   }
@@ -116,7 +116,7 @@ export class Connection {
     return Number(statement.setReturnArrays ? (row as Value[])[0] : Object.values(row as object)[0]);
   }
 
-  /** Rows as arrays of their columns: where there are many, naming each column of each row costs as much as reading it. */
+  /** Rows as arrays of columns. With many rows, naming the columns costs as much as reading them. */
   rows<Row extends readonly Value[]>(sql: string, ...values: Value[]): Row[] {
     const statement = this.#listing(sql);
     const rows = statement.all(...values);
@@ -186,15 +186,15 @@ function rollBack(database: RawDatabase): void {
   try {
     database.exec("ROLLBACK");
   } catch {
-    // There was no transaction, which is what we want; the connection is closed next wherever that would be a lie.
+    // No transaction was open. Callers close the connection wherever the failure could mean anything else.
   }
 }
 
-/** A native finalizer holds its statement against a quick collection, however young it is: it takes a whole one. */
+/** A native finalizer keeps its statement alive through a minor collection: it takes a full one. */
 async function collected(left: readonly WeakRef<RawStatement>[]): Promise<void> {
   const isGone = () => left.every((statement) => statement.deref() === undefined);
   for (let tries = 0; tries < COLLECTIONS; tries++) {
-    // A weak reference holds until the end of the job that made or read it; native finalizers run in a later one.
+    // A weak reference holds until the end of the job that made or read it. Native finalizers run later.
     await nextTurn();
     if (isGone()) break;
     await nextCollection();
@@ -204,7 +204,7 @@ async function collected(left: readonly WeakRef<RawStatement>[]): Promise<void> 
 
 let collection: Promise<void> | undefined;
 
-/** In the next turn. Whoever asks before it shares it, so that many stores close at the price of one. */
+/** In the next turn. Many stores that close at once share one collection. */
 function nextCollection(): Promise<void> {
   collection ??= nextTurn().then(() => {
     collection = undefined;
@@ -249,7 +249,7 @@ export function resultCode(error: unknown): { primary: number; extended: number 
   return { primary, extended: primary };
 }
 
-/** The result codes that somebody here decides by. */
+/** The result codes that this store tells apart. */
 export const CODE = {
   ERROR: 1,
   BUSY: 5,

@@ -1,4 +1,4 @@
-/** From what SQLite and the file system say to an error that names the file and tells what to do. */
+/** Turns errors of SQLite into errors that name the file and say what to do. */
 
 import { HoldfastError } from "../../model/errors.ts";
 import {
@@ -6,6 +6,7 @@ import {
   type Failure,
   failureError,
   replacedError,
+  retryUntil,
   unstorableError,
   withUnknown,
 } from "../kit/index.ts";
@@ -15,17 +16,21 @@ const BY_PRIMARY: Readonly<Record<number, Failure>> = {
   [CODE.FULL]: {
     code: "STORE_FULL",
     what: "the disk is full",
-    hint: "Free some space on this disk. The store goes on by itself once a write succeeds again.",
+    hint: "Free some space on this disk. The store recovers with the next write that succeeds.",
   },
   [CODE.READONLY]: {
     code: "STORE_READONLY",
     what: "the file cannot be written",
-    hint: "Check the permissions of the file and its folder and how the disk is mounted. It can still be looked at (in code: `readOnly: true`).",
+    hint:
+      "Check the permissions of the file and its folder and how the disk is mounted. " +
+      "It can still be read (in code: `readOnly: true`).",
   },
   [CODE.CORRUPT]: {
     code: "STORE_CORRUPT",
     what: "the file is damaged",
-    hint: "Stop all writers, keep a copy of the file with its -wal, then restore a backup or try `sqlite3 FILE .recover`.",
+    hint:
+      "Stop all writers, keep a copy of the file with its -wal, " +
+      "then restore a backup or try `sqlite3 FILE .recover`.",
   },
   [CODE.NOTADB]: {
     code: "STORE_CORRUPT",
@@ -42,16 +47,20 @@ const BY_PRIMARY: Readonly<Record<number, Failure>> = {
 const OTHER: Failure = {
   code: "STORE_IO",
   what: "reading or writing failed",
-  hint: "Check the disk and the system's log. Nothing is acknowledged until a fresh connection has proven itself.",
+  hint:
+    "Check the disk and the system's log. " +
+    "Nothing is acknowledged until a fresh connection has proven itself.",
 };
 
 const UNREADABLE: Failure = {
   code: "STORE_CORRUPT",
   what: "it holds a value that JavaScript cannot read",
-  hint: "Another program wrote it. Correct it with an SQLite shell, or restore a backup; nothing else is affected.",
+  hint:
+    "Another program wrote it. Correct it with an SQLite shell, or restore a backup; " +
+    "nothing else is affected.",
 };
 
-/** An error of ours for whatever came out of SQLite. `unknown`: it happened while committing. */
+/** `unknown`: the error came from COMMIT, so the write may be durable. */
 export function storeError(path: string, cause: unknown, unknown = false): HoldfastError {
   if (cause instanceof HoldfastError) return withUnknown(cause, unknown);
   const code = resultCode(cause);
@@ -60,7 +69,7 @@ export function storeError(path: string, cause: unknown, unknown = false): Holdf
   return failureError({ path }, failure, cause, { unknown, data: { sqlite: code?.extended ?? null } });
 }
 
-/** The driver could not hand over what SQLite has read. The connection itself is as good as before. */
+/** The driver could not convert a value that SQLite has read. The connection itself is sound. */
 export function isUnreadable(error: unknown): boolean {
   return error instanceof RangeError && (error as NodeJS.ErrnoException).code === "ERR_OUT_OF_RANGE";
 }
@@ -74,7 +83,7 @@ export function replaced(path: string, how: string, cause?: unknown): HoldfastEr
   return replacedError({ path }, "file", how, cause);
 }
 
-/** What a single batch got wrong, or what does not fit; its neighbours are not to blame. */
+/** A single act caused the error, such as a value that does not fit. The acts beside it are not affected. */
 export function isOwnFault(error: unknown): boolean {
   if (error instanceof HoldfastError) return true;
   const code = resultCode(error);
@@ -83,44 +92,33 @@ export function isOwnFault(error: unknown): boolean {
   return own.includes(code.primary);
 }
 
-/** For `isOwnFault`: the error for the caller of that batch. */
-export function unfit(path: string, cause: unknown): HoldfastError {
+/** For `isOwnFault`: the error for the caller of that act. */
+export function unstorable(path: string, cause: unknown): HoldfastError {
   const hint = "Check that numbers are whole and not negative, and that no value is larger than 1 GB.";
   return unstorableError({ path }, cause, hint);
 }
 
 /**
- * Runs `act` until it no longer meets a lock, for at most `busyMs`. SQLite itself waits for a few milliseconds only,
- * because that wait blocks the event loop; the rest of the waiting is done here, where heartbeats can pass.
+ * Repeats `act` while it meets a lock, for at most `busyMs`. SQLite itself waits for a few milliseconds only,
+ * because its wait blocks the event loop. The rest of the wait is here, where heartbeats can pass.
  */
-export async function patiently<Result>(
+export async function retryWhileLocked<Result>(
   path: string,
   busyMs: number,
   act: () => Result | Promise<Result>,
 ): Promise<Result> {
-  let begun: number | undefined;
-  for (;;) {
+  let result: Result | undefined;
+  let cause: unknown;
+  const attempt = async (): Promise<boolean> => {
     try {
-      return await act();
+      result = await act();
+      return true;
     } catch (error) {
       if (!isBusy(error)) throw error;
-      begun ??= performance.now();
-      const waitedMs = performance.now() - begun;
-      if (waitedMs >= busyMs) throw busy(path, waitedMs, error);
-      await new Promise((resolve) => {
-        setTimeout(resolve, pauseMs());
-      });
+      cause = error;
+      return false;
     }
-  }
-}
-
-/** How long SQLite may wait for a lock by itself, with the event loop standing still. */
-export const BUSY_TIMEOUT_MS = 4;
-
-/**
- * Uneven, so that two processes do not knock at the same moments for ever; and short, because a process that commits
- * without a pause leaves the lock free for moments only.
- */
-export function pauseMs(): number {
-  return 1 + Math.random() * 3;
+  };
+  await retryUntil(attempt, busyMs, (waitedMs) => busy(path, waitedMs, cause));
+  return result as Result;
 }

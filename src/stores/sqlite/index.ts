@@ -1,7 +1,9 @@
 /**
- * The store in one SQLite file. Reads run at once on the connection, in a snapshot each; changes go through a queue
- * that commits many at a time. `opening.ts` says how a file is opened, `queue.ts` when a change is acknowledged,
- * `medium.ts` what happens after an I/O error, `schema-1.ts` what the file holds.
+ * The store in one SQLite file. Reads run at once on the connection, each in one snapshot. Writes go
+ * through a queue that commits many at a time.
+ *
+ *     opening.ts           how a file is opened and migrated     schema-1.ts   the tables and views
+ *     file-connection.ts   recovery after an I/O error           queue.ts      when a write is acknowledged
  */
 
 import { relative, resolve } from "node:path";
@@ -27,140 +29,125 @@ import {
   takesUtf8,
   type WatchRequest,
 } from "../../store.ts";
-import {
-  bootClock,
-  type Clock,
-  closedError,
-  readOnlyError,
-  refuseSealed,
-  type Watchers,
-} from "../kit/index.ts";
-import { append } from "./append.ts";
+import { bootClock, type Clock, closedError, readOnlyError, refuseSealed, Watchers } from "../kit/index.ts";
+import { append, checkShape } from "./append.ts";
+import { dump, readSeal, reseal, restore } from "./copy.ts";
 import type { Connection } from "./driver.ts";
-import { patiently, storeError } from "./failures.ts";
+import { retryWhileLocked, storeError } from "./failures.ts";
+import { FileConnection } from "./file-connection.ts";
 import { lease } from "./leases.ts";
 import { isOneStatement, list } from "./list.ts";
-import { Medium } from "./medium.ts";
 import { emptyWal, openFirst } from "./opening.ts";
-import { put } from "./put.ts";
-import { type Submitted, WriteQueue } from "./queue.ts";
-import { get, isHeadOnly, read } from "./read.ts";
+import { type SubmitOptions, WriteQueue } from "./queue.ts";
+import { get, isHeadOnly, put, read } from "./read.ts";
 import { remove } from "./remove.ts";
-import { readSeal, reseal } from "./seal.ts";
-import type { Done, Transaction } from "./transaction.ts";
-import { changesOfOthers } from "./watch.ts";
-import { checkShape } from "./write.ts";
+import type { ActResult, Transaction } from "./rows.ts";
 
-/** Also the way to SQLite for whoever needs a lock or a look, and for tests that look behind the store. */
+/** For the lock of the files store, and for tests that look behind the store. */
 export { Connection } from "./driver.ts";
-export { allMigrations, FORMAT, migrate } from "./migrations.ts";
+export { allMigrations, FORMAT, migrate } from "./opening.ts";
 
 export interface SqliteOptions {
   readonly path: string;
   readonly readOnly?: boolean;
-  /** Do not create what is not there. */
+  /** Fail if there is no store, instead of creating one. */
   readonly mustExist?: boolean;
-  /** How long to wait for a lock of another process before giving up. */
+  /** How long to wait for a lock of another process before giving up. 30 s by default. */
   readonly busyMs?: number;
   readonly allowNetworkDisk?: boolean;
-  /** What leases run by; the machine's uptime unless given. */
+  /** The clock that leases run by. The machine's uptime by default. */
   readonly clock?: Clock;
 }
 
 const DEFAULT_BUSY_MS = 30_000;
 
 export async function openSqlite(options: SqliteOptions): Promise<Store> {
-  const place = {
+  const fileOptions = {
     path: resolve(options.path),
     readOnly: options.readOnly ?? false,
     busyMs: options.busyMs ?? DEFAULT_BUSY_MS,
   };
   const { mustExist = false, allowNetworkDisk = false } = options;
-  const opened = await openFirst(place, { mustExist, allowNetworkDisk });
-  return new SqliteStore(new Medium(place, opened), options.clock ?? bootClock());
+  const opened = await openFirst(fileOptions, { mustExist, allowNetworkDisk });
+  return new SqliteStore(new FileConnection(fileOptions, opened), options.clock ?? bootClock());
 }
 
 class SqliteStore implements Store {
   readonly address: string;
   readonly moving: Moving = {
-    seal: async () => this.#lookOnce(readSeal),
-    reseal: async (expect, next) => this.#changeSealed((transaction) => reseal(transaction, expect, next)),
-    // Like `check`, these are loaded when they are wanted: most processes have to start quickly, and never do.
-    dump: async (cursor, only) => {
-      const { dump } = await import("./dump.ts");
-      return this.#look((connection) => dump(connection, this.#clock, cursor, only));
-    },
-    restore: async (move, rows) => {
-      const { restore } = await import("./restore.ts");
-      return this.#changeSealed((transaction) => restore(transaction, this.#medium.place.path, move, rows));
-    },
+    seal: async () => this.#readOnce(readSeal),
+    reseal: async (expect, next) =>
+      this.#writeDespiteSeal((transaction) => reseal(transaction, expect, next)),
+    dump: async (cursor, only) => this.#read((connection) => dump(connection, this.#clock, cursor, only)),
+    restore: async (move, rows) =>
+      this.#writeDespiteSeal((transaction) => restore(transaction, this.#path, move, rows)),
   };
-  readonly #medium: Medium;
+  readonly #file: FileConnection;
+  readonly #path: string;
   readonly #queue: WriteQueue;
   readonly #clock: Clock;
   readonly #watchers: Watchers;
   #closing: Promise<void> | null = null;
 
-  constructor(medium: Medium, clock: Clock) {
-    this.#medium = medium;
+  constructor(file: FileConnection, clock: Clock) {
+    const { path } = file.options;
+    this.#file = file;
+    this.#path = path;
     this.#clock = clock;
-    this.#queue = new WriteQueue(medium);
-    this.#watchers = changesOfOthers((act) => medium.read(act));
-    const near = relative(process.cwd(), medium.place.path);
+    this.#queue = new WriteQueue(file);
+    this.#watchers = watchersOf(file);
+    const nearPath = relative(process.cwd(), path);
+    this.address = `sqlite ${nearPath.startsWith("..") ? path : nearPath}`;
     takesUtf8.add(this);
-    this.address = `sqlite ${near.startsWith("..") ? medium.place.path : near}`;
   }
 
-  /** Not `async`: one who writes alone is answered at once. */
+  /** Not `async`: a batch that is flushed at once gets its answer without a promise. */
   append(batch: Batch): MaybePromise<AppendOutcome> {
     try {
       checkShape(batch);
       let bytes = 0;
       for (const { payload } of batch.writes) bytes += payload.length;
       const from = batch.writes[0]?.stream ?? "";
-      const act = (transaction: Transaction) => {
-        refuseSealed(this.#medium.place.path, "sqlite", transaction.seal);
-        return append(transaction, this.#clock, batch);
-      };
       const answered = ({ outcome }: AppendOutcome): void => {
         if (outcome !== "ok") return;
         for (const { stream } of batch.writes) this.#watchers.announce(batch.namespace, stream);
       };
-      return this.#changeSealed(act, { bytes, from, answered });
+      const act = (transaction: Transaction) => append(transaction, this.#clock, batch);
+      return this.#write(act, { bytes, from, answered });
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
   async read(request: ReadRequest): Promise<ReadPage> {
-    if (isHeadOnly(request)) return this.#lookOnce((connection) => read(connection, request));
-    return this.#look((connection) => read(connection, request));
+    if (isHeadOnly(request)) return this.#readOnce((connection) => read(connection, request));
+    return this.#read((connection) => read(connection, request));
   }
 
   async list<Of extends keyof ListRows>(
     request: Extract<ListRequest, { of: Of }>,
   ): Promise<Page<ListRows[Of]>> {
     const act = (connection: Connection) => list(connection, this.#clock, request) as Page<ListRows[Of]>;
-    return isOneStatement(request) ? this.#lookOnce(act) : this.#look(act);
+    return isOneStatement(request) ? this.#readOnce(act) : this.#read(act);
   }
 
   async put(request: PutRequest): Promise<void> {
     const bytes = request.of === "artifact" ? request.bytes.length : request.payload.length;
-    return this.#change((transaction) => put(transaction, request), { bytes });
+    return this.#write((transaction) => put(transaction, request), { bytes });
   }
 
   async get(request: GetRequest): Promise<Blob | null> {
-    return this.#lookOnce((connection) => get(connection, request));
+    return this.#readOnce((connection) => get(connection, request));
   }
 
   async lease(request: LeaseRequest): Promise<LeaseOutcome> {
     const options = { urgent: request.act === "renew" };
-    return this.#change((transaction) => lease(transaction, this.#clock, request), options);
+    return this.#write((transaction) => lease(transaction, this.#clock, request), options);
   }
 
   async remove(request: RemoveRequest): Promise<RemoveOutcome> {
     const erase = request.of === "stream" && request.erase === true;
-    const outcome = await this.#change((transaction) => {
+    const outcome = await this.#write((transaction) => {
       const { connection } = transaction;
       if (erase) connection.exec("PRAGMA secure_delete = ON");
       try {
@@ -175,14 +162,14 @@ class SqliteStore implements Store {
   }
 
   watch(request: WatchRequest, changed: () => void): () => void {
-    if (this.#closing) throw closedError({ path: this.#medium.place.path });
+    this.#assertOpen();
     return this.#watchers.add(request, changed);
   }
 
   async check(): Promise<readonly Problem[]> {
-    if (this.#closing) throw closedError({ path: this.#medium.place.path });
+    this.#assertOpen();
     const { check } = await import("./check.ts");
-    return check((act) => this.#medium.read(act));
+    return check((act) => this.#file.read(act));
   }
 
   close(): Promise<void> {
@@ -193,50 +180,71 @@ class SqliteStore implements Store {
   async #close(): Promise<void> {
     this.#watchers.clear();
     await this.#queue.drained();
-    await this.#medium.close();
+    await this.#file.close();
   }
 
-  /** Throws at once what only the caller's promise may tell, as does the next. */
-  #look<Result>(act: (connection: Connection) => Result): Promise<Result> {
-    if (this.#closing) throw closedError({ path: this.#medium.place.path });
-    return this.#medium.read(act);
+  #assertOpen(): void {
+    if (this.#closing) throw closedError({ path: this.#path });
   }
 
-  #lookOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
-    if (this.#closing) throw closedError({ path: this.#medium.place.path });
-    return this.#medium.readOnce(act);
+  #read<Result>(act: (connection: Connection) => Result): Promise<Result> {
+    this.#assertOpen();
+    return this.#file.read(act);
   }
 
-  #change<Result>(
-    act: (transaction: Transaction) => Done<Result>,
-    options?: Submitted<Result>,
+  #readOnce<Result>(act: (connection: Connection) => Result): Promise<Result> {
+    this.#assertOpen();
+    return this.#file.readOnce(act);
+  }
+
+  #write<Result>(
+    act: (transaction: Transaction) => ActResult<Result>,
+    options?: SubmitOptions<Result>,
   ): MaybePromise<Result> {
-    return this.#changeSealed((transaction) => {
-      refuseSealed(this.#medium.place.path, "sqlite", transaction.seal);
+    return this.#writeDespiteSeal((transaction) => {
+      refuseSealed(this.#path, "sqlite", transaction.seal);
       return act(transaction);
     }, options);
   }
 
-  /** For the acts of a copy, which a seal does not stop. Throws at once what only the caller's promise may tell. */
-  #changeSealed<Result>(
-    act: (transaction: Transaction) => Done<Result>,
-    options?: Submitted<Result>,
+  #writeDespiteSeal<Result>(
+    act: (transaction: Transaction) => ActResult<Result>,
+    options?: SubmitOptions<Result>,
   ): MaybePromise<Result> {
-    if (this.#closing) throw closedError({ path: this.#medium.place.path });
-    if (this.#medium.place.readOnly) throw readOnlyError({ path: this.#medium.place.path });
+    this.#assertOpen();
+    if (this.#file.options.readOnly) throw readOnlyError({ path: this.#path });
     return this.#queue.submit(act, options);
   }
 
-  /** The WAL still holds what was erased from the file, until it is copied over and cut to nothing. */
+  /** The WAL still holds the erased bytes until it is copied into the file and truncated. */
   async #emptyWal(): Promise<void> {
-    const { path, busyMs } = this.#medium.place;
     try {
-      await patiently(path, busyMs, async () => {
-        await this.#medium.ready();
-        emptyWal(this.#medium.connection);
+      await retryWhileLocked(this.#path, this.#file.options.busyMs, async () => {
+        await this.#file.ready();
+        emptyWal(this.#file.connection);
       });
     } catch (error) {
-      throw storeError(path, error, true);
+      throw storeError(this.#path, error, true);
     }
   }
+}
+
+/**
+ * Commits of other processes show in `PRAGMA data_version`, which does not say which stream they changed.
+ * So they are announced to every watcher: a spurious hint is allowed, a missing one is not.
+ */
+function watchersOf(file: FileConnection): Watchers {
+  let known: number | null = null;
+  const watchers: Watchers = new Watchers({
+    started: () => {
+      known = null;
+      void watchers.pollNow();
+    },
+    poll: async () => {
+      const version = await file.read((connection) => connection.number("PRAGMA data_version"));
+      if (known !== null && version !== known) watchers.notifyAll();
+      known = version;
+    },
+  });
+  return watchers;
 }

@@ -3,21 +3,20 @@
  *
  *     none ──take──▶ held ──renew, guarded append──▶ held
  *                     │──release──▶ free (token kept) ──take──▶ held, token + 1
- *                     └──ran out, other boot, evicted──take by another──▶ held, token + 1
+ *                     └──expired, other boot, evicted──take by another──▶ held, token + 1
  *
- * The clock has a say in `take` only. Whoever presents the current token of a held lease may write, however late.
+ * The clock matters only to `take`. The current token of a held lease may write, however late.
  */
 
 import type { Guard, Holder, LeaseOutcome, LeaseRequest, LeaseRow } from "../../store.ts";
-import { type Clock, remainingMs as remaining, timelineOf } from "../kit/index.ts";
-import type { StoredLease } from "./rows.ts";
-import { fromText, toText } from "./text.ts";
-import type { Done, Transaction } from "./transaction.ts";
+import { type Clock, remainingMs, timelineOf } from "../kit/index.ts";
+import { type ActResult, fromText, type StoredLease, type Transaction, toText } from "./rows.ts";
 
 const SELECT =
   "SELECT name, token, boot, expires_at, ttl, holder FROM leases WHERE namespace = ? AND name = ?";
 
-const UPSERT = `INSERT INTO leases (namespace, name, token, boot, expires_at, ttl, holder) VALUES (?, ?, ?, ?, ?, ?, ?)
+const UPSERT = `INSERT INTO leases (namespace, name, token, boot, expires_at, ttl, holder)
+  VALUES (?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT DO UPDATE SET token = excluded.token, boot = excluded.boot, expires_at = excluded.expires_at,
     ttl = excluded.ttl, holder = excluded.holder`;
 
@@ -27,9 +26,10 @@ const RENEW = `UPDATE leases SET boot = ?, expires_at = ?, ttl = ?
 const RELEASE = `UPDATE leases SET holder = NULL, expires_at = ?
   WHERE namespace = ? AND name = ? AND token = ? AND holder IS NOT NULL`;
 
-function remainingMs({ name, boot, expires_at, ttl, holder }: StoredLease, clock: Clock): number {
+function timeLeftMs({ name, boot, expires_at, ttl, holder }: StoredLease, clock: Clock): number {
   if (holder === null) return 0;
-  return remaining(clock, { name: () => fromText(name), timeline: boot, expiresAt: expires_at, ttlMs: ttl });
+  const expiry = { name: () => fromText(name), timeline: boot, expiresAt: expires_at, ttlMs: ttl };
+  return remainingMs(clock, expiry);
 }
 
 function holderOf(lease: StoredLease): Holder | null {
@@ -38,10 +38,14 @@ function holderOf(lease: StoredLease): Holder | null {
 
 export function leaseRow(lease: StoredLease, clock: Clock): LeaseRow {
   const { name, token } = lease;
-  return { name: fromText(name), token, holder: holderOf(lease), remainingMs: remainingMs(lease, clock) };
+  return { name: fromText(name), token, holder: holderOf(lease), remainingMs: timeLeftMs(lease, clock) };
 }
 
-export function lease(transaction: Transaction, clock: Clock, request: LeaseRequest): Done<LeaseOutcome> {
+export function lease(
+  transaction: Transaction,
+  clock: Clock,
+  request: LeaseRequest,
+): ActResult<LeaseOutcome> {
   switch (request.act) {
     case "take":
       return take(transaction, clock, request);
@@ -50,7 +54,7 @@ export function lease(transaction: Transaction, clock: Clock, request: LeaseRequ
     case "release": {
       const { namespace, lease } = request;
       const { connection, cache } = transaction;
-      cache.forgetLease(namespace, lease.lease);
+      cache.dropLease(namespace, lease.lease);
       const values = [toText(namespace), toText(lease.lease), lease.token];
       const wasOurs = connection.count(RELEASE, clock.nowMs(), ...values) > 0;
       return { result: { outcome: "released", wasOurs }, wrote: wasOurs };
@@ -62,13 +66,13 @@ function take(
   { connection, cache }: Transaction,
   clock: Clock,
   request: Extract<LeaseRequest, { act: "take" }>,
-): Done<LeaseOutcome> {
+): ActResult<LeaseOutcome> {
   const { namespace, name, holder, ttlMs, evict } = request;
-  cache.forgetLease(namespace, name);
+  cache.dropLease(namespace, name);
   const old = connection.get<StoredLease>(SELECT, toText(namespace), toText(name));
   const oldHolder = old ? holderOf(old) : null;
   const isOurs = oldHolder?.owner === holder.owner;
-  if (old && oldHolder && !isOurs && remainingMs(old, clock) > 0 && old.token !== evict) {
+  if (old && oldHolder && !isOurs && timeLeftMs(old, clock) > 0 && old.token !== evict) {
     return { result: { outcome: "held", lease: leaseRow(old, clock) }, wrote: false };
   }
   const token = old && isOurs ? old.token : (old?.token ?? 0) + 1;
@@ -83,24 +87,24 @@ function renew(
   { connection, cache }: Transaction,
   clock: Clock,
   { namespace, leases, ttlMs }: Extract<LeaseRequest, { act: "renew" }>,
-): Done<LeaseOutcome> {
+): ActResult<LeaseOutcome> {
   const expiresAt = clock.nowMs() + ttlMs;
   const timeline = timelineOf(clock);
   const lost = leases.filter(({ lease: name, token }) => {
-    cache.forgetLease(namespace, name);
+    cache.dropLease(namespace, name);
     return connection.count(RENEW, timeline, expiresAt, ttlMs, toText(namespace), toText(name), token) === 0;
   });
   const result: LeaseOutcome = { outcome: "renewed", lost };
   return { result, wrote: lost.length < leases.length };
 }
 
-export interface Fenced {
+interface Fenced {
   readonly outcome: "fenced";
   readonly lease: string;
   readonly now: LeaseRow | null;
 }
 
-/** The first guard whose token is not the current one of a held lease, or the leases, to be renewed later. */
+/** Returns the held leases of all guards, or the first guard whose token is not current. */
 export function checkGuards(
   { connection, cache }: Transaction,
   clock: Clock,
@@ -114,19 +118,22 @@ export function checkGuards(
     if (!found || found.holder === null || found.token !== token) {
       return { outcome: "fenced", lease: name, now: found ? leaseRow(found, clock) : null };
     }
-    if (!known) cache.keepLease(namespace, name, found);
+    if (!known) cache.setLease(namespace, name, found);
     held.push(found);
   }
   return held;
 }
 
-/** A guarded write prolongs its leases, but not those that have most of their time before them: a page less to write. */
+/**
+ * A guarded write renews its leases, but not those with most of their time left: that saves writing a page.
+ */
 export function renewGuards(
   { connection, cache }: Transaction,
   clock: Clock,
   namespace: string,
   held: readonly StoredLease[],
 ): void {
+  if (held.length === 0) return;
   const boot = timelineOf(clock);
   const now = clock.nowMs();
   for (const each of held) {
@@ -134,6 +141,6 @@ export function renewGuards(
     if (each.boot === boot && leftMs > (each.ttl * 3) / 4 && leftMs <= each.ttl) continue;
     const expiresAt = now + each.ttl;
     connection.run(RENEW, boot, expiresAt, each.ttl, toText(namespace), each.name, each.token);
-    cache.keepLease(namespace, fromText(each.name), { ...each, boot, expires_at: expiresAt });
+    cache.setLease(namespace, fromText(each.name), { ...each, boot, expires_at: expiresAt });
   }
 }

@@ -1,62 +1,73 @@
 /**
  * From a path to a connection that may be trusted.
  *
- *   nothing there ──create empty, 0600──┐
- *   empty file ─────────────────────────┤
- *   ours ──look, read-only──────────────┼──▶ open ──▶ migrate ──▶ WAL, FULL ──▶ check store id ──▶ (prove) ──▶ use
- *   foreign, newer, no database ──look, read-only──▶ refused, nothing written
- *   empty or nothing there, and writes in a WAL beside it ──▶ refused, nothing opened
+ *     nothing there ──create empty, 0600──┐
+ *     empty file ─────────────────────────┤
+ *     ours ──look, read-only──────────────┴──▶ open ──▶ migrate ──▶ WAL, FULL ─▶ store id ─▶ (prove) ─▶ use
+ *     foreign, newer, no database ──look, read-only──▶ refused, nothing written
+ *     empty or nothing there, and writes in a WAL beside it ──▶ refused, nothing opened
  *
- * What a crash leaves: after creating, an empty file, which the next opener fills. While migrating, a rollback
- * journal or an unfinished WAL transaction, which SQLite undoes. Between migrating and WAL, a whole schema in the
- * old journal mode; the next opener switches. Two processes may do all this at once: the migration is a
- * transaction, and whoever comes second finds it done.
+ * A crash after creating leaves an empty file, which the next opener fills. A crash while migrating leaves
+ * a rollback journal or an unfinished WAL transaction, which SQLite undoes. A crash between migrating and
+ * WAL leaves a whole schema in the old journal mode; the next opener switches. Two processes may do all
+ * this at once: the migration is one transaction, and the second process finds it done.
  *
- * Proving comes after an I/O error only: one commit must succeed. What a failed fsync left in the page cache may read
- * well and yet never reach the disk, so unless the disk was merely full, the WAL is first copied into the file, which
- * writes and syncs all of it once more, and emptied.
+ * Only after an I/O error must the connection prove itself, by one commit. Data of a failed fsync may still
+ * read well from the page cache and never reach the disk. So unless the disk was merely full, the WAL is
+ * first copied into the file, which writes and syncs all of it once more, and emptied.
+ *
+ * Nothing here opens the file, its -wal or its -shm by other means than SQLite: closing any descriptor of
+ * theirs would drop the locks that SQLite holds in this process. `createFile` is the exception: a new file
+ * has no lock.
  */
 
-import { chmodSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { chmodSync, mkdirSync, type Stats } from "node:fs";
+import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../../model/errors.ts";
 import {
+  BUSY_TIMEOUT_MS,
+  createEmptyFile,
   type FileIdentity,
   foreignError,
   identityOf,
+  isSameFile,
   isWritable,
   notFoundError,
   refuseNetworkDisk,
   statOf,
+  syncFolder,
   systemCode,
   tooNewError,
 } from "../kit/index.ts";
 import { CODE, Connection, resultCode } from "./driver.ts";
-import { BUSY_TIMEOUT_MS, patiently, replaced, storeError } from "./failures.ts";
-import { createFile, isSame } from "./file.ts";
-import { APPLICATION_ID, allMigrations, FORMAT, migrate, userVersion } from "./migrations.ts";
+import { replaced, retryWhileLocked, storeError } from "./failures.ts";
 
-export interface Place {
+export interface FileOptions {
   readonly path: string;
   readonly readOnly: boolean;
   readonly busyMs: number;
 }
 
-/** An open file: the connection, which file it is, which store it holds. */
-export interface Opened {
+/** An open file: the connection, the identity of the file, and the id of the store in it. */
+export interface OpenFile {
   readonly connection: Connection;
   readonly identity: FileIdentity;
   readonly storeId: string;
 }
 
-export interface Creation {
+interface CreateOptions {
   readonly mustExist: boolean;
   readonly allowNetworkDisk: boolean;
 }
 
-/** Opens for the first time, and creates what is not there. */
-export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: Creation): Promise<Opened> {
-  const { path, readOnly } = place;
+/** Opens for the first time, and creates the file if there is none. */
+export async function openFirst(
+  options: FileOptions,
+  { mustExist, allowNetworkDisk }: CreateOptions,
+): Promise<OpenFile> {
+  const { path, readOnly } = options;
   if (!allowNetworkDisk) refuseNetworkDisk(path);
   try {
     refuseEmptied(path);
@@ -66,10 +77,10 @@ export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: C
     if (!stats) createFile(path);
     else if (!readOnly && !isWritable(path)) throw cannotWrite(path);
     else if (!readOnly && stats.size > 0) {
-      mendBeside(path, stats.mode);
-      await refuseForeign(place);
+      mendCompanions(path, stats.mode);
+      await refuseForeign(options);
     }
-    return readOnly ? await openForReading(place) : await openForWriting(place);
+    return readOnly ? await openForReading(options) : await openForWriting(options);
   } catch (error) {
     throw systemCode(error)?.startsWith("E") && !resultCode(error)
       ? fileError(path, error)
@@ -78,15 +89,21 @@ export async function openFirst(place: Place, { mustExist, allowNetworkDisk }: C
 }
 
 /** Opens the same store again after an I/O error, and returns only when it has durably written. */
-export async function openAgain(place: Place, before: Opened, distrustWal: boolean): Promise<Opened> {
-  const { path } = place;
-  if (!isSame(before.identity, statOf(path))) {
+export async function openAgain(
+  options: FileOptions,
+  before: OpenFile,
+  distrustWal: boolean,
+): Promise<OpenFile> {
+  const { path } = options;
+  if (!isSameStoreFile(before.identity, statOf(path))) {
     throw replaced(path, "another file, an empty one, or none, is in its place");
   }
-  const opened = await (place.readOnly ? openForReading(place) : openForWriting(place));
+  const opened = await (options.readOnly ? openForReading(options) : openForWriting(options));
   try {
     if (opened.storeId !== before.storeId) throw replaced(path, "it holds another store");
-    if (!place.readOnly) await patiently(path, place.busyMs, () => prove(opened.connection, distrustWal));
+    if (!options.readOnly) {
+      await retryWhileLocked(path, options.busyMs, () => prove(opened.connection, distrustWal));
+    }
     return opened;
   } catch (error) {
     await opened.connection.close();
@@ -94,11 +111,16 @@ export async function openAgain(place: Place, before: Opened, distrustWal: boole
   }
 }
 
+/** The file of an open store is never empty: an empty one has been emptied since. */
+export function isSameStoreFile(identity: FileIdentity, stats: Stats | undefined): boolean {
+  return isSameFile(identity, stats) && (stats?.size ?? 0) > 0;
+}
+
 function prove(connection: Connection, distrustWal: boolean): void {
   if (distrustWal) emptyWal(connection);
   connection.exec("BEGIN IMMEDIATE");
   try {
-    proof(connection);
+    bumpProof(connection);
     connection.exec("COMMIT");
   } catch (error) {
     connection.rollback();
@@ -106,14 +128,14 @@ function prove(connection: Connection, distrustWal: boolean): void {
   }
 }
 
-/** Copies the WAL into the file and cuts it to nothing. Fails as busy while others read from it. */
+/** Copies the WAL into the file and truncates it. Fails as busy while others read from it. */
 export function emptyWal(connection: Connection): void {
   const outcome = connection.get<{ busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)");
   if (outcome?.busy !== 0) throw Object.assign(new Error("the WAL is in use"), { errcode: CODE.BUSY });
 }
 
-/** Something to commit where nothing else changes but durability must be had. */
-export function proof(connection: Connection): void {
+/** A change to commit where nothing else changes, but a commit must prove durability. */
+export function bumpProof(connection: Connection): void {
   connection.run("UPDATE meta SET value = value + 1 WHERE name = 'proof'");
 }
 
@@ -121,13 +143,33 @@ export function readStoreId(connection: Connection): string | undefined {
   return connection.get<{ value: string }>("SELECT value FROM meta WHERE name = 'store'")?.value;
 }
 
-/** Looks without writing. A file that was left in the middle of a rollback shows what it is only once opened. */
-async function refuseForeign(place: Place): Promise<void> {
+/** Makes the folder and the empty file, both durable, for this user alone. */
+function createFile(path: string): void {
+  const folder = dirname(path);
+  makeFolder(folder);
+  if (createEmptyFile(path)) syncFolder(folder);
+}
+
+/**
+ * Like `mkdir -p`, but each new folder is durable in its parent, or a power cut could take the store with
+ * it.
+ */
+function makeFolder(folder: string): void {
+  const first = mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = folder; made.length >= first.length; made = dirname(made)) syncFolder(dirname(made));
+}
+
+/**
+ * Looks without writing. A file in the middle of a rollback shows its format only once it is opened for
+ * writing.
+ */
+async function refuseForeign(options: FileOptions): Promise<void> {
   let connection: Connection | undefined;
   try {
-    connection = await openReadOnly(place);
+    connection = await openReadOnly(options);
     const looking = connection;
-    await patiently(place.path, place.busyMs, () => checkFormat(place.path, looking));
+    await retryWhileLocked(options.path, options.busyMs, () => checkFormat(options.path, looking));
   } catch (error) {
     if (resultCode(error)?.extended !== CODE.READONLY_ROLLBACK) throw error;
   } finally {
@@ -136,39 +178,43 @@ async function refuseForeign(place: Place): Promise<void> {
 }
 
 /**
- * SQLite throws away a WAL that it finds beside an empty file, even one that it may only read, and with it all that was
- * acknowledged and not yet copied. No crash leaves that: a new file is filled and synced before it gets its first WAL.
- * Therefore the WAL is looked at first, or a store that somebody else makes between the two looks would be refused.
+ * SQLite discards a WAL that it finds beside an empty file, even if it may only read, and with it
+ * acknowledged writes that were not yet copied. No crash leaves that state: a new file is filled and synced
+ * before it gets its first WAL. The WAL is checked first; otherwise a store that another process creates in
+ * between would be refused.
  */
 function refuseEmptied(path: string): void {
   const wal = `${path}-wal`;
-  const waiting = statOf(wal)?.size ?? 0;
-  if (waiting === 0) return;
+  const bytes = statOf(wal)?.size ?? 0;
+  if (bytes === 0) return;
   const stats = statOf(path);
   if (stats && (stats.size > 0 || !stats.isFile())) return;
   throw new HoldfastError(
     "STORE_CORRUPT",
     `${path} is ${stats ? "empty" : "gone"}, but writes of its store are still in ${wal}`,
     {
-      hint: `Put back the very file that was there; nothing was changed. If it is lost, move ${wal} away first, then put a backup in place or begin anew.`,
-      data: { path, wal, bytes: waiting },
+      hint:
+        "Put back the very file that was there; nothing was changed. " +
+        `If it is lost, move ${wal} away first, then put a backup in place or begin anew.`,
+      data: { path, wal, bytes },
     },
   );
 }
 
 /**
- * SQLite gives the -wal and the -shm the mode that the file has at that moment. Whoever looks at a file that may not be
- * written leaves them unwritable too, and they would keep out all writers after the file may be written again. Changing
- * a mode is safe whoever has them open; their owner may, and others are told what is in the way.
+ * SQLite creates the -wal and the -shm with the file's present mode. A reader of a read-only file therefore
+ * leaves them unwritable, and they would keep out all writers after the file is writable again. Changing
+ * their mode is safe even while they are open. Their owner may do it; others get an error that names the
+ * file.
  */
-function mendBeside(path: string, mode: number): void {
-  for (const each of [`${path}-wal`, `${path}-shm`]) {
-    if (!statOf(each) || isWritable(each)) continue;
+function mendCompanions(path: string, mode: number): void {
+  for (const companion of [`${path}-wal`, `${path}-shm`]) {
+    if (!statOf(companion) || isWritable(companion)) continue;
     try {
-      chmodSync(each, mode & 0o777);
+      chmodSync(companion, mode & 0o777);
     } catch (error) {
       if (systemCode(error) === "ENOENT") continue;
-      throw cannotWrite(each, error);
+      throw cannotWrite(companion, error);
     }
   }
 }
@@ -184,33 +230,32 @@ function checkFormat(path: string, connection: Connection): void {
     )
     .map(Number) as [number, number, number];
   if (application === 0 && version === 0 && tables === 0) {
-    refuseOtherText(path, connection);
+    refuseOtherEncoding(path, connection);
     return;
   }
-  if (application !== APPLICATION_ID)
+  if (application !== APPLICATION_ID) {
     throw foreignError({ path }, "it is an SQLite database of another program");
-  if (version <= FORMAT) return;
-  throw tooNewError({ path }, version, FORMAT);
+  }
+  if (version > FORMAT) throw tooNewError({ path }, version, FORMAT);
 }
 
 /**
- * A file keeps the encoding that it had with its first table. Texts go in and out as UTF-8 bytes, which SQLite takes for what
- * the file has. Only asked of a file that is to become a store: what is one was asked before.
+ * Texts go in and out as UTF-8 bytes, which SQLite takes for the file's own encoding. A file keeps the
+ * encoding of its first table, so only a file that is to become a store is checked.
  */
-function refuseOtherText(path: string, connection: Connection): void {
+function refuseOtherEncoding(path: string, connection: Connection): void {
   const [encoding] = connection.peek("(SELECT encoding FROM pragma_encoding)");
   if (encoding !== "UTF-8") throw foreignError({ path }, `its text is ${encoding}, not UTF-8`);
 }
 
-async function openForWriting(place: Place): Promise<Opened> {
-  const { path, busyMs } = place;
+async function openForWriting({ path, busyMs }: FileOptions): Promise<OpenFile> {
   const connection = await Connection.open(path, false);
   try {
     connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    await patiently(path, busyMs, async () => {
+    await retryWhileLocked(path, busyMs, async () => {
       checkFormat(path, connection);
       if (userVersion(connection) < FORMAT) migrate(connection, await allMigrations());
-      setUp(connection);
+      configure(connection);
     });
     return identified(path, connection);
   } catch (error) {
@@ -219,12 +264,13 @@ async function openForWriting(place: Place): Promise<Opened> {
   }
 }
 
-async function openForReading(place: Place): Promise<Opened> {
-  const connection = await openReadOnly(place);
+async function openForReading(options: FileOptions): Promise<OpenFile> {
+  const { path, busyMs } = options;
+  const connection = await openReadOnly(options);
   try {
-    await patiently(place.path, place.busyMs, () => checkFormat(place.path, connection));
-    if (userVersion(connection) < FORMAT) throw mustMigrate(place.path);
-    return identified(place.path, connection);
+    await retryWhileLocked(path, busyMs, () => checkFormat(path, connection));
+    if (userVersion(connection) < FORMAT) throw mustMigrate(path);
+    return identified(path, connection);
   } catch (error) {
     await connection.close();
     throw error;
@@ -232,14 +278,14 @@ async function openForReading(place: Place): Promise<Opened> {
 }
 
 /**
- * In WAL mode even readers need shared memory beside the file. On a medium that cannot have it the file is read as
- * one that nobody changes, which is right as long as no WAL waits beside it.
+ * In WAL mode even readers need shared memory beside the file. On a medium that cannot have it, the file is
+ * opened as immutable, which is right as long as no WAL lies beside it.
  */
-async function openReadOnly({ path, busyMs }: Place): Promise<Connection> {
+async function openReadOnly({ path, busyMs }: FileOptions): Promise<Connection> {
   const connection = await Connection.open(path, true);
   try {
     connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    await patiently(path, busyMs, () => connection.peek(TABLES));
+    await retryWhileLocked(path, busyMs, () => connection.peek(TABLES));
     return connection;
   } catch (error) {
     await connection.close();
@@ -252,9 +298,12 @@ async function openReadOnly({ path, busyMs }: Place): Promise<Connection> {
   return Connection.open(location, true);
 }
 
-/** Durability is asked for and then read back: a build of SQLite that ignores one of these must not be trusted. */
-function setUp(connection: Connection): void {
-  // Stepped to its end: the change of mode is committed after its row was given, and can fail there.
+/**
+ * Sets durability and reads it back: a build of SQLite that ignores one of these pragmas must not be
+ * trusted.
+ */
+function configure(connection: Connection): void {
+  // `all` steps to the end: the mode change is committed after its row was returned, and can fail there.
   connection.all("PRAGMA journal_mode = WAL");
   const mode = connection.get<{ journal_mode: string }>("PRAGMA journal_mode")?.journal_mode;
   connection.exec("PRAGMA synchronous = FULL");
@@ -262,10 +311,12 @@ function setUp(connection: Connection): void {
   if (mode !== "wal" || level !== 2) {
     throw new Error(`SQLite does not write ahead and sync here: journal mode ${mode}, synchronous ${level}`);
   }
-  if (process.platform === "darwin")
+  if (process.platform === "darwin") {
     connection.exec("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
-  // Syncing a WAL that grows takes half as long again as syncing one that is written over, and it grows until it is
-  // copied into the file for the first time. Copying more often than this costs commits of many sessions more than it saves.
+  }
+  // wal_autocheckpoint: syncing a WAL that grows takes half as long again as syncing one that is
+  // overwritten, and it grows until its first checkpoint. Checkpoints more often than this cost commits of
+  // many sessions more.
   connection.exec(`
     PRAGMA foreign_keys = OFF;
     PRAGMA trusted_schema = OFF;
@@ -277,7 +328,7 @@ function setUp(connection: Connection): void {
   `);
 }
 
-function identified(path: string, connection: Connection): Opened {
+function identified(path: string, connection: Connection): OpenFile {
   const stats = statOf(path);
   const storeId = readStoreId(connection);
   if (!stats) throw replaced(path, "it was deleted while it was opened");
@@ -285,9 +336,51 @@ function identified(path: string, connection: Connection): Opened {
   return { connection, identity: identityOf(stats), storeId };
 }
 
+/** "Hold" in ASCII: tells our files from other SQLite files. */
+const APPLICATION_ID = 0x486f6c64;
+
+/** The version that all migrations lead to. A file's version is in `PRAGMA user_version`. */
+export const FORMAT = 1;
+
+/**
+ * The migration at index n brings a file from version n to n + 1. A released migration never changes.
+ * Loaded only for a file that lacks some: nearly every file lacks none, and a start has to be short.
+ */
+export async function allMigrations(): Promise<readonly string[]> {
+  const { SCHEMA_1 } = await import("./schema-1.ts");
+  return [SCHEMA_1];
+}
+
+function userVersion(connection: Connection): number {
+  return Number(connection.peek("(SELECT user_version FROM pragma_user_version)")[0]);
+}
+
+/**
+ * Brings the file up to date in one transaction, so a crash leaves the old version or the newest.
+ * Another process may do the same at this moment: the second finds it done.
+ */
+export function migrate(connection: Connection, migrations: readonly string[]): void {
+  connection.exec("BEGIN IMMEDIATE");
+  try {
+    const from = userVersion(connection);
+    for (const sql of migrations.slice(from)) connection.exec(sql);
+    if (from === 0) {
+      connection.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
+      connection.run("INSERT INTO meta (name, value) VALUES ('store', ?), ('proof', 0)", randomUUID());
+    }
+    if (from < migrations.length) connection.exec(`PRAGMA user_version = ${migrations.length}`);
+    connection.exec("COMMIT");
+  } catch (error) {
+    connection.rollback();
+    throw error;
+  }
+}
+
 function cannotWrite(path: string, cause?: unknown): HoldfastError {
   return new HoldfastError("STORE_READONLY", `${path} cannot be written`, {
-    hint: "Check its owner, its permissions and how the disk is mounted. It can still be looked at (in code: `readOnly: true`).",
+    hint:
+      "Check its owner, its permissions and how the disk is mounted. " +
+      "It can still be read (in code: `readOnly: true`).",
     cause,
     data: { path },
   });
@@ -297,33 +390,30 @@ function mustMigrate(path: string): HoldfastError {
   return new HoldfastError(
     "STORE_READONLY",
     `${path} is empty or of an older format and must be brought up to date`,
-    {
-      hint: "Open it once where it can be written: holdfast migrate",
-      data: { path },
-    },
+    { hint: "Open it once where it can be written: holdfast migrate", data: { path } },
   );
 }
 
-/** The folder could not be made, or the file not created or looked at. */
+/** For a folder that could not be made, or a file that could not be created or examined. */
 function fileError(path: string, cause: unknown): HoldfastError {
   if (cause instanceof HoldfastError) return cause;
   const code = systemCode(cause);
-  const said = cause instanceof Error ? cause.message : String(cause);
+  const message = cause instanceof Error ? cause.message : String(cause);
   if (code === "ENOSPC" || code === "EDQUOT") {
-    return new HoldfastError("STORE_FULL", `${path} could not be created: the disk is full (${said})`, {
+    return new HoldfastError("STORE_FULL", `${path} could not be created: the disk is full (${message})`, {
       hint: "Free some space on this disk.",
       cause,
       data: { path },
     });
   }
   if (code === "EROFS" || code === "EACCES" || code === "EPERM") {
-    return new HoldfastError("STORE_READONLY", `${path} could not be created (${said})`, {
+    return new HoldfastError("STORE_READONLY", `${path} could not be created (${message})`, {
       hint: "Check the permissions of the folder and how the disk is mounted, or choose another path.",
       cause,
       data: { path },
     });
   }
-  return new HoldfastError("STORE_IO", `${path} could not be opened (${said})`, {
+  return new HoldfastError("STORE_IO", `${path} could not be opened (${message})`, {
     hint: "Check that every part of the path but the last is a folder.",
     cause,
     data: { path },

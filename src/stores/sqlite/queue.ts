@@ -1,56 +1,70 @@
 /**
- * All changes of one process, one after another, many to a commit.
+ * All writes of one process, one after another, many to a commit.
  *
- *     submitted ──▶ waiting ──company: next turn of the event loop─────┐
- *                      │────alone for a while: at once─────────────────┼──▶ flush ──▶ answered
- *                      └────another process writes: after a short pause┘      │
+ *     submitted ──▶ waiting ──others write too: next turn of the event loop──┐
+ *                      │──────alone for a while: at once─────────────────────┼──▶ flush ──▶ answered
+ *                      └──────another process writes: after a short pause────┘      │
  *                                                       BEGIN IMMEDIATE, every act in turn, COMMIT
  *
- * A flush takes what is waiting, up to a limit, so that concurrent callers share one fsync. One caller who has been
- * alone for a while has nobody to wait for: its acts are flushed at once. A turn of the event loop comes in between all
- * the same every few milliseconds, so that timers and sockets are not kept waiting. The file's place is looked at by the
- * first flush of a turn.
+ * A flush takes the waiting acts, up to a limit, so that concurrent callers share one fsync. A caller that
+ * has been alone for a while gains nothing by waiting: its acts are flushed at once. Every few milliseconds
+ * a turn of the event loop comes in between all the same, so that timers and sockets are served. The first
+ * flush of a turn checks that the file is still in place.
  *
- * Acts stay independent: each checks everything before it writes anything, so a refusal has nothing to undo and its
- * neighbours go on, and each sees the effects of those before it. An answer is given only after COMMIT has returned.
+ * Acts stay independent. Each checks everything before it writes anything, so a refusal has nothing to undo
+ * and the acts beside it go on. Each sees the effects of those before it. Answers are given only after
+ * COMMIT has returned.
  *
- *   the file is locked          nothing has begun: the same flush again a little later, until `busyMs` have passed
- *   an act throws on its own    roll back, answer it alone, and flush the others again: none has been answered yet
- *   I/O error before COMMIT     roll back, poison the connection: all fail and have certainly not happened
- *   COMMIT itself fails         the same, but they may or may not be durable: `unknown`
- *   nothing was written         roll back: no fsync for refusals
+ *     the file is locked         nothing has begun: the same flush again later, until `busyMs` have passed
+ *     an act throws on its own   roll back, reject it alone, flush the others again: none has an answer yet
+ *     I/O error before COMMIT    roll back, poison the connection: all fail and have certainly not happened
+ *     COMMIT itself fails        the same, but they may or may not be durable: `unknown`
+ *     nothing was written        roll back: no fsync for refusals
  *
- * A crash anywhere before COMMIT's fsync leaves nothing of the flush, after it all; nobody was told in between.
+ * A crash before COMMIT's fsync leaves nothing of the flush; after it, all. No caller was answered in
+ * between.
  */
 
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { Seal } from "../../store.ts";
+import { lockPauseMs, PendingActs } from "../kit/index.ts";
+import { readSeal } from "./copy.ts";
 import { type Connection, isBusy } from "./driver.ts";
-import { busy, isOwnFault, pauseMs, replaced, unfit } from "./failures.ts";
-import type { Medium } from "./medium.ts";
+import { busy, isOwnFault, replaced, unstorable } from "./failures.ts";
+import type { FileConnection } from "./file-connection.ts";
 import { readStoreId } from "./opening.ts";
-import { RowCache } from "./row-cache.ts";
-import { readSeal } from "./seal.ts";
-import type { Done, Transaction } from "./transaction.ts";
+import { type ActResult, RowCache, type Transaction } from "./rows.ts";
 
-const FLUSH_ACTS = 512;
-/** How long to be considerate after a sign that another process writes. */
+/** How long to pause between flushes after a sign that another process writes. */
 const CONTENDED_MS = 250;
-/** How long an act waits for company after the last one that came from somebody else. */
-const COMPANY_MS = 50;
+/** How long acts are grouped after the last one of another submitter. */
+const GROUPING_MS = 50;
 /** The longest that flushes may follow each other without a turn of the event loop. */
 const TURN_MS = 5;
-const FLUSH_BYTES = 8 * 1024 * 1024;
+
+export interface SubmitOptions<Result> {
+  /** Goes before acts that wait. For acts whose order among others does not matter, such as heartbeats. */
+  readonly urgent?: boolean;
+  /** About how much it writes, so that one flush does not block the event loop for long. */
+  readonly bytes?: number;
+  /** Names the submitter. Acts of a single submitter are not grouped with those of others. */
+  readonly from?: string;
+  /** Called with the result, once that is durable. */
+  readonly answered?: (result: Result) => void;
+}
 
 class Act<Result = unknown> {
-  readonly run: (transaction: Transaction) => Done<Result>;
+  readonly run: (transaction: Transaction) => ActResult<Result>;
   readonly bytes: number;
   readonly answered: ((result: Result) => void) | undefined;
   #answer: { readonly result: Result } | { readonly error: unknown } | undefined;
   #resolve: ((result: Result) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
 
-  constructor(run: (transaction: Transaction) => Done<Result>, { bytes, answered }: Submitted<Result>) {
+  constructor(
+    run: (transaction: Transaction) => ActResult<Result>,
+    { bytes, answered }: SubmitOptions<Result>,
+  ) {
     this.run = run;
     this.bytes = bytes ?? 0;
     this.answered = answered;
@@ -66,8 +80,8 @@ class Act<Result = unknown> {
     else this.#answer = { error };
   }
 
-  /** Asked once. A promise only for what was not flushed at once, or has failed. */
-  soon(): MaybePromise<Result> {
+  /** Called once. The plain result if the act was flushed at once, else a promise. */
+  answer(): MaybePromise<Result> {
     const answer = this.#answer;
     if (answer) return "result" in answer ? answer.result : Promise.reject(answer.error);
     return new Promise((resolve, reject) => {
@@ -77,77 +91,57 @@ class Act<Result = unknown> {
   }
 }
 
-interface SubmitOptions {
-  /** Goes before what waits. For acts whose order among others does not matter, such as heartbeats. */
-  readonly urgent?: boolean;
-  /** About how much it writes, so that one flush does not block the event loop for long. */
-  readonly bytes?: number;
-  /** Who submits it: acts of one and the same need not wait for each other's company. */
-  readonly from?: string;
-}
-
-export interface Submitted<Result> extends SubmitOptions {
-  /** Told of the result, once that is durable. */
-  readonly answered?: (result: Result) => void;
-}
-
 export class WriteQueue {
-  readonly #medium: Medium;
+  readonly #file: FileConnection;
   readonly #cache = new RowCache();
-  readonly #urgent: Act[] = [];
-  #waiting: Act[] = [];
+  readonly #pending = new PendingActs<Act>();
   #isScheduled = false;
   #contendedUntil = 0;
-  #from: string | undefined;
-  #companyUntil = 0;
-  #turnedAt = 0;
-  /** Whether a flush has looked at the file's place, and the event loop has not come round since. */
+  #lastFrom: string | undefined;
+  #groupingUntil = 0;
+  #turnBeganAt = 0;
+  /** A flush has checked the file's place, and the event loop has not turned since. */
   #isSameTurn = false;
   #seal: Seal | null = null;
   #lockedSince: number | null = null;
-  #idle: (() => void)[] = [];
 
-  constructor(medium: Medium) {
-    this.#medium = medium;
+  constructor(file: FileConnection) {
+    this.#file = file;
   }
 
   submit<Result>(
-    run: (transaction: Transaction) => Done<Result>,
-    options: Submitted<Result> = {},
+    run: (transaction: Transaction) => ActResult<Result>,
+    options: SubmitOptions<Result> = {},
   ): MaybePromise<Result> {
     const act = new Act(run, options);
-    if (options.urgent) this.#urgent.push(act as Act);
-    else this.#waiting.push(act as Act);
+    this.#pending.add(act as Act, options.urgent);
     this.#schedule(options.from);
-    return act.soon();
+    return act.answer();
   }
 
   /** Resolves when everything submitted so far has been answered. */
   drained(): Promise<void> {
-    if (!this.#isScheduled) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#idle.push(resolve);
-    });
+    return this.#isScheduled ? this.#pending.idle() : Promise.resolve();
   }
 
   #schedule(from?: string): void {
     const now = performance.now();
-    if (from !== this.#from) {
-      this.#from = from;
-      this.#companyUntil = now + COMPANY_MS;
+    if (from !== this.#lastFrom) {
+      this.#lastFrom = from;
+      this.#groupingUntil = now + GROUPING_MS;
     }
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    // SQLite's lock knows no queue: where others write too, they get a moment in which they can find it free.
-    if (now < this.#contendedUntil) setTimeout(() => this.#flush(), pauseMs());
-    else if (now <= this.#companyUntil) setImmediate(this.#flushInTurn);
-    else if (!this.#isSameTurn) this.#flushInTurn();
-    else if (now < this.#turnedAt + TURN_MS) this.#flush("same turn");
-    else setImmediate(this.#flushInTurn);
+    // SQLite's lock has no queue: other writers need a moment in which they find it free.
+    if (now < this.#contendedUntil) setTimeout(() => this.#flush(), lockPauseMs());
+    else if (now <= this.#groupingUntil) setImmediate(this.#flushInNewTurn);
+    else if (!this.#isSameTurn) this.#flushInNewTurn();
+    else if (now < this.#turnBeganAt + TURN_MS) this.#flush("same turn");
+    else setImmediate(this.#flushInNewTurn);
   }
 
-  readonly #flushInTurn = (): void => {
-    this.#turnedAt = performance.now();
+  readonly #flushInNewTurn = (): void => {
+    this.#turnBeganAt = performance.now();
     if (!this.#isSameTurn) {
       this.#isSameTurn = true;
       setImmediate(this.#turned);
@@ -155,65 +149,60 @@ export class WriteQueue {
     this.#flush();
   };
 
-  /** The event loop does not wait for anything before this, so what it brings in later is of another turn. */
+  /** Everything that the event loop brings after this belongs to another turn. */
   readonly #turned = (): void => {
     this.#isSameTurn = false;
   };
 
-  /** What to do next, once a flush has ended one way or the other. */
-  #goOn(): void {
+  /** A flush has ended, one way or the other. */
+  #flushEnded(): void {
     this.#isScheduled = false;
-    if (this.#urgent.length > 0 || this.#waiting.length > 0) {
-      this.#schedule();
-      return;
-    }
-    const idle = this.#idle;
-    this.#idle = [];
-    for (const resolve of idle) resolve();
+    if (this.#pending.isEmpty) this.#pending.becameIdle();
+    else this.#schedule();
   }
 
   #flush(when: "new turn" | "same turn" = "new turn"): void {
     const transaction = this.#begin(when);
     if (!transaction) return;
     this.#lockedSince = null;
-    const acts = this.#take();
+    const acts = this.#pending.takeFlush();
     try {
       const culprit = this.#run(transaction, acts);
-      if (culprit) this.#waiting = [...acts.filter((act) => act !== culprit), ...this.#waiting];
+      if (culprit) this.#pending.putBack(acts.filter((act) => act !== culprit));
     } catch (error) {
       this.#cache.clear();
-      this.#fail(acts, this.#medium.poison(error, false));
+      this.#fail(acts, this.#file.poison(error, false));
     }
-    this.#goOn();
+    this.#flushEnded();
   }
 
-  /** A write transaction; or null, when that has to wait or cannot be had. */
+  /** Opens a write transaction. Null if it has to wait, or failed. */
   #begin(when: "new turn" | "same turn"): Transaction | null {
     try {
-      const isSound = when === "new turn" ? this.#medium.isSound : this.#medium.isSoundStill;
+      const isSound = when === "new turn" ? this.#file.isSound : this.#file.isStillSound;
       if (!isSound) {
         this.#revive();
         return null;
       }
-      const { connection } = this.#medium;
+      const { connection } = this.#file;
       connection.run("BEGIN IMMEDIATE");
-      this.#lookAround(connection);
+      this.#noticeOthers(connection);
       return { connection, cache: this.#cache, seal: this.#seal };
     } catch (error) {
       if (isBusy(error)) this.#waitForLock(error);
-      else this.#failAll(this.#medium.poison(error, false));
+      else this.#failAll(this.#file.poison(error, false));
       return null;
     }
   }
 
-  /** Where nobody else has written, neither the store's id nor its seal has changed. */
-  #lookAround(connection: Connection): void {
+  /** Rereads the store's id and its seal, unless no other connection has written since. */
+  #noticeOthers(connection: Connection): void {
     const state = this.#cache.refresh(connection);
     if (state === "same") return;
     if (state === "changed") this.#contendedUntil = performance.now() + CONTENDED_MS;
     this.#seal = readSeal(connection);
-    if (readStoreId(connection) === this.#medium.storeId) return;
-    throw this.#medium.refuse(replaced(this.#medium.place.path, "it holds another store"));
+    if (readStoreId(connection) === this.#file.storeId) return;
+    throw this.#file.refuse(replaced(this.#file.options.path, "it holds another store"));
   }
 
   #waitForLock(error: unknown): void {
@@ -221,13 +210,13 @@ export class WriteQueue {
     this.#contendedUntil = now + CONTENDED_MS;
     this.#lockedSince ??= now;
     const waitedMs = now - this.#lockedSince;
-    const { path, busyMs } = this.#medium.place;
+    const { path, busyMs } = this.#file.options;
     if (waitedMs >= busyMs) this.#failAll(busy(path, waitedMs, error));
-    else setTimeout(() => this.#flush(), pauseMs());
+    else setTimeout(() => this.#flush(), lockPauseMs());
   }
 
   #revive(): void {
-    this.#medium.ready().then(
+    this.#file.ready().then(
       () => this.#flush(),
       (error: unknown) => this.#failAll(error),
     );
@@ -235,38 +224,15 @@ export class WriteQueue {
 
   #failAll(error: unknown): void {
     this.#lockedSince = null;
-    const acts = [...this.#urgent.splice(0), ...this.#takeAll()];
-    this.#fail(acts, error);
-    this.#goOn();
+    this.#fail(this.#pending.takeAll(), error);
+    this.#flushEnded();
   }
 
   #fail(acts: readonly Act[], error: unknown): void {
     for (const act of acts) act.reject(error);
   }
 
-  /** Heartbeats first, then in the order of arrival. */
-  #take(): Act[] {
-    const acts = this.#urgent.length > 0 ? this.#urgent.splice(0) : [];
-    if (acts.length === 0 && this.#waiting.length === 1) return this.#takeAll();
-    let bytes = 0;
-    let count = 0;
-    for (const act of this.#waiting) {
-      bytes += act.bytes;
-      if (count > 0 && (count >= FLUSH_ACTS || bytes > FLUSH_BYTES)) break;
-      count += 1;
-    }
-    acts.push(...this.#waiting.slice(0, count));
-    this.#waiting = this.#waiting.slice(count);
-    return acts;
-  }
-
-  #takeAll(): Act[] {
-    const acts = this.#waiting;
-    this.#waiting = [];
-    return acts;
-  }
-
-  /** Runs and commits all, and answers them; or rolls back and returns the one that has to leave. */
+  /** Runs and commits all, and answers them. Or rolls back, rejects the act that threw, and returns it. */
   #run(transaction: Transaction, acts: readonly Act[]): Act | null {
     const { connection } = transaction;
     const results: unknown[] = [];
@@ -280,7 +246,7 @@ export class WriteQueue {
         if (!isOwnFault(error)) throw error;
         connection.rollback();
         this.#cache.clear();
-        act.reject(unfit(this.#medium.place.path, error));
+        act.reject(unstorable(this.#file.options.path, error));
         return act;
       }
     }
@@ -301,7 +267,7 @@ export class WriteQueue {
       return true;
     } catch (error) {
       this.#cache.clear();
-      this.#fail(acts, this.#medium.poison(error, true));
+      this.#fail(acts, this.#file.poison(error, true));
       return false;
     }
   }

@@ -1,22 +1,25 @@
 /**
- * Taking things out.
+ * Removing streams, artifacts and snapshots.
  *
  *     live ──remove──▶ gone, or hidden while a fork shares its events ──last fork gone──▶ gone
  *
- * What shows (items, snapshots) goes at once; events and the artifacts they refer to stay as long as a fork needs
- * them. Claimed keys stay for ever: "once, ever" outlives the record of it. The row of a stream that is gone stays and
- * keeps its generation, so that no later life can be mistaken for this one. All of it is one transaction.
+ * Items and snapshots go at once. Events, and the artifacts they refer to, stay as long as a fork needs
+ * them. Claimed keys stay for ever: "once, ever" outlives the record of it. The row of a stream that is
+ * gone stays as a tombstone with its generation, so that no later life can be mistaken for this one. All of
+ * it is one transaction.
  */
 
 import type { RemoveOutcome, RemoveRequest } from "../../store.ts";
 import { type Clock, headOf } from "../kit/index.ts";
 import type { Connection } from "./driver.ts";
 import { checkGuards } from "./leases.ts";
-import { DELETE_SNAPSHOTS, findStream } from "./streams.ts";
-import { toText } from "./text.ts";
-import type { Done, Transaction } from "./transaction.ts";
+import { type ActResult, DELETE_SNAPSHOTS, findStream, type Transaction, toText } from "./rows.ts";
 
-export function remove(transaction: Transaction, clock: Clock, request: RemoveRequest): Done<RemoveOutcome> {
+export function remove(
+  transaction: Transaction,
+  clock: Clock,
+  request: RemoveRequest,
+): ActResult<RemoveOutcome> {
   const { connection } = transaction;
   switch (request.of) {
     case "stream":
@@ -24,8 +27,8 @@ export function remove(transaction: Transaction, clock: Clock, request: RemoveRe
     case "artifacts":
       return removed(connection.count(COLLECT, toText(request.namespace), request.putBefore));
     case "snapshots": {
-      const key = findStream(connection, toText(request.namespace), toText(request.stream));
-      return removed(key ? connection.count(DELETE_SNAPSHOTS, key.id) : 0);
+      const stream = findStream(connection, request.namespace, request.stream);
+      return removed(stream ? connection.count(DELETE_SNAPSHOTS, stream.id) : 0);
     }
   }
 }
@@ -33,28 +36,28 @@ export function remove(transaction: Transaction, clock: Clock, request: RemoveRe
 const COLLECT = `DELETE FROM artifacts WHERE namespace = ? AND put_at < ?
   AND NOT EXISTS (SELECT 1 FROM artifact_refs WHERE artifact = artifacts.id)`;
 
-function removed(count: number): Done<RemoveOutcome> {
+function removed(count: number): ActResult<RemoveOutcome> {
   return { result: { outcome: "removed", count }, wrote: count > 0 };
 }
 
 function removeStream(
   transaction: Transaction,
   clock: Clock,
-  { namespace, stream, expect, guards }: Extract<RemoveRequest, { of: "stream" }>,
-): Done<RemoveOutcome> {
+  { namespace, stream: name, expect, guards }: Extract<RemoveRequest, { of: "stream" }>,
+): ActResult<RemoveOutcome> {
   const { connection, cache } = transaction;
   const held = checkGuards(transaction, clock, namespace, guards ?? []);
   if (!Array.isArray(held)) return { result: held, wrote: false };
-  const key = findStream(connection, toText(namespace), toText(stream));
-  const head = headOf(key);
+  const stream = findStream(connection, namespace, name);
+  const head = headOf(stream);
   if (head.generation !== expect.generation || head.seq !== expect.seq) {
     return { result: { outcome: "conflict", head }, wrote: false };
   }
-  if (!key || key.state === "gone") return removed(0);
-  // It may bury streams that the request does not name, and is rare.
+  if (!stream || stream.state === "gone") return removed(0);
+  // It may also delete ancestors, which the request does not name.
   cache.clear();
-  hide(connection, key.id);
-  const count = bury(connection, key.id);
+  hide(connection, stream.id);
+  const count = deleteUnshared(connection, stream.id);
   return count === 0 ? { result: { outcome: "hidden" }, wrote: true } : removed(count);
 }
 
@@ -69,13 +72,15 @@ const HIDDEN_AND_UNSHARED = `SELECT parent FROM streams AS s WHERE s.id = ? AND 
 
 const DELETE_WRITES = "DELETE FROM writes WHERE id > (? << 28) AND id <= (? << 28 | 268435455)";
 
-const ENTOMB = `UPDATE streams SET state = 'gone', seq = 0, base = 0, parent = NULL, parent_generation = NULL,
-    created_at = 0, updated_at = 0, updated_about = 0, open_calls = 0, expires_at = NULL,
-    status = NULL, title = NULL, goal = NULL, budget = NULL
+const MAKE_TOMBSTONE = `UPDATE streams SET state = 'gone', seq = 0, base = 0, parent = NULL,
+    parent_generation = NULL, created_at = 0, updated_at = 0, updated_about = 0, open_calls = 0,
+    expires_at = NULL, status = NULL, title = NULL, goal = NULL, budget = NULL
   WHERE id = ?`;
 
-/** Also buries each hidden ancestor that nobody shares any more. Returns how many streams are gone. */
-function bury(connection: Connection, id: number): number {
+/**
+ * Deletes a hidden stream that no fork shares, then each such ancestor. Returns how many streams are gone.
+ */
+function deleteUnshared(connection: Connection, id: number): number {
   let count = 0;
   for (let next: number | null = id; next !== null; count++) {
     const row: { parent: number | null } | undefined = connection.get(HIDDEN_AND_UNSHARED, next);
@@ -83,7 +88,7 @@ function bury(connection: Connection, id: number): number {
     connection.run(DELETE_WRITES, next, next);
     connection.run("DELETE FROM artifact_refs WHERE stream = ?", next);
     connection.run(DELETE_SNAPSHOTS, next);
-    connection.run(ENTOMB, next);
+    connection.run(MAKE_TOMBSTONE, next);
     next = row.parent;
   }
   return count;

@@ -1,22 +1,23 @@
 /**
  * Migration 1: the whole first schema.
  *
- *   meta           the store's own id, and a number that a fresh connection raises to prove that it can write
- *   streams        one row per stream name for ever: head, facets, and as a tombstone the generation
- *   writes         the log. One row per write; its id is the stream's number and the write's last seq in one
- *                  integer, so that a stream's writes lie side by side and no second index has to be kept
- *   items          rows that lists and views may see inside a stream: calls, checkpoints
- *   leases         named rights with their fencing tokens; a row stays when released, for its token
- *   keys           claimed keys and the event that holds each
- *   artifacts, artifact_refs, snapshots
+ *     meta           the store's id, and a number that a fresh connection raises to prove that it can write
+ *     streams        one row per stream name for ever: head, facets, and as a tombstone the generation
+ *     writes         the log, one row per write. Its id joins the stream's number and the write's last seq
+ *                    in one integer, so that a stream's writes lie side by side without a second index
+ *     items          rows that lists and views show of a stream: calls, checkpoints
+ *     leases         named rights with their fencing tokens; a released one stays, for its token
+ *     keys           claimed keys and the event that holds each
+ *     artifacts, artifact_refs, snapshots
  *
- * Then the views, for people: what they show is computed from the tables above and written nowhere.
+ * Views for people follow. They are computed from the tables and stored nowhere.
  *
- * Of streams, `updated_about` is `updated_at` in steps of 64 ms, and what the index for lists is ordered by: a stream
- * that changes often does not move in it with every write.
+ * The index for lists of streams is ordered by `updated_about`, which is `updated_at` in steps of 64 ms. A
+ * stream that changes often therefore does not move in it with every write.
  *
- * Ids: a stream's number takes 35 bits, a seq 28, so `stream << 28 | seq` fits SQLite's 63 bits. JavaScript never
- * sees such an id. Rows of two lives of one stream never meet, because a life ends by deleting its rows.
+ * A stream's number takes 35 bits and a seq 28, so `stream << 28 | seq` fits SQLite's 63 bits. JavaScript
+ * never sees such an id. Rows of two lives of one stream never meet, because a life ends by deleting its
+ * rows.
  */
 
 const TABLES = `
@@ -130,7 +131,7 @@ const iso = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000
 
 const sessionId = (alias: string) => `substr(${alias}.stream, instr(${alias}.stream, '/') + 1)`;
 
-/** The payload where it is JSON text, else NULL: what a codec made is shown to nobody, and breaks no query. */
+/** The payload if it is JSON text, else NULL: the output of a codec is not shown, and breaks no query. */
 const json = (alias: string) =>
   `CASE WHEN ${alias}.codec IS NULL AND typeof(${alias}.payload) = 'text' AND json_valid(${alias}.payload)
         THEN ${alias}.payload END`;
@@ -140,7 +141,7 @@ const eventField = (seq: string, field: string) => `(
     SELECT ${json("w")} -> ('$[' || (${seq} - w.first) || '].data.${field}') FROM writes AS w
     WHERE w.id >= (i.stream << 28 | ${seq}) AND w.id <= (i.stream << 28 | 268435455) ORDER BY w.id LIMIT 1)`;
 
-/** Each session with the streams that its past is in, itself and whatever it was forked from, and how far it shares each. */
+/** Each session with the streams that hold its past: itself and those it was forked from, up to where. */
 const PAST = `WITH RECURSIVE past (session, source, up_to) AS (
   SELECT id, id, seq FROM streams WHERE kind = 'session' AND state = 'live'
   UNION ALL
@@ -149,20 +150,21 @@ const PAST = `WITH RECURSIVE past (session, source, up_to) AS (
 )`;
 
 /**
- * The messages that an event of the log put into the transcript, as a JSON array: one that was said, what the tools answered
- * (`results`), or those that a compaction put in place of others. By paths, because not everything there need be JSON.
+ * The messages that an event added to the transcript, as a JSON array: one message, the results of tools,
+ * or the replacements of a compaction. Selected by paths, because not every value need be JSON.
  */
 const MESSAGES = `CASE iif(e.type = 'object', e.value ->> '$.type', '')
   WHEN 'message' THEN json_array(e.value -> '$.data.message')
   WHEN 'results' THEN json_array(e.value -> '$.data')
   WHEN 'transcript.replaced' THEN (SELECT json_group_array(json(value)) FROM (
-    SELECT a.value FROM json_each(e.value, '$.data.segments') AS g JOIN json_each(e.value, g.fullkey || '.add') AS a
+    SELECT a.value FROM json_each(e.value, '$.data.segments') AS g
+    JOIN json_each(e.value, g.fullkey || '.add') AS a
     WHERE a.type = 'object' ORDER BY g.key, a.key))
   ELSE '[]' END`;
 
 /**
- * A fork shows the versions and the messages of the past that it shares, too, as they were when it left. Goals show what lists
- * do, from facets alone, with names cut to 200 characters.
+ * A fork also shows the versions and messages of its shared past, as they were when it left. Goals show the
+ * same as lists do, from facets alone, with names cut to 200 characters.
  */
 const VIEWS = `
 CREATE VIEW sessions AS
@@ -187,13 +189,15 @@ WHERE NOT EXISTS (
 CREATE VIEW messages AS
 ${PAST}
 SELECT ${sessionId("s")} AS session_id, s.namespace, w.first + e.key AS seq, m.key + 1 AS place,
-  e.value ->> '$.type' AS event, m.value ->> '$.id' AS message_id, coalesce(m.value ->> '$.role', 'tool') AS role,
+  e.value ->> '$.type' AS event, m.value ->> '$.id' AS message_id,
+  coalesce(m.value ->> '$.role', 'tool') AS role,
   m.value ->> '$.createdAt' AS created_at, m.value -> '$.blocks' AS blocks,
   (SELECT group_concat(b.value ->> '$.text', char(10)) FROM json_each(m.value, '$.blocks') AS b
    WHERE b.type = 'object' AND b.value ->> '$.kind' = 'text') AS text
 FROM past
 JOIN streams AS s ON s.id = past.session
-JOIN writes AS w ON w.id > (past.source << 28) AND w.id <= (past.source << 28 | 268435455) AND w.first <= past.up_to
+JOIN writes AS w
+  ON w.id > (past.source << 28) AND w.id <= (past.source << 28 | 268435455) AND w.first <= past.up_to
 JOIN json_each(${json("w")}) AS e
 JOIN json_each(${MESSAGES}) AS m
 WHERE w.first + e.key <= past.up_to AND m.type = 'object';
@@ -222,9 +226,12 @@ FROM streams AS s WHERE s.kind = 'goal' AND s.state = 'live';
 CREATE VIEW tasks AS
 SELECT ${sessionId("s")} AS goal_id, s.namespace, i.id AS task_id, i.name AS title, i.status,
   CAST(substr(i.key, 1, instr(i.key, '.') - 1) AS INTEGER) AS phase,
-  CAST(nullif(substr(i.key, instr(i.key, '.') + 1, instr(substr(i.key, instr(i.key, '.') + 1), '.') - 1), '-') AS INTEGER)
-    AS plan,
-  CAST(substr(i.key, instr(i.key, '.') + instr(substr(i.key, instr(i.key, '.') + 1), '.') + 1) AS INTEGER) AS wave,
+  CAST(nullif(
+    substr(i.key, instr(i.key, '.') + 1, instr(substr(i.key, instr(i.key, '.') + 1), '.') - 1), '-'
+  ) AS INTEGER) AS plan,
+  CAST(substr(
+    i.key, instr(i.key, '.') + instr(substr(i.key, instr(i.key, '.') + 1), '.') + 1
+  ) AS INTEGER) AS wave,
   ${iso("i.at")} AS created_at, ${iso("i.done_at")} AS done_at
 FROM streams AS s JOIN items AS i ON i.stream = s.id AND i.kind = 'task'
 WHERE s.kind = 'goal' AND s.state = 'live';

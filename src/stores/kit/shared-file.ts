@@ -1,0 +1,163 @@
+/**
+ * Parts of a store whose file or folder several processes write: locks, waiting acts, recovery after I/O
+ * errors.
+ */
+
+import type { HoldfastError } from "../../model/errors.ts";
+
+/** How long SQLite may wait for a lock by itself. It blocks the event loop meanwhile. */
+export const BUSY_TIMEOUT_MS = 4;
+
+/**
+ * The pause between two attempts to take a lock. Random, so that two processes do not retry in step for ever.
+ * Short, because a process that commits without a pause leaves the lock free for moments only.
+ */
+export function lockPauseMs(): number {
+  return 1 + Math.random() * 3;
+}
+
+/** Calls `attempt` until it returns true, with the event loop free in between. Gives up after `busyMs`. */
+export async function retryUntil(
+  attempt: () => boolean | Promise<boolean>,
+  busyMs: number,
+  gaveUp: (waitedMs: number) => Error,
+): Promise<void> {
+  let since: number | undefined;
+  while (!(await attempt())) {
+    since ??= performance.now();
+    const waitedMs = performance.now() - since;
+    if (waitedMs >= busyMs) throw gaveUp(waitedMs);
+    await new Promise((resolve) => {
+      setTimeout(resolve, lockPauseMs());
+    });
+  }
+}
+
+const FLUSH_ACTS = 512;
+/** About how much one flush writes at most, so that it does not block the event loop for long. */
+const FLUSH_BYTES = 8 * 1024 * 1024;
+
+/** Acts that wait for the next flush: urgent ones first, then in the order of their arrival. */
+export class PendingActs<Act extends { readonly bytes: number }> {
+  readonly #urgent: Act[] = [];
+  #waiting: Act[] = [];
+  #idle: (() => void)[] = [];
+
+  /** `isUrgent`: for acts whose order among others does not matter, such as heartbeats. */
+  add(act: Act, isUrgent = false): void {
+    if (isUrgent) this.#urgent.push(act);
+    else this.#waiting.push(act);
+  }
+
+  get isEmpty(): boolean {
+    return this.#urgent.length === 0 && this.#waiting.length === 0;
+  }
+
+  /** Takes the acts of one flush: all urgent ones, and of the others as many as fit its limits. */
+  takeFlush(): Act[] {
+    const acts = this.#urgent.length > 0 ? this.#urgent.splice(0) : [];
+    if (acts.length === 0 && this.#waiting.length === 1) return this.#takeWaiting();
+    let bytes = 0;
+    let count = 0;
+    for (const act of this.#waiting) {
+      bytes += act.bytes;
+      if (count > 0 && (count >= FLUSH_ACTS || bytes > FLUSH_BYTES)) break;
+      count += 1;
+    }
+    acts.push(...this.#waiting.slice(0, count));
+    this.#waiting = this.#waiting.slice(count);
+    return acts;
+  }
+
+  takeAll(): Act[] {
+    return [...this.#urgent.splice(0), ...this.#takeWaiting()];
+  }
+
+  /** Puts acts that were taken back to the front. */
+  putBack(acts: readonly Act[]): void {
+    this.#waiting = [...acts, ...this.#waiting];
+  }
+
+  /** Resolves at the next `becameIdle`. */
+  idle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#idle.push(resolve);
+    });
+  }
+
+  /** Everything that was submitted has its answer. */
+  becameIdle(): void {
+    const idle = this.#idle;
+    if (idle.length === 0) return;
+    this.#idle = [];
+    for (const resolve of idle) resolve();
+  }
+
+  #takeWaiting(): Act[] {
+    const acts = this.#waiting;
+    this.#waiting = [];
+    return acts;
+  }
+}
+
+/**
+ * Whether a handle may be used.
+ *
+ *     sound ──I/O error──▶ poisoned ──next use: reopened and proven──▶ sound
+ *       │                     └──cannot be proven──▶ poisoned, and the caller gets the error
+ *       └──another file in its place, or another store in the file──▶ refused, for good (I12)
+ *
+ * Nothing is acknowledged while poisoned (I13).
+ */
+export class HandleState {
+  #isPoisoned = false;
+  #refusal: Error | null = null;
+  #reopening: Promise<void> | null = null;
+
+  /** False while the handle must be reopened before its next use. Throws once refused. */
+  get isSound(): boolean {
+    if (this.#refusal) throw this.#refusal;
+    return !this.#isPoisoned;
+  }
+
+  get isUsable(): boolean {
+    return !this.#isPoisoned && !this.#refusal;
+  }
+
+  /** Every later use fails with this error, or with the first that was given. */
+  refuse(error: Error): Error {
+    this.#refusal ??= error;
+    return this.#refusal;
+  }
+
+  /** Returns the error to hand out. */
+  poison(error: HoldfastError): Error {
+    this.#isPoisoned = true;
+    if (error.code === "STORE_REPLACED") this.refuse(error);
+    return error;
+  }
+
+  /** Shared by all who wait. `open` resolves when the new handle has proven that it can write durably. */
+  reopen(open: () => Promise<void>, toError: (cause: unknown) => HoldfastError): Promise<void> {
+    this.#reopening ??= this.#reopenOnce(open, toError).finally(() => {
+      this.#reopening = null;
+    });
+    return this.#reopening;
+  }
+
+  async #reopenOnce(open: () => Promise<void>, toError: (cause: unknown) => HoldfastError): Promise<void> {
+    try {
+      await open();
+      this.#isPoisoned = false;
+    } catch (cause) {
+      const error = toError(cause);
+      throw error.code === "STORE_REPLACED" ? this.refuse(error) : error;
+    }
+  }
+
+  /** Refuses every later use, and waits for a reopening that is under way. */
+  async close(error: Error): Promise<void> {
+    this.refuse(error);
+    await this.#reopening?.catch(() => undefined);
+  }
+}
