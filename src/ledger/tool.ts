@@ -86,7 +86,7 @@ export interface ToolSpec<Args, Result> {
   readonly repeatable?: boolean;
   /**
    * Decides whether nothing can have happened after an error: true, false, or undefined if you cannot say.
-   * Then a refused connection, an unknown host and an HTTP 4xx (except 408 and 409) count as such. That is
+   * Then a refused connection, an unknown host and an HTTP 4xx (except 408 and 409) count as such. This is
    * right for a tool that sends one request, and wrong for one that sends several or retries by itself.
    *
    * @example

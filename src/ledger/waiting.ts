@@ -25,7 +25,7 @@ export async function withTimeout<Result, Fallback>(
 ): Promise<Result | Fallback> {
   const done = new AbortController();
   const timeout = sleep(ms, AbortSignal.any([stop, done.signal])).then(() => fallback);
-  // When the work wins, the sleep is aborted and nobody awaits it any more.
+  // When the work wins, the sleep is aborted. Its rejection has no other handler.
   timeout.catch(() => undefined);
   try {
     return await Promise.race([work, timeout]);

@@ -1,6 +1,6 @@
 /**
- * Calls of a session that was ended while one of them was in doubt. Nobody runs it, so nobody verifies them: a person has to
- * be able to say what became of them.
+ * Calls of a session that was ended while one of them was in doubt. Nobody runs it, so nobody verifies them:
+ * a person has to be able to say what became of them.
  *
  *     issued ──lost──▶ unknown ──waiting──▶ waiting ──person──▶ …
  *
@@ -12,12 +12,16 @@ import { type Call, isOpen, openCallsOf, type SessionState } from "../model/sess
 import type { Draft } from "../model/stream/index.ts";
 import type { LeaseRow } from "../store.ts";
 
-/** Told of a lease that may have been taken from somebody who died, while it is held; with how it was found before. */
+/**
+ * Told of a lease that may have been taken from somebody who died, while it is held; with how it was found
+ * before.
+ */
 export type OnCrash = (lease: Lease, by: string, found: LeaseRow | null) => Promise<void>;
 
 /**
- * The lease of a session that nobody runs, for a person who says something there. It is looked at first: where the answer to the
- * take gets lost and the store is asked once more, only that look tells from whom it was taken.
+ * The lease of a session that nobody runs, for a person who says something there. It is looked at first:
+ * where the answer to the take gets lost and the store is asked once more, only that look tells from whom it
+ * was taken.
  */
 export async function takeFromDead(
   journal: Journal,
@@ -39,7 +43,10 @@ export async function takeFromDead(
 
 const WHY = "its session was ended, and nobody finds out by itself";
 
-/** Open calls of which no person has said yet what is to become of them: a granted retry waits for the session to be reopened. */
+/**
+ * Open calls of which no person has said yet what is to become of them: a granted retry waits for the session
+ * to be reopened.
+ */
 export function undecidedCalls(state: SessionState): Call[] {
   return openCallsOf(state).filter(({ status, granted }) => status !== "waiting" && !granted);
 }

@@ -12,7 +12,6 @@ import type { Json } from "../model/json.ts";
 import { type Amounts, messageText } from "../model/session/index.ts";
 import type { RunResult } from "./run-options.ts";
 import { type Session, sessionCore } from "./session.ts";
-import { namePrompts } from "./sub-agent-prompts.ts";
 
 /** For `agentTool`: a tool as the parent's model sees it, and the run that does its work. */
 export interface AgentToolSpec<Args> {
@@ -23,8 +22,9 @@ export interface AgentToolSpec<Args> {
   /** What the sub-agent may spend of its parent's budget. All that is left unless set. */
   readonly budget?: Amounts;
   /**
-   * Runs the sub-agent in its own session, which is the same one after a crash. It is then called again, and prompts that it
-   * has put before, in the same words or under the same id, are answered from the record: let them not depend on the time.
+   * Runs the sub-agent in its own session, which is the same one after a crash. It is then called again, and
+   * prompts that it has put before, in the same words or under the same id, are answered from the record: let
+   * them not depend on the time.
    */
   readonly run: (args: Args, child: Session, context: ExecuteContext) => Promise<RunResult>;
 }
@@ -36,9 +36,9 @@ export interface AgentToolResult {
 }
 
 /**
- * A tool that is an agent. Its session is named by the call, so a crash resumes it instead of leaving the call
- * unknown; it spends its parent's budget, stops when its parent is cancelled, and while it waits for a person, so
- * does its parent.
+ * A tool that is an agent. Its session is named by the call, so a crash resumes it instead of leaving the
+ * call unknown; it spends its parent's budget, stops when its parent is cancelled, and while it waits for a
+ * person, so does its parent.
  */
 export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, AgentToolResult> {
   const { name, description, input, inputJsonSchema } = spec;
@@ -48,7 +48,8 @@ export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, Agent
     input,
     ...(inputJsonSchema !== undefined && { inputJsonSchema }),
     effect: "mutate",
-    // All its effects are in its own session's ledger, which a next attempt takes up; outside of that there are none.
+    // All its effects are in its own session's ledger, which a next attempt takes up; outside of that there
+    // are none.
     verify: () => never(),
     // What its model, or a tool of its own, was refused says nothing of what it did before.
     definite: () => false,
@@ -79,7 +80,7 @@ async function answer<Args>(
   child: Session,
   context: ExecuteContext,
 ): Promise<string> {
-  namePrompts(sessionCore(child));
+  sessionCore(child).promptCounts = new Map();
   const result = await spec.run(args, child, context);
   if (result.status === "done") return result.text;
   if (child.status === "cancelled") throw new DefiniteFailure(`sub-agent ${child.id} was cancelled`);

@@ -2,7 +2,10 @@ import { HoldfastError } from "../model/errors.ts";
 import { type Amounts, BUDGET_UNITS, type Budget } from "../model/session/index.ts";
 import type { SessionCore } from "./session-core.ts";
 
-/** What is no amount would be no limit, and nobody would notice before the bill: `Number(process.env.MAX_USD)`, unset, is NaN. */
+/**
+ * What is no amount would be no limit, and nobody would notice before the bill:
+ * `Number(process.env.MAX_USD)`, unset, is NaN.
+ */
 export function mustBeAmounts(what: string, given: Amounts): void {
   for (const [unit, value] of Object.entries(given) as [string, unknown][]) {
     if (value === undefined) continue;
@@ -21,7 +24,7 @@ function shown(value: unknown): string {
 }
 
 /** A limit that is reached stops the next call even when nobody said what a call costs at most. */
-export function spentUp({ spent, limit }: Budget): { unit: string } | null {
+export function reachedLimit({ spent, limit }: Budget): { unit: string } | null {
   const unit = BUDGET_UNITS.find(
     (each) => limit[each] !== undefined && (spent[each] ?? 0) >= (limit[each] ?? 0),
   );

@@ -9,8 +9,8 @@ export interface DirectCall<Result> {
   readonly tool: Tool<Result>;
   readonly args: unknown;
   /**
-   * The same id is the same call, also after a crash: 1 to 256 characters, none of them a control character. Without one
-   * it follows from tool and arguments.
+   * The same id is the same call, also after a crash: 1 to 256 characters, none of them a control character.
+   * Without one it follows from tool and arguments.
    */
   readonly id?: string;
   readonly signal?: AbortSignal;
@@ -66,7 +66,10 @@ function mustBeTheSame(id: string, call: Call | undefined, name: string, args: J
   });
 }
 
-/** Tool and arguments name the call. After a failure, or a write that something else came after, it is another call. */
+/**
+ * Tool and arguments name the call. After a failure, or a write that something else came after, it is another
+ * call.
+ */
 function derivedId(session: SessionCore, tool: { name: string; effect: Effect }, args: Json): string {
   const base = `call_${sha256(canonicalJson([tool.name, args])).slice(0, 24)}`;
   const { calls, latestEffect } = session.state;

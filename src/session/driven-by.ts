@@ -1,6 +1,6 @@
 /**
- * Sessions whose next step comes from elsewhere, such as the client of a proxy: started for its own sake, no agent could go
- * on with one. That stands in its metadata, from its first event on.
+ * Sessions whose next step comes from elsewhere, such as the client of a proxy: started for its own sake, no
+ * agent could go on with one. That stands in its metadata, from its first event on.
  */
 
 import type { Journal } from "../journal/index.ts";
@@ -15,8 +15,9 @@ interface Opened {
 }
 
 /**
- * Whether somebody will look into a session again although nothing of its own is open: whose call it works for, or what it
- * serves. Without its record they would do again what it has done. Its first event tells, so that looking costs little.
+ * Whether somebody will look into a session again although nothing of its own is open: whose call it works
+ * for, or what it serves. Without its record they would do again what it has done. Its first event tells, so
+ * that looking costs little.
  */
 export async function isReferenced(journal: Journal, id: string): Promise<boolean> {
   for await (const [, { type, data }] of journal.events(streamName("session", id), 0, 1)) {
@@ -45,7 +46,10 @@ const NAME = "holdfast.goesOnWith";
 /** The name of the stream without which nobody goes on with it, for sessions that have one. */
 export const SERVES_STREAM = "holdfast.serves";
 
-/** For `metadata`: with whom it goes on, as in "its MCP client". What serves a stream is kept as long as that is there. */
+/**
+ * For `metadata`: with whom it goes on, as in "its MCP client". What serves a stream is kept as long as that
+ * is there.
+ */
 export function drivenByMetadata(whom: string, stream?: string): JsonObject {
   return { [NAME]: whom, ...(stream !== undefined && { [SERVES_STREAM]: stream }) };
 }

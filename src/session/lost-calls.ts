@@ -1,9 +1,11 @@
 /**
- * Since when a call of unknown outcome cannot have been started any more: the time from which its effects must settle.
+ * Since when a call of unknown outcome cannot have been started any more: the time from which its effects
+ * must settle.
  *
- * That is when somebody took the session over from the process that ran it, and it is counted on the steady clock of this
- * process: a wall clock that is set forward settles nothing. A process that lets go of a session and takes it again, with
- * nobody in between, goes on counting; else a tool that wants to be asked again later than a look takes would never settle.
+ * That is when somebody took the session over from the process that ran it, and it is counted on the steady
+ * clock of this process: a wall clock that is set forward settles nothing. A process that lets go of a
+ * session and takes it again, with nobody in between, goes on counting; else a tool that wants to be asked
+ * again later than a look takes would never settle.
  */
 
 import type { Journal } from "../journal/index.ts";

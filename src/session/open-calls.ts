@@ -38,13 +38,16 @@ export interface OpenCall {
 
 export type Answer =
   /**
-   * It happened; `result` is what the tool would have returned. Not for a call that needs approval: it has not been run. Of a
-   * sub-agent's call: that is all there will be, as the sub-agent is stopped.
+   * It happened; `result` is what the tool would have returned. Not for a call that needs approval: it has
+   * not been run. Of a sub-agent's call: that is all there will be, as the sub-agent is stopped.
    */
   | { readonly outcome: "landed"; readonly result?: unknown }
   /** It did not happen and cannot any more, or it is approved: the next run tries once more. */
   | { readonly outcome: "retry" }
-  /** It did not happen: the agent is told and decides. Of a sub-agent's call: nor will it, as the sub-agent is stopped. */
+  /**
+   * It did not happen: the agent is told and decides. Of a sub-agent's call: nor will it, as the sub-agent is
+   * stopped.
+   */
   | { readonly outcome: "failed" };
 
 const OUTCOMES = ["landed", "retry", "failed"] as const satisfies readonly Answer["outcome"][];
@@ -69,8 +72,9 @@ export class OpenCalls {
   }
 
   /**
-   * Calls without an outcome over all sessions, oldest first, `limit` at once (50). What a call was asked to do stands only in its
-   * session, so each session on the page is read, once: where there are many, take them page by page.
+   * Calls without an outcome over all sessions, oldest first, `limit` at once (50). What a call was asked to
+   * do stands only in its session, so each session on the page is read, once: where there are many, take them
+   * page by page.
    */
   async list(
     options: { limit?: number; cursor?: string } = {},
@@ -98,7 +102,9 @@ export class OpenCalls {
     return this.journal.list<"items">({ of: "items", kind: "call", open: true, limit, ...rest });
   }
 
-  /** What only the sessions know of these calls. A few sessions at a time are read, because some are large. */
+  /**
+   * What only the sessions know of these calls. A few sessions at a time are read, because some are large.
+   */
   private async saidOf(rows: readonly ItemRow[]): Promise<Map<ItemRow, Pick<Call, "args" | "why">>> {
     const said = new Map<ItemRow, Pick<Call, "args" | "why">>();
     const sessions = [...new Set(rows.map(({ stream }) => stream))];
@@ -126,9 +132,10 @@ export class OpenCalls {
   }
 
   /**
-   * Settles a call that waits, or one in doubt whose session nobody runs. Who said it and why is recorded with it. The call's
-   * session goes on at its next run. That a sub-agent's call landed or failed is refused while calls of the sub-agent are in
-   * doubt; when none is, the sub-agent is cancelled first, and then the outcome is written, with what the sub-agent spent.
+   * Settles a call that waits, or one in doubt whose session nobody runs. Who said it and why is recorded
+   * with it. The call's session goes on at its next run. That a sub-agent's call landed or failed is refused
+   * while calls of the sub-agent are in doubt; when none is, the sub-agent is cancelled first, and then the
+   * outcome is written, with what the sub-agent spent.
    */
   async resolve(
     call: string | { readonly session: string; readonly callId: string },
@@ -173,7 +180,10 @@ export class OpenCalls {
     });
   }
 
-  /** The lease fences whoever held the session: should that one wake up, it begins nothing beside what is said here. */
+  /**
+   * The lease fences whoever held the session: should that one wake up, it begins nothing beside what is said
+   * here.
+   */
   private async withLease<Result>(
     log: Log<SessionState>,
     call: Call,

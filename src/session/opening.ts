@@ -4,8 +4,9 @@
  *     take the lease ──▶ fold ──▶ one commit: who took it, calls that were under way become unknown,
  *                                 reservations of model calls that never came back count as spent
  *
- * A crash before that commit leaves everything as it was, for the next one to do. A crash after it leaves unknown
- * calls that are already marked. Nothing is settled here: that needs the tools, and comes with `run` or `settle`.
+ * A crash before that commit leaves everything as it was, for the next one to do. A crash after it leaves
+ * unknown calls that are already marked. Nothing is settled here: that needs the tools, and comes with `run`
+ * or `settle`.
  */
 
 import { failpoint } from "../failpoint.ts";
@@ -32,7 +33,9 @@ import { childId, reserveForChild, settleForChild } from "./sub-agents.ts";
 
 const DEFAULT_TTL_MS = 72 * 3_600_000;
 
-/** For `holdfast.session(id, options)`. What describes the session is stored, for an existing one as a change. */
+/**
+ * For `holdfast.session(id, options)`. What describes the session is stored, for an existing one as a change.
+ */
 export interface SessionOptions {
   readonly title?: string;
   readonly scratchpadRoot?: string;
@@ -106,8 +109,9 @@ export async function openSession(
 }
 
 /**
- * Who was refused has not gone on with it: that its last owner died is for others to find, as it was. Where that cannot be
- * written, the session counts as closed by its owner, and nothing else is lost: the refusal is what has to be heard.
+ * Who was refused has not gone on with it: that its last owner died is for others to find, as it was. Where
+ * that cannot be written, the session counts as closed by its owner, and nothing else is lost: the refusal is
+ * what has to be heard.
  */
 async function putBack({ store, namespace }: Journal, holder: Holder, name: string): Promise<void> {
   await store.lease({ act: "take", namespace, name, holder, ttlMs: 0 }).catch(() => undefined);
@@ -149,8 +153,8 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
 }
 
 /**
- * The session of a sub-agent, named by the call that it serves. What it may spend is reserved in its parent's budget
- * until the call has an outcome, so that sub-agents side by side cannot spend the same money.
+ * The session of a sub-agent, named by the call that it serves. What it may spend is reserved in its parent's
+ * budget until the call has an outcome, so that sub-agents side by side cannot spend the same money.
  */
 async function openChild(
   parent: SessionCore,

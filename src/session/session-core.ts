@@ -95,6 +95,10 @@ export class SessionCore {
   readonly resumed: Resumed | null;
   /** Aborts when another process takes over, and when this handle is closed. */
   readonly stop: AbortSignal;
+  /** The latest run. The next one waits for it. */
+  latestRun: Promise<unknown> = Promise.resolve();
+  /** Set for a sub-agent: how often its program has put each prompt. See `nameRepeatedPrompt`. */
+  promptCounts: Map<string, number> | null = null;
   private readonly parts: SessionParts;
   private readonly stopping = new AbortController();
   /** The number of operations in progress, and the callbacks to call when it drops to zero. */

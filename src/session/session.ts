@@ -23,10 +23,9 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import { type DirectCall, type DirectOutcome, runDirectCall } from "./direct-call.ts";
 import type { MessageInput } from "./messages.ts";
-import { asRunOf, isWithinRunOf, runLoop } from "./run.ts";
-import { checkRunOptions, type RunOptions, type RunResult } from "./run-options.ts";
+import { startRun } from "./run.ts";
+import type { RunOptions, RunResult } from "./run-options.ts";
 import type { Resumed, SessionCore } from "./session-core.ts";
-import { withNamedPrompt } from "./sub-agent-prompts.ts";
 import { cancelChildren } from "./sub-agents.ts";
 import {
   checkpointDraft,
@@ -58,8 +57,6 @@ export class Session {
   /** The state an earlier process left behind. Null for a new session. */
   readonly resumed: Resumed | null;
   private readonly core: SessionCore;
-  /** The latest run. The next one waits for it. */
-  private latestRun: Promise<unknown> = Promise.resolve();
 
   /** @internal Use `holdfast.session(id)`. */
   constructor(core: SessionCore) {
@@ -157,23 +154,7 @@ export class Session {
    * if (result.status === "waiting") notify(result.waiting);
    */
   run(options: RunOptions): Promise<RunResult> {
-    const { core } = this;
-    if (isWithinRunOf(core)) return Promise.reject(nestedRun(this.id));
-    try {
-      checkRunOptions(this.id, options);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    const named = withNamedPrompt(core, options);
-    // A second loop would ask the model about a conversation that the first one is changing.
-    const previous = this.latestRun;
-    const run = core.track(async () => {
-      await previous.catch(() => undefined);
-      await core.refresh();
-      return asRunOf(core, () => runLoop(core, named));
-    });
-    this.latestRun = run;
-    return run;
+    return startRun(this.core, options);
   }
 
   /**
@@ -453,19 +434,6 @@ export function sessionCore(session: Session): SessionCore {
 }
 
 const WITH_CHECKPOINT: Finishing = (state) => [checkpointDraft(state, true)];
-
-function nestedRun(session: string): HoldfastError {
-  return new HoldfastError(
-    "INPUT_INVALID",
-    `session ${session}: run was called from within a run of the same session, which would wait for itself`,
-    {
-      hint:
-        "Call it when that run has ended. For a sub-agent use agentTool(). " +
-        "sessions.prompt() queues a message.",
-      data: { session },
-    },
-  );
-}
 
 function notAppended(session: string, message: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `session ${session}: message ${message} was not appended`, {

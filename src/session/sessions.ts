@@ -1,6 +1,6 @@
 /**
- * Sessions from outside: read, listed, cancelled, prompted and forked without the lease. Whoever holds a session
- * meets a conflict at its next write, rereads, and decides again on what is said here.
+ * Sessions from outside: read, listed, cancelled, prompted and forked without the lease. Whoever holds a
+ * session meets a conflict at its next write, rereads, and decides again on what is said here.
  */
 
 import { commitResult, type Journal, type Log, type PruneReport } from "../journal/index.ts";
@@ -103,14 +103,17 @@ const PRUNE_OPTIONS = {
 } as const;
 
 /**
- * What `holdfast.sessions` gives: all sessions of a store, without holding any. For dashboards, operators and the
- * program that prompts an agent which runs elsewhere.
+ * What `holdfast.sessions` gives: all sessions of a store, without holding any. For dashboards, operators and
+ * the program that prompts an agent which runs elsewhere.
  */
 export class Sessions {
   private readonly journal: Journal;
   private readonly companions: readonly string[];
 
-  /** `companions` are kinds of streams that integrations keep under a session's id, and that are removed with it. */
+  /**
+   * `companions` are kinds of streams that integrations keep under a session's id, and that are removed with
+   * it.
+   */
   constructor(journal: Journal, companions: readonly string[] = []) {
     this.journal = journal;
     this.companions = companions;
@@ -177,16 +180,18 @@ export class Sessions {
   }
 
   /**
-   * Makes a session whose past is another's, up to a version (unless set, all of it). To try another way from there: the
-   * past is shared, not copied, and it starts no effects until told to. The report names those that it may repeat.
+   * Makes a session whose past is another's, up to a version (unless set, all of it). To try another way from
+   * there: the past is shared, not copied, and it starts no effects until told to. The report names those
+   * that it may repeat.
    */
   fork(from: string, id: string, options: { version?: number; effects?: "live" } = {}): Promise<ForkReport> {
     return forkSession(this.journal, from, id, options);
   }
 
   /**
-   * Takes effect at once: a process that holds the session stops at its next look, well within a second. Where none does,
-   * calls whose outcome is not known wait for a person from now on: nobody else would find out.
+   * Takes effect at once: a process that holds the session stops at its next look, well within a second.
+   * Where none does, calls whose outcome is not known wait for a person from now on: nobody else would find
+   * out.
    */
   async cancel(id: string, spoken: Spoken): Promise<void> {
     mustSpeak("sessions.cancel", spoken);
@@ -201,8 +206,8 @@ export class Sessions {
   }
 
   /**
-   * A person has looked at a session that is left alone, because its workers died again and again or because it is past its
-   * time to live: a supervisor may start the next worker, and whoever opens it is not refused.
+   * A person has looked at a session that is left alone, because its workers died again and again or because
+   * it is past its time to live: a supervisor may start the next worker, and whoever opens it is not refused.
    */
   async retry(id: string, spoken: Spoken): Promise<void> {
     mustSpeak("sessions.retry", spoken);
@@ -212,7 +217,10 @@ export class Sessions {
     });
   }
 
-  /** Lets a fork start effects of its own, or not any more. Who runs it right now minds it from its next call on. */
+  /**
+   * Lets a fork start effects of its own, or not any more. Who runs it right now minds it from its next call
+   * on.
+   */
   async setEffects(id: string, effects: "live" | "refused", spoken: Spoken): Promise<void> {
     mustSpeak("sessions.setEffects", spoken);
     await this.speak(id, (state) => {
@@ -227,8 +235,8 @@ export class Sessions {
   }
 
   /**
-   * Queues a message for whoever runs the session; its next turn begins with it. The same id is queued once, and with other
-   * words refused.
+   * Queues a message for whoever runs the session; its next turn begins with it. The same id is queued once,
+   * and with other words refused.
    */
   async prompt(id: string, prompt: { id?: string; text: string }, spoken: Spoken): Promise<string> {
     mustSpeak("sessions.prompt", spoken);
@@ -241,7 +249,7 @@ export class Sessions {
     });
     const record = isKnown ? await promptRecord(this.journal, log, promptId) : null;
     const said = { id: promptId, text: prompt.text };
-    if (record) mustSayTheSame(id, this.journal, said, record.words, "Nothing was queued");
+    if (record) mustSayTheSame(id, this.journal, said, record.text, "Nothing was queued");
     return promptId;
   }
 
@@ -259,9 +267,10 @@ export class Sessions {
   }
 
   /**
-   * By age, status or count; at least one must be said. `keep` alone removes all but the latest so many, active ones too.
-   * What has open calls or an owner is spared, and so is what somebody will look into again: a sub-agent while the call
-   * that it works for has no outcome, the effects of a LangGraph thread while that is there.
+   * By age, status or count; at least one must be said. `keep` alone removes all but the latest so many,
+   * active ones too. What has open calls or an owner is spared, and so is what somebody will look into again:
+   * a sub-agent while the call that it works for has no outcome, the effects of a LangGraph thread while that
+   * is there.
    */
   async prune(options: {
     olderThanMs?: number;
@@ -278,8 +287,8 @@ export class Sessions {
   }
 
   /**
-   * For privacy: removes the session and every fork that shares its past, with the conversations that integrations keep for
-   * them, and overwrites the bytes.
+   * For privacy: removes the session and every fork that shares its past, with the conversations that
+   * integrations keep for them, and overwrites the bytes.
    */
   async erase(id: string): Promise<void> {
     const how = { erase: true, isNeeded: this.isNeeded, companions: this.companions } as const;
@@ -305,7 +314,10 @@ export class Sessions {
     return loaded;
   }
 
-  /** Appends without the lease, on the expected position; decided again on conflict. `look` comes after the first look. */
+  /**
+   * Appends without the lease, on the expected position; decided again on conflict. `look` comes after the
+   * first look.
+   */
   private async speak(
     id: string,
     say: (state: SessionState, isAsSeen: boolean) => Draft[],

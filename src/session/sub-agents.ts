@@ -20,15 +20,17 @@ import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
 import { incarnationOf, type SessionCore } from "./session-core.ts";
 
 /**
- * What a person's word on a sub-agent's call takes, that it did not happen or that it did: nobody may do it afterwards. So the
- * sub-agent is stopped first, and the sub-agents below it before that, each under its lease, so that nobody is at it meanwhile:
+ * What a person's word on a sub-agent's call takes, that it did not happen or that it did: nobody may do it
+ * afterwards. So the sub-agent is stopped first, and the sub-agents below it before that, each under its
+ * lease, so that nobody is at it meanwhile:
  *
  *     one of its calls is in doubt ──▶ refused, with the commands that answer for those first
  *     somebody holds its session ──▶ refused
  *     else ──▶ cancelled, durable, and only then is the outcome of the parent's call written
  *
- * A crash between the two leaves a cancelled sub-agent and an open call: the person answers once more, or the next run of the
- * parent is told that its sub-agent was cancelled, which comes to the same. A crash further down leaves the lower ones cancelled.
+ * A crash between the two leaves a cancelled sub-agent and an open call: the person answers once more, or the
+ * next run of the parent is told that its sub-agent was cancelled, which comes to the same. A crash further
+ * down leaves the lower ones cancelled.
  */
 
 interface Stop {
@@ -39,7 +41,10 @@ interface Stop {
   readonly onCrash: OnCrash;
 }
 
-/** The call of that session's life may be one of any tool: most have no sub-agent. Resolves to what it spent, null without one. */
+/**
+ * The call of that session's life may be one of any tool: most have no sub-agent. Resolves to what it spent,
+ * null without one.
+ */
 export async function stopSubAgent(stop: Stop, life: string, callId: string): Promise<Amounts | null> {
   const { journal, by, why } = stop;
   const id = childId(life, callId);
@@ -82,14 +87,20 @@ async function stopBelow(stop: Stop, life: string, state: SessionState): Promise
   return spent;
 }
 
-/** Of what was set aside for those below only what they spent counts; where nothing was, what they spent is in no sum yet. */
+/**
+ * Of what was set aside for those below only what they spent counts; where nothing was, what they spent is in
+ * no sum yet.
+ */
 function spentWith({ spent, reserved }: Budget, below: Below): Amounts {
   const theirs = new Set([...below.keys()].map(childReservation));
   const own = Object.entries(reserved).filter(([id]) => !theirs.has(id));
   return [...own.map(([, amounts]) => amounts), ...below.values()].reduce(addAmounts, spent);
 }
 
-/** Begun, and nobody knows what came of it. One that a person allowed once more has, by their word, not happened. */
+/**
+ * Begun, and nobody knows what came of it. One that a person allowed once more has, by their word, not
+ * happened.
+ */
 function isInDoubt({ status, doubt }: Call): boolean {
   return status === "issued" || doubt !== null;
 }
@@ -154,7 +165,10 @@ export async function cancelChildren(
   }
 }
 
-/** `isAbandoned`: nobody held it when it was looked at, and nobody has written since, who may have taken it over. */
+/**
+ * `isAbandoned`: nobody held it when it was looked at, and nobody has written since, who may have taken it
+ * over.
+ */
 export function cancellation(
   state: SessionState,
   spoken: { readonly by: string; readonly why?: string },
@@ -176,7 +190,8 @@ export async function reserveForChild(
   return parent.write((state) => {
     const id = childReservation(callId);
     if (Object.keys(state.budget.limit).length === 0) return { events: [], result: budget ?? null };
-    // What was set aside before counts as free for it, so that a raised budget reaches a sub-agent that ran out.
+    // What was set aside before counts as free for it, so that a raised budget reaches a sub-agent that ran
+    // out.
     const { [id]: earlier, ...reserved } = state.budget.reserved;
     const without = { ...state.budget, reserved };
     const amounts = { ...remaining(without), ...budget };

@@ -17,8 +17,8 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 
 /**
- * When a version gets its number. Nothing depends on it for safety: every message and every call is durable anyway;
- * a checkpoint is a place to come back to, compare with and fork from.
+ * When a version gets its number. Nothing depends on it for safety: every message and every call is durable
+ * anyway; a checkpoint is a place to come back to, compare with and fork from.
  */
 export type CadenceOption = "turn" | "call" | { readonly turns: number } | { readonly seconds: number };
 
