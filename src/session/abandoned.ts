@@ -1,10 +1,11 @@
 /**
- * Calls of a session that was ended while one of them was in doubt. Nobody runs it, so nobody verifies them:
- * a person has to be able to say what became of them.
+ * Sessions without an owner: their calls in doubt, and their lease.
+ *
+ * No process verifies the calls of such a session, so a person must be able to decide about them:
  *
  *     issued ──lost──▶ unknown ──waiting──▶ waiting ──person──▶ …
  *
- * Its last owner may live after all, and answer late: that is recorded as for any call that waits.
+ * If the last owner lives after all and answers late, that is recorded as for any call that waits.
  */
 
 import { type Journal, Lease } from "../journal/index.ts";
@@ -12,16 +13,34 @@ import { type Call, isOpen, openCallsOf, type SessionState } from "../model/sess
 import type { Draft } from "../model/stream/index.ts";
 import type { LeaseRow } from "../store.ts";
 
+const SESSION_ENDED = "its session was ended, and nobody finds out by itself";
+
 /**
- * Told of a lease that may have been taken from somebody who died, while it is held; with how it was found
- * before.
+ * Open calls that no person has decided about. A granted retry is decided: it runs when the session is
+ * reopened.
+ */
+export function undecidedCalls(state: SessionState): Call[] {
+  return openCallsOf(state).filter(({ status, granted }) => status !== "waiting" && !granted);
+}
+
+/** Lets the calls that are still in doubt wait for a person. */
+export function escalateToPerson(calls: Iterable<Call>, why: string = SESSION_ENDED): Draft[] {
+  return [...calls].flatMap(({ id: callId, status, attempt }): Draft[] => {
+    if (!isOpen(status) || status === "waiting") return [];
+    const lost: Draft[] = status === "issued" ? [{ type: "call.lost", data: { callId, attempt, why } }] : [];
+    return [...lost, { type: "call.waiting", data: { callId, why } }];
+  });
+}
+
+/**
+ * Called with a lease that was probably left by a process that died. `found` is the lease before it was
+ * taken.
  */
 export type OnCrash = (lease: Lease, by: string, found: LeaseRow | null) => Promise<void>;
 
 /**
- * The lease of a session that nobody runs, for a person who says something there. It is looked at first:
- * where the answer to the take gets lost and the store is asked once more, only that look tells from whom it
- * was taken.
+ * Takes the lease of a session without a living owner, on behalf of a person. Looks at the lease first: if
+ * the answer to the take gets lost and the store is asked again, only that look knows the previous holder.
  */
 export async function takeFromDead(
   journal: Journal,
@@ -39,23 +58,4 @@ export async function takeFromDead(
     await lease.release();
     throw error;
   }
-}
-
-const WHY = "its session was ended, and nobody finds out by itself";
-
-/**
- * Open calls of which no person has said yet what is to become of them: a granted retry waits for the session
- * to be reopened.
- */
-export function undecidedCalls(state: SessionState): Call[] {
-  return openCallsOf(state).filter(({ status, granted }) => status !== "waiting" && !granted);
-}
-
-/** Puts those that are still in doubt before a person. */
-export function escalateToPerson(calls: Iterable<Call>, why: string = WHY): Draft[] {
-  return [...calls].flatMap(({ id: callId, status, attempt }): Draft[] => {
-    if (!isOpen(status) || status === "waiting") return [];
-    const lost: Draft[] = status === "issued" ? [{ type: "call.lost", data: { callId, attempt, why } }] : [];
-    return [...lost, { type: "call.waiting", data: { callId, why } }];
-  });
 }

@@ -13,32 +13,45 @@ import { type Amounts, messageText } from "../model/session/index.ts";
 import type { RunResult } from "./run-options.ts";
 import { type Session, sessionCore } from "./session.ts";
 
-/** For `agentTool`: a tool as the parent's model sees it, and the run that does its work. */
+/** The options of `agentTool`: a tool as the parent's model sees it, and the run that does its work. */
 export interface AgentToolSpec<Args> {
   readonly name: string;
   readonly description: string;
   readonly input: StandardSchema<unknown, Args>;
   readonly inputJsonSchema?: Json;
-  /** What the sub-agent may spend of its parent's budget. All that is left unless set. */
+  /**
+   * The most the sub-agent may spend of its parent's budget, e.g. `{ usd: 1 }`. All that is left unless set.
+   */
   readonly budget?: Amounts;
   /**
-   * Runs the sub-agent in its own session, which is the same one after a crash. It is then called again, and
-   * prompts that it has put before, in the same words or under the same id, are answered from the record: let
-   * them not depend on the time.
+   * Runs the sub-agent in its own session. After a crash it is called again with the same session. Prompts it
+   * has put before, with the same words or the same id, are answered from the log, so they must not contain
+   * the time.
+   *
+   * @example
+   * run: ({ topic }, child) => child.run({ model, tools, prompt: `Research ${topic}.` }),
    */
   readonly run: (args: Args, child: Session, context: ExecuteContext) => Promise<RunResult>;
 }
 
-/** What the parent's model gets: the answer, and in which session it was found. */
+/** The result the parent's model sees: the answer and the sub-agent's session. */
 export interface AgentToolResult {
   readonly text: string;
   readonly session: string;
 }
 
 /**
- * A tool that is an agent. Its session is named by the call, so a crash resumes it instead of leaving the
- * call unknown; it spends its parent's budget, stops when its parent is cancelled, and while it waits for a
- * person, so does its parent.
+ * Makes a tool that is an agent. The call names its session, so a crash resumes the sub-agent instead of
+ * leaving the call unknown. It spends its parent's budget and stops when its parent is cancelled. While it
+ * waits for a person, so does its parent.
+ *
+ * @example
+ * const research = agentTool({
+ *   name: "research",
+ *   description: "Researches a topic.",
+ *   input: z.object({ topic: z.string() }),
+ *   run: ({ topic }, child) => child.run({ model, tools: [search], prompt: `Research ${topic}.` }),
+ * });
  */
 export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, AgentToolResult> {
   const { name, description, input, inputJsonSchema } = spec;
@@ -48,23 +61,22 @@ export function agentTool<Args>(spec: AgentToolSpec<Args>): ToolSpec<Args, Agent
     input,
     ...(inputJsonSchema !== undefined && { inputJsonSchema }),
     effect: "mutate",
-    // All its effects are in its own session's ledger, which a next attempt takes up; outside of that there
-    // are none.
+    // All its effects are in its own session's ledger, and the next attempt continues that.
     verify: () => never(),
-    // What its model, or a tool of its own, was refused says nothing of what it did before.
+    // An error of its model or of one of its tools does not undo what it did before.
     definite: () => false,
     execute: async (args, context) => {
       const { session, finished } = await openChild(context, spec.budget);
       const child = session as Session;
       try {
-        // A crash may have come between its answer and our record of it: then the answer is already there.
+        // Completed already if a crash came between its answer and the record of this call.
         const text =
           child.status === "completed" ? finalText(child) : await answer(spec, args, child, context);
         if (child.status !== "completed") await child.complete();
         finished();
         return { text, session: child.id };
       } catch (error) {
-        // The call ends here: what it has spent until now is all that it costs.
+        // The call ends here, at the cost of what was spent so far.
         if (error instanceof DefiniteFailure) finished();
         throw error;
       } finally {
@@ -96,7 +108,7 @@ function finalText(child: Session): string {
   return last ? messageText(last) : "";
 }
 
-/** A sub-agent that may not start has done nothing, unless it did something at an earlier attempt. */
+/** A sub-agent that may not start has done nothing, unless this is not its first attempt. */
 async function openChild(context: ExecuteContext, budget: Amounts | undefined): Promise<ChildSession> {
   try {
     return await context.child(budget);

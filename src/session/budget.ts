@@ -1,29 +1,39 @@
+/** Budgets of sessions and sub-agents: limits are checked, reached, raised, and reserved for sub-agents. */
+
 import { HoldfastError } from "../model/errors.ts";
-import { type Amounts, BUDGET_UNITS, type Budget } from "../model/session/index.ts";
+import { canonicalText } from "../model/json.ts";
+import {
+  type Amounts,
+  BUDGET_UNITS,
+  type Budget,
+  childReservation,
+  exceededLimit,
+  spentAndReserved,
+} from "../model/session/index.ts";
+import type { Draft } from "../model/stream/index.ts";
 import type { SessionCore } from "./session-core.ts";
 
 /**
- * What is no amount would be no limit, and nobody would notice before the bill:
- * `Number(process.env.MAX_USD)`, unset, is NaN.
+ * Throws unless all amounts are finite numbers of 0 or more. `Number(process.env.MAX_USD)` is NaN if the
+ * variable is unset: that would be no limit, found out when the bill comes.
  */
-export function mustBeAmounts(what: string, given: Amounts): void {
-  for (const [unit, value] of Object.entries(given) as [string, unknown][]) {
+export function mustBeAmounts(what: string, amounts: Amounts): void {
+  for (const [unit, value] of Object.entries(amounts) as [string, unknown][]) {
     if (value === undefined) continue;
     const isUnit = (BUDGET_UNITS as readonly string[]).includes(unit);
     if (isUnit && typeof value === "number" && Number.isFinite(value) && value >= 0) continue;
-    const problem = isUnit ? `${what}.${unit} is ${shown(value)}` : `${what} has no ${JSON.stringify(unit)}`;
+    const text = typeof value === "number" || value === null ? String(value) : `a ${typeof value}`;
+    const problem = isUnit ? `${what}.${unit} is ${text}` : `${what} has no ${JSON.stringify(unit)}`;
     throw new HoldfastError("INPUT_INVALID", `${problem}: nothing was asked or changed`, {
-      hint: `Amounts are finite numbers of 0 or more, in ${BUDGET_UNITS.join(", ")}. Leave out what has no limit.`,
+      hint:
+        `Amounts are finite numbers of 0 or more, in ${BUDGET_UNITS.join(", ")}. ` +
+        "Leave out what has no limit.",
       data: { unit },
     });
   }
 }
 
-function shown(value: unknown): string {
-  return typeof value === "number" || value === null ? String(value) : `a ${typeof value}`;
-}
-
-/** A limit that is reached stops the next call even when nobody said what a call costs at most. */
+/** The unit whose limit is reached, if any. Stops the next call even if its cost is unknown. */
 export function reachedLimit({ spent, limit }: Budget): { unit: string } | null {
   const unit = BUDGET_UNITS.find(
     (each) => limit[each] !== undefined && (spent[each] ?? 0) >= (limit[each] ?? 0),
@@ -31,14 +41,71 @@ export function reachedLimit({ spent, limit }: Budget): { unit: string } | null 
   return unit ? { unit } : null;
 }
 
-/** For a run: a limit that somebody raised from outside is not lowered again by the program's own. */
+/**
+ * Raises the session's limits to those of a run. A limit that was raised from outside is not lowered again.
+ */
 export async function limitBudget(session: SessionCore, budget: Amounts): Promise<void> {
   await session.write((state) => {
-    const changed = BUDGET_UNITS.filter((unit) => (budget[unit] ?? -1) > (state.budget.limit[unit] ?? -1));
-    const limits = Object.fromEntries(changed.map((unit) => [unit, budget[unit]]));
+    const raised = BUDGET_UNITS.filter((unit) => (budget[unit] ?? -1) > (state.budget.limit[unit] ?? -1));
+    const limits = Object.fromEntries(raised.map((unit) => [unit, budget[unit]]));
     return {
-      events: changed.length === 0 ? [] : [{ type: "budget.limited", data: { limits } }],
+      events: raised.length === 0 ? [] : [{ type: "budget.limited", data: { limits } }],
       result: undefined,
     };
   });
+}
+
+// ---- Sub-agents spend their parent's budget
+
+/** Reserves what a sub-agent may spend: `budget`, or all that is left. Null without limits. */
+export async function reserveForChild(
+  parent: SessionCore,
+  callId: string,
+  budget: Amounts | undefined,
+): Promise<Amounts | null> {
+  return parent.write((state) => {
+    const id = childReservation(callId);
+    if (Object.keys(state.budget.limit).length === 0) return { events: [], result: budget ?? null };
+    // An earlier reservation of this call is free again: a raised budget must reach a sub-agent that ran out.
+    const { [id]: earlier, ...reserved } = state.budget.reserved;
+    const free = { ...state.budget, reserved };
+    const amounts = { ...remaining(free), ...budget };
+    const over = exceededLimit(free, amounts);
+    if (over) throw overBudget(parent.id, over);
+    if (earlier && canonicalText(earlier) === canonicalText(amounts)) return { events: [], result: amounts };
+    return { events: [{ type: "budget.reserved", data: { id, amounts } }], result: amounts };
+  });
+}
+
+/** Replaces the reservation by the real spending, in the commit of the call's outcome. */
+export function settleForChild(parent: SessionCore, callId: string, spent: Amounts): void {
+  parent.addRider(callId, [draftChildSpent(parent.state.budget, callId, spent)]);
+}
+
+/** Must precede the call's outcome in its commit: the outcome counts a whole open reservation as spent. */
+export function draftChildSpent(budget: Budget, callId: string, spent: Amounts): Draft {
+  const id = childReservation(callId);
+  if (Object.hasOwn(budget.reserved, id)) return { type: "budget.settled", data: { id, spent } };
+  return { type: "budget.spent", data: { amounts: spent } };
+}
+
+function remaining(budget: Budget): Amounts {
+  const used = spentAndReserved(budget);
+  const rest: { -readonly [Unit in keyof Amounts]: Amounts[Unit] } = {};
+  for (const unit of BUDGET_UNITS) {
+    const limit = budget.limit[unit];
+    if (limit !== undefined) rest[unit] = Math.max(0, limit - (used[unit] ?? 0));
+  }
+  return rest;
+}
+
+function overBudget(id: string, over: { unit: string; limit: number; would: number }): HoldfastError {
+  return new HoldfastError(
+    "BUDGET_EXCEEDED",
+    `session ${id}: a sub-agent would take ${over.unit} to ${over.would} of ${over.limit}`,
+    {
+      hint: "Give the sub-agent a smaller budget, or raise the session's.",
+      data: { session: id, ...over },
+    },
+  );
 }

@@ -5,17 +5,24 @@ import { canonicalJson, copyArgs, type Json, sameJson } from "../model/json.ts";
 import { type Call, type CallError, checkCallId, type Effect } from "../model/session/index.ts";
 import type { SessionCore } from "./session-core.ts";
 
+/**
+ * The options of `session.call`.
+ *
+ * @example
+ * await session.call({ tool: charge, args: { order: "17" }, id: "charge-17" });
+ */
 export interface DirectCall<Result> {
   readonly tool: Tool<Result>;
   readonly args: unknown;
   /**
-   * The same id is the same call, also after a crash: 1 to 256 characters, none of them a control character.
-   * Without one it follows from tool and arguments.
+   * Identifies the call, also after a crash: 1 to 256 characters without control characters. Derived from
+   * tool and arguments unless set.
    */
   readonly id?: string;
   readonly signal?: AbortSignal;
 }
 
+/** The outcome of `session.call`. `replayed` means that the call did not run now: its result was recorded. */
 export type DirectOutcome<Result> =
   | {
       readonly status: "completed";
@@ -24,7 +31,7 @@ export type DirectOutcome<Result> =
       readonly callId: string;
     }
   | { readonly status: "failed"; readonly error: CallError; readonly callId: string }
-  /** Its outcome is unknown: a person, or a later run, settles it. */
+  /** The outcome is unknown: a person or a later run settles it. */
   | { readonly status: "waiting"; readonly why: string; readonly callId: string };
 
 export async function runDirectCall<Result>(
@@ -36,20 +43,20 @@ export async function runDirectCall<Result>(
   const { own } = session;
   const id = direct.id ?? derivedId(session, direct.tool, args);
   const known = own.state.calls.get(id);
-  // One that is on record was issued by a release that took it: it must come to its end under that name.
+  // A recorded id is not checked: an earlier release accepted it, and the call must be settled under it.
   if (!known) checkCallId(id);
   if (direct.tool.effect === "read") return runRead(session, direct, id, args);
   mustBeTheSame(id, known, name, args);
-  const isDone = known?.status === "completed";
+  const wasDone = known?.status === "completed";
   const options = direct.signal ? { signal: direct.signal } : {};
   const issued = await session.ledger([direct.tool], options).runDirect({ id, name, args });
   const call = own.state.calls.get(id);
-  // Another call may have come to be on record under this id meanwhile.
+  // Another handle may have recorded a different call under this id meanwhile.
   mustBeTheSame(id, call, name, args);
   if (call?.error) return { status: "failed", error: call.error, callId: id };
   if (call?.result) {
-    const replayed = isDone || !(known || issued) || call.repeats !== null;
-    // What was written is only so until somebody who has taken over writes something else.
+    const replayed = wasDone || !(known || issued) || call.repeats !== null;
+    // A process that has taken over may have written something else since.
     if (replayed && direct.tool.effect === "write") await session.mustHold();
     const value = (await resultValue(session, call.result)) as Result;
     return { status: "completed", value, replayed, callId: id };
@@ -61,27 +68,27 @@ export async function runDirectCall<Result>(
 function mustBeTheSame(id: string, call: Call | undefined, name: string, args: Json): void {
   if (!call || (call.tool === name && sameJson(call.args, args))) return;
   throw new HoldfastError("INPUT_INVALID", `call ${id} is on record with another tool or other arguments`, {
-    hint: "An id means one call, for good: choose another id for another call.",
+    hint: "Choose another id: an id stands for one call for good.",
     data: { callId: id, tool: call.tool },
   });
 }
 
 /**
- * Tool and arguments name the call. After a failure, or a write that something else came after, it is another
+ * Derives the id from tool and arguments. After a failure, or a write followed by another effect, it is a new
  * call.
  */
 function derivedId(session: SessionCore, tool: { name: string; effect: Effect }, args: Json): string {
   const base = `call_${sha256(canonicalJson([tool.name, args])).slice(0, 24)}`;
   const { calls, latestEffect } = session.state;
-  const isOver = (call: Call | undefined): boolean =>
+  const isDone = (call: Call | undefined): boolean =>
     call?.status === "failed" ||
     (tool.effect === "write" && call?.status === "completed" && call.id !== latestEffect);
   let id = base;
-  for (let tries = 2; isOver(calls.get(id)); tries++) id = `${base}.${tries}`;
+  for (let tries = 2; isDone(calls.get(id)); tries++) id = `${base}.${tries}`;
   return id;
 }
 
-/** A read has no effect to protect: it simply runs, and leaves no trace. */
+/** Runs a read. It has no effect to protect, so nothing is recorded. */
 async function runRead<Result>(
   session: SessionCore,
   direct: DirectCall<Result>,
@@ -101,7 +108,7 @@ async function runRead<Result>(
   const child = () => Promise.reject(new Error("a read has no sub-agent"));
   const context = { key: callId, callId, session: session.id, token, attempt: 1, signal, child };
   const answer = Promise.resolve(direct.tool.execute(input.value as never, context));
-  // Whoever closes the session waits for what is under way, and may be called by the very tool.
+  // Ends when the session is closed: `close` waits for this call, and the tool itself may be what closes it.
   const value = (await withTimeout(answer, Number.POSITIVE_INFINITY, signal, null)) as Result;
   return { status: "completed", value, replayed: false, callId };
 }

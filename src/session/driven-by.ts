@@ -1,6 +1,9 @@
 /**
- * Sessions whose next step comes from elsewhere, such as the client of a proxy: started for its own sake, no
- * agent could go on with one. That stands in its metadata, from its first event on.
+ * Links from a session to others that depend on it. Both are in its first event.
+ *
+ *     driven by   another program takes its next step, e.g. an MCP client. No worker is started for it.
+ *     serves      another stream will read it again. It is not pruned while that stream exists.
+ *     parent      it works for a call of another session. It is not pruned while that call is open.
  */
 
 import type { Journal } from "../journal/index.ts";
@@ -9,15 +12,28 @@ import { isOpen, type JsonObject, type SessionState, sessionKind } from "../mode
 import { incarnationOf } from "./session-core.ts";
 import { childId } from "./sub-agents.ts";
 
+const DRIVEN_BY = "holdfast.goesOnWith";
+const SERVES_STREAM = "holdfast.serves";
+
+/** The `metadata` of a session that `whom` drives, e.g. `"its MCP client"`, and the stream that it serves. */
+export function drivenByMetadata(whom: string, stream?: string): JsonObject {
+  return { [DRIVEN_BY]: whom, ...(stream !== undefined && { [SERVES_STREAM]: stream }) };
+}
+
+/** Null for a session that an agent runs. */
+export function drivenBy({ metadata }: SessionState): string | null {
+  const whom = metadata[DRIVEN_BY];
+  return typeof whom === "string" ? whom : null;
+}
+
 interface Opened {
   readonly parent?: { readonly session: string; readonly callId: string };
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Whether somebody will look into a session again although nothing of its own is open: whose call it works
- * for, or what it serves. Without its record they would do again what it has done. Its first event tells, so
- * that looking costs little.
+ * True if the session's parent or the stream it serves will read it again. Without its record they would
+ * repeat what it has done. Reads only the first event.
  */
 export async function isReferenced(journal: Journal, id: string): Promise<boolean> {
   for await (const [, { type, data }] of journal.events(streamName("session", id), 0, 1)) {
@@ -39,23 +55,4 @@ async function servesOpenCall(
   const call = state.calls.get(parent.callId);
   if (row.state === "gone" || !call || !isOpen(call.status)) return false;
   return childId(incarnationOf(parent.session, head.generation), call.id) === id;
-}
-
-const NAME = "holdfast.goesOnWith";
-
-/** The name of the stream without which nobody goes on with it, for sessions that have one. */
-export const SERVES_STREAM = "holdfast.serves";
-
-/**
- * For `metadata`: with whom it goes on, as in "its MCP client". What serves a stream is kept as long as that
- * is there.
- */
-export function drivenByMetadata(whom: string, stream?: string): JsonObject {
-  return { [NAME]: whom, ...(stream !== undefined && { [SERVES_STREAM]: stream }) };
-}
-
-/** Null for sessions that an agent runs. */
-export function drivenBy({ metadata }: SessionState): string | null {
-  const whom = metadata[NAME];
-  return typeof whom === "string" ? whom : null;
 }

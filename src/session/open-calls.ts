@@ -1,4 +1,4 @@
-/** Calls from outside: the queue of those that wait for a person, and that person's answers. */
+/** Open calls of all sessions, and a person's answers to them. Works without holding a session. */
 
 import { allRows, type Journal, Lease, type Log } from "../journal/index.ts";
 import { commitFailure, type FailureMarks, storeResult } from "../ledger/index.ts";
@@ -18,11 +18,13 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import type { Holder, ItemRow, Page } from "../store.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
+import { draftChildSpent } from "./budget.ts";
 import { incarnationOf } from "./session-core.ts";
 import type { Spoken } from "./sessions.ts";
-import { childSpent, stopSubAgent } from "./sub-agents.ts";
+import { stopSubAgent } from "./sub-agents.ts";
 import { noSession } from "./versions.ts";
 
+/** A call without an outcome, as `calls.list` returns it. */
 export interface OpenCall {
   readonly session: string;
   readonly callId: string;
@@ -30,38 +32,43 @@ export interface OpenCall {
   readonly status: string;
   readonly key: string | null;
   readonly issuedAt: Date;
-  /** What it was asked to do. Null where its session cannot be read, as without the codec that wrote it. */
+  /** The call's arguments. Null if its session cannot be read, e.g. without the codec that encrypted it. */
   readonly args: Json;
-  /** Why nobody knows its outcome, or why it waits. */
+  /** The reason why its outcome is unknown, or why it waits. */
   readonly why: string | null;
 }
 
+/** A person's answer for an open call: `{ outcome: "landed", result: { receipt: 7 } }`. */
 export type Answer =
   /**
-   * It happened; `result` is what the tool would have returned. Not for a call that needs approval: it has
-   * not been run. Of a sub-agent's call: that is all there will be, as the sub-agent is stopped.
+   * It happened. `result` stands for the tool's result. Rejected for a call that needs approval, which has
+   * not run. A sub-agent is stopped: nothing more will come of it.
    */
   | { readonly outcome: "landed"; readonly result?: unknown }
-  /** It did not happen and cannot any more, or it is approved: the next run tries once more. */
+  /** It did not happen and cannot happen any more, or it is approved: the next run makes another attempt. */
   | { readonly outcome: "retry" }
-  /**
-   * It did not happen: the agent is told and decides. Of a sub-agent's call: nor will it, as the sub-agent is
-   * stopped.
-   */
+  /** It did not happen: the agent sees the failure and decides. A sub-agent is stopped. */
   | { readonly outcome: "failed" };
 
 const OUTCOMES = ["landed", "retry", "failed"] as const satisfies readonly Answer["outcome"][];
 
-/** The call that was answered for. */
+/** The call that was resolved. */
 export interface Resolved {
   readonly session: string;
   readonly callId: string;
-  /** False: its session was cancelled, and is not run any more. */
+  /** False if its session was cancelled, and does not run any more. */
   readonly goesOn: boolean;
 }
 
-const READ_AT_ONCE = 8;
+const PARALLEL_READS = 8;
 
+/**
+ * `holdfast.calls`: lists calls without an outcome and resolves them for a person.
+ *
+ * @example
+ * const { calls } = await holdfast.calls.list(); await holdfast.calls.resolve(calls[0].callId, { outcome:
+ * "failed", by: "ann", why: "not in the bank's log" });
+ */
 export class OpenCalls {
   private readonly journal: Journal;
   private readonly onCrash: OnCrash;
@@ -72,18 +79,17 @@ export class OpenCalls {
   }
 
   /**
-   * Calls without an outcome over all sessions, oldest first, `limit` at once (50). What a call was asked to
-   * do stands only in its session, so each session on the page is read, once: where there are many, take them
-   * page by page.
+   * Lists open calls of all sessions, oldest first. A page has 50 calls unless `limit` is set; pass `cursor`
+   * to get the next one. The arguments are only in the sessions, so every session on the page is read once.
    */
   async list(
     options: { limit?: number; cursor?: string } = {},
   ): Promise<{ calls: OpenCall[]; cursor: string | null }> {
     checkOptions("calls.list", options, { limit: "number", cursor: "text" });
     const { rows, cursor } = await this.rows(options);
-    const said = await this.saidOf(rows);
+    const details = await this.detailsOf(rows);
     const calls = rows.map((row) => {
-      const { args = null, why = null } = said.get(row) ?? {};
+      const { args = null, why = null } = details.get(row) ?? {};
       return {
         session: streamId(row.stream),
         callId: row.id,
@@ -103,25 +109,26 @@ export class OpenCalls {
   }
 
   /**
-   * What only the sessions know of these calls. A few sessions at a time are read, because some are large.
+   * Arguments and reasons, which only the sessions have. Reads a few sessions at a time, because some are
+   * large.
    */
-  private async saidOf(rows: readonly ItemRow[]): Promise<Map<ItemRow, Pick<Call, "args" | "why">>> {
-    const said = new Map<ItemRow, Pick<Call, "args" | "why">>();
+  private async detailsOf(rows: readonly ItemRow[]): Promise<Map<ItemRow, Pick<Call, "args" | "why">>> {
+    const details = new Map<ItemRow, Pick<Call, "args" | "why">>();
     const sessions = [...new Set(rows.map(({ stream }) => stream))];
     const look = async (stream: string): Promise<void> => {
       const state = await this.read(streamId(stream));
       for (const row of rows.filter((each) => each.stream === stream)) {
         const call = state?.calls.get(row.id);
-        if (call) said.set(row, { args: call.args, why: call.why });
+        if (call) details.set(row, { args: call.args, why: call.why });
       }
     };
-    for (let from = 0; from < sessions.length; from += READ_AT_ONCE) {
-      await Promise.all(sessions.slice(from, from + READ_AT_ONCE).map(look));
+    for (let from = 0; from < sessions.length; from += PARALLEL_READS) {
+      await Promise.all(sessions.slice(from, from + PARALLEL_READS).map(look));
     }
-    return said;
+    return details;
   }
 
-  /** Null: it is encrypted, or of a later release; what lists say of its calls is there all the same. */
+  /** Null if the session is encrypted or of a later release. Lists still show its calls. */
   private async read(id: string): Promise<SessionState | null> {
     try {
       return (await this.journal.load(sessionKind, id)).state;
@@ -132,10 +139,15 @@ export class OpenCalls {
   }
 
   /**
-   * Settles a call that waits, or one in doubt whose session nobody runs. Who said it and why is recorded
-   * with it. The call's session goes on at its next run. That a sub-agent's call landed or failed is refused
-   * while calls of the sub-agent are in doubt; when none is, the sub-agent is cancelled first, and then the
-   * outcome is written, with what the sub-agent spent.
+   * Settles a call that waits for a person, or one in doubt whose session has no owner. The answer is
+   * recorded with `by` and `why`, and the session continues at its next run.
+   *
+   * "landed" or "failed" for a sub-agent's call is rejected while calls of the sub-agent are in doubt.
+   * Otherwise the sub-agent is cancelled first; then the outcome is written together with its spending.
+   *
+   * @example
+   * await holdfast.calls.resolve({ session: "order-17", callId: "c1" }, { outcome: "retry", by: "ann", why:
+   * "ok" });
    */
   async resolve(
     call: string | { readonly session: string; readonly callId: string },
@@ -151,7 +163,7 @@ export class OpenCalls {
     const asked = log.state.calls.get(callId);
     if (!asked || !isOpen(asked.status)) throw notOpen(session, callId, asked);
     const { generation } = log.head;
-    // A next attempt takes the sub-agent up as it is, with the calls that it has in doubt.
+    // A retry continues the sub-agent as it is, with its calls in doubt.
     const stop = async (): Promise<Amounts | null> => {
       const { outcome, by, why } = answer;
       if (outcome === "retry") return null;
@@ -160,14 +172,14 @@ export class OpenCalls {
     };
     const commit = (lease: Lease | null, spent: Amounts | null) => (marks: FailureMarks) =>
       log.commit((state, head) => {
-        // Removed meanwhile: what was answered is not the call of another session that has its name.
+        // The session was removed meanwhile: the answer must not reach a new session of the same name.
         if (head.generation !== generation) throw noSession(session, this.journal.store.address);
         const current = state.calls.get(callId);
         if (!current || !isOpen(current.status)) throw notOpen(session, callId, current);
-        if (!lease && current.status !== "waiting") throw isAtIt(session, callId, current, null);
+        if (!lease && current.status !== "waiting") throw isInProgress(session, callId, current, null);
         if (answer.outcome === "landed" && isNotStarted(current)) throw notRun(session, callId);
         const before = lease ? escalateToPerson([current], WHY_UNATTENDED) : [];
-        const costs = spent ? [childSpent(state.budget, callId, spent)] : [];
+        const costs = spent ? [draftChildSpent(state.budget, callId, spent)] : [];
         const events = [...before, ...costs, answerDraft(current, answer, result, marks)];
         const resolved = { session, callId, goesOn: state.status !== "cancelled" };
         return { events, result: resolved, ...(lease && { guards: [lease.guard] }) };
@@ -180,10 +192,7 @@ export class OpenCalls {
     });
   }
 
-  /**
-   * The lease fences whoever held the session: should that one wake up, it begins nothing beside what is said
-   * here.
-   */
+  /** The lease fences the previous holder: if that process wakes up, it starts nothing beside this answer. */
   private async withLease<Result>(
     log: Log<SessionState>,
     call: Call,
@@ -191,7 +200,7 @@ export class OpenCalls {
     act: (lease: Lease) => Promise<Result>,
   ): Promise<Result> {
     const taken = await takeFromDead(this.journal, log.stream, label, this.onCrash);
-    if (!(taken instanceof Lease)) throw isAtIt(streamId(log.stream), call.id, call, taken.holder);
+    if (!(taken instanceof Lease)) throw isInProgress(streamId(log.stream), call.id, call, taken.holder);
     try {
       return await act(taken);
     } finally {
@@ -210,7 +219,7 @@ export class OpenCalls {
     throw await this.noneOpen(callId);
   }
 
-  /** Somebody may just have answered for it: whoever does so too wants to know who, and how. */
+  /** Says who has resolved the call, if another person has just been faster. */
   private async noneOpen(callId: string): Promise<HoldfastError> {
     const asked = { of: "items", kind: "call", id: callId, limit: 2 } as const;
     const [row, another] = (await this.journal.list<"items">(asked)).rows;
@@ -231,7 +240,7 @@ function severalHave(callId: string, found: readonly { readonly session: string 
     "CALL_NOT_FOUND",
     `call ${callId} is open in several sessions: ${sessions.join(", ")}`,
     {
-      hint: `Say which session you mean: { session, callId }, on the command line --session ${sessions[0]}`,
+      hint: `Name the session: { session, callId }, on the command line --session ${sessions[0]}`,
       data: { callId, sessions },
     },
   );
@@ -239,22 +248,29 @@ function severalHave(callId: string, found: readonly { readonly session: string 
 
 const WHY_UNATTENDED = "nobody runs its session, and nobody finds out by itself";
 
-function isAtIt(session: string, callId: string, { status }: Call, holder: Holder | null): HoldfastError {
+function isInProgress(
+  session: string,
+  callId: string,
+  { status }: Call,
+  holder: Holder | null,
+): HoldfastError {
   const who = holder ? `${holder.label} (${holder.host}, pid ${holder.pid})` : "a process that took it over";
   return new HoldfastError(
     "CALL_NOT_WAITING",
     `call ${callId} of session ${session} is ${status}: it waits for nobody`,
     {
-      hint: `Its session is held by ${who}, and finds out by itself. Answer once it waits for a person, or cancel the session.`,
+      hint:
+        `Its session is held by ${who}, and finds out by itself. ` +
+        "Answer once it waits for a person, or cancel the session.",
       data: { session, callId },
     },
   );
 }
 
 function notOpen(session: string, callId: string, call: Call | undefined): HoldfastError {
-  const known = call ? `is ${call.status}: it waits for nobody` : "is not in its log";
+  const problem = call ? `is ${call.status}: it waits for nobody` : "is not in its log";
   const code = call ? "CALL_NOT_WAITING" : "CALL_NOT_FOUND";
-  return new HoldfastError(code, `call ${callId} of session ${session} ${known}`, {
+  return new HoldfastError(code, `call ${callId} of session ${session} ${problem}`, {
     hint: call ? `Nothing is left to decide${settledText(call)}.` : "List its calls.",
     data: { session, callId },
   });
@@ -270,7 +286,7 @@ function notRun(session: string, callId: string): HoldfastError {
     "CALL_TRANSITION",
     `call ${callId} of session ${session} has not been run: it cannot have landed`,
     {
-      hint: "Say retry to let it run, or failed to refuse it.",
+      hint: "Answer retry to let it run, or failed to refuse it.",
       data: { session, callId },
     },
   );

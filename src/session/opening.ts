@@ -1,12 +1,11 @@
 /**
- * Taking a session: lease, log, and what the last owner left.
+ * Opens a session: takes its lease, reads its log, and marks what the last owner left.
  *
- *     take the lease ──▶ fold ──▶ one commit: who took it, calls that were under way become unknown,
- *                                 reservations of model calls that never came back count as spent
+ *     take the lease ──▶ fold ──▶ one commit: the new owner; calls in flight become unknown;
+ *                                 reservations of lost model calls count as spent
  *
- * A crash before that commit leaves everything as it was, for the next one to do. A crash after it leaves
- * unknown calls that are already marked. Nothing is settled here: that needs the tools, and comes with `run`
- * or `settle`.
+ * A crash before that commit leaves everything to the next owner. A crash after it leaves calls that are
+ * marked unknown already. Nothing is settled here: that needs the tools, and happens in `run` or `settle`.
  */
 
 import { failpoint } from "../failpoint.ts";
@@ -27,31 +26,39 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 import { age } from "../model/time.ts";
 import type { Holder, LeaseRow } from "../store.ts";
+import { reserveForChild, settleForChild } from "./budget.ts";
 import { Session } from "./session.ts";
 import { type Resumed, SessionCore } from "./session-core.ts";
-import { childId, reserveForChild, settleForChild } from "./sub-agents.ts";
+import { childId } from "./sub-agents.ts";
 
 const DEFAULT_TTL_MS = 72 * 3_600_000;
 
 /**
- * For `holdfast.session(id, options)`. What describes the session is stored, for an existing one as a change.
+ * The options of `holdfast.session(id, options)`. Title, metadata, goal and the like are stored. For an
+ * existing session they are changes.
+ *
+ * @example
+ * const session = await holdfast.session("order-17", { title: "Refund", goal: "checkout", ttlMs: null });
  */
 export interface SessionOptions {
   readonly title?: string;
+  /** A folder for the agent's notes, e.g. `"./scratch"`. Stored only. */
   readonly scratchpadRoot?: string;
+  /** Merged by key, e.g. `{ customer: "c-9" }`. */
   readonly metadata?: JsonObject;
-  /** The goal this session works on. */
+  /** Id of the goal this session works on. */
   readonly goal?: string;
-  /** After this long without a change the session counts as stale; null for never. 72 hours unless set. */
+  /** After this time without a change the session is stale; null for never. 72 hours unless set. */
   readonly ttlMs?: number | null;
-  /** Say `use` to continue a stale session all the same. */
+  /** `"use"` continues a stale session. `"refuse"` (default) throws STATE_STALE. */
   readonly stale?: "refuse" | "use";
-  /** What to do while another process holds it: wait up to one lease (default), or throw at once. */
+  /** While another process holds the session: wait up to one lease (default), or throw at once. */
   readonly ifHeld?: "wait" | "throw";
-  /** Who we are, for others' messages. */
+  /** A name for this owner in messages to others, e.g. `"worker-2"`. */
   readonly label?: string;
+  /** Ends the wait for the session. */
   readonly signal?: AbortSignal;
-  /** For sub-agents: the call that this session serves. */
+  /** For a sub-agent: the call that this session works for. */
   readonly parent?: { readonly session: string; readonly callId: string };
 }
 
@@ -93,7 +100,7 @@ export async function openSession(
     if (log.exists) refuseStale(id, log.state, journal.now(), options);
     const resumed = await own.write((state, head) => ({
       events: openingEvents(state, head.seq > 0, taken, options),
-      // Somebody may have forked it into being since it was looked for.
+      // Not `log.exists`: a fork may have made the session since.
       result: head.seq > 0 ? resumedFrom(state, taken.from) : null,
     }));
     failpoint("session.opened");
@@ -109,9 +116,8 @@ export async function openSession(
 }
 
 /**
- * Who was refused has not gone on with it: that its last owner died is for others to find, as it was. Where
- * that cannot be written, the session counts as closed by its owner, and nothing else is lost: the refusal is
- * what has to be heard.
+ * Gives the lease back to the dead owner, so that a supervisor still finds the crash. If that fails, the
+ * session counts as closed; the refusal is more important.
  */
 async function putBack({ store, namespace }: Journal, holder: Holder, name: string): Promise<void> {
   await store.lease({ act: "take", namespace, name, holder, ttlMs: 0 }).catch(() => undefined);
@@ -139,7 +145,7 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
   const changed = { ...described, ...pick({ ttlMs: options.ttlMs }) };
   if (Object.keys(changed).length > 0) events.push({ type: "session.described", data: changed });
   for (const call of openCallsOf(state)) {
-    // Also for those that were unknown already: what must have settled counts from this take-over.
+    // Calls that were unknown already, too: `settleMs` counts from this takeover.
     if (call.status === "waiting" || (call.status === "unknown" && call.doubt === null)) continue;
     const why = call.status === "issued" ? "the process that ran it is gone" : (call.why ?? "unknown");
     const person = call.needsPerson ? { person: true } : {};
@@ -153,8 +159,8 @@ function openingEvents(state: SessionState, exists: boolean, lease: Lease, optio
 }
 
 /**
- * The session of a sub-agent, named by the call that it serves. What it may spend is reserved in its parent's
- * budget until the call has an outcome, so that sub-agents side by side cannot spend the same money.
+ * Opens the session of a sub-agent. Its budget is reserved in the parent's until the call has an outcome, so
+ * that parallel sub-agents cannot spend the same money.
  */
 async function openChild(
   parent: SessionCore,
@@ -164,24 +170,24 @@ async function openChild(
   const { journal } = parent;
   const limit = await reserveForChild(parent, callId, budget).catch(async (error: unknown) => {
     if (!isHoldfastError(error, "BUDGET_EXCEEDED")) throw error;
-    // Somebody may have raised it since this process last looked.
+    // The limit may have been raised since the last refresh.
     await parent.refresh();
     return reserveForChild(parent, callId, budget);
   });
   const options = { parent: { session: parent.id, callId }, ttlMs: null };
   const child = await openSession(journal, childId(parent.incarnation, callId), options, () => undefined);
-  // What it has begun and not heard back of counts, as it would for the next process.
+  // Includes open reservations, as the next process would count them.
   const finished = () => settleForChild(parent, callId, spentAndReserved(child.budget));
   try {
     if (limit) await child.limit(limit);
-    // Whoever cancelled the parent before the child was there has not cancelled the child.
+    // The parent may have been cancelled before the child existed.
     await parent.refresh();
     const { state } = parent.own;
     const why = `session ${parent.id}, which it works for, was cancelled`;
     if (state.status === "cancelled" && child.status === "active") await child.cancel(why);
     mustNotBeCancelled(parent.id, state);
   } catch (error) {
-    // The call ends here, with what the sub-agent had spent before.
+    // The call ends here, at the cost of what was spent before.
     if (isHoldfastError(error, "SESSION_ENDED")) finished();
     await child.close();
     throw error;
@@ -205,7 +211,9 @@ function refuseStale(id: string, state: SessionState, now: number, options: Sess
   const ageMs = now - state.updatedAt;
   if (ttlMs === null || ageMs <= ttlMs || options.stale === "use") return;
   throw new HoldfastError("STATE_STALE", `session ${id} was last changed ${age(ageMs)} ago`, {
-    hint: `Look at what it says before you go on: pass stale: "use" to continue it, or let it go on from outside: holdfast session retry ${id}. Or start a new session. How long it may rest is its ttlMs, ${age(ttlMs)}; null is for ever.`,
+    hint:
+      `Read it first. Then pass stale: "use" to continue it, or run: holdfast session retry ${id}. ` +
+      `Or start a new session. Its ttlMs is ${age(ttlMs)}; null means forever.`,
     data: { session: id, ageMs, ttlMs },
   });
 }
@@ -218,12 +226,12 @@ function held(id: string, lease: LeaseRow): HoldfastError {
   const who = lease.holder ? holderText(lease.holder) : "another process";
   const isHere = lease.holder !== null && isThisProcess(lease.holder);
   const seconds = Math.max(1, Math.ceil(lease.remainingMs / 1000));
-  const ways = isHere
-    ? "Use the handle that holdfast.session() gave for it, or close that first."
+  const advice = isHere
+    ? "Use the handle that holdfast.session() returned, or close that first."
     : "Wait, stop that process, or cancel the session.";
   const where = isHere ? ", which is this very process" : "";
   return new HoldfastError("SESSION_HELD", `session ${id} is held by ${who}${where}`, {
-    hint: `It can be taken over in ${seconds} s unless it is renewed. ${ways}`,
+    hint: `It can be taken over in ${seconds} s unless it is renewed. ${advice}`,
     data: { session: id, holder: lease.holder, remainingMs: lease.remainingMs, token: lease.token },
   });
 }

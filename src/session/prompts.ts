@@ -4,7 +4,7 @@
  * The answer to a prompt is the first final assistant message after it. For a prompt with an id that answer
  * stays the same for good: a later run with the same id returns it without asking the model.
  *
- * The transcript shows it until somebody edits the transcript: compacts it, shortens or removes a message.
+ * The transcript shows it until the transcript is edited: compacted, or a message shortened or removed.
  * From then on only the log knows what was said. The log is read from its start, once at the beginning of the
  * prompt's run.
  *

@@ -7,12 +7,12 @@
  *                                                        │   budget, deadline or turns used up ──▶ paused
  *                                                        └── ask the model, append its message ◀────────┘
  *
- * Every arrow is a commit or a pure look at the state, so the loop can be entered again anywhere: a process
+ * Every arrow is a commit or a pure look at the state, so the loop can be entered again anywhere. A process
  * that was killed finds its place from the log alone. The assistant message is durable before any of its
  * calls, and a resumed turn never asks the model again for a message that it has.
  *
  * A prompt with an id has its own answer: the first final message after it. Later runs return that answer
- * from the log. Whatever else is said to the run is answered, too, before it ends.
+ * from the log. Everything else that is said to the run is answered, too, before it ends.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -324,7 +324,7 @@ class Run {
 
   /**
    * Reserves the cost of the next model call. Null if the session has no limits, which saves the commit.
-   * Looks again before it returns `exceeded`, because somebody may have raised the limit.
+   * Looks again before it returns `exceeded`, because the limit may have been raised.
    */
   private async reserve(isRefreshed = false): Promise<string | null | "exceeded"> {
     if (Object.keys(this.session.state.budget.limit).length === 0) return null;
@@ -564,7 +564,7 @@ function nothingToAnswer(id: string): HoldfastError {
 function badUsage(id: string, units: readonly string[]): HoldfastError {
   const named = units.join(", ");
   return new HoldfastError("INPUT_INVALID", `session ${id}: the model's usage of ${named} is not an amount`, {
-    hint: "Return finite numbers as usage. The answer is kept, and counted as `budget.perCall` or as nothing.",
+    hint: "Return finite numbers as usage. The answer is kept and counts as `budget.perCall` or as nothing.",
     data: { session: id, units },
   });
 }

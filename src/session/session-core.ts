@@ -187,7 +187,7 @@ export class SessionCore {
   }
 
   /**
-   * Like `during`, for work that begins with a commit. That commit meets others' events as a conflict, so the
+   * Like `during`, for work that begins with a commit. The commit meets others' events as a conflict, so the
    * refresh is only needed if a person may have answered an open call.
    */
   duringCommit<Result>(work: () => MaybePromise<Result>): Promise<Result> {
@@ -211,7 +211,8 @@ export class SessionCore {
   };
 
   /**
-   * Throws LEASE_LOST if another process has taken over. "Still open" is only true while nobody else writes.
+   * Throws LEASE_LOST if another process has taken over. "Still open" is only true while no other process
+   * writes.
    */
   mustHold(): Promise<void> {
     return this.journal.leases.mustHold(this.own.lease);
@@ -274,7 +275,7 @@ export class SessionCore {
     this.stopping.abort(closedError(this.id));
     if (this.busy > 0) await new Promise<void>((resolve) => this.whenIdle.push(resolve));
     await this.leaveCallsToPerson();
-    this.lostCalls.leave(this.openCalls);
+    this.lostCalls.release(this.openCalls);
     this.parts.onClose();
     await this.own.lease.release();
   }

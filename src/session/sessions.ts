@@ -1,6 +1,6 @@
 /**
- * Sessions from outside: read, listed, cancelled, prompted and forked without the lease. Whoever holds a
- * session meets a conflict at its next write, rereads, and decides again on what is said here.
+ * Sessions from outside: read, listed, cancelled, prompted and forked without the lease. The owner of a
+ * session meets these events as a conflict at its next write, rereads, and decides again.
  */
 
 import { commitResult, type Journal, type Log, type PruneReport } from "../journal/index.ts";
@@ -39,7 +39,7 @@ import {
   versionOf,
 } from "./versions.ts";
 
-/** A session as lists show it; `get` has the rest. */
+/** A session as `sessions.list` returns it. `get` has the rest. */
 export interface SessionSummary {
   readonly id: string;
   readonly status: SessionStatus;
@@ -48,11 +48,11 @@ export interface SessionSummary {
   readonly createdAt: Date;
   readonly updatedAt: Date;
   readonly openCalls: number;
-  /** Past its time to live. */
+  /** True if the session is past its time to live. */
   readonly stale: boolean;
 }
 
-/** A session as `get` found it: a copy, which does not change with it. */
+/** A session as `sessions.get` returns it: a copy, which does not change. */
 export interface SessionDetail extends SessionSummary {
   readonly messages: readonly Message[];
   readonly plan: Plan | null;
@@ -63,17 +63,20 @@ export interface SessionDetail extends SessionSummary {
   readonly metadata: JsonObject;
   readonly scratchpadRoot: string | null;
   readonly forkedFrom: string | null;
-  /** The latest version of that session which it shares; 0 where there was none. */
+  /** The latest version it shares with that session; 0 if there was none. */
   readonly forkedAtVersion: number | null;
-  /** A fork refuses to start effects until somebody has said `live`. */
+  /** A fork starts no effects while this is `refused`. */
   readonly effects: "live" | "refused";
-  /** Of a sub-agent: whose call started it. */
+  /** For a sub-agent: the id of the session whose call started it. */
   readonly parent: string | null;
-  /** Who holds it right now, if anyone. */
+  /** The current owner, if any. */
   readonly heldBy: Holder | null;
 }
 
-/** Who speaks, and why: recorded with what they say. */
+/**
+ * The person or program that acts, and its reason: `{ by: "ann", why: "wrong order" }`. Recorded with the
+ * act.
+ */
 export interface Spoken {
   readonly by: string;
   readonly why?: string;
@@ -81,7 +84,6 @@ export interface Spoken {
 
 const SPOKEN = { by: "text", why: "text" } as const;
 
-/** What is said from outside is somebody's. */
 function mustSpeak(what: string, spoken: Spoken): void {
   checkOptions(what, spoken ?? {}, SPOKEN);
   checkOption(`${what}: by`, spoken?.by, "text");
@@ -103,8 +105,12 @@ const PRUNE_OPTIONS = {
 } as const;
 
 /**
- * What `holdfast.sessions` gives: all sessions of a store, without holding any. For dashboards, operators and
- * the program that prompts an agent which runs elsewhere.
+ * `holdfast.sessions`: all sessions of a store, without holding any. For dashboards, operators, and programs
+ * that prompt an agent that runs elsewhere.
+ *
+ * @example
+ * const { sessions } = await holdfast.sessions.list({ status: "active" });
+ * await holdfast.sessions.prompt("order-17", { text: "Use the new address." }, { by: "ann" });
  */
 export class Sessions {
   private readonly journal: Journal;
@@ -119,7 +125,10 @@ export class Sessions {
     this.companions = companions;
   }
 
-  /** Latest change first. */
+  /**
+   * Lists sessions, latest change first: `list({ goal: "checkout", openCalls: true })`. Pass `cursor` for
+   * more.
+   */
   async list(
     filter: { status?: SessionStatus; goal?: string; openCalls?: true; limit?: number; cursor?: string } = {},
   ): Promise<{ sessions: SessionSummary[]; cursor: string | null }> {
@@ -140,7 +149,7 @@ export class Sessions {
     return { sessions, cursor: page.cursor };
   }
 
-  /** One session with all that is in it, as it is now, and who holds it. */
+  /** Returns one session with everything in it, and its current owner. */
   async get(id: string): Promise<SessionDetail> {
     const { state, row } = await this.load(id);
     const lease = await this.journal.leases.find(row.stream);
@@ -169,56 +178,57 @@ export class Sessions {
     };
   }
 
-  /** A session as it was at a version: transcript, plan, budget. */
+  /** Transcript, plan and budget at a version. */
   at(id: string, version: number): Promise<SessionVersion> {
     return versionOf(this.journal, id, version);
   }
 
-  /** What was said, planned and spent between two versions. */
+  /** Messages, plan changes and spending between two versions. */
   diff(id: string, before: number, after: number): Promise<SessionDiff> {
     return diffVersions(this.journal, id, before, after);
   }
 
   /**
-   * Makes a session whose past is another's, up to a version (unless set, all of it). To try another way from
-   * there: the past is shared, not copied, and it starts no effects until told to. The report names those
-   * that it may repeat.
+   * Makes a session that shares another's past up to a version (all of it unless set), to try another way
+   * from there. It starts no effects until allowed. The report names the effects that it may repeat.
+   *
+   * @example
+   * const { laterEffects } = await holdfast.sessions.fork("order-17", "order-17-b", { version: 3 });
    */
   fork(from: string, id: string, options: { version?: number; effects?: "live" } = {}): Promise<ForkReport> {
     return forkSession(this.journal, from, id, options);
   }
 
   /**
-   * Takes effect at once: a process that holds the session stops at its next look, well within a second.
-   * Where none does, calls whose outcome is not known wait for a person from now on: nobody else would find
-   * out.
+   * Cancels a session and its sub-agents. A process that holds the session stops well within a second. If
+   * none does, calls with an unknown outcome wait for a person from now on, since no process would find out.
    */
   async cancel(id: string, spoken: Spoken): Promise<void> {
     mustSpeak("sessions.cancel", spoken);
-    let held = true;
-    const look = async (): Promise<void> => {
-      held = await this.journal.leases.isHeld(streamName("session", id));
+    let isHeld = true;
+    const prepare = async (): Promise<void> => {
+      isHeld = await this.journal.leases.isHeld(streamName("session", id));
     };
     const say = (state: SessionState, isAsSeen: boolean): Draft[] =>
-      cancellation(state, spoken, !held && isAsSeen);
-    const log = await this.speak(id, say, look);
+      cancellation(state, spoken, !isHeld && isAsSeen);
+    const log = await this.speak(id, say, prepare);
     await cancelChildren(this.journal, incarnationOf(id, log.head.generation), log.state, spoken);
   }
 
   /**
-   * A person has looked at a session that is left alone, because its workers died again and again or because
-   * it is past its time to live: a supervisor may start the next worker, and whoever opens it is not refused.
+   * Releases a session that is left alone because its workers kept dying or because it is stale. A supervisor
+   * may start the next worker, and it can be opened again.
    */
   async retry(id: string, spoken: Spoken): Promise<void> {
     mustSpeak("sessions.retry", spoken);
     await this.speak(id, (state) => {
-      if (state.status !== "active") throw isEnded(id, state.status);
+      if (state.status !== "active") throw hasEnded(id, state.status);
       return [{ type: "session.status", data: { status: "active", why: spoken.why ?? null, by: spoken.by } }];
     });
   }
 
   /**
-   * Lets a fork start effects of its own, or not any more. Who runs it right now minds it from its next call
+   * Switches a fork's effects on (`"live"`) or off (`"refused"`). A running owner follows from its next call
    * on.
    */
   async setEffects(id: string, effects: "live" | "refused", spoken: Spoken): Promise<void> {
@@ -235,8 +245,11 @@ export class Sessions {
   }
 
   /**
-   * Queues a message for whoever runs the session; its next turn begins with it. The same id is queued once,
-   * and with other words refused.
+   * Queues a message. The session's next turn starts with it. A repeated id is queued once, and rejected with
+   * other words. Resolves to the prompt's id.
+   *
+   * @example
+   * await holdfast.sessions.prompt("order-17", { id: "mail-93", text: mail.body }, { by: "inbox" });
    */
   async prompt(id: string, prompt: { id?: string; text: string }, spoken: Spoken): Promise<string> {
     mustSpeak("sessions.prompt", spoken);
@@ -248,12 +261,15 @@ export class Sessions {
       return isKnown ? [] : [{ type: "prompt.queued", data: { id: promptId, blocks, by: spoken.by } }];
     });
     const record = isKnown ? await promptRecord(this.journal, log, promptId) : null;
-    const said = { id: promptId, text: prompt.text };
-    if (record) mustSayTheSame(id, this.journal, said, record.text, "Nothing was queued");
+    const put = { id: promptId, text: prompt.text };
+    if (record) mustSayTheSame(id, this.journal, put, record.text, "Nothing was queued");
     return promptId;
   }
 
-  /** Raises (never lowers) the limits of a session, so that one that is paused can go on. */
+  /**
+   * Raises limits, so that a paused session can continue: `raiseBudget(id, { usd: 10 }, { by: "ann" })`.
+   * Never lowers.
+   */
   async raiseBudget(id: string, limits: Amounts, spoken: Spoken): Promise<void> {
     mustSpeak("sessions.raiseBudget", spoken);
     mustBeAmounts("limits", limits);
@@ -267,10 +283,12 @@ export class Sessions {
   }
 
   /**
-   * By age, status or count; at least one must be said. `keep` alone removes all but the latest so many,
-   * active ones too. What has open calls or an owner is spared, and so is what somebody will look into again:
-   * a sub-agent while the call that it works for has no outcome, the effects of a LangGraph thread while that
-   * is there.
+   * Removes sessions by age, status or count; at least one is required. `{ keep: 100 }` alone removes all but
+   * the latest 100, active ones too. Sessions with open calls or an owner stay. So do those that others still
+   * need: a sub-agent while its call is open, or the effects of a LangGraph thread that exists.
+   *
+   * @example
+   * await holdfast.sessions.prune({ status: "completed", olderThanMs: 30 * 86_400_000 });
    */
   async prune(options: {
     olderThanMs?: number;
@@ -287,8 +305,8 @@ export class Sessions {
   }
 
   /**
-   * For privacy: removes the session and every fork that shares its past, with the conversations that
-   * integrations keep for them, and overwrites the bytes.
+   * Removes a session for privacy, with all forks that share its past and the conversations that integrations
+   * store for them, and overwrites the bytes.
    */
   async erase(id: string): Promise<void> {
     const how = { erase: true, isNeeded: this.isNeeded, companions: this.companions } as const;
@@ -315,20 +333,20 @@ export class Sessions {
   }
 
   /**
-   * Appends without the lease, on the expected position; decided again on conflict. `look` comes after the
-   * first look.
+   * Appends without the lease; decides again on a conflict. `prepare` runs between the first read and the
+   * decision.
    */
   private async speak(
     id: string,
     say: (state: SessionState, isAsSeen: boolean) => Draft[],
-    look?: () => Promise<void>,
+    prepare?: () => Promise<void>,
   ): Promise<Log<SessionState>> {
     const log = await this.journal.open(sessionKind, id);
     if (!log.exists) throw noSession(id, this.journal.store.address);
     const { generation, seq } = log.head;
-    await look?.();
+    await prepare?.();
     const outcome = await log.commit((state, head) => {
-      // Removed meanwhile: whatever is said would bring it back, or be said to another that has its name.
+      // Removed meanwhile: these events would revive it, or reach a new session of the same name.
       if (head.generation !== generation) throw noSession(id, this.journal.store.address);
       return { events: say(state, head.seq === seq), result: undefined };
     });
@@ -337,9 +355,9 @@ export class Sessions {
   }
 }
 
-function isEnded(id: string, status: SessionStatus): HoldfastError {
-  return new HoldfastError("SESSION_ENDED", `session ${id} is ${status}: nothing of it is tried again`, {
-    hint: "Nothing was changed. Its agent makes it active again with session.reopen().",
+function hasEnded(id: string, status: SessionStatus): HoldfastError {
+  return new HoldfastError("SESSION_ENDED", `session ${id} is ${status}: there is nothing to retry`, {
+    hint: "Nothing was changed. Call session.reopen() in its agent to make it active again.",
     data: { session: id },
   });
 }

@@ -1,4 +1,4 @@
-/** Versions of a session: loaded, compared, forked. None of it needs the lease, and only a fork writes. */
+/** Versions of a session: made, loaded, compared and forked. Only making one needs the lease. */
 
 import { commitResult, type Journal } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
@@ -17,8 +17,9 @@ import {
 import type { Draft } from "../model/stream/index.ts";
 
 /**
- * When a version gets its number. Nothing depends on it for safety: every message and every call is durable
- * anyway; a checkpoint is a place to come back to, compare with and fork from.
+ * When a run makes checkpoints: after every `"turn"` (default), after every `"call"`, every `{ turns: 5 }`,
+ * or every `{ seconds: 60 }`. Safety does not depend on it, since every message and call is durable anyway. A
+ * checkpoint is a place to return to, compare with and fork from.
  */
 export type CadenceOption = "turn" | "call" | { readonly turns: number } | { readonly seconds: number };
 
@@ -31,21 +32,21 @@ export class Cadence {
     this.now = now;
   }
 
-  /** `unseen`: answers of the model that are part of the same commit and not in the state yet. */
-  afterTurn(state: SessionState, unseen: 0 | 1 = 0): readonly Draft[] {
-    return this.isCheckpointDue(state, unseen) ? [checkpointDraft(state, true)] : [];
+  /** `pending` counts model messages of the same commit that are not in the state yet. */
+  afterTurn(state: SessionState, pending: 0 | 1 = 0): readonly Draft[] {
+    return this.isCheckpointDue(state, pending) ? [checkpointDraft(state, true)] : [];
   }
 
   afterCall(state: SessionState): readonly Draft[] {
     return this.option === "call" ? [checkpointDraft(state, true)] : [];
   }
 
-  private isCheckpointDue(state: SessionState, unseen: number): boolean {
+  private isCheckpointDue(state: SessionState, pending: number): boolean {
     if (this.option === "turn" || this.option === "call") return true;
     const last = state.checkpoints.get(state.version);
     if ("seconds" in this.option) return !last || this.now() - last.at >= this.option.seconds * 1000;
     const turns = state.messages.filter((message) => message.role === "assistant").length;
-    return (turns + unseen) % this.option.turns === 0;
+    return (turns + pending) % this.option.turns === 0;
   }
 }
 
@@ -60,11 +61,11 @@ export interface SessionVersion {
   readonly budget: Budget;
 }
 
-/** What a fork is, and what to think of before it may start effects. */
+/** A new fork, and the effects to consider before it may start its own. */
 export interface ForkReport {
   readonly id: string;
   readonly version: number;
-  /** Effects that the parent had after the fork's point: the fork may do them again. */
+  /** Effects of the parent after the fork's point, which the fork may repeat. */
   readonly laterEffects: readonly {
     readonly callId: string;
     readonly tool: string;
@@ -91,7 +92,7 @@ export async function diffVersions(
   return diffSessions(old, recent);
 }
 
-/** Makes a session whose past is another's, up to a version; shared, not copied. */
+/** Makes a session that shares another's past up to a version. Nothing is copied. */
 export async function forkSession(
   journal: Journal,
   from: string,
@@ -104,7 +105,7 @@ export async function forkSession(
   const version = options.version ?? now.state.version;
   const seq = options.version === undefined ? now.head.seq : await positionOf(journal, from, version);
   const { log, fork } = await journal.fork(sessionKind, from, seq, id);
-  // Removed and made again meanwhile: version and position are those of its namesake.
+  // Removed and made again meanwhile: version and position belong to the earlier session.
   if (fork.generation !== now.head.generation) throw noSession(from, journal.store.address);
   const openThen = new Set(log.state.openCalls);
   const data = { session: from, version, seq, live: options.effects === "live" };
@@ -124,12 +125,14 @@ export async function forkSession(
 async function stateAt(journal: Journal, id: string, version: number): Promise<SessionState> {
   const seq = await positionOf(journal, id, version);
   const { state } = await journal.load(sessionKind, id, seq);
-  // Elsewhere than where it was found: it was removed meanwhile, and this is its namesake.
+  // Not at that position any more: the session was removed meanwhile, and this is a new one of the same name.
   if (state.checkpoints.get(version)?.seq !== seq) throw noVersion(id, version);
   return state;
 }
 
-/** Where a version stands in the log. What a fork inherited it knows from its past as it was when it left. */
+/**
+ * The position of a version in the log. An inherited version is looked up in the past that the fork shares.
+ */
 async function positionOf(journal: Journal, id: string, version: number): Promise<number> {
   checkOption(`session ${id}: version`, version, "number");
   const stream = streamName("session", id);
@@ -154,14 +157,14 @@ async function positionOf(journal: Journal, id: string, version: number): Promis
 
 export function noSession(id: string, address: string): HoldfastError {
   return new HoldfastError("STREAM_NOT_FOUND", `there is no session ${id} in ${address}`, {
-    hint: "List the sessions of this store; it may be in another store or namespace.",
+    hint: "List the sessions of this store. It may be in another store or namespace.",
     data: { session: id },
   });
 }
 
 export function noVersion(id: string, version: number): HoldfastError {
   return new HoldfastError("VERSION_NOT_FOUND", `session ${id} has no version ${version}`, {
-    hint: "List its versions; deleted ones are not kept.",
+    hint: "List its versions. Deleted ones are not kept.",
     data: { session: id, version },
   });
 }
