@@ -50,7 +50,7 @@ export interface Write {
   /** How many events the payload holds; they get the next `count` seqs. */
   readonly count: number;
   readonly payload: Payload;
-  /** The payload is text, given as its bytes in UTF-8, and comes back as text. Only for those in `takesUtf8`. */
+  /** The payload is text, given as its bytes in UTF-8, and comes back as text. Only for those in `acceptsUtf8`. */
   readonly isUtf8?: true;
   /** Name of the codec that made the payload; null for plain JSON text. */
   readonly codec: string | null;
@@ -392,4 +392,4 @@ export interface Store {
 }
 
 /** May be given plain text as UTF-8 (`isUtf8`), made faster than a string. Not a mark: who stands in between, and looks, gets text. */
-export const takesUtf8 = new WeakSet<Store>();
+export const acceptsUtf8 = new WeakSet<Store>();

@@ -3,10 +3,10 @@
  * between. With its start time and the boot it lived in, a later hook can tell for certain that it is gone.
  */
 
-import { readFileSync, readlinkSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { basename } from "node:path";
-import { timeNamespace } from "../time-namespace.ts";
+import { bootId, parentOf, pidNamespace, startTime, timeNamespace } from "../process-facts.ts";
 
 export interface ProcessAbove {
   readonly pid: number;
@@ -41,10 +41,10 @@ export function processAbove(): ProcessAbove | null {
     let pid = process.ppid;
     for (let steps = 0; isBetween(pid); steps++) {
       if (steps === MOST_BETWEEN) return null;
-      pid = Number(fieldsOf(pid)[1]);
+      pid = parentOf(pid);
     }
     if (pid <= 1 || isUnclear(pid)) return null;
-    const started = fieldsOf(pid)[19] ?? "";
+    const started = startTime(pid);
     const spaces = { pidNamespace: pidNamespace(), timeNamespace: timeNamespace() };
     return { pid, started, boot: bootId(), ...spaces, host: hostname() };
   } catch {
@@ -64,7 +64,7 @@ export function processStatus(above: ProcessAbove): "alive" | "gone" | "unknown"
     return "unknown";
   }
   try {
-    return fieldsOf(pid)[19] !== started || fieldsOf(pid)[0] === "Z" ? "gone" : "alive";
+    return startTime(pid) === started ? "alive" : "gone";
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "ENOENT" ? "gone" : "unknown";
   }
@@ -89,18 +89,4 @@ function scriptOf(pid: number): string {
 
 function nameOf(pid: number): string {
   return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
-}
-
-/** From the third field of /proc/pid/stat on: the second may hold spaces and brackets. */
-function fieldsOf(pid: number): string[] {
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-}
-
-function bootId(): string {
-  return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-}
-
-function pidNamespace(): string {
-  return readlinkSync("/proc/self/ns/pid");
 }

@@ -1,33 +1,48 @@
+/** Payloads on their way to the store and back: codecs, checksums, and the forms of a snapshot. */
+
 import { HoldfastError } from "../model/errors.ts";
 import type { JsonText } from "../model/json-text.ts";
 import type { Event } from "../model/stream/index.ts";
 import type { Payload, StoredWrite } from "../store.ts";
 
-/** Where a payload belongs: encryption binds to it, so that a row moved elsewhere does not decrypt. */
+/** The place of a payload. Encryption binds to it, so that a row moved elsewhere does not decrypt. */
 export interface PayloadPlace {
   readonly namespace: string;
   readonly stream: string;
-  /** Seq of the payload's first event, or of the snapshot. */
+  /** The `seq` of the payload's first event, or of the snapshot. */
   readonly seq: number;
 }
 
 /**
- * Sits between journal and store: encryption and redaction plug in here. It sees everything that is said: messages,
- * arguments, results, plans. `text` is JSON: a list of events, or a snapshot of the whole state, which is an object; an
- * `encode` that throws at a snapshot costs a warning and a longer way to load. What lists and views show (titles, goals,
- * labels, names of tools) and the bytes of artifacts pass by it and stay readable. `decode(encode(text))` may differ from
- * `text` (a redaction does); memory then holds what was stored, so the two never diverge. The name is kept with every
- * payload: a store may hold payloads of several codecs, and one that is not configured is a clear error.
+ * Encryption or redaction between journal and store. It sees all messages, arguments, results and plans.
+ * Fields that lists and views show (titles, goals, labels, names of tools) and the bytes of artifacts bypass
+ * it and stay readable.
+ *
+ * `decode(encode(text))` may differ from `text`, as it does for a redaction; memory then holds what was
+ * stored. Each payload names its codec, so a store may hold payloads of several. An unknown name is the error
+ * CODEC_UNKNOWN.
+ *
+ * @example
+ * const redacting: PayloadCodec = {
+ *   name: "no-keys",
+ *   encode: (text) => text.replaceAll(/sk-\w+/g, "sk-****"),
+ *   decode: (payload) => payload as string,
+ * };
+ * await open("./state.db", { codecs: [redacting] });
  */
 export interface PayloadCodec {
   readonly name: string;
+  /**
+   * `text` is JSON: an array of events, or an object that is a snapshot of the whole state. If it throws for
+   * a snapshot, that costs a warning and a longer load; if it throws for events, the append fails.
+   */
   encode(text: string, place: PayloadPlace): Payload;
   decode(payload: Payload, place: PayloadPlace): string;
 }
 
 export interface Encoded {
   readonly payload: Payload;
-  /** The payload is text, as its bytes in UTF-8. */
+  /** The payload is text, given as UTF-8 bytes. */
   readonly isUtf8?: true;
   readonly codec: string | null;
   readonly sum: number;
@@ -35,18 +50,18 @@ export interface Encoded {
   readonly events: readonly Event[];
 }
 
-/** `codecs[0]` writes; all of them read. Without any, payloads are plain JSON text. */
+/** Encodes with `codecs[0]` and decodes with any of them. Without codecs, payloads are JSON text. */
 export class Payloads {
   private readonly codecs: readonly PayloadCodec[];
-  private readonly toUtf8: ((text: JsonText) => Uint8Array | undefined) | undefined;
+  private readonly prefersUtf8: boolean;
 
-  /** `toUtf8`: for a store that takes plain text as bytes. What it has none for goes as a string. */
-  constructor(codecs: readonly PayloadCodec[], toUtf8?: (text: JsonText) => Uint8Array | undefined) {
+  /** `prefersUtf8`: the store takes text as UTF-8 bytes, which are made faster than a string. */
+  constructor(codecs: readonly PayloadCodec[], prefersUtf8 = false) {
     this.codecs = codecs;
-    this.toUtf8 = toUtf8;
+    this.prefersUtf8 = prefersUtf8;
   }
 
-  /** True when what is read is what was said, word for word: no codec can have changed it. */
+  /** True if readers get every text exactly as it was written, because no codec can have changed it. */
   get hasNoCodec(): boolean {
     return this.codecs.length === 0;
   }
@@ -55,7 +70,7 @@ export class Payloads {
   encodeEvents(events: readonly Event[], text: JsonText, place: PayloadPlace): Encoded {
     const codec = this.codecs[0];
     if (!codec) {
-      const bytes = this.toUtf8?.(text);
+      const bytes = this.prefersUtf8 ? text.toUtf8() : undefined;
       if (bytes) return { payload: bytes, isUtf8: true, codec: null, sum: payloadSum(bytes), events };
       const payload = text.toString();
       return { payload, codec: null, sum: payloadSum(payload), events };
@@ -69,7 +84,7 @@ export class Payloads {
     return this.parse(payload, codec, place) as Event[];
   }
 
-  /** A snapshot. Plain, its checksum stands before it; a codec that must not be fooled brings its own. */
+  /** `<checksum> <text>` without a codec. A codec that must detect tampering brings a checksum of its own. */
   encodeSnapshot(text: string, place: PayloadPlace): { payload: Payload; codec: string | null } {
     const codec = this.codecs[0];
     if (!codec) return { payload: `${payloadSum(text)} ${text}`, codec: null };
@@ -82,11 +97,10 @@ export class Payloads {
     if (lacksSum({ payload, codec })) return this.parse(whole, null, place);
     const end = whole.indexOf(" ");
     const text = whole.slice(end + 1);
-    if (verifies && payloadSum(text) !== Number(whole.slice(0, end))) throw changed(place);
+    if (verifies && payloadSum(text) !== Number(whole.slice(0, end))) throw changedRecord(place);
     return this.parse(text, null, place);
   }
 
-  /** JSON of a payload, whatever codec it was written with. */
   private parse(payload: Payload, codec: string | null, place: PayloadPlace): unknown {
     const text = codec === null ? (payload as string) : this.find(codec, place).decode(payload, place);
     try {
@@ -105,41 +119,43 @@ export class Payloads {
     if (codec) return codec;
     throw new HoldfastError(
       "CODEC_UNKNOWN",
-      `${place.stream} at ${place.seq} was written with codec ${JSON.stringify(name)}, which is not configured`,
+      `${place.stream} at ${place.seq}: codec ${JSON.stringify(name)} is not configured`,
       {
-        hint: "Pass that codec (its key, its redaction) to open() as one of `codecs`.",
+        hint: "Pass the codec that wrote it (with its key or redaction) to open() in `codecs`.",
         data: { ...place, codec: name },
       },
     );
   }
 }
 
-/** A plain snapshot of the first form, which began at once with its text. */
+/** True for a snapshot in the first format, which has no codec and no checksum before its text. */
 export function lacksSum({ payload, codec }: Pick<StoredWrite, "payload" | "codec">): boolean {
   return codec === null && typeof payload === "string" && payload.startsWith("{");
 }
 
-/** For whoever acts on what is read: one changed byte of an amount is an amount, too. */
+/** Throws unless a record matches its checksum. An amount with one changed digit is still valid JSON. */
 export function verifySum({ payload, sum }: Pick<StoredWrite, "payload" | "sum">, place: PayloadPlace): void {
-  if (payloadSum(payload) !== sum) throw changed(place);
+  if (payloadSum(payload) !== sum) throw changedRecord(place);
 }
 
-function changed(place: PayloadPlace): HoldfastError {
-  const what = `${place.stream} at ${place.seq}: the record does not match its checksum, it was changed or damaged`;
-  return new HoldfastError("EVENT_CORRUPT", what, {
-    hint: "Run `check` on the store, which names every such record. Restore it from a backup, or go on with a fork of a version from before.",
+function changedRecord(place: PayloadPlace): HoldfastError {
+  const message = `${place.stream} at ${place.seq}: the record was changed or damaged (checksum mismatch)`;
+  return new HoldfastError("EVENT_CORRUPT", message, {
+    hint:
+      "Run `check` on the store, which lists every such record. Restore it from a backup, " +
+      "or fork the session from a version before the damage.",
     data: { ...place },
   });
 }
 
-/** A store writes them later than this, and a codec may use its buffer again. */
+/** Copies bytes of a codec: the store writes them later, when the codec may have reused its buffer. */
 function ownBytes(payload: Payload): Payload {
   return typeof payload === "string" ? payload : new Uint8Array(payload);
 }
 
 let crc32: ((data: Payload) => number) | undefined;
 
-/** Checksum as `check` compares it. What makes it is loaded with the first one: whoever only reads needs none. */
+/** The CRC-32 that `check` compares. zlib is loaded on first use, because a mere reader does not need it. */
 export function payloadSum(payload: Payload): number {
   crc32 ??= process.getBuiltinModule("node:zlib").crc32;
   return crc32(payload);

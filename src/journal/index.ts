@@ -1,13 +1,10 @@
 export { type PayloadCodec, type PayloadPlace, Payloads, payloadSum, verifySum } from "./codec.ts";
-export { commitResult } from "./commit-result.ts";
-export { abandonMove, type CopyOptions, type CopyReport, copyStore, openTarget } from "./copy/index.ts";
-export { type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
+export { abandonMove, type CopyOptions, type CopyReport, copyStore, openTarget } from "./copy.ts";
+export { emitSafely, type ForkedLog, Journal, type JournalOptions } from "./journal.ts";
 export { Lease, leaseLost } from "./leases.ts";
 export { type CommitOutcome, type Decision, Log } from "./log.ts";
-export { OwnedLog, type OwnedOutcome } from "./owned-log.ts";
+export { commitResult, OwnedLog, type OwnedOutcome } from "./owned-log.ts";
 export { allRows, everyRow, everyStream } from "./pages.ts";
 export { holderFor, isProvablyDead } from "./process.ts";
 export { type Loaded, loadStream } from "./reading.ts";
 export type { PruneOptions, PruneReport, Removal } from "./retention.ts";
-export { emitSafely } from "./telling.ts";
-export { utf8Of } from "./utf-8.ts";

@@ -1,8 +1,12 @@
+/** The journal: one namespace of a store, with everything between stored writes and states. */
+
 import { v7 as uuid } from "uuid";
+import { sha256 } from "../model/digest.ts";
 import { HoldfastError } from "../model/errors.ts";
 import { checkId, streamName } from "../model/names.ts";
 import type { Event, FoldKind, StreamKind } from "../model/stream/index.ts";
 import {
+  acceptsUtf8,
   type Head,
   type ListRequest,
   type ListRows,
@@ -10,10 +14,7 @@ import {
   type Problem,
   type Store,
   type StreamRow,
-  takesUtf8,
 } from "../store.ts";
-import { getArtifact, putArtifact } from "./artifacts.ts";
-import { checkStream } from "./check.ts";
 import { type PayloadCodec, Payloads } from "./codec.ts";
 import { DEFAULT_LEASE_MS, LeaseKeeper } from "./leases.ts";
 import { Log, type LogContext } from "./log.ts";
@@ -26,8 +27,7 @@ import {
   type RemoveOptions,
   removeStream,
 } from "./retention.ts";
-import { emitSafely } from "./telling.ts";
-import { utf8Of } from "./utf-8.ts";
+import { checkStream } from "./snapshots.ts";
 
 /** For integrations that bring a store of their own; `open()` makes a journal from an address. */
 export interface JournalOptions {
@@ -37,45 +37,52 @@ export interface JournalOptions {
   readonly leaseMs?: number;
   /** Wall clock in milliseconds; tests pass their own. */
   readonly now?: () => number;
-  /** For how long something takes; `now` unless given, where that is a test's own. */
+  /** Monotonic clock for durations. Defaults to `now` if that is set, else to `performance.now`. */
   readonly steady?: () => number;
-  /** Told of what went wrong beside the main path and lost nothing. Node's own warnings unless given. */
+  /** Receives errors beside the main path, which lost nothing. Defaults to `process.emitWarning`. */
   readonly warn?: (error: unknown) => void;
 }
 
-const YOUNG_MS = 24 * 3_600_000;
+const DAY_MS = 24 * 3_600_000;
 
-/** One namespace of a store, with everything that stands between bare writes and meaning. */
+/**
+ * One namespace of a store: open, read, fork and remove streams. `holdfast.journal` is one.
+ *
+ * @example
+ * const log = await holdfast.journal.open(visits, "home"); // `visits` is a StreamKind
+ * const { state } = await holdfast.journal.load(visits, "home"); // reads only
+ */
 export class Journal implements LogContext {
   readonly store: Store;
   readonly namespace: string;
   readonly payloads: Payloads;
   readonly leases: LeaseKeeper;
   readonly now: () => number;
-  /** Milliseconds for how long something takes: the wall clock may be set, this one only goes on. */
+  /** Milliseconds of a monotonic clock, for durations: somebody may set the wall clock. */
   readonly steady: () => number;
   readonly warn: (error: unknown) => void;
 
   constructor(options: JournalOptions) {
     this.store = options.store;
     this.namespace = checkId(options.namespace ?? "default", "namespace");
-    this.payloads = new Payloads(options.codecs ?? [], takesUtf8.has(options.store) ? utf8Of : undefined);
+    this.payloads = new Payloads(options.codecs ?? [], acceptsUtf8.has(options.store));
     this.leases = new LeaseKeeper(this.store, this.namespace, options.leaseMs ?? DEFAULT_LEASE_MS);
     this.now = options.now ?? Date.now;
     this.steady = options.steady ?? options.now ?? (() => performance.now());
-    this.warn = safely(options.warn ?? emitWarning);
+    this.warn = neverThrowing(options.warn ?? emitWarning);
   }
 
-  /** A new id, in order of time. */
+  /** A new id. Later ids sort after earlier ones. */
   newId(): string {
     return uuid();
   }
 
+  /** Opens a stream for reading and writing; a stream that does not exist is created by its first commit. */
   open<State>(kind: StreamKind<State>, id: string): Promise<Log<State>> {
     return Log.open(this, kind, streamName(kind.kind, id));
   }
 
-  /** Reads without opening: writes nothing, takes no lease. */
+  /** The state at `upTo`, or the latest. Writes nothing and takes no lease. */
   load<State>(kind: FoldKind<State>, id: string, upTo?: number): Promise<Loaded<State>> {
     return loadStream(this, kind, streamName(kind.kind, id), upTo);
   }
@@ -86,8 +93,8 @@ export class Journal implements LogContext {
   }
 
   /**
-   * A log whose past is `from` up to `seq`, shared with it. Nothing is written before its first commit, which must
-   * carry the returned `fork`.
+   * Opens a new log that shares the history of `from` up to `seq`. Nothing is written before its first
+   * commit, whose decision must carry the returned `fork`.
    */
   async fork<State>(
     kind: StreamKind<State>,
@@ -99,10 +106,10 @@ export class Journal implements LogContext {
     const row = await this.row(stream);
     if (row.state !== "gone") {
       throw new HoldfastError("STREAM_EXISTS", `${stream} exists already`, {
-        hint: "A fork makes a new one: choose a name that is free.",
+        hint: "A fork creates a new stream: choose a name that is free.",
       });
     }
-    // What is damaged is told now: a fork of it could never be opened.
+    // Verified now: a fork of a damaged history could never be opened.
     const past = await loadStream(verifying(this), kind, streamName(kind.kind, from), seq);
     if (past.row.state === "gone" || past.head.seq < seq) {
       throw new HoldfastError("STREAM_NOT_FOUND", `${past.row.stream} has no position ${seq} to fork from`, {
@@ -114,7 +121,7 @@ export class Journal implements LogContext {
     return { log, fork: { stream: past.row.stream, generation: past.head.generation, seq } };
   }
 
-  /** Every event of a stream in order, forks' shared past included, as it was written: for logs and exports. */
+  /** Every event of a stream in order, with the history that a fork shares: for display and exports. */
   async *events(
     stream: string,
     after = 0,
@@ -123,7 +130,7 @@ export class Journal implements LogContext {
     for await (const events of readWrites(this, stream, after, upTo)) yield* events;
   }
 
-  /** The same for whoever acts on it: what was written at once comes at once, and has to match its checksum. */
+  /** `events` for callers that act on them: checksums are verified, and events of one write come together. */
   recorded(
     stream: string,
     after = 0,
@@ -132,6 +139,7 @@ export class Journal implements LogContext {
     return readWrites(verifying(this), stream, after, upTo);
   }
 
+  /** One page of a list; see `Store.list`. */
   list<Of extends keyof ListRows>(
     request: DistributiveOmit<Extract<ListRequest, { of: Of }>, "namespace">,
   ): Promise<Page<ListRows[Of]>> {
@@ -147,45 +155,85 @@ export class Journal implements LogContext {
     return prune(this, options);
   }
 
-  putArtifact(bytes: Uint8Array): Promise<string> {
-    return putArtifact(this.store, this.namespace, bytes, this.now());
+  /**
+   * Stores bytes durably under their hash, and returns the hash. Store first, refer afterwards: the store
+   * rejects an append that names a missing artifact, so a log never refers to bytes that a crash lost.
+   */
+  async putArtifact(bytes: Uint8Array): Promise<string> {
+    // A copy: the store writes it later, when the caller may have reused its buffer.
+    const own = new Uint8Array(bytes);
+    const hash = sha256(own);
+    await this.store.put({ of: "artifact", namespace: this.namespace, hash, bytes: own, at: this.now() });
+    return hash;
   }
 
-  getArtifact(hash: string): Promise<Uint8Array> {
-    return getArtifact(this.store, this.namespace, hash);
+  /** The bytes of an artifact, verified against their hash. */
+  async getArtifact(hash: string): Promise<Uint8Array> {
+    const blob = await this.store.get({ of: "artifact", namespace: this.namespace, hash });
+    if (!blob) {
+      throw new HoldfastError("ARTIFACT_MISSING", `artifact ${hash} is not in ${this.store.address}`, {
+        hint: "It was never stored here, or was collected after everything that referred to it was removed.",
+        data: { hash },
+      });
+    }
+    const bytes = blob.payload as Uint8Array;
+    if (sha256(bytes) !== hash) {
+      throw new HoldfastError("ARTIFACT_CORRUPT", `artifact ${hash} does not match its hash`, {
+        hint: "The medium changed it. Restore the store from a backup; `check` lists what else is damaged.",
+        data: { hash },
+      });
+    }
+    return bytes;
   }
 
-  /** Removes artifacts that nothing refers to. Young ones are spared: their reference may be on the way. */
-  async collectArtifacts(olderThanMs: number = YOUNG_MS): Promise<number> {
+  /**
+   * Removes artifacts that no stream refers to. Young ones stay: the append that refers to one may be in
+   * flight.
+   */
+  async collectArtifacts(olderThanMs: number = DAY_MS): Promise<number> {
     const putBefore = this.now() - olderThanMs;
     const outcome = await this.store.remove({ of: "artifacts", namespace: this.namespace, putBefore });
     return outcome.outcome === "removed" ? outcome.count : 0;
   }
 
+  /** Verifies one stream: its events can be folded, and its snapshots equal their fold. */
   check<State>(kind: StreamKind<State>, stream: string): Promise<Problem[]> {
     return checkStream(this, kind, stream);
   }
 
+  /** Calls `changed` after a write to the stream, or to any (null). Returns a function that stops it. */
   watch(stream: string | null, changed: () => void): () => void {
     return this.store.watch({ namespace: this.namespace, ...(stream === null ? {} : { stream }) }, changed);
   }
 }
 
-/** Much is told from where nobody waits for it: one who cannot be told leaves it to Node, with what kept him from it. */
-function safely(warn: (error: unknown) => void): (error: unknown) => void {
+/** Runs a callback of the user. What it throws, now or later, goes to `warn` and stops nothing. */
+export function emitSafely(callback: () => unknown, warn: (error: unknown) => void): void {
+  try {
+    const result = callback();
+    if (result instanceof Promise) result.catch(warn);
+  } catch (error) {
+    warn(error);
+  }
+}
+
+/**
+ * Many warnings come from where no caller waits. If `warn` throws, Node gets the warning and the new error.
+ */
+function neverThrowing(warn: (error: unknown) => void): (error: unknown) => void {
   return (error) =>
     emitSafely(
       () => warn(error),
-      (complaint) => {
+      (another) => {
         emitWarning(error);
-        emitWarning(complaint);
+        emitWarning(another);
       },
     );
 }
 
-/** Node takes texts and errors, and throws at anything else, which is what others may have thrown. */
+/** `process.emitWarning` takes strings and errors only, but anything can be thrown. */
 function emitWarning(error: unknown): void {
-  // Asked for when needed, which is as good as never: to load it takes longer than to open a session.
+  // node:util is loaded when needed, which is rare: loading it takes longer than opening a session.
   process.emitWarning(error instanceof Error ? error : process.getBuiltinModule("node:util").inspect(error));
 }
 

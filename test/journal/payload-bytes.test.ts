@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { payloadSum, utf8Of } from "../../src/journal/index.ts";
+import { payloadSum } from "../../src/journal/index.ts";
 import { JsonText } from "../../src/model/json-text.ts";
 import { open } from "../../src/open.ts";
 import type { Batch } from "../../src/store.ts";
@@ -104,7 +104,7 @@ test("bytes are those of what JSON.stringify makes of it, of texts of any letter
       made.json("]");
       const expected = JSON.stringify(texts);
       expect(made.toString()).toBe(expected);
-      const bytes = utf8Of(made);
+      const bytes = made.toUtf8();
       if (!bytes) return;
       asBytes += 1;
       expect(Buffer.from(bytes).equals(Buffer.from(expected))).toBe(true);
@@ -117,8 +117,8 @@ test("bytes are those of what JSON.stringify makes of it, of texts of any letter
 test("half a pair at the end of a text is not joined with what another text left behind it", () => {
   const long = new JsonText();
   long.text("\udc00".repeat(3_000));
-  utf8Of(long);
+  long.toUtf8();
   const short = new JsonText();
   short.text(`${"x".repeat(2_000)}\ud83d`);
-  expect(Buffer.from(utf8Of(short) ?? []).toString()).toBe(`"${"x".repeat(2_000)}\\ud83d"`);
+  expect(Buffer.from(short.toUtf8() ?? []).toString()).toBe(`"${"x".repeat(2_000)}\\ud83d"`);
 });

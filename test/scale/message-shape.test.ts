@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { makeTurns } from "../../bench/turns.ts";
 import { copyJson } from "../../src/model/json.ts";
 import { JsonText } from "../../src/model/json-text.ts";
-import { isPlainMessage, messageSchema, takePlainMessage } from "../../src/model/session/index.ts";
+import { fastCopyMessage, messageSchema } from "../../src/model/session/index.ts";
 import { type MessageInput, readMessage } from "../../src/session/index.ts";
 import { anyCodePoint } from "../any-code-point.ts";
 
@@ -61,7 +61,7 @@ const { block } = fc.letrec<{ block: unknown }>((tie) => ({
   ),
 }));
 
-const take = (value: unknown) => takePlainMessage(value, new JsonText());
+const take = (value: unknown) => fastCopyMessage(value, new JsonText());
 
 const WRONG_TIMES = ["2026-02-30T12:00:00Z", "2026-01-31", "now", 0];
 
@@ -72,28 +72,12 @@ const message = record({
   blocks: mostly(fc.array(block, { maxLength: 3 }), {}),
 });
 
-test("nothing skips the schema that the schema would refuse", () => {
-  const seen = { skipped: 0, refused: 0 };
-  fc.assert(
-    fc.property(message, (value) => {
-      const copied = copyJson(value, "message");
-      const isValid = messageSchema.safeParse(copied).success;
-      if (!isValid) seen.refused += 1;
-      if (!isPlainMessage(copied)) return;
-      seen.skipped += 1;
-      expect(isValid).toBe(true);
-    }),
-    { numRuns: RUNS },
-  );
-  expect(Math.min(seen.skipped, seen.refused)).toBeGreaterThan(RUNS / 10);
-});
-
 test("what is taken in one walk is valid, and its copy and its text are those of JSON", () => {
   let taken = 0;
   fc.assert(
     fc.property(message, (value) => {
       const text = new JsonText();
-      const plain = takePlainMessage(value, text);
+      const plain = fastCopyMessage(value, text);
       if (!plain) return;
       taken += 1;
       const copied = copyJson(value, "message");
@@ -148,5 +132,4 @@ test.each([null, "blocks", 1, {}])("blocks that are %j are refused, with a text 
 test("what agents usually say skips the schema", () => {
   const usual = makeTurns(50).flatMap(({ messages }) => messages);
   expect(usual.filter((each) => !take(each))).toEqual([]);
-  expect(usual.filter((each) => !isPlainMessage(copyJson(each, "message")))).toEqual([]);
 });

@@ -33,6 +33,8 @@ export {
   checkCallId,
   checkMessage,
   type FileBlock,
+  fastCopyMessage,
+  isCallId,
   type JsonObject,
   type Message,
   type MessageRole,
@@ -44,8 +46,6 @@ export {
   type ToolResultBlock,
   toolCalls,
 } from "./message.ts";
-export { isCallId, isPlainMessage } from "./message-shape.ts";
-export { takePlainMessage } from "./plain-message.ts";
 export type { Plan, PlanStep } from "./plan.ts";
 export { diffSessions, type SessionDiff } from "./session-diff.ts";
 export {

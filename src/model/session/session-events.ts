@@ -1,7 +1,7 @@
 /** The events of a session: one line each, with version, schema and effect on the state. */
 
 import * as z from "zod";
-import { frozenText, JsonText } from "../json-text.ts";
+import { JsonText } from "../json-text.ts";
 import {
   checkedDraft,
   type DataOf,
@@ -31,13 +31,13 @@ import {
   type Block,
   blockSchema,
   checkMessage,
+  fastCopyMessage,
   type JsonObject,
   type Message,
   messageSchema,
   type ToolResultBlock,
   toolCalls,
 } from "./message.ts";
-import { takePlainMessage } from "./plain-message.ts";
 import { planSchema } from "./plan.ts";
 import {
   completeCall,
@@ -105,7 +105,7 @@ export function reactivate(state: SessionState, events: readonly Draft[]): reado
 export function draftMessage(value: unknown): Draft<"message", { readonly message: Message }> {
   const text = new JsonText();
   text.json('{"message":');
-  const message = takePlainMessage(value, text);
+  const message = fastCopyMessage(value, text);
   if (!message) return checkedDraft("message", { message: checkMessage(value) }, messageAppended);
   text.json("}");
   return checkedDraft("message", { message }, messageAppended, text);
@@ -118,35 +118,22 @@ export function draftResults(
   blocks: readonly (Block | { readonly call: string })[],
 ): Draft<"results"> {
   const data = { id, createdAt, blocks };
-  let list = "";
-  for (const block of blocks) {
-    if (!("call" in block) || "kind" in block) return { type: "results", data };
-    list += `${list === "" ? "" : ","}{"call":${JSON.stringify(block.call)}}`;
-  }
-  const text = `{"id":${JSON.stringify(id)},"createdAt":"${createdAt}","blocks":[${list}]}`;
-  return checkedDraft("results", data, results, text);
+  // Other blocks come from integrations and are checked when they are appended.
+  for (const block of blocks) if (!("call" in block) || "kind" in block) return { type: "results", data };
+  return checkedDraft("results", data, results);
 }
 
 /**
- * The ledger's own words about a call. Arguments and results have been copied and frozen by whoever took them in. The rest
- * need not be: nobody else has it, and the fold takes it apart.
+ * The ledger's events about a call skip the schema, because the ledger builds them itself. Arguments and
+ * results were copied and frozen before; the fold takes the rest apart.
  */
 export function draftIssued(data: IssuedData): Draft<"call.issued"> {
-  const { callId, messageId, tool, effect, scope, args, key, vendorKey, failures, attempt, token } = data;
-  const whose = `"callId":${JSON.stringify(callId)},"messageId":${messageId === null ? null : JSON.stringify(messageId)},"tool":${JSON.stringify(tool)}`;
-  const keys = `"key":${JSON.stringify(key)},"vendorKey":${JSON.stringify(vendorKey)},"failures":${failures}`;
-  const text = `{${whose},"effect":"${effect}","scope":"${scope}","args":${frozenText(args)},${keys},"attempt":${attempt},"token":${token}}`;
-  return checkedDraft("call.issued", data, issuedSchema, text);
+  return checkedDraft("call.issued", data, issuedSchema);
 }
 
 export function draftCompleted(data: CompletedData): Draft<"call.completed"> {
-  const { callId, attempt, result, by, person, why } = data;
-  Object.freeze(result);
-  if (!("value" in result) || result.value === undefined || person !== undefined || why !== undefined)
-    return checkedDraft("call.completed", data, completedSchema);
-  const value = frozenText(result.value);
-  const text = `{"callId":${JSON.stringify(callId)},"attempt":${attempt},"result":{"value":${value}},"by":"${by}"}`;
-  return checkedDraft("call.completed", data, completedSchema, text);
+  Object.freeze(data.result);
+  return checkedDraft("call.completed", data, completedSchema);
 }
 
 const checkpointMade = lazySchema(() =>
@@ -154,8 +141,7 @@ const checkpointMade = lazySchema(() =>
 );
 
 export function draftCheckpoint(version: number, label: string | null): Draft<"checkpoint"> {
-  const text = `{"version":${version},"label":${label === null ? null : JSON.stringify(label)}}`;
-  return checkedDraft("checkpoint", { version, label }, checkpointMade, text);
+  return checkedDraft("checkpoint", { version, label }, checkpointMade);
 }
 
 /** Wraps every handler: whatever happens to a session, it was touched then. */
@@ -401,7 +387,7 @@ export function resultBlock(state: SessionState, callId: string): ToolResultBloc
 function resultText(result: CallResult | null): string {
   if (!result) return "";
   if ("artifact" in result) return `[${result.bytes} bytes, stored as artifact ${result.artifact}]`;
-  return typeof result.value === "string" ? result.value : frozenText(result.value);
+  return typeof result.value === "string" ? result.value : JSON.stringify(result.value);
 }
 
 export type SessionEvents = typeof sessionEvents;

@@ -1,23 +1,22 @@
 /**
  * Events and the kinds of streams that hold them.
  *
- * A kind is one table: for every event type its version, its schema, how it changes the state, and how older
- * versions become the current one. Kinds are open: an integration brings its own table and gets the same log.
+ * A kind is one table: for every event type its version, its schema, its effect on the state, and the upcasts
+ * from older versions. Kinds are open: an integration brings its own table and gets the same log.
  *
- * Reading is strict about versions and never guesses: an older version goes through its upcasts, a newer one
- * or an unknown type is refused, because folding half of what happened would show a state that never was.
+ * Reading never guesses. An older version goes through its upcasts; a newer version or an unknown type is
+ * rejected, because folding half of the events would show a state that never existed.
  */
 
 import { HoldfastError } from "../errors.ts";
 import { copyJson, formatPath, type Json } from "../json.ts";
 import { JsonText } from "../json-text.ts";
-import type { Item, StreamFacets } from "./facets.ts";
 
-/** As it is stored: one element of a write's JSON array. */
+/** A stored event: one element of a write's JSON array. */
 export interface Event<Type extends string = string, Data = unknown> {
   readonly type: Type;
   readonly v: number;
-  /** Wall clock of the writer, milliseconds. Order comes from `seq`, never from this. */
+  /** The writer's wall clock in milliseconds. It gives no order; `seq` does. */
   readonly at: number;
   readonly data: Data;
 }
@@ -28,12 +27,13 @@ export interface Draft<Type extends string = string, Data = unknown> {
   readonly data: Data;
 }
 
+/** The position and time of an event. */
 export interface Place {
   readonly seq: number;
   readonly at: number;
 }
 
-/** As much of a schema as an event needs; every zod schema is one. */
+/** The part of a schema that an event needs. Every zod schema has it. */
 export interface EventSchema<Data> {
   safeParse(
     value: unknown,
@@ -57,14 +57,14 @@ export interface EventSpec<State, Data> {
   readonly upcasts?: Readonly<Record<number, (data: Json) => Json>>;
 }
 
-/** As much of any row as reading needs. */
+/** The part of a row that reading needs. */
 interface AnyFoldSpec<State> {
   readonly version: number;
   apply(state: State, data: never, place: Place): void;
   readonly upcasts?: Readonly<Record<number, (data: Json) => Json>>;
 }
 
-/** Any row of a table: what its data is, only its own schema and handler know. */
+/** Any row of a table. Only its own schema and handler know the type of its data. */
 export interface AnyEventSpec<State> extends AnyFoldSpec<State> {
   readonly schema: EventSchema<unknown>;
 }
@@ -77,49 +77,70 @@ export type DraftOf<Table> = {
     : never;
 }[keyof Table & string];
 
-/** What a write carries beside its events. It follows from them, so that no caller can forget any of it. */
+/** The rest of a write. It is derived from the events, so that no caller can forget a part of it. */
 export interface FacetChange {
   readonly facets?: StreamFacets;
   readonly items?: readonly Item[];
-  /** Keys that the event at that index claims for good, and keys that are free again. */
+  /** Keys that the event at index `event` claims. */
   readonly claims?: readonly { readonly key: string; readonly event: number }[];
+  /** Keys that are free again. */
   readonly releases?: readonly string[];
   /** Hashes of the artifacts that the events refer to. */
   readonly artifacts?: readonly string[];
 }
 
-/** As much of a kind as reading needs: no schema, so that whoever only looks need not load any. */
+/** The part of a kind that reading needs. It has no schemas, so that a reader does not load them. */
 export interface FoldKind<State> {
   readonly kind: string;
-  /** Raised whenever `apply` or the state's shape changes: older snapshots are then ignored. */
+  /** Raise it whenever `apply` or the shape of the state changes: older snapshots are then ignored. */
   readonly foldVersion: number;
   readonly events: Readonly<Record<string, AnyFoldSpec<State>>>;
   initial(): State;
-  /** The state from a snapshot. */
+  /** Turns a snapshot back into a state. */
   decode(json: Json): State;
 }
 
 /**
- * What makes a log out of plain events: a table of them, and how a state is kept. Write one to keep something of your own
- * with the same promises as sessions and goals: `journal.open(kind, id)` then gives a `Log` of it.
+ * A kind of stream: its table of events and the form of its state. Define one to store data of your own with
+ * the same promises as sessions and goals; `holdfast.journal.open(kind, id)` then returns a `Log` of it.
+ *
+ * @example
+ * const visits: StreamKind<{ count: number }> = {
+ *   kind: "visits",
+ *   foldVersion: 1,
+ *   events: {
+ *     visited: event(1, z.object({ by: z.string() }), (state: { count: number }) => {
+ *       state.count += 1;
+ *     }),
+ *   },
+ *   initial: () => ({ count: 0 }),
+ *   encode: (state) => ({ ...state }),
+ *   decode: (json) => ({ ...(json as { count: number }) }),
+ * };
  */
 export interface StreamKind<State, Table extends EventTable<State> = EventTable<State>>
   extends FoldKind<State> {
   readonly events: Table;
-  /** The state as JSON, for snapshots. */
+  /** Turns the state into JSON, for a snapshot. */
   encode(state: State): Json;
-  /** A lower bound of the length of the encoded state as text, found much faster than by encoding it. */
+  /** A lower bound for the length of the encoded state as text; must be much faster than encoding it. */
   leastLength?(state: State): number;
-  /** Events after which the state may be much smaller than its history, so that a snapshot pays at once. */
+  /** Event types that may shrink the state far below its history, so that a snapshot pays off at once. */
   readonly shrinking?: readonly string[];
   /**
-   * What lists and views should show once `events`, the first of them at `firstSeq`, are appended to `state`; which
-   * keys they claim and which artifacts they need. Throws for events that the fold would refuse.
+   * Derives what lists and views show after `events` are appended at `firstSeq`, the keys that they claim,
+   * and the artifacts that they need. Throws for events that the fold would reject. Must not change `state`.
    */
   facets?(state: State, events: readonly Event[], firstSeq: number): FacetChange;
 }
 
-/** Ties the schema's type to the handler's, so that a table reads as one line per event. */
+/**
+ * One row of a kind's table: version, schema, and a handler whose data has the schema's type. The handler
+ * changes the state in place.
+ *
+ * @example
+ * event(1, z.object({ by: z.string() }), (state: { count: number }) => { state.count += 1; })
+ */
 export function event<State, Data>(
   version: number,
   schema: EventSchema<Data>,
@@ -129,15 +150,15 @@ export function event<State, Data>(
   return upcasts ? { version, schema, apply, upcasts } : { version, schema, apply };
 }
 
-/** A draft whose data is a copy of its own that `schema` has accepted: checking is most of what an event costs. */
+/** A draft whose data was copied and checked already. Checking is most of an event's cost. */
 class CheckedDraft<Type extends string, Data> implements Draft<Type, Data> {
   readonly type: Type;
   readonly data: Data;
   readonly schema: EventSchema<unknown>;
-  /** The data as JSON, where whoever copied it has written that as well. */
-  readonly text: JsonText | string | undefined;
+  /** The data as JSON, if it was written while it was copied. */
+  readonly text: JsonText | undefined;
 
-  constructor(type: Type, data: Data, schema: EventSchema<unknown>, text: JsonText | string | undefined) {
+  constructor(type: Type, data: Data, schema: EventSchema<unknown>, text: JsonText | undefined) {
     this.type = type;
     this.data = data;
     this.schema = schema;
@@ -146,19 +167,19 @@ class CheckedDraft<Type extends string, Data> implements Draft<Type, Data> {
 }
 
 /**
- * For parts of the model that have copied and checked the data themselves; `makeEvent` does not do it again. `text`: what
- * `JSON.stringify` would make of the data, for a type whose name needs no escapes.
+ * A draft that `makeEvent` neither copies nor checks, because the caller did. `text` is the data as
+ * `JSON.stringify` would write it, for a type whose name needs no escapes.
  */
 export function checkedDraft<Type extends string, Data>(
   type: Type,
   data: Data,
   schema: EventSchema<unknown>,
-  text?: JsonText | string,
+  text?: JsonText,
 ): Draft<Type, Data> {
   return new CheckedDraft(type, data, schema, text);
 }
 
-/** A draft becomes an event: copied, frozen, checked against its schema. A bad one is refused, with the path. */
+/** Turns a draft into an event: copied, frozen, and checked against its schema. An invalid one throws. */
 export function makeEvent<State>(kind: StreamKind<State>, draft: Draft, at: number): Event {
   const spec = specOf(kind, draft.type);
   if (draft instanceof CheckedDraft && draft.schema === spec.schema) {
@@ -177,31 +198,26 @@ export function makeEvent<State>(kind: StreamKind<State>, draft: Draft, at: numb
   return { type: draft.type, v: spec.version, at, data };
 }
 
-/** The drafts as events, and those as a write holds them: what `JSON.stringify` makes of the list. */
+/** Turns drafts into events, and those into the text of a write: the JSON array of them. */
 export function writeEvents<State>(
   kind: StreamKind<State>,
   drafts: readonly Draft[],
   at: number,
 ): { readonly events: readonly Event[]; readonly text: JsonText } {
   const events: Event[] = [];
-  const time = String(at);
   const text = new JsonText();
   for (const draft of drafts) {
-    const made = makeEvent(kind, draft, at);
+    const event = makeEvent(kind, draft, at);
     text.json(events.length === 0 ? "[" : ",");
-    // Data that is the draft's own was taken over as it was checked, and so is its text.
-    const written = draft instanceof CheckedDraft && made.data === draft.data ? draft.text : undefined;
-    if (written === undefined) text.json(JSON.stringify(made));
+    // The draft's text is that of its own data; an event with other data was checked and copied anew.
+    const dataText = draft instanceof CheckedDraft && event.data === draft.data ? draft.text : undefined;
+    if (dataText === undefined) text.json(JSON.stringify(event));
     else {
-      const start = `{"type":"${made.type}","v":${made.v},"at":${time},"data":`;
-      if (typeof written === "string") text.json(`${start}${written}}`);
-      else {
-        text.json(start);
-        text.add(written);
-        text.json("}");
-      }
+      text.json(`{"type":"${event.type}","v":${event.v},"at":${at},"data":`);
+      text.add(dataText);
+      text.json("}");
     }
-    events.push(made);
+    events.push(event);
   }
   text.json(events.length === 0 ? "[]" : "]");
   return { events, text };
@@ -212,7 +228,7 @@ function upcast<State>(kind: FoldKind<State>, spec: AnyFoldSpec<State>, stored: 
   if (stored.v > spec.version) {
     throw new HoldfastError(
       "EVENT_TOO_NEW",
-      `the ${kind.kind} stream holds an event ${stored.type} of version ${stored.v}; this release knows version ${spec.version}`,
+      `${kind.kind} stream: event ${stored.type} has version ${stored.v} (this release knows ${spec.version})`,
       { hint: "Upgrade holdfast to the release that wrote it, or a later one. Nothing was changed." },
     );
   }
@@ -222,8 +238,8 @@ function upcast<State>(kind: FoldKind<State>, spec: AnyFoldSpec<State>, stored: 
     if (!step) {
       throw new HoldfastError(
         "EVENT_CORRUPT",
-        `event ${stored.type} of version ${stored.v} has no way to version ${version + 1}`,
-        { hint: "Report this: a release of holdfast lost the upcast of its own event." },
+        `event ${stored.type}: no upcast from version ${version} to ${version + 1} (stored as ${stored.v})`,
+        { hint: "Report this bug: a release of holdfast lost the upcast of its own event." },
       );
     }
     data = step(data);
@@ -246,10 +262,65 @@ function specOf<State, Spec>(
   if (spec) return spec;
   throw new HoldfastError(
     "EVENT_UNKNOWN",
-    `a ${kind.kind} stream has no event type ${JSON.stringify(type)}`,
+    `${kind.kind} stream: unknown event type ${JSON.stringify(type)}`,
     {
-      hint: "It was written by a later release or another integration: open it with that one. Nothing was changed.",
+      hint: "A later release or another integration wrote it: open it with that one. Nothing was changed.",
       data: { kind: kind.kind, type },
     },
   );
+}
+
+/** The data that a schema accepts. */
+export type DataOf<Schema> = Schema extends EventSchema<infer Data> ? Data : never;
+
+/**
+ * A schema that is built on first use. Our tables have some seventy and a program needs a few; building all
+ * of them would take longer than opening a store.
+ */
+export function lazySchema<Data>(make: () => EventSchema<Data>): EventSchema<Data> {
+  let schema: EventSchema<Data> | undefined;
+  return {
+    safeParse(value) {
+      schema ??= make();
+      return schema.safeParse(value);
+    },
+  };
+}
+
+/** Fields of a stream that lists and views show. An absent field keeps its value, `null` clears it. */
+export interface StreamFacets {
+  readonly status?: string | null;
+  readonly title?: string | null;
+  readonly goal?: string | null;
+  /** Calls without an outcome. A stream with open calls is not removed. */
+  readonly openCalls?: number;
+  /** Wall clock in milliseconds, after which the state is stale. */
+  readonly expiresAt?: number | null;
+  /** Small JSON text, for the budgets view. */
+  readonly budget?: string | null;
+}
+
+/** The last moment that a Date can hold, as an integer. */
+const LAST_MOMENT = 8_640_000_000_000_000;
+
+/** The moment after which a state changed at `at` is stale: an integer that every store can keep. */
+export function expiryOf(at: number, ttlMs: number): number {
+  return Math.min(Math.floor(at + ttlMs), LAST_MOMENT);
+}
+
+/**
+ * One row inside a stream that lists and views show: a call, a checkpoint, a decision. An absent field keeps
+ * its value. An item without `doneAt` is open.
+ */
+export interface Item {
+  readonly kind: string;
+  readonly id: string;
+  /** The events that hold the content of its beginning, and of its end. */
+  readonly seq?: number;
+  readonly endSeq?: number;
+  readonly status?: string;
+  readonly name?: string;
+  readonly key?: string;
+  readonly at?: number;
+  readonly doneAt?: number | null;
 }

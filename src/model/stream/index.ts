@@ -4,19 +4,22 @@ export { countFittingRows, decodeCursor, MOVED_PAGE_BYTES, pageOf } from "./curs
 export {
   applyEvent,
   checkedDraft,
+  type DataOf,
   type Draft,
   type DraftOf,
   type Event,
   type EventSchema,
   type EventSpec,
   event,
+  expiryOf,
   type FacetChange,
   type FoldKind,
+  type Item,
+  lazySchema,
   makeEvent,
   type Place,
+  type StreamFacets,
   type StreamKind,
   writeEvents,
 } from "./event.ts";
-export { expiryOf, type Item, type StreamFacets } from "./facets.ts";
-export { type DataOf, lazySchema } from "./lazy-schema.ts";
 export { finishCopyHint, sealedStore, shellWord } from "./sealed-store.ts";

@@ -26,7 +26,7 @@ import {
   type RemoveOutcome,
   type RemoveRequest,
   type Store,
-  takesUtf8,
+  acceptsUtf8,
   type WatchRequest,
 } from "../../store.ts";
 import { bootClock, type Clock, closedError, readOnlyError, refuseSealed, Watchers } from "../kit/index.ts";
@@ -98,7 +98,7 @@ class SqliteStore implements Store {
     this.#watchers = watchersOf(file);
     const nearPath = relative(process.cwd(), path);
     this.address = `sqlite ${nearPath.startsWith("..") ? path : nearPath}`;
-    takesUtf8.add(this);
+    acceptsUtf8.add(this);
   }
 
   /** Not `async`: a batch that is flushed at once gets its answer without a promise. */

@@ -1,1 +1,0 @@
-export { abandonMove, type CopyOptions, type CopyReport, copyStore, openTarget } from "./copy.ts";
