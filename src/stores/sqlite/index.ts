@@ -10,6 +10,7 @@ import { relative, resolve } from "node:path";
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import {
   type AppendOutcome,
+  acceptsUtf8,
   type Batch,
   type Blob,
   type GetRequest,
@@ -26,7 +27,6 @@ import {
   type RemoveOutcome,
   type RemoveRequest,
   type Store,
-  acceptsUtf8,
   type WatchRequest,
 } from "../../store.ts";
 import { bootClock, type Clock, closedError, readOnlyError, refuseSealed, Watchers } from "../kit/index.ts";
