@@ -19,7 +19,7 @@ const COLD_START = [
   group("look", 1, [
     "hooks/(briefing|preview|ingest(?!-worker))",
     "model/(json|stream/(event|facets))",
-    "model/goal/(?!.*schemas|note-records|field|goal-events|goal-kind|index)[^/]*",
+    "model/goal/(?!event-schemas|note-records|goal-kind|index)[^/]*",
     "operations/(current-goal|moved-store)",
     "goal/(briefing|file-check|session-acts)",
     "journal/(reading|codec)",

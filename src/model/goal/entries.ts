@@ -19,6 +19,15 @@ import type { Event } from "../stream/index.ts";
 import { contentOf, namesOfItems } from "./record-table.ts";
 import { REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
 
+/** `T-007`: at least three digits, so that ids sort as numbers do. */
+export function formatId(prefix: "T" | "D" | "B" | "Q", number: number): string {
+  return `${prefix}-${String(number).padStart(3, "0")}`;
+}
+
+export function idNumber(id: string): number {
+  return Number(id.slice(2));
+}
+
 export interface Clock {
   readonly t: number;
   readonly c: number;

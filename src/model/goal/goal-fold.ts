@@ -4,9 +4,9 @@
  */
 
 import { HoldfastError } from "../errors.ts";
-import type { DataOf, Event, FoldKind, Place } from "../stream/index.ts";
+import type { Event, FoldKind, Place } from "../stream/index.ts";
 import { derivedUid, MERGED, madeName, RENUMBERED, tick } from "./entries.ts";
-import type * as goal from "./goal-schemas.ts";
+import type { EventData, GoalEventType } from "./event-schemas.ts";
 import {
   type CheckpointKind,
   decodeGoal,
@@ -18,7 +18,6 @@ import {
 import { applyGoalDelta } from "./merge.ts";
 import { boundedMerges, withoutNotes } from "./merge-notes.ts";
 import * as note from "./note-changes.ts";
-import type * as noted from "./note-schemas.ts";
 import { GOAL_FOLD_VERSION } from "./record-table.ts";
 import type { Actor } from "./roles.ts";
 import * as change from "./task-changes.ts";
@@ -104,16 +103,16 @@ function making<Data extends Stamped>(
 }
 
 export const goalFolds = {
-  "goal.created": on((state: GoalState, data: DataOf<typeof goal.goalCreated>, { at }) => {
+  "goal.created": on((state: GoalState, data: EventData<"goal.created">, { at }) => {
     const { by: _by, uid: _uid, ...content } = data;
     Object.assign(state, content, { createdAt: at });
   }),
-  "goal.described": on((state: GoalState, data: DataOf<typeof goal.goalDescribed>) => {
+  "goal.described": on((state: GoalState, data: EventData<"goal.described">) => {
     Object.assign(state, data.change);
   }),
   "phase.added": making(
     "phase.added",
-    (state: GoalState, { number, name }: DataOf<typeof goal.phaseAdded>, { seq }) => {
+    (state: GoalState, { number, name }: EventData<"phase.added">, { seq }) => {
       if (number !== state.phases.length + 1) throw outOfOrder("phase", number, state.phases.length + 1);
       state.phases = [...state.phases, { number, name, plans: [], closedAt: null }];
       state.phasesRevision = seq;
@@ -123,7 +122,7 @@ export const goalFolds = {
   "phase.completed": on(change.completePhase, CHECKPOINTS["phase.completed"]),
   "plan.added": making(
     "plan.added",
-    (state: GoalState, { phase, number, name }: DataOf<typeof goal.planAdded>, { seq }) => {
+    (state: GoalState, { phase, number, name }: EventData<"plan.added">, { seq }) => {
       const { plans } = phaseOf(state, phase);
       if (number !== plans.length + 1) throw outOfOrder("plan", number, plans.length + 1);
       const grown = [...plans, { number, name }];
@@ -150,44 +149,42 @@ export const goalFolds = {
   "blocker.identified": on(note.identifyBlocker),
   "blocker.bypassed": on(note.bypassBlocker),
   "blocker.resolved": on(note.resolveBlocker),
-  "fact.set": on<DataOf<typeof noted.factSet>>((state, { key, value, source, expiresAt, by }, { at }) => {
+  "fact.set": on<EventData<"fact.set">>((state, { key, value, source, expiresAt, by }, { at }) => {
     // Set anew, so that the order of the map is the order in which the facts were last confirmed.
     state.facts.delete(key);
     state.facts.set(key, { key, value, source, expiresAt, by, at });
   }, CHECKPOINTS["fact.set"]),
-  "fact.forgotten": on((state: GoalState, { key }: DataOf<typeof noted.factForgotten>) => {
+  "fact.forgotten": on((state: GoalState, { key }: EventData<"fact.forgotten">) => {
     state.facts.delete(key);
   }),
   "files.recorded": on(note.recordFiles),
   "implementation.noted": on(
-    (state: GoalState, { text, files, by }: DataOf<typeof noted.implementationNoted>, { at }) => {
+    (state: GoalState, { text, files, by }: EventData<"implementation.noted">, { at }) => {
       state.implementations = [...state.implementations, { text, files, by, at }];
     },
   ),
   "question.asked": making("question.asked", note.askQuestion),
   "question.answered": on(note.answerQuestion),
-  "next.set": on((state: GoalState, { text, task, by }: DataOf<typeof noted.nextSet>, { at }) => {
+  "next.set": on((state: GoalState, { text, task, by }: EventData<"next.set">, { at }) => {
     state.next = text === null && task === null ? null : { text, task, by, at };
   }),
-  "error.recorded": on<DataOf<typeof noted.errorRecorded>>((state) => {
+  "error.recorded": on<EventData<"error.recorded">>((state) => {
     state.counters = { ...state.counters, errors: state.counters.errors + 1 };
   }, CHECKPOINTS["error.recorded"]),
-  "edit.taken": on(
-    (state: GoalState, { file, hash, editedAt, by }: DataOf<typeof noted.editTaken>, { at }) => {
-      state.edits.set(file, { file, hash, editedAt: Math.min(editedAt, at), by, at });
-    },
-  ),
+  "edit.taken": on((state: GoalState, { file, hash, editedAt, by }: EventData<"edit.taken">, { at }) => {
+    state.edits.set(file, { file, hash, editedAt: Math.min(editedAt, at), by, at });
+  }),
   "session.started": on(note.startSession),
   "session.noted": on(note.noteSession),
   "session.ended": on(note.endSession),
   "session.crashed": on(note.crashSession),
-  [RENUMBERED]: on((state: GoalState, { item }: DataOf<typeof goal.itemRenumbered>) => {
+  [RENUMBERED]: on((state: GoalState, { item }: EventData<"item.renumbered">) => {
     state.unsettled = state.unsettled.filter(({ uid }) => uid !== item);
   }),
   /** What other copies wrote, and what that makes of the state: see `merge.ts`. */
   [MERGED]: {
     version: 1,
-    apply(state: GoalState, data: DataOf<typeof goal.goalMerged>, { seq, at }: Place) {
+    apply(state: GoalState, data: EventData<"goal.merged">, { seq, at }: Place) {
       const { entries, delta, notes, outdated = [] } = data;
       applyGoalDelta(state, delta);
       for (const { uid } of entries) {
@@ -201,7 +198,7 @@ export const goalFolds = {
       ]);
     },
   },
-} as const;
+} as const satisfies { readonly [Type in GoalEventType]: GoalFold<EventData<Type>> };
 
 /** A goal as whoever only reads it needs it. */
 export const goalFold: FoldKind<GoalState> = {

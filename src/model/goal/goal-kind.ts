@@ -5,15 +5,38 @@
  * event that the tables of transitions refuse therefore throws here, while nothing is durable yet.
  */
 
-import type { DraftOf, Event, FacetChange, StreamKind } from "../stream/index.ts";
-import { applyEvent, expiryOf, type Item, type StreamFacets } from "../stream/index.ts";
+import {
+  applyEvent,
+  type DraftOf,
+  type Event,
+  type EventSchema,
+  type EventSpec,
+  event,
+  expiryOf,
+  type FacetChange,
+  type Item,
+  type StreamFacets,
+  type StreamKind,
+} from "../stream/index.ts";
 import { MERGED } from "./entries.ts";
-import { type GoalEvents, goalEvents } from "./goal-events.ts";
-import { goalFold } from "./goal-fold.ts";
+import { type EventData, eventSchemas, type GoalEventType } from "./event-schemas.ts";
+import { type GoalFold, goalFold, goalFolds } from "./goal-fold.ts";
 import { branchGoal, encodeGoal, type GoalState } from "./goal-state.ts";
 import { endsWithItsTask, type Merge, mergeNoteText, noteId } from "./merge-notes.ts";
 import { blockedTasks, displayStatus, surveyGoal } from "./survey.ts";
 import type { DisplayStatus, Task } from "./task.ts";
+
+type GoalEvents = {
+  readonly [Type in GoalEventType]: EventSpec<GoalState, EventData<Type>>;
+};
+
+/** The events of a goal: each schema of `event-schemas.ts` with its effect from `goal-fold.ts`. */
+const goalEvents = Object.fromEntries(
+  Object.entries(eventSchemas).map(([type, schema]) => {
+    const { version, apply } = goalFolds[type as GoalEventType] as GoalFold<unknown>;
+    return [type, event(version, schema as EventSchema<unknown>, apply)];
+  }),
+) as unknown as GoalEvents;
 
 /** Any event before it is written, or that of one type. */
 export type GoalDraft<Type extends keyof GoalEvents = keyof GoalEvents> = Extract<

@@ -9,15 +9,15 @@
 import { HoldfastError } from "../errors.ts";
 import type { Json } from "../json.ts";
 import { quoteValue } from "../names.ts";
-import type { Blocker } from "./blocker.ts";
-import type { DecisionRecord } from "./decision.ts";
 import { CLOCK_START, type Clock, EventIds } from "./entries.ts";
 import type { Merge } from "./merge-notes.ts";
-import type { HistoryEntry } from "./notes.ts";
 import {
+  type Blocker,
   type Counters,
+  type DecisionRecord,
   type Fact,
   type FileRecord,
+  type HistoryEntry,
   type KeyImplementation,
   type NextAction,
   NO_COUNTERS,

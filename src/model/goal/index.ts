@@ -1,18 +1,16 @@
 /** Goals: tasks, phases, decisions, blockers, and the fold that makes a state of their events. */
 
-export { type Affects, BLOCKER_TRANSITIONS, type Blocker } from "./blocker.ts";
 export {
-  type DecisionQuery,
-  type DecisionRecord,
-  type DecisionType,
-  decisionMentions,
-  searchDecisions,
-} from "./decision.ts";
-export { compareEntries, type Entry, EntryReader, EventIds, MERGED } from "./entries.ts";
-export { bySchema } from "./field.ts";
+  compareEntries,
+  type Entry,
+  EntryReader,
+  EventIds,
+  formatId,
+  MERGED,
+} from "./entries.ts";
+export { bySchema, entrySchema } from "./event-schemas.ts";
 export { checkpointOf, goalFold } from "./goal-fold.ts";
 export { type GoalDraft, type GoalStatus, goalKind, goalStatus } from "./goal-kind.ts";
-export { entrySchema } from "./goal-schemas.ts";
 export {
   blockerOf,
   branchGoal,
@@ -43,7 +41,6 @@ export {
   type Renumbered,
   recentMergeNotes,
 } from "./merge-notes.ts";
-export { formatId, isRelativePath } from "./naming.ts";
 export {
   AFFECTS,
   BLOCKER,
@@ -58,13 +55,22 @@ export {
   QUESTION,
 } from "./note-records.ts";
 export {
+  type Affects,
+  BLOCKER_TRANSITIONS,
+  type Blocker,
   confirmedFacts,
+  type DecisionQuery,
+  type DecisionRecord,
+  type DecisionType,
+  decisionMentions,
   type Fact,
   FILE_ACTS,
   type FileAct,
   type FileRecord,
   type HistoryEntry,
+  isRelativePath,
   type Question,
+  searchDecisions,
 } from "./notes.ts";
 export {
   BAR_CELLS,

@@ -24,6 +24,8 @@ import {
   applyMapDelta,
   compareEntries,
   type Entry,
+  formatId,
+  idNumber,
   type MapDelta,
   madeName,
   mapDelta,
@@ -34,7 +36,6 @@ import {
 } from "./entries.ts";
 import { emptyGoal, type GoalState, phaseOf } from "./goal-state.ts";
 import type { NotApplied, Renumbered } from "./merge-notes.ts";
-import { formatId, idNumber } from "./naming.ts";
 
 export interface FoldedEntries {
   readonly state: GoalState;

@@ -1,27 +1,20 @@
 /** How everything but tasks changes a goal. */
 
-import type { DataOf, Place } from "../stream/index.ts";
-import { type Blocker, type BlockerAct, nextBlockerStatus } from "./blocker.ts";
+import type { Place } from "../stream/index.ts";
+import { idNumber } from "./entries.ts";
+import type { EventData } from "./event-schemas.ts";
 import { blockerOf, decisionOf, type GoalState, historyOf, questionOf } from "./goal-state.ts";
-import { idNumber } from "./naming.ts";
-import type {
-  blockerBypassed,
-  blockerIdentified,
-  blockerReported,
-  blockerResolved,
-  decisionMade,
-  filesRecorded,
-  questionAnswered,
-  questionAsked,
-  sessionCrashed,
-  sessionEnded,
-  sessionNoted,
-  sessionStarted,
-} from "./note-schemas.ts";
-import type { FileAct, FileRecord, HistoryEntry } from "./notes.ts";
+import {
+  type Blocker,
+  type BlockerAct,
+  type FileAct,
+  type FileRecord,
+  type HistoryEntry,
+  nextBlockerStatus,
+} from "./notes.ts";
 import type { Actor } from "./roles.ts";
 
-export function makeDecision(state: GoalState, data: DataOf<typeof decisionMade>, { seq, at }: Place): void {
+export function makeDecision(state: GoalState, data: EventData<"decision.made">, { seq, at }: Place): void {
   const { uid: _uid, ...content } = data;
   if (data.supersedes !== null) {
     const old = decisionOf(state, data.supersedes);
@@ -33,7 +26,7 @@ export function makeDecision(state: GoalState, data: DataOf<typeof decisionMade>
 
 export function reportBlocker(
   state: GoalState,
-  data: DataOf<typeof blockerReported>,
+  data: EventData<"blocker.reported">,
   { seq, at }: Place,
 ): void {
   const { id, description, affects, by } = data;
@@ -58,19 +51,19 @@ export function reportBlocker(
 
 export function identifyBlocker(
   state: GoalState,
-  data: DataOf<typeof blockerIdentified>,
+  data: EventData<"blocker.identified">,
   { seq, at }: Place,
 ): void {
   moveBlocker(state, data.blocker, "identify", { identifiedAt: at, revision: seq });
 }
 
-export function bypassBlocker(state: GoalState, data: DataOf<typeof blockerBypassed>, place: Place): void {
+export function bypassBlocker(state: GoalState, data: EventData<"blocker.bypassed">, place: Place): void {
   const { workaround, followUps } = data;
   const change = { bypassedAt: place.at, workaround, followUps, revision: place.seq };
   moveBlocker(state, data.blocker, "bypass", change);
 }
 
-export function resolveBlocker(state: GoalState, data: DataOf<typeof blockerResolved>, place: Place): void {
+export function resolveBlocker(state: GoalState, data: EventData<"blocker.resolved">, place: Place): void {
   const change = { resolvedAt: place.at, resolution: data.resolution, revision: place.seq };
   moveBlocker(state, data.blocker, "resolve", change);
 }
@@ -106,28 +99,24 @@ export function recordFile(state: GoalState, seen: FileSeen): void {
   state.files.set(seen.path, record);
 }
 
-export function recordFiles(state: GoalState, data: DataOf<typeof filesRecorded>, { at }: Place): void {
+export function recordFiles(state: GoalState, data: EventData<"files.recorded">, { at }: Place): void {
   const { by, task, session } = data;
   for (const { path, hash, act } of data.files) recordFile(state, { path, hash, act, task, session, by, at });
 }
 
-export function askQuestion(state: GoalState, data: DataOf<typeof questionAsked>, { at }: Place): void {
+export function askQuestion(state: GoalState, data: EventData<"question.asked">, { at }: Place): void {
   const { id, text, by } = data;
   state.given = { ...state.given, Q: Math.max(state.given.Q, idNumber(id)) };
   state.questions.set(id, { id, text, answer: null, by, at, answeredAt: null });
 }
 
-export function answerQuestion(state: GoalState, data: DataOf<typeof questionAnswered>, { at }: Place): void {
+export function answerQuestion(state: GoalState, data: EventData<"question.answered">, { at }: Place): void {
   const question = questionOf(state, data.question);
   state.questions.set(question.id, { ...question, answer: data.answer, answeredAt: at });
 }
 
 /** A session that starts again under its name continues its own entry: one session, one line in the history. */
-export function startSession(
-  state: GoalState,
-  data: DataOf<typeof sessionStarted>,
-  { seq, at }: Place,
-): void {
+export function startSession(state: GoalState, data: EventData<"session.started">, { seq, at }: Place): void {
   const { session: id, agent, resumes } = data;
   const old = state.history.get(id);
   const notes = [...(old?.notes ?? []), ...(data.notes === null ? [] : [data.notes])];
@@ -150,12 +139,12 @@ export function startSession(
   });
 }
 
-export function noteSession(state: GoalState, data: DataOf<typeof sessionNoted>, { seq }: Place): void {
+export function noteSession(state: GoalState, data: EventData<"session.noted">, { seq }: Place): void {
   const entry = historyOf(state, data.session);
   state.history.set(entry.id, { ...entry, ...told(entry, data), revision: seq });
 }
 
-export function endSession(state: GoalState, data: DataOf<typeof sessionEnded>, { seq, at }: Place): void {
+export function endSession(state: GoalState, data: EventData<"session.ended">, { seq, at }: Place): void {
   const entry = historyOf(state, data.session);
   state.history.set(entry.id, {
     ...entry,
@@ -168,11 +157,7 @@ export function endSession(state: GoalState, data: DataOf<typeof sessionEnded>, 
   });
 }
 
-export function crashSession(
-  state: GoalState,
-  data: DataOf<typeof sessionCrashed>,
-  { seq, at }: Place,
-): void {
+export function crashSession(state: GoalState, data: EventData<"session.crashed">, { seq, at }: Place): void {
   const entry = historyOf(state, data.session);
   const notes = [...entry.notes, ...(data.notes === null ? [] : [data.notes])];
   state.history.set(entry.id, { ...entry, status: "crashed", endedAt: at, notes, revision: seq });

@@ -1,8 +1,112 @@
 /** The smaller things a goal remembers: facts, files, questions, sessions, the next action. */
 
-import type { FACT, FILE, HISTORY_ENTRY, KEY_IMPLEMENTATION, NEXT_ACTION, QUESTION } from "./note-records.ts";
+import { HoldfastError } from "../errors.ts";
+import type {
+  AFFECTS,
+  BLOCKER,
+  BLOCKER_STATUSES,
+  DECISION,
+  DECISION_TYPES,
+  FACT,
+  FILE,
+  HISTORY_ENTRY,
+  KEY_IMPLEMENTATION,
+  NEXT_ACTION,
+  QUESTION,
+} from "./note-records.ts";
 import type { RecordOf } from "./record-table.ts";
 import type { Actor } from "./roles.ts";
+
+/**
+ * Blockers: what keeps work from going on, whom it affects, and how it went away.
+ *
+ *     new ──identify──▶ active ──resolve──▶ resolved
+ *                         └──bypass: workaround, follow-up tasks──▶ bypassed ──resolve──▶ resolved
+ *
+ * Only an active blocker blocks. How far it reaches (task, phase, goal) is computed in `survey.ts`, never stored.
+ */
+
+type BlockerStatus = (typeof BLOCKER_STATUSES)[number];
+export type BlockerAct = "identify" | "bypass" | "resolve";
+
+export const BLOCKER_TRANSITIONS: Readonly<
+  Record<BlockerStatus, Readonly<Partial<Record<BlockerAct, BlockerStatus>>>>
+> = {
+  new: { identify: "active" },
+  active: { bypass: "bypassed", resolve: "resolved" },
+  bypassed: { resolve: "resolved" },
+  resolved: {},
+};
+
+/** The work that a blocker names. */
+export interface Affects extends RecordOf<typeof AFFECTS> {}
+
+export interface Blocker extends RecordOf<typeof BLOCKER> {}
+
+export function nextBlockerStatus(blocker: Blocker, act: BlockerAct): BlockerStatus {
+  const next = BLOCKER_TRANSITIONS[blocker.status][act];
+  if (next) return next;
+  const hint =
+    blocker.status === "resolved"
+      ? "It is resolved already. If the trouble is back, report a new blocker that names it."
+      : `From ${blocker.status} it can only: ${Object.keys(BLOCKER_TRANSITIONS[blocker.status]).join(", ")}.`;
+  throw new HoldfastError(
+    "BLOCKER_TRANSITION",
+    `blocker ${blocker.id} is ${blocker.status}: it cannot ${act}`,
+    {
+      hint,
+      data: { blocker: blocker.id, status: blocker.status, act },
+    },
+  );
+}
+
+export type DecisionType = (typeof DECISION_TYPES)[number];
+
+export interface DecisionRecord extends RecordOf<typeof DECISION> {}
+
+export interface DecisionQuery {
+  /** Every word has to occur somewhere in the decision, in any order, upper or lower case. */
+  readonly text?: string;
+  readonly type?: DecisionType;
+  /** Decisions that name this file, or a folder above it. */
+  readonly file?: string;
+  /** Also those that later decisions replaced. */
+  readonly superseded?: boolean;
+}
+
+/** Latest first. */
+export function searchDecisions(
+  decisions: Iterable<DecisionRecord>,
+  query: DecisionQuery = {},
+): DecisionRecord[] {
+  const words = (query.text ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const found = [...decisions].filter((each) => {
+    if (each.supersededBy !== null && !query.superseded) return false;
+    if (query.type && each.type !== query.type) return false;
+    if (query.file !== undefined && !decisionMentions(each, query.file)) return false;
+    const text = words.length === 0 ? "" : searchText(each);
+    return words.every((word) => text.includes(word));
+  });
+  return found.reverse();
+}
+
+export function decisionMentions(decision: DecisionRecord, file: string): boolean {
+  return decision.files.some((named) => file === named || file.startsWith(`${named}/`));
+}
+
+function searchText(each: DecisionRecord): string {
+  const alternatives = each.alternatives.flatMap(({ option, whyNot }) => [option, whyNot]);
+  const parts = [
+    each.id,
+    each.type,
+    each.context,
+    each.decision,
+    each.reason,
+    ...alternatives,
+    ...each.files,
+  ];
+  return parts.join("\n").toLowerCase();
+}
 
 export interface Fact extends RecordOf<typeof FACT> {}
 export interface FileRecord extends RecordOf<typeof FILE> {}
@@ -18,6 +122,18 @@ export function confirmedFacts(facts: Iterable<Fact>, now: number): Fact[] {
 
 export const FILE_ACTS = ["examined", "modified", "deleted"] as const;
 export type FileAct = (typeof FILE_ACTS)[number];
+
+const PATH_LIMIT = 1_024;
+
+/**
+ * A recorded path is relative to the root, with `/` between names. It cannot lead outside or fake another line.
+ * Backslashes are rejected: one system reads them as part of a name, another as a separator.
+ */
+export function isRelativePath(path: string): boolean {
+  if (path.length === 0 || path.length > PATH_LIMIT || !path.isWellFormed()) return false;
+  if (/[\\\p{Cc}\u2028\u2029]/u.test(path) || /^[A-Za-z]:/.test(path)) return false;
+  return path.split("/").every((name) => name !== "" && name !== "." && name !== "..");
+}
 
 /** A person's edit of a rendered file, as it was taken in. The hash tells the same edit from another one. */
 export interface TakenEdit {

@@ -12,8 +12,8 @@
  *    is under way. A paused phase does not hold up the next one. New tasks go where somebody moved all the same.
  */
 
-import type { Blocker } from "./blocker.ts";
 import { findTask, type GoalPhase, type GoalState } from "./goal-state.ts";
+import type { Blocker } from "./notes.ts";
 import { findReadiness, isRemaining, isUnderWay } from "./readiness.ts";
 import { type DisplayStatus, isFinished, type Task } from "./task.ts";
 

@@ -1,33 +1,20 @@
 /** How the events of tasks change a goal. Every step goes through the table of transitions in `task.ts`. */
 
 import { HoldfastError } from "../errors.ts";
-import type { DataOf, Place } from "../stream/index.ts";
+import type { Place } from "../stream/index.ts";
+import { idNumber } from "./entries.ts";
+import type { EventData } from "./event-schemas.ts";
 import { type GoalState, phaseOf, taskOf } from "./goal-state.ts";
-import { idNumber } from "./naming.ts";
 import { recordFile } from "./note-changes.ts";
 import type { HistoryEntry } from "./notes.ts";
 import { contentOf, initialOf, type RecordOf } from "./record-table.ts";
 import { type EndedClaim, nextStatus, type Task, type TaskAct } from "./task.ts";
 import { BUILD_TASK, REVIEW_TASK, TASK_PLAN, type TASK_WORK } from "./task-records.ts";
-import type {
-  phaseNumber,
-  taskAdded,
-  taskAliased,
-  taskChanged,
-  taskClaimed,
-  taskEdited,
-  taskFailed,
-  taskJudged,
-  taskProgressed,
-  taskReleased,
-  taskReset,
-  taskSubmitted,
-} from "./task-schemas.ts";
 
 /** The fields of any task, build or review: a change of these leaves its kind alone. */
 type Change = Partial<Omit<Task, "id" | "kind">>;
 
-export function addTask(state: GoalState, data: DataOf<typeof taskAdded>, place: Place): void {
+export function addTask(state: GoalState, data: EventData<"task.added">, place: Place): void {
   checkPlace(state, data.phase, data.plan);
   if (state.tasks.has(data.id)) throw taken(state, data.id);
   state.given = { ...state.given, T: Math.max(state.given.T, idNumber(data.id)) };
@@ -42,7 +29,7 @@ const REVIEW_CONTENT = Object.entries({ ...contentOf(TASK_PLAN), ...contentOf(RE
  * class of its own, and a survey of a thousand tasks then takes ten times as long. An event of a release that did not
  * know a field yet has no value for it.
  */
-function newTask(data: DataOf<typeof taskAdded>, { seq, at }: Place): Task {
+function newTask(data: EventData<"task.added">, { seq, at }: Place): Task {
   const task: RecordOf<typeof TASK_WORK> & Pick<Task, "id" | "status"> = {
     id: data.id,
     status: "open",
@@ -70,7 +57,7 @@ function newTask(data: DataOf<typeof taskAdded>, { seq, at }: Place): Task {
   return made as unknown as Task;
 }
 
-export function editTask(state: GoalState, data: DataOf<typeof taskEdited>, place: Place): void {
+export function editTask(state: GoalState, data: EventData<"task.edited">, place: Place): void {
   const task = taskOf(state, data.task);
   const change = data.change as Change;
   checkPlace(state, change.phase ?? task.phase, change.plan === undefined ? task.plan : change.plan);
@@ -78,7 +65,7 @@ export function editTask(state: GoalState, data: DataOf<typeof taskEdited>, plac
 }
 
 /** A claim of a task in progress is a take-over: the last holder lost its lease, so its session counts as crashed. */
-export function claimTask(state: GoalState, data: DataOf<typeof taskClaimed>, place: Place): void {
+export function claimTask(state: GoalState, data: EventData<"task.claimed">, place: Place): void {
   const { at } = place;
   const task = taskOf(state, data.task);
   const status = nextStatus(task, "claim");
@@ -101,7 +88,7 @@ export function claimTask(state: GoalState, data: DataOf<typeof taskClaimed>, pl
   changeSession(state, session, { workingOn: task.id }, place);
 }
 
-export function progressTask(state: GoalState, data: DataOf<typeof taskProgressed>, place: Place): void {
+export function progressTask(state: GoalState, data: EventData<"task.progressed">, place: Place): void {
   const task = underClaim(state, data);
   const status = nextStatus(task, "progress");
   if (!task.claim) return;
@@ -109,7 +96,7 @@ export function progressTask(state: GoalState, data: DataOf<typeof taskProgresse
   put(state, task, { status, claim: { ...task.claim, progressAt: place.at, note } }, place);
 }
 
-export function submitTask(state: GoalState, data: DataOf<typeof taskSubmitted>, place: Place): void {
+export function submitTask(state: GoalState, data: EventData<"task.submitted">, place: Place): void {
   const task = underClaim(state, data);
   const session = task.claim?.session ?? null;
   const { evidence, by, uid = null } = data;
@@ -128,7 +115,7 @@ export function submitTask(state: GoalState, data: DataOf<typeof taskSubmitted>,
   state.counters = { ...state.counters, iterations: state.counters.iterations + 1 };
 }
 
-export function acceptTask(state: GoalState, data: DataOf<typeof taskJudged>, place: Place): void {
+export function acceptTask(state: GoalState, data: EventData<"task.accepted">, place: Place): void {
   const task = lookedAt(state, data);
   const { at } = place;
   const verdict = { accepted: true, why: data.why, by: data.by, at };
@@ -140,7 +127,7 @@ export function acceptTask(state: GoalState, data: DataOf<typeof taskJudged>, pl
   succeed(state, `complete ${task.id}`, task.id, place);
 }
 
-export function rejectTask(state: GoalState, data: DataOf<typeof taskJudged>, place: Place): void {
+export function rejectTask(state: GoalState, data: EventData<"task.accepted">, place: Place): void {
   const task = lookedAt(state, data);
   const { at } = place;
   const { submission } = task;
@@ -161,7 +148,7 @@ export function rejectTask(state: GoalState, data: DataOf<typeof taskJudged>, pl
   });
 }
 
-export function failTask(state: GoalState, data: DataOf<typeof taskFailed>, place: Place): void {
+export function failTask(state: GoalState, data: EventData<"task.failed">, place: Place): void {
   const task = underClaim(state, data);
   const { error, retryable } = data;
   move(state, task, "fail", place, {
@@ -175,12 +162,12 @@ export function failTask(state: GoalState, data: DataOf<typeof taskFailed>, plac
   state.counters = { ...state.counters, iterations: iterations + 1, errors: errors + 1 };
 }
 
-export function releaseTask(state: GoalState, data: DataOf<typeof taskReleased>, place: Place): void {
+export function releaseTask(state: GoalState, data: EventData<"task.released">, place: Place): void {
   putBack(state, underClaim(state, data), "release", data.why, place);
 }
 
 /** The session's own record says why it ended; it keeps what it was working on. */
-export function resetTask(state: GoalState, data: DataOf<typeof taskReset>, place: Place): void {
+export function resetTask(state: GoalState, data: EventData<"task.reset">, place: Place): void {
   putBack(state, underClaim(state, data), "reset", data.why, place);
 }
 
@@ -197,17 +184,17 @@ function putBack(
   if (act === "release") changeSession(state, session, { workingOn: null }, place);
 }
 
-export function retryTask(state: GoalState, data: DataOf<typeof taskChanged>, place: Place): void {
+export function retryTask(state: GoalState, data: EventData<"task.retried">, place: Place): void {
   move(state, taskOf(state, data.task), "retry", place, { failures: 0, failure: null });
 }
 
-export function dropTask(state: GoalState, data: DataOf<typeof taskChanged>, place: Place): void {
+export function dropTask(state: GoalState, data: EventData<"task.retried">, place: Place): void {
   const task = taskOf(state, data.task);
   changeSession(state, task.claim?.session ?? null, { workingOn: null }, place);
   move(state, task, "drop", place, { claim: null, failure: null, doneAt: place.at, endSeq: place.seq });
 }
 
-export function reopenTask(state: GoalState, data: DataOf<typeof taskChanged>, place: Place): void {
+export function reopenTask(state: GoalState, data: EventData<"task.retried">, place: Place): void {
   move(state, taskOf(state, data.task), "reopen", place, {
     doneAt: null,
     endSeq: null,
@@ -218,7 +205,7 @@ export function reopenTask(state: GoalState, data: DataOf<typeof taskChanged>, p
   });
 }
 
-export function aliasTask(state: GoalState, data: DataOf<typeof taskAliased>, { seq }: Place): void {
+export function aliasTask(state: GoalState, data: EventData<"task.aliased">, { seq }: Place): void {
   const task = taskOf(state, data.task);
   if (state.tasks.has(data.alias)) throw taken(state, data.alias);
   // The number stays taken: a later task must not get a name that already means another one.
@@ -228,13 +215,13 @@ export function aliasTask(state: GoalState, data: DataOf<typeof taskAliased>, { 
 }
 
 /** Whoever goes back to a phase has something to do there, whatever was said of it before. */
-export function enterPhase(state: GoalState, data: DataOf<typeof phaseNumber>, place: Place): void {
+export function enterPhase(state: GoalState, data: EventData<"phase.entered">, place: Place): void {
   const { number, closedAt } = phaseOf(state, data.phase);
   state.focus = number;
   if (closedAt !== null) closePhase(state, number, null, place);
 }
 
-export function completePhase(state: GoalState, data: DataOf<typeof phaseNumber>, place: Place): void {
+export function completePhase(state: GoalState, data: EventData<"phase.entered">, place: Place): void {
   closePhase(state, phaseOf(state, data.phase).number, place.at, place);
 }
 
@@ -278,7 +265,7 @@ function underClaim(state: GoalState, data: { task: string; claim?: string | und
 }
 
 /** Two copies may have handed in the same task. A verdict is about what was looked at: on other work it says nothing. */
-function lookedAt(state: GoalState, { task: id, submission }: DataOf<typeof taskJudged>): Task {
+function lookedAt(state: GoalState, { task: id, submission }: EventData<"task.accepted">): Task {
   const task = taskOf(state, id);
   const { uid, by } = task.submission ?? {};
   if (task.status !== "submitted" || !uid || !submission || uid === submission) return task;

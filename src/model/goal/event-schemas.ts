@@ -1,0 +1,315 @@
+/**
+ * The schema of every goal event.
+ *
+ * Only this file and `goal-kind.ts` load zod: a program that only reads a goal starts without it. Each schema is
+ * built when an event of its type is first written.
+ */
+
+import * as z from "zod";
+import type { Json } from "../json.ts";
+import { type DataOf, lazySchema } from "../stream/index.ts";
+import { type Entry, MERGED, RENUMBERED } from "./entries.ts";
+import type { GoalDelta } from "./merge.ts";
+import type { MergeNote } from "./merge-notes.ts";
+import { AFFECTS, DECISION, FACT } from "./note-records.ts";
+import { FILE_ACTS, isRelativePath } from "./notes.ts";
+import {
+  type ContentOf,
+  contentOf,
+  type Field,
+  type RecordTable,
+  type ValueKind,
+  type ValueOf,
+} from "./record-table.ts";
+import { ROLES, VERIFICATIONS } from "./roles.ts";
+import { BUILD_TASK, EVIDENCE, REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
+
+/**
+ * State is read at every resume, so it stays small. Longer values belong into a file or an artifact, of which the
+ * goal keeps the path or hash.
+ */
+const LINE_LIMIT = 500;
+const TEXT_LIMIT = 20_000;
+const VALUE_LIMIT = 32_768;
+
+const line = z.string().min(1).max(LINE_LIMIT);
+const text = z.string().min(1).max(TEXT_LIMIT);
+const optionalText = text.nullable();
+const ordinal = z.int().min(1);
+const wallClock = z.int().min(0);
+
+const taskId = z.string().regex(/^T-\d{3,}$/, "must look like T-001");
+const decisionId = z.string().regex(/^D-\d{3,}$/, "must look like D-001");
+const blockerId = z.string().regex(/^B-\d{3,}$/, "must look like B-001");
+const questionId = z.string().regex(/^Q-\d{3,}$/, "must look like Q-001");
+const sessionName = z.string().min(1).max(128);
+const contentHash = z.string().regex(/^[0-9a-f]{64}$/, "must be a SHA-256 in lower-case hex");
+
+const relativePath = z
+  .string()
+  .refine(isRelativePath, "must be a path below the root, with / between names and without . or ..");
+
+const eventUid = z.string().regex(/^[0-9a-z]{12,40}$/, "must be the id of an event");
+
+export const bySchema = z.strictObject({ name: z.string().min(1).max(128), role: z.enum(ROLES) });
+
+/** On every event: its actor, and the uid by which every copy of the goal knows it. */
+const stamp = { by: bySchema, uid: eventUid.optional() };
+
+const json = z
+  .json()
+  .refine(
+    (value) => JSON.stringify(value).length <= VALUE_LIMIT,
+    `must be below ${VALUE_LIMIT} characters: store it as a file or an artifact and keep its path or hash`,
+  ) as unknown as z.ZodType<Json>;
+
+const whole = z.int().min(0);
+
+const KINDS: Readonly<Record<ValueKind, z.ZodType>> = {
+  line,
+  text,
+  output: z.string().max(TEXT_LIMIT),
+  day: z.iso.date(),
+  ordinal,
+  count: whole,
+  whole,
+  integer: z.int(),
+  share: z.number().min(0).max(1),
+  flag: z.boolean(),
+  time: wallClock,
+  path: relativePath,
+  hash: contentHash,
+  taskId,
+  decisionId,
+  blockerId,
+  questionId,
+  sessionId: sessionName,
+  session: sessionName,
+  eventUid,
+  actor: bySchema,
+  json,
+};
+
+type Shape<Table extends RecordTable> = { [Name in keyof Table]: z.ZodType<ValueOf<Table[Name]>> };
+
+/** The schemas of a record's fields. */
+function shapeOf<Table extends RecordTable>(table: Table): Shape<Table> {
+  return Object.fromEntries(
+    Object.entries(table).map(([name, field]) => [name, schemaOf(field)]),
+  ) as unknown as Shape<Table>;
+}
+
+/** The schemas of the fields that an author gives. */
+function contentShape<Table extends RecordTable>(table: Table): Shape<ContentOf<Table>> {
+  return shapeOf(contentOf(table) as ContentOf<Table> & RecordTable) as Shape<ContentOf<Table>>;
+}
+
+function schemaOf({ type, many, atLeast = 0, nullable }: Field): z.ZodType {
+  const one = oneOf(type);
+  if (many) return z.array(one).min(atLeast);
+  return nullable ? one.nullable() : one;
+}
+
+function oneOf(type: Field["type"]): z.ZodType {
+  if (typeof type === "string") return KINDS[type];
+  return isWordList(type) ? z.enum(type) : z.strictObject(shapeOf(type));
+}
+
+const isWordList = (type: readonly string[] | RecordTable): type is readonly string[] => Array.isArray(type);
+
+const settings = () => ({
+  ttlMs: z.int().positive().nullable(),
+  verification: z.enum(VERIFICATIONS),
+  maxAttempts: ordinal,
+});
+
+const described = () => z.strictObject({ statement: text, title: line.nullable(), ...settings() }).partial();
+
+const token = z.int().min(0);
+/** The claim that an event was done under. Its token means nothing to other copies of the goal. */
+const claim = eventUid.optional();
+const usage = () => z.number().min(0).max(1).nullable();
+
+const phaseChanged = lazySchema(() => z.strictObject({ ...stamp, phase: ordinal }));
+const taskChanged = lazySchema(() => z.strictObject({ ...stamp, task: taskId, why: text }));
+/** `submission`: the event that submitted the judged work. Another copy may have submitted other work. */
+const taskJudged = lazySchema(() =>
+  z.strictObject({ ...stamp, task: taskId, submission: eventUid.optional(), why: optionalText }),
+);
+
+const recordedFile = () =>
+  z
+    .strictObject({ path: relativePath, hash: contentHash.nullable(), act: z.enum(FILE_ACTS) })
+    .refine(({ hash, act }) => (hash === null) === (act === "deleted"), {
+      message: "needs the content's hash, unless the file was deleted",
+      path: ["hash"],
+    });
+
+const entry = z.lazy(() =>
+  z.strictObject({
+    uid: eventUid,
+    t: wallClock,
+    c: wallClock,
+    type: line,
+    v: ordinal,
+    at: wallClock,
+    refs: z.record(line, eventUid),
+    data: z.custom<Readonly<Record<string, Json>>>((value) => typeof value === "object" && value !== null),
+  }),
+);
+
+/** One event of another copy, as an event file holds it. */
+export const entrySchema: z.ZodType<Entry> = entry;
+
+export const eventSchemas = {
+  "goal.created": lazySchema(() =>
+    z.strictObject({ ...stamp, id: line, statement: text, title: line.nullable(), ...settings() }),
+  ),
+  "goal.described": lazySchema(() => z.strictObject({ ...stamp, change: described() })),
+  "phase.added": lazySchema(() => z.strictObject({ ...stamp, number: ordinal, name: line })),
+  "phase.entered": phaseChanged,
+  "phase.completed": phaseChanged,
+  "plan.added": lazySchema(() => z.strictObject({ ...stamp, phase: ordinal, number: ordinal, name: line })),
+  "task.added": lazySchema(() => {
+    const head = { ...stamp, id: taskId };
+    const content = contentShape(TASK_PLAN);
+    return z.discriminatedUnion("kind", [
+      z.strictObject({ ...head, kind: z.literal("build"), ...content, ...contentShape(BUILD_TASK) }),
+      z.strictObject({ ...head, kind: z.literal("review"), ...content, ...contentShape(REVIEW_TASK) }),
+    ]);
+  }),
+  "task.edited": lazySchema(() => {
+    const kinds = { ...contentShape(BUILD_TASK), ...contentShape(REVIEW_TASK) };
+    const content = { ...contentShape(TASK_PLAN), ...kinds };
+    return z.strictObject({ ...stamp, task: taskId, change: z.strictObject(content).partial() });
+  }),
+  "task.aliased": lazySchema(() => z.strictObject({ ...stamp, alias: taskId, task: taskId })),
+  /** `after`: the claim that it takes over. `as`: the task's id at that time, whatever it is later. */
+  "task.claimed": lazySchema(() =>
+    z.strictObject({
+      ...stamp,
+      task: taskId,
+      session: sessionName.nullable(),
+      token,
+      after: eventUid.nullable().optional(),
+      as: taskId.optional(),
+    }),
+  ),
+  "task.progressed": lazySchema(() =>
+    z.strictObject({ ...stamp, task: taskId, token, claim, note: optionalText }),
+  ),
+  "task.submitted": lazySchema(() =>
+    z.strictObject({ ...stamp, task: taskId, token, claim, evidence: z.strictObject(shapeOf(EVIDENCE)) }),
+  ),
+  "task.accepted": taskJudged,
+  "task.rejected": taskJudged,
+  "task.failed": lazySchema(() =>
+    z.strictObject({ ...stamp, task: taskId, token, claim, error: text, retryable: z.boolean() }),
+  ),
+  "task.released": lazySchema(() =>
+    z.strictObject({ ...stamp, task: taskId, token, claim, why: optionalText }),
+  ),
+  "task.reset": lazySchema(() => z.strictObject({ ...stamp, task: taskId, claim, why: text })),
+  "task.retried": taskChanged,
+  "task.dropped": taskChanged,
+  "task.reopened": taskChanged,
+  "decision.made": lazySchema(() =>
+    z.strictObject({
+      ...stamp,
+      id: decisionId,
+      ...contentShape(DECISION),
+      supersedes: decisionId.nullable(),
+    }),
+  ),
+  /** `reportedAt`: when it was first seen, if that was before the goal existed. */
+  "blocker.reported": lazySchema(() =>
+    z.strictObject({
+      ...stamp,
+      id: blockerId,
+      description: text,
+      affects: z.strictObject(shapeOf(AFFECTS)),
+      reportedAt: wallClock.optional(),
+    }),
+  ),
+  "blocker.identified": lazySchema(() => z.strictObject({ ...stamp, blocker: blockerId })),
+  "blocker.bypassed": lazySchema(() =>
+    z.strictObject({ ...stamp, blocker: blockerId, workaround: text, followUps: z.array(taskId) }),
+  ),
+  "blocker.resolved": lazySchema(() => z.strictObject({ ...stamp, blocker: blockerId, resolution: text })),
+  "fact.set": lazySchema(() => z.strictObject({ ...stamp, ...contentShape(FACT) })),
+  "fact.forgotten": lazySchema(() => z.strictObject({ ...stamp, key: line, why: text })),
+  "files.recorded": lazySchema(() =>
+    z.strictObject({
+      ...stamp,
+      files: z.array(recordedFile()).min(1),
+      task: taskId.nullable(),
+      session: sessionName.nullable(),
+    }),
+  ),
+  "implementation.noted": lazySchema(() => z.strictObject({ ...stamp, text, files: z.array(relativePath) })),
+  "question.asked": lazySchema(() => z.strictObject({ ...stamp, id: questionId, text })),
+  "question.answered": lazySchema(() => z.strictObject({ ...stamp, question: questionId, answer: text })),
+  "next.set": lazySchema(() => z.strictObject({ ...stamp, text: optionalText, task: taskId.nullable() })),
+  "error.recorded": lazySchema(() => z.strictObject({ ...stamp, message: text, task: taskId.nullable() })),
+  /** `left`: parts of the edit that no event can express; the edited file was kept beside. */
+  "edit.taken": lazySchema(() =>
+    z.strictObject({
+      ...stamp,
+      file: relativePath,
+      hash: contentHash,
+      editedAt: wallClock,
+      left: z.array(text),
+    }),
+  ),
+  /** `startedAt`: for a session that began before the goal knew of it. */
+  "session.started": lazySchema(() =>
+    z.strictObject({
+      ...stamp,
+      session: sessionName,
+      agent: line,
+      resumes: sessionName.nullable(),
+      notes: optionalText,
+      startedAt: wallClock.optional(),
+    }),
+  ),
+  "session.noted": lazySchema(() =>
+    z.strictObject({
+      ...stamp,
+      session: sessionName,
+      contextUsage: usage(),
+      issues: z.array(text),
+      notes: optionalText,
+    }),
+  ),
+  "session.ended": lazySchema(() =>
+    z.strictObject({
+      ...stamp,
+      session: sessionName,
+      contextUsage: usage(),
+      completed: z.array(line),
+      issues: z.array(text),
+      notes: optionalText,
+      handoffReason: optionalText,
+      endedAt: wallClock.optional(),
+    }),
+  ),
+  "session.crashed": lazySchema(() =>
+    z.strictObject({ ...stamp, session: sessionName, notes: optionalText }),
+  ),
+  [RENUMBERED]: lazySchema(() => z.strictObject({ ...stamp, item: eventUid, name: line })),
+  /** `outdated`: events whose notes of earlier merges no longer hold. */
+  [MERGED]: lazySchema(() =>
+    z.strictObject({
+      by: stamp.by,
+      entries: z.array(entry).min(1),
+      delta: z.custom<GoalDelta>((value) => typeof value === "object" && value !== null),
+      notes: z.custom<readonly MergeNote[]>(Array.isArray).optional(),
+      outdated: z.array(eventUid).optional(),
+    }),
+  ),
+} as const;
+
+export type GoalEventType = keyof typeof eventSchemas;
+
+/** The data of an event of this type. */
+export type EventData<Type extends GoalEventType> = DataOf<(typeof eventSchemas)[Type]>;
