@@ -23,29 +23,205 @@
 
 import { statSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
-import { join } from "node:path";
-import { eventsUnreadable, type Goal, goalCore, markEventFilesSeen, seenBy } from "../goal/index.ts";
+import { join, resolve } from "node:path";
+import { eventsUnreadable, type Goal, goalCore, markEventFilesSeen, seenBy, eventFileNames, type MergeReport, mergeGoal, unseenEventFiles } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
-import { type Entry, EntryReader, type EventIds } from "../model/goal/index.ts";
-import {
-  prepareFile,
-  readBounded,
-  type Signature,
-  sameSignature,
-  signatureAt,
-  syncFolder,
-  UnreadableText,
-} from "../state-files/index.ts";
-import {
-  type EntryLine,
-  EVENT_FILE,
-  type EventFile,
-  goalOfEvents,
-  lineOf,
-  makeEventFile,
-  readEventFile,
-} from "./event-file.ts";
+import { type Entry, EntryReader, type EventIds, compareEntries, entrySchema, goalKind, MERGED } from "../model/goal/index.ts";
+import { prepareFile, readBounded, type Signature, sameSignature, signatureAt, syncFolder, UnreadableText, parseJson } from "../state-files/index.ts";
 import { eventFileRefused } from "./refusals.ts";
+import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import { canonicalOf, type Json } from "../model/json.ts";
+import { makeEvent } from "../model/stream/index.ts";
+import { normalText } from "./seal.ts";
+import type { Journal } from "../journal/index.ts";
+
+/**
+ * Takes in what a folder of the repository holds of goals, whether or not this store has them: what a fresh clone begins
+ * with, and what a pull brought. Files that were taken in before are not read again. Writes nothing into the folder. By
+ * goal; those that had nothing new are left out. With `only`, no other goal is looked at.
+ *
+ * A file that cannot be believed, or a goal that cannot be made of its files, keeps no other out: `warn` is told, here and
+ * whenever somebody looks again. Of the goal that `only` names it is thrown.
+ */
+export async function mergeEventFolder(
+  journal: Journal,
+  folder = ".planning",
+  only?: string,
+  warn: (error: unknown) => void = journal.warn,
+): Promise<ReadonlyMap<string, MergeReport>> {
+  return (await mergeFolder(journal, resolve(folder), only, warn)).reports;
+}
+
+/** What a merge of the events of all goals found. */
+interface FolderMerge {
+  readonly reports: ReadonlyMap<string, MergeReport>;
+  /** Names of all event files in the folder. */
+  readonly names: readonly string[];
+  /** Goals that could not be merged. `warn` was called with each error. */
+  readonly failed: ReadonlyMap<string, unknown>;
+}
+
+/** Merges the events of every goal, and also tells which files there are. */
+export function mergeAllEvents(
+  journal: Journal,
+  folder: string,
+  warn: (error: unknown) => void,
+): Promise<FolderMerge> {
+  return mergeFolder(journal, resolve(folder), undefined, warn);
+}
+
+async function mergeFolder(
+  journal: Journal,
+  path: string,
+  only: string | undefined,
+  warn: (error: unknown) => void,
+): Promise<FolderMerge> {
+  const reports = new Map<string, MergeReport>();
+  const failed = new Map<string, unknown>();
+  const names = eventFileNames(path);
+  const unseen = await unseenEventFiles(journal, path, only, names);
+  if (unseen.length === 0) return { reports, names, failed };
+  const goals = await readEventsFolder(path, unseen, warn);
+  for (const [goal, { entries, files }] of goals) {
+    if (only !== undefined && goal !== only) continue;
+    try {
+      const report = await mergeGoal(journal, goal, { name: "holdfast", role: "supervisor" }, entries);
+      if (report) reports.set(goal, report);
+      await markEventFilesSeen(journal, goal, { own: files, others: [] });
+    } catch (error) {
+      // What is wrong with the store is wrong with all goals.
+      const isOfOneGoal = isHoldfastError(error) && !error.code.startsWith("STORE_");
+      if (only !== undefined || !isOfOneGoal) throw error;
+      failed.set(goal, error);
+      warn(error);
+    }
+  }
+  if (only !== undefined) {
+    const others = [...goals].flatMap(([goal, { files }]) => (goal === only ? [] : files));
+    if (others.length > 0) await markEventFilesSeen(journal, only, { own: [], others });
+  }
+  return { reports, names, failed };
+}
+
+
+
+/**
+ * One file of events, as text: a line that says what it is, then a line for each event, in the order of all copies.
+ *
+ * Its name is the hash of its content. So one name never has two contents, whichever branch or worktree writes it, and a
+ * file that was torn, cut or changed does not fit its name. Everything in it is checked before any of it is believed.
+ */
+
+
+
+const FORMAT = 1;
+const NAME_CHARACTERS = 32;
+const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
+
+interface EventFile {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** An event and the line that says it: the same line in whichever file it stands. */
+interface EntryLine {
+  readonly entry: Entry;
+  readonly line: string;
+}
+
+function lineOf(entry: Entry): EntryLine {
+  return { entry, line: canonicalOf(entry as unknown as Json) };
+}
+
+/** Each event once, whichever of the lines said it first. */
+function makeEventFile(goal: string, lines: Iterable<EntryLine>): EventFile {
+  const once = new Map<string, EntryLine>();
+  for (const each of lines) if (!once.has(each.entry.uid)) once.set(each.entry.uid, each);
+  const order = [...once.values()].sort((a, b) => compareEntries(a.entry, b.entry));
+  const head = canonicalOf({ holdfast: "goal events", format: FORMAT, goal, events: order.length });
+  const text = `${[head, ...order.map(({ line }) => line)].join("\n")}\n`;
+  return { name: nameOf(text), text };
+}
+
+function nameOf(text: string): string {
+  return `${sha256(text).slice(0, NAME_CHARACTERS)}.jsonl`;
+}
+
+interface ReadEvents {
+  readonly goal: string;
+  readonly lines: readonly EntryLine[];
+}
+
+/** Of which goal a file is, if it is whole; its events are not looked at. */
+function goalOfEvents(name: string, raw: string): string | null {
+  const text = normalText(raw);
+  if (nameOf(text) !== name) return null;
+  try {
+    const { goal } = parseJson(text.slice(0, text.indexOf("\n")));
+    return typeof goal === "string" ? goal : null;
+  } catch (error) {
+    if (error instanceof UnreadableText) return null;
+    throw error;
+  }
+}
+
+/** Throws `UnreadableText`, saying which line is wrong and why. */
+function readEventFile(name: string, raw: string): ReadEvents {
+  const text = normalText(raw);
+  if (nameOf(text) !== name) {
+    throw new UnreadableText("its content does not fit its name: it was cut, or somebody changed it");
+  }
+  const [first = "", ...rest] = text.slice(0, -1).split("\n");
+  const head = parseJson(first);
+  const { goal, events } = head;
+  if (head["holdfast"] !== "goal events" || typeof goal !== "string")
+    throw new UnreadableText("it holds no events");
+  if (typeof head["format"] !== "number" || head["format"] > FORMAT) {
+    throw new UnreadableText("a later release wrote it: upgrade holdfast");
+  }
+  if (events !== rest.length)
+    throw new UnreadableText(`it should hold ${String(events)} events, not ${rest.length}`);
+  const seen = new Set<string>();
+  const lines = rest.map((line, index) => {
+    const entry = readLine(line, index + 2);
+    if (seen.has(entry.uid))
+      throw new UnreadableText(`line ${index + 2}: event ${entry.uid} stands there twice`);
+    seen.add(entry.uid);
+    return { entry, line };
+  });
+  return { goal, lines };
+}
+
+function readLine(line: string, number: number): Entry {
+  try {
+    const parsed = entrySchema.safeParse(parseJson(line));
+    if (!parsed.success) throw new UnreadableText(parsed.error.issues[0]?.message ?? "it is no event");
+    const entry = parsed.data;
+    if (canonicalOf(entry as unknown as Json) !== line)
+      throw new UnreadableText("it is not written as events are");
+    checkEvent(entry);
+    return entry;
+  } catch (error) {
+    if (!(error instanceof UnreadableText) && !(error instanceof HoldfastError)) throw error;
+    throw new UnreadableText(`line ${number}: ${error.message}`, { cause: error });
+  }
+}
+
+/** Against the schema of its type. An older version is checked when it has become the current one. */
+function checkEvent({ type, v, at, uid, data }: Entry): void {
+  const spec = Object.hasOwn(goalKind.events, type)
+    ? goalKind.events[type as keyof typeof goalKind.events]
+    : undefined;
+  if (!spec || type === MERGED || v > spec.version) {
+    throw new UnreadableText(
+      `this release knows no event ${JSON.stringify(type)} of version ${v}: upgrade holdfast`,
+    );
+  }
+  if (Object.hasOwn(data, "uid")) throw new UnreadableText("its data holds a second uid");
+  if (v === spec.version) makeEvent(goalKind, { type, data: { ...data, uid } }, at);
+}
+
+
 
 export const EVENTS = "events";
 /** Larger ones are not read, and none is made that comes near: git and whoever takes it in read a file at once. */

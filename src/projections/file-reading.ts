@@ -12,7 +12,7 @@ import {
   type SchemaProblem,
   UnreadableText,
 } from "../state-files/index.ts";
-import { AGENT_STATE_VERSION } from "./agent-state.ts";
+import { AGENT_STATE_VERSION } from "./json-files.ts";
 import { AGENT_STATE_SCHEMA, RECORDS_SCHEMA, TASK_BOARD_SCHEMA } from "./json-schemas.ts";
 import { normalText, readSeal, resealed } from "./seal.ts";
 import { readStatePage, type StatePage, splitPage } from "./state-page.ts";

@@ -30,17 +30,140 @@ import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { type Actor, type GoalState, seqOfRevision } from "../model/goal/index.ts";
 import { syncFolder, UnreadableText } from "../state-files/index.ts";
-import { textsOf } from "./accounted-lines.ts";
-import { cautiously } from "./brought-edit.ts";
+import { textsOf, linesOfNobody, pageChanges, shownChanges } from "./state-page-edits.ts";
 import { type Change, type Merged, mergeChanges } from "./edit-changes.ts";
 import { type RecordKind, readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
-import type { Foreign } from "./folder-look.ts";
-import type { Brought } from "./git-activity.ts";
+import type { Foreign } from "./goal-folder.ts";
+import { type Brought, writtenByGit } from "./git.ts";
 import { agentStateChanges, taskBoardChanges } from "./json-edits.ts";
 import { recordChanges } from "./record-edits.ts";
 import { AGENT_STATE, type RenderedFile, renderGoal, STATE_PAGE, TASK_BOARD } from "./render.ts";
 import { normalText } from "./seal.ts";
-import { pageChanges, shownChanges } from "./state-page-edits.ts";
+import { sameJson } from "../model/json.ts";
+
+/** Files that somebody else wrote in: who that was, and what becomes of each. */
+
+
+
+export interface ForeignFile {
+  readonly file: RenderedFile;
+  readonly look: Foreign;
+}
+
+export async function takeInForeign(
+  context: EditContext,
+  foreign: readonly ForeignFile[],
+): Promise<EditReport[]> {
+  if (foreign.length === 0) return [];
+  const before = context.goal.revision;
+  const times = foreign.map(({ file, look }) => ({ path: file.path, modifiedMs: look.modifiedMs }));
+  const byGit = await writtenByGit(context.folder, times);
+  const reports: EditReport[] = [];
+  for (const { file, look } of foreign) {
+    const report = await takeInOne(context, file, look, byGit.get(file.path) ?? null, before);
+    if (report) reports.push(report);
+  }
+  return reports;
+}
+
+async function takeInOne(
+  context: EditContext,
+  file: RenderedFile,
+  look: Foreign,
+  brought: Brought | null,
+  before: number,
+): Promise<EditReport | null> {
+  if (look.hasConflict) return bothSides(context, file, look);
+  if (brought === "bulk") return keptAsItIs(context, file, look, "git", "many files were written at once");
+  if (isStranger(look, before))
+    return keptAsItIs(context, file, look, "stranger", "it was not rendered from this goal");
+  if (brought === null) return takeInEdit(context, file, look);
+  // Two sides in a JSON file, or in a record, cannot be told from an edit.
+  if (file.path !== STATE_PAGE) return keptAsItIs(context, file, look, "git", "git brought it");
+  if (look.text !== null && hasItemTwice(look.text)) return bothSides(context, file, look);
+  return takeInEdit(context, file, look, brought);
+}
+
+/** Not from this goal, or from a later revision of it than this store has: there is nothing to compare it with. */
+function isStranger({ text, revision }: Foreign, seq: number): boolean {
+  return text !== null && (revision === null || revision > seq);
+}
+
+const NOTHING_TAKEN = { taken: [], conflicts: [] } as const;
+
+async function keptAsItIs(
+  { folder }: EditContext,
+  { path }: RenderedFile,
+  look: Foreign,
+  from: "git" | "stranger",
+  why: string,
+): Promise<EditReport> {
+  const beside = await keepBeside(folder, path, look);
+  return { ...NOTHING_TAKEN, file: path, from, left: [why], beside };
+}
+
+const LINES_NAMED = 3;
+
+/** Made again from the log, which has what both sides rendered; but a person may have written between the two. */
+async function bothSides(
+  { goal, folder }: EditContext,
+  { path, text }: RenderedFile,
+  look: Foreign,
+): Promise<EditReport> {
+  const report = { ...NOTHING_TAKEN, file: path, from: "conflict" } as const;
+  const page = path === STATE_PAGE ? look.text : null;
+  const lines = page === null ? [] : linesOfNobody(normalText(page), text, await textsOf(goal));
+  if (lines.length === 0) return { ...report, left: [], beside: null };
+  const more = lines.length - LINES_NAMED;
+  const named = lines.slice(0, LINES_NAMED).map((line) => JSON.stringify(line.slice(0, 80)));
+  const left = `it had both sides of a merge, and in no rendering was ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  return { ...report, left: [left], beside: await keepBeside(folder, path, look) };
+}
+
+
+
+/**
+ * A person's edit of STATE.md that git brought: from another branch, out of a stash, by a merge or a clone.
+ *
+ * It may be old, and what it says may have been taken in and undone since. So it counts for less than what a person saves
+ * here: it is taken in where the page is known as it was before the edit, where the log has not seen this very page, and
+ * where the goal has not touched the same thing since. What it adds is taken in only where the edit was committed in this
+ * repository: the store of another clone takes it in too, and after the next merge everything would be there twice.
+ */
+
+
+
+/** `past` is the goal that the page was rendered from. */
+function cautiously(merged: Merged, past: GoalState, now: GoalState, brought: Brought): Merged {
+  const mine: Change[] = [];
+  const left = [...merged.left];
+  for (const each of merged.mine) {
+    const { key, what } = each;
+    if (!sameJson(subjectOf(past, key), subjectOf(now, key)))
+      left.push(`${what}: git brought it, and the goal has moved on since`);
+    else if (brought === "elsewhere" && key.startsWith("new "))
+      left.push(`${what}: git brought it from another clone, which may take it in as well`);
+    else mine.push(each);
+  }
+  return { mine, conflicts: [], left };
+}
+
+/** What a change is about, as the goal has it. */
+function subjectOf(state: GoalState, key: string): unknown {
+  if (key === "next" || key === "title" || key === "statement") return state[key];
+  const id = /:([TBQ]-\d{3,})$/.exec(key)?.[1] ?? "";
+  return state.tasks.get(id) ?? state.blockers.get(id) ?? state.questions.get(id) ?? null;
+}
+
+const ITEM = /^\s*[-*+] +(?:\[[ xX]\] *)?([TDBQ]-\d{3,})\b/gm;
+
+/** Git kept a line of each side, but the seal of only one of them had changed. */
+export function hasItemTwice(page: string): boolean {
+  const ids = [...page.matchAll(ITEM)].map(([, id]) => id);
+  return new Set(ids).size < ids.length;
+}
+
+
 
 export interface EditReport {
   readonly file: string;

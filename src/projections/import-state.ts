@@ -9,14 +9,396 @@
  * which the same import can be run again.
  */
 
-import { type Goal, goalCore, hashFile, openGoal } from "../goal/index.ts";
+import { type Goal, goalCore, hashFile, openGoal, type Act, DraftBatch, noteActs, planningActs, sessionActs } from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { type Actor, isRelativePath } from "../model/goal/index.ts";
+import { type Actor, isRelativePath, DECISION_TYPES, type DecisionType, type GoalDraft, type GoalState, progressOf } from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
 import { readBounded, UnreadableText } from "../state-files/index.ts";
-import { type ImportNotes, importActs } from "./import-acts.ts";
-import { type ImportedText, readImported } from "./imported-text.ts";
+import { type ImportedText, readImported, type Row, day, LINE, line, map, prose, rows, strings, TEXT, time, usage, whole } from "./imported-text.ts";
+import { quoteValue } from "../model/names.ts";
+import { finishTask } from "./edit-changes.ts";
+
+/** From the words of an imported file to the events of a goal. */
+
+
+
+interface ImportNotes {
+  /** Where the file says one thing and its own tasks, phases or numbers another. */
+  readonly contradictions: readonly string[];
+  /** What had to be assumed because the file does not say it. */
+  readonly assumed: readonly string[];
+  /** Keys of the facts that hold what has no place of its own. */
+  readonly kept: readonly string[];
+}
+
+const MOST = { phases: 100, tasks: 500 };
+
+const HANDLED = [
+  "title",
+  "statement",
+  "goal",
+  "position",
+  "progress",
+  "decisions",
+  "blockers",
+  "sessions",
+  "next_action",
+  "resume_context",
+  "questions",
+  "tasks",
+  "revision",
+  "digest",
+];
+
+function importActs(
+  state: GoalState,
+  by: Actor,
+  { row, sections }: ImportedText,
+  hashes: ReadonlyMap<string, string>,
+): Act<ImportNotes> {
+  const importing = new Importing(state, by);
+  importing.phases(row);
+  importing.sessions(rows(row["sessions"]));
+  importing.tasks(row);
+  importing.decisions(rows(row["decisions"]));
+  importing.blockers(rows(row["blockers"]));
+  importing.context(row, hashes);
+  for (const [key, value] of Object.entries(row)) if (!HANDLED.includes(key)) importing.keep(key, value);
+  for (const [name, content] of sections) importing.keep(`section.${name}`, content);
+  importing.compare(row);
+  const { draft, contradictions, assumed, kept } = importing;
+  return { events: draft.events, result: { contradictions, assumed, kept } };
+}
+
+class Importing {
+  readonly draft: DraftBatch;
+  readonly contradictions: string[] = [];
+  readonly assumed: string[] = [];
+  readonly kept: string[] = [];
+  private readonly by: Actor;
+  private readonly now: number;
+
+  constructor(state: GoalState, by: Actor) {
+    this.draft = new DraftBatch(state);
+    this.by = by;
+    this.now = state.updatedAt;
+  }
+
+  /** As many as the file counts or names; names come from wherever it says `Phase 3: OAuth Integration`. */
+  phases(row: Row): void {
+    const position = map(row["position"]);
+    const progress = map(row["progress"]);
+    const names = phaseNames(row);
+    const current = whole(position["phase"]) ?? 0;
+    const name = line(position["phase_name"]);
+    if (name && current > 0) names.set(current, name);
+    const wanted = Math.max(whole(progress["phases_total"]) ?? 0, current, ...names.keys(), 0);
+    if (wanted > MOST.phases)
+      this.contradictions.push(`${wanted} phases were said, ${MOST.phases} were made`);
+    const total = Math.min(wanted, MOST.phases);
+    const completed = whole(progress["phases_completed"]) ?? Math.max(0, current - 1);
+    for (let number = 1; number <= total; number++) {
+      if (!names.has(number)) this.assumed.push(`phase ${number} has no name in the file`);
+      const said = names.get(number) ?? `Phase ${number}`;
+      const isTaken = this.draft.state.phases.some((each) => each.name.toLowerCase() === said.toLowerCase());
+      if (isTaken) this.assumed.push(`phase ${number} has the name of another, so it got its number too`);
+      const name = isTaken ? `${said} (${number})` : said;
+      this.run((each) => planningActs.addPhase(each, this.by, { name }));
+    }
+    for (let number = 1; number <= Math.min(completed, total); number++) {
+      if (number !== current) this.add({ type: "phase.completed", data: { by: this.by, phase: number } });
+    }
+    if (current >= 1 && current <= total) {
+      this.add({ type: "phase.entered", data: { by: this.by, phase: current } });
+      const plans = Math.min(whole(position["plan"]) ?? 0, MOST.phases);
+      for (let number = 1; number <= plans; number++) {
+        const said = number === plans ? line(position["plan_name"]) : null;
+        this.run((each) =>
+          planningActs.addPlan(each, this.by, { phase: current, name: said ?? `Plan ${number}` }),
+        );
+      }
+    }
+  }
+
+  /** The tasks that the numbers count, with names where the file has them. */
+  tasks(row: Row): void {
+    const position = map(row["position"]);
+    const progress = map(row["progress"]);
+    const phase = whole(position["phase"]);
+    const listed = rows(row["tasks"]);
+    for (const each of listed) this.listedTask(each, phase);
+    const title = line(position["task"]);
+    const counted = whole(progress["current_phase_tasks"]) ?? 0;
+    const done = whole(progress["current_phase_completed"]) ?? 0;
+    if (listed.length > 0 || phase === null) {
+      const isListed = listed.some((each) => line(each["title"])?.includes(title ?? ""));
+      if (title && !isListed)
+        this.contradictions.push(`position names ${quoteValue(title)}, which no list of tasks has`);
+      return;
+    }
+    const total = Math.min(Math.max(counted, done + (title ? 1 : 0)), MOST.tasks);
+    if (done > counted) this.contradictions.push(`${done} tasks are completed of ${counted}`);
+    if (counted > MOST.tasks) this.contradictions.push(`${counted} tasks were said, ${MOST.tasks} were made`);
+    const plan = whole(position["plan"]);
+    for (let number = 1; number <= total; number++) {
+      const isCurrent = title !== null && number === done + 1;
+      const id = this.task(isCurrent ? title : `Phase ${phase}, task ${number}`, phase, {
+        ...(isCurrent && plan !== null && { plan }),
+        ...(isCurrent && { wave: whole(position["wave"]) ?? 1 }),
+      });
+      if (id && number <= done) this.run(finishTaskOf(id, this.by));
+      if (id && isCurrent) this.begin(id, position["status"]);
+    }
+    const unnamed = total - (title ? 1 : 0);
+    if (unnamed > 0) this.assumed.push(`${unnamed} tasks are counted but not named`);
+  }
+
+  private listedTask(each: Row, phase: number | null): void {
+    const named = /^(?:T-\d+ +)?(?:\[([a-z_]+)\] +)?(.*)$/.exec(line(each["title"]) ?? "");
+    const id = named?.[2] ? this.task(named[2], phase, {}) : null;
+    if (id && each["done"] === true) this.run(finishTaskOf(id, this.by));
+    if (id && named?.[1]) this.begin(id, named[1]);
+  }
+
+  private task(title: string, phase: number | null, place: { plan?: number; wave?: number }): string | null {
+    const { given } = this.draft.state;
+    this.run((state) =>
+      planningActs.addTasks(state, this.by, [{ title, ...(phase !== null && { phase }), ...place }]),
+    );
+    const { T } = this.draft.state.given;
+    return T > given.T ? `T-${String(T).padStart(3, "0")}` : null;
+  }
+
+  /** A task that is said to be under way is claimed by the session that was active; whoever comes next takes it over. */
+  private begin(task: string, status: unknown): void {
+    if (typeof status !== "string" || !/^in[ _-]progress|^executing/i.test(status)) return;
+    const active = [...this.draft.state.history.values()].find((entry) => entry.status === "active");
+    const data = { by: this.by, task, session: active?.id ?? null, token: 0 };
+    this.add({ type: "task.claimed", data });
+  }
+
+  decisions(list: readonly Row[]): void {
+    for (const each of list) {
+      const date = day(each["date"]);
+      const said = each["type"];
+      const type = DECISION_TYPES.find((one) => one === said) ?? ("architecture" satisfies DecisionType);
+      if (said !== type)
+        this.assumed.push(`decision ${quoteValue(each["decision"])} has no type: taken as ${type}`);
+      const decision = prose(each["decision"]) ?? prose(each["context"]) ?? "(nothing)";
+      const input = {
+        type,
+        context: prose(each["context"]) ?? decision,
+        decision,
+        reason: prose(each["reason"]) ?? prose(each["rationale"]) ?? "Not said.",
+        alternatives: strings(each["alternatives_considered"] ?? each["alternatives"]).map(alternative),
+        reversible: each["reversible"] !== false,
+      };
+      const today = date ?? new Date(this.now).toISOString().slice(0, 10);
+      this.run((state) => noteActs.decide(state, this.by, input, today, null));
+      this.keepOthers(`decisions.D-${String(this.draft.state.given.D).padStart(3, "0")}`, each, [
+        "date",
+        "type",
+        "context",
+        "decision",
+        "reason",
+        "rationale",
+        "alternatives_considered",
+        "alternatives",
+        "reversible",
+      ]);
+    }
+  }
+
+  blockers(list: readonly Row[]): void {
+    for (const each of list) {
+      const status = typeof each["status"] === "string" ? each["status"] : "active";
+      const affects = strings(each["affects"]).map((word) => word.slice(0, LINE));
+      const description = prose(each["description"]) ?? "(nothing)";
+      const acted = this.run((state) => {
+        const act = noteActs.block(state, this.by, { description, affects, identified: status !== "new" });
+        const since = time(each["identified_at"] ?? each["blocked_since"]);
+        const [reported, ...rest] = act.events;
+        if (since === null || reported?.type !== "blocker.reported") return act;
+        return { ...act, events: [{ ...reported, data: { ...reported.data, reportedAt: since } }, ...rest] };
+      });
+      if (!acted) continue;
+      const id = `B-${String(this.draft.state.given.B).padStart(3, "0")}`;
+      const workaround = prose(each["workaround"]);
+      if (status === "bypassed") {
+        const followUps = strings(each["workaround_tasks"]).map((title) => ({ title: title.slice(0, LINE) }));
+        this.run((state) =>
+          noteActs.bypass(state, this.by, { blocker: id, workaround: workaround ?? "Not said.", followUps }),
+        );
+      }
+      if (status === "resolved") {
+        const resolution = prose(each["resolution"]) ?? "Not said.";
+        this.run((state) => noteActs.resolve(state, this.by, { blocker: id, resolution }));
+      }
+      const own = ["status", "description", "affects", "identified_at", "blocked_since", "resolution"];
+      const used = status === "bypassed" ? ["workaround", "workaround_tasks"] : [];
+      this.keepOthers(`blockers.${id}`, each, [...own, ...used]);
+    }
+  }
+
+  sessions(list: readonly Row[]): void {
+    for (const [index, each] of list.entries()) {
+      const session = (line(each["id"]) ?? `session-${String(index + 1).padStart(3, "0")}`).slice(0, 128);
+      const { by } = this;
+      const startedAt = time(each["started"]);
+      const working = prose(each["working_on"]);
+      const notes = working === null ? null : `Working on: ${working}`;
+      const agent = line(each["agent"]) ?? "unknown";
+      const begun = { by, session, agent, resumes: null, notes, ...(startedAt !== null && { startedAt }) };
+      if (!this.add({ type: "session.started", data: begun })) continue;
+      const said = {
+        contextUsage: usage(each["context_usage"]),
+        issues: strings(each["issues"]).map((issue) => issue.slice(0, TEXT)),
+        notes: prose(each["notes"]),
+      };
+      const endedAt = time(each["ended"]);
+      const completed = strings(each["completed"]).map((item) => item.slice(0, LINE));
+      if (each["status"] === "crashed") {
+        this.add({ type: "session.noted", data: { by, session, ...said } });
+        this.add({ type: "session.crashed", data: { by, session, notes: null } });
+      } else if (endedAt !== null || each["status"] === "ended") {
+        const handoffReason = prose(each["handoff_reason"]);
+        const data = { by, session, ...said, completed, handoffReason, ...(endedAt !== null && { endedAt }) };
+        this.add({ type: "session.ended", data });
+      } else this.add({ type: "session.noted", data: { by, session, ...said } });
+      this.keepOthers(`sessions.${session}`, each, [
+        "id",
+        "agent",
+        "started",
+        "ended",
+        "status",
+        "context_usage",
+        "completed",
+        "issues",
+        "notes",
+        "handoff_reason",
+        "working_on",
+      ]);
+    }
+  }
+
+  /** Next action, files, implementations, questions. */
+  context(row: Row, hashes: ReadonlyMap<string, string>): void {
+    const next = prose(row["next_action"]);
+    if (next !== null) this.run((state) => sessionActs.setNext(state, this.by, { text: next }));
+    const context = map(row["resume_context"]);
+    for (const text of strings(context["key_implementations"])) {
+      this.run((state) => noteActs.implementation(state, this.by, { text: text.slice(0, TEXT) }));
+    }
+    for (const text of [...strings(context["open_questions"]), ...strings(row["questions"])]) {
+      this.run((state) => noteActs.ask(state, this.by, text.replace(/^Q-\d+ +/, "").slice(0, TEXT)));
+    }
+    const files = strings(context["files_modified_this_session"] ?? context["files_modified"]);
+    const found = files.filter((path) => hashes.has(path));
+    if (found.length > 0) {
+      const recorded = found.map((path) => ({
+        path,
+        hash: hashes.get(path) as string,
+        act: "modified" as const,
+      }));
+      this.run((state) => noteActs.recordFiles(state, this.by, { files: recorded }));
+    }
+    const missing = files.filter((path) => !hashes.has(path));
+    if (missing.length > 0) this.keep("files_modified", missing);
+    this.keepOthers("resume_context", context, [
+      "key_implementations",
+      "open_questions",
+      "files_modified_this_session",
+      "files_modified",
+    ]);
+  }
+
+  /** What the file says of its own progress against what its tasks and phases come to. */
+  compare(row: Row): void {
+    const said = map(row["progress"]);
+    if (Object.keys(said).length === 0) return;
+    const found = progressOf(this.draft.state);
+    const computed: Record<string, number> = {
+      phases_total: found.phasesTotal,
+      phases_completed: found.phasesCompleted,
+      current_phase_tasks: found.currentPhaseTasks,
+      current_phase_completed: found.currentPhaseCompleted,
+      percent: found.percent,
+    };
+    for (const [name, value] of Object.entries(computed)) {
+      const claimed = whole(said[name]);
+      if (claimed !== null && claimed !== value)
+        this.contradictions.push(`progress.${name} is ${claimed}, the tasks say ${value}`);
+    }
+    const bar = typeof said["bar"] === "string" ? /(\d{1,3})%/.exec(said["bar"])?.[1] : undefined;
+    if (bar !== undefined && Number(bar) !== found.percent) {
+      this.contradictions.push(`the bar says ${bar}%, the tasks say ${found.percent}%`);
+    }
+    this.keep("progress", said);
+    this.keep("position", map(row["position"]));
+  }
+
+  /** As a fact, so that it can be looked up and forgotten like any other. */
+  keep(name: string, value: unknown): void {
+    if (value === undefined || value === null) return;
+    const key = `imported.${name}`.slice(0, LINE);
+    const input = { key, value: value as Json, source: "imported" };
+    if (this.run((state) => noteActs.fact(state, this.by, input))) this.kept.push(key);
+  }
+
+  private keepOthers(name: string, row: Row, known: readonly string[]): void {
+    const others = Object.entries(row).filter(([key, value]) => !known.includes(key) && value !== null);
+    if (others.length > 0) this.keep(name, Object.fromEntries(others));
+  }
+
+  private add(event: GoalDraft): boolean {
+    return this.run(() => ({ events: [event], result: null }));
+  }
+
+  /** What the goal refuses is said, not thrown: one bad line does not cost the others. */
+  private run(act: (state: GoalState) => Act<unknown>): boolean {
+    try {
+      const one = new DraftBatch(this.draft.state);
+      for (const event of act(this.draft.state).events) one.add(event);
+      for (const event of one.events) this.draft.add(event);
+      return true;
+    } catch (error) {
+      if (!isHoldfastError(error)) throw error;
+      this.contradictions.push(error.message);
+      return false;
+    }
+  }
+}
+
+function finishTaskOf(id: string, by: Actor): (state: GoalState) => Act<unknown> {
+  const finish = finishTask(id, "the imported file");
+  return (state) => finish(state, by);
+}
+
+/** Wherever the file says `Phase 3: OAuth Integration`. */
+function phaseNames(row: Row): Map<number, string> {
+  const names = new Map<number, string>();
+  const words = [...rows(row["blockers"]), ...rows(row["sessions"])].flatMap((each) => [
+    ...strings(each["affects"]),
+    ...strings(each["completed"]),
+  ]);
+  for (const word of words) {
+    const named = /^Phase (\d{1,3}): (.+)$/.exec(word);
+    if (named?.[1] && named[2]) names.set(Number(named[1]), named[2].slice(0, LINE));
+  }
+  return names;
+}
+
+function alternative(text: string): { option: string; whyNot: string } {
+  const colon = text.indexOf(": ");
+  if (colon <= 0) return { option: text.slice(0, LINE), whyNot: "Not said." };
+  return {
+    option: text.slice(0, colon).slice(0, LINE),
+    whyNot: text.slice(colon + 2).slice(0, TEXT) || "Not said.",
+  };
+}
+
+
 
 const FILE_BYTES = 1024 * 1024;
 

@@ -17,4 +17,4 @@ export {
 export { type RenderedFile, Renderer, type Rendering, renderGoal } from "./render.ts";
 export { type ContextFile, type ResumeOptions, type Resumption, resumeGoal } from "./resume-goal.ts";
 export { readSeal } from "./seal.ts";
-export { mergeAllEvents, mergeEventFolder } from "./take-in-folder.ts";
+export { mergeAllEvents, mergeEventFolder } from "./event-files.ts";

@@ -11,8 +11,7 @@ import {
   type Verification,
 } from "../model/goal/index.ts";
 import { type Json, sameJson } from "../model/json.ts";
-import { type Change, change } from "./edit-changes.ts";
-import { dropTask, finishTask, removedTasks, reopenTask } from "./hand-finished.ts";
+import { type Change, change, dropTask, finishTask, removedTasks, reopenTask } from "./edit-changes.ts";
 import { editableColumns } from "./record-rows.ts";
 
 type Row = Readonly<Record<string, unknown>>;

@@ -22,8 +22,7 @@ import {
   VERIFICATIONS,
 } from "../model/goal/index.ts";
 import type { JsonSchema } from "../state-files/index.ts";
-import { AGENT_STATE_VERSION } from "./agent-state.ts";
-import { TASK_BOARD_VERSION } from "./task-board.ts";
+import { AGENT_STATE_VERSION, TASK_BOARD_VERSION } from "./json-files.ts";
 
 const DRAFT = "https://json-schema.org/draft/2020-12/schema";
 const BASE = "https://holdfast.dev/schemas";

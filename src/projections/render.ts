@@ -7,19 +7,33 @@
  */
 
 import { type GoalState, type Survey, surveyGoal } from "../model/goal/index.ts";
-import { agentStateRows, renderAgentState } from "./agent-state.ts";
-import {
-  blockerPath,
-  decisionPath,
-  renderBlocker,
-  renderDecision,
-  renderSession,
-  sessionPath,
-} from "./record-files.ts";
+import { agentStateRows, renderAgentState, boardRevision, TaskBoardText } from "./json-files.ts";
+import { blockerPath, decisionPath, renderBlocker, renderDecision, renderSession, sessionPath } from "./record-files.ts";
 import type { SealedText } from "./seal.ts";
-import { renderStatePage } from "./state-page.ts";
-import { summaryOf } from "./state-summary.ts";
-import { boardRevision, TaskBoardText } from "./task-board.ts";
+import { renderStatePage, summaryOf } from "./state-page.ts";
+import { problemIn, schemaRefused } from "../state-files/index.ts";
+import { AGENT_STATE_SCHEMA, TASK_BOARD_SCHEMA } from "./json-schemas.ts";
+
+/** A bad write is a refused write: what we render is held to the schemas that we publish. */
+export async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {
+  for (const row of fresh.tasks) {
+    const problem = await problemIn(row, TASK_BOARD_SCHEMA, "#/$defs/task");
+    if (problem) throw schemaRefused(`task_board.json, ${String(row["id"])}`, problem);
+  }
+  fresh.tasks.splice(0);
+  const seal = files.at(-1);
+  const state = {
+    schema_version: 2,
+    run_id: seal?.goal,
+    revision: seal?.revision,
+    digest: `sha256:${seal?.digest}`,
+    ...fresh.agentState,
+  };
+  const problem = await problemIn(state, AGENT_STATE_SCHEMA);
+  if (problem) throw schemaRefused("agent_state.json", problem);
+}
+
+
 
 export const STATE_PAGE = "STATE.md";
 export const AGENT_STATE = "agent_state.json";
