@@ -1,30 +1,61 @@
 /**
- * What a person changed in a rendered file, as changes to the goal.
+ * Edits of rendered files as changes to the goal.
  *
- * A change has a key, which says what it is about, and a value, which says what it makes of it. The same function finds
- * what the person changed since the base and what the goal itself changed since then; where both have a key, they met.
- * A change without an act is one that the goal computes: it can be noticed, not taken in.
+ * A change has a key (`title:T-001`) and a value. The same function finds the changes of the person and those
+ * of the goal since the base; the same key in both is a conflict.
  */
 
 import { type Act, closingPhase, planningActs } from "../goal/index.ts";
-import { type Actor, type GoalState, type GoalDraft, taskOf } from "../model/goal/index.ts";
-import { canonicalText } from "../model/json.ts";
 import { HoldfastError } from "../model/errors.ts";
+import { type Actor, type GoalDraft, type GoalState, taskOf } from "../model/goal/index.ts";
+import { canonicalText } from "../model/json.ts";
 
-/**
- * A person says that a task is done, or that it is not: whatever state it is in, the log gets the whole way there. And what
- * tasks mean that are no longer in a file.
- */
+export type EditAct = (state: GoalState, by: Actor) => Act<unknown>;
 
+export interface Change {
+  readonly key: string;
+  readonly value: string;
+  /** The change in words, for reports. */
+  readonly what: string;
+  /** Null: the goal computes this value, so the change can only be reported. */
+  readonly act: EditAct | null;
+}
 
+export function change(key: string, value: unknown, what: string, act: Change["act"]): Change {
+  return { key, value: canonicalText(value), what, act };
+}
 
-type EditAct = (state: GoalState, by: Actor) => Act<unknown>;
+export interface Merged {
+  /** Changes to apply, in the order of the file. */
+  readonly mine: readonly Change[];
+  /** Changes of things that the goal has changed, too: the person wins, the other value is in the log. */
+  readonly conflicts: readonly string[];
+  readonly left: readonly string[];
+}
 
-/** Whoever works on it hears of it at the next write: the claim is gone. */
+/** Merges the changes of a person with those of the goal, both since the same base. */
+export function mergeChanges(theirs: readonly Change[], ours: readonly Change[]): Merged {
+  const known = new Map(ours.map(({ key, value }) => [key, value]));
+  const news = theirs.filter(({ key, value }) => known.get(key) !== value);
+  return {
+    mine: news.filter(({ act }) => act !== null),
+    conflicts: news.filter(({ key, act }) => act !== null && known.has(key)).map(({ what }) => what),
+    left: news.filter(({ act }) => act === null).map(({ what }) => what),
+  };
+}
+
+const NOTHING: Act<unknown> = { events: [], result: null };
+
+/** An act that does nothing if the goal says so already, as after a second save from an old editor buffer. */
+export function unless(isDone: (state: GoalState) => boolean, act: EditAct): EditAct {
+  return (state, by) => (isDone(state) ? NOTHING : act(state, by));
+}
+
+/** Finishes a task from any status. An agent that works on it finds its claim gone at its next write. */
 export function finishTask(id: string, file: string): EditAct {
   return (state, by) => {
     const task = taskOf(state, id);
-    if (task.status === "done") return { events: [], result: null };
+    if (task.status === "done") return NOTHING;
     const token = task.claim?.token ?? 0;
     const events: GoalDraft[] = [];
     if (task.status !== "in_progress" && task.status !== "submitted") {
@@ -43,24 +74,25 @@ export function reopenTask(id: string, file: string): EditAct {
   const why = `Marked as open in ${file} by hand.`;
   return (state, by) => {
     const { status } = taskOf(state, id);
-    if (status === "open") return { events: [], result: null };
+    if (status === "open") return NOTHING;
     if (status === "failed") return planningActs.retry(state, by, { task: id, why });
     return planningActs.reopen(state, by, { task: id, why });
   };
 }
 
 export function dropTask(id: string, file: string): EditAct {
-  return (state, by) => {
-    if (taskOf(state, id).status === "dropped") return { events: [], result: null };
-    return planningActs.drop(state, by, { task: id, why: `Removed from ${file} by hand.` });
-  };
+  const why = `Removed from ${file} by hand.`;
+  return unless(
+    (state) => taskOf(state, id).status === "dropped",
+    (state, by) => planningActs.drop(state, by, { task: id, why }),
+  );
 }
 
-/** Above that it was a slip, or a section that was cut out: nobody drops a plan by leaving it out. */
+/** More tasks that vanish at once are taken for a slip, such as a section that was cut out. */
 const REMOVED_AT_ONCE = 3;
 const NAMED = 3;
 
-/** `before` and `after` are the tasks of a file by their ids. */
+/** The changes for tasks that are gone from a file. `before` and `after` are its tasks by id. */
 export function removedTasks(
   before: ReadonlyMap<string, unknown>,
   after: ReadonlyMap<string, unknown>,
@@ -77,48 +109,15 @@ export function removedTasks(
   return [change(`drop:${gone.join(" ")}`, true, what, null)];
 }
 
-/** A line that is gone may be a slip of the hand, and whoever works on the task would lose it. */
+/** A removed line may be a slip, and an agent that works on the task would lose it. */
 function dropUnlessHeld(id: string, file: string): EditAct {
   return (state, by) => {
     const { status, claim } = taskOf(state, id);
     if (status !== "in_progress" && status !== "submitted") return dropTask(id, file)(state, by);
     const who =
-      status === "submitted" ? "it waits to be verified" : `${claim?.by.name ?? "somebody"} works on it`;
+      status === "submitted" ? "it waits to be verified" : `${claim?.by.name ?? "an agent"} works on it`;
     throw new HoldfastError("TASK_HELD", `${who}, so it stays. If you mean it: holdfast task drop ${id}`, {
-      hint: `Say it by a command: holdfast task drop ${id}`,
+      hint: `Drop it by a command: holdfast task drop ${id}`,
     });
-  };
-}
-
-
-
-export interface Change {
-  readonly key: string;
-  readonly value: string;
-  /** For reports: what it is, in words. */
-  readonly what: string;
-  readonly act: ((state: GoalState, by: Actor) => Act<unknown>) | null;
-}
-
-export function change(key: string, value: unknown, what: string, act: Change["act"]): Change {
-  return { key, value: canonicalText(value), what, act };
-}
-
-export interface Merged {
-  /** To be taken in, in the order in which they stand in the file. */
-  readonly mine: readonly Change[];
-  /** Keys that both changed, to different ends: the person's word counts, the other is in the log. */
-  readonly conflicts: readonly string[];
-  readonly left: readonly string[];
-}
-
-/** `theirs` and `ours` are both counted from the same base. */
-export function mergeChanges(theirs: readonly Change[], ours: readonly Change[]): Merged {
-  const known = new Map(ours.map(({ key, value }) => [key, value]));
-  const news = theirs.filter(({ key, value }) => known.get(key) !== value);
-  return {
-    mine: news.filter(({ act }) => act !== null),
-    conflicts: news.filter(({ key, act }) => act !== null && known.has(key)).map(({ what }) => what),
-    left: news.filter(({ act }) => act === null).map(({ what }) => what),
   };
 }

@@ -1,47 +1,85 @@
 /**
- * `events/`: the events of goals as files that never change, so that branches merge without conflict and a clone has
- * everything. Each file is of one goal, and each goal sees to its own: those of others are passed over.
+ * `events/`: the events of goals as immutable files. Branches merge without conflict, and a clone has
+ * everything. Each file belongs to one goal.
  *
- *     look    files that were not seen before are read; what they hold and the goal does not know is taken in
- *     trust   instead of a first look: a command that has just merged the folder skips reading the files again
- *     save    what the goal knows and no file holds becomes a new file, or several if it is much
- *     tidy    many small files become one that holds the same; then the small ones are removed
+ *     look    reads files that are new, and returns the events that the goal does not know
+ *     trust   replaces the first look after a command that has just merged the folder
+ *     save    writes events that no file holds into a new file, or into several
+ *     tidy    combines many small files into one, then removes them
  *
  * Invariants
- *  - A file is written whole under the hash of its content and never written again: two writers of one name write the
- *    same bytes.
+ *  - A file is written whole under the hash of its content and never written again: two writers of one name
+ *    write the same bytes.
  *  - A file is removed only when every event in it stands in a file that was synced before.
- *  - The new file is more than twice as large as each one it replaces. Git takes a removed and an added file for a rename
- *    when they are alike by half, and two branches that renamed one file differently conflict; files that differ this
- *    much in size are never compared. `docs/decisions/012-*.md` says why.
- *  - A file that cannot be believed is left as it is, reported, and none of its events is taken in. If the goal knows
- *    some of them, they are saved once more in a file of their own.
+ *  - The new file is more than twice as large as each one it replaces. Git treats a removed and an added file
+ *    that are half alike as a rename, and two branches that rename one file differently conflict. Git never
+ *    compares files that differ this much in size. See `docs/decisions/012-*.md`.
+ *  - An invalid file is left alone and reported, and none of its events is merged. If the goal knows some of
+ *    its events, they are saved again in another file.
  *
- * A crash in `save` leaves a temporary file, or a file that nobody recorded, which is what the next look finds; in `tidy`,
- * events that stand in two files, which the next `tidy` makes one. No order of these loses an event.
+ * | crash in | leaves |
+ * |---|---|
+ * | `save` | a temporary file, or a file that the store has not recorded: the next look finds it |
+ * | `tidy` | events in two files: the next `tidy` combines them |
  */
 
 import { statSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { eventsUnreadable, type Goal, goalCore, markEventFilesSeen, seenBy, eventFileNames, type MergeReport, mergeGoal, unseenEventFiles } from "../goal/index.ts";
+import {
+  eventFileNames,
+  eventsUnreadable,
+  type Goal,
+  goalCore,
+  type MergeReport,
+  markEventFilesSeen,
+  mergeGoal,
+  seenBy,
+  unseenEventFiles,
+} from "../goal/index.ts";
+import type { Journal } from "../journal/index.ts";
 import { sha256 } from "../model/digest.ts";
-import { type Entry, EntryReader, type EventIds, compareEntries, entrySchema, goalKind, MERGED } from "../model/goal/index.ts";
-import { prepareFile, readBounded, type Signature, sameSignature, signatureAt, syncFolder, UnreadableText, parseJson } from "../state-files/index.ts";
-import { eventFileRefused } from "./refusals.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
+import {
+  compareEntries,
+  type Entry,
+  EntryReader,
+  type EventIds,
+  entrySchema,
+  goalKind,
+  MERGED,
+} from "../model/goal/index.ts";
 import { canonicalOf, type Json } from "../model/json.ts";
 import { makeEvent } from "../model/stream/index.ts";
+import {
+  parseJson,
+  prepareFile,
+  readBounded,
+  type Signature,
+  sameSignature,
+  signatureAt,
+  syncFolder,
+  UnreadableText,
+} from "../state-files/index.ts";
+import { eventFileRefused } from "./refusals.ts";
 import { normalText } from "./seal.ts";
-import type { Journal } from "../journal/index.ts";
+
+export const EVENTS = "events";
+/** Larger files are not read. The files that we write are far smaller, since readers load a whole file. */
+const FILE_BYTES = 64 * 1024 * 1024;
+const MADE_BYTES = 8 * 1024 * 1024;
+/** An upper bound of the header line. */
+const HEAD_BYTES = 512;
+/** More than `above` files are combined, at least `least` at once; files of `sealedBytes` are left alone. */
+const TIDY = { above: 24, least: 6, sealedBytes: 1024 * 1024, growth: 2.2 };
 
 /**
- * Takes in what a folder of the repository holds of goals, whether or not this store has them: what a fresh clone begins
- * with, and what a pull brought. Files that were taken in before are not read again. Writes nothing into the folder. By
- * goal; those that had nothing new are left out. With `only`, no other goal is looked at.
+ * Merges the event files of a folder into the store, as after a clone or a pull. Goals that the store does
+ * not have are created. Reads only files that it has not merged before, and writes nothing into the folder.
+ * Returns reports of the goals that had new events. With `only`, it handles that goal alone.
  *
- * A file that cannot be believed, or a goal that cannot be made of its files, keeps no other out: `warn` is told, here and
- * whenever somebody looks again. Of the goal that `only` names it is thrown.
+ * An invalid file, or a goal that cannot be built from its files, does not stop the others: `warn` gets the
+ * error, again at every call. Errors of the goal that `only` names are thrown.
  */
 export async function mergeEventFolder(
   journal: Journal,
@@ -52,7 +90,6 @@ export async function mergeEventFolder(
   return (await mergeFolder(journal, resolve(folder), only, warn)).reports;
 }
 
-/** What a merge of the events of all goals found. */
 interface FolderMerge {
   readonly reports: ReadonlyMap<string, MergeReport>;
   /** Names of all event files in the folder. */
@@ -61,7 +98,7 @@ interface FolderMerge {
   readonly failed: ReadonlyMap<string, unknown>;
 }
 
-/** Merges the events of every goal, and also tells which files there are. */
+/** Merges the events of every goal; also returns the names of all files. */
 export function mergeAllEvents(
   journal: Journal,
   folder: string,
@@ -89,7 +126,7 @@ async function mergeFolder(
       if (report) reports.set(goal, report);
       await markEventFilesSeen(journal, goal, { own: files, others: [] });
     } catch (error) {
-      // What is wrong with the store is wrong with all goals.
+      // An error of the store concerns all goals.
       const isOfOneGoal = isHoldfastError(error) && !error.code.startsWith("STORE_");
       if (only !== undefined || !isOfOneGoal) throw error;
       failed.set(goal, error);
@@ -103,135 +140,6 @@ async function mergeFolder(
   return { reports, names, failed };
 }
 
-
-
-/**
- * One file of events, as text: a line that says what it is, then a line for each event, in the order of all copies.
- *
- * Its name is the hash of its content. So one name never has two contents, whichever branch or worktree writes it, and a
- * file that was torn, cut or changed does not fit its name. Everything in it is checked before any of it is believed.
- */
-
-
-
-const FORMAT = 1;
-const NAME_CHARACTERS = 32;
-const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
-
-interface EventFile {
-  readonly name: string;
-  readonly text: string;
-}
-
-/** An event and the line that says it: the same line in whichever file it stands. */
-interface EntryLine {
-  readonly entry: Entry;
-  readonly line: string;
-}
-
-function lineOf(entry: Entry): EntryLine {
-  return { entry, line: canonicalOf(entry as unknown as Json) };
-}
-
-/** Each event once, whichever of the lines said it first. */
-function makeEventFile(goal: string, lines: Iterable<EntryLine>): EventFile {
-  const once = new Map<string, EntryLine>();
-  for (const each of lines) if (!once.has(each.entry.uid)) once.set(each.entry.uid, each);
-  const order = [...once.values()].sort((a, b) => compareEntries(a.entry, b.entry));
-  const head = canonicalOf({ holdfast: "goal events", format: FORMAT, goal, events: order.length });
-  const text = `${[head, ...order.map(({ line }) => line)].join("\n")}\n`;
-  return { name: nameOf(text), text };
-}
-
-function nameOf(text: string): string {
-  return `${sha256(text).slice(0, NAME_CHARACTERS)}.jsonl`;
-}
-
-interface ReadEvents {
-  readonly goal: string;
-  readonly lines: readonly EntryLine[];
-}
-
-/** Of which goal a file is, if it is whole; its events are not looked at. */
-function goalOfEvents(name: string, raw: string): string | null {
-  const text = normalText(raw);
-  if (nameOf(text) !== name) return null;
-  try {
-    const { goal } = parseJson(text.slice(0, text.indexOf("\n")));
-    return typeof goal === "string" ? goal : null;
-  } catch (error) {
-    if (error instanceof UnreadableText) return null;
-    throw error;
-  }
-}
-
-/** Throws `UnreadableText`, saying which line is wrong and why. */
-function readEventFile(name: string, raw: string): ReadEvents {
-  const text = normalText(raw);
-  if (nameOf(text) !== name) {
-    throw new UnreadableText("its content does not fit its name: it was cut, or somebody changed it");
-  }
-  const [first = "", ...rest] = text.slice(0, -1).split("\n");
-  const head = parseJson(first);
-  const { goal, events } = head;
-  if (head["holdfast"] !== "goal events" || typeof goal !== "string")
-    throw new UnreadableText("it holds no events");
-  if (typeof head["format"] !== "number" || head["format"] > FORMAT) {
-    throw new UnreadableText("a later release wrote it: upgrade holdfast");
-  }
-  if (events !== rest.length)
-    throw new UnreadableText(`it should hold ${String(events)} events, not ${rest.length}`);
-  const seen = new Set<string>();
-  const lines = rest.map((line, index) => {
-    const entry = readLine(line, index + 2);
-    if (seen.has(entry.uid))
-      throw new UnreadableText(`line ${index + 2}: event ${entry.uid} stands there twice`);
-    seen.add(entry.uid);
-    return { entry, line };
-  });
-  return { goal, lines };
-}
-
-function readLine(line: string, number: number): Entry {
-  try {
-    const parsed = entrySchema.safeParse(parseJson(line));
-    if (!parsed.success) throw new UnreadableText(parsed.error.issues[0]?.message ?? "it is no event");
-    const entry = parsed.data;
-    if (canonicalOf(entry as unknown as Json) !== line)
-      throw new UnreadableText("it is not written as events are");
-    checkEvent(entry);
-    return entry;
-  } catch (error) {
-    if (!(error instanceof UnreadableText) && !(error instanceof HoldfastError)) throw error;
-    throw new UnreadableText(`line ${number}: ${error.message}`, { cause: error });
-  }
-}
-
-/** Against the schema of its type. An older version is checked when it has become the current one. */
-function checkEvent({ type, v, at, uid, data }: Entry): void {
-  const spec = Object.hasOwn(goalKind.events, type)
-    ? goalKind.events[type as keyof typeof goalKind.events]
-    : undefined;
-  if (!spec || type === MERGED || v > spec.version) {
-    throw new UnreadableText(
-      `this release knows no event ${JSON.stringify(type)} of version ${v}: upgrade holdfast`,
-    );
-  }
-  if (Object.hasOwn(data, "uid")) throw new UnreadableText("its data holds a second uid");
-  if (v === spec.version) makeEvent(goalKind, { type, data: { ...data, uid } }, at);
-}
-
-
-
-export const EVENTS = "events";
-/** Larger ones are not read, and none is made that comes near: git and whoever takes it in read a file at once. */
-const FILE_BYTES = 64 * 1024 * 1024;
-const MADE_BYTES = 8 * 1024 * 1024;
-/** More than the first line of a file takes. */
-const HEAD_BYTES = 512;
-/** More files than this are made fewer; files above this size are left alone. */
-const TIDY = { above: 24, least: 6, sealedBytes: 1024 * 1024, growth: 2.2 };
-
 export interface RefusedFile {
   readonly file: string;
   readonly why: string;
@@ -239,7 +147,7 @@ export interface RefusedFile {
 
 interface HeldFile {
   readonly bytes: number;
-  /** Null: the file was not read. The store records that it holds events up to `mark`. */
+  /** Null: not read. The store records that the file holds events up to `mark`. */
   readonly uids: readonly string[] | null;
 }
 
@@ -248,13 +156,13 @@ export class EventFiles {
   private readonly goal: string;
   private readonly held = new Map<string, HeldFile>();
   private readonly refused = new Map<string, { signature: Signature | null; why: string }>();
-  /** Files of other goals. Their names are hashes, so they stay that. */
+  /** Names of other goals' files. Names are hashes, so this never changes. */
   private readonly others = new Set<string>();
-  /** Uid → hash of its line, over all files that are held. */
+  /** Uid → hash of its line, over all held files. */
   private readonly lines = new Map<string, string>();
-  /** Read, and not yet taken in. */
+  /** Events that were read but not merged yet. */
   private pending: Entry[] = [];
-  /** Up to here everything was saved when this process last looked. */
+  /** Everything up to here was saved when this process last looked. */
   private mark: { seq: number; clock: EntryReader["clock"]; revision: number } | null = null;
 
   constructor(folder: string, goal: string) {
@@ -263,8 +171,9 @@ export class EventFiles {
   }
 
   /**
-   * Takes the place of the first look if the caller has just merged every file in `names`. Returns false unless the
-   * store records that exactly these files hold the goal's events up to some `seq`, and nothing was merged since.
+   * Replaces the first look if the caller has just merged every file in `names`. Returns false unless the
+   * store records that exactly these files hold the goal's events up to some `seq`, and nothing was merged
+   * since.
    */
   async trust(goal: Goal, names: readonly string[]): Promise<boolean> {
     const { own, saved } = await seenBy(goalCore(goal).journal, this.goal);
@@ -280,7 +189,7 @@ export class EventFiles {
     return true;
   }
 
-  /** Events that the goal does not know, and files that were refused since the last look. */
+  /** Returns events that the goal does not know, and files that were refused since the last look. */
   async look(known: Pick<EventIds, "has">): Promise<{ fresh: readonly Entry[]; refused: RefusedFile[] }> {
     const names = (await namesIn(this.folder)).filter((name) => name.endsWith(".jsonl")).sort();
     this.forget(names);
@@ -304,17 +213,17 @@ export class EventFiles {
     return { fresh: this.pending, refused };
   }
 
-  /** New files for whatever no file holds yet. `isOurs` is asked right before each gets its name. */
+  /** Writes new files for events that no file holds. Calls `isOurs` right before each rename. */
   async save(goal: Goal, isOurs: () => Promise<boolean>): Promise<boolean> {
     const { seq, state } = goal;
     const { clock, revision, known } = state;
     const here = { seq, clock, revision };
     if (this.hasUnread() && !this.walkFrom(goal)) {
-      // A merge has renamed items, so the walk begins anew and must know every event that a file holds.
+      // A merge has renamed items: read all events again, and know every event that a file holds.
       this.forgetAll();
       await this.look(known);
     }
-    // Without unread files, whatever is held is known by now, so equal numbers are equal sets.
+    // Without unread files, all held events are known by now, so equal numbers mean equal sets.
     const isBehind = this.hasUnread() ? seq > (this.mark?.seq ?? 0) : known.size > this.lines.size;
     if (isBehind) {
       const missing: EntryLine[] = [];
@@ -334,13 +243,13 @@ export class EventFiles {
     return true;
   }
 
-  /** Notes in the store which files hold everything, so that later commands need not read them. */
+  /** Records in the store which files hold everything, so that later commands need not read them. */
   private async record(goal: Goal, own: readonly string[]): Promise<void> {
     const saved = this.mark && { files: [...this.held.keys()], ...this.mark };
     await markEventFilesSeen(goalCore(goal).journal, this.goal, { own, others: [], ...(saved && { saved }) });
   }
 
-  /** Makes few files of many. */
+  /** Combines small files into one. */
   async tidy(goal: Goal, isOurs: () => Promise<boolean>): Promise<void> {
     if (this.held.size <= TIDY.above) return;
     const some = this.tidiable();
@@ -359,7 +268,7 @@ export class EventFiles {
     await this.record(goal, [whole.name]);
   }
 
-  /** As many of the smallest files as make one that is more than twice as large as any of them, and not too large. */
+  /** The most small files whose combination is more than twice as large as each, and not too large. */
   private tidiable(): string[] {
     const small = [...this.held]
       .filter(([, { bytes }]) => bytes < TIDY.sealedBytes)
@@ -373,7 +282,7 @@ export class EventFiles {
     return [];
   }
 
-  /** From where the last walk ended, unless a merge has changed since then what the names mean. */
+  /** The position at which the last save ended, unless a merge has changed the names of items since then. */
   private walkFrom({ state }: Goal): { seq: number; reader: EntryReader } | undefined {
     const { mark } = this;
     if (!mark || hasMergedSince({ state }, mark.seq)) return undefined;
@@ -420,7 +329,7 @@ export class EventFiles {
     this.held.set(name, { bytes, uids: lines.map(({ entry }) => entry.uid) });
   }
 
-  /** Whoever removed a file, git most likely: what no other file holds has to be saved again. */
+  /** Forgets files that are gone, as after a checkout: `save` writes their events again. */
   private forget(names: readonly string[]): void {
     const there = new Set(names);
     const gone = [...this.held.keys()].filter((name) => !there.has(name));
@@ -455,7 +364,7 @@ function sameNames(some: readonly string[], others: readonly string[]): boolean 
   return some.length === all.size && some.every((name) => all.has(name));
 }
 
-/** What goes into one file each. An event that is larger than a file should be has one of its own. */
+/** Splits lines into files of bounded size. A larger event gets a file of its own. */
 function* parts(lines: readonly EntryLine[]): Generator<EntryLine[]> {
   let part: EntryLine[] = [];
   let bytes = HEAD_BYTES;
@@ -486,16 +395,12 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-/** What files hold of one goal, and which of them do. */
 export interface GoalEvents {
   readonly entries: readonly Entry[];
   readonly files: readonly string[];
 }
 
-/**
- * What these files of a folder hold of goals, for a store that may not have them. A file that cannot be believed stops
- * nothing: it is told to `warn`.
- */
+/** Reads these files of a folder, by goal. An invalid file is reported to `warn` and skipped. */
 export async function readEventsFolder(
   folder: string,
   names: readonly string[],
@@ -527,15 +432,125 @@ export async function readEventsFolder(
   );
 }
 
-/** One event is one line, in whichever file it stands. */
+/** An event has the same line in every file; `other` returns the known line, or its hash. */
 function refuseContradiction(
   lines: readonly EntryLine[],
   other: (line: EntryLine) => string | undefined,
 ): void {
   for (const each of lines) {
-    const said = other(each);
-    if (said !== undefined && said !== each.line && said !== shortHash(each.line)) {
+    const known = other(each);
+    if (known !== undefined && known !== each.line && known !== shortHash(each.line)) {
       throw new UnreadableText(`it says something else of event ${each.entry.uid} than another file does`);
     }
   }
+}
+
+// The format of a file: a header line, then one line per event, sorted alike in every copy. The name is the
+// hash of the content, so a file that was cut or changed does not fit its name. A file is checked as a whole
+// before use.
+
+const FORMAT = 1;
+const NAME_CHARACTERS = 32;
+const EVENT_FILE = /^[0-9a-f]{32}\.jsonl$/;
+
+interface EventFile {
+  readonly name: string;
+  readonly text: string;
+}
+
+interface EntryLine {
+  readonly entry: Entry;
+  readonly line: string;
+}
+
+function lineOf(entry: Entry): EntryLine {
+  return { entry, line: canonicalOf(entry as unknown as Json) };
+}
+
+/** Duplicates are dropped. */
+function makeEventFile(goal: string, lines: Iterable<EntryLine>): EventFile {
+  const once = new Map<string, EntryLine>();
+  for (const each of lines) if (!once.has(each.entry.uid)) once.set(each.entry.uid, each);
+  const order = [...once.values()].sort((a, b) => compareEntries(a.entry, b.entry));
+  const head = canonicalOf({ holdfast: "goal events", format: FORMAT, goal, events: order.length });
+  const text = `${[head, ...order.map(({ line }) => line)].join("\n")}\n`;
+  return { name: nameOf(text), text };
+}
+
+function nameOf(text: string): string {
+  return `${sha256(text).slice(0, NAME_CHARACTERS)}.jsonl`;
+}
+
+interface ReadEvents {
+  readonly goal: string;
+  readonly lines: readonly EntryLine[];
+}
+
+/** The goal of a file, if its content fits its name; does not check the events. */
+function goalOfEvents(name: string, raw: string): string | null {
+  const text = normalText(raw);
+  if (nameOf(text) !== name) return null;
+  try {
+    const { goal } = parseJson(text.slice(0, text.indexOf("\n")));
+    return typeof goal === "string" ? goal : null;
+  } catch (error) {
+    if (error instanceof UnreadableText) return null;
+    throw error;
+  }
+}
+
+/** Throws `UnreadableText` with the line and the problem. */
+function readEventFile(name: string, raw: string): ReadEvents {
+  const text = normalText(raw);
+  if (nameOf(text) !== name) {
+    throw new UnreadableText("its content does not fit its name: it was cut, or somebody changed it");
+  }
+  const [first = "", ...rest] = text.slice(0, -1).split("\n");
+  const head = parseJson(first);
+  const { goal, events } = head;
+  if (head["holdfast"] !== "goal events" || typeof goal !== "string")
+    throw new UnreadableText("it holds no events");
+  if (typeof head["format"] !== "number" || head["format"] > FORMAT) {
+    throw new UnreadableText("a later release wrote it: upgrade holdfast");
+  }
+  if (events !== rest.length)
+    throw new UnreadableText(`it should hold ${String(events)} events, not ${rest.length}`);
+  const seen = new Set<string>();
+  const lines = rest.map((line, index) => {
+    const entry = readLine(line, index + 2);
+    if (seen.has(entry.uid))
+      throw new UnreadableText(`line ${index + 2}: event ${entry.uid} stands there twice`);
+    seen.add(entry.uid);
+    return { entry, line };
+  });
+  return { goal, lines };
+}
+
+function readLine(line: string, number: number): Entry {
+  try {
+    const parsed = entrySchema.safeParse(parseJson(line));
+    if (!parsed.success) throw new UnreadableText(parsed.error.issues[0]?.message ?? "it is no event");
+    const entry = parsed.data;
+    if (canonicalOf(entry as unknown as Json) !== line)
+      throw new UnreadableText("it is not written as events are");
+    checkEvent(entry);
+    return entry;
+  } catch (error) {
+    if (!(error instanceof UnreadableText) && !(error instanceof HoldfastError)) throw error;
+    throw new UnreadableText(`line ${number}: ${error.message}`, { cause: error });
+  }
+}
+
+/** Checks an event against the schema of its type. Older versions are checked after their upcast. */
+function checkEvent({ type, v, at, uid, data }: Entry): void {
+  const spec = Object.hasOwn(goalKind.events, type)
+    ? goalKind.events[type as keyof typeof goalKind.events]
+    : undefined;
+  if (!spec || type === MERGED || v > spec.version) {
+    throw new UnreadableText(
+      `this release knows no event ${JSON.stringify(type)} of version ${v}: upgrade holdfast`,
+    );
+  }
+  if (Object.hasOwn(data, "uid")) throw new UnreadableText("its data holds a second uid");
+  if (v === spec.version) makeEvent(goalKind, { type, data: { ...data, uid } }, at);
 }

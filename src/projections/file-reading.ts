@@ -1,4 +1,4 @@
-/** Rendered files read back, checked against their schemas. What `render.ts` wrote reads back without loss. */
+/** Reads rendered files back and checks them against their schemas. A rendering reads back without loss. */
 
 import {
   type JsonSchema,
@@ -42,7 +42,7 @@ export async function readRecordPage(kind: RecordKind, raw: string): Promise<Rec
   return { fields, sections };
 }
 
-/** Version 2 calls `risks` what version 1 called `blockers`; its place among the members stays the same. */
+/** Version 2 renames `blockers` to `risks`, at the same place among the members. */
 const AGENT_STATE_MIGRATIONS: Migrations = {
   current: AGENT_STATE_VERSION,
   steps: {
@@ -54,21 +54,23 @@ const AGENT_STATE_MIGRATIONS: Migrations = {
 };
 
 export interface MigrateOptions {
-  /** Those of `agent_state.json` by default. */
+  /** Default: the migrations of `agent_state.json`. */
   readonly migrations?: Migrations;
   readonly schema?: JsonSchema;
   /** Report the result without writing it. */
   readonly dryRun?: boolean;
 }
 
-/** Migrates a JSON file on disk to the current version, with a backup beside it. Safe to run at every start. */
+/**
+ * Migrates a JSON file on disk to the current version, with a backup beside it. Safe to run at every start.
+ */
 export function migrateFile(file: string, options: MigrateOptions = {}): Promise<MigrationReport> {
   // A file that a person changed keeps a digest that does not fit, so that the edit is still noticed.
   const finish = (text: string, old: string): string => (readSeal(old).isIntact ? resealed(text) : text);
   return migrateStateFile(file, { migrations: AGENT_STATE_MIGRATIONS, ...options, finish });
 }
 
-/** Older versions are brought up to date while they are read. */
+/** Migrates older versions in memory. */
 export async function readAgentState(raw: string): Promise<Record<string, unknown>> {
   const { value } = migrate(parseJson(normalText(raw)), AGENT_STATE_MIGRATIONS, "agent_state.json");
   refuse(await problemIn(value, AGENT_STATE_SCHEMA));

@@ -1,10 +1,10 @@
 /**
- * Whether git, and not a person, changed files a moment ago, and whose commits it brought. Told as well as it can be: git
- * writes what it did to HEAD into its reflog, and it changes many files at once. A commit changes no file, so it does not
- * count.
+ * Whether git, and not a person, changed files a moment ago, and whose commits it brought. Told as well as it
+ * can be: git writes what it did to HEAD into its reflog, and it changes many files at once. A commit changes
+ * no file, so it does not count.
  *
- * What was committed in this repository, whichever of its worktrees that was, nobody else's store has taken in yet. What
- * came from another clone its own store may take in as well.
+ * What was committed in this repository, whichever of its worktrees that was, nobody else's store has taken
+ * in yet. What came from another clone its own store may take in as well.
  */
 
 import { open, readFile, stat } from "node:fs/promises";
@@ -12,8 +12,8 @@ import { dirname, join, resolve } from "node:path";
 import { signatureAt, writeFileWhole } from "../state-files/index.ts";
 
 /**
- * Rendered files are made again after every merge, so git need not ask anybody about them: it keeps the lines of both
- * sides, which no rendering looks like, and the next sync puts it right.
+ * Rendered files are made again after every merge, so git need not ask anybody about them: it keeps the lines
+ * of both sides, which no rendering looks like, and the next sync puts it right.
  */
 const GIT_ATTRIBUTES = `# Written by Holdfast. Rendered files are made again from events/ after a merge.
 /STATE.md merge=union
@@ -30,8 +30,6 @@ export async function writeGitAttributes(folder: string): Promise<void> {
   const path = join(folder, ".gitattributes");
   if (signatureAt(path) === null) await writeFileWhole(path, GIT_ATTRIBUTES);
 }
-
-
 
 const NEAR_MS = 2_000;
 const LOG_BYTES = 1 << 20;
@@ -71,7 +69,9 @@ interface LogLine {
 const MOVES = /^(?:checkout|merge|reset|rebase|pull|cherry-pick|revert|clone)\b/;
 const MAKES = /^(?:commit|cherry-pick|revert|rebase \((?:continue|pick|reword|squash|fixup|edit)\))/;
 
-/** When a checkout, merge, reset, rebase or pull last moved HEAD; null when that is not the last thing it did. */
+/**
+ * When a checkout, merge, reset, rebase or pull last moved HEAD; null when that is not the last thing it did.
+ */
 async function headMoved(folder: string): Promise<{ atMs: number; isOwn: boolean } | null> {
   const directory = await gitDirectory(folder);
   if (directory === null) return null;

@@ -1,26 +1,31 @@
 /**
- * The protocol of human edits.
+ * Applies the edits of people to the goal. A file whose digest does not fit was written by someone else:
  *
- * A file whose digest does not fit was written by somebody else. What happens to it:
+ *     1 back up   a second name for the file as it is: `STATE.md.unread-<hash of its content>`
+ *     2 read      with limits, against its schema
+ *     3 merge     base = this file at its revision, theirs = the file, ours = the goal now
+ *     4 commit    all changes as one commit by a human, with an `edit.taken` event that holds the hash
+ *     5 render    the usual protocol writes the file again, with the edit
+ *     6 clean up  removes the second name, if everything was applied
  *
- *     1 kept      a second name for the file as it is: `STATE.md.unread-<hash of its content>`
- *     2 read      bounded, and against its schema
- *     3 merged    base = this file at the revision it carries, theirs = the file, ours = the goal now
- *     4 taken     all changes in one commit by a human, with an `edit.taken` that holds the hash of the content
- *     5 rendered  the file is written again by the usual protocol, which now says what the person said
- *     6 let go    the second name is removed, if everything was taken in
+ * Invariants: every byte of a person is in the log or under the second name. An edit is applied once, since
+ * the log knows its hash. If both sides changed the same thing, the person wins; the other value stays in the
+ * log.
  *
- * Invariants: no byte that a person wrote is gone before it is in the log or under the second name. An edit is taken in
- * once: the log knows the hash. What both changed becomes what the person wrote; the other word stays in the log.
+ * | crash after | leaves |
+ * |---|---|
+ * | 1, 5 | a second name that is not needed |
+ * | 4 | a file that is recognised by its hash and only rendered again |
  *
- * A crash after 1 leaves a second name that nobody needs; after 4, a file that is recognised by its hash and only
- * rendered again; after 5, as after 1. A person who saves again from an old buffer is merged with the base of that
- * buffer: what is in the goal already is not added twice, because every act looks before it adds.
+ * A person may save again from an old editor buffer. The merge then uses the base of that buffer, and each
+ * act adds nothing that the goal has already.
  *
- * Not an edit by a person: both sides of a conflict that git left, JSON and records that git wrote, files that never carried
- * a seal of this goal. These are rendered again from the log; the last two are kept beside, because somebody's words may be
- * in them, and so is the first where a line of it was never rendered. A STATE.md that git wrote (see `git-activity.ts`) is
- * taken in with care (see `brought-edit.ts`).
+ * | written by | becomes |
+ * |---|---|
+ * | git, with both sides of a conflict | rendered again; backed up if it has a line that was never rendered |
+ * | git, JSON or a record file | rendered again, and backed up |
+ * | git, STATE.md | applied cautiously, see `cautious` |
+ * | a program that did not start from this goal | rendered again, and backed up |
  */
 
 import { copyFile, link, rename, rm } from "node:fs/promises";
@@ -29,157 +34,33 @@ import { DraftBatch, type Goal, goalCore, loadGoal } from "../goal/index.ts";
 import { sha256 } from "../model/digest.ts";
 import { isHoldfastError } from "../model/errors.ts";
 import { type Actor, type GoalState, seqOfRevision } from "../model/goal/index.ts";
+import { sameJson } from "../model/json.ts";
 import { syncFolder, UnreadableText } from "../state-files/index.ts";
-import { textsOf, linesOfNobody, pageChanges, shownChanges } from "./state-page-edits.ts";
 import { type Change, type Merged, mergeChanges } from "./edit-changes.ts";
 import { type RecordKind, readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
-import type { Foreign } from "./goal-folder.ts";
 import { type Brought, writtenByGit } from "./git.ts";
+import type { Foreign } from "./goal-folder.ts";
 import { agentStateChanges, taskBoardChanges } from "./json-edits.ts";
 import { recordChanges } from "./record-edits.ts";
 import { AGENT_STATE, type RenderedFile, renderGoal, STATE_PAGE, TASK_BOARD } from "./render.ts";
 import { normalText } from "./seal.ts";
-import { sameJson } from "../model/json.ts";
-
-/** Files that somebody else wrote in: who that was, and what becomes of each. */
-
-
-
-export interface ForeignFile {
-  readonly file: RenderedFile;
-  readonly look: Foreign;
-}
-
-export async function takeInForeign(
-  context: EditContext,
-  foreign: readonly ForeignFile[],
-): Promise<EditReport[]> {
-  if (foreign.length === 0) return [];
-  const before = context.goal.revision;
-  const times = foreign.map(({ file, look }) => ({ path: file.path, modifiedMs: look.modifiedMs }));
-  const byGit = await writtenByGit(context.folder, times);
-  const reports: EditReport[] = [];
-  for (const { file, look } of foreign) {
-    const report = await takeInOne(context, file, look, byGit.get(file.path) ?? null, before);
-    if (report) reports.push(report);
-  }
-  return reports;
-}
-
-async function takeInOne(
-  context: EditContext,
-  file: RenderedFile,
-  look: Foreign,
-  brought: Brought | null,
-  before: number,
-): Promise<EditReport | null> {
-  if (look.hasConflict) return bothSides(context, file, look);
-  if (brought === "bulk") return keptAsItIs(context, file, look, "git", "many files were written at once");
-  if (isStranger(look, before))
-    return keptAsItIs(context, file, look, "stranger", "it was not rendered from this goal");
-  if (brought === null) return takeInEdit(context, file, look);
-  // Two sides in a JSON file, or in a record, cannot be told from an edit.
-  if (file.path !== STATE_PAGE) return keptAsItIs(context, file, look, "git", "git brought it");
-  if (look.text !== null && hasItemTwice(look.text)) return bothSides(context, file, look);
-  return takeInEdit(context, file, look, brought);
-}
-
-/** Not from this goal, or from a later revision of it than this store has: there is nothing to compare it with. */
-function isStranger({ text, revision }: Foreign, seq: number): boolean {
-  return text !== null && (revision === null || revision > seq);
-}
-
-const NOTHING_TAKEN = { taken: [], conflicts: [] } as const;
-
-async function keptAsItIs(
-  { folder }: EditContext,
-  { path }: RenderedFile,
-  look: Foreign,
-  from: "git" | "stranger",
-  why: string,
-): Promise<EditReport> {
-  const beside = await keepBeside(folder, path, look);
-  return { ...NOTHING_TAKEN, file: path, from, left: [why], beside };
-}
-
-const LINES_NAMED = 3;
-
-/** Made again from the log, which has what both sides rendered; but a person may have written between the two. */
-async function bothSides(
-  { goal, folder }: EditContext,
-  { path, text }: RenderedFile,
-  look: Foreign,
-): Promise<EditReport> {
-  const report = { ...NOTHING_TAKEN, file: path, from: "conflict" } as const;
-  const page = path === STATE_PAGE ? look.text : null;
-  const lines = page === null ? [] : linesOfNobody(normalText(page), text, await textsOf(goal));
-  if (lines.length === 0) return { ...report, left: [], beside: null };
-  const more = lines.length - LINES_NAMED;
-  const named = lines.slice(0, LINES_NAMED).map((line) => JSON.stringify(line.slice(0, 80)));
-  const left = `it had both sides of a merge, and in no rendering was ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-  return { ...report, left: [left], beside: await keepBeside(folder, path, look) };
-}
-
-
-
-/**
- * A person's edit of STATE.md that git brought: from another branch, out of a stash, by a merge or a clone.
- *
- * It may be old, and what it says may have been taken in and undone since. So it counts for less than what a person saves
- * here: it is taken in where the page is known as it was before the edit, where the log has not seen this very page, and
- * where the goal has not touched the same thing since. What it adds is taken in only where the edit was committed in this
- * repository: the store of another clone takes it in too, and after the next merge everything would be there twice.
- */
-
-
-
-/** `past` is the goal that the page was rendered from. */
-function cautiously(merged: Merged, past: GoalState, now: GoalState, brought: Brought): Merged {
-  const mine: Change[] = [];
-  const left = [...merged.left];
-  for (const each of merged.mine) {
-    const { key, what } = each;
-    if (!sameJson(subjectOf(past, key), subjectOf(now, key)))
-      left.push(`${what}: git brought it, and the goal has moved on since`);
-    else if (brought === "elsewhere" && key.startsWith("new "))
-      left.push(`${what}: git brought it from another clone, which may take it in as well`);
-    else mine.push(each);
-  }
-  return { mine, conflicts: [], left };
-}
-
-/** What a change is about, as the goal has it. */
-function subjectOf(state: GoalState, key: string): unknown {
-  if (key === "next" || key === "title" || key === "statement") return state[key];
-  const id = /:([TBQ]-\d{3,})$/.exec(key)?.[1] ?? "";
-  return state.tasks.get(id) ?? state.blockers.get(id) ?? state.questions.get(id) ?? null;
-}
-
-const ITEM = /^\s*[-*+] +(?:\[[ xX]\] *)?([TDBQ]-\d{3,})\b/gm;
-
-/** Git kept a line of each side, but the seal of only one of them had changed. */
-export function hasItemTwice(page: string): boolean {
-  const ids = [...page.matchAll(ITEM)].map(([, id]) => id);
-  return new Set(ids).size < ids.length;
-}
-
-
+import { pageChanges, shownChanges, textsInLog, unrenderedLines } from "./state-page-edits.ts";
 
 export interface EditReport {
   readonly file: string;
-  /** `human`: taken in. `git`: as far as that is safe. `stranger`: not an edit of ours, kept beside. `conflict`: rebuilt. */
+  /** `human`: applied. `git`: applied as far as safe. `stranger`: backed up. `conflict`: rendered again. */
   readonly from: "human" | "git" | "stranger" | "conflict";
-  /** What was taken in, in words. */
+  /** The changes that were applied, in words. */
   readonly taken: readonly string[];
-  /** What both the person and the goal had changed; the person's word counts. */
+  /** Things that both the person and the goal had changed; the person's value was applied. */
   readonly conflicts: readonly string[];
-  /** What could not be taken in, and why. */
+  /** Changes that could not be applied, and why. */
   readonly left: readonly string[];
-  /** Where the file is kept as it was found, when not everything in it is in the goal. */
+  /** Path of the backup, if not everything in the file is in the goal. */
   readonly beside: string | null;
 }
 
-/** Most that one report and one event say of what could not be taken in. */
+/** Limits of `left` in an event. */
 const LEFT_LIMIT = 50;
 const LEFT_CHARACTERS = 300;
 
@@ -189,11 +70,88 @@ export interface EditContext {
   readonly by: Actor;
 }
 
+export interface ForeignFile {
+  readonly file: RenderedFile;
+  readonly look: Foreign;
+}
+
+export async function applyForeignEdits(
+  context: EditContext,
+  foreign: readonly ForeignFile[],
+): Promise<EditReport[]> {
+  if (foreign.length === 0) return [];
+  const before = context.goal.revision;
+  const times = foreign.map(({ file, look }) => ({ path: file.path, modifiedMs: look.modifiedMs }));
+  const byGit = await writtenByGit(context.folder, times);
+  const reports: EditReport[] = [];
+  for (const { file, look } of foreign) {
+    const report = await applyForeignFile(context, file, look, byGit.get(file.path) ?? null, before);
+    if (report) reports.push(report);
+  }
+  return reports;
+}
+
+async function applyForeignFile(
+  context: EditContext,
+  file: RenderedFile,
+  look: Foreign,
+  brought: Brought | null,
+  before: number,
+): Promise<EditReport | null> {
+  if (look.hasConflict) return rebuildConflict(context, file, look);
+  if (brought === "bulk") return backUpOnly(context, file, look, "git", "many files were written at once");
+  if (isStranger(look, before))
+    return backUpOnly(context, file, look, "stranger", "it was not rendered from this goal");
+  if (brought === null) return applyEdit(context, file, look);
+  // In a JSON file or a record, both sides of a merge look like an edit.
+  if (file.path !== STATE_PAGE) return backUpOnly(context, file, look, "git", "git brought it");
+  if (look.text !== null && hasItemTwice(look.text)) return rebuildConflict(context, file, look);
+  return applyEdit(context, file, look, brought);
+}
+
 /**
- * Null: this very edit is in the goal already, and the file only has to be rendered again. `brought`: git wrote the file, so
- * that nobody knows when the edit was made.
+ * Rendered from another goal, or from a later revision than this store has: there is no base to compare with.
  */
-export async function takeInEdit(
+function isStranger({ text, revision }: Foreign, seq: number): boolean {
+  return text !== null && (revision === null || revision > seq);
+}
+
+const NOTHING_APPLIED = { taken: [], conflicts: [] } as const;
+
+async function backUpOnly(
+  { folder }: EditContext,
+  { path }: RenderedFile,
+  look: Foreign,
+  from: "git" | "stranger",
+  why: string,
+): Promise<EditReport> {
+  const beside = await backUp(folder, path, look);
+  return { ...NOTHING_APPLIED, file: path, from, left: [why], beside };
+}
+
+const LINES_NAMED = 3;
+
+/** The log has what both sides rendered; but a person may have written between them. */
+async function rebuildConflict(
+  { goal, folder }: EditContext,
+  { path, text }: RenderedFile,
+  look: Foreign,
+): Promise<EditReport> {
+  const report = { ...NOTHING_APPLIED, file: path, from: "conflict" } as const;
+  const page = path === STATE_PAGE ? look.text : null;
+  const lines = page === null ? [] : unrenderedLines(normalText(page), text, await textsInLog(goal));
+  if (lines.length === 0) return { ...report, left: [], beside: null };
+  const more = lines.length - LINES_NAMED;
+  const named = lines.slice(0, LINES_NAMED).map((line) => JSON.stringify(line.slice(0, 80)));
+  const rest = more > 0 ? ` and ${more} more` : "";
+  const left = `it had both sides of a merge, and in no rendering was ${named.join(", ")}${rest}`;
+  return { ...report, left: [left], beside: await backUp(folder, path, look) };
+}
+
+/**
+ * Null: the goal has this edit already. `brought`: git wrote the file, so the time of the edit is unknown.
+ */
+export async function applyEdit(
   context: EditContext,
   file: RenderedFile,
   found: Foreign,
@@ -201,21 +159,21 @@ export async function takeInEdit(
 ): Promise<EditReport | null> {
   const { goal, by, folder } = context;
   const saved = contentHash(found);
-  // Another one, so that a person who saves what git brought is heard in full.
+  // Another hash, so that the same text saved by a person is applied in full.
   const hash = brought === null ? saved : sha256(`brought by git ${saved}`);
   if (goal.state.edits.get(file.path)?.hash === hash) return null;
   if (brought !== null) {
-    const texts = await textsOf(goal);
+    const texts = await textsInLog(goal);
     if (texts.has(saved) || texts.has(hash)) return null;
   }
-  const beside = await keepBeside(folder, file.path, found);
-  const merged = await mergedWithGoal(context, file, found, brought);
+  const beside = await backUp(folder, file.path, found);
+  const merged = await mergeWithGoal(context, file, found, brought);
   const from = brought === null ? "human" : "git";
   const report = { file: file.path, from, beside, conflicts: merged.conflicts } as const;
-  // Another order, other spaces: nothing was said, so nothing is recorded.
+  // Only order or spaces changed: nothing to record.
   if (merged.mine.length + merged.left.length === 0) return { ...report, taken: [], left: [] };
   const { taken, left } = await goalCore(goal).commit(by, (state) => {
-    const outcome = takenIn(state, by, merged.mine, merged.left);
+    const outcome = applyChanges(state, by, merged.mine, merged.left);
     const data = {
       by,
       file: file.path,
@@ -228,8 +186,8 @@ export async function takeInEdit(
   return { ...report, taken, left };
 }
 
-/** What cannot be read is left as a whole. */
-async function mergedWithGoal(
+/** A file that cannot be read yields one entry in `left`. */
+async function mergeWithGoal(
   context: EditContext,
   file: RenderedFile,
   found: Foreign,
@@ -243,21 +201,20 @@ async function mergedWithGoal(
       throw new UnreadableText("git brought it, and what it was before the edit is not known here");
     const changes = CHANGES[kindOf(file.path)];
     const merged = mergeChanges(await changes(base, found.text, since), await changes(base, file.text, null));
-    return brought === null ? merged : cautiously(merged, past, context.goal.state, brought);
+    return brought === null ? merged : cautious(merged, past, context.goal.state, brought);
   } catch (error) {
     if (!(error instanceof UnreadableText) && !isHoldfastError(error, "INPUT_INVALID")) throw error;
     return { ...nothing, left: [error.message] };
   }
 }
 
-/** Git may have given it other line endings. */
 function contentHash({ text, signature }: Foreign): string {
   const { inode, size, modifiedNs } = signature;
   return sha256(text !== null ? normalText(text) : `${inode} ${size} ${modifiedNs}`);
 }
 
-/** A change that the goal refuses is left, with the reason; the others are taken in all the same. */
-function takenIn(
+/** A change that the goal refuses goes to `left`, with the reason; the others are applied. */
+function applyChanges(
   state: GoalState,
   by: Actor,
   changes: readonly Change[],
@@ -290,7 +247,10 @@ function kindOf(path: string): Kind {
   return path.startsWith("blockers/") ? "blocker" : "session";
 }
 
-/** The changes from one text of a file, of revision `since`, to another; null where that is the goal's own. */
+/**
+ * The changes between two texts of a file. `since`: the revision of the first; null for the goal's own
+ * changes.
+ */
 type ChangesBetween = (from: string, to: string, since: number | null) => Promise<Change[]>;
 
 const record =
@@ -315,11 +275,11 @@ interface Base {
   readonly base: string;
   readonly since: number;
   readonly digest: string;
-  /** The goal then. */
+  /** The goal at that revision. */
   readonly past: GoalState;
 }
 
-/** The file as it was rendered at the revision that the person started from. */
+/** The file as it was rendered at the revision from which the person started. */
 async function baseOf(
   { goal }: EditContext,
   file: RenderedFile,
@@ -334,16 +294,51 @@ async function baseOf(
   const then = found &&
     loaded && { base: found.text, since: revision, digest: found.digest, past: loaded.state };
   if (goal.state.merges.length === 0) return then ?? now;
-  // Another copy counted its events differently: what its file looked like before the edit is not known here.
+  // Another copy numbers its events differently: its rendering before the edit is unknown here.
   if (then?.digest === digest) return then;
   throw new UnreadableText("it is an edit of what another copy of the goal had rendered");
 }
 
 /**
- * A second name for what is there now. By a hard link, so that the first name never stops existing; what cannot be
- * linked is copied, and what is no file at all is moved.
+ * Filters an edit of STATE.md that git brought by a checkout, a stash, a merge or a clone. It may
+ * be old, and may have been applied and undone since. So it needs a known base, a page that the log has not
+ * seen, and a goal that has not changed the same thing since.
+ *
+ * Additions only count if the edit was committed in this repository. Otherwise the store of another clone
+ * applies them too, and after the next merge everything would be there twice. `past`: the goal that the page
+ * was rendered from.
  */
-export async function keepBeside(folder: string, path: string, found: Foreign): Promise<string> {
+function cautious(merged: Merged, past: GoalState, now: GoalState, brought: Brought): Merged {
+  const mine: Change[] = [];
+  const left = [...merged.left];
+  for (const each of merged.mine) {
+    const { key, what } = each;
+    if (!sameJson(subjectOf(past, key), subjectOf(now, key)))
+      left.push(`${what}: git brought it, and the goal has moved on since`);
+    else if (brought === "elsewhere" && key.startsWith("new "))
+      left.push(`${what}: git brought it from another clone, which may take it in as well`);
+    else mine.push(each);
+  }
+  return { mine, conflicts: [], left };
+}
+
+/** The record that a change is about. */
+function subjectOf(state: GoalState, key: string): unknown {
+  if (key === "next" || key === "title" || key === "statement") return state[key];
+  const id = /:([TBQ]-\d{3,})$/.exec(key)?.[1] ?? "";
+  return state.tasks.get(id) ?? state.blockers.get(id) ?? state.questions.get(id) ?? null;
+}
+
+const ITEM = /^\s*[-*+] +(?:\[[ xX]\] *)?([TDBQ]-\d{3,})\b/gm;
+
+/** True if git kept the lines of both sides of a merge. */
+export function hasItemTwice(page: string): boolean {
+  const ids = [...page.matchAll(ITEM)].map(([, id]) => id);
+  return new Set(ids).size < ids.length;
+}
+
+/** Backs up a file under a second name: a hard link, else a copy; anything that is no file is moved. */
+export async function backUp(folder: string, path: string, found: Foreign): Promise<string> {
   const beside = `${path}.unread-${contentHash(found).slice(0, 12)}`;
   const from = join(folder, path);
   const to = join(folder, beside);
@@ -360,6 +355,6 @@ export async function keepBeside(folder: string, path: string, found: Foreign): 
   return beside;
 }
 
-export async function letGo(folder: string, beside: string | null): Promise<void> {
+export async function removeBackup(folder: string, beside: string | null): Promise<void> {
   if (beside !== null) await rm(join(folder, beside), { force: true });
 }

@@ -1,27 +1,59 @@
 /**
  * A goal made from a STATE.md that another tool, or a person, has kept so far.
  *
- * What the file says becomes events. What the goal computes (position, progress, percent) is not taken over but made true
- * by tasks and phases, and then compared: where the file contradicts itself or its own numbers, the report says so. What
- * has no place in a goal is kept as facts named `imported.…`, so nothing of the file is lost.
+ * What the file says becomes events. What the goal computes (position, progress, percent) is not taken over
+ * but made true by tasks and phases, and then compared: where the file contradicts itself or its own numbers,
+ * the report says so. What has no place in a goal is kept as facts named `imported.…`, so nothing of the file
+ * is lost.
  *
- * The first commit makes the goal, the second takes in everything else; a crash between them leaves an empty goal, into
- * which the same import can be run again.
+ * The first commit makes the goal, the second takes in everything else; a crash between them leaves an empty
+ * goal, into which the same import can be run again.
  */
 
-import { type Goal, goalCore, hashFile, openGoal, type Act, DraftBatch, noteActs, planningActs, sessionActs } from "../goal/index.ts";
+import {
+  type Act,
+  DraftBatch,
+  type Goal,
+  goalCore,
+  hashFile,
+  noteActs,
+  openGoal,
+  planningActs,
+  sessionActs,
+} from "../goal/index.ts";
 import type { Journal } from "../journal/index.ts";
 import { HoldfastError, isHoldfastError } from "../model/errors.ts";
-import { type Actor, isRelativePath, DECISION_TYPES, type DecisionType, type GoalDraft, type GoalState, progressOf } from "../model/goal/index.ts";
+import {
+  type Actor,
+  DECISION_TYPES,
+  type DecisionType,
+  type GoalDraft,
+  type GoalState,
+  isRelativePath,
+  progressOf,
+} from "../model/goal/index.ts";
 import type { Json } from "../model/json.ts";
-import { readBounded, UnreadableText } from "../state-files/index.ts";
-import { type ImportedText, readImported, type Row, day, LINE, line, map, prose, rows, strings, TEXT, time, usage, whole } from "./imported-text.ts";
 import { quoteValue } from "../model/names.ts";
+import { readBounded, UnreadableText } from "../state-files/index.ts";
 import { finishTask } from "./edit-changes.ts";
+import {
+  day,
+  type ImportedText,
+  LINE,
+  line,
+  map,
+  prose,
+  type Row,
+  readImported,
+  rows,
+  strings,
+  TEXT,
+  time,
+  usage,
+  whole,
+} from "./imported-text.ts";
 
 /** From the words of an imported file to the events of a goal. */
-
-
 
 interface ImportNotes {
   /** Where the file says one thing and its own tasks, phases or numbers another. */
@@ -170,7 +202,10 @@ class Importing {
     return T > given.T ? `T-${String(T).padStart(3, "0")}` : null;
   }
 
-  /** A task that is said to be under way is claimed by the session that was active; whoever comes next takes it over. */
+  /**
+   * A task that is said to be under way is claimed by the session that was active; whoever comes next takes
+   * it over.
+   */
   private begin(task: string, status: unknown): void {
     if (typeof status !== "string" || !/^in[ _-]progress|^executing/i.test(status)) return;
     const active = [...this.draft.state.history.values()].find((entry) => entry.status === "active");
@@ -398,8 +433,6 @@ function alternative(text: string): { option: string; whyNot: string } {
   };
 }
 
-
-
 const FILE_BYTES = 1024 * 1024;
 
 export interface ImportOptions {
@@ -413,7 +446,9 @@ export interface ImportReport extends ImportNotes {
   readonly goal: Goal;
 }
 
-/** Reads the file, makes the goal and says what did not fit. A goal that has work in it already is refused. */
+/**
+ * Reads the file, makes the goal and says what did not fit. A goal that has work in it already is refused.
+ */
 export async function importState(
   { journal }: { readonly journal: Journal },
   id: string,

@@ -1,6 +1,6 @@
 /**
- * STATE.md files that other tools wrote, read leniently into one shape: YAML with comments for headings, the same without
- * its indentation (as it comes out of many documents), or a frontmatter and sections.
+ * STATE.md files that other tools wrote, read leniently into one shape: YAML with comments for headings, the
+ * same without its indentation (as it comes out of many documents), or a frontmatter and sections.
  *
  * Nothing is dropped: what has no place in the shape is in `rest`, by where it stood.
  */
@@ -10,8 +10,6 @@ import { normalText } from "./seal.ts";
 import { splitPage } from "./state-page.ts";
 
 /** Values of an imported file, each read as what it is meant to be, or as nothing. */
-
-
 
 export const LINE = 500;
 export const TEXT = 20_000;
@@ -68,8 +66,6 @@ export function usage(value: unknown): number | null {
   const share = typeof value === "string" ? Number(value.replace("%", "")) / 100 : value;
   return typeof share === "number" && share >= 0 && share <= 1 ? share : null;
 }
-
-
 
 export type Row = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,7 @@
 /** A goal as files in a repository that people and agents read, edit and review. */
 
 export type { RefusedFile } from "./event-files.ts";
+export { mergeAllEvents, mergeEventFolder } from "./event-files.ts";
 export { migrateFile, readAgentState, readRecordPage, readState, readTaskBoard } from "./file-reading.ts";
 export type { SyncReport } from "./goal-folder.ts";
 export type { EditReport } from "./human-edit.ts";
@@ -17,4 +18,3 @@ export {
 export { type RenderedFile, Renderer, type Rendering, renderGoal } from "./render.ts";
 export { type ContextFile, type ResumeOptions, type Resumption, resumeGoal } from "./resume-goal.ts";
 export { readSeal } from "./seal.ts";
-export { mergeAllEvents, mergeEventFolder } from "./event-files.ts";

@@ -1,25 +1,30 @@
-/** What editing agent_state.json and task_board.json by hand can say. What the goal computes can only be noticed. */
+/** Hand edits of agent_state.json and task_board.json. Changes of computed values are only reported. */
 
-import { type Act, noteActs, planningActs, sessionActs, type TaskInput } from "../goal/index.ts";
+import { noteActs, planningActs, sessionActs, type TaskInput } from "../goal/index.ts";
 import {
-  type Actor,
   BUILD_TASK,
-  type GoalState,
   REVIEW_TASK,
   TASK_PLAN,
   type TaskStatus,
   type Verification,
 } from "../model/goal/index.ts";
 import { type Json, sameJson } from "../model/json.ts";
-import { type Change, change, dropTask, finishTask, removedTasks, reopenTask } from "./edit-changes.ts";
+import {
+  type Change,
+  change,
+  dropTask,
+  finishTask,
+  removedTasks,
+  reopenTask,
+  unless,
+} from "./edit-changes.ts";
 import { editableColumns } from "./record-rows.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
 const same = (a: unknown, b: unknown): boolean => sameJson(a ?? null, b ?? null);
-const nothing: Act<unknown> = { events: [], result: null };
 
-/** These say when and by whom the file was written; nobody means anything by changing them. */
+/** Written by every rendering; a change of these means nothing. */
 const NOT_CONTENT = ["schema_version", "run_id", "revision", "digest", "updated_at", "last_human_touch"];
 
 export function agentStateChanges(from: Row, to: Row): Change[] {
@@ -30,8 +35,8 @@ export function agentStateChanges(from: Row, to: Row): Change[] {
     found.push(change(name, to[name], `${name} is computed`, null));
   }
   const describe = (name: string, value: unknown, input: Record<string, unknown>): void => {
-    const act = (state: GoalState, by: Actor): Act<unknown> => planningActs.describe(state, by, input);
-    found.push(change(name, value, `${name}: ${String(value)}`, act));
+    const what = `${name}: ${String(value)}`;
+    found.push(change(name, value, what, (state, by) => planningActs.describe(state, by, input)));
   };
   if (!same(from["title"], to["title"])) describe("title", to["title"], { title: to["title"] });
   if (!same(from["original_goal"], to["original_goal"])) {
@@ -49,9 +54,10 @@ function settingChanges(from: Row, to: Row): Change[] {
   return Object.entries(inputs)
     .filter(([name]) => !same(from[name], to[name]))
     .map(([name, input]) => {
-      const act = (state: GoalState, by: Actor): Act<unknown> =>
-        planningActs.describe(state, by, { [input]: to[name] as number & Verification });
-      return change(`settings.${name}`, to[name], `settings.${name}: ${String(to[name])}`, act);
+      const what = `settings.${name}: ${String(to[name])}`;
+      return change(`settings.${name}`, to[name], what, (state, by) =>
+        planningActs.describe(state, by, { [input]: to[name] as number & Verification }),
+      );
     });
 }
 
@@ -59,8 +65,7 @@ function nextChange(from: Row | null, to: Row | null): Change[] {
   const content = (row: Row | null): unknown => row && { text: row["text"], task: row["task"] };
   if (same(content(from), content(to))) return [];
   const input = to && { text: to["text"] as string | null, task: to["task"] as string | null };
-  const act = (state: GoalState, by: Actor): Act<unknown> => sessionActs.setNext(state, by, input);
-  return [change("next", content(to), "next_action", act)];
+  return [change("next", content(to), "next_action", (state, by) => sessionActs.setNext(state, by, input))];
 }
 
 function factChanges(from: Row, to: Row): Change[] {
@@ -71,20 +76,28 @@ function factChanges(from: Row, to: Row): Change[] {
     const old = Object.hasOwn(from, key) ? (from[key] as Row) : undefined;
     const row = Object.hasOwn(to, key) ? (to[key] as Row) : undefined;
     if (same(content(old), content(row))) continue;
-    const act = (state: GoalState, by: Actor): Act<unknown> => {
-      if (!row) {
-        const why = "Removed from agent_state.json by hand.";
-        return state.facts.has(key) ? noteActs.forget(state, by, { key, why }) : nothing;
-      }
-      const expires = row["expires_at"];
-      const expiresAt =
-        typeof expires === "string" ? Date.parse(expires) : ((expires as number | undefined) ?? null);
-      const source = row["source"] as string;
-      return noteActs.fact(state, by, { key, value: (row["value"] ?? null) as Json, source, expiresAt });
+    if (!row) {
+      const act = unless(
+        (state) => !state.facts.has(key),
+        (state, by) => noteActs.forget(state, by, { key, why: "Removed from agent_state.json by hand." }),
+      );
+      found.push(change(`fact:${key}`, undefined, `fact ${key} forgotten`, act));
+      continue;
+    }
+    const input = {
+      key,
+      value: (row["value"] ?? null) as Json,
+      source: row["source"] as string,
+      expiresAt: timeOf(row["expires_at"]),
     };
-    found.push(change(`fact:${key}`, content(row), row ? `fact ${key}` : `fact ${key} forgotten`, act));
+    const act: Change["act"] = (state, by) => noteActs.fact(state, by, input);
+    found.push(change(`fact:${key}`, content(row), `fact ${key}`, act));
   }
   return found;
+}
+
+function timeOf(value: unknown): number | null {
+  return typeof value === "string" ? Date.parse(value) : ((value as number | undefined) ?? null);
 }
 
 function questionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
@@ -95,10 +108,10 @@ function questionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
     const text = row["text"] as string;
     const old = id === undefined ? undefined : before.get(id);
     if (!old) {
-      const act = (state: GoalState, by: Actor): Act<unknown> =>
-        [...state.questions.values()].some((each) => each.text === text)
-          ? nothing
-          : noteActs.ask(state, by, text);
+      const act = unless(
+        (state) => [...state.questions.values()].some((each) => each.text === text),
+        (state, by) => noteActs.ask(state, by, text),
+      );
       found.push(change(`new question:${text}`, true, `new question: ${text}`, act));
       continue;
     }
@@ -106,11 +119,10 @@ function questionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
       found.push(change(`question text:${id}`, text, `${id}: its text is fixed`, null));
     if (same(old["answer"], row["answer"])) continue;
     const answer = row["answer"] as string | undefined;
-    const act =
+    const act: Change["act"] =
       answer === undefined
         ? null
-        : (state: GoalState, by: Actor): Act<unknown> =>
-            noteActs.answer(state, by, { question: id as string, answer });
+        : (state, by) => noteActs.answer(state, by, { question: id as string, answer });
     found.push(change(`question:${id}`, answer, `${id} answered`, act));
   }
   const after = new Set(to.map((row) => row["id"]));
@@ -121,7 +133,7 @@ function questionChanges(from: readonly Row[], to: readonly Row[]): Change[] {
   return found;
 }
 
-/** `since`: the revision of the base. */
+/** `since`: the revision of the base. An equal task that the goal got later came from this edit. */
 export function taskBoardChanges(from: Row, to: Row, since: number): Change[] {
   const before = new Map((from["tasks"] as Row[]).map((row) => [row["id"] as string, row]));
   const after = new Map((to["tasks"] as Row[]).map((row) => [row["id"] as string, row]));
@@ -140,26 +152,29 @@ export function taskBoardChanges(from: Row, to: Row, since: number): Change[] {
 const EDITABLE = editableColumns({ ...TASK_PLAN, ...BUILD_TASK, ...REVIEW_TASK });
 const STATUSES = ["status", "own_status", "blocked_by"];
 
-/** Place is one change: a plan only makes sense within its phase. */
-const TOGETHER: readonly string[] = ["phase", "plan"];
+/** One change: a plan only makes sense within its phase. */
+const PLACE: readonly string[] = ["phase", "plan"];
 
 function taskChanges(id: string, old: Row, row: Row): Change[] {
   const found: Change[] = [];
   const edit = (key: string, names: readonly string[]): void => {
     const input = Object.fromEntries(names.map((name) => [EDITABLE.get(name) ?? name, row[name] ?? null]));
-    const act = (state: GoalState, by: Actor): Act<unknown> =>
-      planningActs.editTask(state, by, { task: id, change: input });
-    found.push(change(`${key}:${id}`, input, `${id}: ${names.join(" and ")}`, act));
+    const what = `${id}: ${names.join(" and ")}`;
+    found.push(
+      change(`${key}:${id}`, input, what, (state, by) =>
+        planningActs.editTask(state, by, { task: id, change: input }),
+      ),
+    );
   };
   const changed = [...new Set([...Object.keys(old), ...Object.keys(row)])].filter(
     (name) => !same(old[name], row[name]),
   );
   for (const name of changed) {
-    if (STATUSES.includes(name) || TOGETHER.includes(name) || name === "updated_at") continue;
+    if (STATUSES.includes(name) || PLACE.includes(name) || name === "updated_at") continue;
     if (EDITABLE.has(name)) edit(name, [name]);
     else found.push(change(`${name}:${id}`, row[name], `${id}: ${name} is computed`, null));
   }
-  if (changed.some((name) => TOGETHER.includes(name))) edit("place", ["phase", "plan"]);
+  if (changed.some((name) => PLACE.includes(name))) edit("place", ["phase", "plan"]);
   const status = (each: Row): TaskStatus => (each["own_status"] ?? each["status"]) as TaskStatus;
   const isSame = same(old["status"], row["status"]) && same(old["own_status"], row["own_status"]);
   if (!isSame) found.push(statusChange(id, status(old), row["status"] as TaskStatus | "blocked"));
@@ -176,16 +191,16 @@ function statusChange(id: string, before: TaskStatus, after: TaskStatus | "block
   return change(`status:${id}`, after, `${id}: ${before} cannot become ${after} by hand`, null);
 }
 
-/** The goal gives the number: the one in the file only keeps it apart from the others there. */
+/** The goal gives the number; the one in the file only tells new tasks apart. */
 function newTask(id: string, row: Row, since: number): Change {
   const input = Object.fromEntries(
     [...EDITABLE].filter(([name]) => row[name] !== undefined).map(([name, field]) => [field, row[name]]),
   );
-  const act = (state: GoalState, by: Actor): Act<unknown> => {
-    const isThere = [...state.tasks.values()].some(({ title, seq }) => title === row["title"] && seq > since);
-    if (isThere) return nothing;
-    return planningActs.addTasks(state, by, [{ ...input, kind: row["kind"] } as unknown as TaskInput]);
-  };
+  const task = { ...input, kind: row["kind"] } as unknown as TaskInput;
+  const act = unless(
+    (state) => [...state.tasks.values()].some(({ title, seq }) => title === row["title"] && seq > since),
+    (state, by) => planningActs.addTasks(state, by, [task]),
+  );
   return change(`new task:${String(row["title"])}`, true, `new task ${id}: ${String(row["title"])}`, act);
 }
 
@@ -196,29 +211,29 @@ function phaseChanges(from: readonly Row[], to: readonly Row[]): Change[] {
     const number = phase["number"] as number;
     const plans = phase["plans"] as Row[];
     const nowPlans = (now?.["plans"] as Row[] | undefined) ?? [];
-    const isKept = now && same(phase["name"], now["name"]) && same(plans, nowPlans.slice(0, plans.length));
+    const isUnchanged =
+      now && same(phase["name"], now["name"]) && same(plans, nowPlans.slice(0, plans.length));
     const added = nowPlans.slice(plans.length).map((plan) => newPlan(number, plan["name"] as string));
-    if (isKept) found.push(...added);
+    if (isUnchanged) found.push(...added);
     else found.push(change(`phase:${number}`, now, `phase ${number} cannot be renamed or removed`, null));
   }
   for (const phase of to.slice(from.length)) {
     const name = phase["name"] as string;
     const plans = (phase["plans"] as Row[]).map((plan) => plan["name"] as string);
-    const act = (state: GoalState, by: Actor): Act<unknown> =>
-      state.phases.some((each) => each.name === name)
-        ? nothing
-        : planningActs.addPhase(state, by, { name, plans });
+    const act = unless(
+      (state) => state.phases.some((each) => each.name === name),
+      (state, by) => planningActs.addPhase(state, by, { name, plans }),
+    );
     found.push(change(`new phase:${name}`, true, `new phase: ${name}`, act));
   }
   return found;
 }
 
 function newPlan(phase: number, name: string): Change {
-  const act = (state: GoalState, by: Actor): Act<unknown> => {
-    const isThere = state.phases.some(
-      (each) => each.number === phase && each.plans.some((plan) => plan.name === name),
-    );
-    return isThere ? nothing : planningActs.addPlan(state, by, { phase, name });
-  };
+  const act = unless(
+    ({ phases }) =>
+      phases.some(({ number, plans }) => number === phase && plans.some((plan) => plan.name === name)),
+    (state, by) => planningActs.addPlan(state, by, { phase, name }),
+  );
   return change(`new plan:${phase}:${name}`, true, `new plan in phase ${phase}: ${name}`, act);
 }

@@ -1,14 +1,32 @@
 /** `agent_state.json`: what the next agent has to know, in the words of structured run state. */
 
-import { FACT, type Fact, FILE, type GoalState, goalStatus, KEY_IMPLEMENTATION, NEXT_ACTION, positionOf, progressOf, QUESTION, runStateOf, type Survey, BUILD_TASK, compareTasks, displayStatus, REVIEW_TASK, TASK_PLAN, TASK_WORK, type Task } from "../model/goal/index.ts";
+import {
+  BUILD_TASK,
+  compareTasks,
+  displayStatus,
+  FACT,
+  type Fact,
+  FILE,
+  type GoalState,
+  goalStatus,
+  KEY_IMPLEMENTATION,
+  NEXT_ACTION,
+  positionOf,
+  progressOf,
+  QUESTION,
+  REVIEW_TASK,
+  runStateOf,
+  type Survey,
+  TASK_PLAN,
+  TASK_WORK,
+  type Task,
+} from "../model/goal/index.ts";
 import { layoutJson } from "../state-files/index.ts";
-import { rowMaker, type Row } from "./record-rows.ts";
+import { type Row, rowMaker } from "./record-rows.ts";
 import { type SealedText, sealJson } from "./seal.ts";
 import { isoTime, oneLine, optionalTime } from "./written-text.ts";
 
 /** `task_board.json`: every task of the goal, in the order in which they are done. */
-
-
 
 export const TASK_BOARD_VERSION = 1;
 
@@ -40,8 +58,8 @@ export function boardRevision(state: GoalState): number {
 }
 
 /**
- * Renders boards one after another. Tasks are immutable records, so the text of one that did not change is kept: an
- * update of a large board costs what changed and the joining of its lines.
+ * Renders boards one after another. Tasks are immutable records, so the text of one that did not change is
+ * kept: an update of a large board costs what changed and the joining of its lines.
  */
 export class TaskBoardText {
   private readonly texts = new WeakMap<Task, TaskText>();
@@ -75,8 +93,6 @@ export class TaskBoardText {
     return text;
   }
 }
-
-
 
 export const AGENT_STATE_VERSION = 2;
 const DECISION_CHARACTERS = 200;

@@ -1,8 +1,9 @@
 /**
  * A goal that keeps a folder of the repository up to date, and takes in what people write there.
  *
- * Every write through the goal's handle is followed by rendering. Before an agent writes, the files are looked at: what a
- * person saved in the last seconds stops the agent, what is older is taken in first, so that the agent decides on it.
+ * Every write through the goal's handle is followed by rendering. Before an agent writes, the files are
+ * looked at: what a person saved in the last seconds stops the agent, what is older is taken in first, so
+ * that the agent decides on it.
  */
 
 import { userInfo } from "node:os";
@@ -60,8 +61,8 @@ export class GoalFolder {
   }
 
   /**
-   * Takes in what people wrote, then writes what differs. Call it at the start of a session, to begin with what a person
-   * left there, and whenever the goal was changed through another handle or process.
+   * Takes in what people wrote, then writes what differs. Call it at the start of a session, to begin with
+   * what a person left there, and whenever the goal was changed through another handle or process.
    */
   sync(): Promise<SyncReport> {
     this.isAsked = true;
@@ -162,11 +163,12 @@ export function editNotes({ edits }: SyncReport): HoldfastError[] {
 }
 
 /**
- * Renders a goal into a folder of the repository (STATE.md, agent_state.json, task_board.json, decisions/, blockers/,
- * sessions/), so that people and other tools read, review and edit it there, and keeps it up to date.
+ * Renders a goal into a folder of the repository (STATE.md, agent_state.json, task_board.json, decisions/,
+ * blockers/, sessions/), so that people and other tools read, review and edit it there, and keeps it up to
+ * date.
  *
- * The log stays the truth: the files can be deleted and come back byte for byte. What a person writes into them becomes
- * events by a human; what cannot be understood is kept beside the file and reported.
+ * The log stays the truth: the files can be deleted and come back byte for byte. What a person writes into
+ * them becomes events by a human; what cannot be understood is kept beside the file and reported.
  */
 export async function projectGoal(goal: Goal, options: ProjectOptions = {}): Promise<GoalFolder> {
   const folder = new GoalFolder(goal, await openWriter(goal, options), options);
@@ -184,9 +186,9 @@ export interface FollowOptions extends ProjectOptions {
 }
 
 /**
- * Like `projectGoal`, but skips the first sync if the files show this goal and nobody else wrote in them. The sync
- * after the write is then the only one: one rendering under one lease. Edits are noticed before the write all the
- * same, here by the files' seals and then by their signatures.
+ * Like `projectGoal`, but skips the first sync if the files show this goal and nobody else wrote in them. The
+ * sync after the write is then the only one: one rendering under one lease. Edits are noticed before the
+ * write all the same, here by the files' seals and then by their signatures.
  */
 export async function followGoal(goal: Goal, options: FollowOptions): Promise<GoalFolder> {
   const writer = await openWriter(goal, options);
@@ -205,8 +207,8 @@ function openWriter(goal: Goal, options: ProjectOptions): Promise<FolderWriter> 
 }
 
 /**
- * For a goal whose folder shows another one: its events are kept there all the same, now and after every write through
- * this handle, so that every clone has it. Nothing is rendered.
+ * For a goal whose folder shows another one: its events are kept there all the same, now and after every
+ * write through this handle, so that every clone has it. Nothing is rendered.
  */
 export async function keepEvents(goal: Goal, folder: string): Promise<void> {
   const writer = await FolderWriter.open(goal, resolve(folder), { name: userName(), role: "human" }, WAIT_MS);

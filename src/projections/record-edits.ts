@@ -1,12 +1,12 @@
 /**
- * What editing a file in decisions/, blockers/ or sessions/ by hand can say. A decision that was made stays readable as it
- * was: an edit of it is a new decision that supersedes it. A blocker changes its status. A session gets notes.
+ * Hand edits of files in decisions/, blockers/ and sessions/. An edited decision becomes a new decision that
+ * supersedes the old one. A blocker changes its status. A session gets notes.
  */
 
-import { type Act, noteActs, sessionActs } from "../goal/index.ts";
-import { type Actor, DECISION, type GoalState } from "../model/goal/index.ts";
+import { noteActs, sessionActs } from "../goal/index.ts";
+import { DECISION } from "../model/goal/index.ts";
 import { sameJson } from "../model/json.ts";
-import { type Change, change } from "./edit-changes.ts";
+import { type Change, change, type EditAct, unless } from "./edit-changes.ts";
 import type { RecordKind, RecordPage } from "./file-reading.ts";
 import { editableColumns, readContent } from "./record-rows.ts";
 
@@ -56,12 +56,14 @@ function decisionChanges(id: string, from: RecordPage, to: RecordPage): Change[]
     readContent(DECISION, fields, sections);
   const input = content(to);
   if (sameJson(content(from), input)) return [];
-  const act = (state: GoalState, by: Actor): Act<unknown> => {
-    const later = state.decisions.get(state.decisions.get(id)?.supersededBy ?? "");
-    const isThere = later?.decision === input["decision"] && later?.reason === input["reason"];
-    if (isThere) return { events: [], result: null };
-    return noteActs.decide(state, by, input as unknown as noteActs.DecisionInput, String(input["date"]), id);
-  };
+  const act = unless(
+    ({ decisions }) => {
+      const later = decisions.get(decisions.get(id)?.supersededBy ?? "");
+      return later?.decision === input["decision"] && later?.reason === input["reason"];
+    },
+    (state, by) =>
+      noteActs.decide(state, by, input as unknown as noteActs.DecisionInput, String(input["date"]), id),
+  );
   return [change(`decision:${id}`, input, `${id} superseded by what was written into its file`, act)];
 }
 
@@ -71,7 +73,7 @@ function blockerChanges(id: string, from: RecordPage, to: RecordPage): Change[] 
     const isSame = [...OWN_SECTIONS].every((name) => from.sections.get(name) === to.sections.get(name));
     return isSame ? [] : [change(`blocker text:${id}`, null, `${id}: change its status as well`, null)];
   }
-  const acts: Record<string, (state: GoalState, by: Actor) => Act<unknown>> = {
+  const acts: Readonly<Record<string, EditAct>> = {
     active: (state, by) => noteActs.identify(state, by, id),
     bypassed: (state, by) =>
       noteActs.bypass(state, by, { blocker: id, workaround: to.sections.get("Workaround") ?? BY_HAND }),
@@ -90,11 +92,10 @@ function sessionChanges(id: string, from: RecordPage, to: RecordPage): Change[] 
     const isNote = name.startsWith("Note ");
     if (!OWN.session.sections.test(name) || from.sections.get(name) === text) continue;
     const input = isNote ? { session: id, notes: text } : { session: id, issues: [text] };
-    const act = (state: GoalState, by: Actor): Act<unknown> => {
-      const entry = state.history.get(id);
-      const isThere = (isNote ? entry?.notes : entry?.issues)?.includes(text);
-      return isThere ? { events: [], result: null } : sessionActs.noteSession(state, by, input);
-    };
+    const act = unless(
+      ({ history }) => (isNote ? history.get(id)?.notes : history.get(id)?.issues)?.includes(text) === true,
+      (state, by) => sessionActs.noteSession(state, by, input),
+    );
     const isNew = !from.sections.has(name);
     found.push(change(`${id} ${name}`, text, `${id}: ${name}`, isNew ? act : null));
   }

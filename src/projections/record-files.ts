@@ -1,9 +1,10 @@
 /**
- * `decisions/`, `blockers/` and `sessions/`: one Markdown file per record, with its fields in the frontmatter and its
- * prose in sections. A record is immutable, so its file is rendered once and written again only when it changed.
+ * `decisions/`, `blockers/` and `sessions/`: one Markdown file per record, with its fields in the frontmatter
+ * and its prose in sections. A record is immutable, so its file is rendered once and written again only when
+ * it changed.
  *
- * Names of files are made here and nowhere else. Ids come from the log or from people, so nothing of them enters a path
- * unchecked; two records never share a file, also where upper and lower case are the same.
+ * Names of files are made here and nowhere else. Ids come from the log or from people, so nothing of them
+ * enters a path unchecked; two records never share a file, also where upper and lower case are the same.
  */
 
 import { sha256 } from "../model/digest.ts";
@@ -39,7 +40,9 @@ const PLAIN_NAME = /^[a-z0-9](?:[a-z0-9._-]{0,78}[a-z0-9_-])?$/;
 const LOOKS_HASHED = /-[0-9a-f]{12}$/;
 const RESERVED = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/;
 
-/** Bare where the name is safe on every file system; else what is safe of it, and a hash that keeps it apart. */
+/**
+ * Bare where the name is safe on every file system; else what is safe of it, and a hash that keeps it apart.
+ */
 export function sessionPath({ id }: Pick<HistoryEntry, "id">): string {
   const isPlain = PLAIN_NAME.test(id) && !LOOKS_HASHED.test(id) && !RESERVED.test(id);
   return `sessions/${isPlain ? id : `${slug(id) || "session"}-${sha256(id).slice(0, 12)}`}.md`;

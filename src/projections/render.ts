@@ -1,18 +1,25 @@
 /**
- * A goal as the files of a folder: a pure function of its state, so that any process that folds the same events renders
- * the same bytes.
+ * A goal as the files of a folder: a pure function of its state, so that any process that folds the same
+ * events renders the same bytes.
  *
- * Rendering twice costs what changed in between: records are immutable and replaced whole, so what was rendered from a
- * record stays good as long as the record is the same object.
+ * Rendering twice costs what changed in between: records are immutable and replaced whole, so what was
+ * rendered from a record stays good as long as the record is the same object.
  */
 
 import { type GoalState, type Survey, surveyGoal } from "../model/goal/index.ts";
-import { agentStateRows, renderAgentState, boardRevision, TaskBoardText } from "./json-files.ts";
-import { blockerPath, decisionPath, renderBlocker, renderDecision, renderSession, sessionPath } from "./record-files.ts";
+import { problemIn, schemaRefused } from "../state-files/index.ts";
+import { agentStateRows, boardRevision, renderAgentState, TaskBoardText } from "./json-files.ts";
+import { AGENT_STATE_SCHEMA, TASK_BOARD_SCHEMA } from "./json-schemas.ts";
+import {
+  blockerPath,
+  decisionPath,
+  renderBlocker,
+  renderDecision,
+  renderSession,
+  sessionPath,
+} from "./record-files.ts";
 import type { SealedText } from "./seal.ts";
 import { renderStatePage, summaryOf } from "./state-page.ts";
-import { problemIn, schemaRefused } from "../state-files/index.ts";
-import { AGENT_STATE_SCHEMA, TASK_BOARD_SCHEMA } from "./json-schemas.ts";
 
 /** A bad write is a refused write: what we render is held to the schemas that we publish. */
 export async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {
@@ -32,8 +39,6 @@ export async function refuseBadRows({ files, fresh }: Rendering): Promise<void> 
   const problem = await problemIn(state, AGENT_STATE_SCHEMA);
   if (problem) throw schemaRefused("agent_state.json", problem);
 }
-
-
 
 export const STATE_PAGE = "STATE.md";
 export const AGENT_STATE = "agent_state.json";

@@ -6,8 +6,8 @@
  *     3 verify   every recorded file against its hash: OK, DRIFTED or MISSING
  *     4 show     where it stands, what was decided, what blocks
  *
- * A mismatch, or state that is too old, stops here and asks: the status says so, and nothing is started. Whoever has
- * looked at it says so with `proceed` and goes on. Reading changes nothing.
+ * A mismatch, or state that is too old, stops here and asks: the status says so, and nothing is started.
+ * Whoever has looked at it says so with `proceed` and goes on. Reading changes nothing.
  */
 
 import { join, resolve } from "node:path";
@@ -35,7 +35,10 @@ export interface ContextFile {
 
 /** Everything to begin a session with, and what does not match. */
 export interface Resumption {
-  /** `review`: something does not match. `stale`: older than its time to live. Both wait for somebody to say so. */
+  /**
+   * `review`: something does not match. `stale`: older than its time to live. Both wait for somebody to say
+   * so.
+   */
   readonly status: "ready" | "review" | "stale";
   /** Three lines to show: where it stands, the decisions, the blockers. */
   readonly display: readonly [string, string, string];
@@ -55,8 +58,8 @@ const SHOWN_CHARACTERS = 120;
 
 /**
  * Checks before trusting: how old the state is, and whether recorded files are what they were. Call it at the
- * start of a session; unless it says `ready`, show `review` to somebody, then call it with `proceed`. It changes
- * nothing.
+ * start of a session; unless it says `ready`, show `review` to somebody, then call it with `proceed`. It
+ * changes nothing.
  */
 export async function resumeGoal(goal: Goal, options: ResumeOptions = {}): Promise<Resumption> {
   const { state } = await goal.refresh();

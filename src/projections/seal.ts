@@ -1,9 +1,10 @@
 /**
  * The seal of a rendered file: of which goal and revision it is, and a digest of everything else in it.
  *
- * The digest decides who wrote a file last. If it fits, the file is exactly what some rendering wrote, whichever process
- * that was and whether or not it lived to record it. If it does not fit, somebody else touched the file. Line endings
- * and a byte order mark, which git and editors change by themselves, count for nothing.
+ * The digest decides who wrote a file last. If it fits, the file is exactly what some rendering wrote,
+ * whichever process that was and whether or not it lived to record it. If it does not fit, somebody else
+ * touched the file. Line endings and a byte order mark, which git and editors change by themselves, count for
+ * nothing.
  *
  * The three lines of the seal stand together, at the top of a frontmatter or of a JSON object.
  */

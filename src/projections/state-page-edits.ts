@@ -1,23 +1,309 @@
-/** What editing STATE.md by hand can say: title, statement, next action, tasks, decisions, blockers, questions. */
+/** Hand edits of STATE.md: title, statement, next action, tasks, decisions, blockers, questions. */
 
-import { type Act, noteActs, planningActs, sessionActs, type Goal } from "../goal/index.ts";
-import { type Actor, DECISION_TYPES, type DecisionType, type GoalState, taskOf } from "../model/goal/index.ts";
-import { type Change, change, finishTask, removedTasks, reopenTask } from "./edit-changes.ts";
+import { type Goal, noteActs, planningActs, sessionActs } from "../goal/index.ts";
+import { DECISION_TYPES, type DecisionType, taskOf } from "../model/goal/index.ts";
+import { type Change, change, finishTask, removedTasks, reopenTask, unless } from "./edit-changes.ts";
 import type { PageItem, PageTask, StatePage } from "./state-page.ts";
 import { oneLine } from "./written-text.ts";
 
+const BY_HAND = "Written into STATE.md by hand.";
+const isShortened = (text: string): boolean => text.endsWith("…");
+
+/** `since`: the revision of the base. An equal item that the goal got later came from this edit. */
+export function pageChanges(from: StatePage, to: StatePage, since: number): Change[] {
+  return [
+    ...descriptionChanges(from, to),
+    ...nextChanges(from, to),
+    ...taskChanges(from.tasks, to.tasks, since),
+    ...decisionChanges(from.decisions, to.decisions, since),
+    ...blockerChanges(from.blockers, to.blockers, since),
+    ...questionChanges(from.questions, to.questions),
+    ...computedChanges(from.others, to.others),
+  ];
+}
+
 /**
- * Whether every line of a STATE.md with two sides of a merge in it is one that some copy of the goal rendered.
- *
- * What the other copy rendered cannot be made again here: it counted its events differently. But whatever it showed stands
- * in the log, so a line is accounted for when it has the form of a rendered one and its words are in an event. A line that
- * is not was written by a person, and must not go with the rest. What is computed is only asked for its form.
+ * The goal's own changes since the base, as the page shows them. An item that left the page was not removed.
  */
+export function shownChanges(from: StatePage, now: StatePage): Change[] {
+  // The computed line changes with everything else.
+  return pageChanges({ ...from, ready: "" }, { ...now, ready: "" }, 0).filter(
+    ({ key }) => !/^(?:drop|blocker|decision|question):/.test(key),
+  );
+}
 
+function descriptionChanges(from: StatePage, to: StatePage): Change[] {
+  const found: Change[] = [];
+  for (const name of ["title", "statement"] as const) {
+    const text = to[name];
+    if (text === from[name]) continue;
+    if (text === null || isShortened(text)) {
+      const how = text === null ? "removed" : "edited where it is shortened";
+      found.push(change(name, text, `the ${name} was ${how}`, null));
+      continue;
+    }
+    found.push(
+      change(name, text, `${name}: ${text}`, (state, by) =>
+        planningActs.describe(state, by, { [name]: text }),
+      ),
+    );
+  }
+  return found;
+}
 
+const TASK_FIRST = /^(T-\d{3,})\b(?:: *)?(.*)$/;
 
-/** Every text of the log, on one line. */
-export async function textsOf(goal: Pick<Goal, "id" | "events">): Promise<ReadonlySet<string>> {
+/** An edit of the computed line names a task; the rest of the line is the text of the next action. */
+function nextChanges(from: StatePage, to: StatePage): Change[] {
+  const isComputedEdited = to.ready !== "" && to.ready !== from.ready;
+  const isTwice = isComputedEdited && from.next !== to.next && TASK_FIRST.test(to.next);
+  const named = isComputedEdited && !isTwice ? [to.ready, withoutTask(to.next)] : [to.next];
+  const next = named.filter(Boolean).join(" — ");
+  const found: Change[] = [];
+  if (isTwice) found.push(change("ready", to.ready, "two lines say which task is next: one is enough", null));
+  if (from.next === next) return found;
+  if (isShortened(next))
+    return [...found, change("next", next, "the next action was edited where it is shortened", null)];
+  const act: Change["act"] = (state, by) => {
+    if (next === "") return sessionActs.setNext(state, by, null);
+    const [, id, words = ""] = TASK_FIRST.exec(next) ?? [];
+    if (id === undefined) return sessionActs.setNext(state, by, { text: next });
+    const task = taskOf(state, id);
+    const shown = [task.title, titleIn(from.ready), titleIn(from.next)];
+    return sessionActs.setNext(state, by, { task: task.id, text: beyondTitle(words, shown) || null });
+  };
+  return [...found, change("next", next, `next action: ${next || "none"}`, act)];
+}
+
+/** Removes the task that a line names, and keeps the text after it. */
+function withoutTask(next: string): string {
+  if (!TASK_FIRST.test(next)) return next;
+  return / — (.*)$/.exec(next)?.[1] ?? "";
+}
+
+function titleIn(line: string): string {
+  return (TASK_FIRST.exec(line)?.[2] ?? "").replace(/ — .*$/, "");
+}
+
+/** The text after the task's title, or after the title of the task that the line named before. */
+function beyondTitle(words: string, titles: readonly string[]): string {
+  for (const title of titles.map((each) => each.replace(/\s+/gu, " ").trim())) {
+    if (title === "" || !words.startsWith(title)) continue;
+    const rest = words.slice(title.length);
+    if (!/^[\p{L}\p{N}]/u.test(rest)) return rest.replace(/^\s*[—,;:.-]?\s*/u, "");
+  }
+  return words.replace(/^\s*—\s*/u, "");
+}
+
+function byId<Item extends PageItem>(items: readonly Item[]): Map<string, Item> {
+  return new Map(items.flatMap((item) => (item.id === null ? [] : [[item.id, item] as const])));
+}
+
+function taskChanges(from: readonly PageTask[], to: readonly PageTask[], since: number): Change[] {
+  const before = byId(from);
+  const after = byId(to);
+  const found: Change[] = [];
+  for (const [id, task] of after) {
+    const old = before.get(id);
+    if (!old) {
+      const what = `${id} was not on the page: change it in task_board.json`;
+      found.push(change(`task:${id}`, task.text, what, null));
+      continue;
+    }
+    if (task.text !== old.text) found.push(retitleTask(id, task.text));
+    if (task.isChecked !== old.isChecked) {
+      const act = task.isChecked ? finishTask(id, "STATE.md") : reopenTask(id, "STATE.md");
+      found.push(
+        change(`done:${id}`, task.isChecked, `${id} ${task.isChecked ? "done" : "open again"}`, act),
+      );
+    }
+  }
+  found.push(...removedTasks(before, after, "STATE.md"), ...reordered(before, after));
+  for (const task of to) if (task.id === null) found.push(newTask(task, since));
+  return found;
+}
+
+/** Reports an order that the goal does not keep: a person who moves a task up wants it earlier. */
+function reordered(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string, unknown>): Change[] {
+  const now = [...after.keys()].filter((id) => before.has(id));
+  const then = [...before.keys()].filter((id) => after.has(id));
+  if (now.join() === then.join()) return [];
+  const what =
+    "the order of tasks follows phase, plan, wave and number: name the one to do first under Next Action";
+  return [change("order", now, what, null)];
+}
+
+function retitleTask(id: string, title: string): Change {
+  if (title === "" || isShortened(title))
+    return change(`title:${id}`, title, `${id}: its title is shortened here`, null);
+  return change(`title:${id}`, title, `${id}: ${title}`, (state, by) =>
+    planningActs.editTask(state, by, { task: id, change: { title } }),
+  );
+}
+
+function newTask({ text, isChecked }: PageTask, since: number): Change {
+  const act = unless(
+    (state) => [...state.tasks.values()].some(({ title, seq }) => title === text && seq > since),
+    (state, by) => planningActs.addTasks(state, by, [{ title: text }]),
+  );
+  const what = isChecked ? `task "${text}" was added as done: it is added as open` : `new task: ${text}`;
+  return change(`new task:${text}`, true, what, act);
+}
+
+function decisionChanges(from: readonly PageItem[], to: readonly PageItem[], since: number): Change[] {
+  const before = byId(from);
+  const after = byId(to);
+  const found: Change[] = [];
+  for (const { id, text } of to) {
+    if (id === null) found.push(newDecision(text, since));
+    else if (before.get(id)?.text !== text) {
+      const what = `${id}: edit its file in decisions/, which makes a new decision`;
+      found.push(change(`decision:${id}`, text, what, null));
+    }
+  }
+  for (const id of before.keys()) {
+    if (!after.has(id))
+      found.push(change(`decision:${id}`, null, `${id} was removed: supersede it instead`, null));
+  }
+  return found;
+}
+
+/** Parses `(2024-01-15, technology) JWT library: jose because it is typed`, or a part of that. */
+function newDecision(item: string, since: number): Change {
+  const head = /^\(([^)]*)\) */.exec(item);
+  const words = (head?.[1] ?? "").split(/, */);
+  const type = words.find((word): word is DecisionType =>
+    (DECISION_TYPES as readonly string[]).includes(word),
+  );
+  const date = words.find((word) => /^\d{4}-\d\d-\d\d$/.test(word));
+  const body = head && (type || date) ? item.slice(head[0].length) : item;
+  const because = / because (.*)$/.exec(body);
+  const statement = because ? body.slice(0, because.index) : body;
+  const colon = statement.indexOf(": ");
+  const input = {
+    type: type ?? ("preference" as const),
+    context: colon > 0 ? statement.slice(0, colon) : statement,
+    decision: colon > 0 ? statement.slice(colon + 2) : statement,
+    reason: because?.[1] ?? BY_HAND,
+  };
+  const act = unless(
+    (state) =>
+      [...state.decisions.values()].some(
+        ({ context, decision, seq }) =>
+          context === input.context && decision === input.decision && seq > since,
+      ),
+    (state, by) => {
+      const today = new Date(state.updatedAt).toISOString().slice(0, 10);
+      return noteActs.decide(state, by, date ? { ...input, date } : input, today, null);
+    },
+  );
+  return change(`new decision:${item}`, true, `new decision: ${item}`, act);
+}
+
+function blockerChanges(from: readonly PageItem[], to: readonly PageItem[], since: number): Change[] {
+  const before = byId(from);
+  const after = byId(to);
+  const found: Change[] = [];
+  for (const { id, text } of to) {
+    if (id === null) found.push(newBlocker(text, since));
+    else if (before.get(id)?.text !== text) found.push(statusOfBlocker(id, before.get(id)?.text ?? "", text));
+  }
+  for (const id of before.keys()) {
+    if (!after.has(id)) found.push(resolveBlocker(id, "Removed from STATE.md by hand."));
+  }
+  return found;
+}
+
+function newBlocker(item: string, since: number): Change {
+  const affects = / *\(affects: ([^)]*)\) *$/.exec(item);
+  const description = affects ? item.slice(0, affects.index) : item;
+  const words = (affects?.[1] ?? "").split(/, */).filter(Boolean);
+  const act = unless(
+    (state) =>
+      [...state.blockers.values()].some((each) => each.description === description && each.seq > since),
+    (state, by) => noteActs.block(state, by, { description, affects: words }),
+  );
+  return change(`new blocker:${item}`, true, `new blocker: ${item}`, act);
+}
+
+function resolveBlocker(id: string, resolution: string): Change {
+  const act = unless(
+    (state) => state.blockers.get(id)?.status === "resolved",
+    (state, by) => noteActs.resolve(state, by, { blocker: id, resolution }),
+  );
+  return change(`blocker:${id}`, "resolved", `${id} resolved`, act);
+}
+
+/** Only its status can be changed here: `[active]`, `[resolved]`, `[bypassed]` with `(workaround: …)`. */
+function statusOfBlocker(id: string, before: string, after: string): Change {
+  const status = /^\[([a-z]+)\]/.exec(after)?.[1];
+  if (status === /^\[([a-z]+)\]/.exec(before)?.[1]) {
+    const what = `${id}: its text cannot be changed, only its status`;
+    return change(`blocker text:${id}`, after, what, null);
+  }
+  if (status === "resolved") return resolveBlocker(id, BY_HAND);
+  const workaround = /\(workaround: (.*)\)$/.exec(after)?.[1];
+  if (status === "bypassed" && workaround) {
+    return change(`blocker:${id}`, "bypassed", `${id} bypassed`, (state, by) =>
+      noteActs.bypass(state, by, { blocker: id, workaround }),
+    );
+  }
+  if (status === "active") {
+    return change(`blocker:${id}`, "active", `${id} active`, (state, by) => noteActs.identify(state, by, id));
+  }
+  const what = `${id}: write [active], [resolved], or [bypassed] … (workaround: …)`;
+  return change(`blocker:${id}`, status, what, null);
+}
+
+function questionChanges(from: readonly PageItem[], to: readonly PageItem[]): Change[] {
+  const before = byId(from);
+  const after = byId(to);
+  const found: Change[] = [];
+  for (const { id, text } of to) {
+    if (id === null) found.push(newQuestion(text));
+    else if (before.get(id)?.text !== text) found.push(answerQuestion(id, before.get(id)?.text ?? "", text));
+  }
+  for (const id of before.keys()) {
+    if (!after.has(id))
+      found.push(change(`question:${id}`, null, `${id} was removed: answer it with "=> …"`, null));
+  }
+  return found;
+}
+
+function newQuestion(text: string): Change {
+  const act = unless(
+    (state) => [...state.questions.values()].some((question) => question.text === text),
+    (state, by) => noteActs.ask(state, by, text),
+  );
+  return change(`new question:${text}`, true, `new question: ${text}`, act);
+}
+
+function answerQuestion(id: string, before: string, after: string): Change {
+  const answer = after.startsWith(before) ? /^ *=> *(.+)$/.exec(after.slice(before.length))?.[1] : undefined;
+  if (answer === undefined) {
+    return change(`question:${id}`, after, `${id}: answer it with "=> …" at the end of its line`, null);
+  }
+  return change(`question:${id}`, answer, `${id} answered: ${answer}`, (state, by) =>
+    noteActs.answer(state, by, { question: id, answer }),
+  );
+}
+
+function computedChanges(from: ReadonlyMap<string, string>, to: ReadonlyMap<string, string>): Change[] {
+  const names = new Set([...from.keys(), ...to.keys()]);
+  return [...names]
+    .filter((name) => from.get(name) !== to.get(name))
+    .map((name) =>
+      change(`section:${name}`, to.get(name) ?? null, `section "${name}" cannot be changed here`, null),
+    );
+}
+
+// Below: which lines of a STATE.md with both sides of a merge were written by a person? The rendering of the
+// other copy cannot be made here, but its texts are in the log. So a line counts as rendered if it has the
+// form of a rendered line and its words are in an event; of a computed line only the form counts. Any other
+// line must not be lost.
+
+/** Every text of the log, each on one line. */
+export async function textsInLog(goal: Pick<Goal, "id" | "events">): Promise<ReadonlySet<string>> {
   const texts = new Set([goal.id]);
   const add = (value: unknown): void => {
     if (typeof value === "string") texts.add(oneLine(value, Number.POSITIVE_INFINITY));
@@ -29,7 +315,7 @@ export async function textsOf(goal: Pick<Goal, "id" | "events">): Promise<Readon
 
 const MARKER = /^(?:<{7}|={7}|>{7}|\|{7})(?: |$)/;
 const FRONTMATTER = /^ *[a-z_]+: ?/;
-/** Groups hold what has to be in the log. */
+/** The groups capture words that must be in the log. */
 const FORMS = [
   /^# (.*)$/,
   /^> (.*)$/,
@@ -51,8 +337,8 @@ const COMPUTED = [
   /^\S+ \d+%$/,
 ];
 
-/** Those lines that no rendering can have had, as far as can be told. `rendered` is the page now. */
-export function linesOfNobody(page: string, rendered: string, texts: ReadonlySet<string>): string[] {
+/** The lines that no rendering can have had. `rendered` is the page now. */
+export function unrenderedLines(page: string, rendered: string, texts: ReadonlySet<string>): string[] {
   const known = new Set(rendered.split("\n"));
   let isBody = false;
   return page.split("\n").filter((raw) => {
@@ -63,336 +349,25 @@ export function linesOfNobody(page: string, rendered: string, texts: ReadonlySet
     if (COMPUTED.some((form) => form.test(line))) return false;
     return !FORMS.some((form) => {
       const [, ...words] = form.exec(line) ?? [];
-      return form.test(line) && words.every((each) => isSaid(each ?? "", texts));
+      return form.test(line) && words.every((each) => isLogged(each ?? "", texts));
     });
   });
 }
 
 const BETWEEN = [": ", " — "];
-/** A cut text has to be long enough to be told from others. */
+/** A shortened text must be long enough to identify its original. */
 const CUT = { mark: "…", least: 20 };
 
-/** Whether it is a text of the log, or two of them with what a rendering puts between. */
-function isSaid(words: string, texts: ReadonlySet<string>): boolean {
+/** Whether it is a text of the log, or two of them with a separator of the rendering between. */
+function isLogged(words: string, texts: ReadonlySet<string>): boolean {
   if (words === "" || texts.has(words)) return true;
-  const begun = words.slice(0, -CUT.mark.length);
+  const start = words.slice(0, -CUT.mark.length);
   const isCut = words.endsWith(CUT.mark);
-  if (isCut && begun.length >= CUT.least && [...texts].some((text) => text.startsWith(begun))) return true;
+  if (isCut && start.length >= CUT.least && [...texts].some((text) => text.startsWith(start))) return true;
   return BETWEEN.some((between) => {
     for (let at = words.indexOf(between); at >= 0; at = words.indexOf(between, at + 1)) {
-      if (texts.has(words.slice(0, at)) && isSaid(words.slice(at + between.length), texts)) return true;
+      if (texts.has(words.slice(0, at)) && isLogged(words.slice(at + between.length), texts)) return true;
     }
     return false;
   });
-}
-
-
-
-const BY_HAND = "Written into STATE.md by hand.";
-const isShortened = (text: string): boolean => text.endsWith("…");
-
-/** `since`: the revision of the base. What the goal got later and says the same was taken in from this edit before. */
-export function pageChanges(from: StatePage, to: StatePage, since: number): Change[] {
-  return [
-    ...described(from, to),
-    ...nextChanges(from, to),
-    ...taskChanges(from.tasks, to.tasks, since),
-    ...decisionChanges(from.decisions, to.decisions, since),
-    ...blockerChanges(from.blockers, to.blockers, since),
-    ...questionChanges(from.questions, to.questions),
-    ...computedChanges(from.others, to.others),
-  ];
-}
-
-/** Of the goal's own changes since the base, those that the page shows. What only left the page did not happen. */
-export function shownChanges(from: StatePage, now: StatePage): Change[] {
-  // What is computed changes with everything else, and is nobody's word.
-  return pageChanges({ ...from, ready: "" }, { ...now, ready: "" }, 0).filter(
-    ({ key }) => !/^(?:drop|blocker|decision|question):/.test(key),
-  );
-}
-
-function described(from: StatePage, to: StatePage): Change[] {
-  const found: Change[] = [];
-  for (const name of ["title", "statement"] as const) {
-    const text = to[name];
-    if (text === from[name]) continue;
-    if (text === null || isShortened(text)) {
-      found.push(
-        change(
-          name,
-          text,
-          `the ${name} was ${text === null ? "removed" : "edited where it is shortened"}`,
-          null,
-        ),
-      );
-      continue;
-    }
-    const act = (state: GoalState, by: Actor): Act<unknown> =>
-      planningActs.describe(state, by, { [name]: text });
-    found.push(change(name, text, `${name}: ${text}`, act));
-  }
-  return found;
-}
-
-const TASK_FIRST = /^(T-\d{3,})\b(?:: *)?(.*)$/;
-
-/** Whoever changes the computed line names a task; what they wrote beside it are words to it. */
-function nextChanges(from: StatePage, to: StatePage): Change[] {
-  const isComputedEdited = to.ready !== "" && to.ready !== from.ready;
-  const isTwice = isComputedEdited && from.next !== to.next && TASK_FIRST.test(to.next);
-  const named = isComputedEdited && !isTwice ? [to.ready, withoutTask(to.next)] : [to.next];
-  const next = named.filter(Boolean).join(" — ");
-  const found: Change[] = [];
-  if (isTwice) found.push(change("ready", to.ready, "two lines say which task is next: one is enough", null));
-  if (from.next === next) return found;
-  if (isShortened(next))
-    return [...found, change("next", next, "the next action was edited where it is shortened", null)];
-  const act = (state: GoalState, by: Actor): Act<unknown> => {
-    if (next === "") return sessionActs.setNext(state, by, null);
-    const [, id, words = ""] = TASK_FIRST.exec(next) ?? [];
-    if (id === undefined) return sessionActs.setNext(state, by, { text: next });
-    const task = taskOf(state, id);
-    const shown = [task.title, titleIn(from.ready), titleIn(from.next)];
-    return sessionActs.setNext(state, by, { task: task.id, text: beyondTitle(words, shown) || null });
-  };
-  return [...found, change("next", next, `next action: ${next || "none"}`, act)];
-}
-
-/** The task that was said before makes room for the one that is named now; words to it stay. */
-function withoutTask(next: string): string {
-  if (!TASK_FIRST.test(next)) return next;
-  return / — (.*)$/.exec(next)?.[1] ?? "";
-}
-
-function titleIn(line: string): string {
-  return (TASK_FIRST.exec(line)?.[2] ?? "").replace(/ — .*$/, "");
-}
-
-/** What a person wrote after the title of the task, or after another's that was left standing when its number was changed. */
-function beyondTitle(words: string, titles: readonly string[]): string {
-  for (const title of titles.map((each) => each.replace(/\s+/gu, " ").trim())) {
-    if (title === "" || !words.startsWith(title)) continue;
-    const rest = words.slice(title.length);
-    if (!/^[\p{L}\p{N}]/u.test(rest)) return rest.replace(/^\s*[—,;:.-]?\s*/u, "");
-  }
-  return words.replace(/^\s*—\s*/u, "");
-}
-
-function byId<Item extends PageItem>(items: readonly Item[]): Map<string, Item> {
-  return new Map(items.flatMap((item) => (item.id === null ? [] : [[item.id, item] as const])));
-}
-
-function taskChanges(from: readonly PageTask[], to: readonly PageTask[], since: number): Change[] {
-  const before = byId(from);
-  const after = byId(to);
-  const found: Change[] = [];
-  for (const [id, task] of after) {
-    const old = before.get(id);
-    if (!old) {
-      found.push(
-        change(`task:${id}`, task.text, `${id} was not on the page: change it in task_board.json`, null),
-      );
-      continue;
-    }
-    if (task.text !== old.text) found.push(retitled(id, task.text));
-    if (task.isChecked !== old.isChecked) {
-      const act = task.isChecked ? finishTask(id, "STATE.md") : reopenTask(id, "STATE.md");
-      found.push(
-        change(`done:${id}`, task.isChecked, `${id} ${task.isChecked ? "done" : "open again"}`, act),
-      );
-    }
-  }
-  found.push(...removedTasks(before, after, "STATE.md"), ...reordered(before, after));
-  for (const task of to) if (task.id === null) found.push(added(task, since));
-  return found;
-}
-
-/** Somebody who moves a task up wants it earlier, and would wait for that in vain. */
-function reordered(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string, unknown>): Change[] {
-  const now = [...after.keys()].filter((id) => before.has(id));
-  const then = [...before.keys()].filter((id) => after.has(id));
-  if (now.join() === then.join()) return [];
-  const what =
-    "the order of tasks follows phase, plan, wave and number: name the one to do first under Next Action";
-  return [change("order", now, what, null)];
-}
-
-function retitled(id: string, title: string): Change {
-  if (title === "" || isShortened(title))
-    return change(`title:${id}`, title, `${id}: its title is shortened here`, null);
-  const act = (state: GoalState, by: Actor): Act<unknown> =>
-    planningActs.editTask(state, by, { task: id, change: { title } });
-  return change(`title:${id}`, title, `${id}: ${title}`, act);
-}
-
-function added({ text, isChecked }: PageTask, since: number): Change {
-  const act = (state: GoalState, by: Actor): Act<unknown> => {
-    const isThere = [...state.tasks.values()].some(({ title, seq }) => title === text && seq > since);
-    return isThere ? { events: [], result: null } : planningActs.addTasks(state, by, [{ title: text }]);
-  };
-  const what = isChecked ? `task "${text}" was added as done: it is added as open` : `new task: ${text}`;
-  return change(`new task:${text}`, true, what, act);
-}
-
-function decisionChanges(from: readonly PageItem[], to: readonly PageItem[], since: number): Change[] {
-  const before = byId(from);
-  const after = byId(to);
-  const found: Change[] = [];
-  for (const { id, text } of to) {
-    if (id === null) found.push(decided(text, since));
-    else if (before.get(id)?.text !== text) {
-      found.push(
-        change(
-          `decision:${id}`,
-          text,
-          `${id}: edit its file in decisions/, which makes a new decision`,
-          null,
-        ),
-      );
-    }
-  }
-  for (const id of before.keys()) {
-    if (!after.has(id))
-      found.push(change(`decision:${id}`, null, `${id} was removed: supersede it instead`, null));
-  }
-  return found;
-}
-
-/** `(2024-01-15, technology) JWT library: jose because it is typed`, or any part of that. */
-function decided(item: string, since: number): Change {
-  const head = /^\(([^)]*)\) */.exec(item);
-  const words = (head?.[1] ?? "").split(/, */);
-  const type = words.find((word): word is DecisionType =>
-    (DECISION_TYPES as readonly string[]).includes(word),
-  );
-  const date = words.find((word) => /^\d{4}-\d\d-\d\d$/.test(word));
-  const body = head && (type || date) ? item.slice(head[0].length) : item;
-  const because = / because (.*)$/.exec(body);
-  const said = because ? body.slice(0, because.index) : body;
-  const colon = said.indexOf(": ");
-  const input = {
-    type: type ?? ("preference" as const),
-    context: colon > 0 ? said.slice(0, colon) : said,
-    decision: colon > 0 ? said.slice(colon + 2) : said,
-    reason: because?.[1] ?? BY_HAND,
-  };
-  const act = (state: GoalState, by: Actor): Act<unknown> => {
-    const isThere = [...state.decisions.values()].some(
-      ({ context, decision, seq }) => context === input.context && decision === input.decision && seq > since,
-    );
-    if (isThere) return { events: [], result: null };
-    const today = new Date(state.updatedAt).toISOString().slice(0, 10);
-    return noteActs.decide(state, by, date ? { ...input, date } : input, today, null);
-  };
-  return change(`new decision:${item}`, true, `new decision: ${item}`, act);
-}
-
-function blockerChanges(from: readonly PageItem[], to: readonly PageItem[], since: number): Change[] {
-  const before = byId(from);
-  const after = byId(to);
-  const found: Change[] = [];
-  for (const { id, text } of to) {
-    if (id === null) found.push(blocked(text, since));
-    else if (before.get(id)?.text !== text) found.push(movedBlocker(id, before.get(id)?.text ?? "", text));
-  }
-  for (const id of before.keys()) {
-    if (!after.has(id)) found.push(resolved(id, "Removed from STATE.md by hand."));
-  }
-  return found;
-}
-
-function blocked(item: string, since: number): Change {
-  const affects = / *\(affects: ([^)]*)\) *$/.exec(item);
-  const description = affects ? item.slice(0, affects.index) : item;
-  const words = (affects?.[1] ?? "").split(/, */).filter(Boolean);
-  const act = (state: GoalState, by: Actor): Act<unknown> => {
-    const isThere = [...state.blockers.values()].some(
-      (each) => each.description === description && each.seq > since,
-    );
-    return isThere
-      ? { events: [], result: null }
-      : noteActs.block(state, by, { description, affects: words });
-  };
-  return change(`new blocker:${item}`, true, `new blocker: ${item}`, act);
-}
-
-function resolved(id: string, resolution: string): Change {
-  const act = (state: GoalState, by: Actor): Act<unknown> => {
-    const isDone = state.blockers.get(id)?.status === "resolved";
-    return isDone ? { events: [], result: null } : noteActs.resolve(state, by, { blocker: id, resolution });
-  };
-  return change(`blocker:${id}`, "resolved", `${id} resolved`, act);
-}
-
-/** Only its status can be changed here: `[active]`, `[resolved]`, `[bypassed]` with `(workaround: …)`. */
-function movedBlocker(id: string, before: string, after: string): Change {
-  const status = /^\[([a-z]+)\]/.exec(after)?.[1];
-  if (status === /^\[([a-z]+)\]/.exec(before)?.[1]) {
-    return change(
-      `blocker text:${id}`,
-      after,
-      `${id}: what it says cannot be changed, only its status`,
-      null,
-    );
-  }
-  if (status === "resolved") return resolved(id, BY_HAND);
-  const workaround = /\(workaround: (.*)\)$/.exec(after)?.[1];
-  if (status === "bypassed" && workaround) {
-    const act = (state: GoalState, by: Actor): Act<unknown> =>
-      noteActs.bypass(state, by, { blocker: id, workaround });
-    return change(`blocker:${id}`, "bypassed", `${id} bypassed`, act);
-  }
-  if (status === "active") {
-    const act = (state: GoalState, by: Actor): Act<unknown> => noteActs.identify(state, by, id);
-    return change(`blocker:${id}`, "active", `${id} active`, act);
-  }
-  return change(
-    `blocker:${id}`,
-    status,
-    `${id}: write [active], [resolved], or [bypassed] … (workaround: …)`,
-    null,
-  );
-}
-
-function questionChanges(from: readonly PageItem[], to: readonly PageItem[]): Change[] {
-  const before = byId(from);
-  const after = byId(to);
-  const found: Change[] = [];
-  for (const { id, text } of to) {
-    if (id === null) found.push(asked(text));
-    else if (before.get(id)?.text !== text) found.push(answered(id, before.get(id)?.text ?? "", text));
-  }
-  for (const id of before.keys()) {
-    if (!after.has(id))
-      found.push(change(`question:${id}`, null, `${id} was removed: answer it with "=> …"`, null));
-  }
-  return found;
-}
-
-function asked(text: string): Change {
-  const act = (state: GoalState, by: Actor): Act<unknown> => {
-    const isThere = [...state.questions.values()].some((question) => question.text === text);
-    return isThere ? { events: [], result: null } : noteActs.ask(state, by, text);
-  };
-  return change(`new question:${text}`, true, `new question: ${text}`, act);
-}
-
-function answered(id: string, before: string, after: string): Change {
-  const answer = after.startsWith(before) ? /^ *=> *(.+)$/.exec(after.slice(before.length))?.[1] : undefined;
-  if (answer === undefined) {
-    return change(`question:${id}`, after, `${id}: answer it with "=> …" at the end of its line`, null);
-  }
-  const act = (state: GoalState, by: Actor): Act<unknown> =>
-    noteActs.answer(state, by, { question: id, answer });
-  return change(`question:${id}`, answer, `${id} answered: ${answer}`, act);
-}
-
-function computedChanges(from: ReadonlyMap<string, string>, to: ReadonlyMap<string, string>): Change[] {
-  const names = new Set([...from.keys(), ...to.keys()]);
-  return [...names]
-    .filter((name) => from.get(name) !== to.get(name))
-    .map((name) =>
-      change(`section:${name}`, to.get(name) ?? null, `section "${name}" cannot be changed here`, null),
-    );
 }

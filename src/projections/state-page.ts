@@ -1,24 +1,40 @@
 /**
  * STATE.md: a summary as a page, and back.
  *
- * What a person may change by editing the page is what `readStatePage` finds in it. The page is read leniently: the
- * order of sections, blank lines, the kind of bullets and what stands above the title make no difference.
+ * What a person may change by editing the page is what `readStatePage` finds in it. The page is read
+ * leniently: the order of sections, blank lines, the kind of bullets and what stands above the title make no
+ * difference.
  */
 
+import {
+  type Affects,
+  type Blocker,
+  compareTasks,
+  type DisplayStatus,
+  displayStatus,
+  findTask,
+  type GoalState,
+  type GoalStatus,
+  goalStatus,
+  isUnderWay,
+  nextTaskOf,
+  type Position,
+  type Progress,
+  positionOf,
+  progressOf,
+  type Survey,
+} from "../model/goal/index.ts";
 import { type Fields, yamlFields } from "./record-files.ts";
 import { type SealedText, sealMarkdown } from "./seal.ts";
 import { isoTime, oneLine } from "./written-text.ts";
-import { type Affects, type Blocker, compareTasks, type DisplayStatus, displayStatus, findTask, type GoalState, type GoalStatus, goalStatus, isUnderWay, nextTaskOf, type Position, type Progress, positionOf, progressOf, type Survey } from "../model/goal/index.ts";
 
 /**
  * What STATE.md says: where the goal stands, on one page, however long its history is.
  *
- * Every list is bounded and every item is one line, so the page stays below 150 lines; what is left out is in the other
- * files, and the page says how much that is. Everything here is computed from the goal, so that position, progress and
- * bar cannot contradict each other or the tasks.
+ * Every list is bounded and every item is one line, so the page stays below 150 lines; what is left out is in
+ * the other files, and the page says how much that is. Everything here is computed from the goal, so that
+ * position, progress and bar cannot contradict each other or the tasks.
  */
-
-
 
 const ITEM_CHARACTERS = 200;
 const PROSE_CHARACTERS = 600;
@@ -144,7 +160,10 @@ function phaseLines({ phases }: Survey, position: Position): Shown<string> {
   };
 }
 
-/** Of other phases what is blocked or under way; the tasks of the current one: what is left, then what was done last. */
+/**
+ * Of other phases what is blocked or under way; the tasks of the current one: what is left, then what was
+ * done last.
+ */
 function taskLines(state: GoalState, survey: Survey, position: Position): Shown<SummaryTask> {
   const all = [...state.tasks.values()].filter(
     (task) => task.phase === position.phase && task.status !== "dropped",
@@ -182,8 +201,6 @@ function affectedWords({ tasks, phases, goal, other }: Affects): string {
 function last<Row, Item>(rows: readonly Row[], limit: number, item: (row: Row) => Item): Shown<Item> {
   return { items: rows.slice(-limit).map(item), more: Math.max(0, rows.length - limit) };
 }
-
-
 
 export function renderStatePage(summary: StateSummary, seq: number): SealedText {
   const { position, progress } = summary;
@@ -359,7 +376,9 @@ export function readStatePage(page: Page): StatePage {
   };
 }
 
-/** The computed line stands apart: whoever writes above or below it, or in its place, says what comes next. */
+/**
+ * The computed line stands apart: whoever writes above or below it, or in its place, says what comes next.
+ */
 function readNext(content: string): Pick<StatePage, "next" | "ready"> {
   const lines = content.split("\n");
   const computed = lines.find((line) => COMPUTED_NEXT.test(line)) ?? "";

@@ -1,8 +1,9 @@
 /**
  * How values become text that people can read and edit, and that reads back as exactly the same values.
  *
- * Whatever an agent once wrote may look like a heading, a list item or the end of a frontmatter. Text that could be
- * taken for structure is therefore written as a JSON string, which YAML and Markdown both leave alone.
+ * Whatever an agent once wrote may look like a heading, a list item or the end of a frontmatter. Text that
+ * could be taken for structure is therefore written as a JSON string, which YAML and Markdown both leave
+ * alone.
  */
 
 import { ALL_UNPRINTABLE, jsonString, UNPRINTABLE } from "../state-files/index.ts";
