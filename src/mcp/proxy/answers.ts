@@ -4,8 +4,7 @@ import { isHoldfastError } from "../../model/errors.ts";
 import { formatPath, type Json } from "../../model/json.ts";
 import type { Call, CallError } from "../../model/session/index.ts";
 import type { DirectOutcome } from "../../session/index.ts";
-import { INVALID_PARAMS, type Line, type RpcError } from "./json-rpc.ts";
-import { exactText, type InexactNumber } from "./json-text.ts";
+import { INVALID_PARAMS, type Line, type RpcError, exactText, type InexactNumber } from "./json-rpc.ts";
 
 interface ToolResult {
   readonly content: readonly unknown[];

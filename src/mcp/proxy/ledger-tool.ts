@@ -24,13 +24,11 @@ import {
 } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
 import { withNumbers } from "./answers.ts";
-import { answerText, holds, type ToolAnswer } from "./condition.ts";
+import { answerText, holds, type ToolAnswer, type CallFacts, fill, textOf } from "./condition.ts";
 import { type Downstream, GivenUp, NotSent } from "./downstream.ts";
-import type { Line, Message, RpcError } from "./json-rpc.ts";
-import { asTexts } from "./json-text.ts";
-import type { LateOutcome } from "./late-answers.ts";
+import { type Line, type Message, type RpcError, asTexts } from "./json-rpc.ts";
+import type { LateOutcome } from "./delivery.ts";
 import type { ToolRule, VerifyRule } from "./proxy-config.ts";
-import { type CallFacts, fill, textOf } from "./template.ts";
 
 /** What one request of the client carries beside the arguments. */
 export interface Forwarding {

@@ -9,8 +9,7 @@ import * as z from "zod";
 import { HoldfastError } from "../../model/errors.ts";
 import { formatPath, type Json } from "../../model/json.ts";
 import { isId } from "../../model/names.ts";
-import { type Condition, conditionSchema, templateSchema } from "./condition.ts";
-import { badPlaceholder } from "./template.ts";
+import { type Condition, conditionSchema, templateSchema, badPlaceholder } from "./condition.ts";
 
 export interface VerifyRule {
   readonly tool: string;

@@ -29,9 +29,9 @@ import {
   troubleAnswer,
   waitingAnswer,
 } from "./answers.ts";
-import { Deliveries, type NumberedCall } from "./delivery.ts";
+import { Deliveries, type NumberedCall, recordLate } from "./delivery.ts";
 import { Downstream } from "./downstream.ts";
-import { Introduction } from "./introduction.ts";
+import { Introduction, ServerQuestions } from "./introduction.ts";
 import {
   errorText,
   type Id,
@@ -49,10 +49,8 @@ import {
   resultText,
   writeLine,
 } from "./json-rpc.ts";
-import { recordLate } from "./late-answers.ts";
 import { type Forwarding, ledgerArgs, ledgerTool } from "./ledger-tool.ts";
 import type { ProxyConfig, ToolRule } from "./proxy-config.ts";
-import { ServerQuestions } from "./server-questions.ts";
 
 /** How a call gets into the ledger: `session.call`, unless a test puts something around it. */
 export type Keep = (direct: DirectCall<unknown>) => Promise<DirectOutcome<unknown>>;

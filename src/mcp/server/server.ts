@@ -16,10 +16,8 @@ import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { OPERATIONS, type Operation } from "../../operations/index.ts";
 import { renderGoal } from "../../projections/index.ts";
 import type { AgentDesk } from "./agent-desk.ts";
-import { bounded, RESULT_TOKENS } from "./bounded-result.ts";
-import { followable, type OfferedTool, offeredTools, shownPart } from "./offered-tools.ts";
-import { advertised, anyInput } from "./schemas.ts";
-import { dataElement, pageElement, visible, visibleData } from "./shown-data.ts";
+import { bounded, RESULT_TOKENS, dataElement, pageElement, visible, visibleData } from "./bounded-result.ts";
+import { followable, type OfferedTool, offeredTools, shownPart, advertised, anyInput } from "./offered-tools.ts";
 
 const INSTRUCTIONS = `Holdfast keeps the state of long work: goals with tasks, decisions, facts and blockers, shared by agents and people over many sessions.
 
