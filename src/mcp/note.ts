@@ -1,4 +1,4 @@
-/** What went wrong beside what a client asked for, as one line for whoever reads stderr. */
+/** A warning as one line for stderr. */
 
 import { isHoldfastError } from "../model/errors.ts";
 

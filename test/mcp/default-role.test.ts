@@ -31,7 +31,7 @@ async function refusal(name: string, args: Data = {}): Promise<Data> {
   return (answer._meta as { "holdfast/error": Data })["holdfast/error"];
 }
 
-test("without a goal it is told who can make one, and never sent to a tool that refuses it", async () => {
+test("without a goal, a worker is told who can create one, and no hint names a tool that rejects it", async () => {
   const person = expect.stringContaining("sk a person");
   const command = expect.stringContaining("holdfast goal new");
   const none = await refusal("next");
@@ -44,7 +44,7 @@ test("without a goal it is told who can make one, and never sent to a tool that 
   expect(refused["hint"]).not.toContain("in code");
 });
 
-test("it adds a task that it finds, and lifts its own blocker but no other", async () => {
+test("a worker adds a task and resolves its own blocker but no other", async () => {
   await runInside(project.folder, ["goal", "new", "app", "Ship it", "--phase", "API"]);
   expect(await call("task_add", { title: "the form needs a label" })).toMatchObject({ id: "T-001" });
   await call("block", { description: "no network", everything: true });
@@ -58,13 +58,13 @@ test("it adds a task that it finds, and lifts its own blocker but no other", asy
   expect(refused["hint"]).toContain("holdfast mcp --role architect | orchestrator");
 });
 
-test("what it may not close is left to a person or a verifier", async () => {
+test("a hint for an act that a worker may not do names a person or a verifier", async () => {
   const refused = await refusal("task_verify", { task: "T-001", accept: true });
   expect(refused["hint"]).toContain("holdfast task verify");
   expect(refused["hint"]).toContain("holdfast mcp --role verifier");
 });
 
-test("a hint that says where to look names the tool", async () => {
+test("a hint names the tool instead of the command", async () => {
   expect((await refusal("task_show", { task: "T-900" }))["hint"]).toContain(
     "List them: task_list with all: true",
   );

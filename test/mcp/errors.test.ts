@@ -27,7 +27,7 @@ afterAll(async () => {
   project.remove();
 });
 
-test("an error has a few hundred words at most, whatever was asked for", async () => {
+test("an error is cut to a few hundred words, however long the input", async () => {
   const long = "x".repeat(100_000);
   const asked = [
     ["task_show", { task: long }],
@@ -46,7 +46,7 @@ test("an error has a few hundred words at most, whatever was asked for", async (
   expect(String((refused as Error).message).length).toBeLessThan(8_000);
 });
 
-test("what is wrong beside what was asked for is a line of ours", async () => {
+test("a warning beside the answer is one line on stderr", async () => {
   await agent.client.callTool({ name: "brief", arguments: {} });
   await expect.poll(() => project.said(), { timeout: 50_000 }).toMatch(/^holdfast mcp: note: .* taken in/m);
   expect(project.said()).not.toContain("(node:");

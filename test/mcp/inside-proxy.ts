@@ -1,4 +1,5 @@
-// The proxy inside this process behind the official client: for whoever goes on after a proxy that was a process and was killed.
+// The proxy inside this process behind the official client: for whoever goes on after a proxy that was a
+// process and was killed.
 
 import { PassThrough } from "node:stream";
 import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotocol/client";
@@ -13,7 +14,10 @@ class Lines implements Transport {
   onclose?: () => void;
   private rest = "";
   private heard: () => void = () => undefined;
-  /** Resolves with the first answer to a ping: what was sent before it has been read, and the other side knows. */
+  /**
+   * Resolves with the first answer to a ping: what was sent before it has been read, and the other side
+   * knows.
+   */
   readonly hasRead = new Promise<void>((resolve) => {
     this.heard = resolve;
   });
@@ -37,7 +41,10 @@ class Lines implements Transport {
   }
 }
 
-/** As `holdfast mcp proxy` runs it in the project's folder; the server behind is told where to count its effects. */
+/**
+ * As `holdfast mcp proxy` runs it in the project's folder; the server behind is told where to count its
+ * effects.
+ */
 export async function connectInside(
   project: Project,
   options: { readonly command: readonly string[]; readonly config: string },

@@ -1,6 +1,7 @@
-// The proxy is killed with SIGKILL at every point on the way of a call. The one that is started again, asked the same by
-// an agent that never got its answer, neither loses nor doubles the call. Effects are counted by the server behind. The next
-// proxy is in this process where nothing happens to it; with HOLDFAST_FULL=1, and before the server from npm, a process too.
+// The proxy is killed with SIGKILL at every point on the way of a call. The one that is started again, asked
+// the same by an agent that never got its answer, neither loses nor doubles the call. Effects are counted by
+// the server behind. The next proxy is in this process where nothing happens to it; with HOLDFAST_FULL=1, and
+// before the server from npm, a process too.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -109,7 +110,7 @@ const FROM_THE_SERVER: readonly Fault[] = ["before", "after"].map((when) => ({
   isByServer: true,
 }));
 
-describe("a call whose proxy is killed happens once", () => {
+describe("a call whose proxy is killed takes effect once", () => {
   test.each([...AROUND_THE_LEDGER, ...FROM_THE_SERVER.slice(isFull ? 0 : 1)])(
     "$name",
     async ({ env, fired, answered, isByServer }) => {
@@ -165,7 +166,7 @@ describe("the filesystem server from npm: an edit is made once", () => {
   });
 });
 
-test("a tool that takes our key is repeated with it, and happens once", async () => {
+test("a tool that takes our key is retried with it and takes effect once", async () => {
   const call = { name: "keyed", arguments: { id: "k" } };
   const first = await project.connect(proxyOf(programs.counting), { env: { SERVER_FAULT: "parent-after" } });
   await expect(first.client.callTool(call)).rejects.toThrow();

@@ -82,7 +82,7 @@ afterAll(async () => {
   programs.remove();
 });
 
-describe("passed on unchanged", () => {
+describe("forwarded unchanged", () => {
   test("tools, resources, prompts and reads", async () => {
     const { tools } = await proxy.client.listTools();
     expect(tools.map(({ name }) => name)).toContain("add");
@@ -109,14 +109,14 @@ describe("passed on unchanged", () => {
   });
 });
 
-describe("which calls are the same", () => {
-  test("one after the other, an agent that calls twice gets two", async () => {
+describe("repeats of a call", () => {
+  test("two calls in sequence are two calls", async () => {
     expect(textOf(await call("add", "twice"))).toMatch(/^add twice: line \d+$/);
     expect(textOf(await call("add", "twice"))).toMatch(/^add twice: line \d+$/);
     expect(count("add twice")).toBe(2);
   });
 
-  test("at the same time, the same call runs once, and both are told", async () => {
+  test("two identical calls in flight run once, and both get a note", async () => {
     const both = [call("slow", "s"), call("slow", "s")];
     await soon(() => expect(count("slow s")).toBe(1));
     finish("s");
@@ -125,31 +125,31 @@ describe("which calls are the same", () => {
     expect(texts.filter((text) => text.includes("It ran once"))).toHaveLength(1);
   });
 
-  test("dedupe: session runs a call once, however often it is made, and says so", async () => {
+  test("dedupe: session runs a call once and marks the replays", async () => {
     await call("send", "once");
     expect(textOf(await call("send", "once"))).toContain("Not run again");
     expect(count("send once")).toBe(1);
   });
 
-  test("a key of its own decides over other arguments", async () => {
+  test("a key of its own overrides the other arguments", async () => {
     const first = await proxy.client.callTool({ name: "keyed", arguments: { id: "o1", key: "a" } });
     const second = await proxy.client.callTool({ name: "keyed", arguments: { id: "o1", key: "b" } });
     expect(textOf(first)).toBe("keyed o1");
     expect(textOf(second)).toContain("Not run again");
   });
 
-  test("a call that the client gave up is cancelled at the server too, and then nobody knows", async () => {
+  test("a cancelled call is cancelled at the server too, and its outcome is unknown", async () => {
     const enough = new AbortController();
     const given = call("stoppable", "x", { signal: enough.signal });
     await soon(() => expect(count("stoppable x")).toBe(1));
     enough.abort(new Error("not any more"));
     await expect(given).rejects.toThrow();
     await soon(() => expect(count("stopped x")).toBe(1));
-    expect(textOf(await call("stoppable", "x"))).toMatch(/the client gave it up.*waits for a person/);
+    expect(textOf(await call("stoppable", "x"))).toMatch(/the client cancelled it.*waits for a person/);
     expect(count("stoppable x")).toBe(1);
   });
 
-  test("with cancel: finish it runs to its end, and is answered from the record when it comes again", async () => {
+  test("with cancel: finish the call completes, and a repeat gets the recorded answer", async () => {
     const enough = new AbortController();
     const slow = call("slow", "c", { signal: enough.signal });
     await soon(() => expect(count("slow c")).toBe(1));
@@ -163,8 +163,8 @@ describe("which calls are the same", () => {
   });
 });
 
-describe("what cannot be known", () => {
-  test("a server that dies in a call is started again; without a verify the call waits for a person", async () => {
+describe("an unknown outcome", () => {
+  test("a server that dies in a call is restarted; without verify the call waits for a person", async () => {
     const other = await project.connect(command("--session", "dying"), {
       env: { SERVER_FAULT: "self-after" },
     });
@@ -194,13 +194,13 @@ describe("what cannot be known", () => {
     for (const settled of [await send(), await send()]) {
       expect(settled.isError).toBeFalsy();
       expect(textOf(settled)).toContain("sent, says the mail log");
-      expect(textOf(settled)).toContain("ann says that it has happened: seen it");
+      expect(textOf(settled)).toContain("ann confirmed that it took effect: seen it");
     }
     expect(count("send w")).toBe(1);
     await other.close();
   });
 
-  test("with a verify it is found out, and the agent gets an answer", async () => {
+  test("with verify the outcome is found, and the agent gets an answer", async () => {
     const env = { SERVER_FAULT: "self-after", FAULT_NAME: "verified" };
     const other = await project.connect(command("--session", "verified"), { env });
     const answer = await other.client.callTool({ name: "add", arguments: { id: "v" } });
@@ -211,14 +211,14 @@ describe("what cannot be known", () => {
     await other.close();
   });
 
-  test("a tool that says it failed is told as it is, and may be tried again", async () => {
+  test("a tool's own error is forwarded, and the call may be repeated", async () => {
     const answer = await call("fail", "f");
     expect(answer).toMatchObject({ isError: true, content: [{ type: "text", text: "no f today" }] });
     await expect(call("no-such-tool", "f")).rejects.toThrow(/no-such-tool/);
   });
 });
 
-test("a client of the protocol without a handshake: calls run, repeats are known, and words of ours can be read", async () => {
+test("a client of the protocol without a handshake: calls run, repeats are recognised, notes are valid", async () => {
   const modern = new Client(
     { name: "modern", version: "1.0.0" },
     { versionNegotiation: { mode: { pin: "2026-07-28" } } },
@@ -238,7 +238,7 @@ test("a client of the protocol without a handshake: calls run, repeats are known
   expect(delivered.map(([, number]) => number)).toEqual([2]);
 });
 
-test("the session is held: a second proxy says by whom, to its client and on stderr", async () => {
+test("a second proxy names the holder of the session, to its client and on stderr", async () => {
   await expect(second).rejects.toThrow(/session behind is held by mcp proxy of node/);
   await soon(() => expect(project.said()).toMatch(/held by mcp proxy/));
 });
@@ -246,23 +246,23 @@ test("the session is held: a second proxy says by whom, to its client and on std
 test.each([
   ["tools: { a: sometimes }", /\$\.tools\.a/],
   ["tools: { a: { effect: mutate, retry: 3 } }", /\$\.tools\.a.*retry/],
-  ["tools: { a: { settle: soon } }", /\$\.tools\.a\.settle: is no length of time/],
+  ["tools: { a: { settle: soon } }", /\$\.tools\.a\.settle: is not a duration/],
   [
     "tools: { a: { verify: { tool: b, landed: { contains: x } } } }",
     /verify\.tool: b is not declared as read/,
   ],
-  ["tools: { b: read, a: { verify: { tool: b, landed: {} } } }", /landed: says nothing/],
+  ["tools: { b: read, a: { verify: { tool: b, landed: {} } } }", /landed: is empty/],
   ["tools: { b: read, a: { verify: { tool: b, landed: { contains: '{{arg.x}}' } } } }", /a placeholder is/],
-  ["tools: { b: read, a: { verify: { tool: b, landed: { matches: '(' } } } }", /is no regular expression/],
-  ["tools: { a: { effect: read, idempotent: true } }", /idempotent: a read changes nothing/],
-  ["tools: { a: { effect: write, dedupe: global } }", /dedupe: a write cannot be once ever/],
-  ["tools: { a: { keyArgument: key } }", /keyArgument: .* say idempotent too/],
+  ["tools: { b: read, a: { verify: { tool: b, landed: { matches: '(' } } } }", /is not a regular expression/],
+  ["tools: { a: { effect: read, idempotent: true } }", /idempotent: is not for a read/],
+  ["tools: { a: { effect: write, dedupe: global } }", /dedupe: a write cannot be deduplicated/],
+  ["tools: { a: { keyArgument: key } }", /keyArgument: needs idempotent/],
   ["tools: [", /bad\.yaml/],
-])("a configuration that cannot be meant is refused with its path and the rule: %s", async (text, rule) => {
+])("an invalid configuration is rejected with its path and the rule: %s", async (text, rule) => {
   await expect(readProxyConfig(project.write("bad.yaml", text))).rejects.toThrow(rule);
 });
 
-test("the configuration that the page shows is accepted, and says what the page says", async () => {
+test("the configuration in docs/mcp-proxy.md is valid and means what the page says", async () => {
   const page = readFileSync(new URL("../../docs/mcp-proxy.md", import.meta.url), "utf8");
   const shown = /```yaml\n([\s\S]*?)```/.exec(page)?.[1] ?? "";
   const config = await readProxyConfig(project.write("shown.yaml", shown));

@@ -1,4 +1,5 @@
-// The proxy inside this process, spoken to line by line: for what the official client would never send, or would hide.
+// The proxy inside this process, spoken to line by line: for what the official client would never send, or
+// would hide.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,8 +23,9 @@ export const soon = (check: () => Promise<void> | void): Promise<void> =>
   vi.waitFor(check, { timeout: 50_000, interval: 10 });
 
 /**
- * A server whose `body` handles each message but the handshake: `m`, or `raw`, the text it came as. It has `say`, `ok` (a
- * text as the answer), `effect` (a line that the test reads), and `here` (a path in the project). `first` is run before anything else.
+ * A server whose `body` handles each message but the handshake: `m`, or `raw`, the text it came as. It has
+ * `say`, `ok` (a text as the answer), `effect` (a line that the test reads), and `here` (a path in the
+ * project). `first` is run before anything else.
  */
 export function serverText(body: string, first = ""): string {
   return `

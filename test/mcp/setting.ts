@@ -1,4 +1,5 @@
-// The real command line behind the official MCP client, in a project of its own, and what the world saw of it.
+// The real command line behind the official MCP client, in a project of its own, and what the world saw of
+// it.
 
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

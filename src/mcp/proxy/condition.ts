@@ -1,26 +1,22 @@
 /**
- * What the answer of a verifying tool must look like. All fields of one condition have to hold; `any`, `all` and `not`
- * combine conditions.
+ * Conditions and templates of `tools.yaml`.
  *
- * Unless `error` is said, a condition holds only for an answer that is no error: "not found" must be asked for by name
- * before it counts as an answer.
+ * A condition describes the answer of a verifying tool. All fields of one condition must hold; `any`, `all`
+ * and `not` combine conditions. Without `error`, a condition holds only for an answer that is not an error:
+ * "not found" counts only where the condition asks for an error.
  *
- * A placeholder that the call has nothing for, or only blanks, leaves its condition undecided: every text contains the
- * empty one. Undecided is neither true nor false, and `not` does not change that: what says nothing proves nothing,
- * neither that a call has landed nor that it has left no trace.
+ * Conditions have three values. A placeholder without a value, or with a blank one, makes its condition
+ * `undefined`, because every text contains the empty text. `not` keeps `undefined`. An empty value proves
+ * neither that a call landed nor that it left no trace.
+ *
+ * A template contains placeholders such as `{{args.orderId}}`. A string that is only one placeholder takes
+ * the value itself, so numbers stay numbers; elsewhere the value becomes text.
  */
 
 import * as z from "zod";
-import { canonicalJson, type Json, canonicalOf } from "../../model/json.ts";
+import { canonicalJson, canonicalOf, type Json } from "../../model/json.ts";
 
-/**
- * Templates of the configuration: `{{args.path}}` is replaced by what the call said. A string that is one placeholder and
- * nothing else takes the value as it is, so that numbers stay numbers; anywhere else it becomes text.
- */
-
-
-
-/** What a placeholder may name: the call's arguments, its key, its id. */
+/** The values of placeholders. */
 export interface CallFacts {
   readonly args: Json;
   readonly key: string;
@@ -31,7 +27,7 @@ const PLACEHOLDER = /\{\{\s*([^{}]*?)\s*\}\}/g;
 const WHOLE = /^\{\{\s*([^{}]*?)\s*\}\}$/;
 const NAMED = /^(?:key|callId|args(?:\.[^.\s]+)*)$/;
 
-/** The first placeholder that cannot mean anything, in whatever is nested in the value. */
+/** The first unknown placeholder anywhere in the value. */
 export function badPlaceholder(value: unknown): string | null {
   if (typeof value === "string") {
     for (const [, name = ""] of value.matchAll(PLACEHOLDER)) if (!NAMED.test(name)) return name;
@@ -46,11 +42,11 @@ export function badPlaceholder(value: unknown): string | null {
 }
 
 /**
- * Whether every placeholder of a text stands for something: an argument that is missing, null or blank says nothing, and
- * what is left of the text around it may stand anywhere. What is not one text but has texts in it (an object that is
- * compared whole) says enough by its shape, as long as nothing in it is missing.
+ * True if every placeholder of a text has a value. A missing, null or blank argument leaves only the text
+ * around it, which may match anything. An object that is compared as a whole only needs all its values to be
+ * there.
  */
-function isSaid(template: Json, facts: CallFacts): boolean {
+function hasValues(template: Json, facts: CallFacts): boolean {
   if (typeof template !== "string") return fill(template, facts) !== undefined;
   return [...template.matchAll(PLACEHOLDER)].every(([, name = ""]) => {
     const value = placeholderValue(name, facts);
@@ -58,7 +54,7 @@ function isSaid(template: Json, facts: CallFacts): boolean {
   });
 }
 
-/** Fills in; undefined where a placeholder names an argument that the call did not have. */
+/** Returns undefined if a placeholder names an argument that the call does not have. */
 export function fill(template: Json, facts: CallFacts): Json | undefined {
   if (typeof template === "string") return fillText(template, facts);
   if (Array.isArray(template)) {
@@ -92,15 +88,13 @@ function placeholderValue(name: string, facts: CallFacts): Json | undefined {
   return value;
 }
 
-/** One text for one value: in whatever order the members of an object come, a key made of it is the same. */
+/** Canonical, so that a key made of an object does not depend on the order of its members. */
 export function textOf(value: Json | undefined): string {
   if (value === undefined) return "";
   return typeof value === "string" ? value : canonicalOf(value);
 }
 
-
-
-/** A tool's answer, as far as conditions look at it. */
+/** The parts of a tool's answer that conditions use. */
 export interface ToolAnswer {
   readonly content?: readonly { readonly type?: string; readonly text?: string }[];
   readonly structuredContent?: Json;
@@ -108,13 +102,13 @@ export interface ToolAnswer {
 }
 
 export interface Condition {
-  /** Where to look: a JSON pointer into the answer. Its text, all blocks joined by newlines, unless said. */
+  /** A JSON pointer into the answer. Default: the text of all blocks, joined by newlines. */
   readonly at?: string | undefined;
   readonly equals?: Json | undefined;
   readonly contains?: string | undefined;
   /** A regular expression, without placeholders. */
   readonly matches?: string | undefined;
-  /** Whether there is something at that place at all. */
+  /** True: there must be a value at that place. False: there must be none. */
   readonly exists?: boolean | undefined;
   readonly error?: boolean | undefined;
   readonly any?: readonly Condition[] | undefined;
@@ -128,7 +122,7 @@ const template = z.json().refine((value) => badPlaceholder(value) === null, {
 
 export const templateSchema = template as unknown as z.ZodType<Json>;
 
-const EVERY_TEXT = "is empty, and every text has that in it";
+const EVERY_TEXT = "is empty, and every text contains it";
 
 const pattern = z.string().refine(
   (text) => {
@@ -139,7 +133,7 @@ const pattern = z.string().refine(
       return !(error instanceof SyntaxError);
     }
   },
-  { error: "is no regular expression" },
+  { error: "is not a regular expression" },
 );
 
 export const conditionSchema: z.ZodType<Condition> = z.lazy(() =>
@@ -147,7 +141,7 @@ export const conditionSchema: z.ZodType<Condition> = z.lazy(() =>
     .strictObject({
       at: z
         .string()
-        .regex(/^(\/.*)?$/, "is no JSON pointer: it begins with /")
+        .regex(/^(\/.*)?$/, "is not a JSON pointer: start it with /")
         .optional(),
       equals: templateSchema.optional(),
       contains: templateSchema.pipe(z.string().min(1, EVERY_TEXT)).optional(),
@@ -159,11 +153,11 @@ export const conditionSchema: z.ZodType<Condition> = z.lazy(() =>
       not: conditionSchema.optional(),
     })
     .refine((said) => Object.keys(said).some((name) => name !== "at"), {
-      error: "says nothing: add equals, contains, matches, exists, error, any, all or not",
+      error: "is empty: add equals, contains, matches, exists, error, any, all or not",
     }),
 );
 
-/** Undefined where it cannot be told, because the call has nothing to compare the answer with. */
+/** Returns undefined if the call has no value to compare the answer with. */
 export function holds(condition: Condition, answer: ToolAnswer, facts: CallFacts): boolean | undefined {
   const { error, any, all, not } = condition;
   const isCombined =
@@ -173,15 +167,15 @@ export function holds(condition: Condition, answer: ToolAnswer, facts: CallFacts
     condition.exists === undefined;
   const wantsError = error ?? (isCombined ? undefined : false);
   if (wantsError !== undefined && (answer.isError === true) !== wantsError) return false;
-  const parts = own(condition, answer, facts);
+  const parts = ownParts(condition, answer, facts);
   if (any) parts.push(opposite(every(any.map((each) => opposite(holds(each, answer, facts))))));
   if (all) parts.push(...all.map((each) => holds(each, answer, facts)));
   if (not) parts.push(opposite(holds(not, answer, facts)));
   return every(parts);
 }
 
-/** What the condition says itself, without those inside it. */
-function own(
+/** The values of the condition's own fields, without nested conditions. */
+function ownParts(
   { at, equals, contains, matches, exists }: Condition,
   answer: ToolAnswer,
   facts: CallFacts,
@@ -190,16 +184,16 @@ function own(
   const parts: (boolean | undefined)[] = [];
   if (exists !== undefined) parts.push((found !== undefined) === exists);
   if (equals !== undefined)
-    parts.push(isSaid(equals, facts) ? isEqual(found, fill(equals, facts)) : undefined);
+    parts.push(hasValues(equals, facts) ? isEqual(found, fill(equals, facts)) : undefined);
   if (contains !== undefined) {
-    const wanted = isSaid(contains, facts) ? textOf(fill(contains, facts)) : undefined;
+    const wanted = hasValues(contains, facts) ? textOf(fill(contains, facts)) : undefined;
     parts.push(wanted === undefined ? undefined : found !== undefined && textOf(found).includes(wanted));
   }
   if (matches !== undefined) parts.push(found !== undefined && new RegExp(matches, "u").test(textOf(found)));
   return parts;
 }
 
-/** One that is false decides; else one that cannot be told leaves it open. */
+/** AND over three values: any `false` wins; otherwise any `undefined` makes the result `undefined`. */
 function every(parts: readonly (boolean | undefined)[]): boolean | undefined {
   if (parts.includes(false)) return false;
   return parts.includes(undefined) ? undefined : true;

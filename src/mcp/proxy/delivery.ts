@@ -1,52 +1,48 @@
 /**
- * Which call of the ledger a request of the client is, and when an answer counts as delivered.
+ * Maps a request of the client to a call of the ledger, and tracks which answers were delivered.
  *
- * The same tool with the same arguments may be meant twice: an agent may want two rows. Or it is the same call again,
- * because its answer was lost when a process died. The requests look alike; what tells them apart is whether the first
- * answer has arrived. Calls of the same tool with the same arguments are numbered, `mcp_<fingerprint>.<n>`, and:
+ * A request may have the tool and arguments of an earlier call. Either it is a new call (the agent wants two
+ * rows), or it retries the first one, whose answer was lost in a crash. The difference is whether the first
+ * answer arrived. Calls with the same tool and arguments are numbered, `mcp_<fingerprint>.<n>`:
  *
- *     the latest is open                        the same call: it is settled, or the running one is awaited
- *     completed, and not known as delivered     the same call: the recorded answer is given again, and says so
- *     completed and delivered, or failed        another call, number n + 1: it is run
+ *     the latest is open                      the same call: settle it, or await the running one
+ *     completed, delivery not confirmed       the same call: replay the recorded answer with a note
+ *     completed and delivered, or failed      a new call, number n + 1
  *
- * Over stdio an answer goes: ledger ──▶ pipe ──▶ client's memory ──▶ the agent's own record. What is known of that:
+ * Over stdio an answer travels: ledger ──▶ pipe ──▶ client's memory ──▶ the agent's own record.
  *
- *  - Taken by the pipe says nothing: the client may die without having read it.
- *  - After each answer that matters we send a `ping` down the same pipe. Pipes keep their order, so a client that answers
- *    the ping has read the answer before. If it had given the call up by then, its `notifications/cancelled` would have
- *    come first, and the answer does not count. Only now is it recorded as delivered, in the session.
- *  - The protocol of 2026-07-28 has no ping. There the next request of the client counts in its place. That is weaker: a
- *    client that has several requests under way may have sent it before it read the answer.
- *  - Within one connection no record is needed: an answer that the pipe took, to a client that is still there and has not
- *    cancelled, is not lost; the same call again is another call.
- *  - Whether the agent has written the answer down before it died cannot be known from here. An agent that is resumed
- *    from an older record of its own may repeat a call whose answer had been read; that repeat is run. For tools where
- *    that must not be, declare `dedupe: session`, `global` or a key: then it is never run again.
+ *   - A write to the pipe proves nothing: the client may die before it reads.
+ *   - After each answer the proxy sends a `ping` through the same pipe. Pipes keep their order, so a client that
+ *     answers the ping has read the answer. A client that gave the call up sends `notifications/cancelled`
+ *     first. Only then is the delivery recorded in the session.
+ *   - The protocol of 2026-07-28 has no ping. There the client's next request counts instead. It is weaker
+ *     evidence: a client with several requests in flight may have sent it before it read the answer.
+ *   - Within one connection no record is needed. An answer written to a client that is still connected and has
+ *     not cancelled is not lost, so the same request is a new call.
+ *   - The proxy cannot know whether the agent saved the answer. An agent resumed from an older record may repeat
+ *     a call whose answer it had read, and that repeat runs. `dedupe: session`, `global` or a key prevents it.
  *
- * A crash between answer and ping, or between ping and record, leaves an answer that was read and does not count as
- * delivered. The next identical call then gets it again and is told so, instead of being run: the call that is meant
- * anew is delayed, the effect is never doubled.
+ * A crash between answer and ping, or between ping and record, leaves a delivered answer without a record.
+ * The next identical call then gets the recorded answer with a note. A new call is delayed; no effect is
+ * doubled.
  */
 
+import { commitFailure, type FailureMarks, storeResult } from "../../ledger/index.ts";
 import { sha256 } from "../../model/digest.ts";
 import { canonicalJson, type Json } from "../../model/json.ts";
-import { type Call, isOpen, draftCompleted } from "../../model/session/index.ts";
+import { type Call, draftCompleted, isOpen } from "../../model/session/index.ts";
+import type { Draft } from "../../model/stream/index.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
 import type { Id } from "./json-rpc.ts";
-import { commitFailure, type FailureMarks, storeResult } from "../../ledger/index.ts";
-import type { Draft } from "../../model/stream/index.ts";
 
-/**
- * An answer that comes after its call was given up. By then the call may wait for a person, who knows less than the server
- * does: so it is recorded, as the ledger records what a tool answers after its time-out. That needs no lease, since
- * it can only add to what is known; what somebody else has found out first stands.
- */
-
-
-
-/** What the answer says: a result, or that nothing can have happened. */
+/** A late answer: a result, or proof that nothing happened. */
 export type LateOutcome = { readonly value: Json } | { readonly failure: string };
 
+/**
+ * Records an answer that arrives after its call was given up, as the ledger does for a late answer of a tool.
+ * The call may already wait for a person, who knows less than the server. It needs no lease: it only settles
+ * a call that is still open.
+ */
 export async function recordLate(
   session: Session,
   { callId, attempt }: { readonly callId: string; readonly attempt: number },
@@ -57,7 +53,7 @@ export async function recordLate(
   const result = "value" in outcome ? await storeResult(journal, outcome.value) : null;
   const draft = (call: Call, marks: FailureMarks): Draft | null => {
     if (result) return draftCompleted({ callId, attempt: call.attempt, result, by: "late" });
-    // That this attempt did nothing says nothing about another one.
+    // A failure of this attempt proves nothing about another attempt.
     if (call.attempt !== attempt || (call.doubt !== null && call.doubt !== attempt)) return null;
     const error = { message: "failure" in outcome ? outcome.failure : "" };
     return { type: "call.failed", data: { callId, attempt, error, by: "late", ...marks } };
@@ -71,9 +67,7 @@ export async function recordLate(
   await commitFailure(journal, own.state.calls.get(callId), commit);
 }
 
-
-
-/** One call of the ledger, as a request of the client names it. */
+/** A call of the ledger with its number among identical calls. */
 export interface NumberedCall {
   readonly callId: string;
   readonly fingerprint: string;
@@ -89,11 +83,11 @@ const RECORD = "mcp.delivered.";
 export class Deliveries {
   private readonly session: Pick<Session, "metadata" | "describe">;
   private readonly find: (callId: string) => Call | undefined;
-  /** Where the count stood when it was last looked at. */
+  /** The highest known number per fingerprint. */
   private readonly latest = new Map<string, number>();
-  /** Taken by this connection's pipe, to a client that has not cancelled. */
+  /** Numbers of calls whose answer was written to this connection and not cancelled. */
   private readonly answered = new Map<string, number>();
-  /** Waits for the client's sign that it was read, by the id of the ping. */
+  /** Answers that the client has not confirmed yet, by the id of their ping. */
   private readonly unread = new Map<Id, Answered>();
 
   constructor(session: Pick<Session, "metadata" | "describe">, find: (callId: string) => Call | undefined) {
@@ -101,25 +95,27 @@ export class Deliveries {
     this.find = find;
   }
 
-  /** `always`: the ledger's own keys decide about repeats, so every finished call is followed by a new one. */
+  /**
+   * `always`: the ledger's own keys detect repeats, so a finished call is always followed by a new number.
+   */
   numbered(tool: string, args: Json, always: boolean): NumberedCall {
     const fingerprint = sha256(canonicalJson([tool, args])).slice(0, 24);
     let number = this.latest.get(fingerprint) ?? 1;
     while (this.find(idOf(fingerprint, number + 1))) number += 1;
     this.latest.set(fingerprint, number);
     const latest = this.find(idOf(fingerprint, number));
-    const isAnother = latest && this.isOver(latest, fingerprint, number, always);
-    if (isAnother) number += 1;
+    const isNew = latest && this.isFinished(latest, fingerprint, number, always);
+    if (isNew) number += 1;
     return { callId: idOf(fingerprint, number), fingerprint, number };
   }
 
-  /** The pipe has taken the answer; `pingId` is the ping that went after it, or a name for the request that is awaited. */
+  /** The answer was written. `pingId` is the id of the ping that followed it. */
   sent(call: NumberedCall, requestId: Id, pingId: Id): void {
     this.answered.set(call.fingerprint, call.number);
     this.unread.set(pingId, { ...call, requestId });
   }
 
-  /** The client gave the request up: if it had not read the answer by then, it never will. */
+  /** The client cancelled the request, so it will not use the answer. */
   cancelled(requestId: Id): void {
     for (const [pingId, each] of this.unread) {
       if (each.requestId !== requestId) continue;
@@ -136,7 +132,7 @@ export class Deliveries {
     await this.record([answer]);
   }
 
-  /** Without pings: a request that comes after an answer stands for having read it. */
+  /** Without pings: the client's next request confirms all earlier answers. */
   async readAll(): Promise<void> {
     const answers = [...this.unread.values()];
     this.unread.clear();
@@ -158,7 +154,7 @@ export class Deliveries {
     return Number(this.session.metadata[RECORD + fingerprint] ?? 0);
   }
 
-  private isOver(call: Call, fingerprint: string, number: number, always: boolean): boolean {
+  private isFinished(call: Call, fingerprint: string, number: number, always: boolean): boolean {
     if (isOpen(call.status)) return false;
     if (always || call.status === "failed") return true;
     return Math.max(this.recorded(fingerprint), this.answered.get(fingerprint) ?? 0) >= number;

@@ -1,18 +1,18 @@
 /**
- * The server behind the proxy: a process that is started again when it ends.
+ * The server behind the proxy: a child process that is restarted when it exits.
  *
- *     starting ──(handshake replayed, if the client has made one)──▶ ready ──exit──▶ read out ──▶ down ──back-off──▶ starting
+ *     starting ──(replay the handshake)──▶ ready ──exit──▶ drain its pipe ──▶ down ──backoff──▶ starting
  *
- * A process that has ended may have left answers in its pipe: they are read before it counts as ended.
+ * Messages for a server that is not ready wait in the outbox, in order. When the process exits:
  *
- * What is said to it while it is not ready waits in the outbox, in order. What it was asked and had not answered when it
- * ended is lost: our own requests fail with `ServerGone`, because nobody knows whether they took effect; the client's
- * are reported to `onEnd`, and those that still wait in the outbox are not sent to its successor: their client has been told,
- * and an answer to a question is of no use to a process that has not asked it. A request that was never written fails with
- * `NotSent`: nothing can have happened.
+ *     answers in its pipe              are read before it counts as exited
+ *     our own unanswered requests      fail with `ServerGone`: their outcome is unknown
+ *     our own requests never written   fail with `NotSent`: nothing happened
+ *     the client's requests            are reported to `onEnd`; the client is told that they failed
+ *     the outbox                       is dropped: the client was told, and answers are for the old process
  *
- * The client shook hands with the first process only. A later one is given the same handshake, the log level and the
- * subscriptions again; the client does not notice.
+ * A restarted process gets the client's handshake, log level and subscriptions again. The client does not
+ * notice.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -21,17 +21,17 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { type Id, isResponse, type Line, parseLine, readLines, requestText, writeLine } from "./json-rpc.ts";
 
-/** It was never written: nothing can have happened. */
+/** The request was never written: nothing can have happened. */
 export class NotSent extends Error {
   override readonly name = "NotSent";
 }
 
-/** It was written, and the server ended without an answer. */
+/** The request was written, and the server exited without an answer. */
 class ServerGone extends Error {
   override readonly name = "ServerGone";
 }
 
-/** Nobody waits for the answer any more. `lazySchema` is the answer all the same, if one comes. */
+/** The request was abandoned. `late` resolves if the server answers after all. */
 export class GivenUp extends Error {
   override readonly name = "GivenUp";
   readonly late: Promise<Line>;
@@ -44,35 +44,35 @@ export class GivenUp extends Error {
 
 export interface DownstreamOptions {
   readonly command: readonly string[];
-  /** What the server says that is no answer to a request of ours. */
+  /** Every message of the server but responses to our own requests. */
   onLine(line: Line): void;
-  /** The process ended; nothing that it had not answered will be answered. */
+  /** The process exited; its unanswered requests stay unanswered. */
   onEnd(why: string): void;
-  /** For people: never to stdout. */
+  /** Must not write to stdout. */
   log(text: string): void;
-  /** Paused while the server is slow to read. */
+  /** Backpressure: paused while the server is slow to read. */
   readonly feeding?: Readable;
 }
 
 const BACK_OFF_MS = 100;
 const LONGEST_BACK_OFF_MS = 30_000;
-/** A process that lived this long counts as healthy, and the next pause is short again. */
+/** A process that lived this long resets the backoff. */
 const HEALTHY_MS = 10_000;
-/** How long a request of ours waits for a server that is down. */
+/** Longest wait of our own request for a server that is down. */
 const PATIENCE_MS = 20_000;
 const STOP_MS = 2_000;
-/** A process that it started may hold its pipe open for ever: after this long without a word, nothing is awaited any more. */
-const LAST_WORDS_MS = 500;
-/** … and so often at most, however much is said. */
-const LAST_WORDS = 10;
+/** A child of the server may keep the pipe open for ever, so draining ends after this long without output. */
+const DRAIN_MS = 500;
+/** Draining ends after this many intervals in any case. */
+const DRAIN_INTERVALS = 10;
 
 export interface Asking {
   readonly id?: string;
-  /** Called in the moment in which it is written: from there on nobody can call it back. */
+  /** Called right before the write: from here on the request cannot be withdrawn. */
   begun?(): void;
-  /** Called when it is with the system. */
+  /** Called when the operating system has the bytes. */
   sent?(): void;
-  /** Aborted before that, it is not sent. */
+  /** Aborting it before `begun` prevents the request. */
   readonly signal?: AbortSignal;
 }
 
@@ -94,14 +94,14 @@ export class Downstream {
   private count = 0;
   private ending: Promise<void> = Promise.resolve();
   private restart: NodeJS.Timeout | undefined;
-  /** What the client said to introduce itself, in the order in which it is repeated. */
+  /** Messages of the client that a restarted process gets first, in order. */
   private readonly introduction = new Map<string, string>();
 
   constructor(options: DownstreamOptions) {
     this.options = options;
   }
 
-  /** An id that no request of the client or the server has. */
+  /** An id that neither client nor server uses. */
   newId(): string {
     this.count += 1;
     return `${this.prefix}${this.count}`;
@@ -120,7 +120,7 @@ export class Downstream {
     child.stdin.on("error", (error) => {
       this.options.log(`cannot write to the server: ${error.message}`);
       if (this.process === child) this.isReady = false;
-      endSoon(child);
+      killSoon(child);
     });
     readLines(child.stdout, (raw) => {
       if (this.process === child) this.read(raw);
@@ -131,10 +131,10 @@ export class Downstream {
         this.ended(why, Date.now() - startedAt);
         resolve();
       };
-      child.once("error", (error) => end(`could not be started: ${error.message}`));
+      child.once("error", (error) => end(`could not start: ${error.message}`));
       child.once("exit", (code, signal) => {
         if (this.process === child) this.isReady = false;
-        void this.lastWords(child).then(() => end(`ended (${signal ?? `exit code ${code}`})`));
+        void this.drain(child).then(() => end(`exited (${signal ?? `exit code ${code}`})`));
       });
     });
     return new Promise((resolve, reject) => {
@@ -146,18 +146,18 @@ export class Downstream {
     });
   }
 
-  /** What it says, to be paused while the client is slow to read. */
+  /** Stdout of the server, to pause while the client is slow to read. */
   get output(): Readable | undefined {
     return this.process?.stdout ?? undefined;
   }
 
-  /** Passes a line of the client on, as it is. */
+  /** Forwards a line of the client unchanged. */
   send(raw: string): void {
     if (this.isReady) void this.write(raw);
     else this.outbox.push(raw);
   }
 
-  /** Part of what a later process has to be told before anything else; the same name again replaces it. */
+  /** Adds a message for restarted processes; the same name replaces it. */
   remember(name: string, raw: string): void {
     this.introduction.set(name, raw);
   }
@@ -166,34 +166,34 @@ export class Downstream {
     this.introduction.delete(name);
   }
 
-  /** A request of our own. */
+  /** Sends a request of our own. */
   async request(
     method: string,
     params: unknown,
     { id = this.newId(), begun, sent, signal }: Asking = {},
   ): Promise<Line> {
     await this.ready(signal);
-    if (signal?.aborted) throw new NotSent("nothing was sent: it was given up before");
+    if (signal?.aborted) throw new NotSent("nothing was sent: the request was cancelled");
     begun?.();
     return this.ask(id, requestText(id, method, params), sent);
   }
 
-  /** Whether a request of ours is with the process that runs now, and not answered. */
-  isUnderWay(id: string): boolean {
+  /** True if the running process has our request and has not answered it. */
+  isInFlight(id: string): boolean {
     return this.pending.has(id);
   }
 
-  /** Gives up waiting for the answer to a request of ours. */
+  /** Stops waiting for the answer to our own request. */
   abandon(id: string, why: string): void {
     const pending = this.pending.get(id);
     if (!pending) return;
     const late = new Promise<Line>((resolve, reject) => this.pending.set(id, { resolve, reject }));
-    // A server that ends without it: nobody has to be told again.
+    // The process may exit without an answer; `pending.reject` has already reported the request.
     late.catch(() => undefined);
     pending.reject(new GivenUp(why, late));
   }
 
-  /** Closes its input, and ends it if it does not end by itself. */
+  /** Closes the server's stdin and kills the process if it does not exit. */
   async stop(): Promise<void> {
     this.isStopping = true;
     clearTimeout(this.restart);
@@ -201,25 +201,25 @@ export class Downstream {
     const { process: child } = this;
     if (!child) return;
     child.stdin?.end();
-    // A client that reads no more must not keep what the server has to say, and with it the server.
+    // A client that stopped reading must not block the server's output, and with it its exit.
     child.stdout?.resume();
-    endSoon(child);
+    killSoon(child);
     await this.ending;
     child.stdout?.destroy();
   }
 
-  /** Resolves when all that a process said before its end has been read; a client that is slow to read is waited for. */
-  private lastWords(child: ChildProcess): Promise<void> {
+  /** Resolves when all output of the exited process is read. Waits for a client that is slow to read. */
+  private drain(child: ChildProcess): Promise<void> {
     return new Promise((resolve) => {
       const stdout = child.stdout as Socket | null;
-      let left = LAST_WORDS;
+      let left = DRAIN_INTERVALS;
       let heard = stdout?.bytesRead;
       const timer = setInterval(() => {
         if (stdout?.isPaused() && !this.isStopping) return;
         left -= 1;
         if (left === 0 || stdout?.bytesRead === heard) enough();
         heard = stdout?.bytesRead;
-      }, LAST_WORDS_MS);
+      }, DRAIN_MS);
       const enough = (): void => {
         clearInterval(timer);
         resolve();
@@ -260,7 +260,7 @@ export class Downstream {
     try {
       await writeLine(stdin, raw, this.options.feeding);
     } catch (error) {
-      // Reported by the pipe's own error event; the end of the process decides about what was under way.
+      // The pipe's error event ends the process, and `ended` settles what was in flight.
       this.options.log(`a message did not reach the server: ${(error as Error).message}`);
     }
   }
@@ -273,7 +273,7 @@ export class Downstream {
       else {
         const id = this.newId();
         const { method = "", params } = line.message;
-        // A server that ends during the handshake is started again, and introduced again, by `ended`.
+        // `ended` restarts a server that exits during the handshake.
         const answer = await this.ask(id, requestText(id, method, params)).catch(() => null);
         if (!answer) return;
       }
@@ -289,7 +289,7 @@ export class Downstream {
   private read(raw: string): void {
     const line = parseLine(raw);
     if (!line) {
-      this.options.log(`the server printed what is no message: ${raw.slice(0, 200)}`);
+      this.options.log(`the server printed a line that is not a message: ${raw.slice(0, 200)}`);
       return;
     }
     const { message } = line;
@@ -313,8 +313,8 @@ export class Downstream {
     if (this.isStopping) return;
     this.failures = livedMs >= HEALTHY_MS ? 1 : this.failures + 1;
     const pauseMs = Math.min(LONGEST_BACK_OFF_MS, BACK_OFF_MS * 2 ** (this.failures - 1));
-    this.options.log(`the server ${why}; it is started again in ${pauseMs} ms`);
-    // Kept running by this: a proxy whose client's input is paused has nothing else that would.
+    this.options.log(`the server ${why}; restarting it in ${pauseMs} ms`);
+    // The timer keeps the proxy alive while the client's input is paused.
     this.restart = setTimeout(() => {
       this.start().catch((error: Error) =>
         this.options.log(`the server cannot be started: ${error.message}`),
@@ -323,8 +323,8 @@ export class Downstream {
   }
 }
 
-/** A process that cannot be told anything any more is of no use, even if it lives on: it is ended if it does not end itself. */
-function endSoon(child: ChildProcess): void {
+/** Kills a process without input if it does not exit. */
+function killSoon(child: ChildProcess): void {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const force = setTimeout(() => child.kill("SIGTERM"), STOP_MS);
   const last = setTimeout(() => child.kill("SIGKILL"), 2 * STOP_MS);

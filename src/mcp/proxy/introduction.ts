@@ -1,44 +1,41 @@
 /**
- * What client and server have told each other about themselves, as far as the proxy has to know it: what a server that is
- * started again must be told first, what a request of our own has to carry, and which tools promise structured answers.
+ * State of the connection that outlives a restart of the server: the handshake to replay, the `_meta`
+ * of our own requests, the tools with structured output, and the server's open requests to the client.
  */
 
 import type { Downstream } from "./downstream.ts";
-import { type Id, type Line, idAt, idText, notificationText, withId } from "./json-rpc.ts";
+import { type Id, idAt, idText, type Line, notificationText, withId } from "./json-rpc.ts";
 
 /**
- * What the server asks the client: sampling, elicitation, roots, a ping. Every process of the server counts its requests
- * from the start, so that the first question of a restarted server has the id of the first question of its predecessor,
- * which a person may still be reading: their yes would be taken for the answer to something else. So the client is given an
- * id of ours for each, which no two questions share; the answer goes back under the server's own.
+ * Requests of the server to the client: sampling, elicitation, roots, ping. A restarted server counts its ids
+ * from the start, so its first question has the id of its predecessor's first question, which a person may
+ * still be reading. Their yes would answer another question. So the client sees an id of ours for each
+ * question.
  */
-
-
-
 export class ServerQuestions {
   private readonly newId: () => string;
-  /** The server's ids, by ours. */
+  /** Our id to the server's id. */
   private readonly open = new Map<Id, Id>();
 
   constructor(newId: () => string) {
     this.newId = newId;
   }
 
-  /** What the client is asked. */
+  /** The request to send to the client. */
   asked(raw: string, id: Id): string {
     const own = this.newId();
     this.open.set(own, id);
     return withId(raw, idText(own));
   }
 
-  /** What the server is told; null if nobody waits for that answer: who asked has ended, or asks no more. */
+  /** The response to send to the server, or null if the question was withdrawn or its process ended. */
   answered(raw: string, own: Id): string | null {
     const id = this.open.get(own);
     this.open.delete(own);
     return id === undefined ? null : withId(raw, idText(id));
   }
 
-  /** The server asks no more; null if the client has answered already. */
+  /** The cancellation to send to the client, or null if the client has already answered. */
   withdrawn(line: Line): string | null {
     const id = idAt(line, "requestId");
     const [own] = [...this.open].find(([, theirs]) => theirs === id) ?? [];
@@ -47,18 +44,16 @@ export class ServerQuestions {
     return notificationText("notifications/cancelled", { ...line.message.params, requestId: own });
   }
 
-  /** The process that asked is gone: what the client is told, so that nobody goes on answering. */
+  /** Cancellations to send to the client after the server's process ended. */
   ended(why: string): string[] {
     const left = [...this.open.keys()];
     this.open.clear();
-    const reason = `the server ${why}, and does not wait for the answer any more`;
+    const reason = `the server ${why} and no longer waits for the answer`;
     return left.map((requestId) => notificationText("notifications/cancelled", { requestId, reason }));
   }
 }
 
-
-
-/** Every request of the protocol of 2026-07-28 and later carries these; before, `initialize` said it once. */
+/** Since the protocol of 2026-07-28 every request carries these; before, `initialize` sent them once. */
 const ENVELOPE = [
   "io.modelcontextprotocol/protocolVersion",
   "io.modelcontextprotocol/clientInfo",
@@ -66,9 +61,9 @@ const ENVELOPE = [
 ] as const;
 
 export class Introduction {
-  /** The client speaks a protocol without `initialize`, and without requests from the server. */
+  /** True for the newer protocol, which has no `initialize` and no requests from the server. */
   isModern = false;
-  /** The server may be asked something. */
+  /** True once the handshake is over. */
   isDone = false;
   envelope: Readonly<Record<string, unknown>> | undefined;
   private readonly downstream: Downstream;
@@ -83,8 +78,8 @@ export class Introduction {
     return this.structured.has(tool);
   }
 
-  /** Something that the client said. */
-  hear({ raw, message }: Line): void {
+  /** Reads a message of the client. */
+  observe({ raw, message }: Line): void {
     const { id, method, params } = message;
     const uri = String(params?.["uri"]);
     if (method === "initialize" && id !== undefined) this.greeting = { id, raw };
@@ -102,7 +97,7 @@ export class Introduction {
     this.isDone = true;
   }
 
-  /** The server's answer to a request of the client that was passed on. */
+  /** Reads the server's response to a forwarded request. */
   answered({ message }: Line, method: string | undefined): void {
     if (method === "initialize" && message.id === this.greeting?.id && message.error === undefined) {
       this.downstream.remember("initialize", this.greeting?.raw ?? "");

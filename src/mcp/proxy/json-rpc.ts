@@ -1,31 +1,29 @@
-/** JSON-RPC as MCP speaks it over stdio: one message per line. Lines that are not ours to change are passed on as they came. */
-
-import type { Readable, Writable } from "node:stream";
-import { randomBytes } from "node:crypto";
-
 /**
- * JSON as the text that it came as. JavaScript reads every number as a double: an integer above 2^53 is rounded, and then
- * another thing is deleted than the one that was meant, and two calls look like one. What is passed on as text has no such
- * trouble; what is read and written again is looked at here first.
+ * JSON-RPC over stdio: one message per line. The proxy forwards a line as the text it came as.
+ *
+ * JavaScript reads every number as a double and rounds an integer above 2^53. A rounded id would delete
+ * another row than the agent meant, and two calls would look like one. So numbers that would change are found
+ * in the text (`inexactNumbers`) before a message is parsed and written again.
  */
 
+import { randomBytes } from "node:crypto";
+import type { Readable, Writable } from "node:stream";
 
-
-/** A number that comes out as another one when the text is read and written again. */
+/** A number that changes when its JSON is parsed and written again. */
 export interface InexactNumber {
   readonly path: readonly (string | number)[];
-  /** As it was written. */
+  /** The number as it was written. */
   readonly text: string;
 }
 
-/** A double has no more digits than these: a fraction that has more is meant to be kept to the last one. */
+/** A double has at most this many digits. A fraction with more digits is meant to keep them. */
 const DOUBLE_DIGITS = 17;
 const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const PARTS = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
-/** Few texts have what could be such a number anywhere; the others need no closer look. */
+/** Fast path: most texts contain nothing that looks like such a number. */
 const SUSPECT = /[\d.]{16}|\d[eE][+-]?\d/;
 
-/** Of a text that is JSON. */
+/** `raw` must be valid JSON. */
 function inexactNumbers(raw: string): readonly InexactNumber[] {
   if (!SUSPECT.test(raw)) return [];
   const found: InexactNumber[] = [];
@@ -37,7 +35,7 @@ function inexactNumbers(raw: string): readonly InexactNumber[] {
   return found;
 }
 
-/** The same text with another `id`. */
+/** Replaces the `id` in the text. */
 export function withId(raw: string, id: string): string {
   let place: readonly [number, number] | undefined;
   eachScalar(raw, (path, from, to, depth) => {
@@ -46,12 +44,12 @@ export function withId(raw: string, id: string): string {
   return place ? raw.slice(0, place[0]) + id + raw.slice(place[1]) : raw;
 }
 
-/** A copy of the value in which these numbers are texts. */
+/** Copies the value with these numbers as strings. */
 export function asTexts(value: unknown, numbers: readonly InexactNumber[]): unknown {
   return replaced(value, numbers, ({ text }) => text);
 }
 
-/** The value as JSON, in which these numbers stand as they were written. */
+/** JSON of the value, with these numbers as they were written. */
 export function exactText(value: unknown, numbers: readonly InexactNumber[]): string {
   const mark = randomBytes(12).toString("hex");
   const texts: string[] = [];
@@ -77,9 +75,9 @@ function replaced(
     const members = inside as Record<string, unknown>;
     const stands = members[last];
     const read = Number(number.text);
-    // Whatever is at that place by now must be that number; beyond all doubles, the record has null.
-    const isIt = stands === read || (stands === null && !Number.isFinite(read));
-    if (isIt && PARTS.test(number.text)) members[last] = make(number);
+    // The value at that path must be that number. A number beyond all doubles was recorded as null.
+    const isSame = stands === read || (stands === null && !Number.isFinite(read));
+    if (isSame && PARTS.test(number.text)) members[last] = make(number);
   }
   return copy;
 }
@@ -90,11 +88,11 @@ function isExact(text: string): boolean {
   const meant = decimal(text);
   const became = decimal(String(read));
   if (meant.digits === became.digits && meant.exponent === became.exponent) return true;
-  // Programs that print a double with all its digits mean that double.
+  // A program that prints a double with all its digits means that double.
   return meant.exponent < 0 && meant.digits.length <= DOUBLE_DIGITS && read !== 0;
 }
 
-/** Its digits without zeros at either end, and by which power of ten they count. */
+/** The digits without zeros at either end, and their power of ten. */
 function decimal(text: string): { readonly digits: string; readonly exponent: number } {
   const [, whole = "", fraction = "", exponent = "0"] = PARTS.exec(text) ?? [];
   const all = (whole + fraction).replace(/^0+/, "");
@@ -105,7 +103,7 @@ function decimal(text: string): { readonly digits: string; readonly exponent: nu
 
 type EachScalar = (path: () => (string | number)[], from: number, to: number, depth: number) => void;
 
-/** Calls back for each text and number that is no name, with its place. Trusts that the text is JSON. */
+/** Calls `each` for every string and number but keys. `raw` must be valid JSON. */
 function eachScalar(raw: string, each: EachScalar): void {
   const inside: { key: string | number; isNamed: boolean }[] = [];
   const path = (): (string | number)[] => inside.map(({ key }) => key);
@@ -143,9 +141,7 @@ function endOfText(raw: string, from: number): number {
   return raw.length;
 }
 
-
-
-/** An integer that a number cannot hold is a bigint: whoever asks under it waits for an answer under that very one. */
+/** An integer that a double cannot hold is a bigint: the client waits for an answer under exactly that id. */
 export type Id = string | number | bigint;
 
 export interface RpcError {
@@ -162,11 +158,11 @@ export interface Message {
   readonly error?: RpcError;
 }
 
-/** A message, and the very text that it came as. */
+/** A message with the text it came as. */
 export interface Line {
   readonly raw: string;
   readonly message: Message;
-  /** What is another number in `message` than in `raw`. */
+  /** Numbers that differ between `message` and `raw`. */
   readonly inexact: readonly InexactNumber[];
 }
 
@@ -179,7 +175,7 @@ export function parseLine(raw: string): Line | null {
     const id = exactId(inexact, ["id"]);
     return { raw, message: id === undefined ? message : { ...message, id }, inexact };
   } catch {
-    // Servers that print to stdout are not rare; whoever reads decides what to do with it.
+    // Servers often print to stdout; the caller decides what to do with the line.
     return null;
   }
 }
@@ -188,7 +184,7 @@ export function isId(value: unknown): value is Id {
   return typeof value === "string" || typeof value === "bigint" || Number.isFinite(value);
 }
 
-/** The id of a request that a parameter names. */
+/** The request id in a parameter. */
 export function idAt({ message, inexact }: Line, param: string): Id | undefined {
   const id = exactId(inexact, ["params", param]) ?? message.params?.[param];
   return isId(id) ? id : undefined;
@@ -220,12 +216,12 @@ export function notificationText(method: string, params: unknown): string {
   return JSON.stringify({ jsonrpc: "2.0", method, params });
 }
 
-/** `result` is JSON already. */
+/** `result` is JSON text. */
 export function resultText(id: Id, result: string): string {
   return `{"jsonrpc":"2.0","id":${idText(id)},"result":${result}}`;
 }
 
-/** Without an id: what it answers had none that could be read. */
+/** `id` is null if the request had no readable id. */
 export function errorText(id: Id | null, error: RpcError): string {
   return `{"jsonrpc":"2.0","id":${id === null ? "null" : idText(id)},"error":${JSON.stringify(error)}}`;
 }
@@ -234,29 +230,29 @@ const PARSE_ERROR = -32_700;
 const INVALID_REQUEST = -32_600;
 export const INVALID_PARAMS = -32_602;
 
-/** Why a line is no message, in the words of JSON-RPC; null if it is one that wants no answer at all. */
+/** The JSON-RPC error for a line that is not a message, or null if it must not be answered. */
 export function invalidity(raw: string): RpcError | null {
   let read: unknown;
   try {
     read = JSON.parse(raw);
   } catch (error) {
-    return { code: PARSE_ERROR, message: `a line is no JSON: ${(error as Error).message}` };
+    return { code: PARSE_ERROR, message: `a line is not JSON: ${(error as Error).message}` };
   }
   if (Array.isArray(read))
-    return { code: INVALID_REQUEST, message: "batches are not taken: send one message per line" };
-  // An answer to an answer would be answered in turn.
+    return { code: INVALID_REQUEST, message: "batches are not supported: send one message per line" };
+  // Answering an answer could loop for ever.
   if (typeof read === "object" && read !== null && ("error" in read || "result" in read)) return null;
   return {
     code: INVALID_REQUEST,
-    message: "this is no message: a request has a method, and a text or a number as its id",
+    message: "not a message: a request has a method, and a string or a number as id",
   };
 }
 
 const NEWLINE = 0x0a;
 
 /**
- * Calls back for each line. Split at the newline byte only: what `readline` also takes for the end of a line (U+2028,
- * for one) may stand in JSON.
+ * Calls `each` per line. Splits at the newline byte only: `readline` would also split at U+2028, which JSON
+ * may contain.
  */
 export function readLines(source: Readable, each: (raw: string) => void): void {
   let parts: Buffer[] = [];
@@ -274,8 +270,8 @@ export function readLines(source: Readable, each: (raw: string) => void): void {
 }
 
 /**
- * Writes a line; while the reader is slow, what feeds it is paused. Resolves once the system has taken the bytes. A reader
- * that ends with a full pipe never empties it: then, too, what feeds it goes on, for whoever comes next.
+ * Writes a line and resolves when the operating system has the bytes. Pauses `feeding` while the reader is
+ * slow. A reader that exits with a full pipe never drains it, so `close` and `error` resume `feeding` too.
  */
 export function writeLine(sink: Writable, raw: string, feeding?: Readable): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -1,12 +1,12 @@
 /**
- * A tool of the server behind, as the ledger knows tools: `execute` forwards the call, `verify` asks another tool of the
- * same server. The ledger decides when which of them runs.
+ * A tool of the server as a tool of the ledger: `execute` forwards the call, `verify` calls another tool of
+ * the same server. The ledger decides which of them runs, and when.
  *
- *     result                                    completed, whatever it says (`errors` may say otherwise of `isError`)
- *     rejected as no such tool or bad input     failed: nothing can have happened
- *     any other JSON-RPC error                  unknown: it came after the tool was called
- *     never written to the server               failed: nothing can have happened
- *     the server ended, the client gave it up   unknown; what the server answers later is recorded all the same
+ *     result                                   completed, whatever it says (`errors` decides about `isError`)
+ *     rejected as unknown tool or bad input    failed: nothing happened
+ *     any other JSON-RPC error                 unknown: the tool had been called
+ *     never written to the server              failed: nothing happened
+ *     server exited, or client cancelled       unknown; a late answer is still recorded
  */
 
 import { failpoint } from "../../failpoint.ts";
@@ -24,32 +24,32 @@ import {
 } from "../../ledger/index.ts";
 import type { Json } from "../../model/json.ts";
 import { withNumbers } from "./answers.ts";
-import { answerText, holds, type ToolAnswer, type CallFacts, fill, textOf } from "./condition.ts";
-import { type Downstream, GivenUp, NotSent } from "./downstream.ts";
-import { type Line, type Message, type RpcError, asTexts } from "./json-rpc.ts";
+import { answerText, type CallFacts, fill, holds, type ToolAnswer, textOf } from "./condition.ts";
 import type { LateOutcome } from "./delivery.ts";
+import { type Downstream, GivenUp, NotSent } from "./downstream.ts";
+import { asTexts, type Line, type Message, type RpcError } from "./json-rpc.ts";
 import type { ToolRule, VerifyRule } from "./proxy-config.ts";
 
-/** What one request of the client carries beside the arguments. */
+/** A request of the client on its way to the server. */
 export interface Forwarding {
-  /** The id under which it was sent on, for cancelling it. */
+  /** The id of the forwarded request, to cancel it. */
   readonly id: string;
-  /** The other parameters of `tools/call`, such as `_meta` with the token for its progress. */
+  /** The parameters of `tools/call`, such as `_meta` with the progress token. */
   readonly params: Readonly<Record<string, unknown>>;
-  /** Aborted when the client has cancelled it before it was sent: then it never is. */
+  /** Aborted if the client cancels before the request is sent; then it is never sent. */
   readonly stop: AbortController;
   isSent: boolean;
 }
 
 export interface Forwarder {
   readonly downstream: Downstream;
-  /** The client's request that a call is run for, if there is one: a call that is settled after a crash has none. */
+  /** The client's request behind a call. A call that is settled after a crash has none. */
   forwarding(callId: string): Forwarding | undefined;
-  /** `_meta` that every request has to carry, as the client's own do. */
+  /** `_meta` for requests of our own. */
   envelope(): Readonly<Record<string, unknown>> | undefined;
-  /** What the server answered, for the client to read as it was, when the ledger only keeps that the call failed. */
+  /** Keeps the server's answer for the client where the ledger only records a failure. */
   keepAnswer(callId: string, answer: { readonly error: RpcError } | { readonly result: unknown }): void;
-  /** The server has answered an attempt that was given up. */
+  /** The server answered an abandoned attempt. */
   answeredLate(attempt: { readonly callId: string; readonly attempt: number }, outcome: LateOutcome): void;
 }
 
@@ -57,20 +57,22 @@ const anything: StandardSchema<unknown, Json> = {
   "~standard": { version: 1, vendor: "holdfast", validate: (value) => ({ value: value as Json }) },
 };
 
-/** Refused before any tool was called: no JSON-RPC, no such method, bad parameters, a page to visit first. */
+/**
+ * Errors before any tool is called: not JSON-RPC, no such method, bad parameters, URL elicitation required.
+ */
 const REFUSED = new Set([-32_700, -32_600, -32_601, -32_602, -32_042]);
 const ASK_AGAIN_MS = 500;
 
-/** Arguments of a call that had more to say than arguments: the answers to what the server asked in between. */
+/** Wraps the arguments if the request has other fields: answers to what the server asked in between. */
 const ARGUMENTS = "tools/call arguments";
 
-/** What the ledger records as the arguments: the tool's own, unless the protocol put something beside them. */
+/** The arguments to record: the tool's own, wrapped if the protocol put other fields beside them. */
 export function ledgerArgs(params: Readonly<Record<string, unknown>>): Json {
   const { name: _name, arguments: args = {}, _meta, ...rest } = params;
   return (Object.keys(rest).length === 0 ? args : { ...rest, [ARGUMENTS]: args }) as Json;
 }
 
-/** The other way round: the tool's own arguments, and what stood beside them. */
+/** Reverses `ledgerArgs`. */
 function unwrapped(recorded: Json): { readonly args: Json; readonly rest: Readonly<Record<string, Json>> } {
   const isWrapped = isMembers(recorded) && Object.hasOwn(recorded, ARGUMENTS);
   if (!isWrapped) return { args: recorded, rest: {} };
@@ -82,7 +84,7 @@ function isMembers(value: Json): value is Readonly<Record<string, Json>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A key that the agent gave itself stays: it comes again with the same call. An empty one is none. */
+/** Adds our key unless the agent passed one. */
 function withKey({ keyArgument }: ToolRule, args: Json, key: string): Json {
   if (keyArgument === undefined || !isMembers(args)) return args;
   const given = args[keyArgument];
@@ -93,14 +95,14 @@ function lacksKey({ keyArgument }: ToolRule, recorded: Json): boolean {
   return keyArgument !== undefined && !isMembers(unwrapped(recorded).args);
 }
 
-/** `recorded` are the arguments of the call that it is made for, as `ledgerArgs` gives them. */
+/** `recorded`: the arguments as `ledgerArgs` returns them. */
 export function ledgerTool(name: string, rule: ToolRule, recorded: Json, forwarder: Forwarder): Tool {
   const { verify, timeoutMs, settleMs, interrupted } = rule;
-  // Without our key in it, the same call again is another one to the tool.
+  // Without our key in its arguments, a retry is a new call to the tool.
   const idempotent = lacksKey(rule, recorded) ? undefined : rule.idempotent;
   return tool<Json, Json>({
     name,
-    description: `${name} of the server behind the proxy`,
+    description: `${name} of the proxied server`,
     input: anything,
     effect: rule.effect,
     dedupe: ledgerDedupe(rule),
@@ -150,7 +152,7 @@ async function forward(
   }
 }
 
-/** What an answer says that nobody waits for; null if it leaves the outcome unknown. */
+/** The outcome of a late answer, or null if it leaves the outcome unknown. */
 function lateOutcome(rule: ToolRule, answer: Line): LateOutcome | null {
   try {
     return { value: read(rule, { keepAnswer: () => undefined }, "", answer) };
@@ -191,7 +193,7 @@ async function send(downstream: Downstream, params: unknown, own: Forwarding | u
   }
 }
 
-/** The client's own `_meta`, with the token for its progress; of a call that it does not wait for, only what all carry. */
+/** The client's `_meta`, or the common one for a call that no client waits for. */
 function metaOf(forwarder: Forwarder, own: Forwarding | undefined): { _meta?: unknown } {
   const meta = own ? own.params["_meta"] : forwarder.envelope();
   return meta === undefined ? {} : { _meta: meta };
@@ -205,25 +207,25 @@ async function ask(
 ): Promise<Verdict<Json>> {
   const args = fill(rule.args, facts);
   if (args === undefined)
-    throw new Error(`verify with ${rule.tool} needs an argument that the call did not have`);
+    throw new Error(`verify with ${rule.tool} needs an argument that the call does not have`);
   const params = { name: rule.tool, arguments: args, ...metaOf(forwarder, undefined) };
   const line = await forwarder.downstream.request("tools/call", params, { signal });
   const { error, result } = asTexts(line.message, line.inexact) as Message;
   if (error) throw new Error(`${rule.tool} answered with error ${error.code}: ${error.message}`);
-  // A number that was rounded could equal another one; as a text it is what the server said.
+  // Numbers are strings here, so that none is rounded to equal another one.
   const answer = (result ?? {}) as ToolAnswer;
   const hasLanded = holds(rule.landed, answer, facts);
   if (hasLanded) return landed(landedResult(rule, facts, answer));
   if (rule.never && holds(rule.never, answer, facts)) return never();
   const isAbsent = rule.absent !== undefined && holds(rule.absent, answer, facts) === true;
   if (answer.isError === true && !isAbsent) throw new Error(`${rule.tool} answered: ${answerText(answer)}`);
-  // "No trace" would let it be run again after a while; but a trace of nothing cannot be seen.
+  // `notYet` would allow a retry later, but an empty value to look for proves nothing.
   if (hasLanded === undefined && !isAbsent)
-    return unsure("what verify looks for is empty in this call, so it proves nothing");
+    return unsure("the value that verify looks for is empty in this call");
   return notYet({ againInMs: ASK_AGAIN_MS });
 }
 
-/** The answer itself is lost; this stands in its place and says so. */
+/** Stands in for the lost answer and says so. */
 function landedResult(rule: VerifyRule, facts: CallFacts, answer: ToolAnswer): Json {
   const said = rule.result === undefined ? undefined : fill(rule.result, facts);
   if (typeof said === "object" && said !== null && !Array.isArray(said)) {
@@ -231,7 +233,7 @@ function landedResult(rule: VerifyRule, facts: CallFacts, answer: ToolAnswer): J
       ? said
       : { content: [{ type: "text", text: JSON.stringify(said) }], structuredContent: said };
   }
-  const text = `It has happened; its own answer was lost. ${
+  const text = `It took effect; its own answer was lost. ${
     said === undefined ? `${rule.tool} found: ${answerText(answer)}` : textOf(said)
   }`;
   return { content: [{ type: "text", text: text.slice(0, 4_000) }] };

@@ -1,6 +1,6 @@
 /**
- * `tools.yaml`: what the tools behind the proxy do to the world, and how to find out whether they did it. What is wrong
- * in it is refused with its path and the rule, before anything is started.
+ * `tools.yaml`: the effect of each proxied tool, and how to verify it. An error in it names the path and the
+ * rule, and the proxy does not start.
  */
 
 import { readFileSync } from "node:fs";
@@ -9,18 +9,20 @@ import * as z from "zod";
 import { HoldfastError } from "../../model/errors.ts";
 import { formatPath, type Json } from "../../model/json.ts";
 import { isId } from "../../model/names.ts";
-import { type Condition, conditionSchema, templateSchema, badPlaceholder } from "./condition.ts";
+import { badPlaceholder, type Condition, conditionSchema, templateSchema } from "./condition.ts";
 
 export interface VerifyRule {
   readonly tool: string;
   readonly args: Json;
-  /** It happened. */
+  /** Holds if the call took effect. */
   readonly landed: Condition;
-  /** It did not, and cannot any more: it is run again at once. */
+  /** Holds if it did not and cannot any more: it is retried at once. */
   readonly never?: Condition | undefined;
-  /** There is no trace of it so far. What fits no condition is the same, unless it is an error. */
+  /**
+   * Holds if there is no trace yet. An answer that fits no condition means the same, unless it is an error.
+   */
   readonly absent?: Condition | undefined;
-  /** What the agent gets as the answer that was lost; what verify found unless said. */
+  /** The answer for the agent in place of the lost one. Default: the answer of the verifying tool. */
   readonly result?: Json | undefined;
 }
 
@@ -37,17 +39,17 @@ export interface ToolRule {
   readonly timeoutMs?: number | undefined;
   readonly settleMs?: number | undefined;
   readonly interrupted: "ask" | "fail";
-  /** What an answer that says `isError` means: an answer like any other, that nothing happened, or that nobody knows. */
+  /** Meaning of `isError`: an ordinary answer, a failure without effect, or an unknown outcome. */
   readonly errors: "answer" | "failed" | "unknown";
   /**
-   * What a cancelling client does to the call: the server is told, which leaves nobody to say what came of it; or the
-   * call runs to its end and its answer is kept for when it is asked again.
+   * Effect of a cancellation. `pass` forwards it to the server, and the outcome is unknown. `finish` lets the
+   * call complete and keeps its answer for the next identical request.
    */
   readonly cancel: "pass" | "finish";
   readonly verify?: VerifyRule | undefined;
 }
 
-/** A tool that nobody has described is taken for one that does something that counts. */
+/** The rule for a tool without one: it counts as mutating. */
 const UNDECLARED: ToolRule = {
   effect: "mutate",
   dedupe: "delivered",
@@ -59,14 +61,14 @@ const UNDECLARED: ToolRule = {
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const duration = z
   .string()
-  .regex(/^\d+(ms|s|m|h|d)$/, "is no length of time: say 500ms, 30s, 5m, 2h or 1d")
+  .regex(/^\d+(ms|s|m|h|d)$/, "is not a duration: write 500ms, 30s, 5m, 2h or 1d")
   .transform((text) => Number.parseInt(text, 10) * (UNITS[text.replace(/^\d+/, "")] ?? 0));
 
 const keyTemplate = z
   .string()
   .min(1)
   .refine((text) => badPlaceholder(text) === null && text.includes("{{args"), {
-    error: "names no argument: say for example order:{{args.orderId}}",
+    error: "names no argument: write for example order:{{args.orderId}}",
   });
 
 const verify = z.strictObject({
@@ -104,7 +106,7 @@ const described = z
 const bare = z.enum(["read", "write", "mutate"]).transform((effect): ToolRule => ({ ...UNDECLARED, effect }));
 
 const config = z.strictObject({
-  session: z.string().refine(isId, "is no name for a session").optional(),
+  session: z.string().refine(isId, "is not a session id").optional(),
   tools: z.record(z.string().min(1), z.union([bare, described])).default({}),
 });
 
@@ -117,7 +119,7 @@ export class ProxyConfig {
     this.rules = rules;
   }
 
-  /** By name; else by the longest pattern with `*` that fits; else it counts as mutating. */
+  /** The rule by name, else by the longest matching pattern with `*`, else `UNDECLARED`. */
   ruleFor(tool: string): ToolRule {
     const exact = this.rules.get(tool);
     if (exact) return exact;
@@ -142,7 +144,7 @@ export function readProxyConfig(file: string): ProxyConfig {
     text = readFileSync(file, "utf8");
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw refusal(file, "", `cannot be read (${code})`, "Say where it is: --config tools.yaml");
+    throw refusal(file, "", `cannot be read (${code})`, "Pass its path: --config tools.yaml");
   }
   return parseProxyConfig(text, file);
 }
@@ -153,12 +155,12 @@ function parseProxyConfig(text: string, file: string): ProxyConfig {
     value = parse(text) ?? {};
   } catch (error) {
     if (!(error instanceof YAMLParseError)) throw error;
-    throw refusal(file, "", error.message.split("\n")[0] ?? "is no YAML");
+    throw refusal(file, "", error.message.split("\n")[0] ?? "is not YAML");
   }
   const read = config.safeParse(value);
   if (!read.success) {
     const [issue] = deepest(read.error.issues);
-    throw refusal(file, formatPath(issue?.path ?? []), issue?.message ?? "is not what is expected");
+    throw refusal(file, formatPath(issue?.path ?? []), issue?.message ?? "is not valid");
   }
   const parsed = new ProxyConfig(read.data.session, new Map(Object.entries(read.data.tools)));
   for (const [name, rule] of parsed.entries()) checkRule(file, parsed, name, rule);
@@ -167,7 +169,7 @@ function parseProxyConfig(text: string, file: string): ProxyConfig {
 
 type Issue = z.core.$ZodIssue;
 
-/** Of a union that nothing fitted, what the alternative said that came furthest: that is the one that was meant. */
+/** For a union, the issue of the alternative that matched furthest: most likely the one that was meant. */
 function deepest(
   issues: readonly Issue[],
   path: readonly PropertyKey[] = [],
@@ -189,23 +191,27 @@ function checkRule(file: string, parsed: ProxyConfig, name: string, rule: ToolRu
   if (rule.effect === "read") {
     for (const field of ["verify", "idempotent", "keyArgument", "settleMs"] as const)
       if (rule[field] !== undefined)
-        refuse(field.replace("Ms", ""), "a read changes nothing and is simply run again");
-    if (rule.dedupe !== "delivered") refuse("dedupe", "a read changes nothing and is simply run again");
+        refuse(field.replace("Ms", ""), "is not for a read, which has no effect and simply runs again");
+    if (rule.dedupe !== "delivered")
+      refuse("dedupe", "is not for a read, which has no effect and simply runs again");
   }
   const scope = typeof rule.dedupe === "object" ? rule.dedupe.scope : rule.dedupe;
   if (rule.effect === "write" && scope === "global")
-    refuse("dedupe", "a write cannot be once ever over all sessions");
+    refuse("dedupe", "a write cannot be deduplicated across all sessions");
   if (rule.keyArgument !== undefined && rule.idempotent === undefined)
-    refuse("keyArgument", "says that the tool takes our key; say idempotent too: true, or { for: 24h }");
+    refuse("keyArgument", "needs idempotent: true, or idempotent: { for: 24h }");
   if (!rule.verify) return;
   if (parsed.ruleFor(rule.verify.tool).effect !== "read")
-    refuse("verify.tool", `${rule.verify.tool} is not declared as read, and finding out must change nothing`);
+    refuse(
+      "verify.tool",
+      `${rule.verify.tool} is not declared as read, and verification must have no effect`,
+    );
 }
 
 function refusal(file: string, path: string, what: string, hint?: string): HoldfastError {
   const place = path === "" || path === "(root)" ? "" : `${path}: `;
   return new HoldfastError("INPUT_INVALID", `${file}: ${place}${what}`, {
-    hint: hint ?? "Nothing was started. Correct that line; docs/mcp-proxy.md has an example of each.",
+    hint: hint ?? "Nothing was started. Correct that line; docs/mcp-proxy.md has an example of each field.",
     data: { file, path },
   });
 }

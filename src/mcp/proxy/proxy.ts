@@ -1,17 +1,21 @@
 /**
- * The durable proxy: between an MCP client and an MCP server, with the ledger around every tool that is not a read.
+ * The durable proxy between an MCP client and an MCP server. It puts the ledger around every tool that is not
+ * a read.
  *
  *     client ──line──▶ tools/call of a write or mutate? ──no──▶ the same line to the server
  *                        │ yes
  *                        ▼
- *     which call is it (`delivery.ts`) ──▶ ledger: issued, durable ──▶ server ──▶ answer, durable ──▶ client ──▶ ping
+ *     find its call (`delivery.ts`) ──▶ ledger: issued ──▶ server ──▶ ledger: answer ──▶ client ──▶ ping
  *
- * What a crash leaves: before `issued`, nothing, and the call that comes again is run. Between `issued` and the record of
- * the answer, an unknown call: the next proxy on this session verifies it, or puts it before a person. After the record,
- * the answer, which the same call gets again. After the client has read it (it answers the ping), nothing to remember.
+ * A crash leaves:
  *
- * Everything else, in both directions, is passed on as the very text it came as: resources, prompts, notifications,
- * progress, sampling, elicitation, roots, and calls of tools that only read.
+ *     before `issued`             nothing: a repeated request runs
+ *     before the answer's record  an unknown call: the next proxy verifies it or asks a person
+ *     after the record            the answer: the same request gets it again
+ *     after the ping's answer     nothing to remember: the client has read the answer
+ *
+ * Everything else is forwarded unchanged in both directions: resources, prompts, notifications, progress,
+ * sampling, elicitation, roots, and calls of read tools.
  */
 
 import type { Readable, Writable } from "node:stream";
@@ -52,8 +56,8 @@ import {
 import { type Forwarding, ledgerArgs, ledgerTool } from "./ledger-tool.ts";
 import type { ProxyConfig, ToolRule } from "./proxy-config.ts";
 
-/** How a call gets into the ledger: `session.call`, unless a test puts something around it. */
-export type Keep = (direct: DirectCall<unknown>) => Promise<DirectOutcome<unknown>>;
+/** Runs a call through the ledger. A test may wrap it to plant a fault. */
+export type RunCall = (direct: DirectCall<unknown>) => Promise<DirectOutcome<unknown>>;
 
 export interface ProxyOptions {
   readonly session: Session;
@@ -62,33 +66,33 @@ export interface ProxyOptions {
   readonly input: Readable;
   readonly output: Writable;
   readonly log: (text: string) => void;
-  readonly keep?: ((keep: Keep) => Keep) | undefined;
-  /** How long a server may take to answer a call that the client has cancelled. 2 s unless set. */
+  readonly keep?: ((keep: RunCall) => RunCall) | undefined;
+  /** Longest wait for the answer to a cancelled call. Default: 2,000 ms. */
   readonly cancelledMs?: number | undefined;
 }
 
 type Answer = { readonly error: RpcError } | { readonly result: unknown };
 type Outcome = DirectOutcome<unknown> & { readonly joined?: true };
 
-/** A call that the client has asked for and not been answered. */
+/** A call of the client that is not answered yet. */
 interface Asked {
   readonly callId: string;
   readonly cancel: ToolRule["cancel"];
   isCancelled: boolean;
 }
 
-const LOOK_AFTER_MS = 2_000;
-/** After this a call that the client has cancelled is given up: its outcome is unknown, unless an answer comes later. */
+const SETTLE_INTERVAL_MS = 2_000;
+/** A cancelled call is abandoned after this time: its outcome is unknown unless a late answer comes. */
 const CANCELLED_MS = 2_000;
 const LAST_CALLS_MS = 3_000;
 const SERVER_ENDED = -32_000;
 const SHOWN = 200;
 
 export class DurableProxy {
-  /** Resolves when the client has closed its end. */
+  /** Resolves when the client closes the connection. */
   readonly clientGone: Promise<void>;
   private readonly options: ProxyOptions;
-  private readonly keep: Keep;
+  private readonly keep: RunCall;
   private readonly downstream: Downstream;
   private readonly introduction: Introduction;
   private readonly deliveries: Deliveries;
@@ -96,8 +100,8 @@ export class DurableProxy {
   private readonly running = new Map<string, Promise<Outcome>>();
   private readonly forwardings = new Map<string, Forwarding>();
   private readonly kept = new Map<string, Answer>();
-  /** Requests of the client that were passed on, and what they ask for. */
-  private readonly passedOn = new Map<Id, string>();
+  /** Forwarded requests of the client, with their method. */
+  private readonly forwarded = new Map<Id, string>();
   private readonly questions: ServerQuestions;
   private readonly work = new Set<Promise<void>>();
   private timer: NodeJS.Timeout | undefined;
@@ -105,7 +109,7 @@ export class DurableProxy {
   constructor(options: ProxyOptions) {
     this.options = options;
     const { session, command, input, log } = options;
-    const call: Keep = (direct) => session.call(direct);
+    const call: RunCall = (direct) => session.call(direct);
     this.keep = options.keep?.(call) ?? call;
     this.downstream = new Downstream({
       command,
@@ -130,10 +134,10 @@ export class DurableProxy {
       throw cannotStart(this.options.command, error);
     });
     readLines(input, (raw) => this.fromClient(raw));
-    this.timer = setInterval(() => this.lookAfter(), LOOK_AFTER_MS).unref();
+    this.timer = setInterval(() => this.settleOpenCalls(), SETTLE_INTERVAL_MS).unref();
   }
 
-  /** Lets calls that are under way end, if they do so soon; the ledger keeps what is left. */
+  /** Waits briefly for calls in flight; the ledger keeps the rest. */
   async close(): Promise<void> {
     clearInterval(this.timer);
     let timer: NodeJS.Timeout | undefined;
@@ -159,43 +163,43 @@ export class DurableProxy {
       return;
     }
     const wasIntroduced = this.introduction.isDone;
-    this.introduction.hear(line);
+    this.introduction.observe(line);
     if (method === "notifications/cancelled") this.clientCancelled(line);
     else if (id !== undefined) this.clientAsks(line, id, method);
-    // It would be run outside the ledger, and nobody would hear what came of it.
-    else if (method === "tools/call") this.options.log(`the client sent a call without an id: ${shown(raw)}`);
+    // Without an id there is no answer, and the call would run outside the ledger.
+    else if (method === "tools/call") this.options.log(`dropped a tools/call without an id: ${shown(raw)}`);
     else this.downstream.send(raw);
-    if (!wasIntroduced && this.introduction.isDone) this.lookAfter();
+    if (!wasIntroduced && this.introduction.isDone) this.settleOpenCalls();
   }
 
-  /** A client that waits for an answer to what is no message must get one. */
+  /** Answers a line that is not a message, because the client may wait for an answer. */
   private refuse(raw: string, id: Id | null): void {
-    this.options.log(`the client sent what is no message: ${shown(raw)}`);
+    this.options.log(`the client sent a line that is not a message: ${shown(raw)}`);
     const error = invalidity(raw);
-    if (error) this.note(this.toClient(errorText(id, error)));
+    if (error) this.background(this.toClient(errorText(id, error)));
   }
 
   private clientAsks(line: Line, id: Id, method: string): void {
-    if (this.introduction.isModern) this.note(this.deliveries.readAll());
+    if (this.introduction.isModern) this.background(this.deliveries.readAll());
     const { raw, message } = line;
     const name = message.params?.["name"];
     if (method === "tools/call" && typeof name === "string") {
       const rule = this.options.config.ruleFor(name);
       if (rule.effect !== "read") {
         const rounded = line.inexact.find(({ path }) => path[0] === "params");
-        if (rounded) this.note(this.toClient(errorText(id, inexactCall(rounded))));
-        else this.note(this.callTool(id, name, rule, message.params ?? {}));
+        if (rounded) this.background(this.toClient(errorText(id, inexactCall(rounded))));
+        else this.background(this.callTool(id, name, rule, message.params ?? {}));
         return;
       }
     }
-    this.passedOn.set(id, method);
+    this.forwarded.set(id, method);
     this.downstream.send(raw);
   }
 
   private clientAnswered({ raw }: Line, id: Id): void {
     const answer = this.questions.answered(raw, id);
     if (answer !== null) this.downstream.send(answer);
-    else if (this.downstream.isOwn(id)) this.note(this.deliveries.read(id));
+    else if (this.downstream.isOwn(id)) this.background(this.deliveries.read(id));
   }
 
   private clientCancelled(line: Line): void {
@@ -205,7 +209,7 @@ export class DurableProxy {
     this.deliveries.cancelled(id);
     const asked = this.asked.get(id);
     if (!asked) {
-      this.passedOn.delete(id);
+      this.forwarded.delete(id);
       this.downstream.send(raw);
       return;
     }
@@ -215,12 +219,12 @@ export class DurableProxy {
     );
     const forwarding = this.forwardings.get(asked.callId);
     if (isWanted || !forwarding || asked.cancel === "finish") return;
-    // A server that heard of the end before the beginning would run it all the same.
+    // A cancellation that overtakes its request would be ignored by the server.
     if (!forwarding.isSent) forwarding.stop.abort();
-    if (!this.downstream.isUnderWay(forwarding.id)) return;
+    if (!this.downstream.isInFlight(forwarding.id)) return;
     const params = { ...message.params, requestId: forwarding.id };
     this.downstream.send(notificationText("notifications/cancelled", params));
-    const why = "the client gave it up, and the server did not say what came of it";
+    const why = "the client cancelled it, and the server did not answer";
     const { cancelledMs = CANCELLED_MS } = this.options;
     setTimeout(() => this.downstream.abandon(forwarding.id, why), cancelledMs).unref();
   }
@@ -230,24 +234,24 @@ export class DurableProxy {
   private fromServer(line: Line): void {
     const { raw, message } = line;
     if (isResponse(message)) {
-      this.introduction.answered(line, this.passedOn.get(message.id));
-      this.passedOn.delete(message.id);
+      this.introduction.answered(line, this.forwarded.get(message.id));
+      this.forwarded.delete(message.id);
     }
     let told: string | null = raw;
     if (isRequest(message)) told = this.questions.asked(raw, message.id);
     else if (message.method === "notifications/cancelled") told = this.questions.withdrawn(line);
-    if (told !== null) this.note(this.toClient(told));
+    if (told !== null) this.background(this.toClient(told));
   }
 
   private serverEnded(why: string): void {
-    const lost = [...this.passedOn.keys()];
-    this.passedOn.clear();
-    for (const told of this.questions.ended(why)) this.note(this.toClient(told));
+    const lost = [...this.forwarded.keys()];
+    this.forwarded.clear();
+    for (const told of this.questions.ended(why)) this.background(this.toClient(told));
     const error = {
       code: SERVER_ENDED,
-      message: `the server ${why} before it answered; it is started again`,
+      message: `the server ${why} before it answered; it is being restarted`,
     };
-    for (const id of lost) this.note(this.toClient(errorText(id, error)));
+    for (const id of lost) this.background(this.toClient(errorText(id, error)));
   }
 
   // ── Calls ──
@@ -265,7 +269,7 @@ export class DurableProxy {
         return made;
       };
       call = number();
-      // The same call was just cancelled before it was sent: this one is another, once that is recorded.
+      // The same call was cancelled before it was sent. Once that is recorded, this request is a new call.
       if (this.forwardings.get(call.callId)?.stop.signal.aborted) {
         await Promise.allSettled([this.running.get(call.callId)]);
         call = number();
@@ -278,15 +282,15 @@ export class DurableProxy {
     }
     const isCancelled = this.asked.get(id)?.isCancelled === true;
     this.asked.delete(id);
-    // Nobody waits for it any more; the ledger has it for the next time.
+    // The client cancelled; the ledger keeps the answer for the next identical request.
     if (isCancelled) return;
     await this.toClient(
       "error" in answer
         ? errorText(id, answer.error)
-        : resultText(id, answerJson(this.inTheirWords(answer.result))),
+        : resultText(id, answerJson(this.withResultType(answer.result))),
     );
     failpoint("mcp.replied");
-    if (call && isDelivery) await this.awaitReading(call, id);
+    if (call && isDelivery) await this.confirmDelivery(call, id);
   }
 
   private forwardingOf(id: Id, params: Readonly<Record<string, unknown>>): Forwarding {
@@ -296,19 +300,19 @@ export class DurableProxy {
     return made;
   }
 
-  /** The newer protocol wants every result to say that it is one; the ledger's own words do not. */
-  private inTheirWords(result: unknown): unknown {
+  /** Adds the `resultType` that the newer protocol requires to results of the ledger. */
+  private withResultType(result: unknown): unknown {
     const isMissing = typeof result === "object" && result !== null && !("resultType" in result);
     return this.introduction.isModern && isMissing ? { ...result, resultType: "complete" } : result;
   }
 
-  private async awaitReading(call: NumberedCall, requestId: Id): Promise<void> {
+  private async confirmDelivery(call: NumberedCall, requestId: Id): Promise<void> {
     const ping = this.downstream.newId();
     this.deliveries.sent(call, requestId, ping);
     if (!this.introduction.isModern) await this.toClient(requestText(ping, "ping", {}));
   }
 
-  /** One run of a call at a time; whoever asks for the same one meanwhile gets the same outcome. */
+  /** Runs a call once at a time. A second request for the same call gets the same outcome. */
   private run(
     callId: string,
     name: string,
@@ -324,7 +328,7 @@ export class DurableProxy {
       forwarding: (id) => this.forwardings.get(id),
       envelope: () => this.introduction.envelope,
       keepAnswer: (id, answer) => this.kept.set(id, answer),
-      answeredLate: (attempt, outcome) => this.note(recordLate(this.options.session, attempt, outcome)),
+      answeredLate: (attempt, outcome) => this.background(recordLate(this.options.session, attempt, outcome)),
     });
     const work = this.keep({ tool, args, id: callId }).finally(() => {
       this.running.delete(callId);
@@ -334,8 +338,8 @@ export class DurableProxy {
     return work;
   }
 
-  /** Calls that an earlier process left, that a person has answered for, or whose server ended. */
-  private lookAfter(): void {
+  /** Settles open calls: of an earlier process, answered by a person, or of a server that exited. */
+  private settleOpenCalls(): void {
     const { session, config } = this.options;
     if (!this.introduction.isDone || session.openCalls.length === 0) return;
     const look = async (): Promise<void> => {
@@ -345,12 +349,12 @@ export class DurableProxy {
       });
       for (const { id, tool, args } of left) {
         const rule = config.ruleFor(tool);
-        // Whatever the configuration says by now: it was begun as an effect.
+        // The call was issued as an effect, even if the configuration now says read.
         const asBegun = rule.effect === "read" ? { ...rule, effect: "mutate" as const } : rule;
-        this.note(this.run(id, tool, asBegun, args).then(() => undefined));
+        this.background(this.run(id, tool, asBegun, args).then(() => undefined));
       }
     };
-    this.note(look());
+    this.background(look());
   }
 
   private answerOf(name: string, outcome: Outcome): Answer {
@@ -361,7 +365,7 @@ export class DurableProxy {
     if (outcome.status === "waiting") return { result: waitingAnswer(outcome, call?.status === "waiting") };
     if (outcome.status === "failed") return kept ?? { result: failedAnswer(outcome.error, callId) };
     const ranAt = call?.settledAt ?? null;
-    // What a repeat repeats says more than the repeat: who settled it, and when it ran.
+    // The repeated call knows who settled it and when it ran.
     const first = call?.repeats ? (this.recorded(call.repeats.callId) ?? call) : call;
     const note = noteOn(first, outcome.replayed, outcome.joined === true);
     const hasSchema = this.introduction.hasOutputSchema(name);
@@ -376,8 +380,8 @@ export class DurableProxy {
     return writeLine(this.options.output, raw, this.downstream.output);
   }
 
-  /** Work that nobody waits for; what goes wrong in it is said. */
-  private note(work: Promise<void>): void {
+  /** Runs work in the background and logs its error. */
+  private background(work: Promise<void>): void {
     const noted = work
       .catch((error: unknown) => this.options.log(error instanceof Error ? error.message : String(error)))
       .finally(() => this.work.delete(noted));

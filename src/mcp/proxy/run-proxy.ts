@@ -1,4 +1,6 @@
-/** The proxy as a process: store, session, server, client; and an orderly end. */
+/**
+ * The proxy as a process: opens store and session, starts the server, serves the client, shuts down in order.
+ */
 
 import { realpathSync } from "node:fs";
 import { basename, resolve } from "node:path";
@@ -11,12 +13,12 @@ import { drivenByMetadata, type Session } from "../../session/index.ts";
 import type { Holder } from "../../store.ts";
 import { noteOf } from "../note.ts";
 import { errorText, type Id, isRequest, parseLine, readLines, writeLine } from "./json-rpc.ts";
-import { DurableProxy, type Keep } from "./proxy.ts";
+import { DurableProxy, type RunCall } from "./proxy.ts";
 import { ProxyConfig, readProxyConfig } from "./proxy-config.ts";
 
 export interface RunProxyOptions {
   readonly command: readonly string[];
-  /** `tools.yaml`; without one every tool counts as mutating. */
+  /** Path of `tools.yaml`. Without it every tool counts as mutating. */
   readonly config?: string | undefined;
   readonly session?: string | undefined;
   readonly store?: string | undefined;
@@ -24,20 +26,20 @@ export interface RunProxyOptions {
   readonly input?: Readable;
   readonly output?: Writable;
   readonly log?: (text: string) => void;
-  /** How long a session that somebody holds is waited for. 5 s unless set. */
+  /** Longest wait for a session that is held. Default: 5,000 ms. */
   readonly heldMs?: number;
-  /** How long a server may take to answer a call that the client has cancelled. 2 s unless set. */
+  /** Longest wait for the answer to a cancelled call. Default: 2,000 ms. */
   readonly cancelledMs?: number | undefined;
-  /** For tests: something around the ledger, such as a fault that a checker has to find. */
-  readonly keep?: (keep: Keep) => Keep;
+  /** For tests: wraps the ledger, to plant a fault for a checker. */
+  readonly keep?: (keep: RunCall) => RunCall;
 }
 
-/** A proxy that was just stopped may take a moment to let go. */
+/** A proxy that was just stopped needs a moment to release its session. */
 const HELD_MS = 5_000;
 const HELD_AGAIN_MS = 250;
 const FIRST_REQUEST_MS = 1_000;
 
-/** Runs until the client closes its end, or a signal comes. */
+/** Runs until the client closes the connection or a signal arrives. */
 export async function runProxy(options: RunProxyOptions): Promise<void> {
   const { input = process.stdin, output = process.stdout } = options;
   const log = options.log ?? ((text: string) => process.stderr.write(`holdfast mcp proxy: ${text}\n`));
@@ -53,7 +55,7 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
       warn: (error) => log(noteOf(error)),
     });
     holdfast = await context.create();
-    const session = await take(holdfast, sessionId(options, config, context.place.root), options);
+    const session = await takeSession(holdfast, sessionId(options, config, context.place.root), options);
     const { command, keep, cancelledMs } = options;
     signals = new Signals();
     await serve(
@@ -72,13 +74,13 @@ export async function runProxy(options: RunProxyOptions): Promise<void> {
   }
 }
 
-/** One that stops us is heard from now until we are done, so that it cuts nothing off, and by nobody after that. */
+/** Catches termination signals until the shutdown is done. */
 class Signals {
-  readonly heard: Promise<void>;
+  readonly received: Promise<void>;
   readonly #listeners: [NodeJS.Signals, () => void][] = [];
 
   constructor() {
-    this.heard = new Promise((resolve) => {
+    this.received = new Promise((resolve) => {
       for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
         this.#listeners.push([signal, resolve]);
         process.once(signal, resolve);
@@ -97,14 +99,14 @@ async function serve(proxy: DurableProxy, session: Session, signals: Signals): P
   });
   try {
     await proxy.start();
-    await Promise.race([proxy.clientGone, signals.heard, lost]);
+    await Promise.race([proxy.clientGone, signals.received, lost]);
   } finally {
     await proxy.close();
   }
   if (session.lost.aborted) throw session.lost.reason;
 }
 
-/** The same for every start with this configuration in this project, so that a restarted proxy goes on where it was. */
+/** Stable for this project and configuration, so that a restarted proxy resumes its session. */
 function sessionId({ session, config: file }: RunProxyOptions, config: ProxyConfig, root: string): string {
   const said = session ?? config.session;
   if (said !== undefined) return said;
@@ -119,7 +121,7 @@ function sessionId({ session, config: file }: RunProxyOptions, config: ProxyConf
 
 const LABEL = "mcp proxy of";
 
-async function take(holdfast: Holdfast, id: string, options: RunProxyOptions): Promise<Session> {
+async function takeSession(holdfast: Holdfast, id: string, options: RunProxyOptions): Promise<Session> {
   const { command, heldMs = HELD_MS } = options;
   const label = `${LABEL} ${basename(command[0] ?? "")}`;
   for (const until = Date.now() + heldMs; ; ) {
@@ -143,9 +145,9 @@ function held(error: HoldfastError): HoldfastError {
   const holder = error.data["holder"] as Holder | null | undefined;
   const who = holder?.label.startsWith(LABEL)
     ? "Another proxy with this configuration runs in this project."
-    : "That is no proxy, but a program that has opened this session for itself.";
+    : "The holder is not a proxy but another program.";
   return new HoldfastError("SESSION_HELD", error.message, {
-    hint: `${who} Stop it, or give this one a session of its own: --session`,
+    hint: `${who} Stop it, or use another session: --session <id>`,
     cause: error,
     data: error.data,
   });
@@ -153,7 +155,7 @@ function held(error: HoldfastError): HoldfastError {
 
 const REFUSED = -32_000;
 
-/** A client shows why a server did not start only if its first request is answered; what we print, few people see. */
+/** Answers the client's first request with the error: clients show that, but rarely show stderr. */
 async function refuseClient(input: Readable, output: Writable, error: unknown): Promise<void> {
   if (input.readableEnded || input.destroyed) return;
   const first = new Promise<Id | null>((resolve) => {

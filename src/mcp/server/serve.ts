@@ -1,23 +1,22 @@
 /**
- * The server as a process: on stdin and stdout, until the client closes its end, a signal comes, or the client sends what
- * cannot be a message: more than `MOST_BYTES` without the end of a line. That is answered, as far as one can answer what
- * has no id, and ends the server: where the next message begins, nobody knows any more.
+ * The MCP server as a process on stdin and stdout. It runs until the client closes the connection, a signal
+ * arrives, or the client sends more than `MAX_BYTES` without a newline. The last is answered with an error
+ * without an id and ends the server, because the start of the next message is unknown.
  */
 
 import { writeSync } from "node:fs";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { HoldfastError } from "../../model/errors.ts";
-import { AgentDesk, type DeskOptions } from "./agent-desk.ts";
+import { AgentSession, type ServerOptions } from "./agent-session.ts";
 import { buildServer } from "./server.ts";
-
-/**
- * The SDK passes over a line that is no JSON without a word, and a client that waits for an answer waits for ever. JSON-RPC
- * has one for it, without an id: this reads along, and says which lines want it.
- */
 
 const END = 0x0a;
 const SHOWN = 80;
 
+/**
+ * Reports lines that are not JSON. The SDK ignores them silently, and the client would wait for ever;
+ * JSON-RPC has an error without an id for this case.
+ */
 class BrokenLines {
   private readonly refuse: (message: string) => void;
   private parts: Buffer[] = [];
@@ -26,35 +25,33 @@ class BrokenLines {
     this.refuse = refuse;
   }
 
-  readonly hear = (chunk: Buffer): void => {
+  readonly read = (chunk: Buffer): void => {
     let from = 0;
     for (let end = chunk.indexOf(END); end >= 0; end = chunk.indexOf(END, from)) {
-      this.look(Buffer.concat([...this.parts, chunk.subarray(from, end)]).toString("utf8"));
+      this.check(Buffer.concat([...this.parts, chunk.subarray(from, end)]).toString("utf8"));
       this.parts = [];
       from = end + 1;
     }
     if (from < chunk.length) this.parts.push(chunk.subarray(from));
   };
 
-  private look(line: string): void {
+  private check(line: string): void {
     if (line.trim() === "") return;
     try {
       JSON.parse(line);
     } catch (error) {
-      this.refuse(`a line is no JSON (${(error as Error).message}): ${line.slice(0, SHOWN)}`);
+      this.refuse(`a line is not JSON (${(error as Error).message}): ${line.slice(0, SHOWN)}`);
     }
   }
 }
 
-
-
-const MOST_BYTES = 10 << 20;
+const MAX_BYTES = 10 << 20;
 const PARSE_ERROR = -32_700;
 
-/** The SDK's, which answers a line that is no JSON, and says when it was closed, and after which error. */
+/** The SDK's transport, extended: answers lines that are not JSON, and reports why it was closed. */
 class Wire extends StdioServerTransport {
   private closed: (why: Error | null) => void = () => undefined;
-  /** Null: in good order. */
+  /** Null after an orderly close. */
   readonly whenClosed = new Promise<Error | null>((resolve) => {
     this.closed = resolve;
   });
@@ -62,23 +59,23 @@ class Wire extends StdioServerTransport {
   private readonly broken = new BrokenLines((message) => process.stdout.write(parseError(message)));
 
   constructor() {
-    super(process.stdin, process.stdout, { maxBufferSize: MOST_BYTES });
+    super(process.stdin, process.stdout, { maxBufferSize: MAX_BYTES });
   }
 
   override async start(): Promise<void> {
     await super.start();
-    process.stdin.on("data", this.broken.hear);
+    process.stdin.on("data", this.broken.read);
   }
 
   override async close(): Promise<void> {
-    process.stdin.off("data", this.broken.hear);
+    process.stdin.off("data", this.broken.read);
     await super.close();
     this.closed(this.lastError);
   }
 }
 
-export async function serve(options: DeskOptions): Promise<void> {
-  const desk = new AgentDesk(options);
+export async function serve(options: ServerOptions): Promise<void> {
+  const agent = new AgentSession(options);
   const transport = new Wire();
   const ended = new Promise<Error | null>((resolve) => {
     process.stdin.once("end", () => resolve(null));
@@ -88,8 +85,8 @@ export async function serve(options: DeskOptions): Promise<void> {
   });
   const handle = serveStdio(
     () => {
-      const server = buildServer(desk);
-      server.server.oninitialized = () => desk.meet(server.server.getClientVersion()?.name);
+      const server = buildServer(agent);
+      server.server.oninitialized = () => agent.meet(server.server.getClientVersion()?.name);
       return server;
     },
     {
@@ -102,7 +99,7 @@ export async function serve(options: DeskOptions): Promise<void> {
   );
   const why = await ended;
   await handle.close();
-  await desk.close();
+  await agent.close();
   if (why && (why as NodeJS.ErrnoException).code !== "EPIPE") refuse(why);
 }
 
@@ -113,10 +110,10 @@ function parseError(message: string): string {
 function refuse(cause: Error): never {
   // An open input keeps the process alive.
   process.stdin.destroy();
-  const message = `the client sent what cannot be a message: ${cause.message}`;
+  const message = `the client sent a message that cannot be read: ${cause.message}`;
   writeSync(1, parseError(message));
   throw new HoldfastError("INPUT_INVALID", message, {
-    hint: `A message is one line of at most ${MOST_BYTES >> 20} MB. Start the server again.`,
+    hint: `A message is one line of at most ${MAX_BYTES >> 20} MB. Start the server again.`,
     cause,
   });
 }

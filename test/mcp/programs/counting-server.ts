@@ -1,5 +1,6 @@
-// An MCP server whose effects can be counted from outside: every effect is one line in its own log, written before it
-// answers. It is told by its environment where to die, or whom to kill, so that a test can choose the worst moment.
+// An MCP server whose effects can be counted from outside: every effect is one line in its own log, written
+// before it answers. It is told by its environment where to die, or whom to kill, so that a test can choose
+// the worst moment.
 
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { McpServer, ResourceTemplate } from "@modelcontextprotocol/server";
@@ -7,7 +8,10 @@ import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import * as z from "zod";
 
 const log = process.env["EFFECTS_LOG"] ?? "";
-/** `before` or `after` the effect of `add`: the parent is killed there, once; `exit` ends this process after the effect. */
+/**
+ * `before` or `after` the effect of `add`: the parent is killed there, once; `exit` ends this process after
+ * the effect.
+ */
 const fault = process.env["SERVER_FAULT"];
 const faultFile = `${log}.${process.env["FAULT_NAME"] ?? "fault"}`;
 

@@ -1,9 +1,10 @@
-// The proxy with a fault in it: it forwards the call before its intent is durable. The checker has to find that.
+// The proxy with a fault in it: it forwards the call before its intent is durable. The checker has to find
+// that.
 
-import { type Keep, runProxy } from "../../../src/mcp/index.ts";
+import { type RunCall, runProxy } from "../../../src/mcp/index.ts";
 
 const forwardFirst =
-  (keep: Keep): Keep =>
+  (keep: RunCall): RunCall =>
   async (direct) => {
     const context = { callId: direct.id ?? "", key: "", session: "", token: 0, attempt: 1 };
     const signal = new AbortController().signal;

@@ -1,4 +1,5 @@
-// What finding out, repeating and telling calls apart rest on: a proof that is none must not count, and a key must be sent.
+// What finding out, repeating and telling calls apart rest on: a proof that is none must not count, and a key
+// must be sent.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,29 +34,29 @@ beforeAll(async () => {
 afterAll(() => proxy.close());
 
 test.each([
-  ["what an edit puts in is empty", "edit", { edits: [{ oldText: "PASSWORD=1234", newText: "" }] }],
-  ["… or a line end, which every text has", "edit", { edits: [{ oldText: "PASSWORD=1234", newText: "\n" }] }],
-  ["… or missing", "edit", { edits: [] }],
-  ["nothing but the words around the placeholder is left", "mark", { mark: "" }],
+  ["an edit inserts an empty text", "edit", { edits: [{ oldText: "PASSWORD=1234", newText: "" }] }],
+  ["an edit inserts a newline", "edit", { edits: [{ oldText: "PASSWORD=1234", newText: "\n" }] }],
+  ["an edit without its text", "edit", { edits: [] }],
+  ["an empty placeholder inside a text", "mark", { mark: "" }],
   ["the text that must be gone is empty", "cut", { oldText: "" }],
   ["the text that must be gone is missing", "cut", {}],
-])("%s: that proves nothing, and a person is asked", async (what, name, args) => {
+])("%s: it proves nothing, and a person is asked", async (what, name, args) => {
   const answer = await proxy.call(what, name, args);
   expect(answer.result).toMatchObject({ isError: true });
-  expect(said(answer)).toMatch(/proves nothing.*waits for a person/);
+  expect(said(answer)).toMatch(/is empty in this call.*waits for a person/);
 });
 
-test("an empty text does not prove that a call can be run again either", async () => {
+test("an empty text does not prove that a call may be retried either", async () => {
   await proxy.call("never", "redo", { text: "" });
   expect(proxy.effects().filter((each) => each === "redo")).toHaveLength(1);
 });
 
 test.each(["contains: ''", "matches: ''"])(
-  "a condition that any text fulfils is refused: %s",
+  "a condition that every text meets is rejected: %s",
   async (text) => {
     const config = `tools: { b: read, a: { verify: { tool: b, landed: { ${text} } } } }`;
     await expect(readProxyConfig(proxy.project.write("bad.yaml", config))).rejects.toThrow(
-      /landed.*every text has that in it/,
+      /landed.*every text contains it/,
     );
   },
 );
@@ -75,7 +76,7 @@ test.each([
   expect(seen[0]?.task).toEqual((more as { task?: unknown }).task);
 });
 
-test("a call that our key cannot be put into is not repeated", async () => {
+test("a call whose arguments cannot carry our key is not retried", async () => {
   const answer = await proxy.call("listed", "pay", ["no place for a key"]);
   expect(said(answer)).toContain("waits for a person");
   expect(paid("no place")).toHaveLength(1);

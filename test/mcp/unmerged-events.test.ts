@@ -1,4 +1,5 @@
-// An agent reads answers, not the stderr of its server: what a pull brought and could not be taken in is in the answers.
+// An agent reads answers, not the stderr of its server: what a pull brought and could not be taken in is in
+// the answers.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +7,7 @@ import { expect, test } from "vitest";
 import { runInside } from "../cli/inside.ts";
 import { Programs, Project, textOf } from "./setting.ts";
 
-test("brief, resume, next and status say what of a pull is not in the store", async () => {
+test("brief, resume, next and status report pulled events that are not merged", async () => {
   const { cli } = await Programs.build();
   const project = new Project();
   await runInside(project.folder, ["init", "--agent", "none"]);

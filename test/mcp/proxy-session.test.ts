@@ -1,4 +1,5 @@
-// A proxy's session goes on with its client: a supervisor starts nobody for it, and who is refused is told by whom.
+// A proxy's session goes on with its client: a supervisor starts nobody for it, and who is refused is told by
+// whom.
 
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -19,7 +20,7 @@ afterAll(() => {
   programs.remove();
 });
 
-test("a proxy that was killed gets no worker, and its client's next one goes on", async () => {
+test("a killed proxy gets no worker, and the next proxy of its client resumes", async () => {
   const store = join(project.folder, "killed.db");
   const proxy = [
     programs.cli,
@@ -47,7 +48,7 @@ test("a proxy that was killed gets no worker, and its client's next one goes on"
   await next.close();
 });
 
-test("one that finds its session held by another program says that it is no proxy", async () => {
+test("a proxy whose session another program holds says so", async () => {
   const store = join(project.folder, "held.db");
   const holdfast = await open(store);
   const session = await holdfast.session("s", { label: "agent-7" });
@@ -58,9 +59,9 @@ test("one that finds its session held by another program says that it is no prox
   await expect(runProxy({ ...options, input, output, log: () => undefined })).rejects.toMatchObject({
     code: "SESSION_HELD",
     message: expect.stringContaining("held by agent-7"),
-    hint: expect.stringMatching(/^That is no proxy.* --session$/),
+    hint: expect.stringMatching(/^The holder is not a proxy.* --session <id>$/),
   });
-  expect(String(output.read())).toContain("That is no proxy");
+  expect(String(output.read())).toContain("The holder is not a proxy");
   await session.close();
   await holdfast.close();
 });

@@ -1,4 +1,5 @@
-// What client and server say to each other is read and written again only where it has to be, and then nothing is changed.
+// What client and server say to each other is read and written again only where it has to be, and then
+// nothing is changed.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { RawProxy, said } from "./raw-proxy.ts";
@@ -34,41 +35,36 @@ test.each([
   ["-1234567890123456789", "-1234567890123456800"],
   ["1e400", "Infinity"],
   ["1234567890123456.789", "1234567890123456.8"],
-])(
-  "a call with a number that would be rounded is refused before anything is done: %s",
-  async (text, other) => {
-    proxy.write(
-      request(`"n ${text}"`, "delete", `{"a":"\\\\\\"1","list":[{"of":1},{"message_id":${text}}]}`),
-    );
-    const { error } = await proxy.heard(({ id }) => id === `n ${text}`);
-    expect(error?.code).toBe(-32_602);
-    expect(error?.message).toContain(`$.params.arguments.list[1].message_id is ${text}`);
-    expect(error?.message).toContain(`rounded to ${other}. Send it as a text: "${text}"`);
-    expect(seen("delete")).toEqual([]);
-  },
-);
+])("a call with a number that would be rounded is rejected without effect: %s", async (text, other) => {
+  proxy.write(request(`"n ${text}"`, "delete", `{"a":"\\\\\\"1","list":[{"of":1},{"message_id":${text}}]}`));
+  const { error } = await proxy.heard(({ id }) => id === `n ${text}`);
+  expect(error?.code).toBe(-32_602);
+  expect(error?.message).toContain(`$.params.arguments.list[1].message_id is ${text}`);
+  expect(error?.message).toContain(`rounded to ${other}. Send it as a string: "${text}"`);
+  expect(seen("delete")).toEqual([]);
+});
 
-test("numbers that stay what they are pass, however they are written", async () => {
+test("numbers that are not rounded pass, however they are written", async () => {
   const args = "[9007199254740992,1e3,1.50,-0,1E+22,0.1,0.79999999999999993,100000000000000000000]";
   proxy.write(request('"fine"', "keep", `{"n":${args},"text":"9007199254740993"}`));
   expect(await proxy.heard(({ id }) => id === "fine")).not.toHaveProperty("error");
   expect(seen("keep")).toHaveLength(1);
 });
 
-test("a read is passed on with every digit, and so is its answer", async () => {
+test("a read is forwarded with every digit, and so is its answer", async () => {
   proxy.write(request("11", "look", '{"id": 9007199254740993}'));
   expect(await proxy.line(({ id }) => id === 11)).toContain('"id":9007199254740993');
   expect(seen("look")[0]).toContain('"id": 9007199254740993');
 });
 
-test("a request is answered under the very id that it has", async () => {
+test("a request is answered under its exact id", async () => {
   proxy.write(request("9007199254740995", "keep", '{"for":"its id"}'));
   proxy.write(request("9007199254740997", "look", "{}"));
   await proxy.line((_, raw) => raw.startsWith('{"jsonrpc":"2.0","id":9007199254740995,"result"'));
   await proxy.line((_, raw) => raw.startsWith('{"jsonrpc":"2.0","id":9007199254740997,"result"'));
 });
 
-test("numbers of an answer are the server's own, at once and from the record", async () => {
+test("numbers of an answer are exact, live and from the record", async () => {
   for (const id of [21, 22]) {
     proxy.write(request(String(id), "rest", "{}"));
     const raw = await proxy.line((heard) => heard.id === id);
@@ -79,12 +75,12 @@ test("numbers of an answer are the server's own, at once and from the record", a
   expect(seen("rest")).toHaveLength(1);
 });
 
-test("a number that only looks like another one after rounding proves nothing", async () => {
+test("a number that equals another one only after rounding proves nothing", async () => {
   await proxy.call(31, "doubtful", { id: 9007199254740992 });
   expect(seen("doubtful"), "found as not done, and done").toHaveLength(2);
 });
 
-test("a key made of an object is the same in whatever order its members come", async () => {
+test("a key made of an object does not depend on the order of its members", async () => {
   await proxy.call(41, "pay", { order: { shop: "a", no: 7 } });
   expect(said(await proxy.call(42, "pay", { order: { no: 7, shop: "a" } }))).toContain("Not run again");
   expect(seen("pay")).toHaveLength(1);
@@ -93,10 +89,10 @@ test("a key made of an object is the same in whatever order its members come", a
 test.each([
   ["a batch", '[{"jsonrpc":"2.0","id":51,"method":"tools/list"}]', -32_600],
   ["a number", "5", -32_600],
-  ["an object that is no message", "{}", -32_600],
+  ["an object that is not a message", "{}", -32_600],
   ["a request whose id is null", '{"jsonrpc":"2.0","id":null,"method":"tools/list"}', -32_600],
-  ["a line that is no JSON", "{ hello", -32_700],
-])("%s is answered with an error, so that nobody waits for ever", async (_, text, code) => {
+  ["a line that is not JSON", "{ hello", -32_700],
+])("%s gets an error, so that no client waits for ever", async (_, text, code) => {
   const before = proxy.lines.length;
   proxy.write(text);
   await proxy.ask(`after ${text}`, "tools/list", {});
@@ -104,7 +100,7 @@ test.each([
   expect(answers[0]).toMatchObject({ id: null, error: { code } });
 });
 
-test("a call without an id does not reach the server, and an error without one is not answered", async () => {
+test("a call without an id is dropped, and an error without an id is not answered", async () => {
   const before = proxy.lines.length;
   proxy.say({ method: "tools/call", params: { name: "unasked", arguments: {} } });
   proxy.say({ method: "tools/call", params: { name: "look", arguments: { unasked: 1 } } });

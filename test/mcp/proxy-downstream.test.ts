@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Heard, RawProxy, said, soon } from "./raw-proxy.ts";
 
 /**
- * Every process of it numbers its questions from 0, as the official SDK does. It does not come up while there is a file
- * `down`, and ends when it is told to.
+ * Every process of it numbers its questions from 0, as the official SDK does. It does not come up while there
+ * is a file `down`, and ends when it is told to.
  */
 const SERVER = `
   if (m.method === "notifications/cancelled") effect("heard that " + m.params.requestId + " is cancelled");
@@ -52,11 +52,11 @@ const withdrawal = (id: unknown): Promise<Heard> =>
 const asks = (id: number, what: string): void =>
   proxy.say({ id, method: "tools/call", params: { name: "ask", arguments: { what } } });
 
-test("an answer to a server that has ended is not taken by its successor for the answer to another question", async () => {
+test("a restarted server does not get the answer to its predecessor's question", async () => {
   asks(1, "send a greeting?");
   const first = await question("send a greeting?");
   await proxy.call(2, "end", {});
-  expect((await withdrawal(first.id)).params?.["reason"]).toContain("does not wait for the answer any more");
+  expect((await withdrawal(first.id)).params?.["reason"]).toContain("no longer waits for the answer");
   asks(3, "drop the database?");
   const second = await question("drop the database?");
   expect(second.id).not.toBe(first.id);
@@ -69,7 +69,7 @@ test("an answer to a server that has ended is not taken by its successor for the
   expect(proxy.effects()).toEqual(["DONE: drop the database?"]);
 });
 
-test("a question reaches the client as it is but for its id, and is withdrawn under that id", async () => {
+test("a server's question reaches the client with only its id changed, and is cancelled under that id", async () => {
   await proxy.call(11, "end", {});
   asks(12, "well?");
   const { id } = await question("well?");
@@ -78,7 +78,7 @@ test("a question reaches the client as it is but for its id, and is withdrawn un
   await withdrawal(id);
 });
 
-test("a server that ends with a full pipe does not leave the proxy deaf", async () => {
+test("a server that exits with a full pipe does not block the proxy", async () => {
   proxy.say({ method: "stop reading" });
   await proxy.heard(({ method }) => method === "reads no more");
   proxy.say({
@@ -88,11 +88,11 @@ test("a server that ends with a full pipe does not leave the proxy deaf", async 
   });
   await soon(() => expect(proxy.input.isPaused()).toBe(true));
   proxy.project.write("end", "");
-  expect(said(await proxy.heard(({ id }) => id === 21))).toContain("Nobody knows");
+  expect(said(await proxy.heard(({ id }) => id === 21))).toContain("It is unknown");
   expect(await proxy.ask(22, "tools/list", {})).toHaveProperty("result");
 });
 
-test("a call that is cancelled before it was sent is not sent, and known as not run", async () => {
+test("a call that is cancelled before it is sent is never sent and counts as not run", async () => {
   const call = { method: "tools/call", params: { name: "pay", arguments: {} } };
   const cancel = { method: "notifications/cancelled", params: { requestId: 31 } };
   proxy.write([{ id: 31, ...call }, cancel].map((each) => JSON.stringify(each)).join("\n"));
@@ -103,7 +103,7 @@ test("a call that is cancelled before it was sent is not sent, and known as not 
   expect((await proxy.calls("pay")).map(({ status }) => status).sort()).toEqual(["completed", "failed"]);
 });
 
-test("neither is one that waits for a server that is down", async () => {
+test("a cancelled call that waits for a server that is down is never sent", async () => {
   const down = proxy.project.write("down", "");
   await proxy.call(41, "end", {});
   proxy.say({ id: 42, method: "tools/call", params: { name: "book", arguments: {} } });
@@ -117,7 +117,7 @@ test("neither is one that waits for a server that is down", async () => {
   expect(proxy.effects()).not.toContain("ran book");
 });
 
-test("an answer that is in the pipe when the server ends is an answer, however slow the client reads", async () => {
+test("an answer in the pipe of an exited server is delivered, however slowly the client reads", async () => {
   proxy.output.pause();
   proxy.say({ id: 51, method: "tools/call", params: { name: "flood", arguments: {} } });
   let pid = 0;
@@ -130,14 +130,14 @@ test("an answer that is in the pipe when the server ends is an answer, however s
   expect(said(await proxy.heard(({ id }) => id === 51))).toBe("receipt 4711");
 });
 
-test("a process that the server leaves behind does not keep its end from being noticed", async () => {
+test("a child process that the server leaves behind does not hide its exit", async () => {
   const answer = await proxy.call(61, "leave a child", {});
-  expect(said(answer)).toContain("Nobody knows");
+  expect(said(answer)).toContain("It is unknown");
   process.kill(Number(/child (\d+)/.exec(proxy.effects().join("\n"))?.[1]), "SIGKILL");
   expect(await proxy.ask(62, "tools/list", {})).toHaveProperty("result");
 });
 
-test("a proxy that has ended hears no signal any more", async () => {
+test("a proxy that has ended removes its signal handlers", async () => {
   const count = (): number => process.listenerCount("SIGTERM");
   const before = count();
   const other = await RawProxy.start(SERVER);

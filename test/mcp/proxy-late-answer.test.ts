@@ -1,4 +1,5 @@
-// What a server answers after its client has cancelled a call, however late, is known: nobody has to be asked about it.
+// What a server answers after its client has cancelled a call, however late, is known: nobody has to be asked
+// about it.
 
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -70,7 +71,7 @@ async function answeredLate(answer: object) {
   };
 }
 
-test("a result that comes after the call was given up is recorded, and the same call gets it", async () => {
+test("a result that arrives after its call was abandoned is recorded, and the same request gets it", async () => {
   const { latest, again, close } = await answeredLate({
     result: { content: [{ type: "text", text: "mailed" }] },
   });
@@ -79,7 +80,7 @@ test("a result that comes after the call was given up is recorded, and the same 
   await close();
 });
 
-test("so is a refusal: nothing has happened", async () => {
+test("a late failure is recorded too: nothing happened", async () => {
   const { latest, close } = await answeredLate({ error: { code: -32_602, message: "no such address" } });
   await soon(async () =>
     expect(await latest()).toMatchObject({ status: "failed", error: { message: "no such address" } }),

@@ -1,27 +1,23 @@
 /**
- * Which operations an agent gets as tools, under which name, and what it should know beside the operation's own line. The
- * rules are the operations'; what is for people (`resolve`, `prune`, `session cancel`) is not here, and `perform` would
- * refuse it. Moving, copying and repairing stores is left to the command line.
+ * The operations that an agent gets as MCP tools, their names and descriptions, and their JSON Schemas.
+ * Operations for people (`resolve`, `prune`, `session cancel`) are not here, and `perform` would reject them.
+ * Moving, copying and repairing stores is left to the command line.
  */
 
+import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
 import * as z from "zod";
 import { OPERATIONS, type Operation } from "../../operations/index.ts";
-import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
 
-/** Schemas as a client sees them: small, because every tool's schema is read by a model. */
-
-
-
-/** What is promised of an answer. */
-export function advertised(schema: z.ZodType): StandardSchemaWithJSON {
+/** The schema of a tool's answer. */
+export function outputSchema(schema: z.ZodType): StandardSchemaWithJSON {
   return withJson(schema, "output", (value) => schema["~standard"].validate(value) as never);
 }
 
 /**
- * What is wanted as input. It is only advertised here: the operation checks it, so that a wrong value is answered like
- * every other error, with a code and a hint.
+ * The schema of a tool's input. It only informs the client: the operation validates, and its errors have a
+ * code and a hint.
  */
-export function anyInput(schema: z.ZodType): StandardSchemaWithJSON {
+export function inputSchema(schema: z.ZodType): StandardSchemaWithJSON {
   return withJson(schema, "input", (value) => ({ value }));
 }
 
@@ -30,7 +26,7 @@ function withJson(
   io: "input" | "output",
   validate: StandardSchemaWithJSON["~standard"]["validate"],
 ): StandardSchemaWithJSON {
-  // Clients list the tools whenever they please, and all schemas together take a tenth of a second.
+  // Cached: clients list the tools often, and all schemas together take a tenth of a second.
   let made: Record<string, unknown> | undefined;
   const json = (): Record<string, unknown> => {
     made ??= slim(z.toJSONSchema(schema, { io })) as Record<string, unknown>;
@@ -43,7 +39,7 @@ function withJson(
 
 const NEEDLESS = ["$schema", "propertyNames"];
 
-/** Without what says nothing to a reader: the pattern behind a format, the bounds of every whole number. */
+/** Drops noise that a model would have to read: the pattern behind a format, the bounds of every integer. */
 function slim(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(slim);
   if (typeof value !== "object" || value === null) return value;
@@ -61,26 +57,24 @@ function slim(value: unknown): unknown {
   );
 }
 
-
-
 export interface OfferedTool {
   readonly name: string;
   readonly operation: Operation;
   readonly description: string;
-  /** Takes something away that others may rely on. */
+  /** True if it removes something that others may rely on. */
   readonly destructive: boolean;
-  /** Doing it twice is the same as doing it once. */
+  /** True if repeating it changes nothing. */
   readonly idempotent: boolean;
-  /** What its answer promises: the operation's result, or the part of it that matters after an act. */
+  /** Schema of the answer: the operation's result, or the part of it that `shows` names. */
   readonly result: z.ZodType;
-  /** The fields of that part; undefined for all. */
+  /** Fields of the result to show; undefined for all. */
   readonly shows: readonly string[] | undefined;
 }
 
 const TASK = ["goal", "id", "title", "status", "phase", "by", "blockedBy"];
 const WORK = [...TASK, "description", "wanted", "files", "dependsOn", "attempts"];
 
-/** After these the agent needs to know what has become of the task, not everything about it; `task_show` tells the rest. */
+/** Tools whose answer shows only the main fields; `task_show` shows the rest. */
 const SHOWS: Readonly<Record<string, readonly string[]>> = {
   goal_new: ["goal", "statement", "seq", "position", "progress"],
   task_add: TASK,
@@ -97,11 +91,11 @@ const SHOWS: Readonly<Record<string, readonly string[]>> = {
 type Row = readonly [name: string, operation: string, more?: string, traits?: "destructive" | "idempotent"];
 
 const ROWS: readonly Row[] = [
-  ["brief", "brief", "Read it first: where the goal stands, what was decided, what must not be done again."],
+  ["brief", "brief", "Read it first: where the goal stands, what was decided, what must not be repeated."],
   [
     "resume",
     "resume",
-    "Call it once at the beginning of your work. begun false: look at `why` and `files`, then say force.",
+    "Call it once when you start. If begun is false: read `why` and `files`, then pass force.",
   ],
   ["handoff", "handoff", "Before your context is full, or when you stop early."],
   ["status", "status"],
@@ -113,43 +107,38 @@ const ROWS: readonly Row[] = [
   ["task_list", "task list"],
   ["task_show", "task show"],
   ["task_add", "task add"],
-  ["task_claim", "task claim", "While this server runs, the claim is kept up for you.", "idempotent"],
-  ["task_progress", "task start", "Also takes the task if you do not have it yet."],
-  ["task_submit", "task submit", "Name the commands you ran with their exit codes, and the files."],
+  ["task_claim", "task claim", "This server renews the claim while it runs.", "idempotent"],
+  ["task_progress", "task start", "Also claims the task if you do not have it yet."],
+  ["task_submit", "task submit", "Pass the commands you ran with their exit codes, and the files."],
   ["task_fail", "task fail"],
   ["task_block", "task block"],
   ["task_release", "task release", "", "destructive"],
   ["task_verify", "task verify", "Not for your own work."],
   ["task_reopen", "task reopen", "", "destructive"],
-  ["decide", "decide", "So that nobody decides it again, or otherwise without knowing why."],
+  ["decide", "decide", "Later agents see it and do not decide it again."],
   ["decisions", "decisions"],
   ["fact", "fact", "The same key again replaces the value.", "idempotent"],
   ["facts", "facts"],
   ["forget", "forget", "", "destructive"],
-  [
-    "remember_files",
-    "remember files",
-    "Whoever comes next is told if they have changed since.",
-    "idempotent",
-  ],
+  ["remember_files", "remember files", "The next agent is told if they changed.", "idempotent"],
   ["block", "block add"],
   ["blockers", "block list"],
   ["block_bypass", "block bypass"],
   ["block_resolve", "block resolve"],
-  ["open_calls", "calls", "Only people can answer for them. Do not do again what such a call may have done."],
+  ["open_calls", "calls", "Only people can settle them. Do not repeat what such a call may have done."],
 ];
 
 export function offeredTools(): readonly OfferedTool[] {
   const all = ROWS.map(([name, operation, more = "", traits]) => {
     const row = OPERATIONS.get(operation);
-    if (!row) throw new Error(`tool ${name} names the operation ${operation}, which is not there`);
+    if (!row) throw new Error(`tool ${name}: no such operation: ${operation}`);
     return offered(name, row, more, traits);
   });
   return all.filter(({ operation }) => operation.who !== "person");
 }
 
-/** Where a hint says what to type to look, an agent has a tool for it. What it says to a person stays as it is. */
-export function followable(hint: string): string {
+/** Replaces CLI commands in a hint by the tools that do the same. Hints for people stay as they are. */
+export function toolHint(hint: string): string {
   const looks = offeredTools().filter(({ operation }) => !operation.writes);
   return looks
     .reduce(
@@ -171,13 +160,13 @@ function offered(name: string, operation: Operation, more: string, traits: Row[3
 }
 
 function partOf({ name, result }: Operation, fields: readonly string[]): z.ZodType {
-  if (!(result instanceof z.ZodObject)) throw new Error(`the result of ${name} has no fields to choose from`);
+  if (!(result instanceof z.ZodObject)) throw new Error(`operation ${name}: its result is not an object`);
   const mask = Object.fromEntries(fields.map((field) => [field, true as const]));
   return result.pick(mask as never);
 }
 
-/** The answer as far as the tool shows it. */
-export function shownPart(
+/** The fields of the result that the tool shows. */
+export function shownFields(
   { shows }: OfferedTool,
   result: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {

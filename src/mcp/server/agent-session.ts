@@ -1,16 +1,15 @@
 /**
- * For whom the server acts, and the store that it acts on.
+ * The agent that the server acts for, and its store.
  *
- * The agent's name is what was said, else it follows from the client and its process: `claude-code-1k2`. It stays the
- * same while that client lives, also when it starts this server again, because a name is what proves a claim.
+ * Name: `--by`, or the client's name and process id, such as `claude-code-1k2`. It stays the same while the
+ * client lives, also across restarts of this server, because the name proves a claim.
  *
- * The store is opened when it is first needed. One that is missing or broken does not keep the server from starting: each
- * call says what is wrong, and looks again. So does the next call after one that could open it only for reading.
+ * Store: opened on first use. The server starts even if the store is missing or broken; each call reports the
+ * error and tries again. So does the call after one that could open the store only for reading.
  *
- * Claims: an agent that thinks for an hour still works. While the server lives, the leases of the agent's tasks are renewed
- * every minute for five; nothing of it enters the log. When the server ends, in order or killed, they run out by
- * themselves: an agent whose server is restarted keeps its tasks, and five minutes after an agent is gone others may
- * take them.
+ * Claims: an agent may think for an hour. While the server runs, the leases of the agent's tasks are renewed
+ * every minute for five minutes; renewals do not enter the log. When the server exits, they expire. An agent
+ * whose server restarts keeps its tasks; five minutes after an agent is gone, others may claim them.
  */
 
 import type { Actor, GoalRole } from "../../model/goal/index.ts";
@@ -18,7 +17,7 @@ import { streamName } from "../../model/names.ts";
 import { Context, type Operation, perform } from "../../operations/index.ts";
 import { noteOf } from "../note.ts";
 
-export interface DeskOptions {
+export interface ServerOptions {
   readonly store: string | undefined;
   readonly goal: string | undefined;
   readonly by: string | undefined;
@@ -33,26 +32,29 @@ const warn = (error: unknown): void => {
 
 const CLAIMING = ["task claim", "task start"];
 
-export class AgentDesk {
-  private readonly options: DeskOptions;
+export class AgentSession {
+  private readonly options: ServerOptions;
   private client: string | undefined;
   private opening: Promise<Context> | undefined;
   private context: Context | undefined;
   private closing: Promise<void> | undefined;
-  /** Calls under way, which need the store to stay open. */
+  /** Calls in flight, which keep the store open. */
   private users = 0;
-  /** Goals in which the agent has claimed something. */
+  /** Goals with claims of the agent. */
   private readonly goals = new Set<string>();
-  /** The session that `resume` began: claims belong to it, so that `handoff` puts them back. */
+  /** The session that `resume` started. Claims belong to it, so that `handoff` releases them. */
   private session: { readonly goal: string; readonly id: string } | undefined;
   private readonly timer: NodeJS.Timeout;
 
-  constructor(options: DeskOptions) {
+  constructor(options: ServerOptions) {
     this.options = options;
     this.timer = setInterval(() => void this.renewQuietly(), RENEW_MS).unref();
   }
 
-  /** The client says who it is: once in the older protocol, with every request in the newer one. The first time counts. */
+  /**
+   * The client's name: sent once in the older protocol, with every request in the newer one. The first
+   * counts.
+   */
   meet(client: string | undefined): void {
     this.client ??= client;
   }
@@ -89,19 +91,19 @@ export class AgentDesk {
     return result;
   }
 
-  /** The store, for as long as `act` takes. */
+  /** Keeps the store open while `act` runs. */
   async use<Result>(act: (context: Context) => Promise<Result>): Promise<Result> {
     this.users++;
     try {
       return await act(await this.open());
     } finally {
       this.users--;
-      await this.letGo();
+      await this.closeReadOnly();
     }
   }
 
-  /** What could only be opened for reading is closed before it is opened again: SQLite would share it with the next one. */
-  private async letGo(): Promise<void> {
+  /** Closes a store that could only be opened for reading. The next call tries to open it for writing. */
+  private async closeReadOnly(): Promise<void> {
     const { context } = this;
     if (this.users > 0 || !context?.isReadOnly) return;
     this.opening = undefined;
@@ -110,7 +112,7 @@ export class AgentDesk {
     await this.closing;
   }
 
-  /** A failed opening is not remembered: the next call looks again. */
+  /** Forgets a failed attempt, so that the next call tries again. */
   private open(): Promise<Context> {
     this.opening ??= this.openAnew().catch((error: unknown) => {
       this.opening = undefined;
@@ -121,7 +123,7 @@ export class AgentDesk {
 
   async close(): Promise<void> {
     clearInterval(this.timer);
-    // What could not be opened was reported to whoever needed it.
+    // The call that needed the store has reported the error.
     const context = await this.opening?.catch(() => null);
     await context?.close();
     await this.closing;
@@ -142,7 +144,7 @@ export class AgentDesk {
     return isSame ? { session: this.session.id } : {};
   }
 
-  /** Whoever lost a claim, or the store, hears so from the next call that needs it. */
+  /** An error here is only logged: the next call that needs the claim or the store reports it. */
   private async renewQuietly(): Promise<void> {
     if (this.goals.size === 0) return;
     await this.use((context) => this.renew(context)).catch(warn);
