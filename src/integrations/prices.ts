@@ -1,6 +1,10 @@
 import type { Amounts } from "../model/session/index.ts";
 
-/** US dollars for a million tokens. Tokens from a cache cost what other input does unless said otherwise. */
+/**
+ * US dollars per million tokens. Default for `cacheRead` and `cacheWrite`: the price of `input`.
+ *
+ * @example { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 }
+ */
 export interface Price {
   readonly input: number;
   readonly output: number;
@@ -8,10 +12,14 @@ export interface Price {
   readonly cacheWrite?: number;
 }
 
-/** By model id. A name also stands for the dated models that begin with it; the longest that fits counts. */
+/**
+ * Prices by model id. A key also matches dated models that begin with it; the longest match counts.
+ *
+ * @example { "claude-sonnet": { input: 3, output: 15 }, "gpt-5": { input: 1.25, output: 10 } }
+ */
 export type PriceTable = Readonly<Record<string, Price>>;
 
-/** Tokens of one model call. `input` is without those that were read from or written to a cache. */
+/** Tokens of one model call. `input` excludes tokens read from or written to a cache. */
 export interface TokenCount {
   readonly input: number;
   readonly output: number;
@@ -19,7 +27,7 @@ export interface TokenCount {
   readonly cacheWrite: number;
 }
 
-/** What a call counts in a session's budget. Without a price, its tokens only. */
+/** The cost of a call in a session's budget. Without a price, only its tokens. */
 export function amountsOf(count: TokenCount, modelId: string, prices: PriceTable | undefined): Amounts {
   const tokens = count.input + count.output + count.cacheRead + count.cacheWrite;
   const price = prices && priceOf(modelId, prices);
@@ -31,7 +39,7 @@ export function amountsOf(count: TokenCount, modelId: string, prices: PriceTable
 }
 
 function priceOf(modelId: string, prices: PriceTable): Price | undefined {
-  const fits = Object.keys(prices).filter((name) => modelId.startsWith(name));
-  const longest = fits.sort((left, right) => right.length - left.length)[0];
+  const matches = Object.keys(prices).filter((name) => modelId.startsWith(name));
+  const longest = matches.sort((left, right) => right.length - left.length)[0];
   return longest === undefined ? undefined : prices[longest];
 }

@@ -1,13 +1,12 @@
 /**
- * For programs that stay with `generateText`, `streamText` and agents. Model, tools and messages are made durable together,
- * because one without the others is not enough: with durable tools alone, a program that is run again samples its
- * model again, which asks for the same charge with other words and another id.
+ * `durable`: for programs that keep `generateText`, `streamText` and agents. Model, tools and messages
+ * become durable together, because one alone is not enough. With durable tools only, a program that is run
+ * again asks its model again, and the model requests the same charge in other words with another id.
  */
 
 import { HoldfastError } from "../../model/errors.ts";
 import { type Message, messageText, toolCalls } from "../../model/session/index.ts";
 import { type MessageInput, type Session, sessionCore } from "../../session/index.ts";
-import type { PriceTable } from "../prices.ts";
 import {
   appendPrompt,
   appendQueued,
@@ -16,66 +15,60 @@ import {
   RecordedTurns,
   resultValue,
 } from "../recorded-turns/index.ts";
-import { durableModel, type ModelContext } from "./durable-model.ts";
-import { durableTools, type ToolContext, type ToolDeclarations } from "./durable-tools.ts";
-import type { LanguageModel, ModelMessage, ToolSet, UserModelMessage } from "./language-model.ts";
-import { fromModelMessage, toModelMessages, wordsOf } from "./messages.ts";
-import { MisreportedCalls } from "./misreported-calls.ts";
-
-/** What `durable` may be told: which run this is, and what may change between two starts of it. */
-export interface DurableOptions {
-  /**
-   * Names what is resumed as one. A program that is started again begins its run at the start and is answered from the
-   * record until it comes to something new. `main` unless set; `messages(prompt)` begins a run for each prompt.
-   */
-  readonly run?: string;
-  /** A changed system text is not another prompt: for texts that hold a date, or change with a deploy. */
-  readonly ignoreSystem?: boolean;
-  /** For the session's budget: what a million tokens cost, by model id. */
-  readonly prices?: PriceTable;
-  /**
-   * Tools with `needsApproval`: `queue` (default) puts their calls before a person among the session's open calls;
-   * `sdk` leaves them to the SDK's own requests and responses.
-   */
-  readonly approvals?: "queue" | "sdk";
-}
-
-/** Text, or a message with files. With an `id` a finished prompt is answered from the record; the id is for these words only. */
-export type DurablePrompt =
-  | string
-  | { readonly id?: string; readonly text: string }
-  | (Pick<UserModelMessage, "content" | "providerOptions"> & {
-      readonly id?: string;
-      readonly role?: "user";
-    });
+import { notAModel } from "./errors.ts";
+import { comparableText, fromModelMessage, toModelMessages } from "./messages.ts";
+import { durableModel, type ModelContext } from "./model.ts";
+import type { DurableOptions, DurablePrompt, ToolDeclarations } from "./options.ts";
+import type { LanguageModel, ModelMessage, ToolSet } from "./sdk-types.ts";
+import { CallErrors, durableTools, type ToolContext } from "./tools.ts";
 
 /**
- * What `durable(session)` returns. Use its model, tools and messages together in every step of a program: a program that is
- * run again is then answered from the record.
+ * The durable model, tools and messages of a session. Use them together in every step of a program: a
+ * program that is run again is then answered from the record.
  */
 export interface Durable {
-  /** The model, with each response recorded before it is handed on. Give every step of a program this one. */
+  /**
+   * Wraps a provider's model: each response is recorded before the SDK sees it. Use it in every step of a
+   * program.
+   *
+   * @example const model = d.model(anthropic("claude-sonnet-5-5"));
+   */
   model(model: LanguageModel): LanguageModel;
-  /** The tools, with each call in the ledger. Undeclared tools count as mutating. */
+  /**
+   * Wraps the SDK's tools: each call goes through the ledger. Undeclared tools count as mutating.
+   *
+   * @example const tools = d.tools({ search, charge }, { search: { effect: "read" } });
+   */
   tools<Tools extends ToolSet>(tools: Tools, declarations?: ToolDeclarations<Tools>): Tools;
   /**
-   * The conversation so far and the prompt, which begins a run of its own. A prompt that was not answered yet is taken up
-   * again, not appended twice. What others have queued (`holdfast.sessions.prompt`) comes right before a new one. Without a
-   * prompt: the last one, and once that is answered the last that was queued. Make the tools first: what a killed run left
-   * without an outcome is found out with them.
+   * Returns the conversation so far with the prompt, which begins a run of its own. A prompt that was not
+   * answered yet is resumed, not appended twice. Queued prompts (`holdfast.sessions.prompt`) come right
+   * before a new one. Without a prompt: the last one, or after its answer the last queued one. Make the
+   * tools first: they settle calls that a killed run left without an outcome.
+   *
+   * @example await generateText({ model, tools, messages: await d.messages("Ship order 4711") });
    */
   messages(prompt?: DurablePrompt): Promise<ModelMessage[]>;
 }
 
-/** Makes a session's model, tools and messages durable for the AI SDK. One handle for everything in a program. */
+/**
+ * Makes a program that uses the AI SDK durable: killed anywhere and run again, it continues from the record,
+ * and no tool call happens twice. Use one handle for everything in a program.
+ *
+ * @example
+ * const d = durable(await holdfast.session("order-4711"));
+ * const model = d.model(anthropic("claude-sonnet-5-5"));
+ * const tools = d.tools({ charge }, { charge: { idempotent: true } });
+ * const { text } = await generateText({ model, tools, messages: await d.messages("Ship it"), stopWhen });
+ */
 export function durable(session: Session, options: DurableOptions = {}): Durable {
   const turns = new RecordedTurns(session, options.run === undefined ? {} : { run: options.run });
-  const misreported = new MisreportedCalls(turns);
+  const callErrors = new CallErrors(turns);
   const artifacts = sessionCore(session).journal;
   let prompt: Message | null = null;
   const forModel: ModelContext = {
     turns,
-    misreported,
+    callErrors,
     artifacts,
     prices: options.prices,
     ignoreSystem: options.ignoreSystem ?? false,
@@ -83,20 +76,23 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
   };
   const forTools: ToolContext = {
     turns,
-    misreported,
+    callErrors,
     artifacts,
     approvals: options.approvals ?? "queue",
   };
   return {
-    model: (model) => durableModel(mustBeModel(model), forModel),
+    model: (model: unknown) => {
+      if (!isModel(model)) throw notAModel(model);
+      return durableModel(model, forModel);
+    },
     tools: (tools, declarations = {}) => durableTools(tools, declarations, forTools),
-    messages: async (given) => {
-      const asked = await takePrompt(session, turns, given);
-      prompt = asked;
-      misreported.forget();
-      turns.begin(asked.id);
-      const until = session.messages.findLastIndex(({ id }) => id === asked.id);
-      return toModelMessages(session.messages.slice(0, until + 1), artifacts, async (block) =>
+    messages: async (input) => {
+      const current = await findOrAppendPrompt(session, turns, input);
+      prompt = current;
+      callErrors.clear();
+      turns.begin(current.id);
+      const end = session.messages.findLastIndex(({ id }) => id === current.id) + 1;
+      return toModelMessages(session.messages.slice(0, end), artifacts, async (block) =>
         sessionCore(session).state.calls.get(block.callId)?.result || block.meta?.["result"] !== undefined
           ? { value: await resultValue(session, block) }
           : null,
@@ -105,7 +101,11 @@ export function durable(session: Session, options: DurableOptions = {}): Durable
   };
 }
 
-async function takePrompt(
+function isModel(model: unknown): model is LanguageModel {
+  return typeof model === "object" && model !== null && "doGenerate" in model;
+}
+
+async function findOrAppendPrompt(
   session: Session,
   turns: RecordedTurns,
   prompt: DurablePrompt | undefined,
@@ -113,24 +113,24 @@ async function takePrompt(
   await session.refresh();
   if (prompt === undefined) return lastPrompt(session, turns);
   const id = typeof prompt === "string" ? undefined : prompt.id;
-  const said = await promptMessage(session, prompt);
+  const message = await promptMessage(session, prompt);
   if (id !== undefined) {
-    const isIt = (each: { readonly id: string }): boolean => each.id === id;
-    const known = session.messages.findLast(isIt);
-    const words = (known ?? session.prompts.find(isIt))?.blocks;
-    if (words) checkSameText(session, id, wordsOf(said.blocks), wordsOf(words));
+    const hasId = (each: { readonly id: string }): boolean => each.id === id;
+    const known = session.messages.findLast(hasId);
+    const stored = (known ?? session.prompts.find(hasId))?.blocks;
+    if (stored) checkSameText(session, id, comparableText(message.blocks), comparableText(stored));
     if (known) return known;
     checkNotCompacted(session, id);
-    mustNameRun(session, id);
+    checkRunName(session, id);
   }
-  const unanswered = id === undefined ? unansweredLike(session, said) : undefined;
+  const unanswered = id === undefined ? findUnanswered(session, message) : undefined;
   if (unanswered) return unanswered;
   await turns.finish();
-  return appendPrompt(session, { ...said, ...(id !== undefined && { id }) });
+  return appendPrompt(session, { ...message, ...(id !== undefined && { id }) });
 }
 
-/** A prompt's id is the name of its run: one that cannot be is refused before anything is written. */
-function mustNameRun(session: Session, id: string): void {
+/** A prompt's id names its run. An invalid name is refused before anything is written. */
+function checkRunName(session: Session, id: string): void {
   new RecordedTurns(session, { run: id });
 }
 
@@ -142,10 +142,10 @@ function promptMessage(session: Session, prompt: DurablePrompt): Promise<Message
   return fromModelMessage({ role: "user", content, ...(providerOptions && { providerOptions }) }, artifacts);
 }
 
-/** The same words since the last answer that asked for nothing more: a program that was started again. */
-function unansweredLike(session: Session, said: MessageInput): Message | undefined {
-  const words = JSON.stringify(said.blocks);
-  return unanswered(session).findLast((message) => JSON.stringify(message.blocks) === words);
+/** The unanswered prompt with the same content, which means that the program was restarted. */
+function findUnanswered(session: Session, { blocks }: MessageInput): Message | undefined {
+  const content = JSON.stringify(blocks);
+  return unanswered(session).findLast((message) => JSON.stringify(message.blocks) === content);
 }
 
 function unanswered({ messages }: Session): Message[] {
@@ -157,7 +157,7 @@ function unanswered({ messages }: Session): Message[] {
 
 async function lastPrompt(session: Session, turns: RecordedTurns): Promise<Message> {
   if (session.prompts.length > 0 && unanswered(session).length === 0) {
-    for (const { id } of session.prompts.slice(-1)) mustNameRun(session, id);
+    for (const { id } of session.prompts.slice(-1)) checkRunName(session, id);
     await turns.finish();
     const queued = await appendQueued(session);
     if (queued) return queued;
@@ -166,12 +166,5 @@ async function lastPrompt(session: Session, turns: RecordedTurns): Promise<Messa
   if (last && messageText(last) !== undefined) return last;
   throw new HoldfastError("INPUT_INVALID", `session ${session.id} has no message to answer`, {
     hint: "Pass a prompt to messages(), or append a user message first.",
-  });
-}
-
-function mustBeModel(model: unknown): LanguageModel {
-  if (typeof model === "object" && model !== null && "doGenerate" in model) return model as LanguageModel;
-  throw new HoldfastError("INPUT_INVALID", `a model was expected, not ${JSON.stringify(model)}`, {
-    hint: 'Pass the provider\'s model object, such as anthropic("claude-sonnet-5-5"), not its name.',
   });
 }

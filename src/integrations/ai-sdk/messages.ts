@@ -1,19 +1,40 @@
-/** Messages of the SDK and of a session, both ways. A message that went one way comes back as it was. */
+/**
+ * Converts messages between the SDK's format and a session's, without loss in either direction.
+ *
+ * Members that a block has no field for are kept in its `meta.ai`. Parts without a matching block (a file by
+ * its URL, an approval) are kept there whole, under an empty text. Bytes become artifacts, and their
+ * spelling is remembered: the SDK accepts bytes, base64 and data URLs alike, and a program may compare what
+ * it gets back with what it passed.
+ */
 
 import { canonicalText, type Json } from "../../model/json.ts";
 import type {
   Block,
+  FileBlock,
   JsonObject,
   Message,
   ToolCallBlock,
   ToolResultBlock,
 } from "../../model/session/index.ts";
 import type { MessageInput } from "../../session/index.ts";
-import { type Artifacts, sdkExtra, sdkMeta } from "./file-data.ts";
-import type { ModelMessage } from "./language-model.ts";
-import { blockOf, type Part, partOf, plain } from "./parts.ts";
+import type { ModelMessage } from "./sdk-types.ts";
 
-/** As `session.append` takes them. Files and images become artifacts, so their bytes are stored once. */
+/**
+ * The store for the bytes of files. A `Holdfast` is one.
+ *
+ * @example await fromModelMessages(messages, holdfast);
+ */
+export interface Artifacts {
+  putArtifact(bytes: Uint8Array): Promise<string>;
+  getArtifact(hash: string): Promise<Uint8Array>;
+}
+
+/**
+ * Converts the SDK's messages for `session.append`. Files and images become artifacts, so their bytes are
+ * stored once.
+ *
+ * @example await session.append(await fromModelMessages(response.messages, holdfast));
+ */
 export function fromModelMessages(
   messages: readonly ModelMessage[],
   artifacts: Artifacts,
@@ -23,7 +44,7 @@ export function fromModelMessages(
 
 export async function fromModelMessage(message: ModelMessage, artifacts: Artifacts): Promise<MessageInput> {
   const { role, content, ...rest } = message;
-  const extra = plain(rest);
+  const extra = toJson(rest);
   if (typeof content === "string") {
     return { role, blocks: [{ kind: "text", text: content }], ...sdkMeta({ ...extra, content: "text" }) };
   }
@@ -31,31 +52,21 @@ export async function fromModelMessage(message: ModelMessage, artifacts: Artifac
   return { role, blocks, ...sdkMeta({ ...extra, content: "parts" }) };
 }
 
-/** What was said, whatever form and provider's options it was said with. */
-export function wordsOf(blocks: readonly Block[] = []): string {
-  const words = blocks.map((block) => {
-    if (block.kind === "file") return block.artifact;
-    const { providerOptions: _options, ...part } = (sdkExtra(block.meta)["part"] ?? {}) as JsonObject;
-    return block.kind === "text" ? [block.text, part] : block.kind;
-  });
-  return canonicalText(words);
-}
-
-/** What a tool returned, where more is known of it than the text in the transcript. */
-export type KnownResult = (block: ToolResultBlock) => Promise<{ readonly value: Json } | null>;
-
-const NOTHING_KNOWN: KnownResult = () => Promise.resolve(null);
-
-/** A session's messages as the SDK takes them: to show a conversation, or to hand it to a program that keeps the SDK's. */
+/**
+ * Converts a session's messages to the SDK's, to show a conversation or to continue it with the SDK. `known`
+ * supplies the values that tools returned, where the transcript has only their text.
+ *
+ * @example const messages = await toModelMessages(session.messages, holdfast);
+ */
 export async function toModelMessages(
   messages: readonly Message[],
   artifacts: Artifacts,
   known: KnownResult = NOTHING_KNOWN,
 ): Promise<ModelMessage[]> {
-  const calls: Calls = { asked: new Map(), failed: new Set() };
+  const calls: Calls = { byId: new Map(), failed: new Set() };
   for (const { blocks } of messages) {
     for (const block of blocks) {
-      if (block.kind === "tool_call") calls.asked.set(block.id, block);
+      if (block.kind === "tool_call") calls.byId.set(block.id, block);
       if (block.kind === "tool_result" && block.isError) calls.failed.add(block.callId);
     }
   }
@@ -65,9 +76,14 @@ export async function toModelMessages(
   return converted.filter((message) => message !== null);
 }
 
-/** The calls of a conversation: who asked for what, and which came to nothing. */
+/** Looks up the value that a tool returned, if more than the transcript's text is known. */
+export type KnownResult = (block: ToolResultBlock) => Promise<{ readonly value: Json } | null>;
+
+const NOTHING_KNOWN: KnownResult = () => Promise.resolve(null);
+
+/** The calls of a conversation by id, and the ids of failed ones. */
 interface Calls {
-  readonly asked: Map<string, ToolCallBlock>;
+  readonly byId: Map<string, ToolCallBlock>;
   readonly failed: Set<string>;
 }
 
@@ -88,15 +104,15 @@ async function toModelMessage(
   for (const block of blocks) {
     const part = block.kind === "tool_result" ? await knownPart(block, known) : null;
     const found = part ?? (await partOf(block, artifacts));
-    const spoken = content === undefined ? responsePart(completed(found, block, calls)) : found;
-    if (spoken) parts.push(spoken);
+    const converted = content === undefined ? responsePart(completed(found, block, calls)) : found;
+    if (converted) parts.push(converted);
   }
-  // An answer of nothing but sources, say. No provider takes an empty message.
+  // Providers refuse an empty message, for example an answer that had only sources.
   if (content === undefined && parts.length === 0) return null;
   return { role, content: parts, ...rest } as unknown as ModelMessage;
 }
 
-/** Results that the ledger has are read from there: as the value that the tool returned, not as text. */
+/** A result from the ledger: the value that the tool returned, not its text. */
 async function knownPart(block: ToolResultBlock, known: KnownResult): Promise<Part | null> {
   if (block.isError || block.meta?.["ai"] !== undefined || block.meta?.["repeats"] !== undefined) return null;
   const found = await known(block);
@@ -109,11 +125,11 @@ async function knownPart(block: ToolResultBlock, known: KnownResult): Promise<Pa
   };
 }
 
-/** A call or a result as the SDK itself would tell it: a result has its tool's name, and the options of its call. */
-function completed(part: Part, block: Block, { asked, failed }: Calls): Part {
+/** Adds what the SDK itself would add: a result has the name of its tool, and the options of its call. */
+function completed(part: Part, block: Block, { byId, failed }: Calls): Part {
   if (block.kind === "tool_call") return { ...part, input: inputOf(block, failed) };
   if (block.kind !== "tool_result") return part;
-  const call = asked.get(block.callId);
+  const call = byId.get(block.callId);
   const { type, toolCallId, toolName = call?.name ?? "unknown", ...rest } = part;
   const { providerOptions } = sdkExtra(call?.meta);
   return {
@@ -126,8 +142,8 @@ function completed(part: Part, block: Block, { asked, failed }: Calls): Part {
 }
 
 /**
- * Providers want an object and refuse the whole conversation over anything else, so arguments that were none, and not run
- * for it, are left out. Some tools do take plain text: what came to a result stays as it was.
+ * Providers refuse a whole conversation over arguments that are not an object, so those of a failed call are
+ * left out. Some tools do accept plain text: arguments of a call that succeeded stay.
  */
 function inputOf({ id, args, meta }: ToolCallBlock, failed: ReadonlySet<string>): Json {
   if (typeof args === "object" && args !== null && !Array.isArray(args)) return args;
@@ -135,7 +151,7 @@ function inputOf({ id, args, meta }: ToolCallBlock, failed: ReadonlySet<string>)
   return isJson && !failed.has(id) ? args : {};
 }
 
-/** Content of a recorded answer, as the SDK itself would put it into the next prompt. */
+/** Converts a part of a recorded answer as the SDK does for the next prompt. */
 function responsePart(part: Part): Part | null {
   if (part.type === "source" || (part.type === "text" && part["text"] === "" && !part["providerOptions"]))
     return null;
@@ -157,7 +173,239 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text === "" ? "{}" : text);
   } catch {
-    // Providers may send what is no JSON, and take only an object back.
+    // Providers may send invalid JSON, and accept only an object.
     return {};
   }
+}
+
+/** A text to compare messages by, without their form and provider options. */
+export function comparableText(blocks: readonly Block[] = []): string {
+  const contents = blocks.map((block) => {
+    if (block.kind === "file") return block.artifact;
+    const { providerOptions: _options, ...part } = (sdkExtra(block.meta)["part"] ?? {}) as JsonObject;
+    return block.kind === "text" ? [block.text, part] : block.kind;
+  });
+  return canonicalText(contents);
+}
+
+/** Any part of the SDK's messages. */
+export type Part = { readonly type: string; readonly [member: string]: unknown };
+
+async function blockOf(part: Part, artifacts: Artifacts): Promise<Block> {
+  switch (part.type) {
+    case "text":
+    case "reasoning": {
+      const { type, text, ...rest } = part;
+      return { kind: type, text: text as string, ...sdkMeta(toJson(rest)) };
+    }
+    case "file":
+    case "image":
+      return (await fileBlock(part, part.type === "image" ? "image" : "data", artifacts)) ?? wholePart(part);
+    case "tool-call":
+      return part["providerExecuted"] === true ? wholePart(part) : toolCallBlock(part);
+    case "tool-result":
+      return resultBlock(part, artifacts);
+    default:
+      return wholePart(part);
+  }
+}
+
+function toolCallBlock(part: Part): ToolCallBlock {
+  const { type: _type, toolCallId, toolName, input, ...rest } = part;
+  const id = toolCallId as string;
+  // A value that JSON lacks, such as a Date made by a schema, is stored as JSON.stringify writes it.
+  return {
+    kind: "tool_call",
+    id,
+    name: toolName as string,
+    args: toJson(input ?? null),
+    ...sdkMeta(toJson(rest)),
+  };
+}
+
+async function fileBlock(part: Part, member: string, artifacts: Artifacts): Promise<FileBlock | null> {
+  const { type, mediaType, filename, [member]: data, ...rest } = part;
+  const stored = await storeData(data, artifacts);
+  if (!stored) return null;
+  const name = filename as string | undefined;
+  const extra = {
+    ...(rest as JsonObject),
+    spelling: stored.spelling,
+    type,
+    ...(mediaType === undefined && { untyped: true }),
+  };
+  return {
+    kind: "file",
+    artifact: stored.artifact,
+    mediaType: (mediaType as string | undefined) || "application/octet-stream",
+    ...(name !== undefined && { name }),
+    ...sdkMeta(toJson(mediaType === "" ? { ...extra, untyped: "" } : extra)),
+  };
+}
+
+/** For a part without a matching block. URLs are stored as text and marked. */
+function wholePart(part: Part): Block {
+  const url = Object.entries(part).find(([, value]) => value instanceof URL)?.[0];
+  const extra = { part: toJson(part), ...(url !== undefined && { url }) };
+  return { kind: "text", text: "", ...sdkMeta(extra) };
+}
+
+export async function partOf(block: Block, artifacts: Artifacts): Promise<Part> {
+  const extra = sdkExtra(block.meta);
+  switch (block.kind) {
+    case "text":
+      return extra["part"] ? restorePart(extra) : { type: "text", text: block.text, ...extra };
+    case "reasoning":
+      return { type: "reasoning", text: block.text, ...extra };
+    case "tool_call": {
+      const { input: _raw, ...rest } = extra;
+      return { type: "tool-call", toolCallId: block.id, toolName: block.name, input: block.args, ...rest };
+    }
+    case "file":
+      return filePart(block, extra, artifacts);
+    case "tool_result":
+      return resultPart(block, artifacts);
+  }
+}
+
+function restorePart(extra: JsonObject): Part {
+  const part = extra["part"] as unknown as Part;
+  const url = extra["url"] as string | undefined;
+  return url === undefined ? part : { ...part, [url]: new URL(part[url] as string) };
+}
+
+async function filePart(block: FileBlock, extra: JsonObject, artifacts: Artifacts): Promise<Part> {
+  const { type = "file", spelling, untyped, ...rest } = extra as { [name: string]: Json | undefined };
+  const data = await loadData(block, spelling as string | undefined, artifacts);
+  return {
+    type: type as string,
+    [type === "image" ? "image" : "data"]: data,
+    ...(untyped === undefined && { mediaType: block.mediaType }),
+    ...(untyped === "" && { mediaType: "" }),
+    ...(block.name !== undefined && { filename: block.name }),
+    ...rest,
+  };
+}
+
+type Output = { readonly type: string; readonly value?: unknown; readonly reason?: string };
+
+/** A result as the model reads it. The type of the output says how to parse its text on the way back. */
+export async function resultBlock(part: Part, artifacts: Artifacts): Promise<ToolResultBlock> {
+  const { type: _type, toolCallId, output, ...rest } = part;
+  const { type, value, reason, ...more } = output as Output;
+  const extra = toJson({ ...rest, output: { type, ...(reason === undefined ? {} : { reason }), ...more } });
+  const isError = type === "error-text" || type === "error-json" || type === "execution-denied";
+  return {
+    kind: "tool_result",
+    callId: toolCallId as string,
+    content: await resultContent(type, value, reason, artifacts),
+    ...(isError && { isError }),
+    ...sdkMeta(extra),
+  };
+}
+
+async function resultContent(
+  type: string,
+  value: unknown,
+  reason: string | undefined,
+  artifacts: Artifacts,
+): Promise<string | Block[]> {
+  if (type === "content") return Promise.all((value as Part[]).map((part) => contentBlock(part, artifacts)));
+  if (type === "execution-denied") return reason ?? "The user did not allow it.";
+  return type === "text" || type === "error-text" ? (value as string) : JSON.stringify(value ?? null);
+}
+
+const CONTENT_FILES = new Set(["media", "file-data", "image-data"]);
+
+async function contentBlock(part: Part, artifacts: Artifacts): Promise<Block> {
+  if (part.type === "text") return blockOf(part, artifacts);
+  const file = CONTENT_FILES.has(part.type) ? await fileBlock(part, "data", artifacts) : null;
+  return file ?? wholePart(part);
+}
+
+async function resultPart(block: ToolResultBlock, artifacts: Artifacts): Promise<Part> {
+  const { output, ...rest } = sdkExtra(block.meta) as { readonly [name: string]: Json } & {
+    readonly output?: JsonObject & { readonly type: string };
+  };
+  const value = output
+    ? { ...output, ...(await outputValue(output.type, block, artifacts)) }
+    : textOutput(block);
+  return { type: "tool-result", toolCallId: block.callId, output: value, ...rest };
+}
+
+async function outputValue(
+  type: string,
+  { content }: ToolResultBlock,
+  artifacts: Artifacts,
+): Promise<{ value?: unknown }> {
+  if (type === "execution-denied") return {};
+  if (typeof content !== "string")
+    return { value: await Promise.all(content.map((each) => partOf(each, artifacts))) };
+  return { value: type === "json" || type === "error-json" ? (JSON.parse(content) as Json) : content };
+}
+
+/** For a result that was not written by this integration. */
+function textOutput({ content, isError }: ToolResultBlock): Output {
+  const text =
+    typeof content === "string"
+      ? content
+      : content.map((block) => (block.kind === "text" ? block.text : "")).join("");
+  return { type: isError ? "error-text" : "text", value: text };
+}
+
+const DATA_URL = /^data:([^,]*);base64,(.*)$/s;
+
+/** The form of the bytes: `bytes`, `buffer` (ArrayBuffer), `base64`, or the beginning of a data URL. */
+type Spelling = "bytes" | "buffer" | "base64" | `data:${string}`;
+
+/** Returns the artifact's hash and the spelling; null for a URL, or text that is not base64. */
+export async function storeData(
+  data: unknown,
+  artifacts: Artifacts,
+): Promise<{ artifact: string; spelling: Spelling } | null> {
+  const found = bytesOf(data);
+  if (!found) return null;
+  return { artifact: await artifacts.putArtifact(found.bytes), spelling: found.spelling };
+}
+
+function bytesOf(data: unknown): { bytes: Uint8Array; spelling: Spelling } | null {
+  if (data instanceof Uint8Array) return { bytes: data, spelling: "bytes" };
+  if (data instanceof ArrayBuffer) return { bytes: new Uint8Array(data), spelling: "buffer" };
+  if (typeof data !== "string") return null;
+  const url = DATA_URL.exec(data);
+  const text = url?.[2] ?? data;
+  const bytes = Buffer.from(text, "base64");
+  // Convert only text that comes back exactly as it was.
+  if (bytes.length === 0 || bytes.toString("base64") !== text) return null;
+  return { bytes, spelling: url ? `data:${url[1]}` : "base64" };
+}
+
+export async function loadData(
+  block: FileBlock,
+  spelling: string | undefined,
+  artifacts: Artifacts,
+): Promise<Uint8Array | ArrayBuffer | string> {
+  const bytes = await artifacts.getArtifact(block.artifact);
+  if (spelling === "buffer")
+    return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
+  if (spelling === undefined || spelling === "bytes") return new Uint8Array(bytes);
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+  return spelling === "base64" ? text : `${spelling};base64,${text}`;
+}
+
+/** Meta of a block or message: members that only the SDK's part has. */
+export function sdkMeta(extra: JsonObject): { meta?: JsonObject } {
+  return Object.keys(extra).length === 0 ? {} : { meta: { ai: extra } };
+}
+
+export function sdkExtra(meta: JsonObject | undefined): JsonObject {
+  return (meta?.["ai"] as JsonObject | undefined) ?? {};
+}
+
+/** Converts like JSON.stringify: drops undefined members, writes dates as text. A bigint becomes text too. */
+export function toJson<Value>(value: Value): Value extends object ? JsonObject : Json {
+  const text = JSON.stringify(value, (_name, member: unknown) =>
+    typeof member === "bigint" ? String(member) : member,
+  );
+  return (text === undefined ? null : JSON.parse(text)) as never;
 }

@@ -1,18 +1,30 @@
 /**
- * A provider's response as a message of the session, and back. What the SDK sees is always read back from the stored
- * message, so nothing may be lost on the way: ids, signatures, the model's own spelling of a tool's input, usage.
+ * A provider's response as a message of the session, and back; streams on their way from the provider to the
+ * SDK. The SDK always gets the response as it is stored, so nothing may be lost: ids, signatures, the
+ * model's own spelling of a tool's input, usage.
  */
 
 import type { Json } from "../../model/json.ts";
 import type { Block, JsonObject, Message } from "../../model/session/index.ts";
 import { amountsOf, type PriceTable, type TokenCount } from "../prices.ts";
 import type { Answer } from "../recorded-turns/index.ts";
-import { type Artifacts, loadData, sdkExtra, sdkMeta, storeData } from "./file-data.ts";
-import type { Content, FinishReason, GenerateResult, StreamPart, Usage } from "./language-model.ts";
-import { type Part, partOf, plain } from "./parts.ts";
+import { endedEarly } from "./errors.ts";
+import {
+  type Artifacts,
+  loadData,
+  type Part,
+  partOf,
+  sdkExtra,
+  sdkMeta,
+  storeData,
+  toJson,
+} from "./messages.ts";
+import type { Content, FinishReason, GenerateResult, StreamPart, StreamResult, Usage } from "./sdk-types.ts";
 
-/** What is kept of a response beside its content. Headers and bodies are not: they may hold secrets, and nobody needs them. */
-interface Kept {
+/**
+ * The stored part of a response beside its content. Without headers and bodies, which may contain secrets.
+ */
+interface ResponseFacts {
   readonly finishReason: FinishReason;
   readonly usage: Usage;
   readonly warnings?: GenerateResult["warnings"];
@@ -34,16 +46,16 @@ export async function answerOf(
 ): Promise<Answer> {
   const { finishReason, usage, warnings, providerMetadata, response } = result;
   const { id, timestamp, modelId } = response ?? {};
-  const kept = { finishReason, usage, warnings, providerMetadata, id, timestamp, modelId };
+  const facts = { finishReason, usage, warnings, providerMetadata, id, timestamp, modelId };
   return {
     blocks: await Promise.all(result.content.map((part) => contentBlock(part, artifacts))),
-    meta: { response: plain(kept) },
+    meta: { response: toJson(facts) },
     spent: amountsOf(tokenCount(usage), modelId ?? pricing.modelId, pricing.prices),
   };
 }
 
 async function contentBlock(part: Content, artifacts: Artifacts): Promise<Block> {
-  const extra = part.providerMetadata ? { providerOptions: plain(part.providerMetadata) } : {};
+  const extra = part.providerMetadata ? { providerOptions: toJson(part.providerMetadata) } : {};
   switch (part.type) {
     case "text":
     case "reasoning":
@@ -62,19 +74,19 @@ async function contentBlock(part: Content, artifacts: Artifacts): Promise<Block>
       break;
     default:
   }
-  return { kind: "text", text: "", ...sdkMeta({ part: plain(part) as Json }) };
+  return { kind: "text", text: "", ...sdkMeta({ part: toJson(part) as Json }) };
 }
 
 function toolCallBlock(part: Extract<Content, { type: "tool-call" }>, extra: JsonObject): Block {
   const args = argsOf(part.input);
-  // Kept as the model spelled it where that is not how we would.
+  // Keep the model's own spelling if JSON.stringify gives another one.
   const raw = JSON.stringify(args) === part.input ? {} : { input: part.input };
   const dynamic = part.dynamic === undefined ? {} : { dynamic: part.dynamic };
   const meta = sdkMeta({ ...extra, ...raw, ...dynamic });
   return { kind: "tool_call", id: part.toolCallId, name: part.toolName, args, ...meta };
 }
 
-/** What is not JSON stays text: the SDK tells the model, and the call is not run. */
+/** Invalid JSON stays text: the SDK reports it to the model, and the call is not run. */
 function argsOf(input: string): Json {
   if (input.trim() === "") return {};
   try {
@@ -84,10 +96,10 @@ function argsOf(input: string): Json {
   }
 }
 
-/** The response of a stored message. */
+/** Rebuilds the response of a stored message. */
 export async function responseOf(message: Message, artifacts: Artifacts): Promise<GenerateResult> {
-  const kept = (message.meta?.["response"] ?? {}) as unknown as Kept;
-  const { finishReason, usage, warnings = [], providerMetadata, id, timestamp, modelId } = kept;
+  const facts = (message.meta?.["response"] ?? {}) as unknown as ResponseFacts;
+  const { finishReason, usage, warnings = [], providerMetadata, id, timestamp, modelId } = facts;
   return {
     content: await Promise.all(message.blocks.map((block) => contentOf(block, artifacts))),
     finishReason,
@@ -139,7 +151,7 @@ async function contentOf(block: Block, artifacts: Artifacts): Promise<Content> {
   }
 }
 
-/** The stored response as a stream: each text in one piece. */
+/** A stored response as a stream, with each text in one piece. */
 export function streamOf(result: GenerateResult): StreamPart[] {
   const { finishReason, usage, providerMetadata, response } = result;
   const parts: StreamPart[] = [{ type: "stream-start", warnings: result.warnings }];
@@ -173,12 +185,233 @@ function partsOf(content: Content, index: string): StreamPart[] {
   ] as StreamPart[];
 }
 
-/** Providers that tell less than the total count as if they had told it. */
+/** Fills in totals that a provider does not report. */
 function tokenCount(usage: Usage | undefined): TokenCount {
   const { inputTokens: input, outputTokens: output } = usage ?? {};
   const cacheRead = input?.cacheRead ?? 0;
   const cacheWrite = input?.cacheWrite ?? 0;
   const fresh = input?.noCache ?? Math.max(0, (input?.total ?? 0) - cacheRead - cacheWrite);
-  const said = output?.total ?? (output?.text ?? 0) + (output?.reasoning ?? 0);
-  return { input: fresh, output: said, cacheRead, cacheWrite };
+  const written = output?.total ?? (output?.text ?? 0) + (output?.reasoning ?? 0);
+  return { input: fresh, output: written, cacheRead, cacheWrite };
 }
+
+export interface StreamRecording {
+  /** Makes the response durable, and returns it as it is stored. */
+  record(result: GenerateResult): Promise<GenerateResult>;
+  /** The stream broke; nothing is recorded. */
+  failed(): void;
+  /** True for an id of an earlier call of the session. */
+  isTaken(toolCallId: string): boolean;
+}
+
+const ACTIONABLE = new Set(["tool-call", "tool-result", "tool-approval-request"]);
+
+/**
+ * Buffers a stream of parts on its way from the provider to the SDK. Text and reasoning pass through. The
+ * first part that the SDK could act on, a tool call above all, and every part after it wait until the whole
+ * response is durable. So no tool starts on an answer that a crash would take away, and parts keep the order
+ * of the record.
+ *
+ *     passing ──tool call, tool result, approval──▶ buffering
+ *     either ──finish──▶ recorded ──▶ the buffered parts, with the stored ids, and the finish
+ *     either ──error, end without finish, cancelled──▶ nothing is recorded, the buffer is dropped
+ */
+export function bufferedStream(
+  source: StreamResult["stream"],
+  recording: StreamRecording,
+): ReadableStream<StreamPart> {
+  const reader = source.getReader();
+  const buffer = new StreamBuffer(recording);
+  return new ReadableStream<StreamPart>({
+    async pull(controller) {
+      try {
+        for (;;) {
+          const { done, value } = await reader.read();
+          const parts = done ? buffer.end() : await buffer.take(value);
+          for (const part of parts) controller.enqueue(part);
+          if (done) controller.close();
+          if (done || parts.length > 0) return;
+        }
+      } catch (error) {
+        recording.failed();
+        controller.error(error);
+      }
+    },
+    async cancel(reason) {
+      recording.failed();
+      await reader.cancel(reason);
+    },
+  });
+}
+
+class StreamBuffer {
+  private readonly recording: StreamRecording;
+  private readonly response = new StreamedResponse();
+  private readonly calls = new CallIndexes();
+  private readonly buffered: BufferedPart[] = [];
+  private isBuffering = false;
+  private isBroken = false;
+  private isFinished = false;
+
+  constructor(recording: StreamRecording) {
+    this.recording = recording;
+  }
+
+  /** Returns the parts that may pass now. */
+  async take(part: StreamPart): Promise<StreamPart[]> {
+    if (part.type === "finish") return this.finish(part);
+    if (part.type === "error") {
+      this.isBroken = true;
+      this.recording.failed();
+      return [part];
+    }
+    this.response.add(part);
+    const index = this.calls.indexOf(part);
+    // A second call of this answer with the same id gets a new id when it is stored, so its parts have to
+    // wait.
+    if (ACTIONABLE.has(part.type) || (index !== null && index > 0)) this.isBuffering = true;
+    if (part.type.startsWith("tool-input") && this.recording.isTaken((part as { id: string }).id)) return [];
+    if (!this.isBuffering) return [part];
+    this.buffered.push({ part, index });
+    return [];
+  }
+
+  /** The source has ended. */
+  end(): StreamPart[] {
+    if (this.isFinished || this.isBroken) return [];
+    this.recording.failed();
+    return [{ type: "error", error: endedEarly() }];
+  }
+
+  private async finish(part: Extract<StreamPart, { type: "finish" }>): Promise<StreamPart[]> {
+    this.isFinished = true;
+    // The SDK runs no tool of such an answer, and asking again may give a better one.
+    if (this.isBroken || part.finishReason.unified === "error") {
+      this.recording.failed();
+      return [part];
+    }
+    const stored = await this.recording.record(this.response.finished(part));
+    return [...withStoredIds(this.buffered, this.response.content, stored.content), part];
+  }
+}
+
+/** Adds the parts of a stream up to a response, as the SDK does. */
+export class StreamedResponse {
+  readonly content: Content[] = [];
+  private readonly open = new Map<string, { text: string; providerMetadata?: unknown }>();
+  private warnings: GenerateResult["warnings"] = [];
+  private metadata: NonNullable<GenerateResult["response"]> = {};
+
+  add(part: StreamPart): void {
+    switch (part.type) {
+      case "stream-start":
+        this.warnings = part.warnings;
+        break;
+      case "response-metadata": {
+        const { type: _type, ...metadata } = part;
+        this.metadata = { ...this.metadata, ...metadata };
+        break;
+      }
+      case "text-start":
+      case "reasoning-start":
+      case "text-delta":
+      case "reasoning-delta":
+      case "text-end":
+      case "reasoning-end":
+        this.addText(part);
+        break;
+      case "tool-call":
+      case "tool-result":
+      case "tool-approval-request":
+      case "file":
+      case "source":
+        this.content.push(part);
+        break;
+      default:
+    }
+  }
+
+  finished({
+    usage,
+    finishReason,
+    providerMetadata,
+  }: Extract<StreamPart, { type: "finish" }>): GenerateResult {
+    const { content, warnings, metadata: response } = this;
+    return {
+      content,
+      usage,
+      finishReason,
+      warnings,
+      response,
+      ...(providerMetadata && { providerMetadata }),
+    };
+  }
+
+  private addText(part: { type: string; id: string; delta?: string; providerMetadata?: unknown }): void {
+    const [kind = "", act = ""] = part.type.split("-");
+    const key = `${kind} ${part.id}`;
+    if (act === "start") {
+      const started = { type: kind, text: "" };
+      this.open.set(key, started);
+      this.content.push(started as unknown as Content);
+    }
+    const text = this.open.get(key);
+    if (!text) return;
+    text.text += part.delta ?? "";
+    if (part.providerMetadata !== undefined) text.providerMetadata = part.providerMetadata;
+    if (act === "end") this.open.delete(key);
+  }
+}
+
+/** `index`: the number of its call among those to which the provider gave the same id. */
+interface BufferedPart {
+  readonly part: StreamPart;
+  readonly index: number | null;
+}
+
+/** Numbers calls that share an id: some providers give one id to several calls of an answer. */
+class CallIndexes {
+  private readonly started = new Map<string, number>();
+  private readonly called = new Map<string, number>();
+
+  indexOf(part: StreamPart): number | null {
+    const { started, called } = this;
+    if (part.type === "tool-call") {
+      const index = called.get(part.toolCallId) ?? 0;
+      called.set(part.toolCallId, index + 1);
+      return index;
+    }
+    if (part.type === "tool-input-start") {
+      const index = Math.max(started.get(part.id) ?? 0, called.get(part.id) ?? 0);
+      started.set(part.id, index + 1);
+      return index;
+    }
+    const isInput = part.type === "tool-input-delta" || part.type === "tool-input-end";
+    return isInput ? Math.max((started.get(part.id) ?? 1) - 1, 0) : null;
+  }
+}
+
+/**
+ * The buffered parts with the stored calls: a call whose id was used before has got a new one. Results and
+ * approvals belong to calls that the provider runs, which keep their ids.
+ */
+function withStoredIds(
+  buffered: readonly BufferedPart[],
+  original: readonly Content[],
+  stored: readonly Content[],
+): StreamPart[] {
+  const calls = new Map<string, ToolCallPart[]>();
+  original.forEach((part, index) => {
+    const call = stored[index];
+    if (part.type !== "tool-call" || call?.type !== "tool-call") return;
+    calls.set(part.toolCallId, [...(calls.get(part.toolCallId) ?? []), call]);
+  });
+  return buffered.map(({ part, index }) => {
+    if (index === null) return part;
+    if (part.type === "tool-call") return calls.get(part.toolCallId)?.[index] ?? part;
+    const { id } = part as { id: string };
+    return { ...part, id: calls.get(id)?.[index]?.toolCallId ?? id } as StreamPart;
+  });
+}
+
+type ToolCallPart = Extract<Content, { type: "tool-call" }>;

@@ -1,6 +1,7 @@
-/** `holdfast/anthropic`: Anthropic's Messages API as a session's model, and its message format both ways. */
+/** `holdfast/anthropic`: Anthropic's Messages API as the model of a session, and its message format. */
 
 export type { Price, PriceTable } from "../prices.ts";
-export type { Artifacts } from "./content.ts";
-export { AnthropicCallFailed, type FromAnthropicOptions, fromAnthropic } from "./from-anthropic.ts";
-export { fromAnthropicMessages, toAnthropicMessages } from "./messages.ts";
+export { AnthropicCallFailed } from "./errors.ts";
+export { type Artifacts, fromAnthropicMessages, toAnthropicMessages } from "./messages.ts";
+export { fromAnthropic } from "./model.ts";
+export type { FromAnthropicOptions } from "./options.ts";

@@ -16,11 +16,35 @@ import {
   queuedWith,
   RecordedTurns,
 } from "../recorded-turns/index.ts";
-import { durableModel, type ModelContext } from "./durable-model.ts";
-import { type DurableToolOptions, durableTool, type ToolContext } from "./durable-tool.ts";
-import { HoldfastSession } from "./holdfast-session.ts";
-import { itemsOf, messageOf, textItem, wordsOf } from "./items.ts";
-import { lastTurnOf, turnThatAsked } from "./turns-on-record.ts";
+import { itemsOf, messageOf, textItem, wordsOf } from "./messages.ts";
+import { durableModel, type ModelContext } from "./model.ts";
+import { HoldfastSession } from "./session.ts";
+import { type DurableToolOptions, durableTool, type ToolContext } from "./tools.ts";
+
+/** Which recorded answer of a model something belongs to. */
+
+/** As it is stored with each answer. */
+interface Turn {
+  readonly run: string;
+  readonly position: number;
+}
+
+/** The turn whose answer asked for a call. */
+function turnThatAsked({ messages }: Session, callId: string): Turn | null {
+  const asked = messages.findLast(
+    (message) => turnOf(message) && toolCalls(message).some(({ id }) => id === callId),
+  );
+  return asked ? turnOf(asked) : null;
+}
+
+/** The last answer of a run. */
+function lastTurnOf({ messages }: Session, run: string): Message | undefined {
+  return messages.findLast((message) => turnOf(message)?.run === run);
+}
+
+function turnOf({ role, meta }: Message): Turn | null {
+  return role === "assistant" ? ((meta?.["turn"] as unknown as Turn | undefined) ?? null) : null;
+}
 
 /** What `durable` may be told beside the session. */
 export interface DurableOptions {

@@ -2,5 +2,5 @@
 
 export type { Price, PriceTable } from "../prices.ts";
 export { type Durable, type DurableInput, type DurableOptions, durable } from "./durable.ts";
-export { callContext, type DurableToolOptions, type EffectOptions, ToolCallFailed } from "./durable-tool.ts";
-export { HoldfastSession } from "./holdfast-session.ts";
+export { HoldfastSession } from "./session.ts";
+export { callContext, type DurableToolOptions, type EffectOptions, ToolCallFailed } from "./tools.ts";

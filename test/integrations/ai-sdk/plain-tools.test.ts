@@ -44,7 +44,7 @@ describe("a tool that did not come through d.tools", () => {
           ask({ model: d.model(model), tools: some, prompt: "Pay", stopWhen }),
         ).rejects.toMatchObject({
           code: "INPUT_INVALID",
-          message: expect.stringMatching(/^tool charge did not come through d\.tools/),
+          message: expect.stringMatching(/^tool charge: not passed through d\.tools/),
           hint: expect.stringContaining("d.tools({ charge })"),
         });
         expect(session.messages).toEqual([]);

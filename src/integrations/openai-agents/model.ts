@@ -21,10 +21,9 @@ import type { Message, ToolResultBlock } from "../../model/session/index.ts";
 import { type MessageInput, sessionCore } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
-import { plainToolsIn } from "./durable-tool.ts";
-import { eventsOf, heldEvents } from "./held-events.ts";
-import { contentOf, messageOf } from "./items.ts";
-import { answerOf, responseOf } from "./response.ts";
+import { contentOf, messageOf } from "./messages.ts";
+import { answerOf, eventsOf, heldEvents, responseOf } from "./response.ts";
+import { plainToolsIn } from "./tools.ts";
 
 export interface ModelContext {
   readonly turns: RecordedTurns;

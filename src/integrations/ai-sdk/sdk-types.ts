@@ -1,6 +1,6 @@
 /**
- * The SDK's types, all from `ai` and at compile time only, so that this door forces no version of any package on a
- * program and works with every provider package that the program has.
+ * The SDK's types, all from `ai` and at compile time only. So this integration requires no particular
+ * version of a package, and works with every provider package that a program has.
  */
 
 import type { LanguageModel as AnyLanguageModel } from "ai";
@@ -14,7 +14,7 @@ export type {
   UserModelMessage,
 } from "ai";
 
-/** A provider's model, such as `anthropic("claude-sonnet-5-5")`. */
+/** A provider's model, for example `anthropic("claude-sonnet-5-5")`. */
 export type LanguageModel = Extract<AnyLanguageModel, { readonly specificationVersion: "v3" }>;
 
 export type CallOptions = Parameters<LanguageModel["doGenerate"]>[0];

@@ -9,15 +9,146 @@ import type {
   SessionHistoryTransactionArgs,
   SessionHistoryTransactionAwareSession,
 } from "@openai/agents";
+import * as z from "zod";
 import type { Journal, Log } from "../../journal/index.ts";
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import { canonicalText, copyJson, type Json, sameJson } from "../../model/json.ts";
 import { streamId, streamName } from "../../model/names.ts";
+import { event, type StreamKind } from "../../model/stream/index.ts";
 import type { Holdfast } from "../../open.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
-import { type ItemState, itemKind, stateIn } from "./item-log.ts";
-import { beginningOf, type Change, changeOfRun, pastOf, type RunUnderWay } from "./run-items.ts";
+
+/**
+ * Where the items of a run stand among those of the conversation. A run that is resumed adds what it added before, and that is
+ * there. It may have been killed, and others may have spoken since: what it did not come to add comes after theirs, and
+ * theirs are not its past.
+ */
+
+/**
+ * The items of an OpenAI Agents session as a stream, `openai-agents/<session>`. There is one event: some items at the end go,
+ * others come. Adding keeps all, `popItem` keeps all but the last, clearing keeps none. Each is one conditional append,
+ * so a crash leaves the list before or the list after, and two writers never lose an item of the other.
+ *
+ * The items belong to one life of their session: a session that was removed and made again has none of those before it. They
+ * are removed with it (`Sessions.erase`, `.prune`), and should that be cut off, the life that stands with them tells.
+ */
+
+interface StoredItem {
+  /** The run that added it, of those that are resumed as one; null if nobody said. */
+  readonly run: string | null;
+  readonly item: Json;
+}
+
+interface ItemState {
+  /** Of the session whose items these are: which of that name. 0 where nothing was written yet. */
+  life: number;
+  readonly items: StoredItem[];
+  /** What each named operation did, so that it is not done twice. */
+  readonly operations: Map<string, string>;
+}
+
+interface ItemsChanged {
+  /** How many of the items that are there stay. */
+  readonly keep: number;
+  readonly add: readonly Json[];
+  readonly run: string | null;
+  readonly operation?: { readonly id: string; readonly digest: string };
+  /** Absent for the first. */
+  readonly life?: number;
+}
+
+const itemsChanged = z.strictObject({
+  keep: z.int().check(z.nonnegative()),
+  add: z.array(z.json()),
+  run: z.nullable(z.string()),
+  operation: z.optional(z.strictObject({ id: z.string(), digest: z.string() })),
+  life: z.optional(z.int().check(z.positive())),
+}) as unknown as z.ZodType<ItemsChanged>;
+
+function applyChanged(state: ItemState, { keep, add, run, operation, life = 1 }: ItemsChanged): void {
+  if (life !== state.life) {
+    state.items.splice(0);
+    state.operations.clear();
+    state.life = life;
+  }
+  state.items.splice(keep);
+  for (const item of add) state.items.push({ run, item });
+  if (operation) state.operations.set(operation.id, operation.digest);
+}
+
+const itemKind: StreamKind<ItemState> = {
+  kind: "openai-agents",
+  foldVersion: 2,
+  events: { "items.changed": event(1, itemsChanged, applyChanged) },
+  initial: () => ({ life: 0, items: [], operations: new Map() }),
+  encode: ({ life, items, operations }) => ({ life, items, operations: [...operations] }) as unknown as Json,
+  decode: (json) => {
+    const { life, items, operations } = json as unknown as {
+      life: number;
+      items: StoredItem[];
+      operations: [string, string][];
+    };
+    return { life, items: [...items], operations: new Map(operations) };
+  },
+  facets: (state) => (state.items.length === 0 ? { facets: { status: "active" } } : {}),
+};
+
+/** What is there for one life of the session. One that was removed, and has a successor, is told. */
+function stateIn(state: ItemState, life: number, session: string): ItemState {
+  if (state.life === life) return state;
+  if (state.life < life) return itemKind.initial();
+  throw new HoldfastError("STATE_STALE", `session ${session} was removed, and another has its name now`, {
+    hint: "Nothing was changed. Open the session again: it begins anew.",
+    data: { session },
+  });
+}
+
+type Change = Omit<ItemsChanged, "run" | "life">;
+
+/** A run that is resumed as one: what it added before it was killed is not its own past. */
+interface RunUnderWay {
+  readonly name: string;
+  /** How many items there were when it first began; null where nobody has noted that. */
+  readonly before: number | null;
+  /** Until it adds something, it asks for what was there before it. */
+  isBeginning: boolean;
+  /** How many items it has added, of those that are stored perhaps; null before it has added any. */
+  added: number | null;
+}
+
+function pastOf(all: readonly StoredItem[], { name, before }: RunUnderWay): readonly StoredItem[] {
+  const first = all.findIndex(({ run }) => run === name);
+  return all.slice(0, before ?? (first < 0 ? all.length : first));
+}
+
+/**
+ * Which of the run's items the first of these is. A run begins with its input; one that the SDK goes on with from its own
+ * state begins behind what it had added by then.
+ */
+function beginningOf(all: readonly StoredItem[], { name }: RunUnderWay, [first]: readonly Json[]): number {
+  const mine = all.filter(({ run }) => run === name);
+  const known = mine.findIndex(({ item }) => sameJson(item, first));
+  if (known >= 0) return known;
+  return (first as { role?: Json } | undefined)?.role === "user" ? 0 : mine.length;
+}
+
+/** Where what is stored differs, what the run says now counts, unless others have spoken since. */
+function changeOfRun(
+  all: readonly StoredItem[],
+  { name }: RunUnderWay,
+  from: number,
+  added: readonly Json[],
+): Change | null {
+  const mine = all.flatMap(({ run, item }, at) => (run === name ? [{ item, at }] : []));
+  let same = 0;
+  while (same < added.length && sameJson(mine[from + same]?.item, added[same])) same += 1;
+  if (same === added.length) return null;
+  const other = mine[from + same];
+  const add = added.slice(same);
+  if (!other) return { keep: all.length, add };
+  return all.slice(other.at).every(({ run }) => run === name) ? { keep: other.at, add } : null;
+}
 
 /**
  * A conversation of the SDK on any store: a durable `MemorySession`, for `run()`'s option `session`. Of a program that should be

@@ -1,0 +1,322 @@
+/**
+ * The SDK's models for Holdfast: `fromAiSdk` for `session.run`, and `durableModel`, the model half of
+ * `durable`.
+ *
+ * To the SDK a durable model is a model like any other; each of its calls is a turn of the session. The
+ * protocol, its states and what a crash leaves are in `../recorded-turns/turns.ts`. Specific to the SDK:
+ *
+ *  - A prompt is identified by the messages that the SDK passes to the provider, including the system text.
+ *    Settings, headers, tools and the model's name do not count: a recorded answer survives a deploy that
+ *    changes a temperature.
+ *  - Each step is a turn. Its prompt contains the answers and results before it, all from the record.
+ *  - The SDK's own retries (`maxRetries`): a failed call writes nothing and leaves the cursor, so the retry
+ *    takes its place. The SDK does not retry our errors, because they are not provider errors.
+ *  - Turns of two `generateText` calls on one session follow each other in the run, in the program's order.
+ *    `d.messages(prompt)` begins a run of its own for each prompt.
+ */
+
+import { HoldfastError } from "../../model/errors.ts";
+import type { JsonObject, Message, SessionState, ToolResultBlock } from "../../model/session/index.ts";
+import {
+  type MessageInput,
+  type Model,
+  type ModelRequest,
+  type ModelResponse,
+  sessionCore,
+} from "../../session/index.ts";
+import type { PriceTable } from "../prices.ts";
+import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
+import { badFinish, incompleteCall, noArtifacts, streamError } from "./errors.ts";
+import {
+  type Artifacts,
+  comparableText,
+  fromModelMessage,
+  type Part,
+  resultBlock,
+  toModelMessages,
+} from "./messages.ts";
+import type { FromAiSdkOptions } from "./options.ts";
+import { answerOf, bufferedStream, responseOf, StreamedResponse, streamOf } from "./response.ts";
+import type {
+  CallOptions,
+  GenerateResult,
+  LanguageModel,
+  ModelMessage,
+  StreamPart,
+  StreamResult,
+} from "./sdk-types.ts";
+import { type CallErrors, checkCallsMarked, withoutMarks } from "./tools.ts";
+
+const NO_ARTIFACTS: Artifacts = { putArtifact: noArtifacts, getArtifact: noArtifacts };
+
+/**
+ * Makes any provider's model usable in `session.run`. Reasoning goes back to its provider with its
+ * signatures. The loop retries errors that the provider marks as retryable.
+ *
+ * @example
+ * const model = fromAiSdk(anthropic("claude-sonnet-5-5"), { artifacts: holdfast });
+ * await session.run({ model, tools, prompt: "Ship order 4711" });
+ */
+export function fromAiSdk(model: LanguageModel, options: FromAiSdkOptions = {}): Model {
+  const { artifacts = NO_ARTIFACTS, prices } = options;
+  return async (request): Promise<ModelResponse> => {
+    const call = await callOf(request, options, artifacts);
+    const result = options.stream
+      ? await streamed(await model.doStream(call), request)
+      : await model.doGenerate(call);
+    if (result.finishReason.unified === "error") throw badFinish(model.modelId, result);
+    if (!MAY_CALL.has(result.finishReason.unified) && asksForCalls(result))
+      throw incompleteCall(model.modelId, result);
+    const { blocks, meta, spent } = await answerOf(result, artifacts, { modelId: model.modelId, prices });
+    return { message: { blocks, ...(meta && { meta }) }, ...(spent && { usage: spent }) };
+  };
+}
+
+async function callOf(
+  request: ModelRequest,
+  { settings }: FromAiSdkOptions,
+  artifacts: Artifacts,
+): Promise<CallOptions> {
+  const { system, messages, tools, signal } = request;
+  const prompt = (await toModelMessages(messages, artifacts)).map(promptMessage);
+  if (system !== null) prompt.unshift({ role: "system", content: system });
+  const described = tools.map(({ name, description, inputJsonSchema }) => {
+    const inputSchema = (inputJsonSchema ?? ANY_OBJECT) as JsonObject;
+    return { type: "function" as const, name, description, inputSchema };
+  });
+  return {
+    ...settings,
+    prompt,
+    abortSignal: signal,
+    ...(described.length > 0 && { tools: described }),
+  };
+}
+
+const ANY_OBJECT = { type: "object", properties: {}, additionalProperties: true };
+
+/** Providers expect lists of parts, and files instead of images. */
+function promptMessage(message: ModelMessage): CallOptions["prompt"][number] {
+  const { role, content, ...rest } = message;
+  if (role === "system") return message as CallOptions["prompt"][number];
+  const parts =
+    typeof content === "string" ? [{ type: "text", text: content }] : (content as unknown as Part[]);
+  const converted = parts.filter((part) => part.type !== "tool-approval-request").map(promptPart);
+  return { role, content: converted, ...rest } as unknown as CallOptions["prompt"][number];
+}
+
+function promptPart(part: Part): Part {
+  if (part.type !== "image" && part.type !== "file") return part;
+  const {
+    type: _type,
+    image,
+    data = image,
+    mediaType = "image/*",
+    ...rest
+  } = part as Part & { data?: unknown };
+  const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : data;
+  return { type: "file", ...rest, mediaType, ...fileData(bytes) };
+}
+
+/** A data URL has its own media type; other addresses become URLs. */
+function fileData(data: unknown): { data: unknown; mediaType?: string } {
+  if (typeof data !== "string") return { data };
+  const url = /^data:([^;,]*);base64,(.*)$/s.exec(data);
+  if (url) return { data: url[2], ...(url[1] && { mediaType: url[1] }) };
+  return { data: /^[a-z][a-z0-9+.-]*:/i.test(data) ? new URL(data) : data };
+}
+
+async function streamed(
+  { stream }: { stream: ReadableStream<StreamPart> },
+  request: ModelRequest,
+): Promise<GenerateResult> {
+  const response = new StreamedResponse();
+  const reader = stream.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    if (value.type === "error") throw streamError(value.error);
+    if (value.type === "finish") return response.finished(value);
+    if (value.type === "text-delta") request.partial({ text: value.delta });
+    if (value.type === "reasoning-delta") request.partial({ reasoning: value.delta });
+    response.add(value);
+  }
+  const error = new Error("the model's stream ended without a finish part");
+  throw Object.assign(error, { retryable: true });
+}
+
+/** Finish reasons with complete tool calls. After any other, the last call may have been cut off. */
+const MAY_CALL = new Set(["stop", "tool-calls"]);
+
+function asksForCalls({ content }: GenerateResult): boolean {
+  return content.some((part) => part.type === "tool-call" && !part.providerExecuted);
+}
+
+export interface ModelContext {
+  readonly turns: RecordedTurns;
+  readonly callErrors: CallErrors;
+  readonly artifacts: Artifacts;
+  readonly prices: PriceTable | undefined;
+  readonly ignoreSystem: boolean;
+  /** The prompt that `d.messages` stored before this turn. */
+  promptAt(position: number): Message | null;
+}
+
+export function durableModel(inner: LanguageModel, context: ModelContext): LanguageModel {
+  const { turns, artifacts, prices } = context;
+  const pricing = { modelId: inner.modelId, prices };
+  return {
+    specificationVersion: inner.specificationVersion,
+    provider: inner.provider,
+    modelId: inner.modelId,
+    get supportedUrls() {
+      return inner.supportedUrls;
+    },
+    doGenerate: async (request): Promise<GenerateResult> => {
+      const options = withoutMarks(request);
+      const turn = await nextTurn(options, context);
+      try {
+        if (turn.recorded) return checked(await responseOf(turn.recorded, artifacts), request);
+        const result = checked(await inner.doGenerate(withStop(options, turns)), request);
+        if (result.finishReason.unified === "error") {
+          turn.failed();
+          return result;
+        }
+        const stored = await responseOf(
+          await turn.record(await answerOf(result, artifacts, pricing)),
+          artifacts,
+        );
+        return withTransport(stored, result);
+      } catch (error) {
+        turn.failed();
+        throw error;
+      }
+    },
+    doStream: async (request): Promise<StreamResult> => {
+      const options = withoutMarks(request);
+      const turn = await nextTurn(options, context);
+      try {
+        if (turn.recorded)
+          return { stream: replay(checked(await responseOf(turn.recorded, artifacts), request)) };
+        const result = await inner.doStream(withStop(options, turns));
+        const record = async (whole: GenerateResult): Promise<GenerateResult> =>
+          responseOf(
+            await turn.record(await answerOf(checked(whole, request), artifacts, pricing)),
+            artifacts,
+          );
+        const isTaken = (id: string): boolean => {
+          const { callSlots, calls } = stateOf(turns);
+          return callSlots.has(id) || calls.has(id);
+        };
+        return { ...result, stream: bufferedStream(result.stream, { record, failed: turn.failed, isTaken }) };
+      } catch (error) {
+        turn.failed();
+        throw error;
+      }
+    },
+  };
+}
+
+function checked(result: GenerateResult, request: CallOptions): GenerateResult {
+  checkCallsMarked(result, request);
+  return result;
+}
+
+/** Starts the turn even if its question will be refused: after a failed turn the program may retry. */
+async function nextTurn(options: CallOptions, context: ModelContext): Promise<Turn> {
+  const refusal = context.callErrors.refusal(options.prompt);
+  let turn: Turn;
+  try {
+    turn = await context.turns.next(questionOf(options, context));
+  } catch (error) {
+    // An open call has to be settled first. All other errors may be consequences of the refusal.
+    throw refusal && !isAboutOpenCalls(error) ? refusal.error : error;
+  }
+  if (!refusal) return turn;
+  turn.failed();
+  throw refusal.error;
+}
+
+function isAboutOpenCalls(error: unknown): boolean {
+  return error instanceof HoldfastError && error.code === "SESSION_HAS_OPEN_CALLS";
+}
+
+function stateOf(turns: RecordedTurns): SessionState {
+  return sessionCore(turns.session).state;
+}
+
+/** Aborts the model call when the session is lost or closed. */
+function withStop(options: CallOptions, { session }: RecordedTurns): CallOptions {
+  const { abortSignal } = options;
+  return {
+    ...options,
+    abortSignal: abortSignal
+      ? AbortSignal.any([sessionCore(session).stop, abortSignal])
+      : sessionCore(session).stop,
+  };
+}
+
+/** Adds headers and bodies of the live exchange. A replay has none. */
+function withTransport(stored: GenerateResult, live: GenerateResult): GenerateResult {
+  const { headers, body } = live.response ?? {};
+  return {
+    ...stored,
+    ...(live.request && { request: live.request }),
+    response: { ...stored.response, ...(headers && { headers }), ...(body !== undefined && { body }) },
+  };
+}
+
+function replay(result: GenerateResult): StreamResult["stream"] {
+  return new ReadableStream({
+    start(controller) {
+      for (const part of streamOf(result)) controller.enqueue(part);
+      controller.close();
+    },
+  });
+}
+
+function questionOf({ prompt, abortSignal }: CallOptions, context: ModelContext): Question {
+  return {
+    prompt: context.ignoreSystem ? prompt.filter(({ role }) => role !== "system") : prompt,
+    signal: abortSignal,
+    newMessages: (position) => newMessagesIn(prompt, context, position),
+    outsideResults: (asked) => resultsIn(prompt, asked, context.artifacts),
+  };
+}
+
+/** User messages since the last answer and since the stored prompt. */
+async function newMessagesIn(
+  prompt: CallOptions["prompt"],
+  { artifacts, turns, promptAt }: ModelContext,
+  position: number,
+): Promise<MessageInput[]> {
+  const since = prompt.slice(prompt.findLastIndex(({ role }) => role !== "user") + 1);
+  const messages = await Promise.all(
+    since.map((message) => fromModelMessage(message as ModelMessage, artifacts)),
+  );
+  const stored = promptAt(position);
+  return messages
+    .slice(stored ? indexAfter(messages, stored) : 0)
+    .map((message, index) => ({ ...message, id: `heard:${turns.run}:${position}:${index}` }));
+}
+
+/**
+ * A program may add messages after those of `d.messages`. If it changed the prompt itself, none counts as
+ * new.
+ */
+function indexAfter(messages: readonly MessageInput[], prompt: Message): number {
+  const text = comparableText(prompt.blocks);
+  const at = messages.findLastIndex(({ blocks }) => comparableText(blocks) === text);
+  return at === -1 ? messages.length : at + 1;
+}
+
+/** Results of calls that did not go through the ledger: refused by the SDK, denied, or run by the client. */
+async function resultsIn(
+  prompt: CallOptions["prompt"],
+  asked: Message,
+  artifacts: Artifacts,
+): Promise<ToolResultBlock[]> {
+  const wanted = new Set(asked.blocks.flatMap((block) => (block.kind === "tool_call" ? [block.id] : [])));
+  const parts = prompt.flatMap((message) => (message.role === "tool" ? message.content : []));
+  const results = parts.filter((part) => part.type === "tool-result" && wanted.has(part.toolCallId));
+  return Promise.all(results.map((part) => resultBlock(part as unknown as Part, artifacts)));
+}

@@ -1,0 +1,430 @@
+/** The tool half of `durable`: the SDK's tools, with each call in the ledger of the session. */
+
+import { type ExecuteContext, type StandardSchema, type Tool, validate } from "../../ledger/index.ts";
+import { HoldfastError } from "../../model/errors.ts";
+import { canonicalText, type Json } from "../../model/json.ts";
+import {
+  type Block,
+  type Call,
+  isOpen,
+  type JsonObject,
+  resultBlock as ledgerResult,
+  type SessionState,
+  type ToolCallBlock,
+} from "../../model/session/index.ts";
+import { sessionCore } from "../../session/index.ts";
+import {
+  executeWithChild,
+  outcomePending,
+  type RecordedOutcome,
+  type RecordedTurns,
+  type RenderedResult,
+} from "../recorded-turns/index.ts";
+import { outsideLedger, ToolCallFailed } from "./errors.ts";
+import { type Artifacts, resultBlock, sdkExtra, toJson, toModelMessages } from "./messages.ts";
+import type { ToolDeclaration, ToolDeclarations } from "./options.ts";
+import type { CallOptions, GenerateResult, ModelMessage, ToolSet } from "./sdk-types.ts";
+
+export interface ToolContext {
+  readonly turns: RecordedTurns;
+  readonly callErrors: CallErrors;
+  readonly artifacts: Artifacts;
+  readonly approvals: "queue" | "sdk";
+}
+
+/** The options that the SDK passes to `execute`. */
+interface ExecutionOptions {
+  readonly toolCallId: string;
+  readonly messages: ModelMessage[];
+  readonly abortSignal?: AbortSignal;
+  readonly experimental_context?: unknown;
+}
+
+type AnyTool = {
+  readonly description?: string;
+  readonly inputSchema?: InputSchema;
+  readonly needsApproval?: boolean | ((input: unknown, options: object) => boolean | PromiseLike<boolean>);
+  readonly execute?: (input: unknown, options: object) => unknown;
+  readonly toModelOutput?: (options: object) => Output | PromiseLike<Output>;
+};
+
+type Output = { readonly type: string; readonly value?: unknown };
+
+const CONTEXT = Symbol.for("holdfast.ai-sdk.context");
+
+/**
+ * Returns the ledger's context of a durable tool's call: the idempotency key for the vendor, the attempt,
+ * the fencing token. Pass the options that `execute` got.
+ *
+ * @example execute: ({ order }, options) => pay(order, { idempotencyKey: callContext(options).key })
+ */
+export function callContext(options: object): ExecuteContext {
+  const context = (options as { [CONTEXT]?: ExecuteContext })[CONTEXT];
+  if (context) return context;
+  throw new HoldfastError("INPUT_INVALID", "callContext was called outside a durable tool", {
+    hint: "Pass the tool through durable(session).tools(), and the options of its execute to callContext.",
+  });
+}
+
+export function durableTools<Tools extends ToolSet>(
+  tools: Tools,
+  declarations: ToolDeclarations<Tools>,
+  context: ToolContext,
+): Tools {
+  for (const name of Object.keys(declarations)) {
+    if (!Object.hasOwn(tools, name)) {
+      throw new HoldfastError("INPUT_INVALID", `tool ${name} is declared and does not exist`, {
+        hint: `The tools are: ${Object.keys(tools).join(", ")}.`,
+      });
+    }
+  }
+  const made = Object.entries(tools).map(([name, tool]) => {
+    const declaration = (declarations[name] ?? {}) as ToolDeclaration;
+    return [name, durableTool(name, tool as AnyTool, declaration, context)];
+  });
+  return Object.fromEntries(made) as Tools;
+}
+
+/** A tool without `execute` is run by the client or the provider, so only its mark is added. */
+function durableTool(
+  name: string,
+  tool: AnyTool,
+  declaration: ToolDeclaration,
+  context: ToolContext,
+): AnyTool {
+  const { execute, needsApproval, ...rest } = tool;
+  if (!execute) return withMark(tool);
+  const known = { name, tool: { ...tool, execute }, declaration };
+  context.turns.registerTool(name, (call) => resumeCall(known, call, context));
+  const toModelOutput = (options: { toolCallId: string; output: unknown }) =>
+    modelOutput(tool, options, context);
+  return {
+    ...withMark(rest),
+    ...(context.approvals === "sdk" && needsApproval !== undefined && { needsApproval }),
+    toModelOutput: toModelOutput as AnyTool["toModelOutput"] & {},
+    execute: (input, options) => runTool({ ...known, input, options: options as ExecutionOptions }, context),
+  };
+}
+
+interface KnownTool {
+  readonly name: string;
+  readonly tool: AnyTool & { readonly execute: (input: unknown, options: object) => unknown };
+  readonly declaration: ToolDeclaration;
+}
+
+interface ToolRun extends KnownTool {
+  readonly input: unknown;
+  readonly options: ExecutionOptions;
+}
+
+async function runTool(run: ToolRun, context: ToolContext): Promise<unknown> {
+  const { turns, callErrors } = context;
+  const callId = run.options.toolCallId;
+  const outcome = await callErrors.watch(callId, run.declaration.effect === "read", async () => {
+    const { args, input } = recordedInput(turns, callId, run.input);
+    const found = await recordedCall({ ...run, input }, args, context);
+    if (found.status === "waiting") throw outcomePending(turns.session, callId, run.name, found.why);
+    return found;
+  });
+  if (outcome.status === "failed") throw new ToolCallFailed(outcome.error.message);
+  return outcome.value;
+}
+
+/** Resumes a call of another run, which was killed before the call had an outcome. */
+async function resumeCall(known: KnownTool, { id, args }: Call, context: ToolContext): Promise<boolean> {
+  const input = await validate(schemaOf(known.tool.inputSchema), args);
+  if ("problem" in input) return false;
+  const messages = await messagesBefore(id, context);
+  await recordedCall({ ...known, input: input.value, options: { toolCallId: id, messages } }, args, context);
+  return true;
+}
+
+/** The messages that the model had when it asked for a call. */
+function messagesBefore(callId: string, { turns, artifacts }: ToolContext): Promise<ModelMessage[]> {
+  const { messages } = stateOf(turns);
+  const asked = messages.findLastIndex(({ blocks }) => blocks.some((block) => asksFor(block, callId)));
+  return toModelMessages(messages.slice(0, Math.max(asked, 0)), artifacts);
+}
+
+async function recordedCall(run: ToolRun, args: Json, context: ToolContext): Promise<RecordedOutcome> {
+  const { options, input, tool } = run;
+  const { turns, artifacts } = context;
+  const callId = options.toolCallId;
+  const known = stateOf(turns).calls.get(callId);
+  // A call with an outcome needs no approval any more. One without still does: it may never have started.
+  const approval = known && !isOpen(known.status) ? null : await approvalOf(run, context);
+  return turns.call({
+    tool: ledgerTool(run, approval !== null || known !== undefined),
+    callId,
+    args,
+    signal: options.abortSignal,
+    approval,
+    render: async (value) => {
+      const output = await renderedOutput(tool, { ...options, input, output: value }, context);
+      if (!output) return null;
+      const part = { type: "tool-result", toolCallId: callId, toolName: run.name, output };
+      const { content, isError, meta } = await resultBlock(part, artifacts);
+      return { content, ...(isError && { isError }), ...(meta && { meta }) } satisfies RenderedResult;
+    },
+  });
+}
+
+/**
+ * The ledger's tool for one call. `execute` and `verify` get the input as the SDK parsed it. `mustRecord`: a
+ * person has to approve the call, or the ledger has it, so it is recorded even if it only reads.
+ */
+function ledgerTool({ name, tool, declaration, input, options }: ToolRun, mustRecord: boolean): Tool {
+  const parsed: StandardSchema<unknown, unknown> = {
+    "~standard": { version: 1, vendor: "holdfast", validate: () => ({ value: input }) },
+  };
+  const isRecordedRead = mustRecord && declaration.effect === "read";
+  const effect = isRecordedRead ? "mutate" : (declaration.effect ?? "mutate");
+  return {
+    ...(declaration as Partial<Tool>),
+    ...(isRecordedRead && { dedupe: "call", idempotent: true }),
+    name,
+    description: tool.description ?? name,
+    effect,
+    input: parsed,
+    execute: async (args: unknown, context: ExecuteContext) => {
+      const result = await executeWithChild(context, (own) =>
+        tool.execute(args, { ...options, abortSignal: own.signal, [CONTEXT]: own }),
+      );
+      return lastOf(result);
+    },
+  };
+}
+
+/** A tool may yield preliminary results; the last one counts. */
+async function lastOf(result: unknown): Promise<unknown> {
+  if (typeof result !== "object" || result === null || !(Symbol.asyncIterator in result)) return result;
+  let last: unknown;
+  for await (const each of result as AsyncIterable<unknown>) last = each;
+  return last;
+}
+
+async function approvalOf(
+  { name, tool, input, options }: ToolRun,
+  context: ToolContext,
+): Promise<string | null> {
+  const { needsApproval } = tool;
+  if (context.approvals === "sdk" || !needsApproval) return null;
+  const isNeeded = typeof needsApproval === "function" ? await needsApproval(input, options) : true;
+  return isNeeded ? `${name} needs approval: "retry" runs it, "failed" refuses it` : null;
+}
+
+/**
+ * The arguments of a call: `args` as recorded, before any schema changed them, and `input` for the tool.
+ * Arguments that were not JSON were repaired by the program, perhaps in another way than before. Then the
+ * ledger decides.
+ */
+function recordedInput(
+  turns: RecordedTurns,
+  callId: string,
+  repaired: unknown,
+): { readonly args: Json; readonly input: unknown } {
+  const asked = askedArgs(turns, callId);
+  if (asked !== undefined) return { args: asked, input: repaired };
+  const recorded = stateOf(turns).calls.get(callId)?.args;
+  if (recorded === undefined) return { args: repaired as Json, input: repaired };
+  const isSame = canonicalText(recorded) === canonicalText(toJson(repaired));
+  return { args: recorded, input: isSame ? repaired : recorded };
+}
+
+/** The arguments in the recorded answer; undefined if they are not JSON. */
+function askedArgs(turns: RecordedTurns, callId: string): Json | undefined {
+  const { messages, callSlots } = stateOf(turns);
+  if (!callSlots.has(callId)) return undefined;
+  const block = messages
+    .findLast((message) => message.blocks.some((each) => asksFor(each, callId)))
+    ?.blocks.find((each) => asksFor(each, callId));
+  return typeof block?.args === "string" && sdkExtra(block.meta)["input"] === block.args
+    ? undefined
+    : block?.args;
+}
+
+function asksFor(block: Block, callId: string): block is ToolCallBlock {
+  return block.kind === "tool_call" && block.id === callId;
+}
+
+function stateOf(turns: RecordedTurns): SessionState {
+  return sessionCore(turns.session).state;
+}
+
+/** The output for the transcript, if the tool has a `toModelOutput`. */
+async function renderedOutput(
+  tool: AnyTool,
+  options: Parameters<typeof modelOutput>[1],
+  context: ToolContext,
+): Promise<Output | null> {
+  if (!tool.toModelOutput) return null;
+  try {
+    return await modelOutput(tool, options, context);
+  } catch {
+    // The effect is on record, so the tool has not failed. The transcript gets the result as it is. The SDK
+    // calls `toModelOutput` again in a moment, and ends the run with its error.
+    return null;
+  }
+}
+
+/** A result as the model reads it. For a repeated call it says that the tool was not run again. */
+async function modelOutput(
+  tool: AnyTool,
+  options: { readonly toolCallId: string; readonly output: unknown; readonly input?: unknown },
+  { turns }: ToolContext,
+): Promise<Output> {
+  const { output } = options;
+  const state = stateOf(turns);
+  const repeats = state.calls.get(options.toolCallId)?.repeats;
+  if (!tool.toModelOutput) {
+    if (repeats) return { type: "text", value: ledgerResult(state, options.toolCallId).content };
+    return typeof output === "string"
+      ? { type: "text", value: output }
+      : { type: "json", value: output ?? null };
+  }
+  const rendered = await tool.toModelOutput(options);
+  return repeats ? withNote(rendered, `[not run again: this repeats call ${repeats.callId}]`) : rendered;
+}
+
+function withNote(output: Output, note: string): Output {
+  if (output.type === "content")
+    return { ...output, value: [{ type: "text", text: note }, ...(output.value as JsonObject[])] };
+  const text = typeof output.value === "string" ? output.value : JSON.stringify(output.value ?? null);
+  return { type: output.type.startsWith("error") ? "error-text" : "text", value: `${note} ${text}` };
+}
+
+/** The SDK's `inputSchema` of a tool: a Standard Schema, one of its own, or a function that makes one. */
+type InputSchema = StandardSchema<unknown, unknown> | SdkSchema | (() => InputSchema);
+
+/** A schema of `jsonSchema()`. Without `validate` it accepts everything. */
+interface SdkSchema {
+  readonly validate?: (value: unknown) => SdkVerdict | PromiseLike<SdkVerdict>;
+}
+
+type SdkVerdict =
+  | { readonly success: true; readonly value: unknown }
+  | { readonly success: false; readonly error: Error };
+
+/** A Standard Schema for recorded arguments. The SDK itself validates only what its model says now. */
+function schemaOf(inputSchema: InputSchema | undefined): StandardSchema<unknown, unknown> {
+  const validate = async (value: unknown) => {
+    const isLazy = typeof inputSchema === "function" && !("~standard" in inputSchema);
+    const schema = isLazy ? inputSchema() : inputSchema;
+    if (!schema) return { value };
+    if ("~standard" in schema) return schema["~standard"].validate(value);
+    if (typeof schema === "function") return schemaOf(schema)["~standard"].validate(value);
+    const verdict = (await schema.validate?.(value)) ?? { success: true, value };
+    return verdict.success ? { value: verdict.value } : { issues: [{ message: verdict.error.message }] };
+  };
+  return { "~standard": { version: 1, vendor: "holdfast", validate } };
+}
+
+/**
+ * Marks tools that came through `d.tools`. The SDK runs tools itself, and passes to its model only what a
+ * provider has to know: the mark is in there. The durable model checks for it, and removes it before a
+ * provider reads it.
+ *
+ *     function tool    without the mark the question is refused, because the SDK might run the tool
+ *     provider's tool  usually run by the provider, so no mark is needed; an answer that leaves a call of an
+ *                      unmarked one to the SDK is refused
+ */
+const MARK = "holdfast";
+
+type Members = { readonly [name: string]: unknown };
+
+type MarkableTool = { readonly type?: string; readonly args?: Members; readonly providerOptions?: Members };
+
+function withMark<Tool extends object>(tool: Tool): Tool {
+  const { type, args, providerOptions } = tool as MarkableTool;
+  const mark = { [MARK]: { durable: true } };
+  return type === "provider"
+    ? { ...tool, args: { ...args, ...mark } }
+    : { ...tool, providerOptions: { ...providerOptions, ...mark } };
+}
+
+type RequestTool = NonNullable<CallOptions["tools"]>[number];
+
+/** Removes the marks from a request. Throws if a tool would run outside the ledger. */
+export function withoutMarks(options: CallOptions): CallOptions {
+  const { tools } = options;
+  if (!tools) return options;
+  const unmarked = tools.filter((each) => each.type === "function" && !isMarked(each));
+  if (unmarked.length > 0) throw outsideLedger(unmarked, "The model was not asked");
+  return { ...options, tools: tools.map(withoutMark) };
+}
+
+/** Throws if an answer calls a provider's tool that the SDK would run outside the ledger. */
+export function checkCallsMarked({ content }: GenerateResult, { tools = [] }: CallOptions): void {
+  const called = new Set(
+    content.flatMap((part) => (part.type === "tool-call" && !part.providerExecuted ? [part.toolName] : [])),
+  );
+  const unmarked = tools.filter((each) => called.has(each.name) && !isMarked(each));
+  if (unmarked.length > 0) throw outsideLedger(unmarked, "It was called and has not been run");
+}
+
+function isMarked(tool: RequestTool): boolean {
+  return (tool.type === "provider" ? tool.args : tool.providerOptions)?.[MARK] !== undefined;
+}
+
+function withoutMark(tool: RequestTool): RequestTool {
+  if (!isMarked(tool)) return tool;
+  if (tool.type === "provider") {
+    const { [MARK]: _mark, ...args } = tool.args;
+    return { ...tool, args };
+  }
+  const { providerOptions, ...rest } = tool;
+  const { [MARK]: _mark, ...others } = providerOptions ?? {};
+  return Object.keys(others).length > 0 ? { ...rest, providerOptions: others } : rest;
+}
+
+/**
+ * Calls whose error must not reach the model. The SDK reports every error of a tool to the model as a
+ * failure of the tool, and the model tries again in other words. But a call in the ledger has happened, or
+ * may have. If an error comes after that (the store fails while the results are written, for example), the
+ * next question is refused with that error, and the run ends. A second run continues from the record.
+ *
+ *     call throws, and is in the ledger ──▶ noted ──question with its result──▶ refused with that error
+ *                                                 ──runs again without error──▶ cleared
+ *                                                 ──d.messages, which reads the record──▶ cleared
+ */
+export class CallErrors {
+  private readonly turns: RecordedTurns;
+  private readonly errors = new Map<string, unknown>();
+
+  constructor(turns: RecordedTurns) {
+    this.turns = turns;
+  }
+
+  /** Runs a call, and remembers its error if the call is on record by then. */
+  async watch<Outcome>(callId: string, isRead: boolean, run: () => Promise<Outcome>): Promise<Outcome> {
+    this.errors.delete(callId);
+    try {
+      return await run();
+    } catch (error) {
+      if (this.isOnRecord(callId, isRead)) this.errors.set(callId, error);
+      throw error;
+    }
+  }
+
+  /** The error to throw instead of asking this question, or null. */
+  refusal(prompt: CallOptions["prompt"]): { readonly error: unknown } | null {
+    if (this.errors.size === 0) return null;
+    for (const { role, content } of prompt) {
+      if (role !== "tool") continue;
+      for (const part of content)
+        if (part.type === "tool-result" && this.errors.has(part.toolCallId))
+          return { error: this.errors.get(part.toolCallId) };
+    }
+    return null;
+  }
+
+  clear(): void {
+    this.errors.clear();
+  }
+
+  /** A read is not in the ledger. Its own errors become its result, so this error came from elsewhere. */
+  private isOnRecord(callId: string, isRead: boolean): boolean {
+    const { calls, callSlots } = sessionCore(this.turns.session).state;
+    return calls.has(callId) || (isRead && callSlots.has(callId));
+  }
+}
