@@ -13,8 +13,8 @@
  *
  *     killed     state                            the same call, made again
  *     before 2   nothing                          starts over
- *     2 to 7     source leaving, target partly    starts over and replaces the rows that are there; or names another
- *                filled; both refuse writes       target; or `abandonMove` gives up and opens the source
+ *     2 to 7     source leaving, target partly    starts over and replaces the rows that are there; or names
+ *                filled; both refuse writes       another target; or `abandonMove` opens the source again
  *     7 to 8     source left, target complete     does step 8
  *     after 8    done                             reports so
  *
@@ -203,7 +203,7 @@ function checkSource(source: End, seal: Seal | null): void {
 
 /**
  * Throws if a target cannot be filled. One with a seal can be, if an earlier copy from the same source began
- * to fill it. That source has the same address, or still the same move: addresses depend on the working
+ * to fill it. The same source has the same address, or still the same move: addresses depend on the working
  * directory.
  */
 function checkTarget(target: End, source: End, seal: Seal | null, sourceSeal: Seal | null): void {

@@ -58,7 +58,7 @@ export class Journal implements LogContext {
   readonly payloads: Payloads;
   readonly leases: LeaseKeeper;
   readonly now: () => number;
-  /** Milliseconds of a monotonic clock, for durations: somebody may set the wall clock. */
+  /** Milliseconds of a monotonic clock, for durations: the wall clock may be set. */
   readonly steady: () => number;
   readonly warn: (error: unknown) => void;
 
@@ -207,7 +207,7 @@ export class Journal implements LogContext {
   }
 }
 
-/** Runs a callback of the user. What it throws, now or later, goes to `warn` and stops nothing. */
+/** Runs a callback of the user. An error of it, now or later, goes to `warn` and stops nothing. */
 export function emitSafely(callback: () => unknown, warn: (error: unknown) => void): void {
   try {
     const result = callback();

@@ -1,12 +1,12 @@
 /**
- * Named rights with fencing tokens.
+ * Leases: named rights to write, with fencing tokens.
  *
- * A lease says who may write; the store checks the token inside every guarded append, never the clock. Time
- * decides only who may take over: a lease that ran out, was released, or whose holder is provably dead.
+ * The store checks the token inside every guarded append, never the clock. Time decides only when another
+ * owner may take over: once the lease has expired or was released, or at once if its holder is provably dead.
  *
- * A keeper holds the leases of one process and renews all of them in one request. When a renewal says that one
- * is lost, or none has got through for a whole lease, its signal aborts, so that tools in flight stop early. That
- * signal is a courtesy; what protects the log is the token.
+ * A keeper holds the leases of one process and renews all of them in one request. If a renewal reports a
+ * lease lost, or none succeeds for a whole lease, the lease's signal aborts, so that tools in flight stop
+ * early. The signal is a courtesy; the token protects the log.
  */
 
 import { HoldfastError } from "../model/errors.ts";
@@ -16,21 +16,24 @@ import { holderFor, isProvablyDead } from "./process.ts";
 
 export const DEFAULT_LEASE_MS = 30_000;
 const POLL_MS = 200;
-/** A store that answers too late is asked so often, and for so long at least: a moment's load is no reason to give up. */
+/**
+ * A slow store is given up after this many late answers, and not before this time: brief load is no reason.
+ */
 const SLOW = { answers: 4, ms: 10_000 };
-/** Timers beyond this fire at once, and a heartbeat that never rests starves everything else. */
+/** A longer timer fires at once, and a heartbeat without pauses would starve everything else. */
 const TIMER_LIMIT_MS = 2 ** 31 - 1;
 
 export interface TakeOptions {
-  /** Who we are, for the messages that others get: `web-3`, `claude-7f2`. */
+  /** Our name in messages that others see: `web-3`, `claude-7f2`. */
   readonly label: string;
   readonly waitMs: number;
   readonly signal?: AbortSignal;
 }
 
 /**
- * A moment by two clocks. The steady one stands still while the machine sleeps, and leases at a server do not; the wall clock may
- * be set by anybody. So where either has gone too far, the store is asked, and only the steady one ever gives a lease up.
+ * A moment by two clocks. The steady clock stops while the machine sleeps, but leases on a server do not;
+ * anybody may set the wall clock. If either clock has advanced too far, the store is asked. Only the steady
+ * one gives a lease up.
  */
 export interface Moment {
   readonly steady: number;
@@ -45,7 +48,7 @@ export class Lease {
   readonly name: string;
   readonly token: number;
   readonly holder: Holder;
-  /** Who had it before, if it was taken from somebody who did not release it. */
+  /** The previous holder, if it did not release the lease. */
   readonly from: Holder | null;
   private readonly keeper: LeaseKeeper;
   private readonly controller = new AbortController();
@@ -65,12 +68,12 @@ export class Lease {
     return this.confirmed;
   }
 
-  /** The store has said so about a moment; answers may come in another order than that of their moments. */
+  /** Records a confirmation that was asked for at `at`. Answers may arrive out of order. */
   confirm(at: Moment): void {
     if (at.steady > this.confirmed.steady) this.confirmed = at;
   }
 
-  /** Aborts when somebody else has it. */
+  /** Aborts when another owner has the lease. */
   get lost(): AbortSignal {
     return this.controller.signal;
   }
@@ -87,7 +90,7 @@ export class Lease {
     return this.keeper.release(this);
   }
 
-  /** Neither renewed nor released from now on: whoever comes after it ran out finds it as after a crash. */
+  /** Stops renewing without a release: once it expires, the next owner finds it as after a crash. */
   letExpire(): void {
     this.keeper.forget(this);
   }
@@ -107,7 +110,7 @@ export class LeaseKeeper {
     this.ttlMs = Math.min(ttlMs, TIMER_LIMIT_MS);
   }
 
-  /** The lease, or the row of whoever still holds it after `waitMs`. */
+  /** The lease, or the row of its current holder if that one still has it after `waitMs`. */
   async take(name: string, owner: string, options: TakeOptions): Promise<Lease | LeaseRow> {
     checkLeaseName(name);
     const holder = holderFor(owner, options.label);
@@ -138,15 +141,15 @@ export class LeaseKeeper {
     }
   }
 
-  /** The lease of that very name, whether somebody has it or not. */
+  /** The row of exactly that lease, held or not. */
   async find(name: string): Promise<LeaseRow | null> {
-    // The prefix also matches longer names, but the exact one sorts before them.
-    const asked = { of: "leases", namespace: this.namespace, prefix: name, limit: 1 } as const;
-    const [row] = (await this.store.list<"leases">(asked)).rows;
+    // The prefix also matches longer names, but the exact name sorts first.
+    const request = { of: "leases", namespace: this.namespace, prefix: name, limit: 1 } as const;
+    const [row] = (await this.store.list<"leases">(request)).rows;
     return row?.name === name ? row : null;
   }
 
-  /** Whether somebody has it, as far as can be told from here. */
+  /** Whether a process holds the lease that is not provably dead. */
   async isHeld(name: string): Promise<boolean> {
     const row = await this.find(name);
     return row !== null && row.holder !== null && row.remainingMs > 0 && !isProvablyDead(row.holder);
@@ -157,37 +160,39 @@ export class LeaseKeeper {
     await this.store.lease({ act: "release", namespace: this.namespace, lease: lease.guard });
   }
 
-  /** Renews it no more. False when it was not being renewed. */
+  /** Stops renewing one lease. False if it was not being renewed. */
   forget(lease: Lease): boolean {
     const isKnown = this.held.delete(lease);
     if (this.held.size === 0) this.stop();
     return isKnown;
   }
 
-  /** Stops renewing without a word to the store: what a crashed process does. */
+  /** Stops all renewals without telling the store, as a crashed process does. */
   stop(): void {
     if (this.timer) clearInterval(this.timer);
     this.timer = null;
   }
 
-  /** Asks the store now whether the lease is still ours, and prolongs it if so. */
+  /** Asks the store whether the lease is still ours, and renews it if so. */
   async confirm(lease: Lease): Promise<boolean> {
     await this.renew([lease]);
     return !lease.lost.aborted;
   }
 
   /**
-   * Throws LEASE_LOST unless the lease is surely ours. If a quarter of it has passed since the store last confirmed it
-   * (the process was stopped, the machine slept), the store is asked again; one that always answers too late is given up.
+   * Throws LEASE_LOST unless the lease is surely ours. Asks the store if a quarter of the lease has passed
+   * since its last confirmation, because the process was stopped or the machine slept. Throws STORE_BUSY if
+   * it stays too slow.
    */
   async mustHold(lease: Lease): Promise<void> {
-    const ask = this.confirmationPoller(lease);
-    while (!this.isSurelyHeld(lease)) await ask();
+    const poll = this.confirmationPoller(lease);
+    while (!this.isSurelyHeld(lease)) await poll();
   }
 
   /**
-   * What asks the store between two looks. Throws STORE_BUSY once several answers in a row have come too late to be sure,
-   * for longer than a lease: several, because a process that was stopped while it waited has learnt nothing of the store.
+   * A function that asks the store to confirm the lease. It throws STORE_BUSY once several answers in a row
+   * came too late, for longer than a lease. Several, because a process that was stopped meanwhile has learnt
+   * nothing.
    */
   confirmationPoller(lease: Lease): () => Promise<void> {
     const since = performance.now();
@@ -202,7 +207,9 @@ export class LeaseKeeper {
     };
   }
 
-  /** The same as a look that takes no time: false when the store has to be asked first. Throws once the lease is lost. */
+  /**
+   * Whether the last confirmation is recent enough. False: ask the store first. Throws if the lease is lost.
+   */
   isSurelyHeld(lease: Lease): boolean {
     if (lease.lost.aborted) throw leaseLost(lease.name, null);
     const { steady, wall } = lease.confirmedAt;
@@ -217,12 +224,12 @@ export class LeaseKeeper {
   }
 
   private heartbeat(): void {
-    // A lease that could not be confirmed for its whole length counts as lost, also while a renewal hangs.
+    // A lease without a confirmation for its whole length counts as lost, even while a renewal hangs.
     const now = performance.now();
     for (const lease of this.held) if (now - lease.confirmedAt.steady > this.ttlMs) this.drop(lease);
     this.renewing ??= this.renew([...this.held])
       .catch((error: unknown) => {
-        // The next beat tries again.
+        // The next heartbeat tries again.
         if (error instanceof HoldfastError && error.code === "STORE_CLOSED") this.stop();
       })
       .finally(() => {
@@ -256,26 +263,23 @@ export function leaseLost(name: string, now: LeaseRow | null): HoldfastError {
   const who = now?.holder ? ` to ${now.holder.label} (${now.holder.host}, pid ${now.holder.pid})` : "";
   const hint = now?.holder
     ? "Another process continues this work. Stop here; open it again if you want to take it back."
-    : "Somebody has taken it over, or it ran out while this process, or the store, stood still. Look who has it (holdfast status); if nobody does, open it again and go on.";
+    : "Another process took it over, or it expired while this process or the store stood still. " +
+      "See who holds it (holdfast status); if no process does, open it again and continue.";
   return new HoldfastError(
     "LEASE_LOST",
     `${name}: the lease was lost${who}; this handle can write nothing more`,
-    {
-      hint,
-      data: { lease: name, ...(now && { token: now.token }) },
-    },
+    { hint, data: { lease: name, ...(now && { token: now.token }) } },
   );
 }
 
 function tooSlow(name: string, ttlMs: number, answers: number, tookMs: number): HoldfastError {
-  return new HoldfastError(
-    "STORE_BUSY",
-    `${name}: the store took ${Math.round(tookMs)} ms to confirm a lease of ${ttlMs} ms ${answers} times, each too late to be sure of it`,
-    {
-      hint: "Nothing was started. Try again when the store answers faster, or open it with a longer lease (leaseMs).",
-      data: { lease: name, leaseMs: ttlMs, answers, tookMs },
-    },
-  );
+  const message =
+    `${name}: ${answers} confirmations of a lease of ${ttlMs} ms came too late ` +
+    `(${Math.round(tookMs)} ms in all)`;
+  return new HoldfastError("STORE_BUSY", message, {
+    hint: "Nothing was started. Try again when the store is faster, or set a longer `leaseMs`.",
+    data: { lease: name, leaseMs: ttlMs, answers, tookMs },
+  });
 }
 
 function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -1,6 +1,8 @@
+/** Lists that are longer than one page. */
+
 import type { Page, Store, StreamRow } from "../store.ts";
 
-/** Reads a list to its end, page by page. Whoever takes the first page for all of it is wrong on the day there is a second. */
+/** Every row of a list, read page by page. */
 export async function* everyRow<Row>(
   read: (from: { readonly cursor?: string }) => Promise<Page<Row>>,
 ): AsyncGenerator<Row> {
@@ -13,7 +15,7 @@ export async function* everyRow<Row>(
   }
 }
 
-/** The same at once, for what is changed while its rows are gone through, or has to be put in order. */
+/** All rows of a list as an array, for callers that sort them, or change the list while they walk it. */
 export async function allRows<Row>(
   read: (from: { readonly cursor?: string }) => Promise<Page<Row>>,
 ): Promise<Row[]> {
@@ -22,24 +24,25 @@ export async function allRows<Row>(
   return rows;
 }
 
-const STREAMS_AT_ONCE = 200;
+const STREAMS_PER_PAGE = 200;
 
 /**
- * Each stream that is there at the beginning, once. What is written to meanwhile moves to the head of the list, past the
- * page that is read next: so the list is read again until nothing new of that age is in it.
+ * Each stream that exists at the start, once. The list is sorted by the latest change: a stream that is
+ * written to meanwhile moves to the front, behind our cursor. So the list is read again until it has no old
+ * stream left to find.
  */
 export async function* everyStream(
   { store, namespace, now }: { readonly store: Store; readonly namespace: string; now(): number },
   only: { readonly kind?: string; readonly hidden?: true },
 ): AsyncGenerator<StreamRow> {
-  const begun = now();
-  const asked = { of: "streams", namespace, limit: STREAMS_AT_ONCE, ...only } as const;
+  const startedAt = now();
+  const request = { of: "streams", namespace, limit: STREAMS_PER_PAGE, ...only } as const;
   const seen = new Set<string>();
   for (let found = Number.POSITIVE_INFINITY; found > 0; ) {
     const isFirst = seen.size === 0;
     found = 0;
-    for await (const row of everyRow((from) => store.list<"streams">({ ...asked, ...from }))) {
-      if (seen.has(row.stream) || (!isFirst && row.createdAt > begun)) continue;
+    for await (const row of everyRow((from) => store.list<"streams">({ ...request, ...from }))) {
+      if (seen.has(row.stream) || (!isFirst && row.createdAt > startedAt)) continue;
       seen.add(row.stream);
       found += 1;
       yield row;

@@ -1,9 +1,9 @@
 /**
- * From stored writes to a state: snapshot, then later events, through the pasts that forks share.
+ * From stored writes to a state: a snapshot, then the events after it, through the history that forks share.
  *
- * Reading writes nothing. The snapshot comes with the first page, in one answer. Events only ever get more, so pages
- * read one after another add up to one consistent prefix; if the stream was removed and made again in between, its
- * generation differs and reading starts over.
+ * Reading writes nothing. The snapshot comes with the first page, in one answer. Streams only grow, so pages
+ * that are read one after another form a consistent prefix. If the stream is removed and created again
+ * meanwhile, its generation differs and reading starts over.
  */
 
 import { HoldfastError } from "../model/errors.ts";
@@ -17,9 +17,9 @@ const PAGE_WRITES = 1_000;
 export interface Loaded<State> {
   readonly state: State;
   readonly row: StreamRow;
-  /** How far `state` goes; less than the stream's head when an older position was asked for. */
+  /** The position of `state`; before the stream's head if an older position was asked for. */
   readonly head: Head;
-  /** Bytes that were folded to get here, snapshot included. */
+  /** Bytes that were folded to get to `state`, snapshot included. */
   readonly replayedBytes: number;
 }
 
@@ -28,20 +28,25 @@ export interface Reader {
   readonly namespace: string;
   readonly payloads: Payloads;
   readonly warn?: (error: unknown) => void;
-  /** Whether somebody acts on what is read: then every record has to match its checksum. Who only looks does not pay for it. */
+  /**
+   * The caller acts on the events, so every record must match its checksum. Display does not pay for that.
+   */
   readonly verifies?: boolean;
 }
 
-/** A state on its way to a later position. */
+/** A fold in progress: `state` is the fold up to `seq`. */
 export interface Fold<State> {
   state: State;
   seq: number;
   bytes: number;
-  /** An event failed half way: the state is that of no position. */
+  /** An event handler threw half way: the state matches no position. */
   isBroken?: boolean;
 }
 
-/** The state at `upTo`, or at the end of the stream. A stream that is gone gives the initial state at seq 0. */
+/**
+ * The state at `upTo`, or at the end of the stream. A stream that does not exist has the initial state at seq
+ * 0.
+ */
 export async function loadStream<State>(
   reader: Reader,
   kind: FoldKind<State>,
@@ -51,9 +56,9 @@ export async function loadStream<State>(
   for (;;) {
     let page = await readPage(reader, stream, 0, upTo, foldName(kind));
     let fold = page.snapshot && readSnapshot(reader, kind, page.stream, page.snapshot);
-    // One that is of no use: all events are needed.
+    // The snapshot is of no use, so all events are needed.
     if (page.snapshot && !fold) page = await readPage(reader, stream, 0, upTo);
-    fold ??= await foldPast(reader, kind, page.stream, upTo);
+    fold ??= await foldParent(reader, kind, page.stream, upTo);
     if (await foldRest(reader, kind, stream, page, fold, upTo)) {
       const head = { generation: page.stream.head.generation, seq: fold.seq };
       return { state: fold.state, row: page.stream, head, replayedBytes: fold.bytes };
@@ -62,8 +67,8 @@ export async function loadStream<State>(
 }
 
 /**
- * Folds what was appended after `seq`. False when the stream has begun another life since. Also when it throws, `fold`
- * says how far the state goes.
+ * Folds the events after `fold.seq` into `fold`. False if the stream is in another generation now. After a
+ * throw, `fold.seq` tells how far the state goes.
  */
 export async function foldNewEvents<State>(
   reader: Reader,
@@ -74,13 +79,13 @@ export async function foldNewEvents<State>(
 ): Promise<boolean> {
   const page = await readPage(reader, stream, fold.seq, Number.MAX_SAFE_INTEGER);
   if (page.stream.head.generation !== generation) return false;
-  // It has come to be since, as a fork: its past is another stream's.
+  // The stream was created since, as a fork: its history is in another stream.
   if (fold.seq < page.stream.base) return false;
   return foldRest(reader, kind, stream, page, fold, Number.MAX_SAFE_INTEGER);
 }
 
-/** A fork begins with the state of its parent at the point where it left. */
-async function foldPast<State>(
+/** A fork begins with the state of its parent at the point of the fork. */
+async function foldParent<State>(
   reader: Reader,
   kind: FoldKind<State>,
   row: StreamRow,
@@ -91,10 +96,8 @@ async function foldPast<State>(
   if (past.head.generation !== row.parent.generation || past.head.seq < Math.min(row.base, upTo)) {
     throw new HoldfastError(
       "STORE_CORRUPT",
-      `${row.stream}: the past it shares with ${row.parent.stream} is gone`,
-      {
-        hint: "Restore the store from a backup: a stream that forks depend on was removed from outside.",
-      },
+      `${row.stream}: the history it shares with ${row.parent.stream} is gone`,
+      { hint: "Restore the store from a backup: another program removed a stream that forks depend on." },
     );
   }
   return { state: past.state, seq: past.head.seq, bytes: past.replayedBytes };
@@ -128,7 +131,7 @@ function foldWrite<State>(
   const events = reader.payloads.decodeEvents(write.payload, write.codec, place);
   if (events.length !== write.last - write.first + 1 || write.first > fold.seq + 1) {
     throw new HoldfastError("EVENT_CORRUPT", `${stream}: the log has a gap before seq ${write.first}`, {
-      hint: "Run `check` on the store, and restore it from a backup.",
+      hint: "Run `check` on the store, then restore it from a backup.",
       data: { stream, after: fold.seq, first: write.first, last: write.last },
     });
   }
@@ -158,7 +161,7 @@ function readPage(
   const request: Changeable<ReadRequest> = { namespace, stream, after, limit: PAGE_WRITES };
   if (upTo !== Number.MAX_SAFE_INTEGER) request.upTo = upTo;
   if (fold !== undefined) request.fold = fold;
-  // Where there are codecs, most writes say more of themselves.
+  // With codecs, the store must also return each write's codec.
   if (!verifies && payloads.hasNoCodec) request.onlyEvents = true;
   return store.read(request);
 }
@@ -166,8 +169,7 @@ function readPage(
 type Changeable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
 
 /**
- * Every event of a stream after `after`, write by write and in order, through the pasts that forks share. Of a write that
- * begins or ends elsewhere, the events between.
+ * Every event with `after < seq <= upTo`, write by write and in order, through the history that forks share.
  */
 export async function* readWrites(
   reader: Reader,
@@ -196,7 +198,7 @@ export async function* readWrites(
   }
 }
 
-/** For whoever decides by what is read. */
+/** The same reader for callers that act on the events: it verifies checksums. */
 export function verifying({ store, namespace, payloads, warn }: Reader): Reader {
   return { store, namespace, payloads, ...(warn && { warn }), verifies: true };
 }
@@ -219,18 +221,18 @@ function readSnapshot<State>(
   { stream, head }: StreamRow,
   blob: Blob,
 ): Fold<State> | null {
-  // Of another life, or from before the store was put back to an older copy: of this stream's events it is no fold.
+  // A snapshot of another generation, or of a newer copy of the store, is not a fold of these events.
   if (blob.seq > head.seq) {
     const why = new Error(`its events end at ${head.seq}`);
-    reader.warn?.(unreadable(stream, blob.seq, why));
+    reader.warn?.(unusableSnapshot(stream, blob.seq, why));
     return null;
   }
-  // Whether one of the first form is sound cannot be told: the events say the same.
+  // Damage in a snapshot without a checksum could not be detected: fold the events instead.
   if (lacksSum(blob)) return null;
   try {
     return { state: readState(reader, kind, stream, blob), seq: blob.seq, bytes: blob.payload.length };
   } catch (error) {
-    reader.warn?.(unreadable(stream, blob.seq, error));
+    reader.warn?.(unusableSnapshot(stream, blob.seq, error));
     return null;
   }
 }
@@ -245,10 +247,13 @@ export function readState<State>(
   return kind.decode(payloads.decodeSnapshot(payload, codec, place, verifies) as Json);
 }
 
-/** A snapshot is never truth: a damaged one costs the time to fold all events. For want of a codec, those say so too. */
-function unreadable(stream: string, seq: number, cause: unknown): HoldfastError {
+/**
+ * A damaged snapshot costs only time: all events are folded instead. If a codec is missing, they report that
+ * too.
+ */
+function unusableSnapshot(stream: string, seq: number, cause: unknown): HoldfastError {
   return new HoldfastError("EVENT_CORRUPT", `${stream}: its snapshot at ${seq} cannot be read`, {
-    hint: "Nothing is lost, its events are read instead. Run `check` on the store: other records may be damaged.",
+    hint: "Nothing is lost: its events are read instead. Run `check` on the store to find other damage.",
     cause,
     data: { stream, seq },
   });

@@ -1,13 +1,15 @@
 /**
- * Removing is always an act that somebody asked for; nothing expires by itself. A stream with open calls is not
- * removed: the answer to them would be lost. Nor is one that another stream will look into again, or that was written to
- * since it was chosen. A stream that forks share is hidden and goes with the last of them.
+ * Removing streams. Only a caller removes; nothing expires on its own.
  *
- * All of that is asked again under the stream's lease, right before it goes.
+ * A stream stays while it has open calls (their answers would be lost), while another stream still needs it,
+ * or if it was written to since it was chosen. A stream that forks share is hidden, and goes with the last of
+ * them. All of that is checked again under the stream's lease, right before the removal.
  *
- * What belongs to a stream, under its id and of another kind, goes with it: when it is erased before it, so that whoever
- * was interrupted finds it still there and erases again; else after it, so that it is never without what belongs to it. A
- * crash in between then leaves what nobody reads any more, and what erasing that id takes, too.
+ * A companion is a stream of another kind with the same id. It goes with its stream, in this order:
+ *
+ *     erase    companions first: after a crash the stream is still there, and the caller erases again
+ *     remove   companions last: a stream is never without its companions; a crash leaves companions that no
+ *              reader asks for, and a later erase of that id takes them
  */
 
 import { v7 as uuid } from "uuid";
@@ -17,158 +19,155 @@ import { checkOption } from "../model/options.ts";
 import type { Guard, Head, Store, StreamRow } from "../store.ts";
 import { Lease, type LeaseKeeper } from "./leases.ts";
 import { allRows } from "./pages.ts";
+import { readRow } from "./reading.ts";
 
 /** Why a stream was left alone. */
 type Spared = "open" | "held" | "needed" | "changed";
 
 export type Removal = "removed" | "hidden" | "gone" | Spared;
 
-/** Whether something else rests on what the stream holds. */
+/** Whether another stream still needs the one with this id. */
 type IsNeeded = (id: string) => Promise<boolean>;
 
 export interface RemoveOptions {
-  /** Of a caller that holds the stream. */
+  /** The lease of a caller that holds the stream. */
   readonly guards?: readonly Guard[];
+  /** Overwrites the bytes on the medium as far as the store can, and takes forks along. */
   readonly erase?: true;
-  /** Only if it is still there. */
+  /** Removes the stream only if it still ends there. */
   readonly head?: Head;
   readonly isNeeded?: IsNeeded;
-  /** Kinds of streams that belong to it: they have its id. */
+  /** Kinds of its companions. */
   readonly companions?: readonly string[];
 }
 
 const PAGE = 200;
 
-interface Belonging {
+interface Companion {
   readonly of: string;
-  readonly companion: StreamRow;
+  readonly row: StreamRow;
 }
 
-/** Where to remove, and whose leases to do it under. */
-export interface Ground {
+interface RemovalContext {
   readonly store: Store;
   readonly namespace: string;
   readonly leases: LeaseKeeper;
 }
 
 /**
- * Removes one stream. It is done under the stream's lease, so that nobody can take it in the middle: `guards` of a
- * caller that holds it, or a lease of our own; what somebody else holds is left alone.
+ * Removes one stream under its lease, so that no process can open it meanwhile: the caller's lease in
+ * `guards`, or one taken here. A stream that another process holds is left alone.
  */
 export async function removeStream(
-  ground: Ground,
+  context: RemovalContext,
   stream: string,
   options: RemoveOptions = {},
 ): Promise<Removal> {
-  if (options.guards) return removeHeld(ground, stream, options.guards, options);
-  const row = await rowOf(ground, stream);
-  if (row.state === "gone") return removeGone(ground, stream, options);
+  if (options.guards) return removeHeld(context, stream, options.guards, options);
+  const row = await readRow(context, stream);
+  if (row.state === "gone") return removeGone(context, stream, options);
   if (row.facets.openCalls > 0) return "open";
-  const lease = await ground.leases.take(stream, uuid(), { label: "removal", waitMs: 0 });
+  const lease = await context.leases.take(stream, uuid(), { label: "removal", waitMs: 0 });
   if (!(lease instanceof Lease)) return "held";
   try {
-    return await removeHeld(ground, stream, [lease.guard], options);
+    return await removeHeld(context, stream, [lease.guard], options);
   } finally {
     await lease.release();
   }
 }
 
-/** What belongs to a stream may be there without it: it never was, or a removal was cut off. Erasing takes that, too. */
+/** Companions may exist without their stream, if it was never created or its removal was interrupted. */
 async function removeGone(
-  ground: Ground,
+  context: RemovalContext,
   stream: string,
   { erase, companions = [] }: RemoveOptions,
 ): Promise<"gone" | "removed"> {
-  return erase && (await eraseCompanions(ground, stream, companions)) ? "removed" : "gone";
+  return erase && (await eraseCompanions(context, stream, companions)) ? "removed" : "gone";
 }
 
 async function removeHeld(
-  ground: Ground,
+  context: RemovalContext,
   stream: string,
   guards: readonly Guard[],
   { erase, head, isNeeded, companions = [] }: RemoveOptions,
 ): Promise<Removal> {
-  const { store, namespace } = ground;
+  const { store, namespace } = context;
   for (let isFirst = true; ; isFirst = false) {
-    const row = await rowOf(ground, stream);
-    // One that was hidden already goes with the last of its forks.
+    const row = await readRow(context, stream);
+    // A hidden stream goes with the last of its forks, which we just erased.
     if (row.state === "gone") return isFirst ? "gone" : "removed";
     if (row.facets.openCalls > 0) return "open";
     if (head && (head.generation !== row.head.generation || head.seq !== row.head.seq)) return "changed";
     if (await isNeeded?.(streamId(stream))) return "needed";
     if (erase) {
-      await eraseForks(ground, stream, companions);
-      await eraseCompanions(ground, stream, companions);
+      await eraseForks(context, stream, companions);
+      await eraseCompanions(context, stream, companions);
     }
-    const left = await belongings(ground, row, companions);
+    const left = await findCompanions(context, row, companions);
     const how = erase ? { erase } : {};
     const outcome = await store.remove({ of: "stream", namespace, stream, expect: row.head, guards, ...how });
     if (outcome.outcome === "removed") {
-      await removeLeft(ground, left, how);
+      await removeCompanions(context, left, how);
       return "removed";
     }
-    // A fork that came in between: erasing takes that too.
+    // A fork was created in between: an erase takes it too, in the next round.
     if (outcome.outcome === "hidden" && !erase) return "hidden";
     if (outcome.outcome === "fenced") return "held";
   }
 }
 
-/** Whether there was any. */
+/** True if there was at least one. */
 async function eraseCompanions(
-  ground: Ground,
+  context: RemovalContext,
   stream: string,
   companions: readonly string[],
 ): Promise<boolean> {
   let isAny = false;
   for (const kind of companions) {
     const name = streamName(kind, streamId(stream));
-    const result = await removeStream(ground, name, { erase: true });
+    const result = await removeStream(context, name, { erase: true });
     if (result === "held" || result === "open") throw cannotErase(stream, name, result);
     isAny ||= result === "removed";
   }
   return isAny;
 }
 
-/** Streams, and where what belongs to them ends: of the row's own, and of those that are hidden and may go with it. */
-async function belongings(
-  ground: Ground,
+/** The companions of the stream, and of its hidden ancestors, which may go with it. */
+async function findCompanions(
+  context: RemovalContext,
   row: StreamRow,
   companions: readonly string[],
-): Promise<Belonging[]> {
-  const found: Belonging[] = [];
+): Promise<Companion[]> {
+  const found: Companion[] = [];
   let each: StreamRow | null = companions.length > 0 ? row : null;
   while (each) {
     const { stream, parent }: StreamRow = each;
     for (const kind of companions) {
-      const companion = await rowOf(ground, streamName(kind, streamId(stream)));
-      if (companion.state !== "gone") found.push({ of: stream, companion });
+      const companion = await readRow(context, streamName(kind, streamId(stream)));
+      if (companion.state !== "gone") found.push({ of: stream, row: companion });
     }
-    const above: StreamRow | null = parent && (await rowOf(ground, parent.stream));
+    const above: StreamRow | null = parent && (await readRow(context, parent.stream));
     each = above?.state === "hidden" ? above : null;
   }
   return found;
 }
 
-/** Not what has been written to since: somebody has begun anew under that name. */
-async function removeLeft(
-  ground: Ground,
-  found: readonly Belonging[],
+/** Spares a companion that was written to since: a new stream uses that name. */
+async function removeCompanions(
+  context: RemovalContext,
+  found: readonly Companion[],
   how: Pick<RemoveOptions, "erase">,
 ): Promise<void> {
-  for (const { of, companion } of found) {
-    if ((await rowOf(ground, of)).state === "gone")
-      await removeStream(ground, companion.stream, { head: companion.head, ...how });
+  for (const { of, row } of found) {
+    if ((await readRow(context, of)).state === "gone") {
+      await removeStream(context, row.stream, { head: row.head, ...how });
+    }
   }
 }
 
-async function rowOf({ store, namespace }: Ground, stream: string): Promise<StreamRow> {
-  const after = Number.MAX_SAFE_INTEGER - 1;
-  return (await store.read({ namespace, stream, after, limit: 1 })).stream;
-}
-
-/** What `removeStream` would come to right now. */
-async function foresee(
-  { store, namespace, leases }: Ground,
+/** The result that `removeStream` would have now. */
+async function previewRemoval(
+  { store, namespace, leases }: RemovalContext,
   row: StreamRow,
   isNeeded?: IsNeeded,
 ): Promise<Removal> {
@@ -180,8 +179,12 @@ async function foresee(
   return forks.rows.length > 0 ? "hidden" : "removed";
 }
 
-async function eraseForks(ground: Ground, parent: string, companions: readonly string[]): Promise<void> {
-  const { store, namespace } = ground;
+async function eraseForks(
+  context: RemovalContext,
+  parent: string,
+  companions: readonly string[],
+): Promise<void> {
+  const { store, namespace } = context;
   for (;;) {
     const forks = await store.list<"streams">({
       of: "streams",
@@ -192,7 +195,7 @@ async function eraseForks(ground: Ground, parent: string, companions: readonly s
     });
     if (forks.rows.length === 0) return;
     for (const fork of forks.rows) {
-      const result = await removeStream(ground, fork.stream, { erase: true, companions });
+      const result = await removeStream(context, fork.stream, { erase: true, companions });
       if (result === "open" || result === "held") throw cannotErase(parent, fork.stream, result);
     }
   }
@@ -200,7 +203,7 @@ async function eraseForks(ground: Ground, parent: string, companions: readonly s
 
 function cannotErase(parent: string, part: string, why: "open" | "held"): HoldfastError {
   const reason = why === "open" ? "has calls without an outcome" : "is held by a running process";
-  const what = streamKind(part) === streamKind(parent) ? `its fork ${part}` : `${part}, which belongs to it,`;
+  const what = streamKind(part) === streamKind(parent) ? `its fork ${part}` : `its companion ${part}`;
   return new HoldfastError("STREAM_BUSY", `${parent} cannot be erased: ${what} ${reason}`, {
     hint: "Settle those calls or stop that process, then erase again.",
     data: { parent, fork: part, why },
@@ -209,34 +212,43 @@ function cannotErase(parent: string, part: string, why: "open" | "held"): Holdfa
 
 export interface PruneOptions {
   readonly kind: string;
-  /** Only streams that were last changed before this wall clock. */
+  /** Only streams whose last change was before this wall clock. */
   readonly updatedBefore?: number;
   /** Only streams with this status. */
   readonly status?: string;
-  /** Keep this many of the latest that match. */
+  /** Keeps this many of the latest that match. */
   readonly keep?: number;
   readonly dryRun?: boolean;
   readonly isNeeded?: IsNeeded;
   readonly companions?: readonly string[];
 }
 
-/** What became of the streams that matched, by id. With `dryRun`, what would. */
+/**
+ * The streams that matched a `prune`, by id and by what happened to them; with `dryRun`, by what would
+ * happen.
+ *
+ * @example
+ * { removed: ["old-1"], hidden: ["old-2"], spared: [{ id: "old-3", why: "open" }] }
+ */
 export interface PruneReport {
   readonly removed: readonly string[];
-  /** Forks share their past: they no longer show, and go with the last fork. */
+  /** Streams whose history forks share: lists no longer show them, and they go with the last fork. */
   readonly hidden: readonly string[];
-  /** Left alone, and why. */
+  /**
+   * Streams that were left alone: calls are `open`, a process `held` it, another stream `needed` it, it
+   * `changed`.
+   */
   readonly spared: readonly { readonly id: string; readonly why: Spared }[];
 }
 
-/** By age, count or status. At least one of them must be said: "everything" is not a default. */
-export async function prune(ground: Ground, options: PruneOptions): Promise<PruneReport> {
+/** Removes streams by age, count or status. At least one must be given: "everything" is not a default. */
+export async function prune(context: RemovalContext, options: PruneOptions): Promise<PruneReport> {
   if (options.updatedBefore === undefined && options.status === undefined && options.keep === undefined) {
-    throw new HoldfastError("INPUT_INVALID", "prune was not told what to remove", {
-      hint: "Say an age, a status, or how many to keep.",
+    throw new HoldfastError("INPUT_INVALID", "prune: no condition was given", {
+      hint: "Pass an age, a status, or how many to keep.",
     });
   }
-  // Compared with what is no number everything would match, or the list be cut nowhere.
+  // A comparison with NaN would match everything or cut the list nowhere.
   if (options.keep !== undefined) checkOption("prune: keep", options.keep, "count");
   if (options.updatedBefore !== undefined) checkOption("prune: updatedBefore", options.updatedBefore, "time");
   const report = {
@@ -244,19 +256,23 @@ export async function prune(ground: Ground, options: PruneOptions): Promise<Prun
     hidden: [] as string[],
     spared: [] as PruneReport["spared"][number][],
   };
-  for (const row of await matching(ground, options)) {
+  for (const row of await matching(context, options)) {
     const id = streamId(row.stream);
     const { isNeeded, companions = [] } = options;
     const result = options.dryRun
-      ? await foresee(ground, row, isNeeded)
-      : await removeStream(ground, row.stream, { head: row.head, companions, ...(isNeeded && { isNeeded }) });
+      ? await previewRemoval(context, row, isNeeded)
+      : await removeStream(context, row.stream, {
+          head: row.head,
+          companions,
+          ...(isNeeded && { isNeeded }),
+        });
     if (result === "removed" || result === "hidden") report[result].push(id);
     else if (result !== "gone") report.spared.push({ id, why: result });
   }
   return report;
 }
 
-async function matching({ store, namespace }: Ground, options: PruneOptions): Promise<StreamRow[]> {
+async function matching({ store, namespace }: RemovalContext, options: PruneOptions): Promise<StreamRow[]> {
   const { kind, updatedBefore, status } = options;
   const only = {
     ...(status !== undefined && { status }),

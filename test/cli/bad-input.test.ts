@@ -62,7 +62,7 @@ const TABLE: readonly (readonly [typed: string, code: number, says: string, hint
   ["resolve c1 maybe --by a --why b", 2, "resolve: maybe is no outcome", "landed (it happened)"],
   ["resolve c1 landed --by a --why b", 3, 'there is no open call "c1"', "holdfast calls"],
   ["prune --older-than 1d", 2, "prune removes for good: without a terminal it needs --yes", "--dry-run"],
-  ["prune --yes", 2, "prune was not told what to remove", "Say an age"],
+  ["prune --yes", 2, "prune: no condition was given", "Pass an age"],
   ["session cancel x", 2, "session cancel is for people", "--by ann"],
   ["task claim 1 --role boss", 2, "there is no role boss", "worker, architect"],
   ["goal new more words --by bob --role worker", 4, "a worker, may not ", "architect"],
