@@ -1,21 +1,29 @@
 /**
- * The port: what Holdfast asks of a place where streams live.
+ * The port: the ten verbs that Holdfast needs from a store. The interface `Store` at the end has them with
+ * their contracts; the types before it are their requests and answers.
  *
- * A store keeps append-only streams of events and a little beside them: leases, claimed keys, artifacts,
- * snapshots. It knows nothing of sessions, calls or goals. All verbs but `append` read, or touch what can be rebuilt.
+ *     append   add events to streams, all or nothing        lease    take, renew or release a right to write
+ *     read     the writes of one stream, in order           remove   a stream, unused artifacts, snapshots
+ *     list     streams, items, leases, keys, snapshots      watch    be called after a change
+ *     put      store an artifact or a snapshot              check    verify the medium and the log
+ *     get      load one of them                             close    finish and release everything
  *
- * What every store promises, here and at its verbs (`holdfast/testing` has the suite that checks it):
+ * A store keeps append-only streams of events, and beside them leases, claimed keys, artifacts and snapshots.
+ * It knows nothing of sessions, calls or goals. Every store promises (the suite in `holdfast/testing` checks
+ * it):
  *
- *  - An expected outcome (`conflict`, `fenced`, `taken`, `missing`) is a value and leaves nothing behind.
- *  - A rejection is a `HoldfastError`. With `unknown: true` the batch may be durable: sent again, its id makes it safe.
- *  - Within a stream, `seq` is gapless and every write with an older lease token than the newest is refused.
- *  - The checks of an append come in this order, each over the whole batch: resend, fenced, conflict, taken,
- *    missing. A resend must match in every write and gets the heads of the first time.
- *  - A release frees only what its own stream claimed. Within a batch keys change write by write, releases first.
- *  - A hidden stream takes no more writes: every append to it is a `conflict` with its own head.
- *  - Names arrive checked (`model/names.ts`); different ones stay different, byte for byte. Nothing crosses a namespace.
+ *  - An expected outcome (`conflict`, `fenced`, `taken`, `missing`) is a value, and nothing was written.
+ *  - A failure rejects with a `HoldfastError`. With `unknown: true` the batch may be durable; resending it is
+ *    safe.
+ *  - Within a stream, `seq` has no gaps, and a write with an older lease token than the newest is rejected.
+ *  - An append checks in this order, each check over the whole batch: resend, fenced, conflict, taken,
+ *    missing. A resend must match in every write, and gets the heads of the first time.
+ *  - A release frees only keys that its own stream claimed. Within a batch, keys change write by write,
+ *    releases first.
+ *  - A hidden stream takes no writes: every append to it is a `conflict` with its own head.
+ *  - Names arrive validated (`model/names.ts`) and are compared byte by byte. Nothing crosses a namespace.
  *
- * Stores hold no rules. If two stores would need the same `if`, it belongs above this line.
+ * Stores hold no rules of the domain. If two stores need the same `if`, it belongs in `journal/` or `model/`.
  */
 
 import type { MaybePromise } from "./model/maybe-promise.ts";
@@ -23,15 +31,16 @@ import type { Item, StreamFacets } from "./model/stream/index.ts";
 
 export type { Item, StreamFacets };
 
-/** Where a stream ends. A stream that was removed and made again counts its lives in `generation`. */
+/** The end of a stream. `generation` grows each time the stream is removed and created again. */
 export interface Head {
   readonly generation: number;
   readonly seq: number;
 }
 
-/** A payload as the codec left it: text stays text, so that a person can read it with any SQL shell. */
+/** A payload as the codec made it. Text stays text, so that a person can read it with any SQL shell. */
 export type Payload = string | Uint8Array;
 
+/** The append requires that `lease` still has this token. */
 export interface Guard {
   readonly lease: string;
   readonly token: number;
@@ -43,50 +52,57 @@ export interface Claim {
   readonly event: number;
 }
 
+/** Events for one stream. It becomes one stored row, however many events it has. */
 export interface Write {
   readonly stream: string;
-  /** Where the writer believes the stream ends. Mandatory: there is no unconditional append. */
+  /** The head that the writer has seen; any other is a `conflict`. There is no unconditional append. */
   readonly expect: Head;
-  /** How many events the payload holds; they get the next `count` seqs. */
+  /** Number of events in the payload; they get the next `count` seqs. */
   readonly count: number;
   readonly payload: Payload;
-  /** The payload is text, given as its bytes in UTF-8, and comes back as text. Only for those in `acceptsUtf8`. */
+  /** The payload is text given as UTF-8 bytes, and is read back as text. Only for stores in `acceptsUtf8`. */
   readonly isUtf8?: true;
-  /** Name of the codec that made the payload; null for plain JSON text. */
+  /** Name of the codec that made the payload; null for JSON text without a codec. */
   readonly codec: string | null;
-  /** CRC-32 of the payload's bytes, so that `check` can tell a changed record from a good one. */
+  /** CRC-32 of the payload's bytes, so that `check` detects a changed record. */
   readonly sum: number;
-  /** Wall clock, milliseconds. */
+  /** Wall clock in milliseconds. */
   readonly at: number;
-  /** On the first write: its past is `stream` up to `seq`, shared. It goes on from there: `expect.seq` is `fork.seq`. */
+  /**
+   * Only on the first write of a stream: it shares the history of `fork.stream` up to `fork.seq`, and its own
+   * events continue from there, so `expect.seq` equals `fork.seq`.
+   */
   readonly fork?: { readonly stream: string; readonly generation: number; readonly seq: number };
   readonly guards?: readonly Guard[];
   readonly claims?: readonly Claim[];
   readonly releases?: readonly string[];
-  /** Hashes of the artifacts these events refer to; they must be stored already. */
+  /** Hashes of the artifacts that these events refer to; they must be stored already. */
   readonly artifacts?: readonly string[];
   readonly facets?: StreamFacets;
   readonly items?: readonly Item[];
 }
 
-/** Writes to different streams of one namespace that become durable together, or not at all. */
+/** Writes to different streams of one namespace that become durable together or not at all. */
 export interface Batch {
+  /** A resend carries the same id: the store recognises it in the row at `expect.seq + 1`. */
   readonly id: string;
   readonly namespace: string;
   readonly writes: readonly Write[];
 }
 
 export type AppendOutcome =
-  /** Durable. `resent` when this very batch was there already. */
+  /** Durable. `resent`: this batch was there already. */
   | { readonly outcome: "ok"; readonly heads: readonly Head[]; readonly resent: boolean }
-  /** Somebody else wrote first; `head` is where the stream ends now. */
+  /** Another writer was faster; `head` is the end of the stream now. */
   | { readonly outcome: "conflict"; readonly stream: string; readonly head: Head }
   /** The lease has another owner, or none. */
   | { readonly outcome: "fenced"; readonly lease: string; readonly now: LeaseRow | null }
+  /** Another event holds a claimed key. */
   | { readonly outcome: "taken"; readonly key: string; readonly by: { stream: string; seq: number } }
+  /** An artifact is not stored. */
   | { readonly outcome: "missing"; readonly artifact: string };
 
-/** One write, however many events it has, is one stored row. */
+/** A write as it is read back: events `first` to `last`. */
 export interface StoredWrite {
   readonly first: number;
   readonly last: number;
@@ -97,15 +113,15 @@ export interface StoredWrite {
   readonly at: number;
 }
 
-/** `hidden`: removed, but a fork still shares its past. `gone`: removed, or never there. */
+/** `hidden`: removed, but a fork still shares its history. `gone`: removed, or never created. */
 export type StreamState = "live" | "hidden" | "gone";
 
 export interface StreamRow {
   readonly stream: string;
   readonly state: StreamState;
-  /** For a stream that is gone: the generation that its next life gets, and seq 0. */
+  /** If the stream is gone: seq 0, and the generation that it gets when it is created again. */
   readonly head: Head;
-  /** Own events begin at `base + 1`. */
+  /** The stream's own events begin at `base + 1`; earlier ones are in `parent`. */
   readonly base: number;
   readonly parent: { readonly stream: string; readonly generation: number } | null;
   readonly createdAt: number;
@@ -133,33 +149,33 @@ export interface ItemRow {
   readonly doneAt: number | null;
 }
 
-/** Who holds a lease, in words and in facts from which a neighbour can prove that the holder is dead. */
+/** The holder of a lease: a label for people, and facts from which a neighbour can prove that it is dead. */
 export interface Holder {
   readonly owner: string;
   readonly label: string;
   readonly host: string;
   readonly pid: number;
-  /** Start time of the process in the kernel's own unit, or null where it cannot be known. */
+  /** Start time of the process in the kernel's own unit; null if the system does not tell. */
   readonly started: string | null;
   readonly boot: string | null;
   readonly pidNamespace: string | null;
-  /** What `started` counts from; without it two start times cannot be compared. */
+  /** The clock of `started`. Without it, two start times cannot be compared. */
   readonly timeNamespace?: string | null;
 }
 
 export interface LeaseRow {
   readonly name: string;
   readonly token: number;
-  /** Null when released. */
+  /** Null if released. */
   readonly holder: Holder | null;
-  /** By the store's own clock: 0 or less when anyone may take it. */
+  /** By the store's own clock; 0 or less if anyone may take the lease. */
   readonly remainingMs: number;
 }
 
 export type LeaseRequest =
   /**
-   * Granted when free, released, run out, already this owner's, or when `evict` names the current token (its
-   * holder is provably dead). A change of owner adds 1 to the token; the same owner keeps it.
+   * Granted if the lease is free, released, expired or this owner's already, or if `evict` names its current
+   * token (its holder is provably dead). A change of owner adds 1 to the token; the same owner keeps it.
    */
   | {
       readonly act: "take";
@@ -169,45 +185,47 @@ export type LeaseRequest =
       readonly ttlMs: number;
       readonly evict?: number;
     }
-  /** Prolongs all that still carry their token; one round trip however many there are. */
+  /** Renews all leases that still have their token, in one round trip. */
   | Readonly<{ act: "renew"; namespace: string; leases: readonly Guard[]; ttlMs: number }>
-  /** Ends the lease if it still carries this token; the token itself is kept for the next owner to exceed. */
+  /**
+   * Ends the lease if it still has this token. The token is kept, so that the next owner gets a higher one.
+   */
   | { readonly act: "release"; readonly namespace: string; readonly lease: Guard };
 
 export type LeaseOutcome =
-  /** `from`: whoever had it and did not release it, when the owner changed. */
+  /** `from`: the previous holder, if the owner changed and that one did not release the lease. */
   | { readonly outcome: "granted"; readonly lease: LeaseRow; readonly from: Holder | null }
   | { readonly outcome: "held"; readonly lease: LeaseRow }
-  /** Those that no longer carry their token. */
+  /** `lost`: leases that no longer have their token. */
   | { readonly outcome: "renewed"; readonly lost: readonly Guard[] }
   | { readonly outcome: "released"; readonly wasOurs: boolean };
 
 export interface ReadRequest {
   readonly namespace: string;
   readonly stream: string;
-  /** Events after this seq … */
+  /** Returns events after this seq … */
   readonly after: number;
-  /** … and up to this one. Whole writes are returned: the first and last may reach beyond the range. */
+  /** … up to this one. Writes are returned whole: the first and the last may reach beyond the range. */
   readonly upTo?: number;
   /** At most this many writes in one page. */
   readonly limit?: number;
-  /** Also the latest snapshot by this fold at or before `upTo`, of the same moment; the writes are those after it. */
+  /** Also returns the latest snapshot of this fold at or before `upTo`, and only the writes after it. */
   readonly fold?: string;
-  /** Nobody acts on what is read: of a write, a store may leave out whose it is (`batch` "", `sum` and `at` 0). */
+  /** The caller only displays the events: a store may leave out `batch` (""), `sum` and `at` (0). */
   readonly onlyEvents?: true;
 }
 
 export interface ReadPage {
   readonly stream: StreamRow;
-  /** Null where there is none, or none was asked for. */
+  /** Null if there is none, or the request has no `fold`. */
   readonly snapshot: Blob | null;
   readonly writes: readonly StoredWrite[];
-  /** More writes in the asked range follow. */
+  /** More writes of the range follow. */
   readonly more: boolean;
 }
 
 export type ListRequest =
-  /** Latest change first. `parent`: forks of that stream. `hidden`: also those whose forks keep them. */
+  /** Latest change first. `parent`: only forks of that stream. `hidden`: also hidden streams. */
   | {
       readonly of: "streams";
       readonly namespace: string;
@@ -215,7 +233,7 @@ export type ListRequest =
       readonly status?: string;
       readonly goal?: string;
       readonly openCalls?: true;
-      /** Only what counts as stale at this wall clock. */
+      /** Only streams that are stale at this wall clock. */
       readonly expiredAt?: number;
       readonly updatedBefore?: number;
       readonly parent?: string;
@@ -223,7 +241,7 @@ export type ListRequest =
       readonly limit: number;
       readonly cursor?: string;
     }
-  /** Items of one stream in order of their seq, or of all streams, oldest first; `open`: only those. */
+  /** Items of one stream by seq, or of all streams, oldest first. `open`: only items without `doneAt`. */
   | {
       readonly of: "items";
       readonly namespace: string;
@@ -234,9 +252,9 @@ export type ListRequest =
       readonly limit: number;
       readonly cursor?: string;
     }
-  /** By name. `prefix` is literal. */
+  /** By name. `prefix` is literal, not a pattern. */
   | Readonly<{ of: "leases"; namespace: string; prefix?: string; limit: number; cursor?: string }>
-  /** Which event holds each of these keys; keys that nobody holds are left out. */
+  /** The event that holds each of these keys; free keys are left out. */
   | { readonly of: "keys"; readonly namespace: string; readonly keys: readonly string[] }
   | { readonly of: "snapshots"; readonly namespace: string; readonly stream: string };
 
@@ -244,7 +262,7 @@ export type KeyRow = Readonly<{ key: string; stream: string; seq: number }>;
 
 export type SnapshotRow = Readonly<{ seq: number; fold: string; bytes: number }>;
 
-/** What each kind of list holds. */
+/** The row type of each kind of list. */
 export interface ListRows {
   streams: StreamRow;
   items: ItemRow;
@@ -255,12 +273,12 @@ export interface ListRows {
 
 export interface Page<Row> {
   readonly rows: readonly Row[];
-  /** Where the next page begins; null after the last. */
+  /** Pass it in the next request; null after the last page. */
   readonly cursor: string | null;
 }
 
 export type PutRequest =
-  /** Stored once however often it is put. `hash` is the lower-case SHA-256 of `bytes`. */
+  /** Stored once, however often it is put. `hash` is the lower-case SHA-256 of `bytes`. */
   | {
       readonly of: "artifact";
       readonly namespace: string;
@@ -268,14 +286,14 @@ export type PutRequest =
       readonly bytes: Uint8Array;
       readonly at: number;
     }
-  /** A cached fold of `stream` at `seq`; ignored when the stream is not live, or in another generation. */
+  /** A cached fold of `stream` at `seq`; ignored if the stream is not live, or in another generation. */
   | {
       readonly of: "snapshot";
       readonly namespace: string;
       readonly stream: string;
       readonly generation: number;
       readonly seq: number;
-      /** Kind and version of the fold that made it. */
+      /** Kind and version of the fold: `session@6`. */
       readonly fold: string;
       readonly payload: Payload;
       readonly codec: string | null;
@@ -283,7 +301,7 @@ export type PutRequest =
 
 export type GetRequest =
   | { readonly of: "artifact"; readonly namespace: string; readonly hash: string }
-  /** The latest snapshot by this fold at or before `upTo`. */
+  /** The latest snapshot of this fold at or before `upTo`. */
   | {
       readonly of: "snapshot";
       readonly namespace: string;
@@ -292,7 +310,9 @@ export type GetRequest =
       readonly upTo: number;
     };
 
-/** A snapshot says where it was taken, and in which life of its stream. Of an artifact both are 0. */
+/**
+ * An artifact or a snapshot. `generation` and `seq` are the position of a snapshot, and 0 for an artifact.
+ */
 export interface Blob extends Head {
   readonly payload: Payload;
   readonly codec: string | null;
@@ -300,9 +320,9 @@ export interface Blob extends Head {
 
 export type RemoveRequest =
   /**
-   * Takes the whole stream, its items, snapshots and references, and leaves a tombstone. The keys that it
-   * claimed stay claimed: "once, ever" outlives the record of it. `erase` also sees to it that the bytes are
-   * overwritten on the medium as well as the store can.
+   * Removes the whole stream with its items, snapshots and references, and leaves a tombstone. Its keys stay
+   * claimed, because "once, ever" outlives the record. `erase` also overwrites the bytes on the medium, as
+   * far as possible.
    */
   | {
       readonly of: "stream";
@@ -318,13 +338,16 @@ export type RemoveRequest =
 
 export type RemoveOutcome =
   | { readonly outcome: "removed"; readonly count: number }
-  /** Forks share its past: it no longer shows, and goes with the last of them. */
+  /** Forks share its history: lists no longer show it, and it goes with the last of them. */
   | { readonly outcome: "hidden" }
   | { readonly outcome: "conflict"; readonly head: Head }
   | { readonly outcome: "fenced"; readonly lease: string; readonly now: LeaseRow | null };
 
+/**
+ * A finding of `check`: `{ invariant: "I10", where: "session/alpha at 7", what: "the snapshot is not …" }`.
+ */
 export interface Problem {
-  /** The invariant that does not hold (`I2`, `I7`, …), or `medium` for the store's own format. */
+  /** The violated invariant (`I2`, `I7`, …), or `medium` for the store's own format. */
   readonly invariant: string;
   readonly where: string;
   readonly what: string;
@@ -332,18 +355,20 @@ export interface Problem {
 
 export interface WatchRequest {
   readonly namespace: string;
-  /** One stream; without it, all of the namespace. */
+  /** One stream; all streams of the namespace if absent. */
   readonly stream?: string;
 }
 
-/** `journal/copy` gives the phases their meaning. But for `arrived`, a store with a seal takes no writes. */
+/**
+ * The state of a store in a copy; `journal/copy.ts` defines the phases. All but `arrived` refuse every write.
+ */
 export type Seal = Readonly<Record<"move" | "other", string>> & {
   readonly phase: "leaving" | "left" | "entering" | "arrived";
 };
 
 type In<Of, Row> = Readonly<Row & { of: Of; namespace: string }>;
 
-/** All that a store holds, but for snapshots; a stream that is gone is its tombstone. */
+/** Any row of a store except snapshots, which can be rebuilt. A stream that is gone is its tombstone. */
 export type MovedRow =
   | In<"lease", LeaseRow & { ttlMs: number }>
   | In<"stream", StreamRow & { artifacts: readonly string[] }>
@@ -352,44 +377,82 @@ export type MovedRow =
   | In<"key", KeyRow>
   | In<"artifact", { hash: string; bytes: Uint8Array; putAt: number }>;
 
+/** The verbs of a copy between two stores. */
 export interface Moving {
   seal(): Promise<Seal | null>;
-  /** False, and nothing done, unless the seal is `expect`. */
+  /** Replaces the seal if it is `expect`; otherwise changes nothing and returns false. */
   reseal(expect: Seal | null, next: Seal | null): Promise<boolean>;
-  /** Leases first; `only` these kinds of rows, or more. `restore` puts rows over those that are there, while `move` is entering. */
+  /** A page of all rows, leases first. With `only`, other kinds of rows may be left out. */
   dump(cursor: string | null, only?: readonly MovedRow["of"][]): Promise<Page<MovedRow>>;
+  /** Inserts rows, or replaces those that are there. Only while the seal is `entering` for this `move`. */
   restore(move: string, rows: readonly MovedRow[]): Promise<void>;
 }
 
-/** To keep state elsewhere: implement it, prove it with `storeSuite`, pass it to `open(undefined, { store })`. */
+/**
+ * A store. To keep state elsewhere, implement this interface, prove it with `storeSuite` from
+ * `holdfast/testing`, and pass it to `open`.
+ *
+ * @example
+ * const holdfast = await open(undefined, { store: await openMyStore() });
+ */
 export interface Store {
-  /** What it is and where, for messages: `sqlite ./.holdfast/store.db`. Never holds a password. */
+  /** Kind and place, for messages: `sqlite ./.holdfast/store.db`. Must not contain a password. */
   readonly address: string;
-  /** What `copy` needs of both its stores. A store without it cannot be moved. */
+  /** Needed by `copy`. A store without it cannot be copied. */
   readonly moving?: Moving;
-  /** Conditional, all or nothing over its batch, durable against power loss once answered, maybe at once: the only way truth changes. */
+  /**
+   * Appends all writes of the batch, or none. It is the only way to change events. The batch is durable
+   * against power loss when the outcome is there, at once or by a promise. A failure always rejects a
+   * promise.
+   */
   append(batch: Batch): MaybePromise<AppendOutcome>;
-  /** A stream's own writes, in order. The past that a fork shares is read from its parent, up to `base`. */
+  /**
+   * The writes of one stream, in order, with its row and perhaps a snapshot, all of one moment. The history
+   * that a fork shares is read from its parent, up to `base`. A stream that does not exist is an empty page
+   * with state `gone`.
+   */
   read(request: ReadRequest): Promise<ReadPage>;
-  /** What can be seen without a payload: streams by their facets, items, leases, who holds a key. */
+  /**
+   * One page of rows that need no payload: streams by facets, items, leases, keys, snapshots.
+   *
+   * @example
+   * await store.list<"streams">({ of: "streams", namespace: "default", kind: "session", status: "active", limit: 50 });
+   */
   list<Of extends keyof ListRows>(request: Extract<ListRequest, { of: Of }>): Promise<Page<ListRows[Of]>>;
-  /** What truth refers to (artifacts), or can be folded from it (snapshots). Put again, an artifact is young again. */
+  /**
+   * Stores an artifact or a snapshot durably. An artifact that is put again counts as new for its collection.
+   */
   put(request: PutRequest): Promise<void>;
-  /** What was put; null where it is not there any more. */
+  /** Loads an artifact or a snapshot; null if there is none. */
   get(request: GetRequest): Promise<Blob | null>;
-  /** Who may write. Time, by the store's own clock, decides only who may take over; an append asks for the token. */
+  /**
+   * Takes, renews or releases leases. The store's own clock decides only when another owner may take over; an
+   * append checks the token and never the clock.
+   */
   lease(request: LeaseRequest): Promise<LeaseOutcome>;
-  /** A whole stream, of which a tombstone stays; artifacts that nothing refers to; snapshots. */
+  /**
+   * Removes a whole stream (a tombstone stays), artifacts that no stream refers to, or the snapshots of a
+   * stream.
+   */
   remove(request: RemoveRequest): Promise<RemoveOutcome>;
-  /** A hint, maybe late, maybe spurious, also for one's own changes: reread from your seq. Returns the way to stop. */
+  /**
+   * Calls `changed` after changes, by this process too. It is a hint that may come late or for nothing:
+   * reread from your seq. Returns a function that stops it.
+   */
   watch(request: WatchRequest, changed: () => void): () => void;
-  /** Everything that can be verified without knowing what the events mean. An empty list is good news. */
+  /** Verifies everything that needs no knowledge of the events. An empty list means that all is well. */
   check(): Promise<readonly Problem[]>;
-  /** Why nothing can be written here, told without writing; null where nothing is against it. Absent where opening tells. */
+  /**
+   * Why the store cannot be written, found out without writing; null if nothing prevents it. Absent if `open`
+   * already fails in that case.
+   */
   unwritable?(): Promise<{ readonly why: string; readonly hint: string } | null>;
-  /** Waits for appends under way, then lets go of every resource. Closing twice is fine. */
+  /** Waits for appends in flight, then releases all resources. Closing twice is fine. */
   close(): Promise<void>;
 }
 
-/** May be given plain text as UTF-8 (`isUtf8`), made faster than a string. Not a mark: who stands in between, and looks, gets text. */
+/**
+ * Stores that take text as UTF-8 bytes (`Write.isUtf8`), which are made faster than a string. This is a set
+ * and not a property, because a wrapper around a store would inherit the property, and it must see text.
+ */
 export const acceptsUtf8 = new WeakSet<Store>();
