@@ -8,8 +8,8 @@ const SHORT_TURNS = 100;
 const ROUNDS = 300;
 
 /**
- * Two sessions, each in a file of its own, go on in turn: one from turn 100, one from turn 2,000. Comparing the
- * beginning of one run with its end would compare two moments of the machine.
+ * Two sessions, each in a file of its own, continue by turns: one from turn 100, one from turn 2,000.
+ * Comparing the start of one run with its end would compare two moments of the machine.
  */
 export const appendFlatness: Measure = {
   name: "appendFlatness",

@@ -15,7 +15,7 @@ interface LongRun {
 
 let made: Promise<LongRun> | undefined;
 
-/** A session of 2,000 turns, and how long each round of it took. Made once: other measures go on with it. */
+/** A session of 2,000 turns, and how long each round of it took. Made once and shared with other measures. */
 export function longRun(scratch: Scratch): Promise<LongRun> {
   made ??= make(scratch);
   return made;

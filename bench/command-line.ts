@@ -1,4 +1,4 @@
-/** The command line as it is published, built once for the measures that start it cold. */
+/** The command line as published, built once for the measures that start it cold. */
 
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -13,7 +13,7 @@ export function builtCommandLine(scratch: Scratch): Promise<string> {
   const making =
     built.get(scratch) ??
     build({ outDir, dts: false, sourcemap: false, clean: false, logLevel: "silent" }).then(() => {
-      // As in the package: without it Node would have to find out from each file what it is.
+      // The package has this too: without it Node would have to detect the module type of each file.
       writeFileSync(join(outDir, "package.json"), '{ "type": "module" }\n');
       return join(outDir, "cli.js");
     });
@@ -21,7 +21,7 @@ export function builtCommandLine(scratch: Scratch): Promise<string> {
   return making;
 }
 
-/** One whole life of a process, from its start to its end. */
+/** One process from its start to its end. */
 export function live(args: readonly string[], options: { cwd?: string; input?: string } = {}): void {
   const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8", ...options });
   if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr}`);

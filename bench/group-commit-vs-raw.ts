@@ -7,14 +7,18 @@ import { makeTurns } from "./turns.ts";
 
 const SESSIONS = 64;
 /**
- * Not counted, on both sides. The recording replaces methods, and whoever closes a file on Node 20 collects all garbage, the
- * shapes of short-lived objects with it: after either V8 throws away what it has compiled, and compiles it again within 2,000 turns.
+ * Rounds that are not counted, on both sides. After recording (which replaces methods) and after closing a
+ * file on Node 20 (which collects all garbage) V8 discards compiled code. It compiles it again within 2,000
+ * turns.
  */
 const WARM_ROUNDS = 40;
 const ROUNDS = 120;
 const ALL_ROUNDS = WARM_ROUNDS + ROUNDS;
 
-/** The floor gathers the rows of all sessions by itself and commits them at once; ours has to find out that it can. */
+/**
+ * The floor collects the rows of all sessions itself and commits them at once; ours has to discover that it
+ * can.
+ */
 export const groupCommitVsRaw: Measure = {
   name: "groupCommitVsRaw",
   what: "64 sessions append at once in one process: turns per second, against raw commits of the same rows",

@@ -1,7 +1,8 @@
 /**
- * Hooks as a coding agent meets them: a cold process, from its start to its end, against a Node that does nothing. Two are
- * judged, by the slower one: the hook that runs after every tool use, and the one that runs at the start of a session and
- * prints the briefing of a goal of some size. The store is as an agent that was killed leaves it: not closed, its WAL full.
+ * Hooks as a coding agent runs them: a cold process from start to end, against a Node that does nothing.
+ * The value is the slower of two: the hook after every tool use, and the hook at the start of a session,
+ * which prints the briefing of a larger goal. The store is as a killed agent leaves it: not closed, its WAL
+ * full.
  */
 
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -21,7 +22,7 @@ const FILES = 60;
 
 export const hookVsNode: Measure = {
   name: "hookVsNode",
-  what: "holdfast hook, cold, after a tool use or at the start of a session, the slower one, against node -e 0",
+  what: "holdfast hook, cold, the slower of tool use and session start, against node -e 0",
   bar: 2,
   direction: "at most",
   async run(scratch) {
@@ -36,7 +37,7 @@ export const hookVsNode: Measure = {
       ROUNDS,
       nothing,
       () => hook("session-start", { session_id: "bench", source: "startup" }),
-      // What the last start left to be written is written now, so that it takes no share of the next round.
+      // Finishes the background writes of the last start, so that they do not slow the next round.
       () => {
         live([cli, "hook", "take-in"], { cwd });
         forgetStarts(cwd);
@@ -56,7 +57,7 @@ export const hookVsNode: Measure = {
   },
 };
 
-/** A start is briefed once; the next round is the next start. */
+/** A session start is briefed once, so each round must look like a new start. */
 function forgetStarts(cwd: string): void {
   const folder = join(cwd, ".holdfast", "hooks");
   for (const name of readdirSync(folder)) if (name.endsWith(".briefed")) rmSync(join(folder, name));

@@ -1,7 +1,7 @@
 /**
- * What the ledger adds around one mutating call: the intent before it, the outcome after it. The floor is two raw
- * commits of the very rows that the ledger wrote, whose JSON text it makes as we have to. The assistant message that asks for the call is durable before, in
- * both cases, and not timed.
+ * The cost of the ledger around one mutating call: the intent before it, the outcome after it. The floor is
+ * two raw commits of the same rows, including the JSON text that both must make. The assistant message that
+ * asks for the call is durable before, in both cases, and not timed.
  */
 
 import { type Holdfast, type Message, type Session, type Tool, tool } from "../src/index.ts";
@@ -12,9 +12,9 @@ import { anything } from "./schema.ts";
 import type { Scratch } from "./scratch.ts";
 import { prose, random } from "./turns.ts";
 
-/** Enough that the median is not that of one moment of the disk. */
+/** Enough that the median does not depend on one moment of the disk. */
 const ROUNDS = 800;
-/** Calls before the first timed one: until then most of the time goes into compiling what is run. */
+/** Calls before the first timed one. Until then most of the time goes into compiling. */
 const WARM_CALLS = 4000;
 /** The message, the intent, the outcome. */
 const COMMITS_PER_CALL = 3;
@@ -63,7 +63,7 @@ export const ledgerVsTwoCommits: Measure = {
   },
 };
 
-/** What the rows of the log say. */
+/** The parsed payloads of the rows of the log. */
 function payloadsOf(commit: Commit): unknown[] {
   const logged = commit.filter(({ sql }) => sql.startsWith("INSERT INTO writes"));
   if (logged.length !== 1) throw new Error(`a commit of the ledger has ${logged.length} rows of the log`);

@@ -1,7 +1,7 @@
 /**
- * `npm run bench`: every promise about speed as a ratio to the bare driver, measured in the same run on the same
- * disk. `-- --json` prints one object and nothing else; names of measures (`-- loadVsRaw`) run only those. Ends
- * with 1 when a bar is missed.
+ * `npm run bench`: every promise about speed as a ratio to the bare driver, measured in the same run on the
+ * same disk. `-- --json` prints one object and nothing else; names of measures (`-- loadVsRaw`) run only
+ * those. Exits with 1 if a bar is missed.
  */
 
 import { appendFlatness } from "./append-flatness.ts";

@@ -1,11 +1,11 @@
 /**
- * What a measure is. One file holds one measure; `main.ts` has the table of all of them. To add one, write its file
- * and name it in the table.
+ * One file holds one measure; `main.ts` has the table of all. To add one, write its file and name it in the
+ * table.
  */
 
 import type { Scratch } from "./scratch.ts";
 
-/** Named figures behind a value, for whoever wants to know where it comes from. Their names end in their unit. */
+/** Named figures behind a value. Their names end in their unit. */
 export type Numbers = Readonly<Record<string, number>>;
 
 export interface Measured {
@@ -15,9 +15,9 @@ export interface Measured {
 
 export interface Measure {
   readonly name: string;
-  /** What is compared, in one line. */
+  /** The comparison, in one line. */
   readonly what: string;
-  /** Null for a figure that is only shown. */
+  /** Null for a figure that has no bar. */
   readonly bar: number | null;
   readonly direction: "at most" | "at least";
   run(scratch: Scratch): Promise<Measured>;

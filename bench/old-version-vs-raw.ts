@@ -1,9 +1,9 @@
 /**
- * Older versions of a session that was only appended to, and of one that was compacted: a version from before the
- * compaction must not cost more for it, and one from after it must not cost what was compacted away. The raw
- * counterpart of a version holds that version's own messages and nothing else. The value is the worst of all whose
- * bytes are at least 200 KB. Smaller ones are shown, too: they load in a fraction of a millisecond, of which a fixed
- * part (finding the version, its stream and a snapshot) is the most.
+ * Older versions of an append-only session and of a compacted one. A version from before the compaction
+ * must not cost more because of it. One from after it must not cost what was compacted away. The raw
+ * counterpart of a version holds that version's messages and nothing else. The value is the worst of all
+ * versions of at least 200 KB. Smaller ones are only shown: they load in a fraction of a millisecond, most
+ * of which is a fixed cost.
  */
 
 import type { Message } from "../src/index.ts";
@@ -15,7 +15,7 @@ import { type ThousandTurns, thousandTurns } from "./thousand-turns.ts";
 import { makeTurns } from "./turns.ts";
 
 const SMALL_BYTES = 200_000;
-/** Of each version, by each side: enough that the worst of them is not the one with the worst luck. */
+/** Loaded per version and side: enough that the worst one is not merely the unluckiest. */
 const LOADED_BYTES = 120_000_000;
 const ROUND_BYTES = 4_000_000;
 const BEFORE = 200;
@@ -28,7 +28,9 @@ interface Version {
   readonly version: number;
 }
 
-/** Of the compacted session, 150 is from before, 201 the compaction's own "before", 240 and 300 from after. */
+/**
+ * In the compacted session, 150 is from before, 201 the compaction's own "before", 240 and 300 from after.
+ */
 const VERSIONS: readonly Version[] = [
   ...[10, 100, 500, 900].map((version) => ({ name: `at${version}`, session: "thousand", version })),
   ...[150, 201, 240, 300].map((version) => ({ name: `compacted${version}`, session: "compacted", version })),
@@ -36,7 +38,7 @@ const VERSIONS: readonly Version[] = [
 
 export const oldVersionVsRaw: Measure = {
   name: "oldVersionVsRaw",
-  what: "load an older version, the worst of several, against reading and parsing its own raw rows (processor time)",
+  what: "load an older version, the worst of several, against parsing its own raw rows (processor time)",
   bar: 1.5,
   direction: "at most",
   async run(scratch) {
@@ -79,7 +81,7 @@ async function compare(
   const rows = inTurns(messages).map((turn, index) => [rawSession, index + 1, JSON.stringify(turn)] as const);
   raw.writeTogether(rows);
   const bytes = rows.reduce((sum, [, , json]) => sum + json.length, 0);
-  // Versions are loaded many times a round, so that each side collects its own garbage, and a tick does not decide.
+  // Many loads per round, so that each side collects its own garbage, and a clock tick does not decide.
   const loads = Math.max(1, Math.round(ROUND_BYTES / bytes));
   const count = Math.round(LOADED_BYTES / bytes / loads);
   const rounds = await alternate(
@@ -99,7 +101,7 @@ async function compare(
   };
 }
 
-/** A question and its answer in one row, as the raw floor keeps turns. */
+/** A question and its answer in one row, as the raw floor stores turns. */
 function inTurns(messages: readonly Message[]): Message[][] {
   const turns: Message[][] = [];
   for (const message of messages) {

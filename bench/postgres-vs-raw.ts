@@ -10,23 +10,24 @@ import { makeTurns } from "./turns.ts";
 const SESSIONS = 16;
 const ROUNDS = 60;
 
-/** As in `raw-database.ts`: the rows that a turn needs to be found again, and nothing else. */
+/** Like `raw-database.ts`: the rows that are needed to find a turn again, and nothing else. */
 const SCHEMA = `
   CREATE SCHEMA raw;
   CREATE TABLE raw.turns (session integer, seq integer, payload text NOT NULL, PRIMARY KEY (session, seq));
-  CREATE TABLE raw.sessions (id integer PRIMARY KEY, seq integer NOT NULL, status text NOT NULL, updated_at bigint NOT NULL);
+  CREATE TABLE raw.sessions (id integer PRIMARY KEY, seq integer NOT NULL, status text NOT NULL,
+    updated_at bigint NOT NULL);
   CREATE INDEX sessions_by_time ON raw.sessions (updated_at);
   CREATE TABLE raw.checkpoints (session integer, version text, seq integer NOT NULL, status text NOT NULL,
     created_at bigint NOT NULL, PRIMARY KEY (session, version))`;
 
-/** One round trip and one commit, which of the ways tried is the fastest. */
+/** One round trip and one commit: the fastest of the ways that were tried. */
 const WRITE = `
   WITH turn AS (INSERT INTO raw.turns VALUES ($1, $2, $3)),
     session AS (INSERT INTO raw.sessions VALUES ($1, $2, 'active', $4)
       ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at)
   INSERT INTO raw.checkpoints VALUES ($1, $2::text, $2, 'kept', $4)`;
 
-/** Each session of the floor commits by itself, on a pool with a connection for each; ours share commits. */
+/** Each session of the floor commits alone, on a pool with a connection for each; ours share commits. */
 export const postgresVsRaw: Measure = {
   name: "postgresVsRaw",
   what: "16 sessions append at once on Postgres: turns per second, against raw commits on the same pool",
@@ -35,7 +36,7 @@ export const postgresVsRaw: Measure = {
   async run() {
     const server = await PostgresServer.start();
     const pool = new pg.Pool({ connectionString: server.url, max: SESSIONS });
-    // Ending the pool does not wait until the server has let go of its connections.
+    // Ending the pool does not wait until the server has closed its connections.
     pool.on("error", () => undefined);
     try {
       await pool.query(SCHEMA);

@@ -1,15 +1,16 @@
 /**
- * The floor for disk and for loading: what the bare driver needs to keep the same turns, held as strictly as that allows:
+ * The floor for disk and for loading: the bare driver with the same turns, as strict as possible:
  *
- *   rows      those that a turn needs to be found again: the turn itself, keyed (session, seq) in one integer, which
- *             of the layouts tried commits fastest; its session, moved to the head of the list of sessions; and the
- *             checkpoint. No other index, no lease, no batch id, no checksum
- *   bytes     the JSON of the turn's messages as the caller has them, without the envelope that Holdfast stores
- *   commits   one per turn, by prepared statements; WAL and synchronous = FULL, as Holdfast has them
- *   timed     from the caller's objects to durable, so the JSON text is made inside (as the floor of a load ends with
- *             parsed objects); no checks, no copies, no state kept in memory
+ *     rows      the turn, keyed (session, seq) in one integer, the fastest layout that was tried; its
+ *               session, moved to the head of the list of sessions; and the checkpoint. No other index, no
+ *               lease, no batch id, no checksum
+ *     bytes     the JSON of the turn's messages as the caller has them, without Holdfast's envelope
+ *     commits   one per turn, by prepared statements; WAL and synchronous = FULL, like Holdfast
+ *     timed     from the caller's objects to durable, so the JSON text is made inside; loads end with parsed
+ *               objects. No checks, no copies, no state in memory
  *
- * The driver is chosen as the store chooses it: `node:sqlite` where Node has it, else `@photostructure/sqlite`.
+ * The driver is chosen as the store chooses it: `node:sqlite` if Node has it, else
+ * `@photostructure/sqlite`.
  */
 
 export type BareValue = string | number | Uint8Array | null;
@@ -29,7 +30,7 @@ export interface BareDatabase {
 type DatabaseClass = new (path: string) => BareDatabase;
 
 async function loadDriver(): Promise<DatabaseClass> {
-  // The types of Node 20 do not know this module.
+  // The types of Node 20 do not include this module.
   const builtin: unknown = process.getBuiltinModule("node:sqlite" as "node:fs");
   if (builtin) return (builtin as { DatabaseSync: DatabaseClass }).DatabaseSync;
   return (await import("@photostructure/sqlite")).DatabaseSync as unknown as DatabaseClass;
@@ -89,7 +90,8 @@ export class RawDatabase {
     this.begin = database.prepare("BEGIN IMMEDIATE");
     this.commit = database.prepare("COMMIT");
     this.touch = database.prepare(
-      `INSERT INTO sessions (id, name, seq, status, updated_at) VALUES (?1, 'session/' || ?1, ?2, 'active', ?3)
+      `INSERT INTO sessions (id, name, seq, status, updated_at)
+       VALUES (?1, 'session/' || ?1, ?2, 'active', ?3)
         ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at`,
     );
     this.mark = database.prepare(

@@ -1,8 +1,9 @@
 /**
- * The floor for commits: the same rows and bytes by the bare driver. A first run of the work, not timed, notes every
- * statement with which Holdfast changed its file. The floor repeats them, commit by commit, in a second file with the
- * same tables and indexes, by prepared statements and with the same settings. It asks nothing, checks nothing, keeps
- * nothing in mind, and finds its JSON text ready made unless the measure makes it inside.
+ * The floor for commits: the same rows and bytes by the bare driver. A first, untimed run notes every
+ * statement with which Holdfast changed its file. The floor repeats them, commit by commit, in a second
+ * file with the same tables and indexes, by prepared statements and with the same settings. It reads
+ * nothing, checks nothing, and keeps nothing in memory. Its JSON text is ready, unless the measure makes it
+ * inside.
  */
 
 import { open } from "../src/index.ts";
@@ -16,14 +17,14 @@ interface Change {
 
 export type Commit = readonly Change[];
 
-/** The text of a payload that Holdfast binds as UTF-8: to make bytes of it is work that the floor has to do as well. */
+/** The text of a payload that Holdfast binds as UTF-8. Encoding it is work that the floor must do as well. */
 const TEXT_AS_BYTES = "CAST(? AS TEXT)";
 const asText = (value: BareValue): BareValue =>
   value instanceof Uint8Array ? Buffer.from(value).toString() : value;
 
 const CHANGES = /^\s*(INSERT|UPDATE|DELETE)/;
 
-/** Runs `work` on a store that is open already, and returns the commits that it made, in order. */
+/** Runs `work` on an open store and returns its commits, in order. */
 export async function recordCommits(work: (soFar: () => number) => Promise<void>): Promise<Commit[]> {
   const commits: Commit[] = [];
   let changes: Change[] = [];

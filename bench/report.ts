@@ -1,11 +1,12 @@
 import type { Measure, Result } from "./measure.ts";
 
-/** One line per measure, aligned; the figures behind it below, indented. */
+/** One line per measure, aligned; the figures behind it follow, indented. */
 export function lineOf(measure: Measure, result: Result): string {
   const { value, bar, ok, direction, numbers } = result;
   const mark = bar === null ? "--" : ok ? "ok" : "MISSED";
   const limit = bar === null ? "" : `${direction === "at most" ? "≤" : "≥"} ${bar}`;
-  const head = `${mark.padEnd(7)}${measure.name.padEnd(20)}${String(value).padStart(8)}  ${limit.padEnd(6)}  ${measure.what}`;
+  const figure = `${mark.padEnd(7)}${measure.name.padEnd(20)}${String(value).padStart(8)}`;
+  const head = `${figure}  ${limit.padEnd(6)}  ${measure.what}`;
   return [head, ...wrapped(Object.entries(numbers).map(([name, number]) => `${name} ${number}`))].join("\n");
 }
 

@@ -1,10 +1,10 @@
 /**
- * Two ways of doing the same, measured so that whatever else the machine does hits both alike: short rounds in
- * turn, each pair in the other order than the one before. The value is a ratio of medians. A round is as short as can be, since
- * a machine that is taken away once in some milliseconds would be missed by the median of the shorter one alone.
+ * Two ways of doing the same, measured so that other load on the machine affects both: short rounds by
+ * turns, each pair in the opposite order of the last. The value is a ratio of medians. Rounds are as short
+ * as possible: the median of the faster side would otherwise miss interruptions that the slower side has.
  *
- * What waits for the disk is compared by the clock. What is processor work only, as reading from a warm page cache
- * is, is compared by processor time, which other programs cannot take a share of.
+ * Work that waits for the disk is compared by the clock. Pure processor work, such as reading from a warm
+ * page cache, is compared by processor time, which other programs cannot affect.
  */
 
 import type { Numbers } from "./measure.ts";
@@ -20,7 +20,7 @@ export interface Rounds {
   readonly oursCpuMs: number[];
 }
 
-/** `prepare` comes before each pair of rounds and is not timed. */
+/** `prepare` runs before each pair of rounds and is not timed. */
 export async function alternate(
   count: number,
   raw: Round,
@@ -51,7 +51,7 @@ async function timed(work: Round, round: number, clockMs: number[], cpuMs: numbe
   const cpuBefore = process.cpuUsage();
   const before = performance.now();
   const answer = work(round);
-  // What is synchronous is not made to wait a turn of the event loop for its clock to stop.
+  // Synchronous work must not wait a turn of the event loop before its clock stops.
   if (answer instanceof Promise) await answer;
   clockMs.push(performance.now() - before);
   const { user, system } = process.cpuUsage(cpuBefore);
@@ -66,7 +66,7 @@ export function cpuRatio({ rawCpuMs, oursCpuMs }: Rounds): number {
   return rounded(median(oursCpuMs) / median(rawCpuMs));
 }
 
-/** Medians and means per item, when each round did `items` of them. */
+/** Medians and means per item, for rounds of `items` items. */
 export function perItem({ rawMs, oursMs, rawCpuMs, oursCpuMs }: Rounds, items: number): Numbers {
   return {
     rawMs: rounded(median(rawMs) / items, 4),

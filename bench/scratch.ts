@@ -5,14 +5,14 @@ import { openRaw, type RawDatabase } from "./raw-database.ts";
 import { Replay } from "./replay.ts";
 import { makeTurns } from "./turns.ts";
 
-/** Enough turns for SQLite to copy its log into the file once, whoever writes them. */
+/** Enough turns for SQLite to copy its log into the file once. */
 const WARM_TURNS = 400;
-/** Enough turns for V8 to have compiled what a turn runs: a process that makes hundreds of commits soon has. */
+/** Enough turns for V8 to compile a turn. A process that makes hundreds of commits gets there soon. */
 const COMPILED_TURNS = 5_000;
 
 /**
- * A folder on the project's own disk: a folder for temporary files may be in memory, where a durable commit costs
- * nothing and every ratio would be one of processor time only. Raw and ours always lie side by side in it.
+ * A folder on the project's own disk. A folder for temporary files may be in memory, where a durable commit
+ * costs nothing. Raw and ours always lie side by side in it.
  */
 export class Scratch {
   readonly path: string;
@@ -48,8 +48,8 @@ export class Scratch {
   }
 
   /**
-   * Until SQLite has copied its log into the file for the first time, the log's file grows with every commit, and
-   * syncing a growing file costs more. What makes few commits is measured after that, on both sides.
+   * Until SQLite has copied its log into the file once, the log grows with every commit, and syncing a
+   * growing file costs more. Measures with few commits start after that, on both sides.
    */
   async warmUp(ours: Holdfast): Promise<void> {
     const session = await ours.session("warm-up");
@@ -58,9 +58,9 @@ export class Scratch {
   }
 
   /**
-   * Measures what a process costs that has been at work for a while, not how V8 starts. Recording replaces methods, and
-   * closing a file on Node 20 collects all garbage, the shapes of short-lived objects with it: after either V8 throws away
-   * what it has compiled, so what one session does is timed right after this.
+   * Warms the code up, because the measures are about a process that has been at work for a while. After
+   * recording (which replaces methods) and after closing a file on Node 20 (which collects all garbage) V8
+   * discards compiled code. So a measure of one session starts right after this.
    */
   async warmCode(): Promise<void> {
     this.warming ??= await this.openOurs();

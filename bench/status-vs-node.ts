@@ -1,6 +1,6 @@
 /**
- * `holdfast status` as a person or a hook meets it: a cold process, from its start to its end, against a Node that does
- * nothing. The command line is built as it is published, and asked about a store with a goal, tasks and sessions.
+ * `holdfast status` as a person or a hook runs it: a cold process from start to end, against a Node that
+ * does nothing. The command line is built as published. The store has a goal, tasks and sessions.
  */
 
 import { resolve } from "node:path";

@@ -1,7 +1,7 @@
 /**
- * How many turns a second the loop makes when the model answers at once. A turn with a mutating call is three
- * durable commits (the message, the intent, the outcome with the results), one with a reading call is two, and
- * a plain answer to a prompt is two (the prompt, the answer). There is no bar: it is the disk that decides.
+ * How many turns a second the loop makes if the model answers at once. A turn with a mutating call is three
+ * durable commits: message, intent, outcome with results. A turn with a reading call is two, and a plain
+ * answer to a prompt is two: prompt, answer. There is no bar, because the disk decides.
  */
 
 import { type Holdfast, type Model, type Tool, tool } from "../src/index.ts";

@@ -1,14 +1,14 @@
 /**
- * Turns of an agent, always the same ones: an assistant message that thinks, speaks and asks for a tool, and the
- * tool's answer. About 4 KB together, between 3 and 5, because rows of one exact size would lie in pages as no real
- * ones do.
+ * Turns of an agent, always the same ones: an assistant message that thinks, speaks and calls a tool, and
+ * the tool's answer. About 4 KB together, between 3 and 5, because rows of one exact size would fill pages
+ * unlike real ones.
  */
 
 import type { MessageInput } from "../src/index.ts";
 
 export interface Turn {
   readonly messages: readonly (MessageInput & { readonly id: string })[];
-  /** What the raw floor stores. */
+  /** The text that the raw floor stores. */
   readonly json: string;
 }
 
@@ -33,7 +33,7 @@ export function random(seed: number): () => number {
   };
 }
 
-/** Sentences and line breaks, as long as asked or a word more. */
+/** Sentences and line breaks, of this length or a word more. */
 export function prose(next: () => number, length: number): string {
   let text = "";
   while (text.length < length) {
@@ -44,7 +44,7 @@ export function prose(next: () => number, length: number): string {
   return text;
 }
 
-/** Equal seeds say the same, in as many bytes; `number` makes the ids. */
+/** Equal seeds give the same text of the same length; `number` makes the ids. */
 export function makeTurn(seed: number, number = seed): Turn {
   const next = random(seed);
   const name = String(number).padStart(6, "0");

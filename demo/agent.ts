@@ -1,5 +1,5 @@
 /**
- * The agent: an ordinary program. It is killed at the worst moments, and what resumes it is running it again.
+ * The agent: an ordinary program. It is killed at the worst moments, and resumed by running it again.
  *
  *     node scripts/run.mjs demo/agent.ts <folder> <address of the world>
  */
@@ -9,8 +9,8 @@ import { type Model, open, type Resumed, type RunProgress, type RunResult } from
 import { plantBug } from "./planted-bugs.ts";
 import { toolsFor } from "./tools.ts";
 
-/** What the program tells whoever watches it. Nothing depends on anybody listening. */
-export type Told =
+/** Messages to the conductor. The agent does not depend on anyone reading them. */
+export type AgentMessage =
   | { readonly type: "opened"; readonly resumed: Resumed | null }
   | { readonly type: "progress"; readonly progress: RunProgress }
   | { readonly type: "ended"; readonly result: RunResult };
@@ -33,7 +33,7 @@ const model: Model = async ({ messages, signal }) => {
   return (await response.json()) as Awaited<ReturnType<Model>>;
 };
 
-// Where a dead owner cannot be told from a silent one, its lease has to run out first: two seconds, not thirty.
+// On systems where a dead owner cannot be detected, its lease must expire first: two seconds, not thirty.
 const holdfast = await open(join(folder, "store.db"), { leaseMs: 2_000 });
 const session = await holdfast.session("closing", { title: "Close the open orders", label: "agent" });
 tell({ type: "opened", resumed: session.resumed });
@@ -50,6 +50,6 @@ await holdfast.close();
 process.off("disconnect", orphaned);
 process.disconnect?.();
 
-function tell(told: Told): void {
+function tell(told: AgentMessage): void {
   process.send?.(told);
 }

@@ -1,4 +1,4 @@
-/** The world's own log against the ledger: what really happened, and what the agent knows of it. */
+/** Compares the world's own log with the ledger: what really happened, and what the agent knows about it. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ export interface Audit {
   readonly doubled: number;
   readonly lost: number;
   readonly answers: number;
-  /** Everything that is not as it must be, in words. */
+  /** All deviations, in words. */
   readonly problems: readonly string[];
 }
 
@@ -58,10 +58,10 @@ export function audit(session: SessionDetail, log: string, folder: string): Audi
     ...doubled.map((row) => `${nameOf(row.effect)} happened ${row.times} times`),
     ...rows
       .filter((row) => !row.call)
-      .map((row) => `${nameOf(row.effect)} happened, and the ledger has no call of it`),
+      .map((row) => `${nameOf(row.effect)} happened, but the ledger has no call for it`),
     ...missing.map((name) => `${name} never happened`),
     ...unheard.map(
-      (call) => `${call.tool} ${call.id} is completed in the ledger, and the world knows nothing of it`,
+      (call) => `${call.tool} ${call.id} is completed in the ledger, but not in the world's log`,
     ),
     ...rereadAnswers(session, answers),
     ...wrongFiles(session, folder),
@@ -81,14 +81,14 @@ function nameOf({ kind, subject }: Effect): string {
   return `${kind} ${subject}`;
 }
 
-/** Every answer that the model gave is in the transcript as it was given: none was asked for twice. */
+/** Every answer of the model is in the transcript unchanged, so no turn was asked for twice. */
 function rereadAnswers(session: SessionDetail, answers: readonly Answered[]): string[] {
   const spoken = session.messages.filter((message) => message.role === "assistant");
   const words = spoken.map((message) => message.blocks.find((block) => block.kind === "text")?.text ?? "");
   const given = answers.map((answer) => answer.words);
   if (JSON.stringify(words) === JSON.stringify(given)) return [];
   return [
-    `the model answered ${given.length} times, and ${words.length} answers are on record: a turn was asked for again`,
+    `the model answered ${given.length} times, but ${words.length} are on record: a turn was asked for again`,
   ];
 }
 

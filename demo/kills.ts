@@ -1,29 +1,29 @@
-/** The worst moments, in the order in which the demo visits them. Each life of the agent ends at the next one. */
+/** The worst moments, in the order of the demo. Each life of the agent ends at the next one. */
 
 import type { Moment } from "./world.ts";
 
-/** What the conductor knows of the life that it may end. */
+/** The conductor's knowledge about the current life of the agent. */
 export interface Life {
-  /** Calls of a tool that this life has completed, as the agent told. */
+  /** How many calls of a tool this life has completed, by the agent's own messages. */
   completed(tool: string): number;
-  /** Requests of a kind that the world has applied in this life. */
+  /** How many requests of a kind the world has applied in this life. */
   applied(kind: Moment["kind"]): number;
 }
 
 /**
- * `hold` keeps the request where it is until something has changed. `kill-in-commit` lets the world answer and kills
- * the agent as soon as its store is being written.
+ * `hold` keeps the request waiting until something changes. `kill-in-commit` lets the world answer and
+ * kills the agent while its store is being written.
  */
 export type Verdict = "go" | "hold" | "kill" | "kill-in-commit";
 
 export interface Kill {
   readonly when: string;
-  /** A named point of the library at which the process kills itself; or else a moment of the world. */
+  /** A failpoint of the library at which the process kills itself. Without it, a moment of the world. */
   readonly failpoint?: string;
   readonly at?: (moment: Moment, life: Life, heldMs: number) => Verdict;
 }
 
-/** A recorded result may never come (a planted bug does that); then the show goes on without it. */
+/** A recorded result may never come, because of a planted bug. Then the demo continues without it. */
 const PATIENCE_MS = 1_500;
 
 export const KILLS: readonly Kill[] = [

@@ -1,15 +1,16 @@
 /**
- * `npm run demo`: an agent is killed at the worst moments and run again until its work is done; then the world's
- * own log is held against the ledger. Exit code 0 only if nothing was lost and nothing was done twice.
+ * `npm run demo`: kills an agent at the worst moments and runs it again until its work is done. Then it
+ * compares the world's own log with the ledger. Exit code 0 only if nothing was lost and nothing was done
+ * twice.
  *
- *     --keep   leaves the folder with the store, the world's log and the report behind, to be looked at
+ *     --keep   keeps the folder with the store, the world's log and the report
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Holdfast, isHoldfastError, open, type RunResult, type SessionDetail } from "../src/index.ts";
-import type { Told } from "./agent.ts";
+import type { AgentMessage } from "./agent.ts";
 import { audit, readWorld } from "./audit.ts";
 import { KILLS, type Kill } from "./kills.ts";
 import { endAll, liveOnce, World } from "./processes.ts";
@@ -27,7 +28,7 @@ const log = join(folder, "world.jsonl");
 const screen = new Screen(process.stdout);
 let leaving = false;
 
-/** However it ends: no process and, unless it was asked for, no file is left behind. */
+/** Ends all processes, and deletes all files unless `--keep` is set. */
 async function leave(code: number): Promise<never> {
   leaving = true;
   await endAll();
@@ -42,7 +43,7 @@ for (const [signal, code] of [
 ] as const) {
   process.once(signal, () => void leave(code));
 }
-// Whoever read our output has gone, as `head` does: there is nobody left to show anything to.
+// The reader of our output is gone, for example `head`.
 process.stdout.on("error", () => void leave(1));
 
 async function look(holdfast: Holdfast): Promise<SessionDetail | null> {
@@ -54,9 +55,9 @@ async function look(holdfast: Holdfast): Promise<SessionDetail | null> {
   }
 }
 
-/** Shows one life of the agent as it happens. Returns what its program said at the end, if it got there. */
+/** Shows one life of the agent as it happens. Returns the agent's last message, if it got that far. */
 async function show(world: World, before: SessionDetail | null, kill: Kill | null) {
-  const told: Told[] = [];
+  const told: AgentMessage[] = [];
   let result: RunResult | null = null;
   let recovered = before === null;
   const recover = (): void => {
@@ -84,7 +85,7 @@ async function show(world: World, before: SessionDetail | null, kill: Kill | nul
   return { result: result as RunResult | null, fired: ended.killed };
 }
 
-/** Ada plays the person. She has eyes: she reads the desk's channel, which no tool can. */
+/** Ada plays the person. She reads the desk's channel, which no tool can. */
 async function askAda(holdfast: Holdfast): Promise<void> {
   const { calls } = await holdfast.calls.list();
   for (const call of calls) {

@@ -1,10 +1,10 @@
-/** The demo's two other processes. Neither outlives it: they leave when their channel to it closes. */
+/** The two other processes of the demo. Each exits when its channel to the demo closes. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import type { Told } from "./agent.ts";
+import type { AgentMessage } from "./agent.ts";
 import type { Kill } from "./kills.ts";
 import type { Moment } from "./world.ts";
 
@@ -24,7 +24,7 @@ function start(script: string, args: readonly string[], env: Record<string, stri
   return child;
 }
 
-/** Ends what still runs, and waits until it is gone. */
+/** Ends all running processes and waits until they are gone. */
 export async function endAll(): Promise<void> {
   const running = [...children];
   await Promise.all(
@@ -55,7 +55,7 @@ export class World {
     const complaint = errorsOf(child);
     const left = once(child, "exit").then(() => Promise.reject(new Error(`the world ended: ${complaint()}`)));
     const [{ url }] = await Promise.race([once(child, "message"), left]);
-    // From now on its end is noticed by the agent, whose requests fail.
+    // From now on the agent notices the end of the world, because its requests fail.
     left.catch(() => undefined);
     return new World(child, url);
   }
@@ -71,22 +71,22 @@ export class World {
 
 export interface Ended {
   readonly killed: boolean;
-  /** Set when the program ended by itself with an error. */
+  /** Set if the program failed without being killed. */
   readonly error: string | null;
 }
 
-/** One life of the agent, from its start to its end, which `kill` decides if it is given. */
+/** One life of the agent, from start to end. `kill`, if given, decides when it ends. */
 export async function liveOnce(
   program: string,
   folder: string,
   world: World,
   kill: Kill | null,
-  hear: (told: Told) => void,
+  hear: (told: AgentMessage) => void,
 ): Promise<Ended> {
   const env = kill?.failpoint ? { HOLDFAST_FAILPOINT: kill.failpoint } : {};
   const agent = start(program, [folder, world.url], env);
   const complaint = errorsOf(agent);
-  const told: Told[] = [];
+  const told: AgentMessage[] = [];
   const applied: Moment[] = [];
   const held = new Map<Moment, number>();
   const life = {
@@ -118,13 +118,13 @@ export async function liveOnce(
     if (agent.killed) held.set(moment, 0);
     else decide(moment, performance.now());
   });
-  agent.on("message", (message: Told) => {
+  agent.on("message", (message: AgentMessage) => {
     told.push(message);
     hear(message);
     lookAgain();
   });
   const timer = setInterval(lookAgain, LOOK_AGAIN_MS);
-  // `close`, not `exit`: what the agent said before it died may still be in the channel.
+  // `close`, not `exit`: the channel may still hold messages that the agent sent before it died.
   const [code, signal] = (await once(agent, "close")) as [number | null, string | null];
   clearInterval(timer);
   world.conduct(null);
@@ -132,11 +132,11 @@ export async function liveOnce(
   return { killed: signal === "SIGKILL", error: code === 0 || signal ? null : complaint() };
 }
 
-function completes(told: Told, tool: string): boolean {
+function completes(told: AgentMessage, tool: string): boolean {
   return told.type === "progress" && told.progress.type === "call.completed" && told.progress.tool === tool;
 }
 
-/** The write-ahead log grows with every commit; the sync to disk comes after. */
+/** The write-ahead log grows with every commit; the sync comes after that. */
 async function killInCommit(agent: ChildProcess, folder: string): Promise<void> {
   const size = (): number => statSync(join(folder, "store.db-wal")).size;
   const before = size();

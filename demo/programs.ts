@@ -1,13 +1,13 @@
 /**
- * The agent and the world as plain JavaScript, made once before the show: a restart then costs a fifth of a second
- * instead of one, and what is seen is the recovery, not the loader.
+ * Bundles the agent and the world as JavaScript before the demo. A restart then takes a fifth of a second
+ * instead of one, so the viewer sees the recovery and not the loader.
  */
 
 import { join } from "node:path";
 import { linkModules, writePrograms } from "../torture/bundle.ts";
 
 export async function buildPrograms(folder: string): Promise<void> {
-  // Where `scripts/run.mjs` has put us.
+  // `scripts/run.mjs` starts us in the root of the repository.
   const root = process.cwd();
   const program = (name: string): string => join(root, "demo", name);
   await writePrograms({ agent: program("agent.ts"), world: program("world.ts") }, folder);

@@ -1,7 +1,10 @@
-/** What a resumed agent found and what became of it, in one line. Read from the ledger and from what it told. */
+/**
+ * One line about a resumed agent: what it found and what happened to it. Read from the ledger and its
+ * messages.
+ */
 
 import type { Call, Message, SessionDetail, ToolCallBlock } from "../src/index.ts";
-import type { Told } from "./agent.ts";
+import type { AgentMessage } from "./agent.ts";
 
 const NOT_AGAIN: Readonly<Record<string, string>> = {
   charge: "landed, not charged again",
@@ -15,7 +18,7 @@ const SUBJECTS: Readonly<Record<string, string>> = {
   write_file: "file",
 };
 
-/** What a call is about: the argument that a person would name. */
+/** The subject of a call: the argument that a person would name. */
 export function subjectOf({ name, args }: Pick<ToolCallBlock, "name" | "args">): string {
   const subject = SUBJECTS[name];
   return subject ? String((args as Record<string, string>)[subject]).replace(/@.*/, "") : "";
@@ -38,7 +41,7 @@ export function callsOf(message: Message): readonly ToolCallBlock[] {
   return message.blocks.filter((block) => block.kind === "tool_call");
 }
 
-export function recoveryText(before: SessionDetail, told: readonly Told[]): string {
+export function recoveryText(before: SessionDetail, told: readonly AgentMessage[]): string {
   const last = before.messages.at(-1);
   if (last?.role !== "assistant") {
     return `${before.messages.length} messages on record, no answer to the last: the model is asked again`;
@@ -57,7 +60,7 @@ export function recoveryText(before: SessionDetail, told: readonly Told[]): stri
   return [...fates].map(([fate, subjects]) => `${subjects.join(", ")} ${fate}`.trim()).join(" · ");
 }
 
-function fateOf(block: ToolCallBlock, call: Call | undefined, told: readonly Told[]): string {
+function fateOf(block: ToolCallBlock, call: Call | undefined, told: readonly AgentMessage[]): string {
   if (!call) return "not begun, begins now";
   if (call.settledBy === "person") return `settled by ${call.by}`;
   if (call.status === "completed") return "on record";

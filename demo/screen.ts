@@ -1,4 +1,4 @@
-/** How the demo looks: one line per event; colour and time to read it only in a terminal, plain text in a pipe. */
+/** The demo's output: one line per event. Colours and pauses only in a terminal, plain text in a pipe. */
 
 import type { Audit, Row } from "./audit.ts";
 
@@ -12,7 +12,7 @@ const CODES: Readonly<Record<Style, number>> = { bold: 1, dim: 2, red: 31, green
 export class Screen {
   private readonly out: NodeJS.WriteStream;
   private readonly colour: boolean;
-  /** Of the run that is on, until its first line has been printed. */
+  /** The number of the current run, until its first line is printed. */
   private number = "";
 
   constructor(out: NodeJS.WriteStream) {
@@ -36,7 +36,7 @@ export class Screen {
     this.number = String(number);
   }
 
-  /** What the model says and asks for. */
+  /** Prints the words and the calls of the model. */
   step(words: string, calls: string): void {
     this.line("·", `${words}${calls === "" ? "" : ` → ${calls}`}`, "dim");
   }
@@ -45,7 +45,7 @@ export class Screen {
     this.line("✗", `KILLED ${when}`, "red", "bold");
   }
 
-  /** Leaves a person the time to read a line that matters. Nobody reads a pipe. */
+  /** Gives a person time to read an important line. A pipe gets no pauses. */
   async pause(): Promise<void> {
     if (this.out.isTTY) await new Promise((resolve) => setTimeout(resolve, READING_MS));
   }
@@ -83,7 +83,7 @@ export class Screen {
     return bad ? this.paint(`${what}${count}${known}`, "red") : `${what}${count}${this.paint(known, "dim")}`;
   }
 
-  /** From whom the ledger knows that it happened. */
+  /** The source of the ledger's knowledge that the call happened. */
   private evidence({ attempt, settledBy, by }: NonNullable<Row["call"]>): string {
     if (by !== null) return `${by} said so`;
     return settledBy === "verify" ? `attempt ${attempt} verified` : `attempt ${attempt} answered`;

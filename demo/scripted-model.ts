@@ -1,7 +1,7 @@
 /**
- * The model: scripted, so that the demo needs no key. Like a real one it never says the same thing twice: every time
- * it is asked it chooses other words and other call ids. An agent that asked again for a turn that it already had
- * would be found out by both.
+ * The model: scripted, so that the demo needs no API key. Like a real model it never says the same thing
+ * twice: each answer has other words and other call ids. So an agent that asks again for a turn that it
+ * already has is found out by both.
  */
 
 import type { Block, ModelResponse } from "../src/index.ts";
@@ -39,7 +39,7 @@ const SCRIPT: readonly Turn[] = [
     calls: [{ name: "page", args: { desk: "billing", text: "3 orders charged and mailed" } }],
   },
   {
-    // Models forget. This one charges an order that it has charged already, with another argument for good measure.
+    // Models forget. This one charges an order a second time, with another argument.
     words: ["Did I charge 4711? Once more.", "4711 again, to be sure.", "Better charge 4711."],
     calls: [{ name: "charge", args: { orderId: "4711", cents: 4_900, memo: "to be sure" } }],
   },
@@ -52,7 +52,10 @@ const SCRIPT: readonly Turn[] = [
 
 const TURNS = SCRIPT.length;
 
-/** The answer to a transcript with so many answers in it. `asked` counts all questions, so no two are alike. */
+/**
+ * The answer to a transcript with `turn` answers. `asked` counts all questions, so that no two answers are
+ * alike.
+ */
 export function answer(turn: number, asked: number): ModelResponse {
   const { words, calls } = SCRIPT[Math.min(turn, TURNS - 1)] as Turn;
   const blocks: Block[] = [{ kind: "text", text: words[asked % words.length] as string }];

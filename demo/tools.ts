@@ -1,4 +1,4 @@
-/** What the agent can do to the world. Each tool says what a crash in the middle of it comes to. */
+/** The agent's tools. Each one declares what a crash in the middle of it means. */
 
 import { rename, writeFile as write } from "node:fs/promises";
 import { join } from "node:path";
@@ -22,6 +22,11 @@ async function find<Result>(url: string, { key, token, signal }: Sender): Promis
 }
 
 export function toolsFor(world: string, folder: string, session: Session): Tool[] {
+  return [...workspaceTools(world, folder, session), ...vendorTools(world)];
+}
+
+/** Tools that read, or that set a state and may simply be repeated. */
+function workspaceTools(world: string, folder: string, session: Session): Tool[] {
   const findOrders = tool({
     name: "find_orders",
     description: "Orders by status",
@@ -45,43 +50,6 @@ export function toolsFor(world: string, folder: string, session: Session): Tool[
     },
   });
 
-  // Once per order, whoever asks. The vendor knows our key, so a payment that is not there will not come later.
-  const charge = tool({
-    name: "charge",
-    description: "Charge the customer's card for an order",
-    input: z.object({ orderId: z.string(), cents: z.number(), memo: z.string().optional() }),
-    effect: "mutate",
-    dedupe: { scope: "global", key: ({ orderId }) => `order:${orderId}` },
-    idempotent: { forMs: DAY_MS },
-    execute: (args, context) => send<{ payment: string }>(`${world}/payments`, args, context),
-    verify: async (_, context) => {
-      const payment = await find<{ payment: string }>(`${world}/payments`, context);
-      return payment ? landed(payment) : never();
-    },
-  });
-
-  // The mail service would send twice. Asking it with our token shuts out whoever had an older one.
-  const sendMail = tool({
-    name: "send_mail",
-    description: "Mail a receipt",
-    input: z.object({ to: z.string(), orderId: z.string() }),
-    effect: "mutate",
-    execute: (args, context) => send<{ mail: string }>(`${world}/mails`, args, context),
-    verify: async (_, context) => {
-      const mail = await find<{ mail: string }>(`${world}/mails`, context);
-      return mail ? landed(mail) : never();
-    },
-  });
-
-  // Nobody can ask the pager what it has done: when in doubt, a person looks.
-  const page = tool({
-    name: "page",
-    description: "Page a desk",
-    input: z.object({ desk: z.string(), text: z.string() }),
-    effect: "mutate",
-    execute: (args, context) => send<{ paged: string }>(`${world}/pages`, args, context),
-  });
-
   const writeFile = tool({
     name: "write_file",
     description: "Write a file of the workspace",
@@ -96,5 +64,47 @@ export function toolsFor(world: string, folder: string, session: Session): Tool[
     },
   });
 
-  return [findOrders, setPlan, charge, sendMail, page, writeFile];
+  return [findOrders, setPlan, writeFile];
+}
+
+/** Tools that do something that counts. */
+function vendorTools(world: string): Tool[] {
+  // Once per order, over all callers. The vendor knows our key, so a missing payment will not appear later.
+  const charge = tool({
+    name: "charge",
+    description: "Charge the customer's card for an order",
+    input: z.object({ orderId: z.string(), cents: z.number(), memo: z.string().optional() }),
+    effect: "mutate",
+    dedupe: { scope: "global", key: ({ orderId }) => `order:${orderId}` },
+    idempotent: { forMs: DAY_MS },
+    execute: (args, context) => send<{ payment: string }>(`${world}/payments`, args, context),
+    verify: async (_, context) => {
+      const payment = await find<{ payment: string }>(`${world}/payments`, context);
+      return payment ? landed(payment) : never();
+    },
+  });
+
+  // The mail service would send twice. A look-up with our token shuts out every sender with an older one.
+  const sendMail = tool({
+    name: "send_mail",
+    description: "Mail a receipt",
+    input: z.object({ to: z.string(), orderId: z.string() }),
+    effect: "mutate",
+    execute: (args, context) => send<{ mail: string }>(`${world}/mails`, args, context),
+    verify: async (_, context) => {
+      const mail = await find<{ mail: string }>(`${world}/mails`, context);
+      return mail ? landed(mail) : never();
+    },
+  });
+
+  // The pager cannot be asked what it has done. In doubt a person looks.
+  const page = tool({
+    name: "page",
+    description: "Page a desk",
+    input: z.object({ desk: z.string(), text: z.string() }),
+    effect: "mutate",
+    execute: (args, context) => send<{ paged: string }>(`${world}/pages`, args, context),
+  });
+
+  return [charge, sendMail, page];
 }

@@ -1,13 +1,13 @@
 /**
- * The world: a payment provider, a mail service, a pager and a model, in a process of their own that nobody kills.
- * It appends every effect to its own log, which the demo holds against the agent's ledger at the end.
+ * The world: a payment provider, a mail service, a pager and a model, in a process that is never killed. It
+ * appends every effect to its own log, which the demo compares with the agent's ledger at the end.
  *
  *     payments   remember idempotency keys, as good vendors do; can be looked up by key
- *     mails      remember nothing by themselves; can be looked up by key, and a look-up with a fencing token shuts
+ *     mails      remember nothing; can be looked up by key. A look-up with a fencing token shuts
  *                out every older sender, so that "not here" stays true
  *     pages      remember nothing and cannot be looked up: only a person can read the desk's channel
  *
- * Before and after each effect it asks the conductor, which may take that moment to kill the agent.
+ * Before and after each effect it asks the conductor, which may kill the agent at that moment.
  */
 
 import { appendFileSync } from "node:fs";
@@ -15,7 +15,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { answer, ORDERS } from "./scripted-model.ts";
 
-/** A line of the world's log: something that happened and cannot be undone. */
+/** A line of the world's log: an effect that happened and cannot be undone. */
 export interface Effect {
   readonly kind: "payment" | "mail" | "page";
   readonly subject: string;
@@ -23,13 +23,13 @@ export interface Effect {
   readonly at: string;
 }
 
-/** A line of the model's: an answer that it gave. */
+/** A line of the model's log: an answer that it gave. */
 export interface Answered {
   readonly kind: "answer";
   readonly words: string;
 }
 
-/** `arrived`: a request is here and has done nothing. `applied`: it has had its effect, and nobody has been told. */
+/** `arrived`: the request has done nothing yet. `applied`: it has had its effect, but is not answered yet. */
 export interface Moment {
   readonly id: string;
   readonly stage: "arrived" | "applied";
@@ -51,7 +51,7 @@ process.on("message", ({ id, go }: { id: string; go: boolean }) => {
 });
 process.on("disconnect", () => process.exit());
 
-/** False when the agent was killed at this moment: nothing more becomes of the request. */
+/** False if the agent was killed at this moment. The request is then dropped. */
 function moment(request: number, stage: Moment["stage"], kind: Moment["kind"], subject: string) {
   const id = `${request}.${stage}`;
   process.send?.({ id, stage, kind, subject } satisfies Moment);
@@ -66,7 +66,7 @@ interface Posted {
 
 type Refusal = { readonly status: number; readonly error: string };
 
-/** What a request would do; told apart from doing it, so that the conductor can step in between. */
+/** The effect of a request, prepared but not applied, so that the conductor can step in before it. */
 type Prepared = { readonly subject: string; readonly apply: () => object };
 
 const POSTS: Record<string, { kind: Effect["kind"]; prepare: (posted: Posted) => Prepared | Refusal }> = {
@@ -173,7 +173,7 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
 }
 
 const server = createServer((request, response) => {
-  // A request that breaks off was cut by a kill; the next one is served all the same.
+  // A request that breaks off was cut by a kill. The next one is served normally.
   serve(request, response).catch(() => response.destroy());
 });
 server.listen(0, "127.0.0.1", () => {

@@ -1,10 +1,11 @@
 /**
- * How the cost of what one does grows with how much there is, on Postgres: the same acts in a schema with 10,000 events and
- * in one with 1,000,000, by turns, on one server. Outside of `npm test`: it writes about a gigabyte and takes minutes.
+ * How the cost of common acts grows with the size of a store on Postgres. The same acts run by turns on one
+ * server, in a schema with 10,000 events and in one with 1,000,000. Not part of `npm test`: it writes about
+ * a gigabyte and takes minutes.
  *
  *     npm run soak -- [--events 1000000] [--per-session 100] [--rounds 60] [--url postgres://…] [--json]
  *
- * `docs/scale.md` says what the figures mean.
+ * `docs/scale.md` explains the figures.
  */
 
 import { parseArgs } from "node:util";
@@ -23,7 +24,7 @@ interface Grown {
   readonly sessions: number;
 }
 
-/** What is measured: each act returns the milliseconds of the part that counts. */
+/** The measured acts. Each returns the milliseconds of the part that counts. */
 const ACTS: Readonly<Record<string, (grown: Grown, round: number) => Promise<number>>> = {
   "open a session": (grown) => timed(async () => (await grown.holdfast.session(anyOf(grown))).close()),
   "append a turn": async (grown, round) => {
@@ -94,13 +95,13 @@ interface Line {
   readonly ratio: number;
 }
 
-/** By turns, so that whatever else the machine does falls on both. */
+/** By turns, so that other load on the machine affects both sides. */
 async function measure(few: Grown, many: Grown, rounds: number): Promise<Line[]> {
   const lines: Line[] = [];
   for (const [what, act] of Object.entries(ACTS)) {
     const [small, large]: [number[], number[]] = [[], []];
     for (let round = 0; round < rounds + 5; round++) {
-      // Each goes first every other time. The first rounds are for caches and plans.
+      // Each side goes first every other time. The first rounds fill caches and plans.
       for (const one of round % 2 === 0 ? [few, many] : [many, few]) {
         const ms = await act(one, round);
         if (round >= 5) (one === few ? small : large).push(ms);
@@ -157,7 +158,7 @@ function report(lines: readonly Line[], size: Sizes, asJson: boolean): boolean {
       );
     }
     console.log(
-      `${(size.bytes / 1e6).toFixed(0)} MB: ${size.bytesPerEvent} bytes an event, ${size.bytesPerSession} a session`,
+      `${(size.bytes / 1e6).toFixed(0)} MB: ${size.bytesPerEvent} bytes/event, ${size.bytesPerSession} bytes/session`,
     );
     for (const [table, bytes] of Object.entries(size.tables)) {
       if (bytes > size.bytes / 1_000) console.log(`  ${table}: ${(bytes / 1e6).toFixed(1)} MB`);

@@ -1,13 +1,13 @@
 /**
- * What the agent was told: the third record beside the store and the world. One line per fact, written at once, so
- * that a kill in the next instant leaves it standing.
+ * Acknowledgements that the agent got: the third record beside the store and the world. One line
+ * per fact, written at once, so that a kill in the next instant does not lose it.
  */
 
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 export type Ack =
-  /** An append resolved: these events are durable, or somebody lied. `token` of the lease that guarded it. */
+  /** An append resolved: these events must be durable. `token` is that of the guarding lease. */
   | {
       readonly t: "append";
       readonly pid: number;
@@ -58,7 +58,7 @@ export function acknowledge(dir: string, fact: AckFact): void {
   appendFileSync(acksFile(dir), `${JSON.stringify({ ...fact, pid: process.pid })}\n`);
 }
 
-/** A line that a kill cut short was not written: nobody can have acted on it. */
+/** Skips a line that a kill cut short: the agent cannot have acted on it. */
 export function readAcks(dir: string): Ack[] {
   if (!existsSync(acksFile(dir))) return [];
   const lines = readFileSync(acksFile(dir), "utf8").split("\n").slice(0, -1);

@@ -1,15 +1,15 @@
-/** Agent and world as plain JavaScript, made once: hundreds of processes start from them. */
+/** Bundles the agent and the world as JavaScript once, because hundreds of processes start from them. */
 
 import { readFileSync, symlinkSync } from "node:fs";
 import { join, relative } from "node:path";
 import { type Plugin, rolldown } from "rolldown";
 
-/** Where `scripts/run.mjs` and the tests run. */
+/** `scripts/run.mjs` and the tests run in the root of the repository. */
 const ROOT = process.cwd();
 
-/** A change to a source file for one bundle only: a planted bug in a place that no wrapper reaches. */
+/** A change to a source file in one bundle only: a planted bug in a place that no wrapper reaches. */
 export interface Mutation {
-  /** From the root of the repository. */
+  /** Relative to the root of the repository. */
   readonly file: string;
   readonly from: string;
   readonly to: string;
@@ -18,15 +18,18 @@ export interface Mutation {
 export interface Bundle {
   readonly agent: string;
   readonly world: string;
-  /** Of the power cut: who writes, and who opens what is left. */
+  /** For the power cut: the writer, and the opener of the resulting images. */
   readonly writer: string;
   readonly opener: string;
 }
 
-/** A native driver cannot be bundled, and what is imported when needed, and in the old format, would lose the names it exports. */
+/**
+ * A native driver cannot be bundled. CommonJS modules that are imported lazily would lose their export
+ * names.
+ */
 const OUTSIDE = [/^node:/, /^@photostructure\/sqlite(\/|$)/, /^ajv(\/|$)/, /^yaml(\/|$)/];
 
-/** By name, their files. What is imported when needed stays in files of its own, and is not run at each start. */
+/** Bundles programs by name. Lazy imports stay in files of their own and do not slow each start. */
 export async function writePrograms(
   programs: Readonly<Record<string, string>>,
   folder: string,
@@ -50,12 +53,15 @@ export async function writePrograms(
   await made.close();
 }
 
-/** The native driver stays outside of bundles and is found through this link. */
+/** Native drivers stay outside of bundles and are found through this link. */
 export function linkModules(folder: string): void {
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "junction");
 }
 
-/** One program that was written on the spot, `<name>.mjs` in `folder`; its imports count from the root of the repository. */
+/**
+ * Bundles one generated program to `<name>.mjs` in `folder`. Its imports are relative to the repository's
+ * root.
+ */
 export async function bundleProgram(text: string, folder: string, name: string): Promise<string> {
   const place = join(ROOT, `${name}.ts`);
   await writePrograms({ [name]: place }, folder, {
@@ -74,7 +80,7 @@ const PROGRAMS: Bundle = {
 };
 const ALL = Object.keys(PROGRAMS) as (keyof Bundle)[];
 
-/** Bundles into `folder` what is `wanted`, which is everything unless it is said. */
+/** Bundles the `wanted` programs into `folder`. Default: all. */
 export async function bundle(
   folder: string,
   mutations: readonly Mutation[] = [],
@@ -97,7 +103,7 @@ function mutating(mutations: readonly Mutation[]): Plugin {
   };
 }
 
-/** A planted bug that no longer fits its file plants nothing: that must show. */
+/** Throws if a planted bug no longer fits its file, because it would plant nothing. */
 function mutate(source: string, { file, from, to }: Mutation): string {
   if (!source.includes(from)) {
     throw new Error(`the planted bug for ${file} does not apply: ${JSON.stringify(from)} is not there`);

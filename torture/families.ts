@@ -38,13 +38,13 @@ export interface Job {
   readonly family: Family;
   readonly scenario: string;
   readonly fault: string;
-  /** Processes that are killed, and calls that are made to fail, if the fault fires. */
+  /** Processes that are killed, and calls that fail, if the fault fires. */
   readonly kills: number;
   readonly ioFaults: number;
   run(): Promise<Outcome>;
 }
 
-/** Makes the jobs of one family; `fraction` of 1 means all of them, 0.1 every tenth. */
+/** Makes the jobs of one family. A `share` of 1 means all of them, 0.1 every tenth. */
 export type Plan = (workshop: Workshop, share: number) => AsyncGenerator<Job>;
 
 const job = (
@@ -55,7 +55,7 @@ const job = (
   run: () => Promise<Outcome>,
 ): Job => ({ family, scenario: name, fault, kills: counts.kills ?? 0, ioFaults: counts.ioFaults ?? 0, run });
 
-/** Evenly spread, and never none at all. */
+/** Evenly spread, and at least one. */
 function spread<Item>(items: readonly Item[], share: number): Item[] {
   if (share >= 1) return [...items];
   const step = 1 / share;
@@ -66,7 +66,7 @@ function spread<Item>(items: readonly Item[], share: number): Item[] {
   return picked;
 }
 
-/** The person says now one thing, now the other, of a call that did not happen. */
+/** For a call that did not happen, the person alternates between the two answers. */
 const otherwise = (index: number): CaseOptions => ({ otherwise: index % 2 === 0 ? "retry" : "failed" });
 
 async function* failpoints(workshop: Workshop, share: number): AsyncGenerator<Job> {
@@ -96,7 +96,7 @@ const RECOVERED = [
 ];
 const IN_THE_MIDDLE = ["wave.issued", "call.starts", "call.executed"];
 
-/** How often a verify is asked again depends on how fast the machine is. */
+/** False for late verify points: how often a verify is repeated depends on the machine's speed. */
 const isCertain = (point: string): boolean => !/^verify\..*:([3-9]|\d\d+)$/.test(point);
 
 async function* recovery(workshop: Workshop, share: number): AsyncGenerator<Job> {
@@ -112,7 +112,7 @@ async function* recovery(workshop: Workshop, share: number): AsyncGenerator<Job>
   }
 }
 
-/** A store that has to be made first, and one that is there. */
+/** A store that must be created, and one that exists. */
 const BEGINNINGS = (workshop: Workshop): [string, (dir: string) => void][] => [
   ["keyed", () => undefined],
   ["one after another", workshop.layStore],
@@ -176,7 +176,7 @@ async function* resumers(workshop: Workshop, share: number): AsyncGenerator<Job>
   }
 }
 
-/** What a person says counts within this time in the process that holds the session. */
+/** A person's command takes effect within this time in the process that holds the session. */
 export const SPEECH_MS = 1_000;
 
 async function* person(workshop: Workshop, share: number): AsyncGenerator<Job> {

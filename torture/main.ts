@@ -1,8 +1,10 @@
 /**
- * `npm run torture`: kills, breaks, stops and cuts an agent everywhere, and compares the ledger with the world.
+ * `npm run torture`: kills, breaks, stops and cuts an agent everywhere, and compares the ledger with the
+ * world.
  *
- *     --share 0.1        every tenth case (1 unless given)
- *     --only zombies     some families: failpoints recovery systemCalls ioErrors zombies resumers person plants powerCut
+ *     --share 0.1        every tenth case (default 1)
+ *     --only zombies     some families: failpoints recovery systemCalls ioErrors zombies resumers person
+ *                        plants powerCut
  *     --store files      a folder of files instead of a SQLite file
  *     --images 6000      how many images the power cut opens
  *     --jobs 3           cases at once
@@ -15,7 +17,7 @@ import { parseArgs } from "node:util";
 import { bundle } from "./bundle.ts";
 import { hasStrace } from "./cases/system-calls.ts";
 import { FAMILIES, type Family, type Job, type Outcome, PLANS } from "./families.ts";
-import { DURABILITY_PLANTS, FILES_DURABILITY_PLANTS, foundBy, PLANTS } from "./plants.ts";
+import { DURABILITY_PLANTS, FILES_DURABILITY_PLANTS, foundBy, PLANTS } from "./planted-bugs.ts";
 import {
   cutEverywhere,
   type PowerCutOptions,
@@ -46,7 +48,7 @@ const wanted = (family: string): boolean => {
   return strace || !NEED_STRACE.includes(family);
 };
 
-/** A few at a time, from a source that is itself slow. */
+/** Runs a few at a time, from a slow source. */
 async function inParallel<Item>(
   items: AsyncIterator<Item>,
   work: (item: Item) => Promise<void>,
@@ -62,7 +64,7 @@ async function inParallel<Item>(
   await Promise.all(Array.from({ length: Number(values.jobs) }, worker));
 }
 
-/** A fault that depends on timing may miss once; what never fires is not counted. */
+/** Retries, because a fault that depends on timing may miss. A fault that never fires is not counted. */
 async function untilFired(job: Job): Promise<Outcome> {
   let outcome: Outcome = { fired: false, violations: [] };
   for (let tries = 0; tries < TRIES && !outcome.fired; tries++) outcome = await job.run();
@@ -139,7 +141,7 @@ async function runPowerCut(workshop: Workshop, report: Report): Promise<void> {
 
 const seconds = (begun: number): string => `${((performance.now() - begun) / 1_000).toFixed(0)} s`;
 
-/** Everything below the mark is the last run's. */
+/** Everything below the mark is from the last run. */
 function writeDocs(text: string): void {
   const file = "docs/torture.md";
   const mark = "<!-- the last full run -->";

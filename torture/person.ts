@@ -1,11 +1,11 @@
-/** The person: answers every call that waits for one, by what the world itself says happened. */
+/** The person: answers every waiting call by the world's own log. */
 
 import { open } from "../src/index.ts";
 import { openStore } from "./store-under-test.ts";
 import { post } from "./world/client.ts";
 import { readEntries } from "./world/log.ts";
 
-/** What the person says of a call that did not happen. */
+/** The person's answer for a call that did not happen. */
 export type WhenNothingHappened = "retry" | "failed";
 
 /** Returns how many calls were answered. */

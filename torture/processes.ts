@@ -1,4 +1,4 @@
-/** Child processes of the torture: started, listened to, and never left behind. */
+/** Child processes of the torture: started, listened to, and always ended. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -9,7 +9,7 @@ export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stderr: string;
-  /** It had to be killed because it did not end by itself. */
+  /** True if the process was killed because it did not end in time. */
   readonly hung: boolean;
 }
 
@@ -35,7 +35,7 @@ export class Child {
   constructor(command: string, args: readonly string[], options: StartOptions = {}) {
     const { HOLDFAST_FAILPOINT: _point, HOLDFAST_FAILPOINT_LOG: _log, ...inherited } = process.env;
     const env = { ...inherited, ...options.env };
-    // A group of its own: a tracer that is killed would otherwise leave its program running.
+    // A process group of its own: killing a tracer would otherwise leave its program running.
     const child = spawn(command, args, { env, stdio: ["pipe", "pipe", "pipe"], detached: true });
     this.child = child;
     running.add(child);
@@ -43,7 +43,7 @@ export class Child {
     child.stderr.on("data", (chunk: Buffer) => {
       stderr = `${stderr}${chunk}`.slice(-4_000);
     });
-    // A process that is gone cannot be spoken to; its end is reported by `ended`.
+    // Writing to an ended process fails; `ended` reports its end.
     child.stdin.on("error", () => undefined);
     createInterface({ input: child.stdout }).on("line", (line) => this.hear(line));
     let hung = false;
@@ -61,7 +61,7 @@ export class Child {
         resolve({ code, signal, stderr, hung });
       });
     });
-    // Whoever waits for an event sees the failure there.
+    // Callers that wait for an event see the failure there.
     this.ended.catch(() => undefined);
   }
 
@@ -77,7 +77,7 @@ export class Child {
     this.child.stdin?.write(`${line}\n`);
   }
 
-  /** The first event, not yet taken, that fits; taken now. Rejects when the process ends without it. */
+  /** Takes the first event that fits. Rejects if the process ends without it. */
   async event(fits: string | ((said: Said) => boolean)): Promise<Said> {
     const isIt = typeof fits === "string" ? (said: Said) => said.at === fits : fits;
     for (;;) {
@@ -118,7 +118,7 @@ function endGroup(child: ChildProcess): void {
   }
 }
 
-/** For the end of a run, whichever way it comes. */
+/** For the end of a run, however it comes. */
 export function killAll(): void {
   for (const child of running) endGroup(child);
 }

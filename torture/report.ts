@@ -1,4 +1,4 @@
-/** What a run of the torture came to, as a table for the terminal and for docs/torture.md. */
+/** The result of a run of the torture, as tables for the terminal and for docs/torture.md. */
 
 import { FAMILIES, type Family, type Job, type Outcome } from "./families.ts";
 import type { PowerCutResult } from "./power-cut/power-cut.ts";
@@ -19,7 +19,7 @@ export interface Totals {
   readonly cases: number;
   readonly kills: number;
   readonly ioFaults: number;
-  /** Faults that did not come to pass, and so prove nothing and are not counted. */
+  /** Faults that did not fire. They prove nothing and are not counted. */
   readonly missed: number;
   readonly violations: number;
 }
@@ -45,7 +45,7 @@ export class Report {
     };
   }
 
-  /** One line per broken invariant, with everything needed to see it again. */
+  /** One line per broken invariant, with everything needed to reproduce it. */
   complaints(): string[] {
     const cases = this.ran.flatMap(({ job, outcome }) => {
       return outcome.violations.map(({ invariant, what }) => {

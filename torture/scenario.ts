@@ -1,17 +1,17 @@
-/** What an agent is asked to do, and how the world behaves while it does: shared by all processes of the torture. */
+/** The agent's script and the world's behaviour, shared by all processes of the torture. */
 
 /** One tool per class of the promise's table. */
 export type ToolName = "read" | "keyed" | "fenced" | "timed" | "ask" | "fail" | "once" | "onceFail" | "write";
 
-/** How the world treats the requests of one call. Requests are counted per item, whoever sends them. */
+/** How the world treats the requests of one call. Requests are counted per item, over all senders. */
 export interface Behaviour {
   /** Applied, but the connection is cut before the answer. */
   readonly lose?: number;
   /** Refused for certain: nothing is applied. */
   readonly refuse?: number;
-  /** Applied this much after the request arrived, also when whoever asked has died since. */
+  /** Applied this long after the request arrived, even if the sender has died since. */
   readonly delayMs?: number;
-  /** Applied and answered only when the harness says so. */
+  /** Applied and answered only when the harness allows it. */
   readonly hold?: true;
 }
 
@@ -32,22 +32,22 @@ export interface Scenario {
   readonly cadence?: "turn" | "call";
 }
 
-/** What a torture process is started with, as the text of its only argument. */
+/** The configuration of a torture process, passed as its only argument. */
 export interface AgentConfig {
   readonly dir: string;
   readonly world: string;
   readonly scenario: Scenario;
   readonly leaseMs: number;
-  /** A planted bug; see `plants.ts`. */
+  /** A planted bug, see `planted-bugs.ts`. */
   readonly plant: string | null;
   /** Failpoints stop this process (SIGSTOP) instead of killing it. */
   readonly stops: boolean;
-  /** Tells the harness what happens, and waits for it before every answer of the model if `gated`. */
+  /** Reports events to the harness and, if `gated`, waits for it before every answer of the model. */
   readonly talks: boolean;
   readonly gated: boolean;
 }
 
-/** How an agent's process ends, for the harness. */
+/** Exit codes of an agent's process. */
 export const EXIT = {
   done: 0,
   crashed: 1,
@@ -58,9 +58,9 @@ export const EXIT = {
   failed: 22,
 } as const;
 
-/** Nothing that was sent to the world can take effect later than this. */
+/** Nothing sent to the world takes effect later than this. */
 export const SETTLE_MS = 2_500;
-/** Long enough that the next process asks before it has landed, and well within `SETTLE_MS`. */
+/** Long enough that the next process asks before the effect has landed, and well within `SETTLE_MS`. */
 const DELAY_MS = 1_200;
 
 export const SESSION = "s";
@@ -70,7 +70,7 @@ const of = (tool: ToolName, world?: Behaviour): ScriptedCall => {
   return { tool, item: `${tool}-1`, ...(world && { world }) };
 };
 
-/** The model asks, and asks again for the same after it has seen the answer. */
+/** The model asks for the same call again after it has seen the answer. */
 const twice = (call: ScriptedCall): ScriptedCall[][] => [[call], [call]];
 
 /** Each class alone, with a world that behaves and with one that does not. */
@@ -133,5 +133,5 @@ export function scenario(name: string): Scenario {
   return found;
 }
 
-/** Does not run out while a process is merely slow; a dead owner is found dead long before. */
+/** Does not expire while a process is merely slow. A dead owner is detected much earlier. */
 export const LONG_LEASE_MS = 30_000;

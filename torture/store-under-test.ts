@@ -1,6 +1,7 @@
 /**
- * Which store is tortured: a SQLite file, unless `--store files`. Every process of a run learns it from the environment.
- * A store lies in a folder of its case, and is opened, laid and watched through here only.
+ * The tortured store: a SQLite file, or a folder of files with `--store files`. Every process of a run
+ * reads the choice from the environment. A store lies in the folder of its case and is only opened, copied
+ * and traced through this module.
  */
 
 import { cpSync } from "node:fs";
@@ -10,7 +11,7 @@ import { openFiles } from "../src/stores/files/index.ts";
 import { openSqlite } from "../src/stores/sqlite/index.ts";
 
 interface StoreUnderTest {
-  /** Where it lies in the folder of a case. */
+  /** Its place in the folder of a case. */
   readonly path: string;
   /** The file that every fresh handle opens. */
   readonly opened: string;
@@ -78,7 +79,7 @@ export function storeFiles(dir: string): string[] {
   return [dir, ...chosenStore().files.map((name) => join(dir, name))];
 }
 
-/** Puts a copy of the store of one folder into another. */
+/** Copies the store of one folder into another. */
 export function layStore(from: string, to: string): void {
   const { path } = chosenStore();
   cpSync(join(from, path), join(to, path), { recursive: true });

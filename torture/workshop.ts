@@ -1,4 +1,4 @@
-/** What all cases of a run share: the bundles, one world, and a place for temporary folders. */
+/** Shared by all cases of a run: the bundles, one world, and a place for temporary folders. */
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,10 +20,10 @@ export class Workshop {
     this.worldProcess = worldProcess;
   }
 
-  /** `wanted`: the programs that its cases start; the world is always among them. */
+  /** `wanted`: the programs that its cases start. The world is always included. */
   static async open(wanted?: readonly (keyof Bundle)[]): Promise<Workshop> {
     const folder = mkdtempSync(join(scratch(), "holdfast-torture-"));
-    // Also when the run is broken off: an exit handler is the last that is asked.
+    // Also if the run is interrupted: an exit handler always runs.
     process.once("exit", () => {
       killAll();
       rmSync(folder, { recursive: true, force: true });
@@ -42,7 +42,7 @@ export class Workshop {
     }
   }
 
-  /** A fresh folder, gone when `work` is over. */
+  /** A fresh folder, deleted when `work` is done. */
   async within<Result>(work: (dir: string) => Promise<Result>): Promise<Result> {
     const dir = mkdtempSync(join(this.folder, "case-"));
     try {
@@ -52,7 +52,7 @@ export class Workshop {
     }
   }
 
-  /** Puts an empty store in place, for cases that are not about how a store begins. */
+  /** Copies an empty store into place, for cases that are not about creating a store. */
   readonly layStore = (dir: string): void => {
     layStore(join(this.folder, "empty"), dir);
   };
@@ -65,7 +65,7 @@ export class Workshop {
   }
 }
 
-/** Memory instead of a disk where there is some: what is tested is what is written, not how fast. */
+/** In memory if possible: the torture checks what is written, not how fast. */
 export function scratch(): string {
   return existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
 }

@@ -1,10 +1,13 @@
 /**
- * One durable step against DBOS's, in one run, on one server: a function that returns about 4 KB, run once, ever. Ours is
- * a call of the ledger, which makes the intent durable before the function starts and the result after it: two commits. A
- * DBOS step makes the result durable: one commit; a step that stands alone is a workflow of its own, with two more.
- * Measured with one session (one workflow) and with sixteen at once, by turns, with as many connections each, and each in a
- * process of its own, as a user has them: what one leaves behind for the collector is not the other's. A third process is the
- * floor for all who want an intent on disk before the effect: two commits of one bare row each, and nothing else.
+ * One durable step against a step of DBOS, in one run, on one server: a function that returns about 4 KB,
+ * run once, ever. Ours is a call of the ledger: the intent is durable before the function starts, the
+ * result after it. Two commits. A DBOS step makes only the result durable: one commit. A step that
+ * stands alone is a workflow of its own, with two more.
+ *
+ * Measured with one session (one workflow) and with sixteen at once, by turns, with as many connections
+ * each. Each side has a process of its own, as users have, so that neither pays for the other's garbage. A
+ * third process is the floor for everyone who wants an intent on disk before the effect: two commits of one
+ * bare row each.
  *
  *     npm run bench -- bench/peers/dbos.ts [--steps 200] [--rounds 5] [--json]
  *
@@ -31,10 +34,10 @@ const VERSION = "5.3.0";
 const BARS: Readonly<Record<number, number>> = { 1: 2, 16: 3 };
 const RESULT_BYTES = 4_096;
 const CONNECTIONS = 20;
-/** So many steps of each kind on either side before any is measured: V8 compiles for that long, and the server fills its caches. */
+/** Steps of each kind before the first measured one: V8 compiles, and the server fills its caches. */
 const WARM_STEPS = 2_000;
 
-/** As much of the peer as is used here. */
+/** The part of the peer's API that is used here. */
 interface Dbos {
   setConfig(config: Readonly<Record<string, unknown>>): void;
   registerWorkflow<Args extends unknown[], Result>(
@@ -46,7 +49,7 @@ interface Dbos {
   shutdown(): Promise<void>;
 }
 
-/** Runs so many steps in each of so many sessions at once. */
+/** Runs this many steps in each of this many sessions at once. */
 type Steps = (sessions: number, steps: number) => Promise<void>;
 
 type Way = "a call" | "a step" | "a step alone" | "two bare commits";
@@ -56,7 +59,7 @@ interface Side {
   stop(): Promise<void>;
 }
 
-/** What the process of a side is told to do. It answers with the milliseconds that took. */
+/** An order to the process of one side. It answers with the milliseconds that the order took. */
 interface Order {
   readonly way: Way;
   readonly sessions: number;
@@ -186,7 +189,7 @@ interface Compared {
   readonly bar: number | null;
 }
 
-/** The process of one side: does what it is told, until it is told nothing more. */
+/** The process of one side: carries out orders until the channel closes. */
 async function beSide(name: string, url: string, folder: string): Promise<void> {
   const make = SIDES[name];
   if (!make) throw new Error(`there is no side ${name}`);
@@ -241,14 +244,14 @@ interface Running {
   readonly bare: ChildProcess;
 }
 
-/** By turns, so that whatever else the machine does falls on all of them. */
+/** By turns, so that other load on the machine affects all sides. */
 async function compare(
   { mine, peer, bare }: Running,
   { way, sessions, steps }: Order,
   rounds: number,
 ): Promise<Compared> {
   const found = { ours: [] as number[], theirs: [] as number[], floor: [] as number[] };
-  // The first round is for what the other comparison has left behind.
+  // The first round absorbs the after-effects of the other comparison.
   for (let round = 0; round <= rounds; round++) {
     const own = await perSecond(mine, { way: "a call", sessions, steps });
     const other = await perSecond(peer, { way, sessions, steps });
@@ -315,7 +318,8 @@ function report(found: readonly Compared[], asJson: boolean): void {
   for (const { what, sessions, oursPerSecond, theirsPerSecond, floorPerSecond, ratio, bar } of found) {
     const judged = bar === null ? "" : ` (bar ${bar} ×${ratio >= bar ? "" : ", MISSED"})`;
     const figures = `ours ${oursPerSecond.toFixed(0)} a second, DBOS ${theirsPerSecond.toFixed(0)}`;
-    const floor = `two bare commits ${floorPerSecond.toFixed(0)}, ${(floorPerSecond / theirsPerSecond).toFixed(2)} ×`;
+    const floorRatio = (floorPerSecond / theirsPerSecond).toFixed(2);
+    const floor = `two bare commits ${floorPerSecond.toFixed(0)}, ${floorRatio} ×`;
     console.log(`${what}, ${sessions} at once: ${figures}, ${ratio.toFixed(2)} ×${judged}; ${floor}`);
   }
 }

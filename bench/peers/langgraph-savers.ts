@@ -1,7 +1,7 @@
 /**
- * The savers that are compared, each on a store of its own. The peers are no dependencies of this project (one of them
- * compiles for minutes), so they come from a folder: `HOLDFAST_PEERS` names one to keep between runs, otherwise they are
- * installed into a folder that goes with the run.
+ * The compared savers, each on a store of its own. The peers are not dependencies of this project (one of
+ * them compiles for minutes). They come from the folder that `HOLDFAST_PEERS` names, or are installed into
+ * a folder that is deleted after the run.
  */
 
 import { execFileSync } from "node:child_process";
@@ -29,11 +29,11 @@ export interface OpenedSaver {
   close(): Promise<void> | void;
 }
 
-/** One kind of saver on one store: opened as often as wanted, as processes that come and go would. */
+/** One kind of saver on one store. `open` makes a new saver each time, like a new process would. */
 export interface Subject {
   readonly name: string;
   open(): Promise<OpenedSaver>;
-  /** Bytes that its tables and indexes take; what a log keeps for a while is not among them. */
+  /** Bytes of its tables and indexes, without the log. */
   size(): Promise<number>;
 }
 
@@ -89,7 +89,7 @@ export async function peerPostgres(
   };
 }
 
-/** The folder with the peers in it. */
+/** The folder with the installed peers. */
 export function peersFolder(scratch: Scratch): string {
   const folder = resolve(process.env["HOLDFAST_PEERS"] ?? join(scratch.path, "peers"));
   const installed = (name: string) => existsSync(join(folder, "node_modules", name, "package.json"));

@@ -8,9 +8,9 @@ import { prose, random } from "../turns.ts";
 import type { Subject } from "./langgraph-savers.ts";
 
 export interface Figures {
-  /** What is spent inside `put`, all turns together. */
+  /** Time inside `put`, all turns together. */
   readonly saveMs: number;
-  /** Time on this process's processor, all threads: what does not depend on who else uses the disk. */
+  /** Processor time of this process, all threads, which does not depend on other users of the disk. */
   readonly saveCpuMs: number;
   readonly bytes: number;
   readonly loadMs: number;
@@ -19,12 +19,15 @@ export interface Figures {
 const THREAD = "bench";
 const LOADS = 5;
 
-/** The store has been written to before it is measured: SQLite has copied its log into the file. */
+/** Turns before the measure, so that SQLite has already copied its log into the file. */
 const WARM_UP = { turns: 100, thread: "warm-up" };
-/** And V8 has compiled what a save runs, on another store: many short threads, because a peer takes long for long ones. */
+/**
+ * Turns on another store, so that V8 has compiled a save. Many short threads, because a peer is slow with
+ * long ones.
+ */
 const WARM_CODE = { turns: 25, threads: 80 };
 
-/** In one piece, as text that has come over a wire is: the many that it was made of would be put together inside the timing. */
+/** One flat string, like text from a network. A concatenated string would be flattened inside the timing. */
 function wired(text: string): string {
   return Buffer.from(text).toString();
 }
@@ -43,7 +46,7 @@ function turn(number: number): BaseMessage[] {
   ];
 }
 
-/** Both sides run alike before they are measured, as they have in a program that has been up for a while. */
+/** Runs both sides before the measure, as in a program that has been up for a while. */
 export async function warmCode(subject: Subject): Promise<void> {
   const { saver, close } = await subject.open();
   for (let thread = 0; thread < WARM_CODE.threads; thread++) {
@@ -52,7 +55,7 @@ export async function warmCode(subject: Subject): Promise<void> {
   await close();
 }
 
-/** A checkpoint after every turn, then the latest loaded by savers that have just been opened. */
+/** Saves a checkpoint after every turn, then loads the latest with new savers. */
 export async function measureTurns(subject: Subject, turns: number): Promise<Figures> {
   const writing = await subject.open();
   await save(writing.saver, WARM_UP.thread, WARM_UP.turns);
@@ -110,7 +113,7 @@ export async function loaderFloor(turns: number): Promise<number> {
   return performance.now() - before;
 }
 
-/** A graph whose messages are in a delta channel, run turn after turn, then read by a saver that has just been opened. */
+/** Runs a graph with its messages in a delta channel, turn after turn, then reads it with a new saver. */
 export async function measureDelta(
   subject: Subject,
   turns: number,

@@ -1,14 +1,15 @@
 /**
- * HoldfastSaver against LangGraph's own savers, in one run, on one disk: turns of about 4 KB in a `messages` channel, a
- * checkpoint after every turn, then the latest loaded by a saver that has just been opened.
+ * HoldfastSaver against LangGraph's own savers, in one run, on one disk. Turns of about 4 KB in a
+ * `messages` channel, a checkpoint after every turn, then the latest is loaded by a new saver.
  *
- *     npm run bench -- bench/peers/langgraph.ts [--turns 1000] [--delta-turns 499] [--only sqlite|postgres] [--json]
+ *     npm run bench -- bench/peers/langgraph.ts [--turns 1000] [--delta-turns 499] [--json]
+ *         [--only sqlite|postgres]
  *
- * With `HOLDFAST_PEERS=<folder>` the peers are installed there once and used again. What LangChain itself takes to load as many
- * messages is printed beside the loads: no saver that uses its loader can be faster. SqliteSaver commits without syncing
- * (`synchronous=NORMAL`); ours syncs every put. What the smallest commits of as many turns take with a sync each (one row in one
- * table, its text made before) is printed beside that, with the ratio that they would reach: no saver on SQLite that keeps what it
- * was given is faster.
+ * With `HOLDFAST_PEERS=<folder>` the peers are installed there once and used again. Two floors are printed
+ * beside the results. LangChain's own time to load as many messages: no saver with its loader can be
+ * faster. And the smallest commits of as many turns, one synced row each: no saver on SQLite that stores
+ * its input can be faster. SqliteSaver commits without syncing (`synchronous=NORMAL`); ours syncs every
+ * put.
  */
 
 import { parseArgs } from "node:util";
@@ -51,7 +52,10 @@ interface Pair {
   readonly peer: number;
 }
 
-/** Ours takes a second where the peer takes a minute, so it is measured before and after, and the middle one counts. */
+/**
+ * Ours takes a second where the peer takes a minute. So ours is measured before and after, and the median
+ * counts.
+ */
 async function compareTurns(
   on: "sqlite" | "postgres",
   sides: Sides,
@@ -78,7 +82,10 @@ async function compareTurns(
   return { ours: median(rounds.map(({ saveMs }) => saveMs)), peer: peer.saveMs };
 }
 
-/** Returns what the smallest commits take, measured after each round of ours: the disk of one moment is not that of the next. */
+/**
+ * Returns the time of the smallest commits, measured after each round of ours, because the disk's speed
+ * changes.
+ */
 async function onSqlite(
   scratch: Scratch,
   folder: string,
@@ -93,10 +100,10 @@ async function onSqlite(
   return { ...saved, floor: median(floors) };
 }
 
-/** As many as a saver is warmed up with, so that the log's file has grown as far. */
+/** The same number as a saver is warmed up with, so that the log's file has grown as far. */
 const FLOOR_WARM_UP = 100;
 
-/** Milliseconds for as many turns by the bare driver: one row in one table, and one synced commit, each. */
+/** Milliseconds for the same number of turns by the bare driver: one row and one synced commit each. */
 async function smallestCommits(scratch: Scratch, turns: number): Promise<number> {
   const database = await openBare(scratch.file("smallest"));
   database.exec("CREATE TABLE turns (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)");

@@ -22,7 +22,7 @@ const SAID = {
   "issue-after-effect": [
     COUNTED,
     "! mail bob@example.com happened 2 times",
-    "! mail cat@example.com happened, and the ledger has no call of it",
+    "! mail cat@example.com happened, but the ledger has no call for it",
   ],
   "turn-asked-again": ["a turn was asked for again"],
 };

@@ -15,7 +15,7 @@ export interface WorkerConfig {
   readonly thinkMs: number;
   /** The wall clock of this worker jumps ahead and back by this much, again and again; 0 for one that is right. */
   readonly jumpMs: number;
-  /** A planted bug of `torture/agent/plants.ts`. */
+  /** A planted bug of `torture/agent/planted-bugs.ts`. */
   readonly plant: string | null;
 }
 

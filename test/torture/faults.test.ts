@@ -6,7 +6,7 @@ import { runTwoResumers } from "../../torture/cases/resumers.ts";
 import { countCalls, failAt, hasStrace, killBefore } from "../../torture/cases/system-calls.ts";
 import { runZombie } from "../../torture/cases/zombies.ts";
 import { SPEECH_MS } from "../../torture/families.ts";
-import { foundBy, PLANTS } from "../../torture/plants.ts";
+import { foundBy, PLANTS } from "../../torture/planted-bugs.ts";
 import { EXIT, scenario } from "../../torture/scenario.ts";
 import { Workshop } from "../../torture/workshop.ts";
 

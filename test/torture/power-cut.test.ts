@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Bundle, bundle, type Mutation } from "../../torture/bundle.ts";
 import { hasStrace } from "../../torture/cases/system-calls.ts";
-import { DURABILITY_PLANTS } from "../../torture/plants.ts";
+import { DURABILITY_PLANTS } from "../../torture/planted-bugs.ts";
 import { Disk } from "../../torture/power-cut/disk.ts";
 import { cutEverywhere, type PowerCutOptions, traceWriter } from "../../torture/power-cut/power-cut.ts";
 import { killAll } from "../../torture/processes.ts";

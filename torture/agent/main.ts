@@ -1,20 +1,24 @@
-/** The agent that is tortured: the real `session.run` on a real store, a scripted model, a world elsewhere. */
+/**
+ * The tortured agent: the real `session.run` on a real store, with a scripted model and a world in another
+ * process.
+ */
 
 import { isHoldfastError, open, type Session } from "../../src/index.ts";
 import { acknowledge } from "../acks.ts";
 import { type AgentConfig, EXIT, PROMPT, SESSION } from "../scenario.ts";
 import { openStore } from "../store-under-test.ts";
+import { HarnessChannel } from "./harness-channel.ts";
 import { scriptedModel } from "./model.ts";
-import { plantBeforeRun, plantInStore, plantInTools, plantOptions } from "./plants.ts";
+import { plantBeforeRun, plantInStore, plantInTools, plantOptions } from "./planted-bugs.ts";
 import { recorded } from "./recorder.ts";
-import { Talk } from "./talk.ts";
 import { asList, inFlight, makeTools } from "./tools.ts";
 
 const config = JSON.parse(process.argv[2] ?? "{}") as AgentConfig;
-const talk = new Talk(config.talks, config.gated);
+const talk = new HarnessChannel(config.talks, config.gated);
 
 if (config.stops) {
-  // A failpoint kills; here it stops instead, and goes on as a zombie when the harness wakes it.
+  // A failpoint normally kills. Here it stops the process, which continues as a zombie when the harness
+  // wakes it.
   const kill = process.kill.bind(process);
   process.kill = (pid, signal) => {
     if (signal !== "SIGKILL") return kill(pid, signal);
@@ -42,7 +46,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** A program that lost its session lets its tools finish: their late answers are still recorded. */
+/** A program that lost its session lets its tools finish, so that their late answers are recorded. */
 async function ownAnswers(): Promise<void> {
   await Promise.all(inFlight);
   for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
@@ -78,7 +82,7 @@ async function runSession(holdfast: Awaited<ReturnType<typeof open>>, id: string
   return status === "done" ? EXIT.done : status === "waiting" ? EXIT.waiting : EXIT.paused;
 }
 
-/** Tells the harness when what others have said has arrived in this process. */
+/** Reports to the harness when commands of other processes have arrived in this one. */
 function watchState(session: Session): NodeJS.Timeout {
   let before = "";
   return setInterval(() => {

@@ -4,8 +4,8 @@ import { acknowledge } from "../acks.ts";
 import type { AgentConfig } from "../scenario.ts";
 
 /**
- * A model that follows the script: its place in it is the number of answers that the transcript holds. Like a real
- * one it never gives the same call id twice, so a turn that is sampled again shows.
+ * A model that follows the script. Its position is the number of answers in the transcript. Like a real
+ * model it never uses the same call id twice, so a turn that is sampled again shows.
  */
 export function scriptedModel(config: AgentConfig, session: string, asked: () => Promise<void>): Model {
   return async ({ messages }) => {

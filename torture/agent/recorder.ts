@@ -1,7 +1,7 @@
 import type { Store } from "../../src/store.ts";
 import { acknowledge } from "../acks.ts";
 
-/** The store as the agent sees it, with every acknowledgement and every error written down. */
+/** The agent's store, with every acknowledgement and every error recorded. */
 export function recorded(store: Store, dir: string): Store {
   const noting = async <Result>(verb: string, act: Promise<Result>): Promise<Result> => {
     try {

@@ -1,4 +1,4 @@
-/** A tool for every class of the promise's table. All of them do one thing: post to the world. */
+/** One tool for every class of the promise's table. All of them do one thing: post to the world. */
 
 import * as z from "zod";
 import {
@@ -36,7 +36,7 @@ const input = z.object({
 
 type Mode = "plain" | "keyed" | "fenced" | "read";
 
-/** `sent` is told when a request has left. */
+/** `sent` is called when a request has left. */
 export function makeTools(config: AgentConfig, sent: () => void): Record<ToolName, TortureTool> {
   const make = (name: ToolName, mode: Mode, spec: Partial<TortureTool>): TortureTool =>
     tool<Args, string>({
@@ -68,7 +68,7 @@ export function makeTools(config: AgentConfig, sent: () => void): Record<ToolNam
   };
 }
 
-/** Requests that are still on their way. Like most tools these do not listen to the signal: the worst case. */
+/** Requests in flight. Like most tools these ignore the abort signal: the worst case. */
 export const inFlight = new Set<Promise<unknown>>();
 
 async function send(

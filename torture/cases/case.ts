@@ -1,9 +1,9 @@
 /**
  * One case: the program meets a fault, is run again until it ends, and the three records are compared.
  *
- *     first run, with the fault ──▶ (second run, with another) ──▶ run again without faults ──▶ done ──▶ check
- *                                                                    ▲        └──waits──▶ a person answers ─┐
- *                                                                    └──────────────────────────────────────┘
+ *     first run, with the fault ──▶ (second run, with another) ──▶ run without faults ──▶ done ──▶ check
+ *                                                                     ▲     └─waits─▶ a person answers ─┐
+ *                                                                     └─────────────────────────────────┘
  */
 
 import { check, gather, type Violation } from "../checker/index.ts";
@@ -12,18 +12,18 @@ import { Child, type Ended, type StartOptions } from "../processes.ts";
 import { type AgentConfig, EXIT, LONG_LEASE_MS, type Scenario } from "../scenario.ts";
 import type { Workshop } from "../workshop.ts";
 
-/** One run of the program, and how to do it harm. */
+/** One run of the program, and its fault. */
 export interface Fault {
   readonly name: string;
   /** Environment of the process. */
   readonly env?: (dir: string) => Record<string, string>;
-  /** What stands before `node` on the command line. */
+  /** Words before `node` on the command line, such as a tracer. */
   readonly before?: (dir: string) => readonly string[];
-  /** What the harness does while the process runs and says what happens. */
+  /** Acts of the harness while the process runs. */
   readonly during?: (child: Child) => Promise<void>;
-  /** Whether the fault came to pass; a case whose fault did not is no proof. */
+  /** Whether the fault fired; otherwise the case proves nothing. */
   readonly fired: (ended: Ended, dir: string) => boolean;
-  /** What else the fault lets one check. */
+  /** A further check that the fault makes possible. */
   readonly check?: (dir: string) => Violation[];
 }
 
@@ -36,7 +36,7 @@ export interface CaseOptions {
 export interface CaseResult {
   readonly fired: boolean;
   readonly violations: readonly Violation[];
-  /** How often the program was run in all. */
+  /** How often the program was run in total. */
   readonly runs: number;
 }
 
@@ -117,7 +117,7 @@ function runAgent(
     ...(fault?.env && { env: fault.env(dir) }),
     ...(fault?.before && { before: fault.before(dir) }),
   });
-  // When the process ends before what it was to be caught at, `fired` says so.
+  // If the process ends too early, `fired` reports it.
   fault?.during?.(child).catch(() => undefined);
   return child.ended;
 }

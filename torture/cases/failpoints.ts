@@ -8,7 +8,7 @@ import { agentConfig, type CaseOptions, type Fault, startAgent } from "./case.ts
 
 const logFile = (dir: string): string => join(dir, "failpoints.log");
 
-/** `call.executed:2` and so on, in the order in which one undisturbed run, after `faults`, passes them. */
+/** The failpoints of one undisturbed run after `faults`, in order, as in `call.executed:2`. */
 export function passedPoints(
   workshop: Workshop,
   scenario: Scenario,
@@ -36,7 +36,9 @@ export function killAt(point: string): Fault {
   };
 }
 
-/** Dies after the world has the request and before it answers: the effect may land after the death. */
+/**
+ * Dies after the world has the request and before it answers, so that the effect may land after the death.
+ */
 export const KILL_WHEN_SENT: Fault = {
   name: "kill while the world works",
   during: async (child) => {

@@ -1,4 +1,7 @@
-/** A person speaks to a session that a live process holds. Each returns how long it took to take effect there. */
+/**
+ * A person gives commands to a session that a live process holds. Each case returns how long they took to
+ * arrive.
+ */
 
 import { type Holdfast, open } from "../../src/index.ts";
 import { check, gather, type Violation } from "../checker/index.ts";
@@ -17,7 +20,7 @@ export interface Meanwhile {
 
 export type Speech = "settle" | "cancel" | "prompt";
 
-/** One call whose answer is lost, so that it waits for a person, beside one that the world holds up. */
+/** One call whose answer is lost, so that it waits for a person, beside one that the world delays. */
 const HELD_UP: Scenario = {
   name: "a person meanwhile",
   turns: [

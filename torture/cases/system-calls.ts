@@ -1,7 +1,7 @@
 /**
- * Faults at system calls, by strace: the process dies before the Nth one, or the Nth one fails. Only calls on the
- * store's own files are counted, and only those of the main thread, on which both stores do all their work. Never with
- * `--seccomp-bpf`: that switches injection off without a word.
+ * Faults at system calls, by strace: the process dies before the Nth call, or the Nth call fails. Only
+ * calls on the store's own files count, and only those of the main thread, where both stores do all their
+ * work. Never with `--seccomp-bpf`, which silently disables injection.
  */
 
 import { spawnSync } from "node:child_process";
@@ -14,7 +14,7 @@ import { chosenStore, storeFiles } from "../store-under-test.ts";
 import type { Workshop } from "../workshop.ts";
 import { agentConfig, type Fault, startAgent } from "./case.ts";
 
-/** Everything by which a store changes what a disk holds. */
+/** All calls by which a store changes a disk. */
 export const DURABILITY_CALLS = [
   "openat",
   "pwrite64",
@@ -26,7 +26,7 @@ export const DURABILITY_CALLS = [
 ] as const;
 export type DurabilityCall = (typeof DURABILITY_CALLS)[number];
 
-/** What can fail with a full or a broken disk. */
+/** Calls that can fail on a full or broken disk. */
 export const FAILING_CALLS = ["pwrite64", "fsync", "fdatasync", "ftruncate", "unlink", "rename"] as const;
 
 export function hasStrace(): boolean {
@@ -40,7 +40,7 @@ function strace(dir: string, calls: string, paths: readonly string[], inject?: s
   return ["strace", ...options, "-e", `trace=${calls}`, ...(inject ? ["-e", `inject=${inject}`] : [])];
 }
 
-/** How many calls of each kind one undisturbed run makes. */
+/** How many calls of each kind an undisturbed run makes. */
 export function countCalls(
   workshop: Workshop,
   scenario: Scenario,
@@ -71,7 +71,7 @@ export function killBefore(call: DurabilityCall, number: number, prepare: (dir: 
 
 export type IoError = "EIO" | "ENOSPC";
 
-/** `sticky`: this one and all that follow. */
+/** `sticky`: this call and all later ones fail. */
 export function failAt(
   call: DurabilityCall,
   number: number,
@@ -101,7 +101,7 @@ export function failAt(
   };
 }
 
-/** What strace saw, as the checker of I13 wants it. */
+/** The trace in the form that the checker of I13 needs. */
 function readSteps(trace: string, dir: string): IoStep[] {
   return trace.split("\n").flatMap((line): IoStep[] => {
     const call = line.slice(0, line.indexOf("("));
@@ -112,7 +112,7 @@ function readSteps(trace: string, dir: string): IoStep[] {
       const isStore = line.includes(`"${join(dir, chosenStore().opened)}"`) && !line.includes("= -1");
       return isStore ? [{ act: "open", ok }] : [];
     }
-    // SQLite does not look at what became of a folder's sync; the power cut shows what that is worth.
+    // SQLite ignores the result of a folder's sync; the power cut shows what that is worth.
     if (line.startsWith(`${call}(`) && line.includes(`<${dir}>)`)) return [];
     if (call === "pwrite64") return [{ act: "write", ok }];
     if (call === "fsync" || call === "fdatasync") return [{ act: "sync", ok }];

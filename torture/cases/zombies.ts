@@ -1,4 +1,4 @@
-/** A process is stopped, another takes over, the first goes on. */
+/** A process is stopped, another takes over, then the first continues. */
 
 import { readAcks } from "../acks.ts";
 import { check, gather, type Violation } from "../checker/index.ts";
@@ -12,7 +12,10 @@ const ZOMBIE_LEASE_MS = 1_000;
 
 export type Wakes = "at the take-over" | "after the end";
 
-/** A tool that verifies by time promises that nothing outlives its `settleMs`: its zombies must wake at once. */
+/**
+ * A tool that verifies by time assumes that nothing outlives its `settleMs`, so its zombies must wake at
+ * once.
+ */
 export function wakesFor(scenario: Scenario): readonly Wakes[] {
   const isTimed = scenario.turns.flat().some((call) => call.tool === "timed");
   return isTimed ? ["at the take-over"] : ["at the take-over", "after the end"];
@@ -48,16 +51,17 @@ export function runZombie(
     await second.ended;
     const last = await runToTheEnd(workshop, dir, scenario, options);
     const evidence = await gather(dir, scenario, last.code);
-    // Calls of one wave pass their last look together: the Nth stands for N that are about to be sent.
+    // Calls of one wave pass their last check together: the Nth one means that N are about to be sent.
     const [name, count = "1"] = point.split(":");
     const underWay = name === "call.starts" ? Number(count) : 0;
     const violations: Violation[] = [
       ...check(evidence),
       ...zombieIsHarmless(evidence, { pid: first.pid, acksBefore, storedBefore, underWay }),
     ];
-    // Where nothing was left to write, the recorded answer is as good an end.
+    // If nothing was left to write, a recorded answer is also a valid end.
     if (ended.code !== EXIT.leaseLost && ended.code !== EXIT.done) {
-      const what = `the zombie ended with ${ended.code ?? ended.signal}, not with LEASE_LOST: ${ended.stderr}`;
+      const end = ended.code ?? ended.signal;
+      const what = `the zombie ended with ${end} (expected LEASE_LOST): ${ended.stderr}`;
       violations.push({ invariant: "I7", what });
     }
     return { fired: true, violations, runs: 2 + last.runs, code: ended.code };

@@ -1,4 +1,4 @@
-/** The three records of a case, as plain data, and how the store's part of it is read. */
+/** The three records of a case as data, and how the store's part is read. */
 
 import { Journal } from "../../src/journal/index.ts";
 import { HoldfastError } from "../../src/model/errors.ts";
@@ -11,13 +11,13 @@ import type { Scenario } from "../scenario.ts";
 import { openStore } from "../store-under-test.ts";
 import { readEntries, type WorldEntry } from "../world/log.ts";
 
-/** One event where it stands. `batch` tells which events became durable together. */
+/** An event with its position. Events of one `batch` became durable together. */
 export interface Logged {
   readonly seq: number;
   readonly type: string;
   readonly at: number;
   readonly batch: string;
-  // The checker reads events of every type, also of those that a planted bug made up.
+  // The checker reads events of every type, including those that a planted bug invented.
   readonly data: { readonly [field: string]: unknown };
 }
 
@@ -32,7 +32,7 @@ export interface StoredWrite {
 export interface SessionLog {
   readonly id: string;
   readonly events: readonly Logged[];
-  /** Calls as the fold sees them; null when the log cannot be folded. */
+  /** Calls as the fold sees them; null if the log cannot be folded. */
   readonly calls: readonly Call[] | null;
   readonly foldError: string | null;
 }
@@ -44,11 +44,11 @@ export interface Evidence {
   readonly problems: readonly Problem[];
   readonly world: readonly WorldEntry[];
   readonly acks: readonly Ack[];
-  /** How the last run of the program ended: its exit code, or null when it never came to an end. */
+  /** The exit code of the program's last run, or null if it never ended. */
   readonly ended: number | null;
 }
 
-/** A broken invariant, with what shows it. */
+/** A broken invariant, with its evidence. */
 export interface Violation {
   readonly invariant: string;
   readonly what: string;
@@ -65,14 +65,15 @@ export async function gather(dir: string, scenario: Scenario, ended: number | nu
   }
 }
 
-/** The same of a store that is open already, and that need not lie in the folder of the case. */
+/** The same for an open store, which need not be in the folder of the case. */
 export async function gatherFrom(
   store: Store,
   dir: string,
   scenario: Scenario,
   ended: number | null,
 ): Promise<Evidence> {
-  // First: whatever was acknowledged by now has to be in the store that is read next, also while somebody still writes.
+  // Acknowledgements first: everything acknowledged by now must be in the store that is read next, even if
+  // a process still writes.
   const acks = readAcks(dir);
   const problems = await store.check();
   const streams = await store.list<"streams">({ of: "streams", namespace: "default", limit: 1_000 });

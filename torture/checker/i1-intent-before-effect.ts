@@ -1,4 +1,4 @@
-/** I1: every effect has a durable `issued` before it, and only what starts now is issued. */
+/** I1: every effect has a durable `issued` before it, and only calls that start now are issued. */
 
 import { type Evidence, field, type Logged, type Rule, type SessionLog, type Violation } from "./evidence.ts";
 
@@ -31,7 +31,7 @@ function findIssued(
   });
 }
 
-/** By the agent's own record: first it was told that the intent is durable, then its tool began. */
+/** By the agent's own record: its intent was acknowledged before its tool began. */
 function startsWithoutAcknowledgement(evidence: Evidence): Violation[] {
   const told = new Set<string>();
   const found: Violation[] = [];
@@ -46,7 +46,7 @@ function startsWithoutAcknowledgement(evidence: Evidence): Violation[] {
   return found;
 }
 
-/** What is issued but not started is unknown after a crash for no reason. */
+/** A call that is issued but not started would be unknown after a crash for no reason. */
 function tooManyAtOnce(session: SessionLog, parallel: number): Violation[] {
   const issued = new Set<string>();
   let most = 0;

@@ -1,8 +1,8 @@
 /**
- * I13: no acknowledgement after an I/O error, until a fresh handle has proven itself.
+ * I13: no acknowledgement after an I/O error, until a fresh handle has succeeded.
  *
- * Judged on the system calls of one process: once a write or a sync of the store has failed, the next thing that
- * the agent is told is durable must come after the file was opened again and a sync has succeeded since.
+ * Checked on the system calls of one process. Once a write or a sync of the store has failed, the next
+ * acknowledgement must come after the file was opened again and a sync has succeeded.
  */
 
 import type { Violation } from "./evidence.ts";

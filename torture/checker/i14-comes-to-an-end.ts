@@ -5,7 +5,7 @@ import type { Rule, Violation } from "./evidence.ts";
 
 const violation = (what: string): Violation => ({ invariant: "I14", what });
 
-/** The harness runs the program again and answers whoever asks, so in the end nothing may be left. */
+/** The harness runs the program again and answers every question, so in the end nothing may be open. */
 export const comesToAnEnd: Rule = ({ ended, acks, sessions }) => {
   const found: Violation[] = [];
   if (ended !== EXIT.done) {

@@ -1,11 +1,11 @@
 /**
- * I4: effects per call as the promise's table says.
+ * I4: effects per call as in the promise's table.
  *
  *     the tool takes our key, or verifies with a fence    exactly once
- *     it verifies by time                                 once, if nothing outlives its settleMs (nothing does here)
+ *     it verifies by time                                 once, if nothing outlives its settleMs
  *     neither                                             at most one automatic attempt, then a person
  *
- * Whatever the class: what the ledger calls completed happened once, what it calls failed did not happen, unless
+ * For every class: a call that the ledger calls completed happened once. A failed call did not happen, unless
  * the tool declared that an unknown outcome may be given up.
  */
 

@@ -1,4 +1,4 @@
-/** I5: what is completed never runs again, and its replay is byte-identical. */
+/** I5: a completed call never runs again, and its replay is byte-identical. */
 
 import { resultBlock, type SessionState } from "../../src/model/session/index.ts";
 import type { Evidence, Rule, Violation } from "./evidence.ts";
@@ -7,7 +7,7 @@ const violation = (what: string): Violation => ({ invariant: "I5", what });
 
 export const finishedStays: Rule = (evidence) => [...startsTwice(evidence), ...readsOtherwise(evidence)];
 
-/** A retry is a new attempt with an intent of its own; the same attempt begins once. */
+/** A retry is a new attempt with an intent of its own; each attempt begins once. */
 function startsTwice({ acks, world }: Evidence): Violation[] {
   const found: Violation[] = [];
   const started = new Set<string>();
@@ -21,7 +21,7 @@ function startsTwice({ acks, world }: Evidence): Violation[] {
   return found;
 }
 
-/** What the model reads of a call is the same in every run, and is what the ledger says. */
+/** The model reads the same result of a call in every run, and it is the ledger's. */
 function readsOtherwise({ acks, sessions }: Evidence): Violation[] {
   const found: Violation[] = [];
   const seen = new Map<string, string>();

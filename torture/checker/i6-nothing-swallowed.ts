@@ -7,7 +7,7 @@ import { classOf } from "./tool-classes.ts";
 
 const violation = (what: string): Violation => ({ invariant: "I6", what });
 
-/** Only a session that says it is finished must have done everything. */
+/** Only a finished session must have done everything. */
 export const nothingSwallowed: Rule = (evidence) => {
   if (evidence.ended !== EXIT.done) return [];
   return evidence.sessions.flatMap((session) => [

@@ -25,7 +25,7 @@ function gaps(session: SessionLog): Violation[] {
   return index < 0 ? [] : [violation(`${session.id}: event ${index + 1} is missing`)];
 }
 
-/** What the agent was told is written, against the grants that stand in the log before it. */
+/** Compares acknowledged writes with the grants before them in the log. */
 function olderTokens(session: SessionLog, { acks }: Evidence): Violation[] {
   const found: Violation[] = [];
   const tokens = new Map<string, number>();

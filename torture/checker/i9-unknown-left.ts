@@ -1,4 +1,7 @@
-/** I9: unknown is left only by a recorded verify, a person, a same-key retry, a declared `fail`, or its late answer. */
+/**
+ * I9: a call leaves `unknown` only by a recorded verify, a person, a same-key retry, a declared `fail`, or
+ * its late answer.
+ */
 
 import { field, historyOf, type Logged, type Rule, type Violation } from "./evidence.ts";
 import { classOf, type ToolClass } from "./tool-classes.ts";
@@ -43,7 +46,7 @@ function noReasonToRetry(
   const isSameKey = field(event, "vendorKey") === field(first, "vendorKey");
   if (!isSameKey) return "with another key";
   const last = learnt.at(-1);
-  // It is on record that the attempt never began.
+  // The log says that the attempt never began.
   if (last?.type === "call.lost") return null;
   if (last?.type === "call.granted" && field(last, "person")) return null;
   if (tool.idempotent) return null;

@@ -1,4 +1,7 @@
-/** The checker: ledger, world and acknowledgements against the invariants. Pure: the same evidence, the same verdict. */
+/**
+ * The checker: compares ledger, world and acknowledgements with the invariants. Pure: the same evidence
+ * gives the same verdict.
+ */
 
 import type { Evidence, Rule, Violation } from "./evidence.ts";
 import { intentBeforeEffect } from "./i1-intent-before-effect.ts";

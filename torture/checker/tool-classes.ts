@@ -1,4 +1,4 @@
-/** What the checker believes of each tool, apart from what a planted bug tells the ledger. */
+/** The checker's own knowledge of each tool, independent of what a planted bug tells the ledger. */
 
 import type { ToolName } from "../scenario.ts";
 

@@ -1,17 +1,17 @@
 /**
- * What a process may still do after another has taken over: finish the effect that it had begun, and record its
- * late answer. It starts nothing and writes nothing else; reading is free.
+ * The rules for a process after another has taken over: it may finish the effect that it had begun and
+ * record its late answer. It must not start or write anything else. It may read.
  */
 
 import { type Evidence, field, type Violation } from "./evidence.ts";
 
 export interface Awakening {
   readonly pid: number;
-  /** How many acknowledgements there were when it was stopped. */
+  /** The number of acknowledgements when it was stopped. */
   readonly acksBefore: number;
-  /** Batches that were in the store by then: what it wrote in time, it may learn of late. */
+  /** Batches that were stored by then: the zombie may learn late of its own earlier writes. */
   readonly storedBefore: ReadonlySet<string>;
-  /** Effects that it was about to send at that very moment. */
+  /** Effects that it was about to send at that moment. */
   readonly underWay: number;
 }
 

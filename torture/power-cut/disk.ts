@@ -1,7 +1,7 @@
 /**
- * What a disk may hold after losing power. The strict model: a write is only certain once its file was synced, a
- * name once its folder was; until then each may be there or not, in any combination, and a write may be torn
- * between sectors. Nothing is assumed of the file system's own order.
+ * The possible contents of a disk after a power cut. The strict model: a write is certain once its file was
+ * synced, a name once its folder was. Until then each may be there or not, in any combination, and a write
+ * may be torn between sectors. The model assumes nothing about the file system's own order.
  */
 
 import type { DiskStep } from "./trace.ts";
@@ -25,15 +25,15 @@ interface NameOp {
   readonly file: File | null;
 }
 
-/** One thing that the cut may or may not have kept. */
+/** A change that the cut may or may not have kept. */
 export type Pending =
   | { readonly of: "name"; readonly op: NameOp }
   | { readonly of: "data"; readonly file: File; readonly op: FileOp };
 
-/** Which of the pending operations are on the disk; a number of sectors means that so many of a write arrived. */
+/** Which pending changes are on the disk. `sectors`: the parts of a write that arrived. */
 export type Kept = readonly (boolean | { readonly sectors: ReadonlySet<number> })[];
 
-/** What the disk holds: whole files by their path. */
+/** The contents of a disk: whole files by path. */
 export type Image = ReadonlyMap<string, Buffer>;
 
 export class Disk {
@@ -41,7 +41,7 @@ export class Disk {
   private readonly live = new Map<string, File | null>();
   private nameOps: NameOp[] = [];
 
-  /** Folders that were there, durably, before the trace began. */
+  /** `root`: a folder that was durable before the trace began. */
   constructor(root: string) {
     this.names.set(root, null);
     this.live.set(root, null);
@@ -60,7 +60,7 @@ export class Disk {
         this.live.delete(step.path);
         break;
       case "rename": {
-        // Two changes of names, of which the cut may keep one.
+        // Two changes of names, of which the cut may keep only one.
         const file = this.live.get(step.path) ?? null;
         this.live.delete(step.path);
         this.live.set(step.to, file);
@@ -80,7 +80,7 @@ export class Disk {
     }
   }
 
-  /** Everything that is not certain yet, in the order in which it was asked for. */
+  /** All changes that are not certain yet, in order. */
   pending(): Pending[] {
     const names = this.nameOps.map((op): Pending => ({ of: "name", op }));
     const files = new Set([...this.names.values(), ...this.nameOps.map((op) => op.file)]);
@@ -152,7 +152,7 @@ function applied(
   return next;
 }
 
-/** Sectors lie on the disk, not in the write: the first and last of a write may be part of one. */
+/** Sectors belong to the disk, not to the write: its first and last one may be partial. */
 function sectorRange(op: { offset: number; data: Buffer }, sector: number): { from: number; to: number } {
   const start = (Math.floor(op.offset / SECTOR) + sector) * SECTOR;
   const from = Math.max(0, start - op.offset);

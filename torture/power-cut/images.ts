@@ -1,8 +1,8 @@
-/** Which images are tried at one point of the trace. */
+/** Chooses the images to try at one point of the trace. */
 
 import { type Kept, type Pending, sectorsOf } from "./disk.ts";
 
-/** The same seed, the same images. */
+/** A seeded generator: the same seed gives the same images. */
 export class Dice {
   private state: number;
 
@@ -24,7 +24,7 @@ export class Dice {
   }
 }
 
-/** Nothing kept, everything kept, each alone, all but each, everything up to each, random subsets, torn writes. */
+/** Nothing, everything, each alone, all but each, everything up to each, random subsets, torn writes. */
 export function* choices(pending: readonly Pending[], dice: Dice, randoms: number): Generator<Kept> {
   const count = pending.length;
   const each = (keep: (index: number) => boolean): boolean[] => pending.map((_, index) => keep(index));
@@ -44,7 +44,7 @@ export function* choices(pending: readonly Pending[], dice: Dice, randoms: numbe
   }
 }
 
-/** One write arrived in part. */
+/** One write arrived only in part. */
 function torn(pending: readonly Pending[], at: number, dice: Dice, keep: (index: number) => boolean): Kept {
   return pending.map((each, index) => {
     if (index !== at) return keep(index);

@@ -1,6 +1,6 @@
 /**
- * Cuts the power at every point of a traced run and opens what may be left. What was acknowledged before the cut
- * must be there, unchanged, and the store must find nothing wrong with itself.
+ * Cuts the power at every point of a traced run and opens every possible result. Everything acknowledged
+ * before the cut must be there, unchanged, and the store must find no problem in itself.
  */
 
 import { createHash } from "node:crypto";
@@ -17,10 +17,10 @@ import type { Promised } from "./writer/main.ts";
 
 export interface PowerCutOptions {
   readonly seed: number;
-  /** Random images at each point, beside the systematic ones. */
+  /** Random images at each point, in addition to the systematic ones. */
   readonly randoms: number;
   readonly limit: number;
-  /** Stop at the first loss: enough for a planted bug. */
+  /** Stops at the first loss, which is enough for a planted bug. */
   readonly untilFound?: boolean;
 }
 
@@ -37,7 +37,7 @@ export interface WriterOptions {
   readonly payloadBytes: number;
 }
 
-/** Runs the writer under strace in `folder` and returns what it asked of the disk. */
+/** Runs the writer under strace in `folder` and returns its disk operations. */
 export async function traceWriter(
   bundle: Bundle,
   folder: string,
@@ -56,9 +56,9 @@ export async function traceWriter(
 }
 
 export interface Place {
-  /** Where the traced writer worked. */
+  /** The folder of the traced writer. */
   readonly root: string;
-  /** Where images are laid out. */
+  /** The folder for images. */
   readonly scratch: string;
   readonly bundle: Bundle;
 }
@@ -68,7 +68,7 @@ export async function cutEverywhere(
   place: Place,
   options: PowerCutOptions,
 ): Promise<PowerCutResult> {
-  // Where the first loss is enough, it shows before a second process would have started.
+  // If the first loss is enough, it shows before a second process would have started.
   const openers = Array.from({ length: options.untilFound ? 1 : 2 }, () => new Opener(place));
   const violations: Violation[] = [];
   let images = 0;
@@ -102,7 +102,10 @@ interface Cut {
   readonly promised: readonly Promised[];
 }
 
-/** No image twice for the same promises; where there are too many, a fair sample at every point. */
+/**
+ * Skips images that were tried for the same promises. If there are too many, takes a fair sample at every
+ * point.
+ */
 function* everyCut(steps: readonly DiskStep[], root: string, options: PowerCutOptions): Generator<Cut> {
   const disk = new Disk(root);
   const dice = new Dice(options.seed);

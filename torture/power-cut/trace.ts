@@ -1,4 +1,4 @@
-/** From strace's words to what was asked of the disk, in order. */
+/** Parses strace's output into disk operations, in order. */
 
 import { dirname } from "node:path";
 
@@ -9,14 +9,14 @@ export type DiskStep =
   | { readonly act: "sync"; readonly path: string }
   | { readonly act: "unlink"; readonly path: string }
   | { readonly act: "rename"; readonly path: string; readonly to: string }
-  /** The writer was told that this is durable. */
+  /** An acknowledgement to the writer. */
   | { readonly act: "told"; readonly text: string };
 
 export const TRACED = "openat,mkdir,pwrite64,write,ftruncate,fsync,fdatasync,unlink,rmdir,rename";
 
 const LINE = /^(\w+)\((.*)\)\s+= (-?\d+)/;
 
-/** What was asked below `root`. `acks` is the file through which the writer says what it was told. */
+/** The operations below `root`. The writer reports its acknowledgements through the file `acks`. */
 export function readTrace(trace: string, root: string, acks: string): DiskStep[] {
   const steps: DiskStep[] = [];
   const known = new Set<string>();
@@ -25,7 +25,7 @@ export function readTrace(trace: string, root: string, acks: string): DiskStep[]
     if (!call || Number(result) < 0) continue;
     const step = readCall(call, args, acks);
     if (!step || ("path" in step && !step.path.startsWith(root))) continue;
-    // Opening with O_CREAT creates only what is not there, and empties what is if asked to.
+    // O_CREAT creates a missing file only, and truncates an existing one only with O_TRUNC.
     if (step.act === "create" && known.has(step.path)) {
       if (args.includes("O_TRUNC")) steps.push({ act: "truncate", path: step.path, size: 0 });
       continue;

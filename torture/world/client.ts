@@ -1,7 +1,10 @@
-/** Not imported: that looks at all that the module exports, and so loads what `fetch` stands on, which takes longer than an agent's start. */
+/**
+ * Not imported: an import would load all exports of the module, `fetch` included, which takes longer than
+ * an agent's start.
+ */
 const { request: httpRequest } = process.getBuiltinModule("node:http");
 
-/** An answer of the world that was not 200; the ledger reads a 4xx as a definite refusal. */
+/** An answer other than 200. The ledger reads a 4xx as a definite refusal. */
 class Refusal extends Error {
   readonly status: number;
 

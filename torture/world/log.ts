@@ -1,4 +1,4 @@
-/** The world's own record of what was done to it: one line per entry, durable before anyone is answered. */
+/** The world's own record of its effects: one line per entry, durable before the request is answered. */
 
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -6,9 +6,9 @@ import { join } from "node:path";
 export type WorldKind =
   /** It happened. */
   | "effect"
-  /** Asked for again with the same key: nothing happened. */
+  /** Requested again with the same key: nothing happened. */
   | "replayed"
-  /** Refused for certain. */
+  /** Certainly refused. */
   | "refused"
   /** Refused because a verify has raised the fence since. */
   | "fenced"

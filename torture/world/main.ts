@@ -1,10 +1,10 @@
 /**
- * The world: what tools act on, in a process of its own that no fault touches. Requests come over a unix socket;
- * each names the folder of its case, where the world keeps its log.
+ * The world that tools act on, in a process that no fault touches. Requests come over a unix socket. Each
+ * names the folder of its case, where the world keeps its log.
  *
  *     plain    every request that arrives is applied
  *     keyed    the first request with a key is applied, later ones get the first's answer
- *     fenced   a request whose key has been verified since is refused: `verify` raises the fence to that attempt
+ *     fenced   a request whose key was verified since is refused: `verify` raises the fence to that attempt
  */
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -26,7 +26,7 @@ export interface EffectRequest {
 
 export type VerifyRequest = Omit<EffectRequest, "mode" | "world"> & { readonly fence: boolean };
 
-/** Per case: what cannot be read from its log. */
+/** The state of one case that its log does not contain. */
 class Place {
   readonly requests = new Map<string, number>();
   readonly fences = new Map<string, number>();
@@ -107,7 +107,7 @@ function refuse(request: EffectRequest, kind: "refused" | "fenced"): Reply {
   return { status: 422, body: { kind } };
 }
 
-/** With `fence`: what was not applied by now can never be, for this key, up to this attempt. */
+/** With `fence`, anything not applied by now can never be, for this key, up to this attempt. */
 function verify(request: VerifyRequest): Reply {
   const { dir, key, attempt } = request;
   const found = readEntries(dir).find((entry) => entry.kind === "effect" && entry.key === key);
@@ -154,9 +154,9 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
 }
 
 const server = createServer((request, response) => {
-  // A client that was killed while it sent has asked for nothing.
+  // A client that was killed while sending has requested nothing.
   serve(request, response).catch(() => request.socket.destroy());
 });
 server.listen(process.argv[2], () => console.log("listening"));
-// The harness holds the other end: when it goes, however it goes, so does the world.
+// The harness holds the other end. When it exits, so does the world.
 process.stdin.on("end", () => process.exit(0)).resume();

@@ -6,17 +6,17 @@ import "../jumping-clock.ts";
 import { createInterface } from "node:readline";
 import { type Holdfast, isHoldfastError, open } from "../../../src/index.ts";
 import { openStore } from "../../../src/open-store.ts";
+import { HarnessChannel } from "../../../torture/agent/harness-channel.ts";
 import { scriptedModel } from "../../../torture/agent/model.ts";
-import { plantBeforeRun, plantInStore, plantInTools } from "../../../torture/agent/plants.ts";
+import { plantBeforeRun, plantInStore, plantInTools } from "../../../torture/agent/planted-bugs.ts";
 import { recorded } from "../../../torture/agent/recorder.ts";
-import { Talk } from "../../../torture/agent/talk.ts";
 import { asList, makeTools } from "../../../torture/agent/tools.ts";
 import { type AgentConfig, PROMPT } from "../../../torture/scenario.ts";
 import { jump } from "../jumping-clock.ts";
 import { scriptOf, type WorkerConfig } from "../orders.ts";
 
 const config = JSON.parse(process.argv[2] ?? "{}") as WorkerConfig;
-const talk = new Talk(true, false);
+const talk = new HarnessChannel(true, false);
 
 async function main(): Promise<void> {
   const { address, leaseMs, plant } = config;

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Bundle, bundle, type Mutation } from "../../../torture/bundle.ts";
-import { FILES_DURABILITY_PLANTS } from "../../../torture/plants.ts";
+import { FILES_DURABILITY_PLANTS } from "../../../torture/planted-bugs.ts";
 import { cutEverywhere, type PowerCutOptions, traceWriter } from "../../../torture/power-cut/power-cut.ts";
 import { killAll } from "../../../torture/processes.ts";
 import { chooseStore } from "../../../torture/store-under-test.ts";

@@ -1,6 +1,6 @@
 /**
- * Opens images of a disk, one per line of standard input, and answers with what is wrong with each. It closes none
- * of them: it is replaced by a fresh process before it runs out of descriptors.
+ * Opens images of a disk, one per line of standard input, and answers with the problems of each. It closes
+ * none of them: a fresh process replaces it before it runs out of descriptors.
  */
 
 import { join } from "node:path";

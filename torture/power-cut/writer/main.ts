@@ -1,6 +1,6 @@
 /**
- * Writes to a store under the eyes of a tracer. Every acknowledgement goes out through a file of its own that is
- * traced with the store's files, so that the order of "written", "synced" and "told" is one order.
+ * Writes to a store under a tracer. Every acknowledgement goes to a file that is traced with the store's
+ * files, so that writes, syncs and acknowledgements have one order.
  */
 
 import { closeSync, openSync, writeSync } from "node:fs";
@@ -9,7 +9,7 @@ import { sha256 } from "../../../src/model/digest.ts";
 import type { Store } from "../../../src/store.ts";
 import { chosenStore, openStore } from "../../store-under-test.ts";
 
-/** What must be there after a power cut. */
+/** Facts that must survive a power cut. */
 export type Promised =
   | { readonly stream: string; readonly first: number; readonly batch: string; readonly sum: number }
   | { readonly artifact: string }
@@ -52,7 +52,7 @@ async function round(store: Store, number: number): Promise<void> {
   await store.put({ of: "artifact", namespace, hash: sha256(bytes), bytes, at: 1 });
   promise({ artifact: sha256(bytes) });
   await Promise.all([append(store, "session/a", "together"), append(store, "session/c", "with this")]);
-  // A journal of files is rewritten once enough of it is of no use; SQLite reuses its pages in place.
+  // The files store rewrites its journal once enough of it is waste; SQLite reuses its pages in place.
   if (chosenStore().name === "files") await appendAndRemove(store, `session/brief-${number}`);
 }
 

@@ -1,8 +1,8 @@
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 
-/** Lines to and from the harness: it learns what happens the moment it happens, and lets the agent go on. */
-export class Talk {
+/** Lines to and from the harness: it learns at once what happens, and lets the agent continue. */
+export class HarnessChannel {
   private readonly on: boolean;
   private readonly gated: boolean;
   private readonly waiting = new Map<string, () => void>();
@@ -23,12 +23,12 @@ export class Talk {
     if (this.on) this.sayNow(what);
   }
 
-  /** Also for processes that do not talk otherwise: the last words before a stop. */
+  /** Also for processes without a channel: the last line before a stop. */
   sayNow(what: object): void {
     writeSync(1, `${JSON.stringify(what)}\n`);
   }
 
-  /** Says that it is at a place and waits until it is let go. */
+  /** Reports a place and waits until the harness lets it continue. */
   ask(place: string): Promise<void> {
     if (!this.gated) return Promise.resolve();
     return new Promise((resolve) => {

@@ -12,13 +12,13 @@ import type { Workshop } from "./workshop.ts";
 export interface Plant {
   readonly name: string;
   readonly under: string;
-  /** Any of these is enough. */
+  /** Finding any of these is enough. */
   readonly expect: readonly string[];
   readonly needsStrace?: true;
   run(workshop: Workshop): Promise<CaseResult>;
 }
 
-/** Under the faults that a case goes through one after another. */
+/** A bug under faults that the case meets one after another. */
 const under = (name: string, script: string, faults: readonly Fault[], ...expect: string[]): Plant => ({
   name,
   under: `${script}; ${faults.map((fault) => fault.name).join(", ") || "no fault"}`,

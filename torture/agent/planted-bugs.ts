@@ -1,6 +1,6 @@
 /**
- * Bugs on purpose. Each is a way in which durable agents really go wrong, built around the real store, tools and
- * loop; the checker has to find every one of them, or its silence means nothing. `plants.ts` beside the harness
+ * Planted bugs. Each is a real way in which durable agents go wrong, built around the real store, tools and
+ * loop. The checker must find every one of them, or its silence means nothing. `torture/planted-bugs.ts`
  * says under which fault each one shows.
  */
 
@@ -26,7 +26,7 @@ const holds = (batch: Batch, text: string): boolean => {
   return batch.writes.some(({ payload }) => typeof payload === "string" && payload.includes(text));
 };
 
-/** Answers `ok` for the batches that it keeps back, and writes them before the next one that it does not. */
+/** Answers `ok` for batches that it holds back, and writes them before the next batch that it does not. */
 function keepsBack(store: Store, isKept: (batch: Batch) => boolean): Store {
   const kept: Batch[] = [];
   const catchUp = async (): Promise<void> => {
@@ -48,7 +48,7 @@ function keepsBack(store: Store, isKept: (batch: Batch) => boolean): Store {
   };
 }
 
-/** Everything is acknowledged one step before it is written. */
+/** Acknowledges every batch one step before it is written. */
 function oneBehind(store: Store): Store {
   let last: Batch | null = null;
   const write = async (): Promise<void> => {
@@ -71,7 +71,7 @@ function oneBehind(store: Store): Store {
   };
 }
 
-/** Stores something else than it was given. */
+/** Stores other events than it was given. */
 function rewrites(store: Store, rewrite: (events: StoredEvent[]) => StoredEvent[]): Store {
   const writeOf = (write: Batch["writes"][number]): Batch["writes"][number] => {
     const payload = JSON.stringify(rewrite(JSON.parse(write.payload as string) as StoredEvent[]));
@@ -90,7 +90,7 @@ interface StoredEvent {
   readonly data: { readonly callId?: string; readonly attempt?: number; readonly message?: unknown };
 }
 
-/** After a call is completed it also fails. */
+/** Fails a call after it was completed. */
 function endsTwice(store: Store): Store {
   return {
     ...verbs(store),
@@ -212,7 +212,7 @@ export function plantOptions(plant: string | null): Pick<RunOptions, "parallel">
   return plant === "all calls issued at once" ? { parallel: 100 } : {};
 }
 
-/** What a program does that trusts its own memory of the last run. */
+/** Acts like a program that trusts its own memory of the last run. */
 export async function plantBeforeRun(plant: string | null, session: Session, tools: Tools): Promise<void> {
   if (plant !== "finished calls run again") return;
   for (const call of sessionCore(session).state.calls.values()) {
@@ -224,7 +224,7 @@ export async function plantBeforeRun(plant: string | null, session: Session, too
   }
 }
 
-/** A store's methods live on its prototype; a wrapper needs them on itself. */
+/** Copies the verbs from the store's prototype, so that a wrapper can spread them. */
 function verbs(store: Store): Store {
   return {
     address: store.address,
