@@ -158,7 +158,8 @@ function report(lines: readonly Line[], size: Sizes, asJson: boolean): boolean {
       );
     }
     console.log(
-      `${(size.bytes / 1e6).toFixed(0)} MB: ${size.bytesPerEvent} bytes/event, ${size.bytesPerSession} bytes/session`,
+      `${(size.bytes / 1e6).toFixed(0)} MB: ${size.bytesPerEvent} bytes/event, ` +
+        `${size.bytesPerSession} bytes/session`,
     );
     for (const [table, bytes] of Object.entries(size.tables)) {
       if (bytes > size.bytes / 1_000) console.log(`  ${table}: ${(bytes / 1e6).toFixed(1)} MB`);

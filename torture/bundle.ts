@@ -94,11 +94,18 @@ export async function bundle(
 }
 
 function mutating(mutations: readonly Mutation[]): Plugin {
+  const applied = new Set<Mutation>();
   return {
     name: "planted-bugs",
     load(path) {
       const mine = mutations.filter(({ file }) => file === relative(ROOT, path));
+      for (const each of mine) applied.add(each);
       return mine.length === 0 ? null : mine.reduce(mutate, readFileSync(path, "utf8"));
+    },
+    buildEnd() {
+      const missed = mutations.find((each) => !applied.has(each));
+      if (missed)
+        throw new Error(`the planted bug for ${missed.file} does not apply: the file is not loaded`);
     },
   };
 }

@@ -83,7 +83,7 @@ export const DURABILITY_PLANTS: Readonly<Record<string, readonly Mutation[]>> = 
     { file: "src/stores/sqlite/opening.ts", from: "level !== 2", to: "level !== 1" },
   ],
   "folder not synced": [
-    { file: "src/stores/sqlite/file.ts", from: "syncFolder(dirname(made))", to: "void made" },
+    { file: "src/stores/sqlite/opening.ts", from: "syncFolder(dirname(made))", to: "void made" },
   ],
 };
 
