@@ -1,9 +1,10 @@
 /**
  * Acts on the session history and the next action.
  *
- * A session that ends puts back every task that it holds. This needs no lease: the commit decides on the state
- * alone which tasks are the session's own. The lease may be out of reach: renamed by a merge, in another copy's
- * store, or held by a process that died before its claim. None of that may keep a session from ending.
+ * A session that ends puts back every task that it holds. This needs no lease: the commit decides on the
+ * state alone which tasks are the session's own. The lease may be out of reach: renamed by a merge, in
+ * another copy's store, or held by a process that died before its claim. None of that may keep a session from
+ * ending.
  *
  * Hooks run this in a cold process: keep it free of schemas.
  */

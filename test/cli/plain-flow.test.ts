@@ -84,7 +84,7 @@ test("a claim that outlives its command names no process", async () => {
 
 test("a refusal names the act that was asked for, and its hint can be followed", async () => {
   expect(await refused("task", "release", "1")).toMatch(
-    /T-001 is open: it cannot release\n.*Nobody holds it/,
+    /T-001 is open: it cannot release\n.*No agent holds it/,
   );
   expect(await refused("task", "fail", "1", "no disk")).toMatch(/it cannot fail\n.*Claim it first/);
   await well("task", "claim", "1", "--by", "ann");

@@ -52,7 +52,7 @@ test("what was not applied for want of a task is no news once the task is there"
   const b = await make(clock, a);
   const { id } = await a.goal.addTask({ title: "late", phase: 1 });
   await pick(b, a, () => a.goal.claim(id, { by: worker, detached: true }));
-  expect(news(b)).toEqual([`not applied it names ${id}, which is not among the events`]);
+  expect(news(b)).toEqual([`not applied it names ${id}, whose event is missing`]);
   expect(await merged(b)).toEqual([null]);
   await b.pull(a);
   expect(b.goal.task(id).claim?.by.name).toBe(worker.name);
@@ -73,6 +73,6 @@ test("what still does not fit then is told with the reason that counts now", asy
   await b.pull(c);
   const [only, other] = news(b);
   expect(only).toMatch(/^not applied /);
-  expect(only).not.toContain("not among the events");
+  expect(only).not.toContain("event is missing");
   expect(other).toBeUndefined();
 });

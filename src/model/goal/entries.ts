@@ -1,16 +1,15 @@
 /**
- * What makes an event of a goal the same event in every copy of the goal: its id, its place in time, and what the names
- * in it mean.
+ * Entries: the events of a goal in the form that its copies exchange, and their merge order.
  *
- * Copies of a goal (clones of a repository, each with a store of its own) write without knowing of each other and meet
- * later. Three things then have to be known of an event, wherever it was written:
+ * Copies of a goal (clones of a repository, each with a store of its own) write without knowing of each other
+ * and meet later. An entry has three things that make it the same event in every copy:
  *
- *  - `uid`, given once when it is written. The same uid is the same event.
- *  - `clock`, a hybrid logical clock: the writer's wall clock, but never before anything that the writer had seen. Sorted
- *    by it, and by uid where two copies wrote at once, the events of all copies have one order that never puts an
- *    answer before its question.
- *  - `refs`: `T-014` means what the writer called T-014. Two copies may give one number to two tasks, so an event names the
- *    event that made the task, the decision, the blocker, the question, the phase or the plan that it is about.
+ * - `uid`, given once when it is written. The same uid is the same event.
+ * - `t` and `c`, a hybrid logical clock: the writer's wall clock, but never before anything that the writer
+ *   had seen. Entries are sorted by it, then by uid. This merge order is the same in every copy, and never
+ *   puts an answer before its question.
+ * - `refs`: two copies may give the id T-014 to two tasks. So an entry maps each id in its data to the uid of
+ *   the event that made the item.
  */
 
 import { sha256 } from "../digest.ts";
@@ -41,14 +40,14 @@ export interface Entry {
   readonly type: string;
   readonly v: number;
   readonly at: number;
-  /** Name → uid of the event that made what goes by that name. */
+  /** Name of an item → uid of the event that made it. */
   readonly refs: Readonly<Record<string, string>>;
   readonly data: Readonly<Record<string, Json>>;
 }
 
 export const CLOCK_START: Clock = { t: 0, c: 0 };
 
-/** The place of an event that is written at `at`, after everything up to `clock` was seen. */
+/** The clock of an event that is written at `at` by a writer that has seen everything up to `clock`. */
 export function tick(clock: Clock, at: number): Clock {
   return at > clock.t ? { t: at, c: 0 } : { t: clock.t, c: clock.c + 1 };
 }
@@ -57,12 +56,12 @@ export function compareEntries(a: Entry, b: Entry): number {
   return a.t - b.t || a.c - b.c || (a.uid < b.uid ? -1 : Number(a.uid > b.uid));
 }
 
-/** For events that were written without one. */
+/** The uid of an event that was written without one. */
 export function derivedUid(place: number, at: number, data: unknown): string {
   return sha256(JSON.stringify([place, at, data])).slice(0, 20);
 }
 
-/** A set that can be looked ahead of for nothing: a branch sees what its parent has and keeps what it adds. */
+/** A set of uids that branches without a copy: a branch sees its parent's uids and adds its own. */
 export class EventIds {
   private readonly parent: EventIds | null;
   private readonly own: Set<string>;
@@ -96,7 +95,7 @@ export class EventIds {
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** The events that make something with a number, by the series of the number. */
+/** The events that make an item with an id, and the prefix of that id. */
 const SERIES = {
   "task.added": "T",
   "decision.made": "D",
@@ -113,14 +112,14 @@ export function seriesOf(type: string): Series | null {
 const phaseName = (phase: number): string => `P${phase}`;
 const planName = (phase: number, plan: number): string => `P${phase}.${plan}`;
 
-/** The name of what an event makes; null when it makes nothing that others refer to. */
+/** The name of the item that an event makes: `T-014`, `P2` or `P2.1`. Null: it makes none. */
 export function madeName(type: string, data: Data): string | null {
   if (seriesOf(type)) return String(data["id"]);
   if (type === "phase.added") return phaseName(Number(data["number"]));
   return type === "plan.added" ? planName(Number(data["phase"]), Number(data["number"])) : null;
 }
 
-/** Fields that hold names, wherever they occur in the data of an event. All other text is nobody's name. */
+/** Fields that hold names, wherever they occur in the data of an event. No other text is a name. */
 const NAME_FIELDS: ReadonlySet<string> = new Set([
   "task",
   "tasks",
@@ -133,7 +132,7 @@ const NAME_FIELDS: ReadonlySet<string> = new Set([
 ]);
 const NAME = /^[TDBQ]-\d{3,}$/;
 
-/** The same data with other names. `rename` answers for `T-001`, `D-001`, `B-001`, `Q-001`, `P1` and `P1.1`. */
+/** The data with other names of items. `rename` gets `T-001`, `D-001`, `B-001`, `Q-001`, `P1` and `P1.1`. */
 export function mapNames(data: Data, rename: (name: string) => string): Record<string, unknown> {
   const renamed: Record<string, unknown> = {};
   for (const [field, value] of Object.entries(data)) renamed[field] = mapField(data, field, value, rename);
@@ -155,7 +154,7 @@ function mapField(data: Data, field: string, value: unknown, rename: (name: stri
   return value;
 }
 
-/** What a walk along a log has to remember to tell what the names in its next event mean. */
+/** Turns the stored events of a log into entries, one after another, and tracks the names on the way. */
 export class EntryReader {
   private readonly names: Map<string, string>;
   private readonly aliases: Map<string, string>;
@@ -169,7 +168,7 @@ export class EntryReader {
     this.revision = from?.revision ?? 0;
   }
 
-  /** The entries of one stored event: itself, or what a merge brought in. */
+  /** The entries of one stored event: itself, or those that a merge added. */
   next(stored: Event): readonly Entry[] {
     const whole = stored.data as Record<string, Json>;
     if (stored.type === MERGED) {
@@ -204,10 +203,10 @@ export interface EntryReaderStart {
   readonly revision: number;
 }
 
-/** The type of the event that takes in what other copies wrote. It belongs to one copy and is never given to others. */
+/** The event that adds the entries of other copies to a log. It belongs to one copy and is not exchanged. */
 export const MERGED = "goal.merged";
 
-/** The type of the event that makes the number final which a merge gave to something. */
+/** The event that makes an id final that a merge gave to an item. */
 export const RENUMBERED = "item.renumbered";
 
 interface LineageDelta {
@@ -215,7 +214,7 @@ interface LineageDelta {
   readonly values: { readonly clock?: Clock; readonly revision?: number };
 }
 
-/** From one map to another: what is gone, what is set, and from where on the order is another one. */
+/** The difference of two maps: removed keys, set values, and the keys from which on the order differs. */
 export interface MapDelta {
   readonly gone: readonly string[];
   readonly set: readonly (readonly [string, Json])[];

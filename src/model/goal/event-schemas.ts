@@ -1,8 +1,8 @@
 /**
  * The schema of every goal event.
  *
- * Only this file and `goal-kind.ts` load zod: a program that only reads a goal starts without it. Each schema is
- * built when an event of its type is first written.
+ * Only this file and `goal-kind.ts` load zod: a program that only reads a goal starts without it. Each schema
+ * is built when an event of its type is first written.
  */
 
 import * as z from "zod";
@@ -25,8 +25,8 @@ import { ROLES, VERIFICATIONS } from "./roles.ts";
 import { BUILD_TASK, EVIDENCE, REVIEW_TASK, TASK_PLAN } from "./task-records.ts";
 
 /**
- * State is read at every resume, so it stays small. Longer values belong into a file or an artifact, of which the
- * goal keeps the path or hash.
+ * State is read at every resume, so it stays small. Longer values belong into a file or an artifact, of which
+ * the goal keeps the path or hash.
  */
 const LINE_LIMIT = 500;
 const TEXT_LIMIT = 20_000;

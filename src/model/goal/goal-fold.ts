@@ -1,6 +1,6 @@
 /**
- * How each event of a goal changes its state: one line each. Reading a goal needs this and no schema; what an event may
- * hold is checked when it is written, in `goal-events.ts`.
+ * The effect of every event on the state of a goal: one table, in the order of `event-schemas.ts`. Reading a
+ * goal needs no schema: events are checked when they are written.
  */
 
 import { HoldfastError } from "../errors.ts";
@@ -27,7 +27,7 @@ interface CheckpointSpec<Data> {
   readonly about: (data: Data) => string;
 }
 
-/** The events from which a run is taken up again, and what each is about. */
+/** The events that are checkpoints of a run, and the text of each. */
 const CHECKPOINTS = {
   "task.accepted": { kind: "task_completed", about: ({ task }: { task: string }) => task },
   "task.failed": { kind: "error_occurred", about: ({ task }: { task: string }) => task },
@@ -46,7 +46,7 @@ const CHECKPOINTS = {
   },
 } as const satisfies Record<string, CheckpointSpec<never>>;
 
-/** The checkpoint that a stored event is, if it is one. */
+/** Null: the event is no checkpoint. */
 export function checkpointOf(stored: Event, seq: number): GoalCheckpoint | null {
   const table: Readonly<Record<string, CheckpointSpec<never>>> = CHECKPOINTS;
   const spec = Object.hasOwn(table, stored.type) ? table[stored.type] : undefined;
@@ -58,15 +58,16 @@ interface Stamped {
   readonly uid?: string | undefined;
 }
 
-/** One row: how an event of this version changes the state. */
+/** One row of the table. */
 export interface GoalFold<Data> {
   readonly version: number;
   apply(state: GoalState, data: Data, place: Place): void;
 }
 
 /**
- * Wraps every handler: whatever happens to a goal, it was touched then, and by whom. Its place is counted in events of
- * the goal, not of the log: a log that took in what other copies wrote has them all in one event.
+ * Wraps every handler with the bookkeeping of all events: revision, clock, uid, time of change, checkpoint.
+ * `seq` is the goal's revision, not the position in the log: a merge puts many events of the goal into one of
+ * the log.
  */
 function on<Data extends Stamped>(
   apply: (state: GoalState, data: Data, place: Place) => void,
@@ -90,7 +91,7 @@ function on<Data extends Stamped>(
   };
 }
 
-/** The same for events that make something which later events name. */
+/** `on` for events that make an item which later events refer to. */
 function making<Data extends Stamped>(
   type: string,
   apply: (state: GoalState, data: Data, place: Place) => void,
@@ -150,7 +151,7 @@ export const goalFolds = {
   "blocker.bypassed": on(note.bypassBlocker),
   "blocker.resolved": on(note.resolveBlocker),
   "fact.set": on<EventData<"fact.set">>((state, { key, value, source, expiresAt, by }, { at }) => {
-    // Set anew, so that the order of the map is the order in which the facts were last confirmed.
+    // Deleted first, so that the map is ordered by when the facts were last set.
     state.facts.delete(key);
     state.facts.set(key, { key, value, source, expiresAt, by, at });
   }, CHECKPOINTS["fact.set"]),
@@ -181,7 +182,7 @@ export const goalFolds = {
   [RENUMBERED]: on((state: GoalState, { item }: EventData<"item.renumbered">) => {
     state.unsettled = state.unsettled.filter(({ uid }) => uid !== item);
   }),
-  /** What other copies wrote, and what that makes of the state: see `merge.ts`. */
+  /** Adds the entries of other copies and applies their combined effect: see `merge.ts`. */
   [MERGED]: {
     version: 1,
     apply(state: GoalState, data: EventData<"goal.merged">, { seq, at }: Place) {
@@ -200,7 +201,7 @@ export const goalFolds = {
   },
 } as const satisfies { readonly [Type in GoalEventType]: GoalFold<EventData<Type>> };
 
-/** A goal as whoever only reads it needs it. */
+/** All that a reader of goals needs. */
 export const goalFold: FoldKind<GoalState> = {
   kind: "goal",
   foldVersion: GOAL_FOLD_VERSION,
@@ -214,7 +215,7 @@ function outOfOrder(what: string, number: number, expected: number): HoldfastErr
     "INPUT_INVALID",
     `${what} ${number} cannot be added: the next one is ${expected}`,
     {
-      hint: "Let the goal give the number.",
+      hint: "Leave the number to the goal.",
       data: { number, expected },
     },
   );

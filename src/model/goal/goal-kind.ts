@@ -1,8 +1,8 @@
 /**
- * Goals as a kind of stream.
+ * Goals as a kind of stream: their events, and their rows in lists and views.
  *
- * What lists and views show is found by applying the events to a branch of the state before they are appended. An
- * event that the tables of transitions refuse therefore throws here, while nothing is durable yet.
+ * Before events are appended, they are applied to a branch of the state to find the rows that change. So an
+ * event that the transition tables reject throws here, before anything is durable.
  */
 
 import {
@@ -70,10 +70,10 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
   };
   const title = next.title ?? next.statement;
   if (state.id === "" || title !== (state.title ?? state.statement)) facets.title = short(title);
-  // Only these change what is blocked or done; a fact or a note leaves the tasks alone.
-  const movesWork = events.some(({ type }) => /^(goal|phase|task|blocker)\./.test(type));
-  const place = new Places(next, events);
-  if (!movesWork) return { facets, items: changedItems(state, next, new Map(), place) };
+  // No other event changes which tasks are blocked or done.
+  const changesWork = events.some(({ type }) => /^(goal|phase|task|blocker)\./.test(type));
+  const positions = new LogPositions(next, events);
+  if (!changesWork) return { facets, items: changedItems(state, next, new Map(), positions) };
   const survey = surveyGoal(next);
   facets.status = goalStatus(survey);
   const statuses = new Map<string, DisplayStatus>();
@@ -84,10 +84,10 @@ function goalFacets(state: GoalState, events: readonly Event[], firstSeq: number
     const wasShown = old && displayStatus(old, before.has(task.id));
     if (old !== task || shown !== wasShown) statuses.set(task.id, shown);
   }
-  return { facets, items: [...changedItems(state, next, statuses, place), ...mergeItems(state, next)] };
+  return { facets, items: [...changedItems(state, next, statuses, positions), ...mergeItems(state, next)] };
 }
 
-/** What a merge has to tell, for whoever only looks at lists. `key`: once that is finished, it is no news any more. */
+/** The notes of a merge as rows. `key`: the task whose end makes the note obsolete. */
 function mergeItems({ merges: before }: GoalState, { merges, updatedAt }: GoalState): Item[] {
   const itemsOf = (rows: readonly Merge[], doneAt: number | null): Item[] =>
     rows.flatMap(({ seq, at = 0, notes = [] }) =>
@@ -107,8 +107,8 @@ function mergeItems({ merges: before }: GoalState, { merges, updatedAt }: GoalSt
   return [...itemsOf(gone, updatedAt), ...itemsOf(merges.slice(before.length), null)];
 }
 
-/** Where in this log what the rows show was made and ended. The rows themselves count in revisions of the goal. */
-class Places {
+/** Converts revisions of the goal, which records hold, to positions in this log, which rows hold. */
+class LogPositions {
   private readonly last: { readonly seq: number; readonly revision: number };
   private readonly isMerge: boolean;
 
@@ -117,8 +117,10 @@ class Places {
     this.isMerge = events.some(({ type }) => type === MERGED);
   }
 
-  /** Left out where the store has it already. What a merge brought or moved is at the merge. */
-  of(now: Placed, old: Placed | undefined): { seq?: number; endSeq?: number } {
+  /**
+   * Only what the store does not have yet. Records that a merge added or moved are at the merge's position.
+   */
+  of(now: Revisions, old: Revisions | undefined): { seq?: number; endSeq?: number } {
     const seq = this.at(now.seq, old?.seq);
     const endSeq = this.at(now.endSeq ?? null, old?.endSeq);
     return { ...(seq !== null && { seq }), ...(endSeq !== null && { endSeq }) };
@@ -131,7 +133,7 @@ class Places {
   }
 }
 
-interface Placed {
+interface Revisions {
   readonly seq: number;
   readonly endSeq?: number | null;
 }
@@ -140,12 +142,12 @@ function changedItems(
   state: GoalState,
   next: GoalState,
   statuses: ReadonlyMap<string, DisplayStatus>,
-  place: Places,
+  positions: LogPositions,
 ): Item[] {
   const items: Item[] = [];
   for (const [id, status] of statuses) {
     const task = next.tasks.get(id);
-    if (task) items.push({ ...taskItem(task, status), ...place.of(task, state.tasks.get(id)) });
+    if (task) items.push({ ...taskItem(task, status), ...positions.of(task, state.tasks.get(id)) });
   }
   for (const row of changed(state.decisions, next.decisions)) {
     const isCurrent = row.supersededBy === null;
@@ -154,7 +156,7 @@ function changedItems(
       id: row.id,
       name: short(row.decision),
       status: isCurrent ? "current" : "superseded",
-      ...place.of(row, state.decisions.get(row.id)),
+      ...positions.of(row, state.decisions.get(row.id)),
       at: row.at,
       doneAt: isCurrent ? null : next.updatedAt,
     });
@@ -166,14 +168,14 @@ function changedItems(
       id,
       name: short(row.description),
       status,
-      ...place.of(row, state.blockers.get(id)),
+      ...positions.of(row, state.blockers.get(id)),
       at: reportedAt,
       doneAt: resolvedAt,
     });
   }
   for (const row of changed(state.history, next.history)) {
     const { id, status, startedAt, endedAt } = row;
-    const where = place.of(row, state.history.get(id));
+    const where = positions.of(row, state.history.get(id));
     items.push({
       kind: "history",
       id,
@@ -187,7 +189,7 @@ function changedItems(
   return items;
 }
 
-/** `key` says where it stands: phase, plan and wave. */
+/** `key`: phase, plan and wave, e.g. `2.1.3`. */
 function taskItem(task: Task, status: DisplayStatus): Item {
   const { id, createdAt, doneAt, phase, plan, wave } = task;
   const key = `${phase}.${plan ?? "-"}.${wave}`;

@@ -1,9 +1,9 @@
 /**
- * Everything that a goal's log says, as of one position.
+ * The state of a goal: the fold of its log up to one position.
  *
- * What can be computed is not in here: position, progress, blocked tasks, paused phases. The records are immutable
- * and replaced whole, the collections are changed in place; so `branchGoal` can look ahead of the log for the
- * price of copying references.
+ * Position, progress, blocked tasks and paused phases are not part of it: they are computed. Records are
+ * immutable and replaced whole; only the collections change in place. So `branchGoal` costs no more than
+ * copying references.
  */
 
 import { HoldfastError } from "../errors.ts";
@@ -27,7 +27,7 @@ import {
 import type { Verification } from "./roles.ts";
 import type { Task } from "./task.ts";
 
-/** The seed's names for phases; a goal takes these, or the user's own. */
+/** The phases of a goal whose user names none. */
 export const DEFAULT_PHASES = ["exploration", "planning", "implementation", "verification"] as const;
 
 export const DEFAULT_TTL_MS = 72 * 3_600_000;
@@ -42,13 +42,13 @@ export interface GoalPhase {
   readonly number: number;
   readonly name: string;
   readonly plans: readonly GoalPlan[];
-  /** Said to be complete. A phase that has unfinished tasks is not, whatever was said. */
+  /** When it was declared complete. A phase with unfinished tasks is not complete all the same. */
   readonly closedAt: number | null;
 }
 
 export type CheckpointKind = "task_completed" | "phase_changed" | "significant_finding" | "error_occurred";
 
-/** The last event from which a run would be taken up again. */
+/** An event from which a run resumes. */
 export interface GoalCheckpoint {
   readonly kind: CheckpointKind;
   readonly about: string;
@@ -62,7 +62,7 @@ export interface GoalState {
   title: string | null;
   createdAt: number;
   updatedAt: number;
-  /** When a human last wrote; agents keep their distance for a moment. */
+  /** When a person last wrote; agents hold back their writes for a moment. */
   humanAt: number | null;
   /** Null: never stale. */
   ttlMs: number | null;
@@ -72,7 +72,7 @@ export interface GoalState {
   phases: readonly GoalPhase[];
   /** The last event that changed the phases or their plans. */
   phasesRevision: number;
-  /** The phase that somebody asked to be in; it counts while there is work in it. */
+  /** The phase that was moved to last; it is the current one while it has work to do. */
   focus: number | null;
   tasks: Map<string, Task>;
   aliases: Map<string, string>;
@@ -86,23 +86,23 @@ export interface GoalState {
   next: NextAction | null;
   counters: Counters;
   checkpoint: GoalCheckpoint | null;
-  /** The highest number given so far in each series; numbers are not reused. */
+  /** The highest number given so far for each kind of id; numbers are not reused. */
   given: { readonly T: number; readonly D: number; readonly B: number; readonly Q: number };
-  /** How many events of the goal there are, those of other copies included: the same number wherever they all are. */
+  /** How many events the goal has, merged ones included: equal in all copies that have the same events. */
   revision: number;
-  /** The latest place in the order of all copies. */
+  /** The clock of the latest event in merge order. */
   clock: Clock;
   /** `T-014`, `P2`, `P2.1` → the uid of the event that made it. */
   names: Map<string, string>;
   /** The uids of all events. */
   known: EventIds;
-  /** Those of them that other copies of the goal wrote. */
+  /** The uids of events that other copies wrote. */
   origins: Set<string>;
-  /** Numbers that a merge gave and no event has said yet. */
+  /** Ids that a merge gave and no event has made final yet. */
   unsettled: readonly { readonly uid: string; readonly name: string }[];
-  /** Where in this log they came in, and what the revision was then. */
+  /** The merges in this log. */
   merges: readonly Merge[];
-  /** The last edit of each rendered file that was taken in. */
+  /** The last applied edit of each rendered file. */
   edits: Map<string, TakenEdit>;
 }
 
@@ -144,7 +144,7 @@ export function emptyGoal(): GoalState {
   };
 }
 
-/** A state of its own to apply events to, without touching `state`. */
+/** A copy to apply events to, without touching `state`. */
 export function branchGoal(state: GoalState): GoalState {
   return {
     ...state,
@@ -232,7 +232,7 @@ export function decodeGoal(json: Json): GoalState {
   };
 }
 
-/** The task of this id, or the one that goes by it since a merge. */
+/** A task by its id or an alias. */
 export function findTask(state: GoalState, id: string): Task | undefined {
   return named(state, state.tasks, id);
 }
@@ -241,7 +241,7 @@ function named<Row>(state: GoalState, rows: ReadonlyMap<string, Row>, id: string
   return rows.get(id) ?? rows.get(state.aliases.get(id) ?? "");
 }
 
-/** The position in this log at which the goal had that revision; null when it never had exactly that one here. */
+/** The position in this log at which the goal had that revision; null: it never had exactly that one here. */
 export function seqOfRevision(state: GoalState, revision: number): number | null {
   if (revision < 1 || revision > state.revision) return null;
   const after = state.merges.findLast((merge) => merge.revision <= revision) ?? { seq: 0, revision: 0 };
@@ -256,7 +256,7 @@ export function taskOf(state: GoalState, id: string): Task {
 
 export function phaseOf(state: GoalState, number: number): GoalPhase {
   const phase = state.phases.find((each) => each.number === number);
-  return phase ?? absent(state, "phase", number, "Add the phase first, or name one that is there.");
+  return phase ?? absent(state, "phase", number, "Add the phase first, or name an existing one.");
 }
 
 export function decisionOf(state: GoalState, id: string): DecisionRecord {
@@ -289,7 +289,7 @@ function absent(state: GoalState, what: string, id: string | number, hint: strin
   });
 }
 
-/** How old the state is, and whether that is older than it may be. */
+/** The age of the state, and whether it is beyond the time to live. */
 export function staleness(
   state: GoalState,
   now: number,

@@ -1,29 +1,29 @@
 /**
- * What a merge did to work that somebody had done: another number, or no effect at all. The merge keeps it in the log, so
- * that whoever comes next hears of it too, and not only whoever happened to take the events in.
+ * Notes on work that a merge renumbered or did not apply. They are part of the log, so that every later
+ * reader gets them, not only the process that merged.
  *
- * It is of one copy alone: a copy is told what became of what it knew, by the name it knew, and which events came too late
- * for it. A copy that begins with the events is told nothing.
+ * Notes belong to one copy: they name items by the ids that this copy knew. A copy that begins with the
+ * merged events has none.
  */
 
-/** Something that got another number because two copies had given the same one. */
+/** An item that got another id, because two copies had given the same one. */
 export interface Renumbered {
   readonly was: string;
   readonly now: string;
-  /** By this it can still be asked for. */
+  /** A lasting name for it: `T-014~3f9ac1`. */
   readonly alias: string;
   readonly title: string;
 }
 
-/** An event that does not fit since a merge. */
+/** An event that no longer fits after a merge. */
 export interface NotApplied {
   readonly uid: string;
   readonly type: string;
   readonly why: string;
-  /** What it was about, by its name now; null when that is nothing that has one. */
+  /** The current id of its item; null: it has none. */
   readonly item: string | null;
   readonly title: string | null;
-  /** Who did it. */
+  /** Its author. */
   readonly by: string | null;
 }
 
@@ -31,39 +31,38 @@ export type MergeNote =
   | ({ readonly kind: "renumbered" } & Renumbered)
   | {
       readonly kind: "not applied";
-      /** What it was about, by its name now, and who did it. */
+      /** The current id of the item; null: it has none. */
       readonly item: string | null;
       readonly title: string | null;
       readonly by: string | null;
       /** The types of the events, each once. */
       readonly what: readonly string[];
       readonly why: string;
-      /** The events themselves: a later merge may bring what they lacked. */
+      /** The events: a later merge may bring what they lacked, which makes the note outdated. */
       readonly uids?: readonly string[];
     };
 
-/** Where in a log a merge is, and what the goal's revision was then. */
+/** A merge in a log: its position, and the goal's revision after it. */
 export interface Merge {
   readonly seq: number;
   readonly revision: number;
   readonly at?: number;
-  /** What somebody has to be told of it. */
   readonly notes?: readonly MergeNote[];
 }
 
-interface Merged {
+interface MergedState {
   readonly merges: readonly Merge[];
   readonly tasks: ReadonlyMap<string, { readonly status: string }>;
 }
 
-/** Notes of one merge; and of all merges, the latest of them. */
+/** Limits per merge, for all merges together, and per note. */
 const NOTES_PER_MERGE = 40;
 const NOTES_KEPT = 100;
 const UIDS_PER_NOTE = 100;
-/** Whoever has not looked for so long reads the goal anew anyway. */
+/** Older notes are no news: after so long an agent reads the goal from the start anyway. */
 export const MERGE_NEWS_MS = 72 * 3_600_000;
 
-/** What one agent did to one thing is one note, however many events it took. */
+/** One note for all rejected events of one author on one item. */
 export function mergeNotes(
   renumbered: readonly Renumbered[],
   notApplied: readonly NotApplied[],
@@ -80,7 +79,7 @@ export function mergeNotes(
   return [...groups.values(), ...moved].slice(0, NOTES_PER_MERGE);
 }
 
-/** Names a note; a later one of that name says it better. */
+/** Identifies a note; a later one with the same id replaces it. */
 export function noteId(note: MergeNote): string {
   return note.kind === "renumbered" ? note.alias : `${note.item ?? ""}~${note.by ?? ""}`;
 }
@@ -93,16 +92,16 @@ export function mergeNoteText(note: MergeNote): string {
   return `not applied: ${what}${note.item === null ? "" : ` ${note.item}`}${title}${who}: ${note.why}`;
 }
 
-/** Somebody's finished work, or a verdict, that counts for nothing: the task may well be done with other work. */
-const HANDED_IN: readonly string[] = ["task.submitted", "task.accepted", "task.rejected"];
+/** Lost submissions and verdicts: the task may be done with other work. */
+const SUBMISSION_EVENTS: readonly string[] = ["task.submitted", "task.accepted", "task.rejected"];
 
-/** Whether a note is news only until what it is about is finished. */
+/** Whether a note is obsolete once its task is finished. */
 export function endsWithItsTask(note: MergeNote): boolean {
-  return note.kind === "renumbered" || !note.what.some((type) => HANDED_IN.includes(type));
+  return note.kind === "renumbered" || !note.what.some((type) => SUBMISSION_EVENTS.includes(type));
 }
 
-/** What is still news, the latest first: not of work that is finished by now. */
-export function recentMergeNotes(state: Merged, now: number): MergeNote[] {
+/** The notes that are still news, latest first. */
+export function recentMergeNotes(state: MergedState, now: number): MergeNote[] {
   const news = new Map<string, MergeNote>();
   for (const { at = 0, notes = [] } of state.merges.toReversed()) {
     if (now - at > MERGE_NEWS_MS) continue;
@@ -115,14 +114,14 @@ export function recentMergeNotes(state: Merged, now: number): MergeNote[] {
   });
 }
 
-/** The events of all notes that name one of these: what is said of them has to be said anew, or not at all. */
+/** The events of all notes that mention one of these: those notes are outdated. */
 export function notesNaming(merges: readonly Merge[], uids: ReadonlySet<string>): Set<string> {
   const notes = merges.flatMap(({ notes: each = [] }) => each);
   const named = notes.map((note) => (note.kind === "not applied" ? (note.uids ?? []) : []));
   return new Set(named.filter((each) => each.some((uid) => uids.has(uid))).flat());
 }
 
-/** Without the notes of these events. */
+/** The merges without notes on these events. */
 export function withoutNotes(merges: readonly Merge[], uids: readonly string[]): readonly Merge[] {
   const gone = new Set(uids);
   const isGone = (note: MergeNote): boolean =>
@@ -132,7 +131,7 @@ export function withoutNotes(merges: readonly Merge[], uids: readonly string[]):
   );
 }
 
-/** With the notes of the latest merges only. */
+/** The merges, with at most `NOTES_KEPT` notes: those of the latest. */
 export function boundedMerges(merges: readonly Merge[]): readonly Merge[] {
   let left = NOTES_KEPT;
   const bounded = [...merges];

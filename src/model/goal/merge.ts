@@ -1,20 +1,20 @@
 /**
- * The events of all copies of a goal, folded in their one order.
+ * Folds the entries of all copies of a goal in merge order (see `entries.ts`).
  *
- *     entries of every copy ──sort──▶ one order ──rename, apply──▶ one state
- *                                                    └──refused by the tables──▶ not applied, and said so
+ *     entries of every copy ──sort──▶ merge order ──rename, apply──▶ one state
+ *                                                      └──rejected by the tables──▶ not applied, and reported
  *
- * A pure function of the set of entries: whoever has the same entries gets the same state, in whichever order they came.
- * The state enters a log as what it changes of the state before, in one event, `goal.merged`, together with the entries
- * that were new: one commit, so that a crash leaves all of it or nothing.
+ * The state is a pure function of the set of entries: copies with the same entries have the same state, in
+ * whatever order the entries arrived. A log gets it as one event, `goal.merged`, with the new entries and the
+ * difference to the state before. One commit writes both, so a crash leaves all of it or nothing.
  *
- * Numbers: whoever comes first in the one order keeps the number. A later task, decision, blocker or question that was
- * given the same number elsewhere gets the next one that nobody has, and stays known as `T-014~3f9ac1`, after its uid.
- * The next write of any copy says so in the log (`item.renumbered`), before anybody could give that number again; until
- * then the number may change with the next merge. Phases and plans are counted in the one order.
+ * Ids: the first item in merge order keeps its id. A later one that got the same id in another copy gets the
+ * next free number, and the alias `T-014~3f9ac1`, after its uid. The next write of any copy makes the new id
+ * final (`item.renumbered`), before the number could be given again; until then the next merge may change it.
+ * Phases and plans are numbered in merge order.
  *
- * An entry may be refused although its writer was right: T-003 was claimed in two copies at once, and one of them comes
- * second. It stays among the entries, and is reported.
+ * An entry may be rejected although its writer did nothing wrong: two copies claimed T-003 at once, and one
+ * of them comes second. It stays among the entries and is reported.
  */
 
 import { HoldfastError } from "../errors.ts";
@@ -43,45 +43,45 @@ export interface FoldedEntries {
   readonly notApplied: readonly NotApplied[];
 }
 
-/** Twice the same uid is one entry. */
+/** Entries with the same uid are one entry. */
 export function foldEntries(kind: StreamKind<GoalState>, entries: Iterable<Entry>): FoldedEntries {
   const once = new Map<string, Entry>();
   for (const entry of entries) if (!once.has(entry.uid)) once.set(entry.uid, entry);
   const order = [...once.values()].sort(compareEntries);
-  const naming = new Naming(order);
+  const ids = new IdAssignment(order);
   const state = emptyGoal();
   const notApplied: NotApplied[] = [];
   for (const entry of order) {
     const revision = state.revision + 1;
     try {
-      const event = naming.settle(state, entry);
+      const event = ids.rename(state, entry);
       applyEvent(kind, state, event, revision);
-      naming.made(state, entry, event);
+      ids.record(state, entry, event);
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error;
-      naming.spend(state, entry);
+      ids.skip(state, entry);
       const { uid, type } = entry;
-      notApplied.push({ uid, type, why: error.message, ...naming.about(state, entry) });
+      notApplied.push({ uid, type, why: error.message, ...ids.describe(state, entry) });
     }
     state.revision = revision;
     state.known.add(entry.uid);
     state.clock = { t: entry.t, c: entry.c };
   }
-  state.unsettled = naming.unsettled;
-  return { state, renumbered: naming.renumbered, notApplied };
+  state.unsettled = ids.unsettled;
+  return { state, renumbered: ids.renumbered, notApplied };
 }
 
 const ALIAS_CHARACTERS = 6;
 const TITLE_CHARACTERS = 80;
 
-/** By this something can still be asked for that a merge gave another number. */
+/** The alias of an item that a merge renumbered: `T-014~3f9ac1`. */
 export function aliasOf(was: string, uid: string): string {
   return `${was}~${uid.slice(0, ALIAS_CHARACTERS)}`;
 }
 
 function titleOf(data: Entry["data"]): string | null {
-  const said = data["title"] ?? data["decision"] ?? data["description"] ?? data["text"];
-  return typeof said === "string" ? short(said) : null;
+  const title = data["title"] ?? data["decision"] ?? data["description"] ?? data["text"];
+  return typeof title === "string" ? short(title) : null;
 }
 
 function short(text: string): string {
@@ -89,10 +89,10 @@ function short(text: string): string {
   return line.length > TITLE_CHARACTERS ? `${line.slice(0, TITLE_CHARACTERS - 1)}…` : line;
 }
 
-/** What everything is called, found before anything is applied. */
-class Naming {
+/** The ids of all items, assigned before any entry is applied. */
+class IdAssignment {
   readonly renumbered: Renumbered[] = [];
-  /** Numbers that no event has said yet. */
+  /** New ids that no event has made final yet. */
   readonly unsettled: readonly { readonly uid: string; readonly name: string }[];
   private readonly numbers = new Map<string, string>();
   private readonly names = new Map<string, string>();
@@ -127,14 +127,14 @@ class Naming {
     });
   }
 
-  /** The event as it would have been written by somebody who had seen everything before it. */
-  settle(state: GoalState, { uid, type, v, at, refs, data }: Entry): Event {
+  /** The event with the ids that its writer would have used, had it seen all entries before it. */
+  rename(state: GoalState, { uid, type, v, at, refs, data }: Entry): Event {
     if (type === "goal.created" && state.id !== "") {
-      throw refused(`goal ${state.id} was begun in two copies; the first beginning counts`);
+      throw refused(`goal ${state.id} was created in two copies; the first one counts`);
     }
     const renamed = mapNames(data, (name) => {
       const now = this.names.get(refs[name] ?? "");
-      if (now === undefined) throw refused(`it names ${name}, which is not among the events`);
+      if (now === undefined) throw refused(`it names ${name}, whose event is missing`);
       return now;
     });
     if (seriesOf(type)) renamed["id"] = this.numbers.get(uid);
@@ -144,7 +144,7 @@ class Naming {
     return { type, v, at, data: { ...renamed, uid } };
   }
 
-  made(state: GoalState, { uid, type, data }: Entry, event: Event): void {
+  record(state: GoalState, { uid, type, data }: Entry, event: Event): void {
     const now = madeName(type, event.data as Record<string, unknown>);
     if (now === null) return;
     this.names.set(uid, now);
@@ -155,17 +155,17 @@ class Naming {
     this.renumbered.push({ was, now, alias, title: titleOf(data) ?? "" });
   }
 
-  /** Of an entry that was refused: what it meant, and whose it is. */
-  about(state: GoalState, { refs, data }: Entry): Pick<NotApplied, "item" | "title" | "by"> {
-    const said = String(data["task"] ?? data["blocker"] ?? data["question"] ?? data["supersedes"] ?? "");
-    const item = this.names.get(refs[said] ?? "") ?? null;
-    const { name = null } = (data["by"] ?? {}) as { name?: string };
+  /** The item and author of a rejected entry. */
+  describe(state: GoalState, { refs, data }: Entry): Pick<NotApplied, "item" | "title" | "by"> {
+    const name = String(data["task"] ?? data["blocker"] ?? data["question"] ?? data["supersedes"] ?? "");
+    const item = this.names.get(refs[name] ?? "") ?? null;
+    const { name: by = null } = (data["by"] ?? {}) as { name?: string };
     const title = item === null ? titleOf(data) : (state.tasks.get(item)?.title ?? null);
-    return { item, title: title && short(title), by: name };
+    return { item, title: title && short(title), by };
   }
 
-  /** The number of what was refused stays taken: nobody after it may get it. */
-  spend(state: GoalState, { uid, type }: Entry): void {
+  /** The id of a rejected item is not given again. */
+  skip(state: GoalState, { uid, type }: Entry): void {
     const series = seriesOf(type);
     const number = idNumber(this.numbers.get(uid) ?? "");
     if (series && number > state.given[series]) state.given = { ...state.given, [series]: number };
@@ -174,7 +174,7 @@ class Naming {
 
 function refused(message: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", message, {
-    hint: "It was written in another copy and does not fit any more. It stays in the log and changes nothing.",
+    hint: "It was written in another copy and no longer fits. It stays in the log and changes nothing.",
   });
 }
 
@@ -190,10 +190,10 @@ const MAPS = [
   "edits",
   "names",
 ] as const satisfies readonly (keyof GoalState)[];
-/** These are of one copy alone, or follow from the entries. */
+/** Fields that belong to one copy, or follow from the entries. */
 const LOCAL: readonly (keyof GoalState)[] = ["known", "origins", "merges"];
 
-/** What has to change of one state to become another. */
+/** The difference of two states. */
 export interface GoalDelta {
   readonly maps: Readonly<Partial<Record<(typeof MAPS)[number], MapDelta>>>;
   readonly values: Readonly<Record<string, Json>>;

@@ -1,4 +1,4 @@
-/** How everything but tasks changes a goal. */
+/** The effect of events on decisions, blockers, files, questions and sessions. */
 
 import type { Place } from "../stream/index.ts";
 import { idNumber } from "./entries.ts";
@@ -83,17 +83,17 @@ interface FileSeen {
   readonly at: number;
 }
 
-/** The hash is always that of the last look: what is compared at resume is what somebody last saw. */
+/** The hash is that of the last read or change: a resume compares the file with what an agent last saw. */
 export function recordFile(state: GoalState, seen: FileSeen): void {
   const old = state.files.get(seen.path);
-  const isLook = seen.act === "examined";
+  const isRead = seen.act === "examined";
   const record: FileRecord = {
     path: seen.path,
     hash: seen.hash,
-    examinedAt: isLook ? seen.at : (old?.examinedAt ?? null),
-    modifiedAt: isLook ? (old?.modifiedAt ?? null) : seen.at,
+    examinedAt: isRead ? seen.at : (old?.examinedAt ?? null),
+    modifiedAt: isRead ? (old?.modifiedAt ?? null) : seen.at,
     task: seen.task ?? old?.task ?? null,
-    session: isLook ? (old?.session ?? seen.session) : seen.session,
+    session: isRead ? (old?.session ?? seen.session) : seen.session,
     by: seen.by,
   };
   state.files.set(seen.path, record);
@@ -115,7 +115,7 @@ export function answerQuestion(state: GoalState, data: EventData<"question.answe
   state.questions.set(question.id, { ...question, answer: data.answer, answeredAt: at });
 }
 
-/** A session that starts again under its name continues its own entry: one session, one line in the history. */
+/** A session that starts again under its name continues its own entry. */
 export function startSession(state: GoalState, data: EventData<"session.started">, { seq, at }: Place): void {
   const { session: id, agent, resumes } = data;
   const old = state.history.get(id);
@@ -141,14 +141,14 @@ export function startSession(state: GoalState, data: EventData<"session.started"
 
 export function noteSession(state: GoalState, data: EventData<"session.noted">, { seq }: Place): void {
   const entry = historyOf(state, data.session);
-  state.history.set(entry.id, { ...entry, ...told(entry, data), revision: seq });
+  state.history.set(entry.id, { ...entry, ...noted(entry, data), revision: seq });
 }
 
 export function endSession(state: GoalState, data: EventData<"session.ended">, { seq, at }: Place): void {
   const entry = historyOf(state, data.session);
   state.history.set(entry.id, {
     ...entry,
-    ...told(entry, data),
+    ...noted(entry, data),
     status: "ended",
     endedAt: data.endedAt ?? at,
     completed: [...new Set([...entry.completed, ...data.completed])],
@@ -163,7 +163,7 @@ export function crashSession(state: GoalState, data: EventData<"session.crashed"
   state.history.set(entry.id, { ...entry, status: "crashed", endedAt: at, notes, revision: seq });
 }
 
-function told(
+function noted(
   entry: HistoryEntry,
   data: { contextUsage: number | null; issues: string[]; notes: string | null },
 ): Partial<HistoryEntry> {

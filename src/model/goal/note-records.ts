@@ -15,7 +15,7 @@ export const DECISION = {
   id: { type: "decisionId" },
   date: { type: "day", content: true },
   type: { type: DECISION_TYPES, content: true },
-  /** Where the decision was needed. */
+  /** The problem that needed a decision. */
   context: { type: "text", content: true, section: "Context" },
   decision: { type: "text", content: true, section: "Decision" },
   reason: { type: "text", content: true, section: "Reason" },
@@ -56,14 +56,14 @@ export const BLOCKER = {
 export const FACT = {
   key: { type: "line", content: true, file: false },
   value: { type: "json", content: true, optional: true },
-  /** Where it is known from: a command, a file, a person. */
+  /** Its origin: a command, a file, a person. */
   source: { type: "text", content: true },
   expiresAt: { type: "time", nullable: true, content: true },
   by: { type: "actor", optional: true },
   at: { type: "time", optional: true },
 } as const satisfies RecordTable;
 
-/** A file as it was when somebody last read or changed it. */
+/** A file as it was when an agent last read or changed it. */
 export const FILE = {
   path: { type: "path" },
   /** SHA-256 of its content; null when it is meant to be gone. */

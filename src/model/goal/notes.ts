@@ -1,4 +1,14 @@
-/** The smaller things a goal remembers: facts, files, questions, sessions, the next action. */
+/**
+ * The records of a goal beside its tasks: decisions, blockers, facts, files, questions, sessions, next
+ * action.
+ *
+ * The status of a blocker:
+ *
+ *     new ──identify──▶ active ──resolve──▶ resolved
+ *                         └──bypass: workaround, follow-up tasks──▶ bypassed ──resolve──▶ resolved
+ *
+ * Only an active blocker blocks. Its impact (task, phase, goal) is computed in `survey.ts`, never stored.
+ */
 
 import { HoldfastError } from "../errors.ts";
 import type {
@@ -16,15 +26,6 @@ import type {
 } from "./note-records.ts";
 import type { RecordOf } from "./record-table.ts";
 import type { Actor } from "./roles.ts";
-
-/**
- * Blockers: what keeps work from going on, whom it affects, and how it went away.
- *
- *     new ──identify──▶ active ──resolve──▶ resolved
- *                         └──bypass: workaround, follow-up tasks──▶ bypassed ──resolve──▶ resolved
- *
- * Only an active blocker blocks. How far it reaches (task, phase, goal) is computed in `survey.ts`, never stored.
- */
 
 type BlockerStatus = (typeof BLOCKER_STATUSES)[number];
 export type BlockerAct = "identify" | "bypass" | "resolve";
@@ -48,7 +49,7 @@ export function nextBlockerStatus(blocker: Blocker, act: BlockerAct): BlockerSta
   if (next) return next;
   const hint =
     blocker.status === "resolved"
-      ? "It is resolved already. If the trouble is back, report a new blocker that names it."
+      ? "It is resolved. If the problem is back, report a new blocker that names it."
       : `From ${blocker.status} it can only: ${Object.keys(BLOCKER_TRANSITIONS[blocker.status]).join(", ")}.`;
   throw new HoldfastError(
     "BLOCKER_TRANSITION",
@@ -65,16 +66,16 @@ export type DecisionType = (typeof DECISION_TYPES)[number];
 export interface DecisionRecord extends RecordOf<typeof DECISION> {}
 
 export interface DecisionQuery {
-  /** Every word has to occur somewhere in the decision, in any order, upper or lower case. */
+  /** Words that must all occur in the decision, in any order and case: `"redis session"`. */
   readonly text?: string;
   readonly type?: DecisionType;
   /** Decisions that name this file, or a folder above it. */
   readonly file?: string;
-  /** Also those that later decisions replaced. */
+  /** Also decisions that were replaced. */
   readonly superseded?: boolean;
 }
 
-/** Latest first. */
+/** The matching decisions, latest first. */
 export function searchDecisions(
   decisions: Iterable<DecisionRecord>,
   query: DecisionQuery = {},
@@ -115,7 +116,7 @@ export interface KeyImplementation extends RecordOf<typeof KEY_IMPLEMENTATION> {
 export interface NextAction extends RecordOf<typeof NEXT_ACTION> {}
 export interface Question extends RecordOf<typeof QUESTION> {}
 
-/** Facts that still hold at this wall clock. */
+/** The facts that have not expired. */
 export function confirmedFacts(facts: Iterable<Fact>, now: number): Fact[] {
   return [...facts].filter(({ expiresAt }) => expiresAt === null || expiresAt > now);
 }
@@ -126,8 +127,8 @@ export type FileAct = (typeof FILE_ACTS)[number];
 const PATH_LIMIT = 1_024;
 
 /**
- * A recorded path is relative to the root, with `/` between names. It cannot lead outside or fake another line.
- * Backslashes are rejected: one system reads them as part of a name, another as a separator.
+ * A recorded path is relative to the root, with `/` between names. It cannot lead outside or fake another
+ * line. Backslashes are rejected: one system reads them as part of a name, another as a separator.
  */
 export function isRelativePath(path: string): boolean {
   if (path.length === 0 || path.length > PATH_LIMIT || !path.isWellFormed()) return false;
@@ -135,7 +136,7 @@ export function isRelativePath(path: string): boolean {
   return path.split("/").every((name) => name !== "" && name !== "." && name !== "..");
 }
 
-/** A person's edit of a rendered file, as it was taken in. The hash tells the same edit from another one. */
+/** A person's edit of a rendered file that was applied. The hash identifies the edited content. */
 export interface TakenEdit {
   readonly file: string;
   readonly hash: string;
@@ -146,7 +147,7 @@ export interface TakenEdit {
 }
 
 export interface Counters {
-  /** Attempts at tasks that ended, well or not. */
+  /** Attempts at tasks that were submitted or failed. */
   readonly iterations: number;
   readonly errors: number;
   readonly lastSuccess: { readonly operation: string; readonly task: string; readonly at: number } | null;

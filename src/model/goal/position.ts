@@ -1,6 +1,6 @@
 /**
- * Answers to "how far is it?" and "what comes next?", computed from one survey of the goal: position, progress, next
- * tasks and run state. None of them is stored, so none of them can contradict the tasks.
+ * Answers to "how far is it?" and "what comes next?", computed from one survey of the goal: position,
+ * progress, next tasks and run state. None of them is stored, so none of them can contradict the tasks.
  */
 
 import type { Json } from "../json.ts";
@@ -115,7 +115,10 @@ export function progressBar(done: number, total: number, cells: number): string 
   return "█".repeat(filled) + "░".repeat(cells - filled);
 }
 
-/** The id of the task to do next: the recorded next action while it can still be done, else the first ready task. */
+/**
+ * The id of the task to do next: the recorded next action while it can still be done, else the first ready
+ * task.
+ */
 export function nextTaskOf(state: GoalState, survey: Survey = surveyGoal(state)): string | null {
   const recorded = state.next?.task ?? null;
   if (recorded !== null && survey.movable.has(taskOf(state, recorded).id)) return taskOf(state, recorded).id;

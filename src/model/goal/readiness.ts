@@ -1,10 +1,12 @@
 /**
- * Which tasks may start now, and which can ever be finished as things stand.
+ * Readiness: which tasks can start now, and which can ever be finished while the blockers stay.
  *
- * A task may start when everything it depends on is finished, what it reviews is at least submitted, and no task of
- * an earlier wave of its plan is unfinished. It can be finished ("is movable") when, with everybody doing their best
- * and no blocker going away, its turn comes: that is found by finishing, on paper, whatever can be finished until
- * nothing more can. What is left over is stuck: blocked, failed for good, behind such a task, or in a circle.
+ * - A task is startable when its dependencies are finished, the tasks it reviews are at least submitted, and
+ *   all earlier waves of its plan are finished.
+ * - A task is movable when it can be finished. `findReadiness` simulates that: it finishes whatever can be
+ *   finished until nothing more can. The rest is stuck: blocked, failed for good, behind such a task, or in a
+ *   cycle.
+ *
  * Linear in tasks and dependencies.
  */
 
@@ -13,17 +15,16 @@ import { isFailedForGood, isFinished, type Task } from "./task.ts";
 
 const NOTHING: readonly never[] = [];
 
-/** A task under way needs nothing more to begin. */
 export function isUnderWay(task: Task): boolean {
   return task.status === "in_progress" || task.status === "submitted";
 }
 
-/** Unfinished and not given up. */
+/** Neither finished nor failed for good. */
 export function isRemaining(state: GoalState, task: Task): boolean {
   return !isFinished(task) && !isFailedForGood(task, state.maxAttempts);
 }
 
-/** What a task waits for by name: dependencies, and for a review the work that it looks at. */
+/** The ids that a task waits for: unfinished dependencies, and for a review the work not yet submitted. */
 function prerequisites(state: GoalState, task: Task): readonly string[] {
   if (task.dependsOn.length === 0 && task.kind !== "review") return NOTHING;
   const waits = task.dependsOn.filter((id) => {
@@ -31,14 +32,14 @@ function prerequisites(state: GoalState, task: Task): readonly string[] {
     return !other || !isFinished(other);
   });
   if (task.kind !== "review") return waits;
-  const unseen = task.reviews.filter((id) => {
+  const unsubmitted = task.reviews.filter((id) => {
     const other = findTask(state, id);
     return !other || !(isFinished(other) || other.status === "submitted");
   });
-  return [...waits, ...unseen];
+  return [...waits, ...unsubmitted];
 }
 
-/** Tasks of one plan, by wave. */
+/** The tasks of one plan, by wave. */
 interface Lane {
   readonly waves: readonly number[];
   readonly byWave: ReadonlyMap<number, readonly Task[]>;
@@ -69,7 +70,7 @@ class Waves {
     return current === undefined || task.wave <= current;
   }
 
-  /** Counts one task as finished and returns the tasks whose wave has come by that. */
+  /** Counts a task as finished. Returns the tasks whose wave that starts. */
   finish(task: Task): readonly Task[] {
     const lane = this.lanes.get(laneOf(task));
     if (!lane) return NOTHING;
@@ -78,18 +79,18 @@ class Waves {
   }
 
   private advance(lane: Lane): Task[] {
-    const come: Task[] = [];
+    const started: Task[] = [];
     for (;;) {
       const wave = lane.waves[lane.reached];
-      if (wave === undefined || lane.unfinished.get(wave) !== 0) return come;
+      if (wave === undefined || lane.unfinished.get(wave) !== 0) return started;
       lane.reached += 1;
       const next = lane.waves[lane.reached];
-      if (next !== undefined) come.push(...(lane.byWave.get(next) ?? []));
+      if (next !== undefined) started.push(...(lane.byWave.get(next) ?? []));
     }
   }
 }
 
-/** Why nobody can start it now, leaving aside blockers and whose turn its phase is; null when it can be started. */
+/** The reason why a task cannot start, apart from blockers and its phase; null: it can. */
 export function startBlockedBy(state: GoalState, task: Task): string | null {
   if (isFailedForGood(task, state.maxAttempts)) return `failed for good: ${task.failure?.error}`;
   const needs = prerequisites(state, task);
@@ -98,10 +99,7 @@ export function startBlockedBy(state: GoalState, task: Task): string | null {
   return null;
 }
 
-/**
- * Whether a task would wait for itself: by its dependencies, by what it reviews, or by the earlier waves that it or
- * any of those wait for.
- */
+/** Whether a task waits for itself, over dependencies, reviewed tasks and earlier waves. */
 export function hasDependencyCycle(state: GoalState, task: Task): boolean {
   const lanes = groupTasks(state.tasks.values(), laneOf);
   const below = new Map<number, number>();
@@ -125,13 +123,13 @@ export function hasDependencyCycle(state: GoalState, task: Task): boolean {
 }
 
 export interface Readiness {
-  /** Remaining tasks that can be started now: not under way, not blocked, nothing to wait for. */
+  /** Remaining tasks that can start now: not under way, not blocked, nothing to wait for. */
   readonly startable: readonly Task[];
   /** Ids of the remaining tasks that can be finished. */
   readonly movable: ReadonlySet<string>;
 }
 
-/** What can move while the tasks that `isBlocked` names stay blocked. */
+/** `isBlocked`: tasks that stay blocked. */
 export function findReadiness(state: GoalState, isBlocked: (task: Task) => boolean): Readiness {
   const waves = new Waves(state);
   const missing = new Map<string, number>();
@@ -139,9 +137,9 @@ export function findReadiness(state: GoalState, isBlocked: (task: Task) => boole
   const ready: Task[] = [];
   for (const task of state.tasks.values()) {
     if (!isRemaining(state, task)) continue;
-    const isBegun = isUnderWay(task);
-    const needs = isBegun ? NOTHING : prerequisites(state, task);
-    const count = needs.length + (isBegun || waves.hasReached(task) ? 0 : 1);
+    const hasStarted = isUnderWay(task);
+    const needs = hasStarted ? NOTHING : prerequisites(state, task);
+    const count = needs.length + (hasStarted || waves.hasReached(task) ? 0 : 1);
     missing.set(task.id, count);
     for (const id of needs) {
       const key = findTask(state, id)?.id ?? id;
@@ -154,7 +152,7 @@ export function findReadiness(state: GoalState, isBlocked: (task: Task) => boole
 
   const startable = ready.filter((task) => !isUnderWay(task) && !isBlocked(task));
   const movable = new Set<string>();
-  const has = (task: Task): void => {
+  const meetOne = (task: Task): void => {
     const left = (missing.get(task.id) ?? Number.NaN) - 1;
     missing.set(task.id, left);
     if (left === 0) ready.push(task);
@@ -162,13 +160,13 @@ export function findReadiness(state: GoalState, isBlocked: (task: Task) => boole
   for (let task = ready.pop(); task; task = ready.pop()) {
     if (isBlocked(task)) continue;
     movable.add(task.id);
-    for (const waiter of waiters.get(task.id) ?? NOTHING) has(waiter);
-    for (const come of waves.finish(task)) if (!isUnderWay(come)) has(come);
+    for (const waiter of waiters.get(task.id) ?? NOTHING) meetOne(waiter);
+    for (const next of waves.finish(task)) if (!isUnderWay(next)) meetOne(next);
   }
   return { startable, movable };
 }
 
-/** One number per plan: names made for every task of every survey would cost more than the rest of it. */
+/** A number for each plan: strings made for every task would cost more than the rest of a survey. */
 function laneOf(task: Task): number {
   return task.phase * 1_000_000 + (task.plan ?? 0);
 }

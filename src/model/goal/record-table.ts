@@ -1,16 +1,17 @@
 /**
- * How the records of a goal are declared: one table for each record, in `task-records.ts` and `note-records.ts`.
+ * How the records of a goal are declared: one table for each record, in `task-records.ts` and
+ * `note-records.ts`.
  *
  * | derived from a table | where |
  * |---|---|
  * | TypeScript types (`Task`, `DecisionRecord`, …) and input types | `RecordOf`, `InputOf` below |
- * | what an event may hold (zod) | `field.ts` |
+ * | what an event may hold (zod) | `event-schemas.ts` |
  * | JSON Schema of the rendered files | `projections/json-schemas.ts` |
  * | rows of the rendered files, and which members a hand edit may change | `projections/record-rows.ts` |
  * | inputs and answers of operations | `operations/record-views.ts` |
  *
- * To add a field to a task, add a line to `TASK_PLAN`, raise `GOAL_FOLD_VERSION`, and write `schemas/` anew. Fields come
- * in the order in which the files show them. No zod here: hooks read goals and must start fast.
+ * To add a field to a task, add a line to `TASK_PLAN`, raise `GOAL_FOLD_VERSION`, and write `schemas/` anew.
+ * Fields come in the order in which the files show them. No zod here: hooks read goals and must start fast.
  */
 
 import type { Json } from "../json.ts";
@@ -123,7 +124,7 @@ export type ContentOf<Table extends RecordTable> = {
   readonly [Name in keyof Table as Table[Name] extends { content: true } ? Name : never]: Table[Name];
 };
 
-/** What an author says of a record: its content, of which fields with a default may be left out. */
+/** The input for a record: its content, in which fields with a default are optional. */
 export type InputOf<Table extends RecordTable> = {
   readonly [Name in keyof Table as Table[Name] extends { content: true }
     ? MayBeLeftOut<Table[Name]> extends false
@@ -155,7 +156,7 @@ export function initialOf({ initial, nullable, many, atLeast }: Field): unknown 
   return many && atLeast === undefined ? [] : undefined;
 }
 
-/** What an author says of a record, with values for what was left out; in the order of the table. */
+/** The content of a record with defaults for missing fields, in the order of the table. */
 export function withInitials(table: RecordTable, input: object): Record<string, unknown> {
   const content: Record<string, unknown> = {};
   for (const [name, field] of Object.entries<Field>(contentOf(table))) content[name] = initialOf(field);

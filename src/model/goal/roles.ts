@@ -1,9 +1,9 @@
 /**
- * Who may do what to a goal, as one table.
+ * The roles of actors and the operations that each may do: one table.
  *
- * An architect plans, a worker does, a verifier closes, an orchestrator steers, a supervisor cleans up after the
- * dead, a human may do everything. A role is a statement by whoever calls: it keeps honest agents in their lane
- * and makes the log say who did what; it is no defence against a caller that lies about itself.
+ * An architect plans, a worker builds, a verifier accepts, an orchestrator steers, a supervisor cleans up
+ * after crashes, a human may do everything. Callers state their own role. This keeps honest agents in their
+ * lane and makes the log say who did what. It is no defence against a caller that lies.
  */
 
 import { HoldfastError } from "../errors.ts";
@@ -12,7 +12,7 @@ import { quoteValue } from "../names.ts";
 export const ROLES = ["worker", "architect", "orchestrator", "verifier", "human", "supervisor"] as const;
 export type GoalRole = (typeof ROLES)[number];
 
-/** Who did it, on every event of a goal. */
+/** The author of an event: `{ name: "claude", role: "worker" }`. */
 export interface Actor {
   readonly name: string;
   readonly role: GoalRole;
@@ -24,8 +24,8 @@ const AGENTS = ["worker", "architect", "orchestrator", "verifier"] as const;
 const DOERS = ["worker", "verifier"] as const;
 
 /**
- * Beside these, a human may do everything. Two rows say less than is so: a verifier claims only reviews, and a blocker is
- * resolved by planners or by whoever reported it. See `refuseRole`.
+ * A human may do everything. Two rows have further limits: a verifier claims only reviews, and a blocker is
+ * resolved by planners or by the agent that reported it.
  */
 export const MAY = {
   create: PLANNERS,
@@ -70,7 +70,7 @@ export const MAY = {
 
 export type GoalOperation = keyof typeof MAY;
 
-/** Where the name of an act does not say it: `addTask` is to add a task. */
+/** Operations whose name does not read as a phrase; `addTask` reads as "add a task". */
 const IN_WORDS: Partial<Record<GoalOperation, string>> = {
   create: "make a goal",
   fact: "record a fact",
@@ -82,7 +82,7 @@ function inWords(operation: GoalOperation): string {
   return IN_WORDS[operation] ?? operation.replace(/[A-Z]/, (letter) => ` a ${letter.toLowerCase()}`);
 }
 
-/** `separate`: whoever did a task does not close it. `self`: submitting closes it. */
+/** `separate`: another agent accepts submitted work. `self`: submitted work is done. */
 export const VERIFICATIONS = ["separate", "self"] as const;
 export type Verification = (typeof VERIFICATIONS)[number];
 
@@ -96,23 +96,25 @@ export function mayDo(
   return (MAY[operation] as readonly GoalRole[]).includes(role);
 }
 
-/** Throws `ROLE_REFUSED`, saying who could do it instead. */
+/** Throws `ROLE_REFUSED`, with the roles that may do it. */
 export function checkRole(by: Actor, operation: GoalOperation, verification: Verification): void {
   if (!mayDo(by.role, operation, verification)) throw refuseRole(by, operation);
 }
 
-/** Whoever plans may do with a blocker what they find right; others lift what they reported themselves. */
+/** Planners may resolve any blocker, other agents only those that they reported themselves. */
 export function checkResolving(by: Actor, blocker: { readonly id: string; readonly by: Actor }): void {
   const isPlanner = by.role === "human" || (PLANNERS as readonly GoalRole[]).includes(by.role);
   if (isPlanner || by.name === blocker.by.name) return;
   throw refuseRole(by, "resolve", `${blocker.id} was reported by ${quoteValue(blocker.by.name)}`, PLANNERS);
 }
 
-/** The role would do, but not this one's. */
+/** The role is right, but the work is the actor's own. */
 export function refuseOwnWork(by: Actor, task: string): HoldfastError {
   const { message, data } = refuseRole(by, "verify", `${task} is its own work`);
   return new HoldfastError("ROLE_REFUSED", message, {
-    hint: "Somebody else has to look at it: an agent with another name (--by on the command line, `by` in code), or a person.",
+    hint:
+      "Let another verifier review it: a person, or an agent with another name " +
+      "(--by on the command line, `by` in code).",
     data,
   });
 }
@@ -123,13 +125,13 @@ export function refuseRole(
   because = "",
   allowed: readonly GoalRole[] = MAY[operation],
 ): HoldfastError {
-  const able = [...allowed, "human"].join(", ");
-  return new HoldfastError(
-    "ROLE_REFUSED",
-    `${quoteValue(by.name)}, ${/^[aeiou]/.test(by.role) ? "an" : "a"} ${by.role}, may not ${inWords(operation)}${because && `: ${because}`}`,
-    {
-      hint: `Leave it to one of these roles: ${able}. If you act as one of them, say so: --role on the command line, \`by\` in code.`,
-      data: { by, operation, allowed: [...allowed, "human"] },
-    },
-  );
+  const roles = [...allowed, "human"];
+  const who = `${quoteValue(by.name)}, ${/^[aeiou]/.test(by.role) ? "an" : "a"} ${by.role}`;
+  const reason = because && `: ${because}`;
+  return new HoldfastError("ROLE_REFUSED", `${who}, may not ${inWords(operation)}${reason}`, {
+    hint:
+      `Leave it to one of these roles: ${roles.join(", ")}. ` +
+      "If you act as one of them, pass it: --role on the command line, `by` in code.",
+    data: { by, operation, allowed: roles },
+  });
 }

@@ -1,15 +1,16 @@
 /**
- * What follows from a goal's tasks and blockers, computed and never stored: which tasks are blocked or ready, where
- * each phase stands, which phase the work is in, how far the blockers reach.
+ * The survey of a goal: which tasks are blocked or ready, the status of each phase, the current phase, and
+ * the impact of blockers. It is computed from tasks and blockers and never stored.
  *
- * Position, progress, `next` and the impact of blockers all read one survey, so they cannot contradict each other.
+ * Position, progress, `next` and the impact of blockers all read one survey, so they cannot contradict each
+ * other.
  *
- *  - A task is blocked while an active blocker names it, its phase or the goal and it is not finished.
- *  - A phase is paused when it has work left, none of that work can move, and a blocker is why. A phase that a
- *    blocker names is also paused while nothing in it can move.
- *  - The goal is blocked, and a person has to be asked, when something is paused and nothing anywhere can move.
- *  - Phases are worked on one after another: the first (or the one asked for) in which something can be started or
- *    is under way. A paused phase does not hold up the next one. New tasks go where somebody moved all the same.
+ * - A task is blocked while it is unfinished and an active blocker names it, its phase or the goal.
+ * - A phase is paused when it has work left, none of that work can move, and a blocker is the reason. A phase
+ *   that a blocker names is also paused while nothing in it can move.
+ * - The goal is blocked, and needs a person, when something is paused and nothing anywhere can move.
+ * - The current phase is the first one with a task that is ready or under way; the phase that was moved to
+ *   comes before the others. A paused phase does not hold up the next one.
  */
 
 import { findTask, type GoalPhase, type GoalState } from "./goal-state.ts";
@@ -23,7 +24,7 @@ export interface PhaseSummary {
   readonly number: number;
   readonly name: string;
   readonly status: PhaseStatus;
-  /** Tasks that count: all but the dropped. */
+  /** All tasks but the dropped ones. */
   readonly tasks: number;
   readonly completed: number;
 }
@@ -32,7 +33,7 @@ export type ImpactLevel = "none" | "task" | "phase" | "goal";
 
 export interface Impact {
   readonly level: ImpactLevel;
-  /** Tasks that a blocker names, directly or by their phase. */
+  /** Tasks that a blocker names, directly or by phase or goal. */
   readonly tasks: readonly string[];
   readonly pausedPhases: readonly number[];
   /** Nothing can move: ask a person. */
@@ -41,9 +42,9 @@ export interface Impact {
 
 export interface Survey {
   readonly phases: readonly PhaseSummary[];
-  /** Where the work is; null only while there are no phases. */
+  /** The current phase; null only while there are no phases. */
   readonly current: PhaseSummary | null;
-  /** Tasks to claim now, best first: all of the current phase. */
+  /** The tasks of the current phase that can be claimed now, best first. */
   readonly ready: readonly Task[];
   /** Ids of the active blockers that name each blocked task. */
   readonly blockedBy: ReadonlyMap<string, readonly string[]>;
@@ -56,7 +57,7 @@ export function activeBlockers(state: GoalState): Blocker[] {
   return [...state.blockers.values()].filter(({ status }) => status === "active");
 }
 
-/** In the order in which tasks are done: by phase, plan, wave and number. Tasks without a plan come first. */
+/** The order of work: by phase, plan, wave and id. Tasks without a plan come first. */
 export function compareTasks(a: Task, b: Task): number {
   return (
     a.phase - b.phase ||
@@ -71,29 +72,30 @@ export function displayStatus(task: Task, isBlocked: boolean): DisplayStatus {
   return isBlocked && !isFinished(task) ? "blocked" : task.status;
 }
 
-/** Which active blockers name each unfinished task. */
+/** The active blockers of each blocked task. */
 export function blockedTasks(
   state: GoalState,
   blockers: readonly Blocker[] = activeBlockers(state),
 ): ReadonlyMap<string, readonly string[]> {
   const blockedBy = new Map<string, readonly string[]>();
   if (blockers.length === 0) return blockedBy;
-  const reach = new BlockerIndex(state, blockers);
+  const index = new BlockerIndex(state, blockers);
   for (const task of state.tasks.values()) {
-    const by = isFinished(task) ? [] : reach.blockersOf(task);
+    const by = isFinished(task) ? [] : index.blockersOf(task);
     if (by.length > 0) blockedBy.set(task.id, by);
   }
   return blockedBy;
 }
 
-/** As if `blockers` were the active ones; by default they are. */
+/** With `blockers`: as if these were the active ones. */
 export function surveyGoal(state: GoalState, blockers: readonly Blocker[] = activeBlockers(state)): Survey {
-  const reach = new BlockerIndex(state, blockers);
+  const index = new BlockerIndex(state, blockers);
   const blockedBy = blockedTasks(state, blockers);
   const { movable, startable } = findReadiness(state, (task) => blockedBy.has(task.id));
-  const without = blockers.length === 0 ? movable : findReadiness(state, () => false).movable;
+  const movableUnblocked = blockers.length === 0 ? movable : findReadiness(state, () => false).movable;
   const isHeld = (task: Task): boolean =>
-    isRemaining(state, task) && (blockedBy.has(task.id) || (without.has(task.id) && !movable.has(task.id)));
+    isRemaining(state, task) &&
+    (blockedBy.has(task.id) || (movableUnblocked.has(task.id) && !movable.has(task.id)));
 
   const byPhase = new Map<number, Task[]>(state.phases.map(({ number }) => [number, []]));
   const working = new Set(startable.map((task) => task.phase));
@@ -103,28 +105,28 @@ export function surveyGoal(state: GoalState, blockers: readonly Blocker[] = acti
   }
   const phases = state.phases.map((phase) => {
     const tasks = byPhase.get(phase.number) ?? [];
-    const isPausable = blockers.length > 0 && (reach.names(phase) || tasks.some(isHeld));
+    const isPausable = blockers.length > 0 && (index.names(phase) || tasks.some(isHeld));
     return outlook(phase, tasks, movable, isPausable);
   });
   const current = currentPhase(state, phases, working);
   const isDone = phases.length > 0 && phases.every(({ status }) => status === "completed");
-  const impact = impactOf(phases, blockedBy, movable.size === 0 && !isDone, reach.isWhole);
+  const impact = impactOf(phases, blockedBy, movable.size === 0 && !isDone, index.isWhole);
   const ready = startable.filter((task) => task.phase === current?.number).sort(compareTasks);
   return { phases, current, ready, blockedBy, movable, impact, isDone };
 }
 
-/** The phase that somebody moved to while the work goes on in another; null: it is where they moved, or that is complete. */
+/** The phase that was moved to, if the work is in another one and it is not completed. New tasks go there. */
 export function focusElsewhere(state: GoalState, { phases, current }: Survey): PhaseSummary | null {
   const focus = phases.find(({ number }) => number === state.focus);
   return !focus || focus.status === "completed" || focus === current ? null : focus;
 }
 
-/** How far one blocker reaches by itself. One that is not active reaches nothing. */
+/** The impact of one blocker alone. A blocker that is not active has none. */
 export function blockerImpact(state: GoalState, blocker: Blocker): Impact {
   return surveyGoal(state, blocker.status === "active" ? [blocker] : []).impact;
 }
 
-/** Which blockers name a task or phase. */
+/** Finds the blockers that name a task or phase. */
 class BlockerIndex {
   private readonly whole: string[] = [];
   private readonly phases = new Map<number, string[]>();

@@ -1,4 +1,4 @@
-/** How the events of tasks change a goal. Every step goes through the table of transitions in `task.ts`. */
+/** The effect of events on tasks and phases. Every change of status goes through the table in `task.ts`. */
 
 import { HoldfastError } from "../errors.ts";
 import type { Place } from "../stream/index.ts";
@@ -11,12 +11,12 @@ import { contentOf, initialOf, type RecordOf } from "./record-table.ts";
 import { type EndedClaim, nextStatus, type Task, type TaskAct } from "./task.ts";
 import { BUILD_TASK, REVIEW_TASK, TASK_PLAN, type TASK_WORK } from "./task-records.ts";
 
-/** The fields of any task, build or review: a change of these leaves its kind alone. */
+/** A change of a task that leaves its id and kind alone. */
 type Change = Partial<Omit<Task, "id" | "kind">>;
 
 export function addTask(state: GoalState, data: EventData<"task.added">, place: Place): void {
   checkPlace(state, data.phase, data.plan);
-  if (state.tasks.has(data.id)) throw taken(state, data.id);
+  if (state.tasks.has(data.id)) throw idTaken(state, data.id);
   state.given = { ...state.given, T: Math.max(state.given.T, idNumber(data.id)) };
   state.tasks.set(data.id, newTask(data, place));
 }
@@ -25,9 +25,9 @@ const BUILD_CONTENT = Object.entries({ ...contentOf(TASK_PLAN), ...contentOf(BUI
 const REVIEW_CONTENT = Object.entries({ ...contentOf(TASK_PLAN), ...contentOf(REVIEW_TASK) });
 
 /**
- * Content is assigned to a literal and not spread into it: Node 20 gives every object that grows after a spread a hidden
- * class of its own, and a survey of a thousand tasks then takes ten times as long. An event of a release that did not
- * know a field yet has no value for it.
+ * Content is assigned to a literal, not spread into it: Node 20 gives every object that grows after a spread
+ * a hidden class of its own, and a survey of a thousand tasks then takes ten times as long. Events of older
+ * releases lack values for newer fields.
  */
 function newTask(data: EventData<"task.added">, { seq, at }: Place): Task {
   const task: RecordOf<typeof TASK_WORK> & Pick<Task, "id" | "status"> = {
@@ -48,13 +48,13 @@ function newTask(data: EventData<"task.added">, { seq, at }: Place): Task {
     endSeq: null,
     revision: seq,
   };
-  const made = task as Record<string, unknown>;
-  made["kind"] = data.kind;
-  const given: Readonly<Record<string, unknown>> = data;
+  const record = task as Record<string, unknown>;
+  record["kind"] = data.kind;
+  const content: Readonly<Record<string, unknown>> = data;
   for (const [name, field] of data.kind === "build" ? BUILD_CONTENT : REVIEW_CONTENT) {
-    made[name] = given[name] ?? initialOf(field);
+    record[name] = content[name] ?? initialOf(field);
   }
-  return made as unknown as Task;
+  return record as unknown as Task;
 }
 
 export function editTask(state: GoalState, data: EventData<"task.edited">, place: Place): void {
@@ -64,7 +64,7 @@ export function editTask(state: GoalState, data: EventData<"task.edited">, place
   put(state, task, change, place);
 }
 
-/** A claim of a task in progress is a take-over: the last holder lost its lease, so its session counts as crashed. */
+/** A claim of a task in progress is a take-over: its holder lost the lease, so that session has crashed. */
 export function claimTask(state: GoalState, data: EventData<"task.claimed">, place: Place): void {
   const { at } = place;
   const task = taskOf(state, data.task);
@@ -116,7 +116,7 @@ export function submitTask(state: GoalState, data: EventData<"task.submitted">, 
 }
 
 export function acceptTask(state: GoalState, data: EventData<"task.accepted">, place: Place): void {
-  const task = lookedAt(state, data);
+  const task = judgedTask(state, data);
   const { at } = place;
   const verdict = { accepted: true, why: data.why, by: data.by, at };
   move(state, task, "accept", place, { verdict, doneAt: at, endSeq: place.seq, previous: null });
@@ -128,7 +128,7 @@ export function acceptTask(state: GoalState, data: EventData<"task.accepted">, p
 }
 
 export function rejectTask(state: GoalState, data: EventData<"task.accepted">, place: Place): void {
-  const task = lookedAt(state, data);
+  const task = judgedTask(state, data);
   const { at } = place;
   const { submission } = task;
   const claim = submission && {
@@ -166,7 +166,7 @@ export function releaseTask(state: GoalState, data: EventData<"task.released">, 
   putBack(state, underClaim(state, data), "release", data.why, place);
 }
 
-/** The session's own record says why it ended; it keeps what it was working on. */
+/** The crashed session keeps `workingOn` for the next agent. */
 export function resetTask(state: GoalState, data: EventData<"task.reset">, place: Place): void {
   putBack(state, underClaim(state, data), "reset", data.why, place);
 }
@@ -207,14 +207,14 @@ export function reopenTask(state: GoalState, data: EventData<"task.retried">, pl
 
 export function aliasTask(state: GoalState, data: EventData<"task.aliased">, { seq }: Place): void {
   const task = taskOf(state, data.task);
-  if (state.tasks.has(data.alias)) throw taken(state, data.alias);
-  // The number stays taken: a later task must not get a name that already means another one.
+  if (state.tasks.has(data.alias)) throw idTaken(state, data.alias);
+  // The number counts as given: a later task must not get an id that means another one.
   state.given = { ...state.given, T: Math.max(state.given.T, idNumber(data.alias)) };
   state.aliases.set(data.alias, data.task);
   state.tasks.set(task.id, { ...task, revision: seq });
 }
 
-/** Whoever goes back to a phase has something to do there, whatever was said of it before. */
+/** Going back to a completed phase opens it again. */
 export function enterPhase(state: GoalState, data: EventData<"phase.entered">, place: Place): void {
   const { number, closedAt } = phaseOf(state, data.phase);
   state.focus = number;
@@ -242,7 +242,7 @@ function ended(task: Task, how: EndedClaim["ended"], at: number, why: string | n
   return task.claim && { ...task.claim, ended: how, endedAt: at, why };
 }
 
-/** A claim may name a session that the history does not know: nothing to note then. */
+/** Does nothing for a session that the history does not know. */
 function changeSession(
   state: GoalState,
   session: string | null,
@@ -257,23 +257,26 @@ function succeed(state: GoalState, operation: string, task: string, { at }: Plac
   state.counters = { ...state.counters, lastSuccess: { operation, task, at } };
 }
 
-/** Two copies may have had the task claimed at once. The claim that counts is the first; the other one did nothing here. */
+/**
+ * Two copies may have claimed the task at once: the first claim counts, events under the other one are
+ * rejected.
+ */
 function underClaim(state: GoalState, data: { task: string; claim?: string | undefined }): Task {
   const task = taskOf(state, data.task);
   if (task.claim && data.claim !== undefined && task.claim.uid !== data.claim) throw claimedElsewhere(task);
   return task;
 }
 
-/** Two copies may have handed in the same task. A verdict is about what was looked at: on other work it says nothing. */
-function lookedAt(state: GoalState, { task: id, submission }: EventData<"task.accepted">): Task {
+/** Two copies may have submitted the task: a verdict counts only for the submission that it names. */
+function judgedTask(state: GoalState, { task: id, submission }: EventData<"task.accepted">): Task {
   const task = taskOf(state, id);
   const { uid, by } = task.submission ?? {};
   if (task.status !== "submitted" || !uid || !submission || uid === submission) return task;
   throw new HoldfastError(
     "TASK_TRANSITION",
-    `task ${task.id} waits with what ${by?.name} handed in, and the verdict is on work of another copy`,
+    `task ${task.id}: the verdict is on work of another copy (the submission of ${by?.name} waits)`,
     {
-      hint: "Look at both, then accept or reject the one that waits.",
+      hint: "Review both, then accept or reject the one that waits.",
       data: { task: task.id, submission: uid, judged: submission },
     },
   );
@@ -281,7 +284,7 @@ function lookedAt(state: GoalState, { task: id, submission }: EventData<"task.ac
 
 function claimedElsewhere({ id, claim }: Task): HoldfastError {
   return new HoldfastError("TASK_HELD", `task ${id} was claimed by ${claim?.by.name} in another copy`, {
-    hint: "Both worked on it. Look at what each did, then release or submit the claim that counts.",
+    hint: "Both agents worked on it. Compare their work, then release or submit the claim that counts.",
     data: { task: id },
   });
 }
@@ -295,9 +298,9 @@ function checkPlace(state: GoalState, phase: number, plan: number | null): void 
   });
 }
 
-function taken(state: GoalState, id: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `goal ${state.id} has a task ${id} already`, {
-    hint: "Let the goal give the next number.",
+function idTaken(state: GoalState, id: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `goal ${state.id} already has a task ${id}`, {
+    hint: "Leave the number to the goal.",
     data: { goal: state.id, id },
   });
 }

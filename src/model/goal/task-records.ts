@@ -4,7 +4,7 @@ import { EVENTS, type RecordTable } from "./record-table.ts";
 
 export const TASK_STATUSES = ["open", "in_progress", "submitted", "done", "failed", "dropped"] as const;
 
-/** What is to be done. */
+/** The plan of a task. */
 export const TASK_PLAN = {
   id: { type: "taskId" },
   title: { type: "line", content: true },
@@ -38,7 +38,7 @@ export const REVIEW_TASK = {
 export const CLAIM = {
   by: { type: "actor" },
   session: { type: "session", nullable: true },
-  /** Never shown: whoever has the token of the lease can write as its owner. */
+  /** Never shown: with the token of the lease, any caller can write as its owner. */
   token: { type: "whole", file: false, view: false },
   /** The event that made the claim, and the task's name then: its lease has that name. */
   uid: { type: "eventUid", nullable: true, file: false, view: false },
@@ -70,7 +70,7 @@ export const EVIDENCE = {
   files: { type: { path: { type: "path" }, hash: { type: "hash", nullable: true } }, many: true },
 } as const satisfies RecordTable;
 
-/** What became of a task. */
+/** The work on a task. */
 export const TASK_WORK = {
   claim: { type: CLAIM, nullable: true, file: "assigned_to" },
   previous: { type: ENDED_CLAIM, nullable: true },

@@ -7,11 +7,11 @@
  *      │                   └──fail──▶ failed ──claim, if it can be retried──▶ in_progress
  *      └────────────────retry───────────┘            done, dropped ──reopen──▶ open
  *
- * `blocked` is no status of its own: an unfinished task is shown as blocked while an active blocker names it, its
- * phase or the goal. So a resolved blocker unblocks whatever it held, and the two can never disagree.
+ * `blocked` is not a stored status: an unfinished task is displayed as blocked while an active blocker names
+ * it, its phase or the goal. So a resolved blocker unblocks its tasks, and the two can never disagree.
  *
- * Invariants: a task has a claim exactly while it is in progress; the claim's token is that of its lease; `doneAt`
- * is set exactly while it is done or dropped.
+ * Invariants: a task has a claim exactly while it is in progress; the claim's token is that of its lease;
+ * `doneAt` is set exactly while it is done or dropped.
  */
 
 import { HoldfastError } from "../errors.ts";
@@ -63,12 +63,12 @@ export const TASK_TRANSITIONS: Readonly<Record<TaskStatus, Readonly<Partial<Reco
     dropped: { reopen: "open" },
   };
 
-/** What shows that a task is done. */
+/** The proof that a task is done. */
 export interface Evidence extends RecordOf<typeof EVIDENCE> {}
 
 export interface TaskClaim extends RecordOf<typeof CLAIM> {}
 
-/** How the last claim ended without a submission: the next agent reads what the last one was doing. */
+/** The last claim, if it ended without an accepted submission: the next agent reads its note. */
 export interface EndedClaim extends RecordOf<typeof ENDED_CLAIM> {}
 
 interface AnyTask extends RecordOf<typeof TASK_PLAN>, RecordOf<typeof TASK_WORK> {
@@ -83,7 +83,7 @@ export function isFinished(task: Task): boolean {
   return task.status === "done" || task.status === "dropped";
 }
 
-/** Failed, and nobody may simply try again. */
+/** Failed, and no agent may claim it again before a `retry`. */
 export function isFailedForGood(task: Task, maxAttempts: number): boolean {
   return task.status === "failed" && (!task.failure?.retryable || task.failures >= maxAttempts);
 }
@@ -99,17 +99,18 @@ export function nextStatus(task: Task, act: TaskAct): TaskStatus {
 
 function hintFor({ id, status }: Task, act: TaskAct): string {
   if (status === "open" && (act === "release" || act === "reset"))
-    return "Nobody holds it: there is nothing to put back.";
+    return "No agent holds it: there is nothing to put back.";
   return HINTS[status].replaceAll("<task>", id);
 }
 
 const HINTS: Readonly<Record<TaskStatus, string>> = {
   open: "Claim it first.",
   in_progress:
-    "Whoever claimed it submits, fails or releases it. To take it from them: holdfast task release <task> --force",
+    "Its holder submits, fails or releases it. To take it away: holdfast task release <task> --force",
   submitted: "It waits for a verifier to accept or reject it.",
-  done: "It is finished: do not do it again. If the work has to be redone: holdfast task reopen <task> --why …",
+  done: "It is finished: do not redo it. If it has to be redone: holdfast task reopen <task> --why …",
   failed:
-    "Claim it again if it can be retried. Else: holdfast task retry <task> --why …, or holdfast task drop <task> --why …",
-  dropped: "It was dropped. If it is wanted after all: holdfast task reopen <task> --why …",
+    "Claim it again if it is retryable. Otherwise: holdfast task retry <task> --why …, " +
+    "or holdfast task drop <task> --why …",
+  dropped: "It was dropped. If it is needed after all: holdfast task reopen <task> --why …",
 };

@@ -50,7 +50,7 @@ export interface Opened {
 }
 
 /** The argument of a case: an open store, and a clock to let leases expire. */
-interface Trial extends Omit<Opened, "advanceMs" | "dispose"> {
+export interface Trial extends Omit<Opened, "advanceMs" | "dispose"> {
   /** The ttl of a lease that should expire during the case. */
   readonly ttlMs: number;
   /** Lets time pass for the leases. */
