@@ -1,4 +1,4 @@
-/** Looks after what nobody holds any more: crashed sessions, stuck tasks, interrupted calls, workers. */
+/** Looks after work without an owner: crashed sessions, stuck tasks, interrupted calls, workers. */
 
 export type { OpenCallNote } from "./interrupted-calls.ts";
 export type { CommandNotice, SupervisorEvent } from "./notices.ts";

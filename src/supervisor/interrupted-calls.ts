@@ -1,19 +1,22 @@
 /**
- * Calls without an outcome in sessions that nobody holds.
+ * Settles calls without an outcome in sessions that have no owner.
  *
- *     waits for a person ──▶ listed
- *     its tool is not known here ──▶ listed, and the session left to its agent; or, if so told, put before a person
- *     all tools of the session's open calls are known here ──▶ open it like any owner, settle, close
- *     the same, but the session is past its time to live, or a sub-agent's whose call has its outcome already
- *       ──▶ nothing is run: asked about, else put before a person
+ *     it waits for a person                       listed
+ *     a tool of the session's open calls is       listed, and the session is left to its agent;
+ *       unknown here                                with `unknownTools: "ask"` the call waits for a person
+ *     all their tools are known here              open the session like any owner, settle, close
+ *     the session is stale or orphaned            nothing runs: verify, otherwise a person
  *
- * What settles is the ledger: verify before retry, each step one commit under the lease. A supervisor that dies in the
- * middle leaves what any owner leaves: a lease that runs out, and calls with what was learnt so far.
+ * The ledger does the settling: verify before retry, each step one commit under the lease. A supervisor that
+ * dies in the middle leaves what any owner leaves: a lease that expires, and calls with everything learnt so
+ * far.
  *
- * A call that must be asked again later is left alone until then: every take-over begins its `settleMs` anew.
+ * A call that must be verified again later is left alone until then, because every takeover restarts its
+ * `settleMs`.
  *
- * Settling may take as long as the slowest tool, or for ever. So sessions are settled side by side, and a look that is one of
- * many waits for them a moment only; the others go on beside it, and what they came to is told when they have ended.
+ * Settling takes as long as the slowest tool, perhaps forever. So sessions are settled in parallel, and a
+ * supervisor that sweeps repeatedly waits only a moment for them. The rest goes on in the background and is
+ * reported at its end.
  */
 
 import { allRows, type Journal } from "../journal/index.ts";
@@ -35,157 +38,78 @@ import {
   undecidedCalls,
 } from "../session/index.ts";
 import type { LeaseRow } from "../store.ts";
-import { worksForNobody } from "./blocked-on.ts";
-import { type CrashPlace, isLive, recordCrash } from "./crashed-sessions.ts";
+import { isOrphaned } from "./blocked-on.ts";
+import { type CrashContext, isLive, recordCrash } from "./crashed-sessions.ts";
 
-/**
- * Sessions in which a supervisor starts nothing: what has happened may be found out, everything else is put before a person, and
- * what waits for one is left to that one.
- *
- *     past its time to live: its own agent is refused until somebody has looked at what it says
- *     a sub-agent's, whose call has its outcome already: its parent was told that, and may have had it done once more
- */
-
-/** Why nothing may be started. */
-type Restraint = typeof STALE | typeof FORSAKEN;
-
-const STALE = "its session is past its time to live";
-const FORSAKEN = "the call that its session works for has an outcome already";
-
-async function restraintOf(journal: Journal, id: string, state: SessionState): Promise<Restraint | null> {
-  if (await worksForNobody(journal, id, state)) return FORSAKEN;
-  return isStale(state, journal.now()) ? STALE : null;
-}
-
-/** What a person allowed so long ago is left to its agent, which is let in by somebody who has looked. */
-function isLeftAlone(restraint: Restraint | null, unsettled: readonly Call[]): boolean {
-  return restraint === STALE && unsettled.some(({ granted }) => granted);
-}
-
-/**
- * Counted from the last that happened in it. That somebody took it is no such thing: else a supervisor that died right after
- * that would have made it young. A person who allowed another attempt has looked at it.
- */
-function isStale(state: SessionState, now: number): boolean {
-  if (state.ttlMs === null) return false;
-  const isLookedAt = openCallsOf(state).some(({ granted }) => granted);
-  const since = isLookedAt ? state.updatedAt : Math.min(state.updatedAt, lastAct(state));
-  return now - since > state.ttlMs;
-}
-
-function lastAct({ createdAt, messages, prompts, calls, checkpoints }: SessionState): number {
-  const said = messages.at(-1);
-  let last = Math.max(createdAt, said ? Date.parse(said.createdAt) : 0, prompts.at(-1)?.at ?? 0);
-  for (const { issuedAt, settledAt } of calls.values()) last = Math.max(last, issuedAt, settledAt ?? 0);
-  for (const { at } of checkpoints.values()) last = Math.max(last, at);
-  return last;
-}
-
-/** Settles what is not left to a person, as far as asking does. */
-async function settleByAsking(
-  session: Session,
-  tools: readonly Tool[],
-  why: Restraint,
-): Promise<readonly string[]> {
-  await leaveUnbegun(session, why);
-  const asking = tools.map((tool) => onlyToAsk(tool, why));
-  return (await session.settle(asking, ({ status, granted }) => status !== "waiting" && !granted)).settled;
-}
-
-/** Calls that have not begun, as far as is known, would simply be begun: nothing can be found out about them. */
-async function leaveUnbegun(session: Session, why: Restraint): Promise<void> {
-  await sessionCore(session).write((state) => {
-    const unbegun = openCallsOf(state).filter(
-      ({ status, doubt, granted }) => status === "unknown" && doubt === null && !(granted && why === STALE),
-    );
-    return { events: escalateToPerson(unbegun, `it has not begun, and ${why}`), result: undefined };
-  });
-}
-
-/** The tool for those who may find out what became of a call, and may not run it. */
-function onlyToAsk(tool: Tool, why: Restraint): Tool {
-  const verify = async (...asked: Parameters<NonNullable<Tool["verify"]>>): Promise<Verdict<unknown>> => {
-    try {
-      const verdict = await tool.verify?.(...asked);
-      return verdict?.answer === "landed" ? verdict : unsure(`verify says ${verdict?.answer}, and ${why}`);
-    } catch (error) {
-      return unsure(`verify failed: ${(error as Error)?.message ?? error}; and ${why}`);
-    }
-  };
-  // Made from the tool, and not of its parts: it may be an instance of some class.
-  const asking = { idempotent: undefined, interrupted: "ask", ...(tool.verify && { verify }) };
-  return Object.assign(Object.create(tool) as Tool, asking);
-}
-
-/** A call without an outcome in a session that nobody holds. */
+/** A call without an outcome in a session that has no owner. */
 export interface OpenCallNote {
   readonly session: string;
   readonly callId: string;
   readonly tool: string;
-  /** True when a person has to answer; false when its agent, or a later look, finds out. */
+  /** True if a person has to answer. False if its agent or a later sweep finds out. */
   readonly person: boolean;
   readonly why: string;
 }
 
-export interface SettlePlace extends CrashPlace {
+export interface SettleContext extends CrashContext {
   readonly label: string;
   readonly tools: readonly Tool[];
   readonly unknownTools: "leave" | "ask";
   readonly stop: AbortSignal;
-  /** Wall clock before which a session is not asked again. Kept over sweeps. */
+  /** Wall clock before which a session is left alone. Kept between sweeps. */
   readonly notBefore: Map<string, { readonly since: number; readonly until: number }>;
-  /** Sessions whose calls are being settled. Kept over sweeps. */
-  readonly underWay: Map<string, Promise<void>>;
-  /** How long a look waits for those; null: to their end. */
+  /** Sessions whose calls are being settled. Kept between sweeps. */
+  readonly inProgress: Map<string, Promise<void>>;
+  /** How long a sweep waits for them; null: to their end. */
   readonly patienceMs: number | null;
-  /** Told when one has ended that was not waited for. */
+  /** Called when a session is settled that the sweep did not wait for. */
   onLate(): void;
 }
 
 export interface SettleReport {
   readonly settled: readonly { readonly session: string; readonly callId: string }[];
-  /** Sessions that turned out to be left by somebody who died. */
+  /** Sessions whose owner turned out to be dead. */
   readonly crashed: readonly string[];
   readonly open: readonly { readonly note: OpenCallNote; readonly attempt: number }[];
-  /** Sessions whose calls were not looked at: somebody holds them, or they could not be read. */
+  /** Sessions whose calls were not read: they have an owner, or reading failed. */
   readonly unseen: ReadonlySet<string>;
 }
 
 const AGAIN_MS = 30_000;
 const PAGE = 200;
-/** Sessions that are settled at once. */
-const AT_ONCE = 8;
+/** Sessions that are settled in parallel. */
+const PARALLEL = 8;
 
 export async function settleInterrupted(
-  place: SettlePlace,
+  context: SettleContext,
   leases: ReadonlyMap<string, LeaseRow>,
 ): Promise<SettleReport> {
-  const { underWay } = place;
-  const streams = await sessionsWithOpenCalls(place.journal);
-  const free = streams.filter((stream) => !isLive(leases.get(stream)) && !underWay.has(streamId(stream)));
-  const patience = new Patience(place.patienceMs);
-  const settling = new Settling(place, leases);
+  const { inProgress } = context;
+  const streams = await sessionsWithOpenCalls(context.journal);
+  const free = streams.filter((stream) => !isLive(leases.get(stream)) && !inProgress.has(streamId(stream)));
+  const limit = new TimeLimit(context.patienceMs);
+  const settling = new Settling(context, leases);
   try {
     for (const stream of free) {
-      if (underWay.size >= AT_ONCE) await patience.race(underWay.values());
-      // All are slow: the rest is for a later look.
-      if (underWay.size >= AT_ONCE || place.stop.aborted) break;
+      if (inProgress.size >= PARALLEL) await limit.race(inProgress.values());
+      // All of them are slow: leave the rest to a later sweep.
+      if (inProgress.size >= PARALLEL || context.stop.aborted) break;
       settling.begin(streamId(stream));
     }
-    await patience.race([Promise.all(settling.begun.values())]);
+    await limit.race([Promise.all(settling.begun.values())]);
   } finally {
-    patience.end();
+    limit.end();
   }
   for (const [session, end] of settling.begun) {
-    if (underWay.has(session)) end.then(place.onLate, place.onLate);
+    if (inProgress.has(session)) end.then(context.onLate, context.onLate);
   }
-  const ours = new Set(free);
-  const unseen = new Set(streams.filter((stream) => !ours.has(stream)).map(streamId));
-  for (const session of underWay.keys()) unseen.add(session);
+  const isFree = new Set(free);
+  const unseen = new Set(streams.filter((stream) => !isFree.has(stream)).map(streamId));
+  for (const session of inProgress.keys()) unseen.add(session);
   const open: SettleReport["open"][number][] = [];
   for (const session of free.map(streamId)) {
-    if (place.stop.aborted) break;
-    const seen = unseen.has(session) ? null : await openCallsIn(place, session);
+    if (context.stop.aborted) break;
+    const seen = unseen.has(session) ? null : await openCallsIn(context, session);
     if (seen) open.push(...seen);
     else unseen.add(session);
   }
@@ -193,64 +117,64 @@ export async function settleInterrupted(
   return { settled, crashed, open, unseen };
 }
 
-/** The sessions that one look begins to settle, and what they have come to so far. */
+/** The sessions that one sweep starts to settle, and their results so far. */
 class Settling {
   readonly begun = new Map<string, Promise<void>>();
   readonly settled: SettleReport["settled"][number][] = [];
   readonly crashed: string[] = [];
-  readonly #place: SettlePlace;
+  readonly #context: SettleContext;
   readonly #leases: ReadonlyMap<string, LeaseRow>;
 
-  constructor(place: SettlePlace, leases: ReadonlyMap<string, LeaseRow>) {
-    this.#place = place;
+  constructor(context: SettleContext, leases: ReadonlyMap<string, LeaseRow>) {
+    this.#context = context;
     this.#leases = leases;
   }
 
   begin(session: string): void {
-    const { underWay, attempt } = this.#place;
+    const { inProgress, attempt } = this.#context;
     const doing = `settling calls of session ${session}`;
     const end = attempt(doing, () => this.#settle(session), undefined).finally(() => {
-      underWay.delete(session);
+      inProgress.delete(session);
     });
-    // That the store was closed is met by whoever waits, and by the next look.
+    // Rejects only if the store is closed, which the next sweep meets, too.
     end.catch(() => undefined);
-    underWay.set(session, end);
+    inProgress.set(session, end);
     this.begun.set(session, end);
   }
 
   async #settle(id: string): Promise<void> {
-    const { journal, notBefore } = this.#place;
+    const { journal, notBefore } = this.#context;
     const { state } = await journal.load(sessionKind, id);
     if (state.status === "cancelled") {
       if (undecidedCalls(state).length > 0) await (await this.#take(id))?.close();
       return;
     }
     const unsettled = openCallsOf(state).filter(({ status }) => status !== "waiting");
-    if (unsettled.length === 0 || !unsettled.every(({ tool }) => this.#isOurs(tool))) return;
-    const rest = notBefore.get(id);
-    // Not by a clock that was set back since.
-    if (rest && rest.since <= journal.now() && journal.now() < rest.until) return;
-    const restraint = await restraintOf(journal, id, state);
-    if (isLeftAlone(restraint, unsettled)) return;
+    if (unsettled.length === 0 || !unsettled.every(({ tool }) => this.#maySettle(tool))) return;
+    const pause = notBefore.get(id);
+    // `since` is in the future if the clock was set back: then the pause does not count.
+    if (pause && pause.since <= journal.now() && journal.now() < pause.until) return;
+    const why = await noStartReason(journal, id, state);
+    if (isLeftToAgent(why, unsettled)) return;
     const session = await this.#take(id);
     if (!session) return;
-    const settled = await settleHeld(this.#place, session, restraint);
-    this.#tell(
+    const settled = await settleHeld(this.#context, session, why);
+    this.#report(
       id,
       unsettled.filter((call) => settled.includes(call.id)),
       (await journal.load(sessionKind, id)).state.calls,
     );
   }
 
-  #isOurs(tool: string): boolean {
-    return this.#place.unknownTools === "ask" || isKnown(this.#place, tool);
+  #maySettle(tool: string): boolean {
+    return this.#context.unknownTools === "ask" || isKnown(this.#context, tool);
   }
 
-  #tell(session: string, settled: readonly Call[], calls: ReadonlyMap<string, Call>): void {
-    const { journal, notBefore, tell } = this.#place;
+  #report(session: string, settled: readonly Call[], calls: ReadonlyMap<string, Call>): void {
+    const { journal, notBefore, emit } = this.#context;
     for (const { id: callId, tool } of settled) {
       this.settled.push({ session, callId });
-      tell({
+      emit({
         type: "call.settled",
         session,
         callId,
@@ -266,14 +190,14 @@ class Settling {
   }
 
   async #take(id: string): Promise<Session | null> {
-    const { journal, label, stop } = this.#place;
+    const { journal, label, stop } = this.#context;
     try {
       const options = { label, ifHeld: "throw", stale: "use", signal: stop } as const;
       const session = await openSession(journal, id, options, () => undefined);
       if (await this.#recordCrash(session)) this.crashed.push(id);
       return session;
     } catch (error) {
-      // Its agent is back, another supervisor is at it, or this one is about to end.
+      // Its agent is back, another supervisor has taken it, or this one is ending.
       const isTaken = isHoldfastError(error, "SESSION_HELD") || isHoldfastError(error, "LEASE_LOST");
       if (isTaken || stop.aborted) return null;
       throw error;
@@ -283,7 +207,7 @@ class Settling {
   async #recordCrash(session: Session): Promise<boolean> {
     try {
       const { lease } = sessionCore(session).own;
-      return await recordCrash(this.#place, lease, this.#leases.get(lease.name));
+      return await recordCrash(this.#context, lease, this.#leases.get(lease.name));
     } catch (error) {
       await session.close();
       throw error;
@@ -291,8 +215,8 @@ class Settling {
   }
 }
 
-/** Waiting that comes to an end. */
-class Patience {
+/** Waits for work, but not longer than `ms`. */
+class TimeLimit {
   readonly #isOver: Promise<void>;
   #timer: NodeJS.Timeout | null = null;
 
@@ -311,40 +235,40 @@ class Patience {
   }
 }
 
-/** Settling changes what is listed, so the list is read to its end first. */
-async function sessionsWithOpenCalls(journal: CrashPlace["journal"]): Promise<string[]> {
+/** Reads the whole list first, because settling changes it. */
+async function sessionsWithOpenCalls(journal: CrashContext["journal"]): Promise<string[]> {
   const asked = { of: "streams", kind: "session", openCalls: true, limit: PAGE } as const;
   const rows = await allRows((from) => journal.list<"streams">({ ...asked, ...from }));
   return rows.map(({ stream }) => stream);
 }
 
-async function openCallsIn(place: SettlePlace, session: string): Promise<SettleReport["open"] | null> {
-  const look = () => place.journal.load(sessionKind, session);
-  const seen = await place.attempt(`looking at session ${session}`, look, null);
+async function openCallsIn(context: SettleContext, session: string): Promise<SettleReport["open"] | null> {
+  const look = () => context.journal.load(sessionKind, session);
+  const seen = await context.attempt(`looking at session ${session}`, look, null);
   return (
     seen &&
-    openCallsOf(seen.state).map((call) => ({ note: noteOf(place, session, call), attempt: call.attempt }))
+    openCallsOf(seen.state).map((call) => ({ note: noteOf(context, session, call), attempt: call.attempt }))
   );
 }
 
 async function settleHeld(
-  place: SettlePlace,
+  context: SettleContext,
   session: Session,
-  restraint: Restraint | null,
+  why: NoStartReason | null,
 ): Promise<readonly string[]> {
-  const { tools, stop } = place;
+  const { tools, stop } = context;
   let closed: Promise<void> | null = null;
   const close = (): Promise<void> => {
     closed ??= session.close();
     return closed;
   };
   const onStop = (): void => {
-    // Closing stops the settling, which waits for it; what goes wrong shows there.
+    // Closing stops the settling below, which awaits the same promise and gets its errors.
     close().catch(() => undefined);
   };
   stop.addEventListener("abort", onStop, { once: true });
   try {
-    if (restraint !== null) return await settleByAsking(session, tools, restraint);
+    if (why !== null) return await settleByVerifyOnly(session, tools, why);
     return (await session.settle(tools)).settled;
   } catch (error) {
     const isEnd =
@@ -357,16 +281,100 @@ async function settleHeld(
   }
 }
 
-function isKnown({ tools }: SettlePlace, name: string): boolean {
+function isKnown({ tools }: SettleContext, name: string): boolean {
   return tools.some((tool) => tool.name === name);
 }
 
-function noteOf(place: SettlePlace, session: string, call: Call): OpenCallNote {
+function noteOf(context: SettleContext, session: string, call: Call): OpenCallNote {
   const { id: callId, tool, status, why } = call;
   const person = status === "waiting";
   const reason =
-    isKnown(place, tool) || person
+    isKnown(context, tool) || person
       ? (why ?? "its outcome is unknown")
       : `no tool ${tool} here: its agent settles it`;
   return { session, callId, tool, person, why: reason };
+}
+
+// ---- Sessions in which nothing may be started
+//
+// A supervisor may find out what happened in them. Everything else waits for a person.
+//
+//     stale       past its time to live: its own agent is refused, too, until a person has read it
+//     orphaned    a sub-agent whose call has an outcome already: its parent may have had the work done again
+
+type NoStartReason = typeof STALE | typeof ORPHANED;
+
+const STALE = "its session is past its time to live";
+const ORPHANED = "the call that its session works for has an outcome already";
+
+async function noStartReason(
+  journal: Journal,
+  id: string,
+  state: SessionState,
+): Promise<NoStartReason | null> {
+  if (await isOrphaned(journal, id, state)) return ORPHANED;
+  return isStale(state, journal.now()) ? STALE : null;
+}
+
+/**
+ * A retry that a person granted long ago is left to the agent, which may open the session after a person's
+ * look.
+ */
+function isLeftToAgent(why: NoStartReason | null, unsettled: readonly Call[]): boolean {
+  return why === STALE && unsettled.some(({ granted }) => granted);
+}
+
+/**
+ * The age counts from the last activity. A takeover is none: a supervisor that dies right after one would
+ * make the session young again. A person's grant is activity: that person has read the session.
+ */
+function isStale(state: SessionState, now: number): boolean {
+  if (state.ttlMs === null) return false;
+  const hasGrant = openCallsOf(state).some(({ granted }) => granted);
+  const since = hasGrant ? state.updatedAt : Math.min(state.updatedAt, lastActivity(state));
+  return now - since > state.ttlMs;
+}
+
+function lastActivity({ createdAt, messages, prompts, calls, checkpoints }: SessionState): number {
+  const message = messages.at(-1);
+  let last = Math.max(createdAt, message ? Date.parse(message.createdAt) : 0, prompts.at(-1)?.at ?? 0);
+  for (const { issuedAt, settledAt } of calls.values()) last = Math.max(last, issuedAt, settledAt ?? 0);
+  for (const { at } of checkpoints.values()) last = Math.max(last, at);
+  return last;
+}
+
+/** Settles calls as far as `verify` alone can. */
+async function settleByVerifyOnly(
+  session: Session,
+  tools: readonly Tool[],
+  why: NoStartReason,
+): Promise<readonly string[]> {
+  await escalateUnstarted(session, why);
+  const verifying = tools.map((tool) => verifyOnly(tool, why));
+  return (await session.settle(verifying, ({ status, granted }) => status !== "waiting" && !granted)).settled;
+}
+
+/** Lets calls that never started wait for a person: settling would simply start them. */
+async function escalateUnstarted(session: Session, why: NoStartReason): Promise<void> {
+  await sessionCore(session).write((state) => {
+    const unstarted = openCallsOf(state).filter(
+      ({ status, doubt, granted }) => status === "unknown" && doubt === null && !(granted && why === STALE),
+    );
+    return { events: escalateToPerson(unstarted, `it has not begun, and ${why}`), result: undefined };
+  });
+}
+
+/** The tool with `verify` only: it cannot run again, and asks a person if `verify` does not say `landed`. */
+function verifyOnly(tool: Tool, why: NoStartReason): Tool {
+  const verify = async (...asked: Parameters<NonNullable<Tool["verify"]>>): Promise<Verdict<unknown>> => {
+    try {
+      const verdict = await tool.verify?.(...asked);
+      return verdict?.answer === "landed" ? verdict : unsure(`verify says ${verdict?.answer}, and ${why}`);
+    } catch (error) {
+      return unsure(`verify failed: ${(error as Error)?.message ?? error}; and ${why}`);
+    }
+  };
+  // Inherits from the tool instead of copying its fields: the tool may be an instance of a class.
+  const overrides = { idempotent: undefined, interrupted: "ask", ...(tool.verify && { verify }) };
+  return Object.assign(Object.create(tool) as Tool, overrides);
 }

@@ -1,11 +1,11 @@
 /**
- * Telling others what a supervisor sees. Nothing here may hurt the loop: whoever is told may throw, hang or be missing,
- * and that is a warning. A notice is sent at least once per supervisor; two supervisors may both send one.
+ * Sends a supervisor's events to listeners. A listener may throw, hang or be missing: that is a warning, and
+ * never hurts the loop. Each supervisor sends a notice at least once, so two supervisors may both send it.
  */
 
 import type { Work } from "./worker-kind.ts";
 
-/** What a supervisor found or did. `onEvent` is told of all of them, `notify` of those that a person would want to hear of. */
+/** A finding or an act of a supervisor. `onEvent` gets all of them, `notify` those that concern a person. */
 export type SupervisorEvent =
   | {
       readonly type: "session.crashed";
@@ -19,7 +19,7 @@ export type SupervisorEvent =
       readonly task: string;
       readonly session: string | null;
       readonly agent: string;
-      /** The last that it said it was doing. */
+      /** The last progress note. */
       readonly note: string | null;
       readonly why: string;
     }
@@ -30,7 +30,7 @@ export type SupervisorEvent =
       readonly tool: string;
       readonly status: string;
     }
-  /** `person`: it waits for an answer. Else its agent, or a later look, finds out. */
+  /** `person`: it waits for an answer. Otherwise its agent or a later sweep settles it. */
   | {
       readonly type: "call.open";
       readonly session: string;
@@ -45,11 +45,11 @@ export type SupervisorEvent =
   | {
       readonly type: "worker.ended";
       readonly work: Work;
-      /** `waiting`: it ended well and left calls open; it is started again when a person has answered. */
+      /** `waiting`: it ended well and left calls open. The next worker starts when a person has answered. */
       readonly how: "done" | "waiting" | "died" | "stopped";
       readonly why: string | null;
     }
-  /** It died too often in a row; `blocker` is what a person resolves for it to be tried again. */
+  /** It died too often in a row. Resolve `blocker` to let it be tried again. */
   | {
       readonly type: "worker.looping";
       readonly work: Work;
@@ -61,11 +61,11 @@ export type SupervisorEvent =
 
 const QUIET: readonly SupervisorEvent["type"][] = ["worker.started", "worker.ended", "call.settled"];
 
-/** A program that is told of what a person would want to hear of, such as one that sends a mail. */
+/** A program that gets the events of `notify`, e.g. `{ command: ["./send-mail.sh"] }`. */
 export interface CommandNotice {
   /** Program and arguments. */
   readonly command: readonly string[];
-  /** After this long it is killed. 10 s unless set. */
+  /** The time after which it is killed. 10 s unless set. */
   readonly timeoutMs?: number;
 }
 
@@ -76,47 +76,47 @@ interface Listeners {
 }
 
 const COMMAND_TIMEOUT_MS = 10_000;
-/** Notices under way at once; a hook that hangs must not gather processes without end. */
-const AT_ONCE = 16;
+/** Notices in flight at once. A command that hangs must not pile up processes. */
+const MAX_IN_FLIGHT = 16;
 
 export class Notices {
   readonly #listeners: Listeners;
   readonly #warn: (error: unknown) => void;
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #inFlight = new Set<Promise<void>>();
 
   constructor(listeners: Listeners, warn: (error: unknown) => void) {
     this.#listeners = listeners;
     this.#warn = warn;
   }
 
-  tell(event: SupervisorEvent): void {
+  emit(event: SupervisorEvent): void {
     const { onEvent, notify, notifyCommand } = this.#listeners;
     this.#guard(async () => onEvent?.(event));
     if (QUIET.includes(event.type)) return;
     if (notify) this.#guard(async () => notify(event));
     if (!notifyCommand) return;
-    if (this.#underWay.size < AT_ONCE) this.#guard(() => runCommand(notifyCommand, event));
-    else this.#warn(new Error(`a notice was dropped: ${AT_ONCE} others have not been taken yet`));
+    if (this.#inFlight.size < MAX_IN_FLIGHT) this.#guard(() => runCommand(notifyCommand, event));
+    else this.#warn(new Error(`a notice was dropped: ${MAX_IN_FLIGHT} others are still in flight`));
   }
 
-  /** Waits for notices under way, but not for long. */
+  /** Waits for notices in flight, at most `withinMs`. */
   async settled(withinMs: number): Promise<void> {
-    const patience = new AbortController();
-    const enough = new Promise<void>((resolve) => {
+    const done = new AbortController();
+    const timeout = new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, withinMs);
-      patience.signal.addEventListener("abort", () => clearTimeout(timer));
+      done.signal.addEventListener("abort", () => clearTimeout(timer));
     });
-    await Promise.race([Promise.allSettled(this.#underWay), enough]);
-    patience.abort();
+    await Promise.race([Promise.allSettled(this.#inFlight), timeout]);
+    done.abort();
   }
 
-  #guard(tell: () => Promise<void>): void {
-    const told = tell().catch(this.#warn);
-    this.#underWay.add(told);
+  #guard(send: () => Promise<void>): void {
+    const sent = send().catch(this.#warn);
+    this.#inFlight.add(sent);
     const done = (): void => {
-      this.#underWay.delete(told);
+      this.#inFlight.delete(sent);
     };
-    told.then(done, done);
+    sent.then(done, done);
   }
 }
 
@@ -134,12 +134,12 @@ function runCommand({ command, timeoutMs }: CommandNotice, event: SupervisorEven
       if (code === 0) resolve();
       else reject(new Error(`the notification command ended with ${signal ?? `exit code ${code}`}`));
     });
-    // A command that does not read is no reason to fail.
+    // A command may ignore its input.
     child.stdin.on("error", () => undefined);
-    child.stdin.end(`${JSON.stringify(event, plainError)}\n`);
+    child.stdin.end(`${JSON.stringify(event, errorAsText)}\n`);
   });
 }
 
-function plainError(_name: string, value: unknown): unknown {
+function errorAsText(_name: string, value: unknown): unknown {
   return value instanceof Error ? value.message : value;
 }

@@ -2,55 +2,74 @@ import type { Tool } from "../ledger/index.ts";
 import type { CommandNotice, SupervisorEvent } from "./notices.ts";
 import type { Work } from "./worker-kind.ts";
 
-/** How a supervisor starts a worker: one process for one task or session. */
+/**
+ * How a supervisor starts a worker: one process for one task or session.
+ *
+ * @example
+ * { command: ["node", "agent.js"], env: { LOG: "debug" } }
+ */
 export interface WorkerCommand {
-  /** Program and arguments. It finds what to do in HOLDFAST_GOAL and HOLDFAST_TASK, or in HOLDFAST_SESSION. */
+  /** Program and arguments. Its work is in HOLDFAST_GOAL and HOLDFAST_TASK, or in HOLDFAST_SESSION. */
   readonly command: readonly string[];
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Where its output goes: to that of this process, all of it to its `stderr`, or, told to `ignore` it, nowhere. */
+  /** Its output goes to this process's output (default), all of it to `stderr`, or nowhere (`ignore`). */
   readonly output?: "inherit" | "stderr" | "ignore";
 }
 
-/** For one look at everything, `holdfast.superviseOnce`: what counts as stuck, what can be settled, who is told. */
+/**
+ * The options of one sweep, `holdfast.superviseOnce`.
+ *
+ * @example
+ * await holdfast.superviseOnce({ tools: [charge], staleAfterMs: 10 * 60_000 });
+ */
 export interface SweepOptions {
-  /** A task whose session has shown no progress for so long is put back, also if its process still lives. 30 min. */
+  /**
+   * A task without progress for this time is made available again, even if its process lives. 30 min unless
+   * set.
+   */
   readonly staleAfterMs?: number;
   /**
-   * Tools by which interrupted calls are settled without their agent: asked by their `verify` and, where that or the
-   * tool itself allows it, run once more under the same key. A session is left to its agent while any of its open
-   * calls is of a tool that is not here.
+   * Tools to settle interrupted calls with, without their agent: by `verify` and, if that or the tool allows
+   * it, by a retry under the same key. A session with an open call of any other tool is left to its agent.
    */
   readonly tools?: readonly Tool[];
-  /** `ask`: calls of tools that are not here are put before a person instead of being left to their agent. */
+  /** Calls of other tools are left to their agent (`"leave"`, default) or wait for a person (`"ask"`). */
   readonly unknownTools?: "leave" | "ask";
-  /** Who this is, in logs and for others. */
+  /** The supervisor's name in logs and histories, e.g. `"night-shift"`. */
   readonly name?: string;
-  /** Told of everything, as it happens. */
+  /** Receives every event as it happens: `onEvent: (event) => log(event.type)`. */
   readonly onEvent?: (event: SupervisorEvent) => void;
-  /** Told of what a person would want to hear of. What goes wrong in here is a warning and stops nothing. */
+  /** Receives events that concern a person, such as a call that waits. An error in it is only a warning. */
   readonly notify?: (event: SupervisorEvent) => void | Promise<void>;
-  /** The same for a program, which reads the event as JSON on its standard input. */
+  /** Like `notify`, for a program that reads the event as JSON from standard input. */
   readonly notifyCommand?: CommandNotice;
   readonly signal?: AbortSignal;
 }
 
-/** For the loop, `holdfast.supervise`: how often it looks, and which workers it starts. It ends by `signal` only. */
+/**
+ * The options of the supervisor's loop, `holdfast.supervise`. Only `signal` ends it.
+ *
+ * @example
+ * await holdfast.supervise({ signal, start: { command: ["node", "agent.js"] }, parallel: 4 });
+ */
 export interface SuperviseOptions extends SweepOptions {
-  /** Ends the loop: workers are asked to stop, and what is under way is put in order first. */
+  /** Ends the loop. Workers are asked to stop, their ends are recorded, and leases are released. */
   readonly signal: AbortSignal;
-  /** How often to look when nothing gives a sign. 10 s unless set. */
+  /** The time between sweeps if nothing changes. 10 s unless set. */
   readonly everyMs?: number;
-  /** Starts a worker for what is ready. A function is asked often and only answers; null: not for this. */
+  /** Starts workers. A function may choose per work, or return null for none; it is called often. */
   readonly start?: WorkerCommand | ((work: Work) => WorkerCommand | null);
-  /** Workers at once. 2 unless set. */
+  /** The most workers at once. 2 unless set. */
   readonly parallel?: number;
-  /** After this many deaths in a row a worker is not started again until a person has looked. 3 unless set. */
+  /** After this many deaths in a row no worker starts until a person has looked. 3 unless set. */
   readonly maxDeaths?: number;
-  /** After the first death wait this long, then twice as long each time, up to `maxBackoffMs`. 1 s and 5 min. */
+  /**
+   * The pause after the first death. It doubles each time, up to `maxBackoffMs`. 1 s and 5 min unless set.
+   */
   readonly backoffMs?: number;
   readonly maxBackoffMs?: number;
-  /** How long workers may take to stop before they are killed. 10 s unless set. */
+  /** The time that workers have to stop before they are killed. 10 s unless set. */
   readonly graceMs?: number;
 }
 

@@ -1,11 +1,11 @@
 /**
- * The loop: look, start workers, wait for a sign or for the next time to look.
+ * The supervisor's loop: sweep, start workers, wait for a change or for the next sweep.
  *
- *     sweep ──▶ start what is ready ──▶ wait: a change in the store, a worker's end, a back-off that is over, the clock
- *       ▲───────────────────────────────────┘
- *     signal ──▶ no more starts ──▶ workers are asked to stop, then killed ──▶ their ends recorded, leases released
+ *     sweep ──▶ start workers ──▶ wait: a change in the store, a worker's end, a backoff's end, `everyMs`
+ *       ▲─────────────────────────────┘
+ *     signal ──▶ no more starts ──▶ ask workers to stop, then kill ──▶ record their ends, release leases
  *
- * Whatever goes wrong in one round is told and the next round tries again. Only a closed store ends the loop.
+ * An error in one round is reported, and the next round tries again. Only a closed store ends the loop.
  */
 
 import type { Journal, Lease } from "../journal/index.ts";
@@ -17,10 +17,10 @@ import { Sweeper, type SweepReport } from "./sweep.ts";
 import { wantWorker } from "./wanted-sessions.ts";
 import { Workers } from "./workers.ts";
 
-/** However many changes there are, rounds keep this distance, or `everyMs` if that is less. */
+/** The least pause between rounds, however many changes there are. `everyMs` if that is less. */
 const LEAST_PAUSE_MS = 1_000;
 
-/** One look, without starting anything. */
+/** One sweep, without starting workers. */
 export async function superviseOnce(journal: Journal, options: SweepOptions = {}): Promise<SweepReport> {
   const sweeper = new Sweeper(journal, options, (session) => wantWorker(journal, session));
   const report = await sweeper.sweep();
@@ -28,7 +28,10 @@ export async function superviseOnce(journal: Journal, options: SweepOptions = {}
   return report;
 }
 
-/** For whoever holds a session that somebody left who died, and only says something there: its crash is not forgotten by that. */
+/**
+ * Records the crash of a session whose lease was taken to act for a person. Otherwise the crash would be
+ * forgotten.
+ */
 export async function noteCrash(
   journal: Journal,
   lease: Lease,
@@ -36,34 +39,34 @@ export async function noteCrash(
   found: LeaseRow | null,
 ): Promise<void> {
   const sweeper = new Sweeper(journal, { name });
-  const place = {
+  const context = {
     journal,
     by: sweeper.by,
     goal: (id: string) => sweeper.goal(id),
     want: (session: string) => wantWorker(journal, session),
-    tell: () => undefined,
+    emit: () => undefined,
     unmarked: new Map(),
   };
-  await recordCrash(place, lease, found ?? undefined);
+  await recordCrash(context, lease, found ?? undefined);
 }
 
-/** Resolves after `signal` aborts and everything is in order. */
+/** Runs until `signal` aborts. Resolves when workers have ended and leases are released. */
 export async function supervise(journal: Journal, options: SuperviseOptions): Promise<void> {
   mustBeParallel(options.parallel ?? DEFAULTS.parallel);
   const sweeper = new Sweeper(journal, options, (session) => wantWorker(journal, session));
   const workers = new Workers(sweeper, options);
   const { everyMs = DEFAULTS.everyMs } = options;
   const leastMs = Math.min(LEAST_PAUSE_MS, everyMs);
-  const signs = new Signs(options.signal, leastMs);
-  workers.onChange = () => signs.give();
-  sweeper.settleBeside(() => signs.give());
-  const unwatch = journal.watch(null, () => signs.give());
+  const wakeUp = new WakeUp(options.signal, leastMs);
+  workers.onChange = () => wakeUp.trigger();
+  sweeper.settleInBackground(() => wakeUp.trigger());
+  const unwatch = journal.watch(null, () => wakeUp.trigger());
   try {
     while (!options.signal.aborted) {
       const until = await round(sweeper, workers, options);
       if (until === "closed") return;
       const leftMs = until === null ? everyMs : until - journal.now();
-      await signs.wait(Math.min(everyMs, leftMs));
+      await wakeUp.wait(Math.min(everyMs, leftMs));
     }
   } finally {
     unwatch();
@@ -74,13 +77,17 @@ export async function supervise(journal: Journal, options: SuperviseOptions): Pr
 
 function mustBeParallel(parallel: number): void {
   if (Number.isSafeInteger(parallel) && parallel > 0) return;
-  throw new HoldfastError("INPUT_INVALID", `supervise: ${parallel} is no number of workers at once`, {
-    hint: "Say how many, at least 1. To start none, say no command.",
-    data: { parallel },
-  });
+  throw new HoldfastError(
+    "INPUT_INVALID",
+    `supervise: parallel is ${parallel} (expected a whole number of 1 or more)`,
+    {
+      hint: "Pass the number of workers. To start none, leave out `start`.",
+      data: { parallel },
+    },
+  );
 }
 
-/** Returns when something that has to wait may be started, if anything has to. */
+/** Returns the time at which work that has to wait may be started, if any. */
 async function round(
   sweeper: Sweeper,
   workers: Workers,
@@ -90,38 +97,38 @@ async function round(
     const { ready } = await sweeper.sweep();
     const isDone = !options.start || options.signal.aborted;
     const until = isDone ? null : await workers.start([...(await workers.wanted()), ...ready]);
-    sweeper.worksAgain("supervising");
+    sweeper.clearError("supervising");
     return until;
   } catch (error) {
     if (isHoldfastError(error, "STORE_CLOSED")) return "closed";
-    if (!options.signal.aborted) sweeper.tellError("supervising", error);
+    if (!options.signal.aborted) sweeper.emitError("supervising", error);
     return null;
   }
 }
 
-/** Signs that something changed. One that comes while nobody waits is kept. */
-class Signs {
+/** Wakes the loop up. A trigger that comes before `wait` is remembered. */
+class WakeUp {
   readonly #stop: AbortSignal;
   readonly #leastMs: number;
-  #isGiven = false;
+  #isTriggered = false;
   #wake: (() => void) | null = null;
 
   constructor(stop: AbortSignal, leastMs: number) {
     this.#stop = stop;
     this.#leastMs = leastMs;
-    stop.addEventListener("abort", () => this.give(), { once: true });
+    stop.addEventListener("abort", () => this.trigger(), { once: true });
   }
 
-  give(): void {
-    this.#isGiven = true;
+  trigger(): void {
+    this.#isTriggered = true;
     this.#wake?.();
   }
 
-  /** Until a sign is given, but no shorter than the least pause, unless all is to stop. */
+  /** Waits for a trigger or `ms`, but at least the least pause, unless the loop has to stop. */
   async wait(ms: number): Promise<void> {
     await this.#pause(this.#leastMs, () => this.#stop.aborted);
-    await this.#pause(ms - this.#leastMs, () => this.#isGiven);
-    this.#isGiven = false;
+    await this.#pause(ms - this.#leastMs, () => this.#isTriggered);
+    this.#isTriggered = false;
   }
 
   #pause(ms: number, isOver: () => boolean): Promise<void> {

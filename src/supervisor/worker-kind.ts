@@ -1,18 +1,21 @@
 /**
- * What supervisors remember of the workers for one piece of work, in a stream of its own, so that back-off and counts
- * outlive a supervisor and are shared by several.
+ * The stream in which supervisors record the workers for one piece of work. Backoff and counts outlive a
+ * supervisor and are shared by several.
  *
  *     idle, wanted, waiting ──start──▶ running ──ended: done──▶ idle, no deaths
- *                                │──ended: waiting──▶ waiting, no deaths, not before a while
- *                                │──ended: stopped──▶ as before it was started
- *                                └──ended: died──▶ as before it was started, deaths + 1, not before a while
+ *                                │──ended: waiting──▶ waiting, no deaths, with a pause
+ *                                │──ended: stopped──▶ as before the start
+ *                                └──ended: died──▶ as before the start, deaths + 1, with a pause
  *     deaths reach the limit ──loop──▶ looping ──pardon: a person has looked──▶ as before, no deaths
- *     there is nothing left to do ──unwanted──▶ idle, no deaths
+ *     nothing left to do ──unwanted──▶ idle, no deaths
  *
- * `wanted`: a session whose process died; a task is wanted by being ready, so its goal says so. One that dies while a
- * worker runs is wanted again as soon as that has ended. `waiting`: the worker ended well and left calls
- * without an outcome; when no person has to answer any more, its session is as good as wanted, its task may be started. Of a session, all this is about one
- * life of its name.
+ * `wanted` is a session whose process died. A task needs no such mark: its goal says that it is ready. A
+ * session that crashes while its worker runs is wanted again when that worker has ended.
+ *
+ * `waiting` means that the worker ended well and left calls without an outcome. Once no person has to answer
+ * any more, the session or task may get its next worker.
+ *
+ * For a session, the state is about one generation of its name (`life`).
  */
 
 import * as z from "zod";
@@ -28,7 +31,7 @@ import {
   type StreamKind,
 } from "../model/stream/index.ts";
 
-/** What a worker can be started for: a task that is ready, or a session whose process died in the middle. */
+/** Work for a worker: a task that is ready, or a session whose process died. */
 export type Work =
   | { readonly kind: "task"; readonly goal: string; readonly task: string }
   | { readonly kind: "session"; readonly session: string };
@@ -37,33 +40,40 @@ export function titleOf(work: Work): string {
   return work.kind === "task" ? `${work.task} of ${work.goal}` : `session ${work.session}`;
 }
 
-/** The name of the stream and of the lease for this work. */
+/** The id of the work's stream and lease. */
 export function workerId(work: Work): string {
   const parts = work.kind === "task" ? [work.kind, work.goal, work.task] : [work.kind, work.session];
   return sha256(JSON.stringify(parts)).slice(0, 32);
 }
 
-/** Does one thing of several. What goes wrong with it is told, and `none` is what it came to. */
-export type Try = <Result>(doing: string, act: () => Promise<Result>, none: Result) => Promise<Result>;
+/**
+ * Runs one of several independent acts. Reports an error and returns `fallback`, so that the others still
+ * run.
+ */
+export type Attempt = <Result>(
+  doing: string,
+  act: () => Promise<Result>,
+  fallback: Result,
+) => Promise<Result>;
 
 export type WorkerStatus = "idle" | "wanted" | "running" | "waiting" | "looping";
 
 export interface WorkerState {
   work: Work | null;
   status: WorkerStatus;
-  /** Generation of the session; null for tasks, and where that was not recorded. */
+  /** Generation of the session. Null for a task, and if it was not recorded. */
   life: number | null;
-  /** Wanted since it was started. */
+  /** Requested again since the worker was started. */
   isWantedAgain: boolean;
-  /** In a row. */
+  /** Deaths in a row. */
   deaths: number;
   lastDeath: string | null;
   notBefore: number;
-  /** Of a task: its next worker comes when no person has to answer in this session any more. */
+  /** For a task: the session in which a person has to answer before the next worker. */
   waitsIn: string | null;
-  /** When its last worker ended, by the clock of whoever saw it. */
+  /** The end of the last worker, by its supervisor's clock. */
   endedAt: number | null;
-  /** How far the logs of its session and of the sub-agents had come when it was left alone, by their streams. */
+  /** The positions of the session's log and its sub-agents' when it began to loop, by stream. */
   leftAt: Readonly<Record<string, number>>;
 }
 
@@ -81,7 +91,7 @@ const ended = lazySchema(() =>
     how: z.enum(["done", "waiting", "died", "stopped"]),
     why: why.nullable(),
     notBefore: z.number(),
-    /** Of a task: the session in which a person has to answer before it can go on. */
+    /** For a task: the session in which a person has to answer first. */
     session: name.optional(),
   }),
 );
@@ -95,12 +105,12 @@ const looping = lazySchema(() =>
 const pardoned = lazySchema(() => z.strictObject({ why }));
 const unwanted = lazySchema(() => z.strictObject({ why }));
 
-/** Where a piece of work stands while nobody works on it. */
+/** The status of work that has no worker. */
 function atRest({ work: about }: WorkerState): WorkerStatus {
   return about?.kind === "session" ? "wanted" : "idle";
 }
 
-const AFRESH = { deaths: 0, notBefore: 0, leftAt: {}, isWantedAgain: false } as const;
+const RESET = { deaths: 0, notBefore: 0, leftAt: {}, isWantedAgain: false } as const;
 
 const workerEvents = {
   "worker.wanted": event(
@@ -108,14 +118,14 @@ const workerEvents = {
     wanted,
     (state: WorkerState, data) => {
       if (state.status === "running") state.isWantedAgain = true;
-      else Object.assign(state, AFRESH, { status: "wanted" });
+      else Object.assign(state, RESET, { status: "wanted" });
       state.work = data.work;
       state.life = data.life;
     },
     { 1: (data) => ({ ...(data as { work: Json }), life: null }) },
   ),
   "worker.unwanted": event(1, unwanted, (state: WorkerState) => {
-    Object.assign(state, AFRESH, { status: "idle" });
+    Object.assign(state, RESET, { status: "idle" });
   }),
   "worker.started": event(1, started, (state: WorkerState, data) => {
     state.work = data.work;
@@ -125,11 +135,11 @@ const workerEvents = {
   "worker.ended": event(1, ended, (state: WorkerState, data, place) => {
     state.endedAt = place.at;
     state.waitsIn = data.session ?? null;
-    const isWell = data.how === "done" || data.how === "waiting";
+    const endedWell = data.how === "done" || data.how === "waiting";
     if (data.how === "waiting") state.status = "waiting";
     else state.status = data.how === "done" && !state.isWantedAgain ? "idle" : atRest(state);
     state.isWantedAgain = false;
-    if (isWell) state.deaths = 0;
+    if (endedWell) state.deaths = 0;
     if (data.how === "done" || data.how === "stopped") return;
     state.notBefore = data.notBefore;
     if (data.how === "waiting") return;
@@ -143,11 +153,11 @@ const workerEvents = {
       state.status = "looping";
       state.leftAt = data.places;
     },
-    // Where that was not recorded, whatever has happened in it counts as new: it is tried once more.
+    // Version 1 recorded no positions: everything counts as news, and the work is tried once more.
     { 1: (data) => ({ ...(data as { why: Json }), places: {} }) },
   ),
   "worker.pardoned": event(1, pardoned, (state: WorkerState) => {
-    Object.assign(state, AFRESH, { status: atRest(state) });
+    Object.assign(state, RESET, { status: atRest(state) });
   }),
 } as const;
 

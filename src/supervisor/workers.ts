@@ -1,20 +1,29 @@
 /**
- * Workers for what is ready, started and watched.
+ * Starts workers for tasks and sessions, and watches them.
  *
- *     take the lease of the work ──▶ look at it again ──▶ `started`, durable ──▶ start the process ──▶ it ends
- *       ──▶ `ended`, durable, with how ──▶ release
+ *     take the lease of the work ──▶ check it again ──▶ `started`, durable ──▶ start the process ──▶ it ends
+ *       ──▶ `ended`, durable, with the way it ended ──▶ release
  *
- * The lease keeps two supervisors from starting two workers for one thing; should it fail to (a supervisor that was
- * stopped for long), the claim of the task and the lease of the session still let only one of the two work.
+ * The lease keeps two supervisors from starting two workers for one piece of work. If it fails to, because a
+ * supervisor was stopped for long, the task's claim or the session's lease still lets only one of the two
+ * work.
  *
- * What a dead supervisor leaves: before `started`, a lease that runs out. After it, a stream that says `running`; the
- * next supervisor counts that as a death, because whatever kills supervisors together with their workers must also
- * come to an end. Between the end of the process and `ended`, the same.
+ * A supervisor that dies leaves:
  *
- * A worker that ends well without having changed its task counts as dead, too: it would be started for ever. So does one
- * that leaves its session as a crash does, or with calls that it could have settled and nothing new. One that leaves calls to
- * a person has done well, its own calls or those of a sub-agent or another session that it waits for; the session, or the
- * task that it works for, gets the next worker when they are answered.
+ *     before `started`                      a lease that expires
+ *     after `started` and before `ended`    a stream that says `running`: the next supervisor counts a death
+ *
+ * It counts a death because something that kills supervisors together with their workers must come to an end,
+ * too.
+ *
+ * A worker that ends well still counts as dead if it
+ *
+ *     - has not changed its task: it would be started forever
+ *     - leaves its session as a crash does
+ *     - leaves calls that it could have settled, and no news
+ *
+ * A worker that leaves calls to a person has done well: its own calls, those of a sub-agent, or those of
+ * another session that it waits for. Its session or task gets the next worker when they are answered.
  */
 
 import type { ChildProcess } from "node:child_process";
@@ -24,11 +33,11 @@ import { isHoldfastError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { streamId, streamName } from "../model/names.ts";
 import type { Call } from "../model/session/index.ts";
-import { blockedOn, sessionLeftToPerson } from "./blocked-on.ts";
+import { blockedOn, sessionWaitingForPerson } from "./blocked-on.ts";
 import { isAbandoned } from "./crashed-sessions.ts";
 import { DEFAULTS, type SuperviseOptions, type WorkerCommand } from "./options.ts";
 import type { Sweeper } from "./sweep.ts";
-import { outlookOf, SessionNews, whatIsLeft } from "./wanted-sessions.ts";
+import { outlookOf, remainingWork, SessionNews } from "./wanted-sessions.ts";
 import {
   titleOf,
   type Work,
@@ -38,87 +47,24 @@ import {
   workerKind,
 } from "./worker-kind.ts";
 
-const STDERR = 2;
-
-/** How a process ended: null when it ended well, else what a person should read. */
-interface Ended {
-  readonly failure: string | null;
-}
-
-/** A started worker: a process group of its own, so that what it has started stops with it. */
-class WorkerProcess {
-  readonly pid: number | null;
-  readonly ended: Promise<Ended>;
-  #isOver = false;
-
-  constructor(work: Work, { command, cwd, env, output = "inherit" }: WorkerCommand) {
-    const [program = "", ...args] = command;
-    const { spawn } = process.getBuiltinModule("node:child_process");
-    let child: ChildProcess;
-    try {
-      child = spawn(program, args, {
-        stdio: output === "stderr" ? ["ignore", STDERR, STDERR] : ["ignore", output, output],
-        detached: process.platform !== "win32",
-        env: { ...process.env, ...environment(work), ...env },
-        ...(cwd !== undefined && { cwd }),
-      });
-    } catch (error) {
-      // No program, or a text that no system takes: Node says that at once, and everything else later.
-      this.pid = null;
-      this.ended = Promise.resolve({ failure: notStarted(error as Error) });
-      return;
-    }
-    this.pid = child.pid ?? null;
-    this.ended = new Promise((resolve) => {
-      const end = (failure: string | null): void => {
-        this.#isOver = true;
-        resolve({ failure });
-      };
-      child.on("error", (error) => end(notStarted(error)));
-      child.on("exit", (code, signal) =>
-        end(code === 0 ? null : `it ended with ${signal ?? `exit code ${code}`}`),
-      );
-    });
-  }
-
-  signal(signal: NodeJS.Signals): void {
-    if (this.#isOver || this.pid === null) return;
-    try {
-      process.kill(process.platform === "win32" ? this.pid : -this.pid, signal);
-    } catch (error) {
-      // It has just ended.
-      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-    }
-  }
-}
-
-function notStarted(error: Error): string {
-  return `it could not be started: ${error.message}`;
-}
-
-function environment(work: Work): Record<string, string> {
-  if (work.kind === "session") return { HOLDFAST_SESSION: work.session };
-  return { HOLDFAST_GOAL: work.goal, HOLDFAST_TASK: work.task };
-}
-
 type Own = OwnedLog<WorkerState>;
 
-/** When a worker was started, and whether anything has changed since. */
+/** The start of a worker, to find out whether anything has changed since. */
 interface Start {
   readonly at: number;
-  isTouched(): Promise<boolean>;
+  hasChanged(): Promise<boolean>;
 }
 
 interface End {
   readonly how: "done" | "waiting" | "died" | "stopped";
   readonly why: string | null;
-  /** Of one that waits: when to see whether calls can be settled that no person is asked about. */
+  /** With `waiting`: the earliest time for the next worker, if calls can be settled without a person. */
   readonly notBefore?: number;
-  /** Of a task that waits: the session in which a person has to answer. */
+  /** For a task with `waiting`: the session in which a person has to answer. */
   readonly session?: string;
 }
 
-const AGAIN_MS = 30_000;
+const RETRY_MS = 30_000;
 
 export class Workers {
   readonly #sweeper: Sweeper;
@@ -126,7 +72,7 @@ export class Workers {
   readonly #running = new Map<string, { process: WorkerProcess; done: Promise<void> }>();
   readonly #news: SessionNews;
   #isStopping = false;
-  /** Something may be ready that was not: a worker has ended, or has waited long enough. */
+  /** Called when a worker has ended, since new work may be ready. */
   onChange: () => void = () => undefined;
 
   constructor(sweeper: Sweeper, options: SuperviseOptions) {
@@ -135,33 +81,36 @@ export class Workers {
     this.#news = new SessionNews(sweeper.journal);
   }
 
-  /** As many as there is room for, in this order. Returns when the earliest that has to wait may be started. */
+  /**
+   * Starts as many workers as there is room for, in this order. Returns the earliest time for work that has
+   * to wait.
+   */
   async start(ready: readonly Work[]): Promise<number | null> {
     let earliest: number | null = null;
     for (const work of ready) {
       if (this.#isStopping || this.#isFull) break;
       if (this.#running.has(workerId(work))) continue;
       const start = async () => (this.#commandFor(work) === null ? null : this.#tryStart(work));
-      const at = await this.#orTell(`starting ${titleOf(work)}`, start);
+      const at = await this.#orReport(`starting ${titleOf(work)}`, start);
       if (at !== null) earliest = Math.min(earliest ?? at, at);
     }
     return earliest;
   }
 
-  /** What goes wrong with one does not keep the others from being started. */
-  async #orTell<Result>(doing: string, act: () => Promise<Result>): Promise<Result | null> {
+  /** Reports an error, so that the others are still started. */
+  async #orReport<Result>(doing: string, act: () => Promise<Result>): Promise<Result | null> {
     try {
       const result = await act();
-      this.#sweeper.worksAgain(doing);
+      this.#sweeper.clearError(doing);
       return result;
     } catch (error) {
       if (isHoldfastError(error, "STORE_CLOSED")) throw error;
-      this.#sweeper.tellError(doing, error);
+      this.#sweeper.emitError(doing, error);
       return null;
     }
   }
 
-  /** Asks all to stop, kills those that do not, and records what became of them. */
+  /** Asks all workers to stop, kills those that do not, and records their ends. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     const all = [...this.#running.values()];
@@ -173,7 +122,7 @@ export class Workers {
     clearTimeout(kill);
   }
 
-  /** Sessions whose process died, for which nobody has come yet, and in which something can be done now. */
+  /** Crashed sessions without a worker in which work can continue now. */
   async wanted(): Promise<Work[]> {
     const works: Work[] = [];
     if (this.#isFull) return works;
@@ -182,29 +131,29 @@ export class Workers {
       const rows = await allRows((from) => this.#journal.list<"streams">({ ...asked, ...from }));
       for (const { stream, facets } of rows) {
         const look = () => this.#wantedIn(streamId(stream));
-        const work = await this.#orTell(`looking for work in ${facets.title}`, look);
+        const work = await this.#orReport(`looking for work in ${facets.title}`, look);
         if (work) works.push(work);
       }
     }
     return works;
   }
 
-  /** Looks without the lease: whatever has to wait would be written to at every look. */
+  /** Looks without the lease. Taking it would write to every waiting session at every sweep. */
   async #wantedIn(id: string): Promise<Work | null> {
     if (this.#running.has(id)) return null;
     const { state } = await this.#journal.load(workerKind, id);
     const { work } = state;
     if (work?.kind !== "session" || this.#sweeper.isSettling(work.session)) return null;
     const outlook = await outlookOf(this.#journal, work.session, state, this.#news);
-    if (typeof outlook === "object") await this.#forget(work);
+    if (typeof outlook === "object") await this.#dismiss(work);
     return outlook === "start" ? work : null;
   }
 
-  async #forget(work: Work): Promise<void> {
+  async #dismiss(work: Work): Promise<void> {
     const own = await this.#own(work);
     if (!own) return;
     try {
-      await this.#isStillWanted(own, work);
+      await this.#dismissUnlessWanted(own, work);
     } finally {
       await own.lease.release();
     }
@@ -223,7 +172,7 @@ export class Workers {
     return typeof start === "function" ? start(work) : (start ?? null);
   }
 
-  /** Null when another supervisor is at it. */
+  /** Null if another supervisor has the work. */
   async #own(work: Work): Promise<Own | null> {
     const stream = streamName("worker", workerId(work));
     const options = { label: this.#sweeper.by.name, waitMs: 0 };
@@ -237,14 +186,14 @@ export class Workers {
     }
   }
 
-  /** Null when it runs now, or is nothing to wait for; else when to come back. */
+  /** Returns the time to try again. Null if the worker was started, or if waiting is of no use. */
   async #tryStart(work: Work): Promise<number | null> {
     const own = await this.#own(work);
     if (!own) return null;
     let isStarted = false;
     try {
-      if (!(await this.#isStillWanted(own, work))) return null;
-      const at = await this.#clearance(own, work);
+      if (!(await this.#dismissUnlessWanted(own, work))) return null;
+      const at = await this.#startTime(own, work);
       const command = at === "now" ? this.#commandFor(work) : null;
       if (command === null || this.#isStopping) return at === "now" ? null : at;
       await write(own, { type: "worker.started", data: { work, by: this.#sweeper.by.name } });
@@ -256,8 +205,11 @@ export class Workers {
     }
   }
 
-  /** Its last worker may have ended between the look that found it and our lease: then it is done, or blocked. */
-  async #isStillWanted(own: Own, work: Work): Promise<boolean> {
+  /**
+   * Checks again under the lease: another worker may have ended meanwhile. True if a worker may start.
+   * Appends `worker.unwanted` if there is nothing left to do in the session.
+   */
+  async #dismissUnlessWanted(own: Own, work: Work): Promise<boolean> {
     if (work.kind === "task") {
       const next = await (await this.#sweeper.goal(work.goal))?.next();
       return next?.tasks.some(({ id }) => id === work.task) ?? false;
@@ -270,10 +222,13 @@ export class Workers {
     return outlook === "start";
   }
 
-  /** Whether it may be started: now, at a later time, or (null) not before something changes. */
-  async #clearance(own: Own, work: Work): Promise<"now" | number | null> {
+  /**
+   * Returns the time to start: now, later, or (null) not before something changes. Records overdue ends
+   * first.
+   */
+  async #startTime(own: Own, work: Work): Promise<"now" | number | null> {
     if (own.state.status === "running") await this.#recordEnd(own, died("its supervisor is gone"));
-    // A task that is ready is blocked no more, and in a session that is wanted something has happened since.
+    // It is wanted again: a person has removed the task's blocker, or there is news in the session.
     if (own.state.status === "looping") {
       await write(own, { type: "worker.pardoned", data: { why: "it was looked at" } });
     }
@@ -284,19 +239,19 @@ export class Workers {
     const { notBefore, endedAt, waitsIn } = own.state;
     if (waitsIn !== null && (await blockedOn(this.#journal, waitsIn)) === "person") return null;
     const now = this.#journal.now();
-    // By a clock that was set back since, nobody can tell how long it has waited.
-    const isResting = notBefore > now && (endedAt === null || endedAt <= now);
-    return isResting ? notBefore : "now";
+    // `endedAt` is in the future if the clock was set back: then the pause does not count.
+    const isPaused = notBefore > now && (endedAt === null || endedAt <= now);
+    return isPaused ? notBefore : "now";
   }
 
   async #launch(own: Own, work: Work, command: WorkerCommand): Promise<void> {
     const start = await this.#startOf(work);
     const process = new WorkerProcess(work, command);
-    this.#sweeper.tell({ type: "worker.started", work, pid: process.pid });
+    this.#sweeper.emit({ type: "worker.started", work, pid: process.pid });
     const done = process.ended
       .then((ended) => this.#afterEnd(own, work, ended, start))
       .catch((error: unknown) =>
-        this.#sweeper.tell({ type: "error", doing: `watching ${titleOf(work)}`, error }),
+        this.#sweeper.emit({ type: "error", doing: `watching ${titleOf(work)}`, error }),
       )
       .finally(async () => {
         this.#running.delete(workerId(work));
@@ -316,37 +271,37 @@ export class Workers {
           : await this.#sessionEnd(own, work.session, start);
     const { how, why } = this.#isStopping ? ({ ...end, how: "stopped" } as const) : end;
     await this.#recordEnd(own, { ...end, how });
-    this.#sweeper.tell({ type: "worker.ended", work, how, why });
-    if (work.kind === "session" && how === "died") await this.#isStillWanted(own, work);
+    this.#sweeper.emit({ type: "worker.ended", work, how, why });
+    if (work.kind === "session" && how === "died") await this.#dismissUnlessWanted(own, work);
     if (own.state.deaths >= (this.#options.maxDeaths ?? DEFAULTS.maxDeaths)) await this.#stopLoop(own, work);
   }
 
   async #taskEnd({ goal: id, task }: Extract<Work, { kind: "task" }>, start: Start): Promise<End> {
-    if (!(await start.isTouched())) return died("it ended without having touched the task");
+    if (!(await start.hasChanged())) return died("it ended without having touched the task");
     const status = (await this.#sweeper.goal(id))?.state.tasks.get(task)?.status;
     if (status !== "open" && status !== "in_progress") return DONE;
-    const session = await sessionLeftToPerson(this.#journal, id, start.at);
+    const session = await sessionWaitingForPerson(this.#journal, id, start.at);
     if (session === null) return DONE;
     return { how: "waiting", why: `session ${session} waits for a person`, session };
   }
 
   async #sessionEnd(own: Own, session: string, start: Start): Promise<End> {
-    const left = await whatIsLeft(this.#journal, session, own.state);
-    if ("over" in left) return DONE;
-    const hindrance = left.isUnfinished ? await blockedOn(this.#journal, session) : null;
-    if (hindrance === "person") return { how: "waiting", why: null };
+    const rest = await remainingWork(this.#journal, session, own.state);
+    if ("over" in rest) return DONE;
+    const blocked = rest.isUnfinished ? await blockedOn(this.#journal, session) : null;
+    if (blocked === "person") return { how: "waiting", why: null };
     const lease = await this.#journal.leases.find(streamName("session", session));
     if (own.state.isWantedAgain || isAbandoned(lease ?? undefined)) {
       return died("it ended without having closed the session");
     }
-    if (!left.isUnfinished) return DONE;
+    if (!rest.isUnfinished) return DONE;
     const now = this.#journal.now();
-    const due = left.open.map((call) => dueAt(call, now) ?? start.at);
-    const isToldWhen = due.length > 0 && due.every((at) => at > start.at);
-    if (hindrance === null && !isToldWhen && !(await start.isTouched())) {
+    const due = rest.open.map((call) => dueAt(call, now) ?? start.at);
+    const hasDueTimes = due.length > 0 && due.every((at) => at > start.at);
+    if (blocked === null && !hasDueTimes && !(await start.hasChanged())) {
       return died("it ended without having touched the session, which has calls without an outcome");
     }
-    const later = isToldWhen ? 0 : now + AGAIN_MS;
+    const later = hasDueTimes ? 0 : now + RETRY_MS;
     return { how: "waiting", why: null, notBefore: Math.max(later, ...due) };
   }
 
@@ -360,25 +315,30 @@ export class Workers {
     });
   }
 
-  /** Blocks the task with the reason, then notes that it loops. A crash in between costs the person one more look. */
+  /** Blocks the task, then records the loop. A crash between the two costs a person one more look. */
   async #stopLoop(own: Own, work: Work): Promise<void> {
     const { deaths, lastDeath } = own.state;
-    const why = `${CRASH_LOOP} the worker for ${titleOf(work)} died ${deaths} times in a row; at last ${lastDeath}`;
+    const title = titleOf(work);
+    const why = `${CRASH_LOOP} the worker for ${title} died ${deaths} times in a row; at last ${lastDeath}`;
     const goal = work.kind === "task" ? await this.#sweeper.goal(work.goal) : null;
     const blocker = goal && work.kind === "task" ? await block(this.#sweeper, goal, work.task, why) : null;
-    const places = work.kind === "session" ? Object.fromEntries(await this.#news.places(work.session)) : {};
-    await write(own, { type: "worker.looping", data: { why: why.slice(0, 1_000), blocker, places } });
-    this.#sweeper.tell({ type: "worker.looping", work, deaths, blocker, why });
+    const positions =
+      work.kind === "session" ? Object.fromEntries(await this.#news.positions(work.session)) : {};
+    await write(own, {
+      type: "worker.looping",
+      data: { why: why.slice(0, 1_000), blocker, places: positions },
+    });
+    this.#sweeper.emit({ type: "worker.looping", work, deaths, blocker, why });
   }
 
   async #startOf(work: Work): Promise<Start> {
     const at = this.#journal.now();
     if (work.kind === "session") {
-      const places = await this.#news.places(work.session);
-      return { at, isTouched: () => this.#news.hasComeBehind(work.session, places) };
+      const positions = await this.#news.positions(work.session);
+      return { at, hasChanged: () => this.#news.hasNewsAfter(work.session, positions) };
     }
     const revision = await this.#revisionOf(work);
-    return { at, isTouched: async () => revision === null || (await this.#revisionOf(work)) !== revision };
+    return { at, hasChanged: async () => revision === null || (await this.#revisionOf(work)) !== revision };
   }
 
   async #revisionOf({ goal: id, task }: Extract<Work, { kind: "task" }>): Promise<number | null> {
@@ -393,7 +353,10 @@ function died(why: string): End {
   return { how: "died", why };
 }
 
-/** When its tool wants to be asked again; the clock of the worker that heard so may be ahead of ours. */
+/**
+ * The time at which `verify` wants to be asked again. The clock of the worker that asked may be ahead of
+ * ours.
+ */
 function dueAt({ verify }: Call, now: number): number | null {
   if (verify === null || verify.againAt === null) return null;
   return Math.min(verify.againAt, now + verify.againAt - verify.at);
@@ -417,7 +380,72 @@ async function block({ by }: Sweeper, goal: Goal, task: string, description: str
   });
 }
 
-/** Throws LEASE_LOST when another supervisor watches over this work now: its count is the one that counts. */
+/** Throws LEASE_LOST if another supervisor has this work now: then that one counts the deaths. */
 function write(own: Own, draft: WorkerDraft): MaybePromise<void> {
   return own.write(() => ({ events: [draft], result: undefined }));
+}
+
+// ---- The worker's process
+
+const STDERR = 2;
+
+interface Ended {
+  /** Null if the process ended well, otherwise a text for people. */
+  readonly failure: string | null;
+}
+
+/** A worker's process. It has a process group of its own, so that its children stop with it. */
+class WorkerProcess {
+  readonly pid: number | null;
+  readonly ended: Promise<Ended>;
+  #isOver = false;
+
+  constructor(work: Work, { command, cwd, env, output = "inherit" }: WorkerCommand) {
+    const [program = "", ...args] = command;
+    const { spawn } = process.getBuiltinModule("node:child_process");
+    let child: ChildProcess;
+    try {
+      child = spawn(program, args, {
+        stdio: output === "stderr" ? ["ignore", STDERR, STDERR] : ["ignore", output, output],
+        detached: process.platform !== "win32",
+        env: { ...process.env, ...environment(work), ...env },
+        ...(cwd !== undefined && { cwd }),
+      });
+    } catch (error) {
+      // Node throws for an empty or invalid program name. All other errors are events.
+      this.pid = null;
+      this.ended = Promise.resolve({ failure: notStarted(error as Error) });
+      return;
+    }
+    this.pid = child.pid ?? null;
+    this.ended = new Promise((resolve) => {
+      const end = (failure: string | null): void => {
+        this.#isOver = true;
+        resolve({ failure });
+      };
+      child.on("error", (error) => end(notStarted(error)));
+      child.on("exit", (code, signal) =>
+        end(code === 0 ? null : `it ended with ${signal ?? `exit code ${code}`}`),
+      );
+    });
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    if (this.#isOver || this.pid === null) return;
+    try {
+      process.kill(process.platform === "win32" ? this.pid : -this.pid, signal);
+    } catch (error) {
+      // ESRCH: it has just ended.
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    }
+  }
+}
+
+function notStarted(error: Error): string {
+  return `it could not be started: ${error.message}`;
+}
+
+function environment(work: Work): Record<string, string> {
+  if (work.kind === "session") return { HOLDFAST_SESSION: work.session };
+  return { HOLDFAST_GOAL: work.goal, HOLDFAST_TASK: work.task };
 }
