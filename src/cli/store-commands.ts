@@ -300,8 +300,8 @@ export const storeCommands: readonly Command[] = [
         `${folder} shows ${goal}`,
         ...merged.map((each) => `! ${each}`),
         ...edits.flatMap(({ file, taken, left, beside }) => [
-          ...taken.map((each) => `taken in from ${file}: ${each}`),
-          ...left.map((each) => `! not taken in from ${file}: ${each}; it is kept in ${beside}`),
+          ...taken.map((each) => `applied from ${file}: ${each}`),
+          ...left.map((each) => `! not applied from ${file}: ${each}; it is kept in ${beside}`),
         ]),
         ...ahead.map((file) => `! ${file} is newer than this store and was left alone`),
       ]

@@ -29,7 +29,7 @@ export const taskRow = z.strictObject({
   status: plan.status,
   phase: plan.phase,
   wave: plan.wave,
-  /** Who has it, while it is in progress. */
+  /** The holder of the claim, while the task is in progress. */
   by: text.nullable(),
   /** Active blockers that name it. */
   blockedBy: plan.blockedBy,

@@ -1,4 +1,6 @@
-/** The records of a goal as operations take and answer with them, by the tables of `model/goal/records.ts`. */
+/**
+ * The records of a goal as operations take and answer with them, by the tables of `model/goal/records.ts`.
+ */
 
 import * as z from "zod";
 import {
@@ -132,7 +134,7 @@ type InputShape<Input> = {
     : z.ZodOptional<z.ZodType<NonNullable<Input[Name]>, NonNullable<Input[Name]>>>;
 };
 
-/** What a caller says of a new record. Limits of length are left to the event that it becomes. */
+/** The input of a caller for a new record. Limits of length are left to the event that it becomes. */
 export function inputShape<Table extends RecordTable>(table: Table): InputShape<InputOf<Table>> {
   const shape = Object.entries<Field>(contentOf(table)).map(([name, field]) => {
     const one = oneSchema(field.type);

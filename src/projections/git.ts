@@ -1,35 +1,14 @@
 /**
- * Whether git, and not a person, changed files a moment ago, and whose commits it brought. Told as well as it
- * can be: git writes what it did to HEAD into its reflog, and it changes many files at once. A commit changes
- * no file, so it does not count.
+ * Guesses whether git, and not a person, has just changed files, and whose commits it brought. Evidence: the
+ * reflog of HEAD, and many files that change at once. A commit changes no file, so it does not count.
  *
- * What was committed in this repository, whichever of its worktrees that was, nobody else's store has taken
- * in yet. What came from another clone its own store may take in as well.
+ * An edit that was committed in this repository, in any worktree, is in no other store yet. The store of
+ * another clone may apply its own edits, too.
  */
 
 import { open, readFile, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { signatureAt, writeFileWhole } from "../state-files/index.ts";
-
-/**
- * Rendered files are made again after every merge, so git need not ask anybody about them: it keeps the lines
- * of both sides, which no rendering looks like, and the next sync puts it right.
- */
-const GIT_ATTRIBUTES = `# Written by Holdfast. Rendered files are made again from events/ after a merge.
-/STATE.md merge=union
-/agent_state.json merge=union
-/task_board.json merge=union
-/decisions/*.md merge=union
-/blockers/*.md merge=union
-/sessions/*.md merge=union
-/events/*.jsonl -text merge=binary
-`;
-
-/** A file that is there is somebody's. */
-export async function writeGitAttributes(folder: string): Promise<void> {
-  const path = join(folder, ".gitattributes");
-  if (signatureAt(path) === null) await writeFileWhole(path, GIT_ATTRIBUTES);
-}
 
 const NEAR_MS = 2_000;
 const LOG_BYTES = 1 << 20;
@@ -40,10 +19,13 @@ interface WrittenFile {
   readonly modifiedMs: number;
 }
 
-/** `here`: what was committed or put aside in this repository. `elsewhere`: what may be of another clone. */
+/**
+ * `here`: committed or stashed in this repository. `elsewhere`: perhaps from another clone. `bulk`: many
+ * files.
+ */
 export type Brought = "here" | "elsewhere" | "bulk";
 
-/** Those files that git most likely wrote, by their paths. */
+/** The files that git most likely wrote, by path. */
 export async function writtenByGit(
   folder: string,
   files: readonly WrittenFile[],
@@ -70,7 +52,8 @@ const MOVES = /^(?:checkout|merge|reset|rebase|pull|cherry-pick|revert|clone)\b/
 const MAKES = /^(?:commit|cherry-pick|revert|rebase \((?:continue|pick|reword|squash|fixup|edit)\))/;
 
 /**
- * When a checkout, merge, reset, rebase or pull last moved HEAD; null when that is not the last thing it did.
+ * The time at which a checkout, merge, reset, rebase or pull moved HEAD; null if git did something else
+ * since.
  */
 async function headMoved(folder: string): Promise<{ atMs: number; isOwn: boolean } | null> {
   const directory = await gitDirectory(folder);
@@ -88,7 +71,7 @@ async function isOwn(
   { from, to, act }: LogLine,
 ): Promise<boolean> {
   if (/^(?:pull|clone)\b/.test(act)) return false;
-  // So it is after a stash was taken back, and where a branch begins.
+  // A stash was popped, or a branch created.
   if (from === to) return true;
   const shared = await sharedDirectory(directory);
   const branch = (name: string): Promise<LogLine[]> => readLog(join(shared, "logs", "refs", "heads", name));
@@ -100,7 +83,7 @@ async function isOwn(
   return known.some((line) => line.to === tip && MAKES.test(line.act));
 }
 
-/** The end of a reflog, the oldest first; empty where there is none. */
+/** The end of a reflog, oldest first; empty if there is none. */
 async function readLog(path: string): Promise<LogLine[]> {
   try {
     const file = await open(path, "r");
@@ -123,7 +106,7 @@ async function readLog(path: string): Promise<LogLine[]> {
   }
 }
 
-/** Worktrees have a git directory each, and one for all where the branches are. */
+/** Each worktree has a git directory; branches are in a shared one. */
 async function sharedDirectory(directory: string): Promise<string> {
   try {
     return resolve(directory, (await readFile(join(directory, "commondir"), "utf8")).trim());
@@ -133,7 +116,7 @@ async function sharedDirectory(directory: string): Promise<string> {
   }
 }
 
-/** The git directory of the worktree that a folder is in. */
+/** The git directory of the folder's worktree. */
 async function gitDirectory(folder: string): Promise<string | null> {
   for (let at = resolve(folder); ; at = dirname(at)) {
     const path = join(at, ".git");
@@ -147,4 +130,21 @@ async function gitDirectory(folder: string): Promise<string | null> {
     }
     if (dirname(at) === at) return null;
   }
+}
+
+/** After a merge git keeps the lines of both sides of a rendered file; the next sync renders it again. */
+const GIT_ATTRIBUTES = `# Written by Holdfast. Rendered files are made again from events/ after a merge.
+/STATE.md merge=union
+/agent_state.json merge=union
+/task_board.json merge=union
+/decisions/*.md merge=union
+/blockers/*.md merge=union
+/sessions/*.md merge=union
+/events/*.jsonl -text merge=binary
+`;
+
+/** Leaves an existing file alone. */
+export async function writeGitAttributes(folder: string): Promise<void> {
+  const path = join(folder, ".gitattributes");
+  if (signatureAt(path) === null) await writeFileWhole(path, GIT_ATTRIBUTES);
 }

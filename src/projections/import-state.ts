@@ -1,13 +1,12 @@
 /**
- * A goal made from a STATE.md that another tool, or a person, has kept so far.
+ * Makes a goal from a STATE.md of another tool or person.
  *
- * What the file says becomes events. What the goal computes (position, progress, percent) is not taken over
- * but made true by tasks and phases, and then compared: where the file contradicts itself or its own numbers,
- * the report says so. What has no place in a goal is kept as facts named `imported.…`, so nothing of the file
- * is lost.
+ * Values that a goal computes (position, progress, percent) are not copied: the import makes tasks and
+ * phases, and reports where the file contradicts them. Everything that has no place in a goal becomes a fact
+ * named `imported.…`, so nothing is lost.
  *
- * The first commit makes the goal, the second takes in everything else; a crash between them leaves an empty
- * goal, into which the same import can be run again.
+ * The first commit makes the goal, the second imports the rest. A crash in between leaves an empty goal, into
+ * which the same import can run again.
  */
 
 import {
@@ -53,15 +52,95 @@ import {
   whole,
 } from "./imported-text.ts";
 
-/** From the words of an imported file to the events of a goal. */
-
 interface ImportNotes {
-  /** Where the file says one thing and its own tasks, phases or numbers another. */
+  /** Contradictions between the file's statements and its own tasks, phases or numbers. */
   readonly contradictions: readonly string[];
-  /** What had to be assumed because the file does not say it. */
+  /** Assumptions, where the file says nothing. */
   readonly assumed: readonly string[];
-  /** Keys of the facts that hold what has no place of its own. */
+  /** Keys of the `imported.…` facts. */
   readonly kept: readonly string[];
+}
+
+const FILE_BYTES = 1024 * 1024;
+
+export interface ImportOptions {
+  readonly file: string;
+  /** The folder that paths in the file are relative to; files found there are recorded with their hash. */
+  readonly root?: string;
+  readonly by?: Actor;
+}
+
+export interface ImportReport extends ImportNotes {
+  readonly goal: Goal;
+}
+
+/**
+ * Imports a STATE.md into a new goal, and reports what did not fit. Refuses a goal that has work in it.
+ *
+ *     const { goal, contradictions } = await importState(holdfast, "checkout", { file: "STATE.md" });
+ */
+export async function importState(
+  { journal }: { readonly journal: Journal },
+  id: string,
+  options: ImportOptions,
+): Promise<ImportReport> {
+  const { file, root, by = { name: "import", role: "human" } } = options;
+  const imported = await readFile(file);
+  const { row } = imported;
+  const title = text(row["title"]);
+  const statement = text(row["statement"]) ?? text(row["goal"]) ?? title ?? `Imported from ${file}`;
+  const goal = await openGoal(journal, id, { by, statement, title, ...(root !== undefined && { root }) });
+  const hashes = await hashesOf(root, row);
+  const notes = await goalCore(goal).commit(by, (state) => {
+    if (state.phases.length + state.tasks.size + state.decisions.size + state.history.size > 0)
+      throw notEmpty(id);
+    return importActs(state, by, imported, hashes);
+  });
+  return { goal, ...notes };
+}
+
+async function readFile(file: string): Promise<ImportedText> {
+  try {
+    const found = await readBounded(file, FILE_BYTES);
+    if (found === null) throw new UnreadableText("there is no such file");
+    return await readImported(found);
+  } catch (error) {
+    if (!(error instanceof UnreadableText)) throw error;
+    throw new HoldfastError("INPUT_INVALID", `${file} cannot be imported: ${error.message}`, {
+      hint: "Nothing was imported. Correct the file, or begin with a new goal and a statement.",
+      data: { reason: "IMPORT", file },
+      cause: error,
+    });
+  }
+}
+
+function text(value: unknown): string | null {
+  return typeof value === "string" && value.trim() !== "" ? value.trim().slice(0, 500) : null;
+}
+
+/** The hashes of the modified files that exist. */
+async function hashesOf(root: string | undefined, row: ImportedText["row"]): Promise<Map<string, string>> {
+  const context = row["resume_context"] as Record<string, Json> | undefined;
+  const files = (context?.["files_modified_this_session"] ?? context?.["files_modified"] ?? []) as unknown;
+  const hashes = new Map<string, string>();
+  if (root === undefined || !Array.isArray(files)) return hashes;
+  for (const path of files) {
+    if (typeof path !== "string" || !isRelativePath(path)) continue;
+    try {
+      hashes.set(path, await hashFile(root, path));
+    } catch (error) {
+      // Missing, or not below the root: it becomes a fact, and the report says so.
+      if (!isHoldfastError(error, "INPUT_INVALID")) throw error;
+    }
+  }
+  return hashes;
+}
+
+function notEmpty(id: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `goal ${id} has work in it already`, {
+    hint: "Import into a new goal: choose a name that is free. Nothing was changed.",
+    data: { reason: "IMPORT_NOT_EMPTY", goal: id },
+  });
 }
 
 const MOST = { phases: 100, tasks: 500 };
@@ -89,7 +168,7 @@ function importActs(
   { row, sections }: ImportedText,
   hashes: ReadonlyMap<string, string>,
 ): Act<ImportNotes> {
-  const importing = new Importing(state, by);
+  const importing = new Import(state, by);
   importing.phases(row);
   importing.sessions(rows(row["sessions"]));
   importing.tasks(row);
@@ -103,7 +182,7 @@ function importActs(
   return { events: draft.events, result: { contradictions, assumed, kept } };
 }
 
-class Importing {
+class Import {
   readonly draft: DraftBatch;
   readonly contradictions: string[] = [];
   readonly assumed: string[] = [];
@@ -117,7 +196,7 @@ class Importing {
     this.now = state.updatedAt;
   }
 
-  /** As many as the file counts or names; names come from wherever it says `Phase 3: OAuth Integration`. */
+  /** Makes as many phases as the file counts or names. */
   phases(row: Row): void {
     const position = map(row["position"]);
     const progress = map(row["progress"]);
@@ -132,10 +211,10 @@ class Importing {
     const completed = whole(progress["phases_completed"]) ?? Math.max(0, current - 1);
     for (let number = 1; number <= total; number++) {
       if (!names.has(number)) this.assumed.push(`phase ${number} has no name in the file`);
-      const said = names.get(number) ?? `Phase ${number}`;
-      const isTaken = this.draft.state.phases.some((each) => each.name.toLowerCase() === said.toLowerCase());
+      const named = names.get(number) ?? `Phase ${number}`;
+      const isTaken = this.draft.state.phases.some((each) => each.name.toLowerCase() === named.toLowerCase());
       if (isTaken) this.assumed.push(`phase ${number} has the name of another, so it got its number too`);
-      const name = isTaken ? `${said} (${number})` : said;
+      const name = isTaken ? `${named} (${number})` : named;
       this.run((each) => planningActs.addPhase(each, this.by, { name }));
     }
     for (let number = 1; number <= Math.min(completed, total); number++) {
@@ -145,15 +224,13 @@ class Importing {
       this.add({ type: "phase.entered", data: { by: this.by, phase: current } });
       const plans = Math.min(whole(position["plan"]) ?? 0, MOST.phases);
       for (let number = 1; number <= plans; number++) {
-        const said = number === plans ? line(position["plan_name"]) : null;
-        this.run((each) =>
-          planningActs.addPlan(each, this.by, { phase: current, name: said ?? `Plan ${number}` }),
-        );
+        const name = (number === plans ? line(position["plan_name"]) : null) ?? `Plan ${number}`;
+        this.run((each) => planningActs.addPlan(each, this.by, { phase: current, name }));
       }
     }
   }
 
-  /** The tasks that the numbers count, with names where the file has them. */
+  /** Makes as many tasks as the file lists or counts. */
   tasks(row: Row): void {
     const position = map(row["position"]);
     const progress = map(row["progress"]);
@@ -202,10 +279,7 @@ class Importing {
     return T > given.T ? `T-${String(T).padStart(3, "0")}` : null;
   }
 
-  /**
-   * A task that is said to be under way is claimed by the session that was active; whoever comes next takes
-   * it over.
-   */
+  /** Claims a running task for the session that was active; the next agent takes it over. */
   private begin(task: string, status: unknown): void {
     if (typeof status !== "string" || !/^in[ _-]progress|^executing/i.test(status)) return;
     const active = [...this.draft.state.history.values()].find((entry) => entry.status === "active");
@@ -216,9 +290,9 @@ class Importing {
   decisions(list: readonly Row[]): void {
     for (const each of list) {
       const date = day(each["date"]);
-      const said = each["type"];
-      const type = DECISION_TYPES.find((one) => one === said) ?? ("architecture" satisfies DecisionType);
-      if (said !== type)
+      const type =
+        DECISION_TYPES.find((one) => one === each["type"]) ?? ("architecture" satisfies DecisionType);
+      if (each["type"] !== type)
         this.assumed.push(`decision ${quoteValue(each["decision"])} has no type: taken as ${type}`);
       const decision = prose(each["decision"]) ?? prose(each["context"]) ?? "(nothing)";
       const input = {
@@ -284,9 +358,9 @@ class Importing {
       const working = prose(each["working_on"]);
       const notes = working === null ? null : `Working on: ${working}`;
       const agent = line(each["agent"]) ?? "unknown";
-      const begun = { by, session, agent, resumes: null, notes, ...(startedAt !== null && { startedAt }) };
-      if (!this.add({ type: "session.started", data: begun })) continue;
-      const said = {
+      const started = { by, session, agent, resumes: null, notes, ...(startedAt !== null && { startedAt }) };
+      if (!this.add({ type: "session.started", data: started })) continue;
+      const noted = {
         contextUsage: usage(each["context_usage"]),
         issues: strings(each["issues"]).map((issue) => issue.slice(0, TEXT)),
         notes: prose(each["notes"]),
@@ -294,13 +368,20 @@ class Importing {
       const endedAt = time(each["ended"]);
       const completed = strings(each["completed"]).map((item) => item.slice(0, LINE));
       if (each["status"] === "crashed") {
-        this.add({ type: "session.noted", data: { by, session, ...said } });
+        this.add({ type: "session.noted", data: { by, session, ...noted } });
         this.add({ type: "session.crashed", data: { by, session, notes: null } });
       } else if (endedAt !== null || each["status"] === "ended") {
         const handoffReason = prose(each["handoff_reason"]);
-        const data = { by, session, ...said, completed, handoffReason, ...(endedAt !== null && { endedAt }) };
+        const data = {
+          by,
+          session,
+          ...noted,
+          completed,
+          handoffReason,
+          ...(endedAt !== null && { endedAt }),
+        };
         this.add({ type: "session.ended", data });
-      } else this.add({ type: "session.noted", data: { by, session, ...said } });
+      } else this.add({ type: "session.noted", data: { by, session, ...noted } });
       this.keepOthers(`sessions.${session}`, each, [
         "id",
         "agent",
@@ -348,10 +429,10 @@ class Importing {
     ]);
   }
 
-  /** What the file says of its own progress against what its tasks and phases come to. */
+  /** Compares the progress in the file with the progress of its tasks and phases. */
   compare(row: Row): void {
-    const said = map(row["progress"]);
-    if (Object.keys(said).length === 0) return;
+    const claims = map(row["progress"]);
+    if (Object.keys(claims).length === 0) return;
     const found = progressOf(this.draft.state);
     const computed: Record<string, number> = {
       phases_total: found.phasesTotal,
@@ -361,19 +442,19 @@ class Importing {
       percent: found.percent,
     };
     for (const [name, value] of Object.entries(computed)) {
-      const claimed = whole(said[name]);
+      const claimed = whole(claims[name]);
       if (claimed !== null && claimed !== value)
         this.contradictions.push(`progress.${name} is ${claimed}, the tasks say ${value}`);
     }
-    const bar = typeof said["bar"] === "string" ? /(\d{1,3})%/.exec(said["bar"])?.[1] : undefined;
+    const bar = typeof claims["bar"] === "string" ? /(\d{1,3})%/.exec(claims["bar"])?.[1] : undefined;
     if (bar !== undefined && Number(bar) !== found.percent) {
       this.contradictions.push(`the bar says ${bar}%, the tasks say ${found.percent}%`);
     }
-    this.keep("progress", said);
+    this.keep("progress", claims);
     this.keep("position", map(row["position"]));
   }
 
-  /** As a fact, so that it can be looked up and forgotten like any other. */
+  /** Keeps a value as a fact. */
   keep(name: string, value: unknown): void {
     if (value === undefined || value === null) return;
     const key = `imported.${name}`.slice(0, LINE);
@@ -390,7 +471,7 @@ class Importing {
     return this.run(() => ({ events: [event], result: null }));
   }
 
-  /** What the goal refuses is said, not thrown: one bad line does not cost the others. */
+  /** An act that the goal refuses becomes a contradiction, and does not stop the import. */
   private run(act: (state: GoalState) => Act<unknown>): boolean {
     try {
       const one = new DraftBatch(this.draft.state);
@@ -410,7 +491,7 @@ function finishTaskOf(id: string, by: Actor): (state: GoalState) => Act<unknown>
   return (state) => finish(state, by);
 }
 
-/** Wherever the file says `Phase 3: OAuth Integration`. */
+/** Names from every `Phase 3: OAuth Integration` in the file. */
 function phaseNames(row: Row): Map<number, string> {
   const names = new Map<number, string>();
   const words = [...rows(row["blockers"]), ...rows(row["sessions"])].flatMap((each) => [
@@ -431,84 +512,4 @@ function alternative(text: string): { option: string; whyNot: string } {
     option: text.slice(0, colon).slice(0, LINE),
     whyNot: text.slice(colon + 2).slice(0, TEXT) || "Not said.",
   };
-}
-
-const FILE_BYTES = 1024 * 1024;
-
-export interface ImportOptions {
-  readonly file: string;
-  /** The folder that paths in the file are relative to; files found there are recorded with their hash. */
-  readonly root?: string;
-  readonly by?: Actor;
-}
-
-export interface ImportReport extends ImportNotes {
-  readonly goal: Goal;
-}
-
-/**
- * Reads the file, makes the goal and says what did not fit. A goal that has work in it already is refused.
- */
-export async function importState(
-  { journal }: { readonly journal: Journal },
-  id: string,
-  options: ImportOptions,
-): Promise<ImportReport> {
-  const { file, root, by = { name: "import", role: "human" } } = options;
-  const imported = await readFile(file);
-  const { row } = imported;
-  const title = text(row["title"]);
-  const statement = text(row["statement"]) ?? text(row["goal"]) ?? title ?? `Imported from ${file}`;
-  const goal = await openGoal(journal, id, { by, statement, title, ...(root !== undefined && { root }) });
-  const hashes = await hashesOf(root, row);
-  const notes = await goalCore(goal).commit(by, (state) => {
-    if (state.phases.length + state.tasks.size + state.decisions.size + state.history.size > 0)
-      throw notEmpty(id);
-    return importActs(state, by, imported, hashes);
-  });
-  return { goal, ...notes };
-}
-
-async function readFile(file: string): Promise<ImportedText> {
-  try {
-    const found = await readBounded(file, FILE_BYTES);
-    if (found === null) throw new UnreadableText("there is no such file");
-    return await readImported(found);
-  } catch (error) {
-    if (!(error instanceof UnreadableText)) throw error;
-    throw new HoldfastError("INPUT_INVALID", `${file} cannot be imported: ${error.message}`, {
-      hint: "Nothing was made. Correct the file, or begin with a new goal and a statement.",
-      data: { reason: "IMPORT", file },
-      cause: error,
-    });
-  }
-}
-
-function text(value: unknown): string | null {
-  return typeof value === "string" && value.trim() !== "" ? value.trim().slice(0, 500) : null;
-}
-
-/** Of the files that were modified, those that are there now. */
-async function hashesOf(root: string | undefined, row: ImportedText["row"]): Promise<Map<string, string>> {
-  const context = row["resume_context"] as Record<string, Json> | undefined;
-  const files = (context?.["files_modified_this_session"] ?? context?.["files_modified"] ?? []) as unknown;
-  const hashes = new Map<string, string>();
-  if (root === undefined || !Array.isArray(files)) return hashes;
-  for (const path of files) {
-    if (typeof path !== "string" || !isRelativePath(path)) continue;
-    try {
-      hashes.set(path, await hashFile(root, path));
-    } catch (error) {
-      // It is not there, or not below the root: kept as a fact, and the report says so.
-      if (!isHoldfastError(error, "INPUT_INVALID")) throw error;
-    }
-  }
-  return hashes;
-}
-
-function notEmpty(id: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `goal ${id} has work in it already`, {
-    hint: "Import into a new goal: choose a name that is free. Nothing was changed.",
-    data: { reason: "IMPORT_NOT_EMPTY", goal: id },
-  });
 }

@@ -1,78 +1,17 @@
 /**
- * STATE.md files that other tools wrote, read leniently into one shape: YAML with comments for headings, the
- * same without its indentation (as it comes out of many documents), or a frontmatter and sections.
- *
- * Nothing is dropped: what has no place in the shape is in `rest`, by where it stood.
+ * Reads STATE.md files of other tools leniently into one shape. Three forms: YAML with comments for headings,
+ * YAML that lost its indentation when it was copied, or a frontmatter with sections. Nothing is dropped.
  */
 
 import { OversizedText, parseYaml, UnreadableText } from "../state-files/index.ts";
 import { normalText } from "./seal.ts";
 import { splitPage } from "./state-page.ts";
 
-/** Values of an imported file, each read as what it is meant to be, or as nothing. */
-
-export const LINE = 500;
-export const TEXT = 20_000;
-const MOST_ITEMS = 1_000;
-
-export function map(value: unknown): Row {
-  return value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Row) : {};
-}
-
-export function rows(value: unknown): Row[] {
-  if (!Array.isArray(value)) return [];
-  return value
-    .slice(0, MOST_ITEMS)
-    .map((each) =>
-      typeof each === "string" ? { decision: each, description: each, title: each } : map(each),
-    );
-}
-
-/** A list of words; a pair such as `task-xyz: "Configure it"` is written out. */
-export function strings(value: unknown): string[] {
-  if (!Array.isArray(value)) return [];
-  const words = value.slice(0, MOST_ITEMS).map((each) => {
-    if (each === null || typeof each !== "object") return String(each);
-    return Object.entries(each)
-      .map(([key, text]) => `${key}: ${String(text)}`)
-      .join(", ");
-  });
-  return words.filter((word) => word !== "");
-}
-
-export function line(value: unknown): string | null {
-  const text = typeof value === "number" ? String(value) : value;
-  return typeof text === "string" && text.trim() !== "" ? text.trim().slice(0, LINE) : null;
-}
-
-export function prose(value: unknown): string | null {
-  return typeof value === "string" && value.trim() !== "" ? value.trim().slice(0, TEXT) : null;
-}
-
-export function whole(value: unknown): number | null {
-  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < 1e9 ? value : null;
-}
-
-export function day(value: unknown): string | null {
-  return typeof value === "string" && /^\d{4}-\d\d-\d\d/.test(value) ? value.slice(0, 10) : null;
-}
-
-export function time(value: unknown): number | null {
-  const ms = typeof value === "string" ? Date.parse(value) : Number.NaN;
-  return Number.isFinite(ms) && ms >= 0 ? ms : null;
-}
-
-export function usage(value: unknown): number | null {
-  const share = typeof value === "string" ? Number(value.replace("%", "")) / 100 : value;
-  return typeof share === "number" && share >= 0 && share <= 1 ? share : null;
-}
-
 export type Row = Readonly<Record<string, unknown>>;
 
-/** The document in the words of its own keys, whichever way it was written. */
 export interface ImportedText {
   readonly row: Row;
-  /** Sections of a page that no key stands for. */
+  /** Sections that have no key in the row. */
   readonly sections: ReadonlyMap<string, string>;
 }
 
@@ -91,7 +30,7 @@ export async function readImported(raw: string): Promise<ImportedText> {
   return { row, sections: new Map() };
 }
 
-/** A page has a frontmatter or headings of the second level; YAML has keys and only comments with one `#`. */
+/** A page has a frontmatter or headings of the second level; comments of YAML have one `#`. */
 function isPage(text: string): boolean {
   return /^---\s*\n/.test(text) || /^## +\S/m.test(text);
 }
@@ -106,7 +45,7 @@ const LISTS: Readonly<Record<string, RegExp>> = {
 const MAPS = ["position", "progress", "resume_context"];
 const TOP = [...Object.keys(LISTS), ...MAPS, "initiative", "title", "next_action", "statement", "goal"];
 
-/** Which keys begin a section and which begin an item is known, so the indentation is not needed. */
+/** Works without indentation, since the keys that begin a section or an item are known. */
 async function readFlat(text: string): Promise<Row> {
   const row: Record<string, unknown> = {};
   let section = "";
@@ -194,7 +133,7 @@ async function readPage(
   return { row, sections: rest };
 }
 
-/** Headings of the third level count as sections of their own. */
+/** Headings of the third level become sections. */
 function flattened(sections: ReadonlyMap<string, string>): [string, string][] {
   return [...sections].flatMap(([name, content]) => {
     const [first = "", ...parts] = content.split(/^### +/m);
@@ -206,7 +145,7 @@ function flattened(sections: ReadonlyMap<string, string>): [string, string][] {
   });
 }
 
-/** Takes what it understands into the row and returns the lines that it does not. */
+/** Adds what it understands to the row, and returns the other lines. */
 type ReadSection = (row: Record<string, unknown>, content: string) => string;
 
 const SECTIONS: readonly (readonly [RegExp, ReadSection])[] = [
@@ -266,11 +205,11 @@ function readPosition(row: Record<string, unknown>, content: string): string {
   const progress = { ...(row["progress"] as Row | undefined) } as Record<string, unknown>;
   const left: string[] = [];
   for (const line of content.split("\n")) {
-    const plain = line.replace(/\*\*/g, "").trim();
-    const phase = /^Phase:? *\[?(\d+)\]? of \[?(\d+)\]?[:\s—–-]*\(?\[?([^()[\]·]*)/i.exec(plain);
-    const plan = /^Plan:? *\[?(\d+)\]?(?: of \[?\d+\]?)?(?: in current phase)?[:\s—–-]*(.*)$/i.exec(plain);
-    const status = /^Status: *(.*)$/i.exec(plain);
-    const bar = /^(?:Progress: *)?\[?[█▓▒░#=\-. ]*\]? *(\d{1,3})%$/.exec(plain);
+    const bare = line.replace(/\*\*/g, "").trim();
+    const phase = /^Phase:? *\[?(\d+)\]? of \[?(\d+)\]?[:\s—–-]*\(?\[?([^()[\]·]*)/i.exec(bare);
+    const plan = /^Plan:? *\[?(\d+)\]?(?: of \[?\d+\]?)?(?: in current phase)?[:\s—–-]*(.*)$/i.exec(bare);
+    const status = /^Status: *(.*)$/i.exec(bare);
+    const bar = /^(?:Progress: *)?\[?[█▓▒░#=\-. ]*\]? *(\d{1,3})%$/.exec(bare);
     if (phase) {
       position["phase"] ??= Number(phase[1]);
       progress["phases_total"] ??= Number(phase[2]);
@@ -279,8 +218,8 @@ function readPosition(row: Record<string, unknown>, content: string): string {
       position["plan"] ??= Number(plan[1]);
       if (plan[2]?.trim()) position["plan_name"] ??= plan[2].trim();
     } else if (status) position["status"] ??= status[1];
-    else if (bar) progress["bar"] ??= plain.replace(/^Progress: */i, "");
-    else if (plain !== "") left.push(line);
+    else if (bar) progress["bar"] ??= bare.replace(/^Progress: */i, "");
+    else if (bare !== "") left.push(line);
   }
   row["position"] = position;
   row["progress"] = progress;
@@ -307,4 +246,62 @@ function readContinuity(row: Record<string, unknown>, content: string): string {
     ];
   }
   return left.join("\n");
+}
+
+// ── Values ──
+
+export const LINE = 500;
+export const TEXT = 20_000;
+const MOST_ITEMS = 1_000;
+
+export function map(value: unknown): Row {
+  return value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Row) : {};
+}
+
+export function rows(value: unknown): Row[] {
+  if (!Array.isArray(value)) return [];
+  return value
+    .slice(0, MOST_ITEMS)
+    .map((each) =>
+      typeof each === "string" ? { decision: each, description: each, title: each } : map(each),
+    );
+}
+
+/** A list of texts; a pair such as `task-xyz: "Configure it"` becomes one text. */
+export function strings(value: unknown): string[] {
+  if (!Array.isArray(value)) return [];
+  const words = value.slice(0, MOST_ITEMS).map((each) => {
+    if (each === null || typeof each !== "object") return String(each);
+    return Object.entries(each)
+      .map(([key, text]) => `${key}: ${String(text)}`)
+      .join(", ");
+  });
+  return words.filter((word) => word !== "");
+}
+
+export function line(value: unknown): string | null {
+  const text = typeof value === "number" ? String(value) : value;
+  return typeof text === "string" && text.trim() !== "" ? text.trim().slice(0, LINE) : null;
+}
+
+export function prose(value: unknown): string | null {
+  return typeof value === "string" && value.trim() !== "" ? value.trim().slice(0, TEXT) : null;
+}
+
+export function whole(value: unknown): number | null {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < 1e9 ? value : null;
+}
+
+export function day(value: unknown): string | null {
+  return typeof value === "string" && /^\d{4}-\d\d-\d\d/.test(value) ? value.slice(0, 10) : null;
+}
+
+export function time(value: unknown): number | null {
+  const ms = typeof value === "string" ? Date.parse(value) : Number.NaN;
+  return Number.isFinite(ms) && ms >= 0 ? ms : null;
+}
+
+export function usage(value: unknown): number | null {
+  const share = typeof value === "string" ? Number(value.replace("%", "")) / 100 : value;
+  return typeof share === "number" && share >= 0 && share <= 1 ? share : null;
 }

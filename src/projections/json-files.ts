@@ -1,4 +1,7 @@
-/** `agent_state.json`: what the next agent has to know, in the words of structured run state. */
+/**
+ * Renders `agent_state.json`, the state for the next agent, and `task_board.json`, all tasks in working
+ * order.
+ */
 
 import {
   BUILD_TASK,
@@ -26,8 +29,6 @@ import { type Row, rowMaker } from "./record-rows.ts";
 import { type SealedText, sealJson } from "./seal.ts";
 import { isoTime, oneLine, optionalTime } from "./written-text.ts";
 
-/** `task_board.json`: every task of the goal, in the order in which they are done. */
-
 export const TASK_BOARD_VERSION = 1;
 
 const planRow = rowMaker(TASK_PLAN, { sparse: true });
@@ -49,7 +50,7 @@ interface TaskText {
   readonly row: Row;
 }
 
-/** The last event that changed anything on the board: a task, a phase, or what a blocker blocks. */
+/** The last event that changed a task, a phase or a blocker. */
 export function boardRevision(state: GoalState): number {
   let revision = state.phasesRevision;
   for (const task of state.tasks.values()) if (task.revision > revision) revision = task.revision;
@@ -57,14 +58,11 @@ export function boardRevision(state: GoalState): number {
   return revision;
 }
 
-/**
- * Renders boards one after another. Tasks are immutable records, so the text of one that did not change is
- * kept: an update of a large board costs what changed and the joining of its lines.
- */
+/** Renders a board repeatedly. Tasks are immutable, so the text of an unchanged task is reused. */
 export class TaskBoardText {
   private readonly texts = new WeakMap<Task, TaskText>();
 
-  /** The rows that have not been rendered before, for a check before they are written. */
+  /** Rows that were not rendered before; the writer checks them. */
   readonly fresh: Row[] = [];
 
   render(state: GoalState, survey: Survey): SealedText {
@@ -78,7 +76,8 @@ export class TaskBoardText {
     const rows = [...state.tasks.values()].sort(compareTasks);
     const tasks = rows.map((task) => this.taskText(task, survey.blockedBy.get(task.id) ?? []));
     const list = tasks.length === 0 ? "[]" : `[\n    ${tasks.join(",\n    ")}\n  ]`;
-    const rest = `  "phases": ${layoutJson(phases, 1)},\n  "aliases": ${layoutJson(aliases, 1)},\n  "tasks": ${list}\n}\n`;
+    const head = `  "phases": ${layoutJson(phases, 1)},\n  "aliases": ${layoutJson(aliases, 1)},\n`;
+    const rest = `${head}  "tasks": ${list}\n}\n`;
     return sealJson(state.id, TASK_BOARD_VERSION, boardRevision(state), rest);
   }
 
@@ -103,7 +102,7 @@ const implementationRow = rowMaker(KEY_IMPLEMENTATION);
 const nextRow = rowMaker(NEXT_ACTION);
 const questionRow = rowMaker(QUESTION, { sparse: true });
 
-/** Everything but the seal. Nothing here depends on the clock: an expired fact is shown with its expiry. */
+/** Everything but the seal. Independent of the clock: an expired fact is shown with its expiry. */
 export function agentStateRows(state: GoalState, survey: Survey): Record<string, unknown> {
   const run = runStateOf(state, Number.NEGATIVE_INFINITY, survey);
   const position = positionOf(state, survey);
@@ -175,7 +174,7 @@ function currentDecisions(state: GoalState): string[] {
     .map(({ id, decision }) => `${id} ${oneLine(decision, DECISION_CHARACTERS)}`);
 }
 
-/** By key, so that a fact that is confirmed again changes its own lines only. */
+/** Sorted by key, so that a fact that is confirmed again changes its own lines only. */
 function factRows(facts: Iterable<Fact>): Record<string, unknown> {
   const sorted = [...facts].sort((a, b) => (a.key < b.key ? -1 : 1));
   return Object.fromEntries(sorted.map((fact) => [fact.key, factRow(fact)]));

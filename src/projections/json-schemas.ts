@@ -1,4 +1,4 @@
-/** The schemas of the JSON files, as they are published in `schemas/`. A test keeps the two the same. */
+/** The JSON Schemas that are published in `schemas/`; a test compares them, `npm run schemas` writes them. */
 
 import {
   BLOCKER,
@@ -261,7 +261,7 @@ const AGENT_STATE_V1_SCHEMA: JsonSchema = {
   ...record({ ...sealOf(1), ...agentStateBody("blockers") }),
 };
 
-/** The frontmatter of the record files, for whoever reads them with a program of their own. */
+/** The frontmatter of the record files, for other programs. */
 export const RECORDS_SCHEMA: JsonSchema = {
   $schema: DRAFT,
   $id: `${BASE}/records.schema.json`,
@@ -279,7 +279,7 @@ function sealFields(): Readonly<Record<string, JsonSchema>> {
   return { goal, revision, digest } as Readonly<Record<string, JsonSchema>>;
 }
 
-/** Both files of a goal together, for whoever hands them around as one. */
+/** Both files of a goal together. */
 const STATE_PAIR_SCHEMA: JsonSchema = {
   $schema: DRAFT,
   $id: `${BASE}/state_pair.schema.json`,

@@ -1,9 +1,9 @@
 /**
- * A goal that keeps a folder of the repository up to date, and takes in what people write there.
+ * Keeps a folder of the repository up to date with a goal, and applies the edits of people.
  *
  * Every write through the goal's handle is followed by rendering. Before an agent writes, the files are
- * looked at: what a person saved in the last seconds stops the agent, what is older is taken in first, so
- * that the agent decides on it.
+ * checked: an edit of the last seconds stops the agent; an older one is applied first, so that the agent
+ * decides on it.
  */
 
 import { userInfo } from "node:os";
@@ -14,28 +14,27 @@ import type { Actor, GoalState } from "../model/goal/index.ts";
 import { FolderWriter, type SyncReport } from "./goal-folder.ts";
 import { editLeft, editTaken, humanIsEditing } from "./refusals.ts";
 
-/** Where a goal is shown as files, and how agents and people keep out of each other's way there. */
 export interface ProjectOptions {
-  /** Where the files go, relative to the goal's root or the working directory. `.planning` unless set. */
+  /** The folder of the files, relative to the goal's root or the working directory. Default: `.planning`. */
   readonly folder?: string;
-  /** How long agents keep their distance after a person saved a file. 5 s unless set; 0 switches it off. */
+  /** For how long agents may not write after a person saved a file. Default: 5,000; 0 switches it off. */
   readonly quietMs?: number;
-  /** Under which name the edits of people enter the log. The name of the user unless set. */
+  /** The author of hand edits in the log: `"ann"`. Default: the name of the user. */
   readonly human?: string;
-  /** False: files are written and edits taken in only when `sync` is called. */
+  /** False: files are written and edits applied only when `sync` is called. */
   readonly auto?: boolean;
-  /** How long to wait for another process that renders into the same folder. 10 s unless set. */
+  /** How long to wait for another process that renders into the same folder. Default: 10,000. */
   readonly waitMs?: number;
-  /** The goal that the folder has shown until now, and that makes way for this one: sync it there before. */
+  /** The goal that the folder shows now and that this one replaces there. Sync it before. */
   readonly instead?: string;
-  /** Told of every sync in which somebody else's words were found. Warned of what was left, unless set. */
+  /** Called after every sync that found edits. Default: a warning about edits that could not be applied. */
   readonly onEdit?: (report: SyncReport) => void;
 }
 
 const QUIET_MS = 5_000;
 const WAIT_MS = 10_000;
 
-/** A goal and its folder. */
+/** A goal with its folder. */
 export class GoalFolder {
   private readonly goal: Goal;
   private readonly writer: FolderWriter;
@@ -43,9 +42,9 @@ export class GoalFolder {
   private readonly quietMs: number;
   private queue: Promise<unknown> = Promise.resolve();
   private waiting: Promise<SyncReport> | null = null;
-  /** A write of ours has just looked at all files and found them as they were. */
+  /** A write of ours has just checked all files and found no change. */
   private isClean = false;
-  /** Somebody called `sync`, and wants everything to be looked at. */
+  /** `sync` was called, so all files are checked. */
   private isAsked = false;
 
   constructor(goal: Goal, writer: FolderWriter, options: ProjectOptions) {
@@ -61,8 +60,8 @@ export class GoalFolder {
   }
 
   /**
-   * Takes in what people wrote, then writes what differs. Call it at the start of a session, to begin with
-   * what a person left there, and whenever the goal was changed through another handle or process.
+   * Applies the edits of people, then writes the files that differ. Call it at the start of a session, and
+   * after the goal was changed through another handle or process.
    */
   sync(): Promise<SyncReport> {
     this.isAsked = true;
@@ -75,14 +74,14 @@ export class GoalFolder {
     await this.queue;
   }
 
-  /** For the projections layer: what stands around the writes of the goal's handle. */
+  /** Hooks around the writes of the goal's handle. */
   guard(onFailure = (error: unknown): void => goalCore(this.goal).journal.warn(error)): WriteGuard {
     return {
       before: async (by) => {
         try {
           await this.keepDistance(by);
         } catch (error) {
-          // A folder that cannot be looked at keeps nobody from working on the goal.
+          // An unreadable folder must not stop work on the goal.
           if (isHoldfastError(error)) throw error;
           goalCore(this.goal).journal.warn(error);
         }
@@ -99,7 +98,7 @@ export class GoalFolder {
     };
   }
 
-  /** Whoever comes while another sync has not begun yet gets that one: it will see the same goal. */
+  /** Shares a sync that has not begun yet: it will see the same goal. */
   private join(): Promise<SyncReport> {
     this.waiting ??= this.enqueue();
     return this.waiting;
@@ -137,13 +136,13 @@ export class GoalFolder {
     const [latest] = await this.writer.humanEdits(touched);
     if (!latest) return;
     const remainingMs = this.quietMs - (Date.now() - latest.modifiedMs);
-    // A file from the future says nothing about now.
+    // A time in the future is no evidence.
     if (remainingMs > 0 && remainingMs <= 2 * this.quietMs)
       throw humanIsEditing(this.goal.id, latest.file, remainingMs);
     await this.sync();
   }
 
-  /** Another process may have taken the edit in: the log says when it was made. */
+  /** Another process may have applied the edit: the log has its time. */
   private checkQuiet(state: GoalState, by: Actor): void {
     if (by.role === "human") return;
     const now = goalCore(this.goal).journal.now();
@@ -154,7 +153,7 @@ export class GoalFolder {
   }
 }
 
-/** What a sync did with people's edits, for whoever made it happen. */
+/** Notes about the edits that a sync applied, or could not apply. */
 export function editNotes({ edits }: SyncReport): HoldfastError[] {
   return edits.flatMap((edit) => [
     ...(edit.taken.length > 0 ? [editTaken(edit.file, edit.taken)] : []),
@@ -164,11 +163,12 @@ export function editNotes({ edits }: SyncReport): HoldfastError[] {
 
 /**
  * Renders a goal into a folder of the repository (STATE.md, agent_state.json, task_board.json, decisions/,
- * blockers/, sessions/), so that people and other tools read, review and edit it there, and keeps it up to
- * date.
+ * blockers/, sessions/) and keeps it up to date. People and other tools read, review and edit it there.
  *
- * The log stays the truth: the files can be deleted and come back byte for byte. What a person writes into
- * them becomes events by a human; what cannot be understood is kept beside the file and reported.
+ *     const folder = await projectGoal(goal, { folder: ".planning" });
+ *
+ * The log stays the truth: deleted files come back byte for byte. An edit becomes events by a human. If it
+ * cannot be applied, the file is backed up beside its new rendering, and the report says so.
  */
 export async function projectGoal(goal: Goal, options: ProjectOptions = {}): Promise<GoalFolder> {
   const folder = new GoalFolder(goal, await openWriter(goal, options), options);
@@ -177,18 +177,17 @@ export async function projectGoal(goal: Goal, options: ProjectOptions = {}): Pro
   return folder;
 }
 
-/** For a command that writes once. */
 export interface FollowOptions extends ProjectOptions {
-  /** The event files that the command has just merged; null: the first sync looks for them. */
+  /** The event files that the command has just merged; null: the first sync reads them. */
   readonly eventFiles: readonly string[] | null;
   /** Called if the files cannot be written after a write. */
   readonly onFailure: (error: unknown) => void;
 }
 
 /**
- * Like `projectGoal`, but skips the first sync if the files show this goal and nobody else wrote in them. The
- * sync after the write is then the only one: one rendering under one lease. Edits are noticed before the
- * write all the same, here by the files' seals and then by their signatures.
+ * Like `projectGoal`, for a command that writes once: skips the first sync if the files show this goal and
+ * have no edits. The sync after the write is then the only one. Edits are still noticed before the write, by
+ * seals and signatures.
  */
 export async function followGoal(goal: Goal, options: FollowOptions): Promise<GoalFolder> {
   const writer = await openWriter(goal, options);
@@ -207,8 +206,8 @@ function openWriter(goal: Goal, options: ProjectOptions): Promise<FolderWriter> 
 }
 
 /**
- * For a goal whose folder shows another one: its events are kept there all the same, now and after every
- * write through this handle, so that every clone has it. Nothing is rendered.
+ * For a goal that the folder does not show: writes its events there, now and after every write through this
+ * handle, so that every clone has them. Renders nothing.
  */
 export async function keepEvents(goal: Goal, folder: string): Promise<void> {
   const writer = await FolderWriter.open(goal, resolve(folder), { name: userName(), role: "human" }, WAIT_MS);
@@ -231,7 +230,7 @@ function userName(): string {
   try {
     return userInfo().username.slice(0, 128) || "human";
   } catch (error) {
-    // A user id without an entry, as in many containers.
+    // The user id has no name, as in many containers.
     if (error instanceof Error) return "human";
     throw error;
   }

@@ -1,10 +1,9 @@
 /**
- * `decisions/`, `blockers/` and `sessions/`: one Markdown file per record, with its fields in the frontmatter
- * and its prose in sections. A record is immutable, so its file is rendered once and written again only when
- * it changed.
+ * Renders `decisions/`, `blockers/` and `sessions/`: one Markdown file per record, with a frontmatter and
+ * sections.
  *
- * Names of files are made here and nowhere else. Ids come from the log or from people, so nothing of them
- * enters a path unchecked; two records never share a file, also where upper and lower case are the same.
+ * Only this file makes their names. Ids come from the log or from people, so no part of them enters a path
+ * unchecked. Two records never share a file, even on file systems that ignore case.
  */
 
 import { sha256 } from "../model/digest.ts";
@@ -36,16 +35,14 @@ export function blockerPath({ id, description }: Blocker): string {
   return `blockers/${[id, slug(description)].filter(Boolean).join("-")}.md`;
 }
 
-const PLAIN_NAME = /^[a-z0-9](?:[a-z0-9._-]{0,78}[a-z0-9_-])?$/;
+const SAFE_NAME = /^[a-z0-9](?:[a-z0-9._-]{0,78}[a-z0-9_-])?$/;
 const LOOKS_HASHED = /-[0-9a-f]{12}$/;
 const RESERVED = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/;
 
-/**
- * Bare where the name is safe on every file system; else what is safe of it, and a hash that keeps it apart.
- */
+/** The name itself if it is safe on every file system; else its safe part and a hash. */
 export function sessionPath({ id }: Pick<HistoryEntry, "id">): string {
-  const isPlain = PLAIN_NAME.test(id) && !LOOKS_HASHED.test(id) && !RESERVED.test(id);
-  return `sessions/${isPlain ? id : `${slug(id) || "session"}-${sha256(id).slice(0, 12)}`}.md`;
+  const isSafe = SAFE_NAME.test(id) && !LOOKS_HASHED.test(id) && !RESERVED.test(id);
+  return `sessions/${isSafe ? id : `${slug(id) || "session"}-${sha256(id).slice(0, 12)}`}.md`;
 }
 
 function slug(text: string): string {
@@ -86,7 +83,7 @@ function page(
   return sealMarkdown(goal, revision, `${yamlFields(row as Fields)}---\n\n# ${title}\n${body.join("")}`);
 }
 
-/** The small part of YAML that renders need; whatever reads YAML understands it. */
+/** The part of YAML that the frontmatter needs. */
 export function yamlFields(fields: Fields, indent = ""): string {
   return Object.entries(fields)
     .map(([name, value]) => `${indent}${name}:${yamlField(value, indent)}`)

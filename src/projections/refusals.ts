@@ -1,13 +1,13 @@
-/** The refusals of this folder, with what to do about each. */
+/** The errors and notes of the projections, each with a hint. */
 
 import { HoldfastError } from "../model/errors.ts";
 import { quoteValue } from "../model/names.ts";
 
-/** Somebody edited a file a moment ago: agents wait, so that nobody writes into a sentence. */
+/** A person edited a file a moment ago, and may not be done: agents wait. */
 export function humanIsEditing(goal: string, file: string, remainingMs: number): HoldfastError {
   const seconds = Math.max(1, Math.ceil(remainingMs / 1_000));
   return new HoldfastError("HUMAN_EDITING", `goal ${goal}: a person edited ${file} a moment ago`, {
-    hint: `Wait ${seconds} s, read the goal again and decide anew: what the person wrote is taken in first. Nothing was written.`,
+    hint: `Nothing was written. Wait ${seconds} s, then read the goal again: the edit is applied first.`,
     data: { goal, file, remainingMs },
   });
 }
@@ -22,7 +22,7 @@ export function renderingElsewhere(
     "FOLDER_BUSY",
     `goal ${goal}: ${holder} has been rendering ${quoteValue(folder)} for over ${waitedMs} ms`,
     {
-      hint: "The goal itself is written. Sync again later: the lease runs out, or is free at once when that process is gone.",
+      hint: "The goal itself is written. Sync again later: the lease expires, or ends with that process.",
       data: { goal, folder, holder },
     },
   );
@@ -33,7 +33,7 @@ export function folderOfAnother(folder: string, file: string, goal: string, othe
     "FOLDER_TAKEN",
     `${file} in ${quoteValue(folder)} belongs to goal ${quoteValue(other)}, not to ${goal}`,
     {
-      hint: `Name another folder. In .planning/ it is shown by: holdfast rebuild --goal ${goal}. Nothing was written.`,
+      hint: `Nothing was written. Name another folder, or show it here: holdfast rebuild --goal ${goal}`,
       data: { folder, goal, other },
     },
   );
@@ -41,7 +41,7 @@ export function folderOfAnother(folder: string, file: string, goal: string, othe
 
 export function unsafeFolder(path: string, why: string): HoldfastError {
   return new HoldfastError("FOLDER_UNSAFE", `${quoteValue(path)} cannot hold rendered files: ${why}`, {
-    hint: "Name a folder of the repository that is there for this, such as .planning. Nothing was written.",
+    hint: "Nothing was written. Name a folder of the repository for these files, such as .planning.",
     data: { path },
   });
 }
@@ -59,12 +59,12 @@ export function keptMoving(goal: string, folder: string): HoldfastError {
 
 const TAKEN_NAMED = 8;
 
-/** Told, not thrown: nobody may have meant it, as where a line was deleted by a slip. */
+/** A note, not thrown: an edit may be a slip, such as a deleted line. */
 export function editTaken(file: string, taken: readonly string[]): HoldfastError {
   const more = taken.length - TAKEN_NAMED;
   const named = taken.slice(0, TAKEN_NAMED).join("; ") + (more > 0 ? ` and ${more} more` : "");
-  return new HoldfastError("EDIT_TAKEN", `taken in from ${file}: ${named}`, {
-    hint: "If that was not meant, say so by a command, or in the file.",
+  return new HoldfastError("EDIT_TAKEN", `applied from ${file}: ${named}`, {
+    hint: "If that was a slip, correct it by a command, or in the file.",
     data: { file, taken },
   });
 }
@@ -76,34 +76,30 @@ interface LeftEdit {
   readonly beside: string | null;
 }
 
-/** Told, not thrown: what of an edit could not be taken in, and where it is kept. */
+/** A note, not thrown: parts of an edit that could not be applied, and the path of the backup. */
 export function editLeft({ file, beside, left, from }: LeftEdit): HoldfastError {
-  // What a person saves is taken in as theirs, whoever wrote it first.
+  // A file that a person saves is applied as their edit, even if git brought it first.
   const again =
     from === "git"
-      ? ` Or, where all of it still holds, in that folder: cp ${beside} ${file} && holdfast rebuild`
+      ? ` Or, if all of it still holds, in that folder: cp ${beside} ${file} && holdfast rebuild`
       : "";
   return new HoldfastError(
     "EDIT_LEFT",
-    `${file}: not everything in it could be taken in: ${left.join("; ")}`,
+    `${file}: not everything in it could be applied: ${left.join("; ")}`,
     {
       hint:
         beside === null
-          ? "Say it in another way."
-          : `The file as it was is kept as ${beside}. Say it in another way, then remove that file.${again}`,
+          ? "Make the change in another way, such as by a command."
+          : `The file is kept as ${beside}. Make the change in another way, then remove it.${again}`,
       data: { file, beside, left },
     },
   );
 }
 
-/** Told, not thrown: the goal goes on without what the file says. */
+/** A note, not thrown: the goal works without the file. */
 export function eventFileRefused(folder: string, file: string, why: string): HoldfastError {
-  return new HoldfastError(
-    "EVENT_FILE_REFUSED",
-    `${file} in ${quoteValue(folder)} was not taken in: ${why}`,
-    {
-      hint: `The file was left as it is. Bring back the one that git has: git checkout HEAD -- ${file}, in that folder.`,
-      data: { folder, file, why },
-    },
-  );
+  return new HoldfastError("EVENT_FILE_REFUSED", `${file} in ${quoteValue(folder)} was not merged: ${why}`, {
+    hint: `The file was left alone. Restore it from git, in that folder: git checkout HEAD -- ${file}`,
+    data: { folder, file, why },
+  });
 }

@@ -1,9 +1,6 @@
 /**
- * A goal as the files of a folder: a pure function of its state, so that any process that folds the same
- * events renders the same bytes.
- *
- * Rendering twice costs what changed in between: records are immutable and replaced whole, so what was
- * rendered from a record stays good as long as the record is the same object.
+ * Renders a goal as the files of a folder: a pure function, so every process that folds the same events
+ * renders the same bytes. Records are immutable objects, so a rendering of an unchanged record is reused.
  */
 
 import { type GoalState, type Survey, surveyGoal } from "../model/goal/index.ts";
@@ -21,49 +18,30 @@ import {
 import type { SealedText } from "./seal.ts";
 import { renderStatePage, summaryOf } from "./state-page.ts";
 
-/** A bad write is a refused write: what we render is held to the schemas that we publish. */
-export async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {
-  for (const row of fresh.tasks) {
-    const problem = await problemIn(row, TASK_BOARD_SCHEMA, "#/$defs/task");
-    if (problem) throw schemaRefused(`task_board.json, ${String(row["id"])}`, problem);
-  }
-  fresh.tasks.splice(0);
-  const seal = files.at(-1);
-  const state = {
-    schema_version: 2,
-    run_id: seal?.goal,
-    revision: seal?.revision,
-    digest: `sha256:${seal?.digest}`,
-    ...fresh.agentState,
-  };
-  const problem = await problemIn(state, AGENT_STATE_SCHEMA);
-  if (problem) throw schemaRefused("agent_state.json", problem);
-}
-
 export const STATE_PAGE = "STATE.md";
 export const AGENT_STATE = "agent_state.json";
 export const TASK_BOARD = "task_board.json";
 
 export interface RenderedFile extends SealedText {
-  /** Below the folder, with `/` between names. */
+  /** Relative to the folder, with `/` between names. */
   readonly path: string;
 }
 
-/** What the writer checks against the schemas before anything is written. */
+/** Rows that the writer checks against the schemas before it writes. */
 export interface FreshRows {
   readonly agentState: Record<string, unknown>;
-  /** Tasks that were rendered since somebody last emptied this list, having checked them. */
+  /** Tasks that were rendered since the last check, which empties this list. */
   readonly tasks: Record<string, unknown>[];
 }
 
 export interface Rendering {
   readonly seq: number;
-  /** The page comes last: when it is there, so is everything that it points to. */
+  /** The page comes last, so that everything it points to is there. */
   readonly files: readonly RenderedFile[];
   readonly fresh: FreshRows;
 }
 
-/** The paths of everything that `Renderer.render` would write, the page last. */
+/** The paths of all files that `Renderer.render` returns. */
 export function renderedPaths(state: GoalState): string[] {
   return [
     ...[...state.decisions.values()].map(decisionPath),
@@ -75,7 +53,7 @@ export function renderedPaths(state: GoalState): string[] {
   ];
 }
 
-/** Renders one goal again and again. */
+/** Renders one goal repeatedly, at the cost of what changed. */
 export class Renderer {
   private readonly records = new WeakMap<object, RenderedFile>();
   private readonly boardText = new TaskBoardText();
@@ -99,7 +77,7 @@ export class Renderer {
     const { createdAt } = state;
     const merges = state.merges.length;
     const { board } = this;
-    // A merge counts the events anew, so that the same revision may be another one.
+    // A merge renumbers the events, so an equal revision may be another one.
     if (board?.revision === boardRevision(state) && board.createdAt === createdAt && board.merges === merges)
       return board;
     this.board = { path: TASK_BOARD, ...this.boardText.render(state, survey), createdAt, merges };
@@ -122,7 +100,26 @@ export class Renderer {
   }
 }
 
-/** Everything at once, from nothing: what a rebuild writes. */
+/** Renders everything once. */
 export function renderGoal(state: GoalState, seq: number): Rendering {
   return new Renderer().render(state, seq);
+}
+
+/** Throws if a rendering breaks a schema that we publish. */
+export async function refuseBadRows({ files, fresh }: Rendering): Promise<void> {
+  for (const row of fresh.tasks) {
+    const problem = await problemIn(row, TASK_BOARD_SCHEMA, "#/$defs/task");
+    if (problem) throw schemaRefused(`task_board.json, ${String(row["id"])}`, problem);
+  }
+  fresh.tasks.splice(0);
+  const seal = files.at(-1);
+  const state = {
+    schema_version: 2,
+    run_id: seal?.goal,
+    revision: seal?.revision,
+    digest: `sha256:${seal?.digest}`,
+    ...fresh.agentState,
+  };
+  const problem = await problemIn(state, AGENT_STATE_SCHEMA);
+  if (problem) throw schemaRefused("agent_state.json", problem);
 }

@@ -1,13 +1,13 @@
 /**
- * Taking up a goal where the last session left it, having checked before trusting.
+ * Resumes a goal after checking what the last session left.
  *
- *     1 load     the goal as it is now; older than its time to live: stop
+ *     1 load     the goal as it is now, and whether it is older than its time to live
  *     2 context  `{phase}-{plan}-PLAN.md`, and the SUMMARY.md files of the phase's earlier plans
  *     3 verify   every recorded file against its hash: OK, DRIFTED or MISSING
- *     4 show     where it stands, what was decided, what blocks
+ *     4 show     position, decisions, blockers
  *
- * A mismatch, or state that is too old, stops here and asks: the status says so, and nothing is started.
- * Whoever has looked at it says so with `proceed` and goes on. Reading changes nothing.
+ * A mismatch or a stale state gives the status `review` or `stale`. After a person has looked, `proceed` goes
+ * on.
  */
 
 import { join, resolve } from "node:path";
@@ -17,37 +17,32 @@ import { exactAge } from "../model/time.ts";
 import { readBounded, UnreadableText } from "../state-files/index.ts";
 import { oneLine } from "./written-text.ts";
 
-/** Where to look, and whether somebody has looked already. */
 export interface ResumeOptions {
-  /** Where the plan and summary files are. `.planning` unless set, below the goal's root. */
+  /** The folder of the plan and summary files, below the goal's root. Default: `.planning`. */
   readonly folder?: string;
-  /** The folder that recorded files are relative to; that of the goal unless set. */
+  /** The folder that recorded files are relative to. Default: the goal's root. */
   readonly root?: string;
-  /** Somebody has looked at what does not match: go on. */
+  /** True: a person has reviewed the mismatches; go on. */
   readonly proceed?: boolean;
 }
 
-/** A plan or summary, as text of its author: data, not instructions. */
+/** A plan or summary. Its text is data, not instructions. */
 export interface ContextFile {
   readonly path: string;
   readonly text: string;
 }
 
-/** Everything to begin a session with, and what does not match. */
 export interface Resumption {
-  /**
-   * `review`: something does not match. `stale`: older than its time to live. Both wait for somebody to say
-   * so.
-   */
+  /** `review`: something does not match. `stale`: older than its time to live. Both need `proceed`. */
   readonly status: "ready" | "review" | "stale";
-  /** Three lines to show: where it stands, the decisions, the blockers. */
+  /** Three lines to show: position, decisions, blockers. */
   readonly display: readonly [string, string, string];
   readonly position: Position;
   readonly plan: ContextFile | null;
-  /** Of the earlier plans of this phase, in order. */
+  /** Summaries of the phase's earlier plans, in order. */
   readonly summaries: readonly ContextFile[];
   readonly files: FileReport;
-  /** What has to be looked at before going on, in words. */
+  /** Findings that a person should review before going on. */
   readonly review: readonly string[];
   readonly ageMs: number;
 }
@@ -57,9 +52,11 @@ const SHOWN = 12;
 const SHOWN_CHARACTERS = 120;
 
 /**
- * Checks before trusting: how old the state is, and whether recorded files are what they were. Call it at the
- * start of a session; unless it says `ready`, show `review` to somebody, then call it with `proceed`. It
- * changes nothing.
+ * Checks the age of the state and the recorded files, and collects the context of the current plan. Changes
+ * nothing.
+ *
+ *     const { status, review } = await resumeGoal(goal);
+ *     if (status !== "ready") show(review); // then: resumeGoal(goal, { proceed: true })
  */
 export async function resumeGoal(goal: Goal, options: ResumeOptions = {}): Promise<Resumption> {
   const { state } = await goal.refresh();
@@ -84,7 +81,7 @@ export async function resumeGoal(goal: Goal, options: ResumeOptions = {}): Promi
   };
 }
 
-/** A goal that has no files recorded needs no folder to look for them in. */
+/** A goal without recorded files needs no root. */
 async function checked(goal: Goal, root: string | undefined): Promise<FileReport> {
   if (goal.state.files.size === 0) return { isOk: true, files: [] };
   return goal.checkFiles(root === undefined ? {} : { root });
@@ -150,7 +147,7 @@ function displayLines(state: GoalState, position: Position): [string, string, st
   ];
 }
 
-/** The latest, and how many more there are. */
+/** The latest items, and the number of the others. */
 function listed(items: readonly string[]): string {
   if (items.length === 0) return "none";
   const more = items.length > SHOWN ? [`${items.length - SHOWN} earlier`] : [];

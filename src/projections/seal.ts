@@ -1,12 +1,11 @@
 /**
- * The seal of a rendered file: of which goal and revision it is, and a digest of everything else in it.
+ * The seal of a rendered file: its goal, its revision, and a digest of everything else in it.
  *
- * The digest decides who wrote a file last. If it fits, the file is exactly what some rendering wrote,
- * whichever process that was and whether or not it lived to record it. If it does not fit, somebody else
- * touched the file. Line endings and a byte order mark, which git and editors change by themselves, count for
- * nothing.
+ * The digest decides who wrote a file last. If it fits, some rendering wrote the file, in whichever process.
+ * If not, a person, git or another tool changed it. Line endings and a byte order mark do not count, since
+ * git and editors change them.
  *
- * The three lines of the seal stand together, at the top of a frontmatter or of a JSON object.
+ * The seal is at the top of a frontmatter or of a JSON object.
  */
 
 import { sha256 } from "../model/digest.ts";
@@ -24,15 +23,16 @@ export interface SealedText extends Seal {
   readonly text: string;
 }
 
-/** `rest` is what follows the seal inside the frontmatter, its end and the body included. */
+/** `rest`: everything after the seal, with the end of the frontmatter and the body. */
 export function sealMarkdown(goal: string, revision: number, rest: string): SealedText {
   const head = `---\ngoal: ${yamlScalar(goal)}\nrevision: ${revision}\n`;
   return sealed(goal, revision, head, (digest) => `digest: sha256:${digest}\n`, rest);
 }
 
-/** `rest` is what follows the seal inside the outermost object, its end included. */
+/** `rest`: everything after the seal inside the outermost object, with its end. */
 export function sealJson(goal: string, version: number, revision: number, rest: string): SealedText {
-  const head = `{\n  "schema_version": ${version},\n  "run_id": ${jsonString(goal)},\n  "revision": ${revision},\n`;
+  const run = `  "run_id": ${jsonString(goal)},\n  "revision": ${revision},\n`;
+  const head = `{\n  "schema_version": ${version},\n${run}`;
   return sealed(goal, revision, head, jsonLine, rest);
 }
 
@@ -49,23 +49,22 @@ function sealed(
   return { goal, revision, digest, text: head + line(digest) + rest };
 }
 
-/** The seal must begin within this many characters; what looks like one further down is content. */
+/** A seal begins within this many characters; below it is content. */
 const HEAD_CHARACTERS = 2_000;
 const DIGEST_LINE = /^(?:digest: sha256:([0-9a-f]{64})|\s*"digest": "sha256:([0-9a-f]{64})",)\n/m;
 const REVISION_LINE = /^(?:revision: |\s*"revision": )(\d{1,15}),?$/m;
-/** The digest says nothing about its own place, and a moved line is an edit, too. */
+/** The digest does not cover its own place, and a moved line is an edit, too. */
 const BEFORE_DIGEST = /(?:^revision: |^\s*"revision": )\d{1,15},?\n$/m;
 const GOAL_LINE = /^(?:goal: |\s*"run_id": )"?([A-Za-z0-9][A-Za-z0-9._-]{0,127})"?,?$/m;
 
 export interface ReadSeal {
-  /** Nothing was changed since it was rendered. */
+  /** Nothing changed since the rendering. */
   readonly isIntact: boolean;
   readonly goal: string | null;
   readonly revision: number | null;
   readonly digest: string | null;
 }
 
-/** Reads a seal, whole or not. */
 export function readSeal(raw: string): ReadSeal {
   const text = normalText(raw);
   const head = text.slice(0, HEAD_CHARACTERS);
@@ -77,19 +76,19 @@ export function readSeal(raw: string): ReadSeal {
   if (!found || digest === null) return { ...place, isIntact: false };
   const before = text.slice(0, found.index);
   const rest = before + text.slice(found.index + found[0].length);
-  // It says nothing about the space in its own line either.
+  // Nor does it cover the space in its own line.
   const isAsWritten = found[1] !== undefined || found[0] === jsonLine(digest);
   return { ...place, isIntact: isAsWritten && BEFORE_DIGEST.test(before) && sha256(rest) === digest };
 }
 
 const SEALS = /^(?:digest: sha256:|\s*"digest": "sha256:)[0-9a-f]{64}/gm;
 
-/** Two renderings in one file: what git makes of both sides of a merge where it keeps the lines of both. */
+/** Two renderings in one file: git kept the lines of both sides of a merge. */
 export function hasTwoSeals(raw: string): boolean {
   return new Set(normalText(raw).match(SEALS) ?? []).size > 1;
 }
 
-/** The same text with a digest that fits, for a change that is ours. */
+/** The same text with a fitting digest, after a change of our own. */
 export function resealed(text: string): string {
   const found = DIGEST_LINE.exec(text.slice(0, HEAD_CHARACTERS));
   const old = found?.[1] ?? found?.[2];
@@ -99,7 +98,7 @@ export function resealed(text: string): string {
   return head + found[0].replace(old, sha256(head + rest)) + rest;
 }
 
-/** Without what git and editors change by themselves. */
+/** Without the changes of git and editors: byte order mark and line endings. */
 export function normalText(raw: string): string {
   const text = raw.startsWith("\uFEFF") ? raw.slice(1) : raw;
   return text.includes("\r\n") ? text.replaceAll("\r\n", "\n") : text;

@@ -1,9 +1,12 @@
 /**
- * STATE.md: a summary as a page, and back.
+ * STATE.md: renders a goal on one page, and reads the page back.
  *
- * What a person may change by editing the page is what `readStatePage` finds in it. The page is read
- * leniently: the order of sections, blank lines, the kind of bullets and what stands above the title make no
- * difference.
+ * Every list is bounded and every item is one line, so the page stays below 150 lines, however long the
+ * history is. It says how many items are left out, and in which file they are. Position, progress and bar are
+ * computed from the tasks, so they cannot contradict each other.
+ *
+ * `readStatePage` finds everything that a person may change. It ignores the order of sections, blank lines,
+ * the kind of bullets and text above the title.
  */
 
 import {
@@ -27,14 +30,6 @@ import {
 import { type Fields, yamlFields } from "./record-files.ts";
 import { type SealedText, sealMarkdown } from "./seal.ts";
 import { isoTime, oneLine } from "./written-text.ts";
-
-/**
- * What STATE.md says: where the goal stands, on one page, however long its history is.
- *
- * Every list is bounded and every item is one line, so the page stays below 150 lines; what is left out is in
- * the other files, and the page says how much that is. Everything here is computed from the goal, so that
- * position, progress and bar cannot contradict each other or the tasks.
- */
 
 const ITEM_CHARACTERS = 200;
 const PROSE_CHARACTERS = 600;
@@ -60,7 +55,7 @@ interface SummaryLine {
   readonly text: string;
 }
 
-/** A list as shown, and how many more there are. */
+/** The items that are shown, and the number of the others. */
 interface Shown<Item> {
   readonly items: readonly Item[];
   readonly more: number;
@@ -74,9 +69,9 @@ interface StateSummary {
   readonly updatedAt: number;
   readonly position: Position;
   readonly progress: Progress;
-  /** What somebody said that comes next, as long as that is to be done. */
+  /** The next action that a person or agent noted, until it is done. */
   readonly next: string | null;
-  /** The task that comes next, where nobody said so or what was said is past. */
+  /** The next task, if the note does not name it. */
   readonly ready: string | null;
   readonly phases: Shown<string>;
   readonly tasks: Shown<SummaryTask>;
@@ -133,17 +128,17 @@ export function summaryOf(state: GoalState, survey: Survey): StateSummary {
   };
 }
 
-/** The same task as in a briefing and in `next`. */
+/** Names the same task as the briefing and `holdfast next`. */
 function nextActionLines(state: GoalState, survey: Survey): Pick<StateSummary, "next" | "ready"> {
   const { next } = state;
   const id = nextTaskOf(state, survey);
   const task = id === null ? undefined : findTask(state, id);
-  const isSaid = task !== undefined && task === findTask(state, next?.task ?? "");
+  const isNoted = task !== undefined && task === findTask(state, next?.task ?? "");
   const named = task && `${task.id}: ${task.title}`;
-  const said = [isSaid ? named : null, next?.text].filter((part) => part != null).join(" — ");
+  const noted = [isNoted ? named : null, next?.text].filter((part) => part != null).join(" — ");
   return {
-    next: said === "" ? null : oneLine(said, PROSE_CHARACTERS),
-    ready: named === undefined || isSaid ? null : oneLine(named, ITEM_CHARACTERS),
+    next: noted === "" ? null : oneLine(noted, PROSE_CHARACTERS),
+    ready: named === undefined || isNoted ? null : oneLine(named, ITEM_CHARACTERS),
   };
 }
 
@@ -161,8 +156,7 @@ function phaseLines({ phases }: Survey, position: Position): Shown<string> {
 }
 
 /**
- * Of other phases what is blocked or under way; the tasks of the current one: what is left, then what was
- * done last.
+ * Blocked and running tasks of other phases, then open tasks of the current phase, then its latest done ones.
  */
 function taskLines(state: GoalState, survey: Survey, position: Position): Shown<SummaryTask> {
   const all = [...state.tasks.values()].filter(
@@ -254,7 +248,7 @@ function section(name: string, lines: readonly string[]): string {
 const READY = "Ready: ";
 const COMPUTED_NEXT = /^Ready: T-\d{3,}: /;
 
-/** What somebody said, which can be edited, and what is computed. */
+/** The noted action, which can be edited, and the computed line. */
 function nextLines({ next, ready }: StateSummary): string[] {
   return [next, ready && `${READY}${ready}`].filter((line) => line !== null).flatMap((line) => [line, ""]);
 }
@@ -279,7 +273,7 @@ function positionLine({ position, progress }: StateSummary): string {
 }
 
 export interface PageItem {
-  /** Null: written by hand, so it has none yet. */
+  /** Null: a new item, written by hand. */
   readonly id: string | null;
   readonly text: string;
 }
@@ -288,29 +282,29 @@ export interface PageTask extends PageItem {
   readonly isChecked: boolean;
 }
 
-/** What can be changed by hand, as the page says it. */
+/** The parts of the page that a person may change. */
 export interface StatePage {
   readonly title: string | null;
   readonly statement: string | null;
   readonly next: string;
-  /** The computed line below it; it counts as said where a person has changed it. */
+  /** The computed line below `next`; it counts as noted if a person has changed it. */
   readonly ready: string;
   readonly tasks: readonly PageTask[];
   readonly decisions: readonly PageItem[];
   readonly blockers: readonly PageItem[];
   readonly questions: readonly PageItem[];
-  /** Everything else, by section: computed, so an edit of it cannot be taken in. */
+  /** Everything else, by section: computed, so an edit of it cannot be applied. */
   readonly others: ReadonlyMap<string, string>;
 }
 
-/** The frontmatter and what stands under each heading of the second level. */
+/** The frontmatter, and the text under each heading of the second level. */
 export interface Page {
   readonly frontmatter: string;
   readonly top: string;
   readonly sections: ReadonlyMap<string, string>;
 }
 
-/** Null when the page has a frontmatter that does not end. */
+/** Null if the frontmatter does not end. */
 export function splitPage(text: string): Page | null {
   let body = text;
   let frontmatter = "";
@@ -376,14 +370,12 @@ export function readStatePage(page: Page): StatePage {
   };
 }
 
-/**
- * The computed line stands apart: whoever writes above or below it, or in its place, says what comes next.
- */
+/** All lines but the computed one are the next action. */
 function readNext(content: string): Pick<StatePage, "next" | "ready"> {
   const lines = content.split("\n");
   const computed = lines.find((line) => COMPUTED_NEXT.test(line)) ?? "";
-  const said = lines.filter((line) => !COMPUTED_NEXT.test(line));
-  return { next: said.join(" ").replace(/\s+/gu, " ").trim(), ready: computed.slice(READY.length).trim() };
+  const noted = lines.filter((line) => !COMPUTED_NEXT.test(line));
+  return { next: noted.join(" ").replace(/\s+/gu, " ").trim(), ready: computed.slice(READY.length).trim() };
 }
 
 function readTask(item: string): PageTask {

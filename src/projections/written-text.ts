@@ -1,16 +1,15 @@
 /**
- * How values become text that people can read and edit, and that reads back as exactly the same values.
+ * Writes values as text that people can read and edit, and that reads back as the same values.
  *
- * Whatever an agent once wrote may look like a heading, a list item or the end of a frontmatter. Text that
- * could be taken for structure is therefore written as a JSON string, which YAML and Markdown both leave
- * alone.
+ * Text of an agent may look like a heading, a list item or the end of a frontmatter. Holdfast writes it as
+ * a JSON string, which neither YAML nor Markdown interprets.
  */
 
 import { ALL_UNPRINTABLE, jsonString, UNPRINTABLE } from "../state-files/index.ts";
 
 const LATEST_DATE_MS = 8.64e15;
 
-/** A wall clock as ISO text; numbers that no calendar reaches stay numbers. */
+/** A time as ISO text; a number beyond the calendar stays a number. */
 export function isoTime(ms: number): string | number {
   return ms <= LATEST_DATE_MS ? new Date(ms).toISOString() : ms;
 }
@@ -19,7 +18,7 @@ export function optionalTime(ms: number | null): string | number | null {
   return ms === null ? null : isoTime(ms);
 }
 
-/** On one line, without what a reader cannot see, cut to `limit` characters. */
+/** One line without invisible characters, cut to `limit` characters. */
 export function oneLine(text: string, limit: number): string {
   const line = text.replace(/\s+/gu, " ").replace(ALL_UNPRINTABLE, "").replace(/ +/g, " ").trim();
   if (line.length <= limit) return line;
@@ -29,7 +28,7 @@ export function oneLine(text: string, limit: number): string {
 const BARE = /^(?:[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*|\d{4}-\d\d-\d\d(?:T[\d:.]+Z)?)$/;
 const MEANS_SOMETHING = /^(?:true|false|null|yes|no|on|off|y|n)$/i;
 
-/** A scalar of a frontmatter: bare where nobody could misread it, else a JSON string, which is also YAML. */
+/** A scalar of a frontmatter: bare if it cannot be misread, else a JSON string, which is also YAML. */
 export function yamlScalar(value: string | number | boolean | null): string {
   if (typeof value !== "string") return String(value);
   return BARE.test(value) && !MEANS_SOMETHING.test(value) ? value : jsonString(value);
@@ -37,17 +36,17 @@ export function yamlScalar(value: string | number | boolean | null): string {
 
 const LOOKS_LIKE_STRUCTURE = /^(?:#|```|---|\+\+\+|<<<<<<<|=======|>>>>>>>)/m;
 
-/** A paragraph or more under a heading: as it is where it is plain, else as a JSON string in a fence. */
+/** Text under a heading: as it is, or as a JSON string in a fence if it looks like structure. */
 export function textBlock(text: string): string {
-  const isPlain =
+  const isUnambiguous =
     text === text.trim() &&
     text !== "" &&
     !UNPRINTABLE.test(text.replaceAll("\n", "")) &&
     !LOOKS_LIKE_STRUCTURE.test(text);
-  return isPlain ? text : `\`\`\`json\n${jsonString(text)}\n\`\`\``;
+  return isUnambiguous ? text : `\`\`\`json\n${jsonString(text)}\n\`\`\``;
 }
 
-/** The text under a heading as it was meant. Throws a SyntaxError when a fence holds no JSON string. */
+/** The reverse of `textBlock`. Throws a SyntaxError if a fence holds no JSON string. */
 export function readBlock(block: string): string {
   const fence = /^```json\n([^\n]*)\n```$/.exec(block.trim());
   if (!fence) return block.trim();

@@ -58,7 +58,7 @@ const statusOf = async (id: string, root = project): Promise<string> => {
 async function expectTaken(): Promise<void> {
   const { code, err } = await agentActs();
   expect(code, err).toBe(0);
-  expect(err).toContain("taken in from STATE.md: T-002 done");
+  expect(err).toContain("applied from STATE.md: T-002 done");
   expect(err).toContain("new task: four");
   expect(await statusOf("T-002")).toBe("done");
   expect(page()).toContain("four");
@@ -107,7 +107,7 @@ test("an edit is taken in although the page was rendered anew on the other side 
   git("commit", "-qm", "goal");
   git("merge", "-q", "--no-edit", "side");
   const { err } = await agentActs();
-  expect(err).toContain("taken in from STATE.md: T-002 done");
+  expect(err).toContain("applied from STATE.md: T-002 done");
   expect(await statusOf("T-002")).toBe("done");
 });
 
@@ -157,7 +157,7 @@ test("a clone takes in what changes the goal, and leaves what would be there twi
   const clone = join(folder, "clone");
   execFileSync("git", ["clone", "-q", project, clone], { env });
   const { err } = await runInside(clone, ["fact", "a", "1", "--source", "x"]);
-  expect(err).toContain("taken in from STATE.md: T-002 done");
+  expect(err).toContain("applied from STATE.md: T-002 done");
   expect(err).toMatch(/new task: four: git brought it from another clone/);
   expect(await statusOf("T-002", clone)).toBe("done");
   expect(beside(clone)).toHaveLength(1);

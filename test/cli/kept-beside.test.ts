@@ -83,7 +83,7 @@ test("a deleted line drops its task, and the command that takes it in says so", 
   save(page().replace(/^- .*T-002.*\n/m, ""));
   const { code, err } = await here("task", "claim", "T-001", "--by", "ag", "--role", "worker");
   expect(code).toBe(0);
-  expect(err).toContain("note: taken in from STATE.md: T-002 dropped");
+  expect(err).toContain("note: applied from STATE.md: T-002 dropped");
   expect((await here("task", "show", "T-002", "--json")).out).toContain('"dropped"');
   expect(beside()).toEqual([]);
 });
@@ -103,7 +103,7 @@ test("a section that is cut out, or many lines at once, drops no task", async ()
   save(all.replace(/^- .*T-00\d.*\n/gm, ""));
   const { err } = await here("fact", "a", "1", "--source", "x");
   expect(err).toMatch(/T-001, T-002, T-003 were removed at once, and stay/);
-  expect(err).not.toContain("taken in from");
+  expect(err).not.toContain("applied from");
   for (const id of ["T-001", "T-002", "T-003"]) expect(page()).toContain(`${id} [open]`);
   expect(beside()).toHaveLength(1);
 });

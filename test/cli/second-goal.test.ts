@@ -83,7 +83,7 @@ test("what a person wrote into the old goal's files is taken in before they make
   utimesSync(file, at, at);
   const { code, err } = await runInside(project, ["goal", "new", "second", "Second goal"]);
   expect(code).toBe(0);
-  expect(err).toContain("taken in from STATE.md: statement: The first goal");
+  expect(err).toContain("applied from STATE.md: statement: The first goal");
   expect(page()).toContain("Second goal");
   expect(await say(project, "goal", "show", "first")).toContain("The first goal");
   expect(readdirSync(join(project, ".planning")).filter((name) => name.includes("unread"))).toEqual([]);

@@ -261,7 +261,7 @@ describe.each(storeSubjects())("a person edits the files of a goal on $name", (s
         retryable: true,
         message: "goal checkout: a person edited STATE.md a moment ago",
         data: { file: "STATE.md" },
-        hint: expect.stringMatching(/^Wait 4 s, read the goal again/),
+        hint: expect.stringMatching(/Wait 4 s, then read the goal again/),
       });
       await expect(bench.goal.claim("T-001", { by: worker })).rejects.toMatchObject({
         code: "HUMAN_EDITING",

@@ -10,7 +10,7 @@
  * | rows of the rendered files, and which members a hand edit may change | `projections/record-rows.ts` |
  * | inputs and answers of operations | `operations/record-views.ts` |
  *
- * To add a field to a task, add a line to `TASK_PLAN`, raise `GOAL_FOLD_VERSION`, and write `schemas/` anew.
+ * To add a field to a task, add a line to `TASK_PLAN`, raise `GOAL_FOLD_VERSION`, and run `npm run schemas`.
  * Fields come in the order in which the files show them. No zod here: hooks read goals and must start fast.
  */
 
