@@ -103,7 +103,7 @@ export const FILES_DURABILITY_PLANTS: Readonly<Record<string, readonly Mutation[
     { file: "src/stores/files/append.ts", from: "syncFolder(each);", to: "void [each, syncFolder];" },
   ],
   "rewritten journal not synced": [
-    { file: "src/stores/files/rewriting.ts", from: "fsyncSync(descriptor);", to: "void fsyncSync;" },
+    { file: "src/stores/files/compaction.ts", from: "fsyncSync(descriptor);", to: "void fsyncSync;" },
   ],
 };
 

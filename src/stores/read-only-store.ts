@@ -1,4 +1,4 @@
-/** Any store, for whoever promised to look and change nothing: what would write is refused before it reaches the store. */
+/** A store that is open for reading only: writes are rejected before they reach the store below. */
 
 import type {
   AppendOutcome,

@@ -1,27 +1,49 @@
-/** What a batch, a removal, an artifact each do inside a turn: every question first, then the line, then memory. */
+/**
+ * Every write as an act inside a flush: first every check, then the line, then memory.
+ *
+ * Leases are split: the journal has the holder, the live file the time of expiry. A grant or a release is
+ * therefore a durable line, a renewal one small write without a sync.
+ *
+ *     none ──take──▶ held ──renew, guarded append──▶ held
+ *                     │──release──▶ free (token kept) ──take──▶ held, token + 1
+ *                     └──expired, other boot, evicted──take by another──▶ held, token + 1
+ *
+ * The clock matters only to `take`. The current token of a held lease may write, however late.
+ */
 
-import type { AppendOutcome, Batch, PutRequest, RemoveOutcome, RemoveRequest, Write } from "../../store.ts";
-import { guardsOf } from "../kit/index.ts";
-import type { Turn } from "./append.ts";
-import { dropArtifact, hasArtifactFile, keepArtifact } from "./artifacts.ts";
-import { answerAtOnce, garbage } from "./foundations.ts";
-import { leaseNow, prolong } from "./leases.ts";
-import { toSegment } from "./line.ts";
-import { dropSnapshots } from "./snapshots.ts";
+import type {
+  AppendOutcome,
+  Batch,
+  Guard,
+  LeaseOutcome,
+  LeaseRequest,
+  LeaseRow,
+  PutRequest,
+  RemoveOutcome,
+  RemoveRequest,
+  Write,
+} from "../../store.ts";
+import { guardsOf, timelineOf } from "../kit/index.ts";
+import { checkAppend, type Lease, lease, list, unreferencedArtifacts } from "../memory/index.ts";
+import type { Flush } from "./append.ts";
+import { deleteSnapshots, dropArtifact, hasArtifactFile, writeArtifact } from "./blobs.ts";
+import { toSegment } from "./journal-file.ts";
+import type { OpenFolder } from "./open-folder.ts";
 import type { LoggedWrite } from "./state.ts";
 
-export function append(turn: Turn, batch: Batch): AppendOutcome {
-  const { state, journal, place } = turn.folder;
+export function append(flush: Flush, batch: Batch): AppendOutcome {
+  const { state, journal, options } = flush.folder;
   const { namespace } = batch;
-  const answer = answerAtOnce(state.space(namespace), batch, place.clock.nowMs());
-  if (answer?.outcome === "fenced") return { ...answer, now: leaseNow(turn.folder, namespace, answer.lease) };
+  const answer = checkAppend(state.space(namespace), batch, options.clock.nowMs());
+  if (answer?.outcome === "fenced")
+    return { ...answer, now: leaseNow(flush.folder, namespace, answer.lease) };
   if (answer) return answer;
-  const kept = batch.writes.map(toLogged);
-  const logged = kept.map(({ write }) => write);
-  const segments = kept.map(({ segment }) => segment);
-  const line = turn.log({ do: "append", id: batch.id, namespace, writes: logged }, segments);
+  const encoded = batch.writes.map(toLogged);
+  const logged = encoded.map(({ write }) => write);
+  const segments = encoded.map(({ segment }) => segment);
+  const line = flush.addLine({ do: "append", id: batch.id, namespace, writes: logged }, segments);
   const outcome = state.applyBatch(batch, logged, line, journal);
-  prolong(turn, namespace, guardsOf(batch));
+  renewGuards(flush, namespace, guardsOf(batch));
   return outcome;
 }
 
@@ -34,41 +56,41 @@ function toLogged({ payload, codec, ...write }: Write): { write: LoggedWrite; se
   };
 }
 
-export function removeAct(turn: Turn, request: RemoveRequest): RemoveOutcome {
+export function remove(flush: Flush, request: RemoveRequest): RemoveOutcome {
   switch (request.of) {
     case "stream":
-      return removeStream(turn, request);
+      return removeStream(flush, request);
     case "artifacts":
-      return collectArtifacts(turn, request.namespace, request.putBefore);
+      return collectArtifacts(flush, request.namespace, request.putBefore);
     case "snapshots":
-      return { outcome: "removed", count: dropSnapshots(turn.folder, request.namespace, request.stream) };
+      return { outcome: "removed", count: deleteSnapshots(flush.folder, request.namespace, request.stream) };
   }
 }
 
-function removeStream(turn: Turn, request: Extract<RemoveRequest, { of: "stream" }>): RemoveOutcome {
-  const { folder } = turn;
+function removeStream(flush: Flush, request: Extract<RemoveRequest, { of: "stream" }>): RemoveOutcome {
+  const { folder } = flush;
   const { namespace, stream, expect, erase = false } = request;
   const outcome = folder.state.removeStream(request);
   if (outcome.outcome === "fenced") {
     return { ...outcome, now: leaseNow(folder, namespace, outcome.lease) };
   }
-  if (outcome.outcome === "conflict" || (outcome.outcome === "removed" && outcome.count === 0))
-    return outcome;
-  turn.log({ do: "remove", namespace, stream, expect });
-  turn.afterwards.push(() => dropSnapshots(folder, namespace, stream, erase));
-  if (erase) turn.mustErase = true;
+  const changesNothing = outcome.outcome === "removed" && outcome.count === 0;
+  if (outcome.outcome === "conflict" || changesNothing) return outcome;
+  flush.addLine({ do: "remove", namespace, stream, expect });
+  flush.afterSync.push(() => deleteSnapshots(folder, namespace, stream, erase));
+  if (erase) flush.mustErase = true;
   return outcome;
 }
 
-function collectArtifacts(turn: Turn, namespace: string, putBefore: number): RemoveOutcome {
-  const { folder } = turn;
+function collectArtifacts(flush: Flush, namespace: string, putBefore: number): RemoveOutcome {
+  const { folder } = flush;
   const { state } = folder;
-  const hashes = garbage(state.space(namespace), putBefore);
+  const hashes = unreferencedArtifacts(state.space(namespace), putBefore);
   if (hashes.length > 0) {
-    const { length } = turn.log({ do: "collect", namespace, hashes });
+    const { length } = flush.addLine({ do: "collect", namespace, hashes });
     state.collect(namespace, hashes, length);
-    turn.afterwards.push(() => {
-      // The same turn may have put one of them again.
+    flush.afterSync.push(() => {
+      // The same flush may have put one of them again.
       const gone = hashes.filter((hash) => !state.space(namespace).artifacts.has(hash));
       for (const hash of gone) dropArtifact(folder, namespace, hash);
     });
@@ -76,15 +98,109 @@ function collectArtifacts(turn: Turn, namespace: string, putBefore: number): Rem
   return { outcome: "removed", count: hashes.length };
 }
 
-/** The bytes are on the disk under their name before the line that speaks of them is written. */
-export function putArtifact(turn: Turn, request: Extract<PutRequest, { of: "artifact" }>): void {
+/** The bytes are on the disk under their name before the line that names them is written. */
+export function putArtifact(flush: Flush, request: Extract<PutRequest, { of: "artifact" }>): void {
   const { namespace, hash, bytes, at } = request;
-  const { folder } = turn;
+  const { folder } = flush;
   const { state } = folder;
   const known = state.space(namespace).artifacts.get(hash);
-  const isThere = known !== undefined && hasArtifactFile(folder, namespace, hash, bytes);
-  if (isThere && known.putAt >= at) return;
-  if (!isThere) turn.folders.add(keepArtifact(folder, namespace, hash, bytes));
-  const { length } = turn.log({ do: "artifact", namespace, hash, at });
+  const isStored = known !== undefined && hasArtifactFile(folder, namespace, hash, bytes);
+  if (isStored && known.putAt >= at) return;
+  if (!isStored) flush.foldersToSync.add(writeArtifact(folder, namespace, hash, bytes));
+  const { length } = flush.addLine({ do: "artifact", namespace, hash, at });
   state.putArtifact(namespace, hash, at, length);
+}
+
+export function leaseAct(flush: Flush, request: LeaseRequest): LeaseOutcome {
+  const { folder } = flush;
+  const { state, options } = folder;
+  const { namespace } = request;
+  // Throws for a request that cannot be written, before anything changes.
+  JSON.stringify(request);
+  if (request.act === "take") refreshExpiries(folder, namespace, [request.name]);
+  const outcome = lease(state.space(namespace), request, options.clock.nowMs());
+  if (outcome.outcome === "granted") {
+    logLease(flush, namespace, outcome.lease.name);
+  } else if (outcome.outcome === "released" && request.act === "release") {
+    if (outcome.wasOurs) logLease(flush, namespace, request.lease.lease);
+  } else if (outcome.outcome === "renewed" && request.act === "renew") {
+    writeExpiries(flush, namespace, stillHeld(request.leases, outcome.lost));
+  }
+  return outcome;
+}
+
+function stillHeld(asked: readonly Guard[], lost: readonly Guard[]): string[] {
+  const isLost = ({ lease: name, token }: Guard) =>
+    lost.some((each) => each.lease === name && each.token === token);
+  return asked.filter((guard) => !isLost(guard)).map((guard) => guard.lease);
+}
+
+function logLease(flush: Flush, namespace: string, name: string): void {
+  const { folder } = flush;
+  const { state } = folder;
+  const { token, holder, ttlMs, deadline } = leaseOf(folder, namespace, name);
+  const slot = state.slot(namespace, name);
+  const boot = timelineOf(folder.options.clock);
+  const record = { do: "lease", namespace, name, token, holder, ttlMs, deadline, boot, slot } as const;
+  const { length } = flush.addLine(record);
+  state.setLease(record, length);
+  writeExpiries(flush, namespace, [name]);
+}
+
+function leaseOf(folder: OpenFolder, namespace: string, name: string): Lease {
+  return folder.state.space(namespace).leases.get(name) as Lease;
+}
+
+/** A guarded write renews its leases, but not those with most of their time left. */
+function renewGuards(flush: Flush, namespace: string, guards: readonly Guard[]): void {
+  const { folder } = flush;
+  const { clock } = folder.options;
+  const now = clock.nowMs();
+  const names = guards
+    .map((guard) => guard.lease)
+    .filter((name) => {
+      const { deadline, ttlMs } = leaseOf(folder, namespace, name);
+      return deadline - now <= (ttlMs * 3) / 4;
+    });
+  for (const name of names) {
+    refreshExpiries(folder, namespace, [name]);
+    const held = leaseOf(folder, namespace, name);
+    const { ttlMs } = held;
+    const expiry = { ttlMs, deadline: now + ttlMs, boot: timelineOf(clock) };
+    folder.state.renewLease(namespace, name, held, expiry);
+  }
+  writeExpiries(flush, namespace, names);
+}
+
+function writeExpiries(flush: Flush, namespace: string, names: readonly string[]): void {
+  if (names.length === 0) return;
+  const { folder } = flush;
+  flush.afterSync.push(() => {
+    for (const name of names) {
+      const { token, deadline, ttlMs } = leaseOf(folder, namespace, name);
+      const boot = timelineOf(folder.options.clock);
+      folder.live?.setExpiry(folder.state.slot(namespace, name), { token, deadline, ttlMs, boot });
+    }
+  });
+}
+
+/** Reads the live file: another process may hold these leases, and renews them without a line. */
+export function refreshExpiries(folder: OpenFolder, namespace: string, names: Iterable<string>): void {
+  const { state, live } = folder;
+  const { leases } = state.space(namespace);
+  for (const name of names) {
+    const row = leases.get(name);
+    if (!row?.holder) continue;
+    const expiry = live?.expiry(state.slot(namespace, name));
+    if (expiry?.token === row.token) state.renewLease(namespace, name, row, expiry);
+  }
+}
+
+/** A lease as it is now, for a caller that was refused because of it. */
+function leaseNow(folder: OpenFolder, namespace: string, name: string): LeaseRow | null {
+  refreshExpiries(folder, namespace, [name]);
+  const request = { of: "leases", namespace, prefix: name, limit: 1 } as const;
+  const { rows } = list(folder.state.space(namespace), request, folder.options.clock.nowMs());
+  const [row] = rows as LeaseRow[];
+  return row?.name === name ? row : null;
 }

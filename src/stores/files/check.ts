@@ -1,53 +1,54 @@
 /**
- * Everything that can be verified without knowing what the events mean: every line of the journal is read from the
- * disk once more, with its checksum and its number; every payload and artifact is what it was (I2); every stream is
- * whole from its base to its head, tokens count up, and no guarded write stands behind a newer grant (I7); keys, items,
- * references and forks point at something.
+ * Verifies everything that needs no knowledge of the events. Every line of the journal is read from the disk
+ * again, with its checksum and its number.
  *
- * Large journals are read in pieces, with a turn of the event loop between two, so that heartbeats pass.
+ *  - payloads and artifacts are unchanged (I2)
+ *  - streams have no gaps, tokens only grow, no guarded write follows a newer grant (I7)
+ *  - keys, items, references and forks point at something
+ *
+ * A large journal is read in pieces, with a turn of the event loop between them, so that heartbeats pass.
  */
 
 import { sha256 } from "../../model/digest.ts";
 import { HoldfastError, isHoldfastError } from "../../model/errors.ts";
 import type { Problem } from "../../store.ts";
 import { firstProblems } from "../kit/index.ts";
-import { readArtifact } from "./artifacts.ts";
-import { checkRules, type MemoryData, type Space, streamOf } from "./foundations.ts";
+import { check as checkStreams, type MemoryData, type Space, streamOf } from "../memory/index.ts";
+import { damagedSnapshots, readArtifact } from "./blobs.ts";
 import { JournalFile } from "./journal-file.ts";
-import type { OpenedFolder } from "./opened-folder.ts";
-import { damagedSnapshots } from "./snapshots.ts";
-import { type Act, State } from "./state.ts";
+import type { OpenFolder } from "./open-folder.ts";
+import { type JournalRecord, State } from "./state.ts";
 
-type Read = <Result>(act: (state: State, folder: OpenedFolder) => Result) => Promise<Result>;
+type Read = <Result>(act: (state: State, folder: OpenFolder) => Result) => Promise<Result>;
 
 const LINES_PER_PIECE = 500;
-/** A journal that is rewritten while it is checked is checked again. */
+/** A journal that is compacted while it is checked is checked again. */
 const TRIES = 3;
 
 export async function check(read: Read): Promise<readonly Problem[]> {
   for (let tries = 1; ; tries++) {
     const folder = await read((_, opened) => opened);
     const { journal } = folder;
-    const problems = await firstProblems(everyProblem(folder));
+    const problems = await firstProblems(allProblems(folder));
     if (tries >= TRIES || journal.isInPlace()) return problems;
   }
 }
 
-async function* everyProblem(folder: OpenedFolder): AsyncGenerator<Problem> {
-  const state = new State(folder.place.clock, () => undefined);
+async function* allProblems(folder: OpenFolder): AsyncGenerator<Problem> {
+  const state = new State(folder.options.clock, () => undefined);
   const { end } = folder.journal;
   const journal = JournalFile.open(folder.paths.journal, true);
   try {
     let count = 0;
     for (const line of journal.read(end)) {
-      yield* zombieWrites(state, line.act as Act);
+      yield* zombieWrites(state, line.act as JournalRecord);
       state.apply(line, journal);
       count += 1;
       if (count % LINES_PER_PIECE === 0) await nextTurn();
     }
-    yield* streams(state.data);
-    for (const problem of pointers(state.data)) yield problem;
-    yield* artifacts(folder, state.data);
+    yield* streamProblems(state.data);
+    yield* pointerProblems(state.data);
+    yield* artifactProblems(folder, state.data);
   } catch (error) {
     if (!isHoldfastError(error, "STORE_CORRUPT")) throw error;
     yield { invariant: "I2", where: "the journal", what: `it could be read no further: ${error.message}` };
@@ -59,18 +60,18 @@ async function* everyProblem(folder: OpenedFolder): AsyncGenerator<Problem> {
   }
 }
 
-/** One at a time: this reads every payload from the disk. */
-async function* streams({ spaces }: MemoryData): AsyncGenerator<Problem> {
+/** One stream at a time: this reads every payload from the disk. */
+async function* streamProblems({ spaces }: MemoryData): AsyncGenerator<Problem> {
   for (const [namespace, space] of spaces) {
     for (const [name, stream] of space.streams) {
       const alone = { ...space, streams: new Map([[name, stream]]) };
-      yield* checkRules({ spaces: new Map([[namespace, alone]]) });
+      yield* checkStreams({ spaces: new Map([[namespace, alone]]) });
       await nextTurn();
     }
   }
 }
 
-function* zombieWrites(state: State, act: Act): Generator<Problem> {
+function* zombieWrites(state: State, act: JournalRecord): Generator<Problem> {
   if (act.do !== "append") return;
   const { leases } = state.space(act.namespace);
   for (const { stream, guards = [], expect } of act.writes) {
@@ -78,13 +79,14 @@ function* zombieWrites(state: State, act: Act): Generator<Problem> {
       const now = leases.get(lease);
       if (now?.token === token && now.holder) continue;
       const where = `${act.namespace} ${stream}`;
-      const what = `the write after event ${expect.seq} has token ${token} of ${lease}, which was at ${now?.token}`;
+      const found = `has token ${token} of ${lease}, which was at ${now?.token}`;
+      const what = `the write after event ${expect.seq} ${found}`;
       yield { invariant: "I7", where, what };
     }
   }
 }
 
-async function* artifacts(folder: OpenedFolder, { spaces }: MemoryData): AsyncGenerator<Problem> {
+async function* artifactProblems(folder: OpenFolder, { spaces }: MemoryData): AsyncGenerator<Problem> {
   for (const [namespace, space] of spaces) {
     for (const hash of space.artifacts.keys()) {
       const where = `${namespace} artifact ${hash}`;
@@ -98,7 +100,7 @@ async function* artifacts(folder: OpenedFolder, { spaces }: MemoryData): AsyncGe
   }
 }
 
-function artifactProblem(folder: OpenedFolder, namespace: string, hash: string): string | null {
+function artifactProblem(folder: OpenFolder, namespace: string, hash: string): string | null {
   try {
     const bytes = readArtifact(folder, namespace, hash);
     return sha256(bytes) === hash ? null : "its bytes do not match its hash";
@@ -108,7 +110,7 @@ function artifactProblem(folder: OpenedFolder, namespace: string, hash: string):
   }
 }
 
-function pointers({ spaces }: MemoryData): Problem[] {
+function pointerProblems({ spaces }: MemoryData): Problem[] {
   return [...spaces].flatMap(([namespace, space]) => [
     ...streamPointers(namespace, space),
     ...keyPointers(namespace, space),

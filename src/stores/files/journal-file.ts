@@ -1,11 +1,23 @@
 /**
- * The journal as a file: one descriptor, how far it has been read, and where payloads lie in it.
+ * The journal: its lines, and the file they are in.
  *
- * `end` is the end of the last line that was read or written through this handle, and only ever a place that is known
- * to be synced. What lies behind it is judged by `settle` in `append.ts`, under the lock.
+ * A line is JSON that a person can read, and a checksum covers its every byte:
+ *
+ *     {"crc":"0f3a91bc","n":12,"from":12,"bytes":187,"act":{"do":"append", …},"events":[[{"type": …}]]}
+ *
+ *  - `crc`     CRC-32 of everything behind it, up to the end of the line
+ *  - `n`       the line's number, counted from 1: a line that is missing or out of place shows
+ *  - `from`    the first line of the write that this one came with. Only a line of a later write proves that
+ *              an earlier one was synced, so this tells a torn tail from damage in the middle
+ *  - `bytes`   length of `act`, so that opening a store need not parse any payload
+ *  - `act`     the record, without payloads; `events` are those, one for each write of the record
+ *
+ * A payload that is JSON on one line is stored as it is, byte for byte. Other text is a JSON string, bytes
+ * are base64, and `form` in the record says so.
  */
 
 import { closeSync, fdatasyncSync, fstatSync, fsyncSync, ftruncateSync, openSync } from "node:fs";
+import { crc32 } from "node:zlib";
 import type { Payload, StoredWrite } from "../../store.ts";
 import {
   type FileIdentity,
@@ -15,39 +27,146 @@ import {
   statOf,
   tooNewError,
 } from "../kit/index.ts";
-import { readUpTo, writeAll } from "./disk.ts";
-import { corrupt } from "./failures.ts";
-import { encodeLine, type Form, fromSegment, type Line, parseLine } from "./line.ts";
+import { corrupt, readUpTo, writeAll } from "./disk.ts";
+
+export interface Line {
+  readonly n: number;
+  readonly from: number;
+  readonly act: unknown;
+  /** The offset of the first payload in the line. */
+  readonly eventsAt: number;
+}
+
+const START = '{"crc":"';
+const BODY_AT = START.length + 8 + 2;
+const EVENTS = ',"events":[';
+
+interface EncodedLine {
+  /** Includes the line break. */
+  readonly bytes: Buffer;
+  readonly eventsAt: number;
+}
+
+export function encodeLine(n: number, from: number, act: object, segments: readonly Buffer[]): EncodedLine {
+  const text = JSON.stringify(act);
+  const actBytes = Buffer.byteLength(text);
+  const head = `"n":${n},"from":${from},"bytes":${actBytes},"act":`;
+  const parts: (string | Buffer)[] = [head, text];
+  segments.forEach((segment, index) => {
+    parts.push(index === 0 ? EVENTS : ",", segment);
+  });
+  parts.push(segments.length > 0 ? "]}\n" : "}\n");
+  const length = parts.reduce((sum, part) => sum + Buffer.byteLength(part), BODY_AT);
+  const bytes = Buffer.allocUnsafe(length);
+  let at = BODY_AT;
+  for (const part of parts) at += typeof part === "string" ? bytes.write(part, at) : part.copy(bytes, at);
+  const crc = crc32(bytes.subarray(BODY_AT, length - 1));
+  bytes.write(`${START}${crc.toString(16).padStart(8, "0")}",`, 0, "latin1");
+  return { bytes, eventsAt: BODY_AT + head.length + actBytes + EVENTS.length };
+}
+
+interface LineHead extends Omit<Line, "act"> {
+  readonly crc: number;
+  readonly actAt: number;
+  readonly actEnd: number;
+}
+
+const HEAD = /^\{"crc":"([0-9a-f]{8})","n":(\d{1,16}),"from":(\d{1,16}),"bytes":(\d{1,16}),"act":/;
+const HEAD_BYTES = 120;
+
+function parseHead(line: Buffer): LineHead | null {
+  const found = HEAD.exec(line.toString("latin1", 0, HEAD_BYTES));
+  if (!found) return null;
+  const actAt = found[0].length;
+  const actEnd = actAt + Number(found[4]);
+  return {
+    crc: Number.parseInt(found[1] as string, 16),
+    n: Number(found[2]),
+    from: Number(found[3]),
+    actAt,
+    actEnd,
+    eventsAt: actEnd + EVENTS.length,
+  };
+}
+
+/** `line` comes without its line break. Null unless it is whole and unchanged. */
+export function parseLine(line: Buffer): Line | null {
+  const head = parseHead(line);
+  if (!head || crc32(line.subarray(BODY_AT)) !== head.crc) return null;
+  const { n, from, eventsAt: at, actAt, actEnd } = head;
+  return { n, from, eventsAt: at, act: JSON.parse(line.toString("utf8", actAt, actEnd)) };
+}
+
+/** How a payload is stored: as the JSON that it is, as a JSON string, as base64. */
+export type Form = "json" | "text" | "bytes";
+
+export function toSegment(payload: Payload): { form: Form; segment: Buffer } {
+  if (typeof payload !== "string") {
+    const base64 = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength).toString("base64");
+    return { form: "bytes", segment: Buffer.from(`"${base64}"`) };
+  }
+  if (isJsonLine(payload)) return { form: "json", segment: Buffer.from(payload) };
+  return { form: "text", segment: Buffer.from(JSON.stringify(payload)) };
+}
+
+export function fromSegment(segment: Buffer, form: Form): Payload {
+  switch (form) {
+    case "json":
+      return segment.toString();
+    case "text":
+      return JSON.parse(segment.toString()) as string;
+    case "bytes":
+      return new Uint8Array(Buffer.from(segment.toString("latin1", 1, segment.length - 1), "base64"));
+  }
+}
+
+/** JSON that fits a line as it is: no line break, which JSON strings never have, and no lone surrogates. */
+function isJsonLine(text: string): boolean {
+  if (text.includes("\n") || text.includes("\r") || !text.isWellFormed()) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 const FORMAT = "holdfast-files";
 const VERSION = 1;
 
 /** The first line of every journal. */
-export interface Begin {
+export interface BeginRecord {
   readonly do: "begin";
   readonly format: typeof FORMAT;
   readonly version: number;
-  /** Which store this is; a copy of the folder has the same. */
+  /** The store's id; a copy of the folder has the same. */
   readonly store: string;
-  /** Counts the journals of a store: each rewriting makes the next. */
+  /** Counts the journals of a store: each compaction makes the next. */
   readonly journal: number;
 }
 
 export function firstLine(store: string, journal: number): Buffer {
-  const begin: Begin = { do: "begin", format: FORMAT, version: VERSION, store, journal };
+  const begin: BeginRecord = { do: "begin", format: FORMAT, version: VERSION, store, journal };
   return encodeLine(1, 1, begin, []).bytes;
 }
 
-/** A line with its place in the file. */
-export interface PlacedLine extends Line {
+export interface LinePosition extends Pick<Line, "eventsAt"> {
   readonly offset: number;
   readonly length: number;
 }
+
+export interface PlacedLine extends Line, LinePosition {}
 
 const HEADER_BYTES = 4_096;
 const LAST_BYTES = 64;
 const CHUNK_BYTES = 1024 * 1024;
 
+/**
+ * The file: one descriptor, how far it has been read, and where payloads lie in it.
+ *
+ * `end` is the end of the last line that was read or written through this handle, and always known to be
+ * synced. `settle` in `append.ts` judges the bytes behind it, under the lock.
+ */
 export class JournalFile {
   #path: string;
   readonly store: string;
@@ -56,11 +175,11 @@ export class JournalFile {
   readonly #descriptor: number;
   #end: number;
   #lines = 1;
-  /** Where the last line begins, and how: with its checksum. */
+  /** The offset of the last line, and its first bytes, which hold its checksum. */
   #lastAt = 0;
   #last: Buffer | null = null;
 
-  private constructor(path: string, descriptor: number, begin: Begin, end: number) {
+  private constructor(path: string, descriptor: number, begin: BeginRecord, end: number) {
     this.#path = path;
     this.store = begin.store;
     this.number = begin.journal;
@@ -69,7 +188,7 @@ export class JournalFile {
     this.#end = end;
   }
 
-  /** Opens it and reads its first line; refuses what is not ours or too new. */
+  /** Opens it and reads its first line. Throws for a file that is foreign or too new. */
   static open(path: string, readOnly: boolean): JournalFile {
     const descriptor = openSync(path, readOnly ? "r" : "r+");
     try {
@@ -85,7 +204,7 @@ export class JournalFile {
     return this.#path;
   }
 
-  /** It was renamed. */
+  /** The file was renamed. */
   movedTo(path: string): void {
     this.#path = path;
   }
@@ -108,7 +227,7 @@ export class JournalFile {
     return isSameFile(this.identity, statOf(this.path));
   }
 
-  /** Whether the last line is what it was: a file can be overwritten and stay the same file. */
+  /** Whether the last line is unchanged: a file can be overwritten and stay the same file. */
   isUnchanged(): boolean {
     const now = this.bytes(this.#lastAt, Math.min(LAST_BYTES, this.#end - this.#lastAt));
     this.#last ??= now;
@@ -119,12 +238,14 @@ export class JournalFile {
     return readUpTo(this.#descriptor, offset, length);
   }
 
-  /** Every line from here to `upTo`, where one must end. Moves on line by line. */
+  /** Every line from `end` to `upTo`, where one must end. Advances `end` line by line. */
   *read(upTo: number): Generator<PlacedLine> {
     for (const { offset, bytes, isWhole } of rawLines(this.#descriptor, this.#end, upTo)) {
       const line = isWhole ? parseLine(bytes) : null;
       if (!line) throw corrupt(this.path, this.#lines + 1, "its checksum does not fit, or it is cut short");
-      this.#inPlace(line);
+      if (line.n !== this.#lines + 1) {
+        throw corrupt(this.path, this.#lines + 1, `line ${line.n} stands here`);
+      }
       this.#moveTo(offset + bytes.length + 1);
       yield { ...line, offset, length: bytes.length + 1 };
     }
@@ -133,8 +254,8 @@ export class JournalFile {
   }
 
   /**
-   * Every good line behind `end`, until the first that is not. Returns nothing more then, unless a line of a later
-   * write follows: that one was only begun after the bad one had been synced, so the bad one was good once.
+   * Every good line behind `end`, up to the first bad one. Throws if a line of a later write follows the bad
+   * one: that write began only after the bad line had been synced, so the bad line was good once.
    */
   *readTail(): Generator<PlacedLine> {
     let bad = 0;
@@ -151,14 +272,14 @@ export class JournalFile {
     }
   }
 
-  /** Writes the same bytes once more, so that the next sync has them to write. */
+  /** Writes the same bytes once more, so that the next sync writes them to the disk. */
   rewrite(from: number): void {
     for (let at = from; at < this.#end; at += CHUNK_BYTES) {
       writeAll(this.#descriptor, this.bytes(at, Math.min(CHUNK_BYTES, this.#end - at)), at);
     }
   }
 
-  /** Takes away everything behind `end`. */
+  /** Removes everything behind `end`. */
   cut(): void {
     ftruncateSync(this.#descriptor, this.#end);
   }
@@ -167,7 +288,7 @@ export class JournalFile {
     fsyncSync(this.#descriptor);
   }
 
-  /** Durable when it returns. After a throw nobody knows what is behind `end`. */
+  /** Durable when it returns. After a throw the bytes behind `end` are unknown. */
   append(lines: readonly Buffer[]): void {
     const [only] = lines;
     const bytes = only && lines.length === 1 ? only : Buffer.concat(lines);
@@ -180,17 +301,13 @@ export class JournalFile {
     this.#last = Buffer.from(last.subarray(0, LAST_BYTES));
   }
 
-  /** For whoever overwrites a journal that another has replaced. */
+  /** For erasing a journal that another has replaced. */
   get descriptor(): number {
     return this.#descriptor;
   }
 
   close(): void {
     closeSync(this.#descriptor);
-  }
-
-  #inPlace({ n }: Line): void {
-    if (n !== this.#lines + 1) throw corrupt(this.path, this.#lines + 1, `line ${n} stands here`);
   }
 
   #moveTo(end: number): void {
@@ -201,8 +318,8 @@ export class JournalFile {
   }
 }
 
-/** Looks at the first line only. Says what is wrong in a way that fits: foreign, too new, or damaged. */
-function readBegin(path: string, descriptor: number): { begin: Begin; end: number } {
+/** Reads the first line only. Tells files that are foreign, too new and damaged apart. */
+function readBegin(path: string, descriptor: number): { begin: BeginRecord; end: number } {
   const bytes = readUpTo(descriptor, 0, HEADER_BYTES);
   const text = bytes.toString("latin1");
   const version = /"format":"holdfast-files","version":(\d+)/.exec(text)?.[1];
@@ -210,8 +327,9 @@ function readBegin(path: string, descriptor: number): { begin: Begin; end: numbe
     throw tooNewError({ path }, Number(version), VERSION);
   const length = bytes.indexOf("\n");
   const line = length < 0 ? null : parseLine(bytes.subarray(0, length));
-  const begin = line?.act as Partial<Begin> | undefined;
-  if (begin?.do === "begin" && begin.format === FORMAT) return { begin: begin as Begin, end: length + 1 };
+  const begin = line?.act as Partial<BeginRecord> | undefined;
+  if (begin?.do === "begin" && begin.format === FORMAT)
+    return { begin: begin as BeginRecord, end: length + 1 };
   if (line || version === undefined) throw foreignError({ path }, "it does not begin as a journal does");
   throw corrupt(path, 1, "its checksum does not fit, or it is cut short");
 }
@@ -219,7 +337,7 @@ function readBegin(path: string, descriptor: number): { begin: Begin; end: numbe
 interface RawLine {
   readonly offset: number;
   readonly bytes: Buffer;
-  /** False for what follows the last line break. */
+  /** False for bytes after the last line break. */
   readonly isWhole: boolean;
 }
 
@@ -229,7 +347,7 @@ function* rawLines(descriptor: number, from: number, upTo: number): Generator<Ra
   let rest: Buffer = Buffer.alloc(0);
   let offset = from;
   for (let at = from; at < upTo; ) {
-    // A line that is longer than a chunk is read in ever larger ones.
+    // Chunks grow while they hold no line break.
     const chunk = readUpTo(descriptor, at, Math.min(Math.max(CHUNK_BYTES, rest.length), upTo - at));
     if (chunk.length === 0) break;
     at += chunk.length;
@@ -245,8 +363,8 @@ function* rawLines(descriptor: number, from: number, upTo: number): Generator<Ra
   if (rest.length > 0) yield { offset, bytes: rest, isWhole: false };
 }
 
-/** A write whose payload stays in the journal until somebody asks for it. */
-export class KeptWrite implements StoredWrite {
+/** A stored write whose payload stays in the journal and is read on demand. */
+export class JournaledWrite implements StoredWrite {
   readonly first: number;
   readonly last: number;
   readonly batch: string;
@@ -272,7 +390,7 @@ export class KeptWrite implements StoredWrite {
     return fromSegment(this.segment, this.#segment.form);
   }
 
-  /** As it stands in the journal. */
+  /** The payload's bytes in the journal. */
   get segment(): Buffer {
     return this.#journal.bytes(this.#segment.offset, this.#segment.length);
   }
@@ -281,7 +399,7 @@ export class KeptWrite implements StoredWrite {
     return this.#segment.form;
   }
 
-  /** About how much of the journal it takes up. */
+  /** About how many bytes of the journal it takes up. */
   get weight(): number {
     return this.#segment.weight;
   }

@@ -1,29 +1,29 @@
 /**
- * One process at a time: an exclusive transaction on a small SQLite file that holds nothing. The operating system
- * takes the lock from a process that dies, however it dies, and leaves it with one that is merely stopped. Two handles
- * of one process keep each other out as well, which bare POSIX locks would not do.
+ * One process at a time: an exclusive transaction on a small SQLite file without data. The operating system
+ * takes the lock from a process that dies, however it dies, and leaves it with one that is merely stopped.
+ * Two handles of one process keep each other out as well, which bare POSIX locks would not do.
  *
- * The file must never be opened by other means in a process that uses it: closing any descriptor of it would drop the
- * lock. And it must stay the same file: whoever locks another one locks nothing, so its identity is checked each time.
+ * A process that uses the file must never open it by other means: closing any descriptor of it would drop the
+ * lock. And it must stay the same file: a lock on another file protects nothing, so its identity is checked
+ * each time.
  */
 
 import { dirname } from "node:path";
 import {
+  BUSY_TIMEOUT_MS,
   createEmptyFile,
   type FileIdentity,
   identityOf,
   isSameFile,
+  retryUntil,
   statOf,
   syncFolder,
 } from "../kit/index.ts";
-import { busy, replaced } from "./failures.ts";
-import { Connection } from "./foundations.ts";
+import { Connection } from "../sqlite/index.ts";
+import { busy, replaced } from "./disk.ts";
 
-/** How long SQLite may wait by itself, with the event loop standing still. */
-const BUSY_TIMEOUT_MS = 4;
-
-/** Not empty, or SQLite would begin to write the file anew with every transaction. */
-const MAKE = `PRAGMA application_id = 1212568652;
+/** Not empty, or SQLite would write the file anew with every transaction. */
+const FILL = `PRAGMA application_id = 1212568652;
   CREATE TABLE IF NOT EXISTS lock (note TEXT);
   INSERT INTO lock SELECT 'Held by whoever writes to this folder. Holds nothing itself.'
     WHERE NOT EXISTS (SELECT 1 FROM lock);`;
@@ -39,13 +39,13 @@ export class FolderLock {
     this.#identity = identity;
   }
 
-  /** Opens the lock's file, and makes it where it is missing or a crash left it empty. */
+  /** Opens the lock's file, and makes it if it is missing or a crash left it empty. */
   static async open(path: string, busyMs: number): Promise<FolderLock> {
     createFile(path);
     const connection = await Connection.open(path, false);
     try {
       connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-      await patiently(path, busyMs, () => fill(connection));
+      await retryUntilLocked(path, busyMs, () => fill(connection));
       const stats = statOf(path);
       if (!stats) throw replaced(path, "it was deleted while it was opened");
       return new FolderLock(path, connection, identityOf(stats));
@@ -55,9 +55,9 @@ export class FolderLock {
     }
   }
 
-  /** False while somebody else has it. */
+  /** False while another handle has it. */
   take(): boolean {
-    const isTaken = notBusy(() => this.#connection.run("BEGIN EXCLUSIVE"));
+    const isTaken = isNotBusy(() => this.#connection.run("BEGIN EXCLUSIVE"));
     if (isTaken && !isSameFile(this.#identity, statOf(this.#path))) {
       this.release();
       throw replaced(this.#path, "another file, or none, is in its place");
@@ -74,13 +74,13 @@ export class FolderLock {
   }
 }
 
-/** Even looking has to wait while somebody holds the lock. */
+/** Even reading has to wait while another process holds the lock. */
 function fill(connection: Connection): boolean {
-  return notBusy(() => {
+  return isNotBusy(() => {
     if (connection.peek("(SELECT count(*) FROM sqlite_schema)")[0] !== 0) return;
     connection.exec("BEGIN EXCLUSIVE");
     try {
-      connection.exec(MAKE);
+      connection.exec(FILL);
       connection.exec("COMMIT");
     } catch (error) {
       connection.rollback();
@@ -95,7 +95,7 @@ function createFile(path: string): void {
   syncFolder(dirname(path));
 }
 
-function notBusy(act: () => unknown): boolean {
+function isNotBusy(act: () => unknown): boolean {
   try {
     act();
     return true;
@@ -113,19 +113,7 @@ function isBusy(error: unknown): boolean {
   return typeof errcode === "number" ? (errcode & 0xff) === BUSY : error.message.includes("is locked");
 }
 
-/** Tries until it works, a few milliseconds apart, with the event loop free in between. */
-export async function patiently(path: string, busyMs: number, attempt: () => boolean): Promise<void> {
-  const begun = performance.now();
-  while (!attempt()) {
-    const waitedMs = performance.now() - begun;
-    if (waitedMs >= busyMs) throw busy(path, waitedMs);
-    await new Promise((resolve) => {
-      setTimeout(resolve, pauseMs());
-    });
-  }
-}
-
-/** Uneven, so that two processes do not knock at the same moments for ever. */
-export function pauseMs(): number {
-  return 1 + Math.random() * 3;
+/** Calls `attempt` until it returns true, with the event loop free in between. */
+export function retryUntilLocked(path: string, busyMs: number, attempt: () => boolean): Promise<void> {
+  return retryUntil(attempt, busyMs, (waitedMs) => busy(path, waitedMs));
 }

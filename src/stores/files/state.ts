@@ -1,6 +1,6 @@
 /**
- * What the journal comes to: the rules' own structures, filled line by line, always in the journal's order. Payloads
- * stay on the disk, and so do the bytes of artifacts and snapshots.
+ * The state that the journal amounts to: the structures of the memory store, filled line by line in the
+ * journal's order. Payloads and the bytes of artifacts and snapshots stay on the disk.
  */
 
 import type {
@@ -16,10 +16,9 @@ import type {
   Write,
 } from "../../store.ts";
 import { type Clock, type LeaseExpiry, remainingMs, timelineOf } from "../kit/index.ts";
-import { corrupt } from "./failures.ts";
 import {
   applyBatch,
-  conflicting,
+  findConflict,
   goneStream,
   type Lease,
   type MemoryData,
@@ -29,26 +28,34 @@ import {
   type Stream,
   spaceOf,
   streamOf,
-} from "./foundations.ts";
-import { type Begin, type JournalFile, KeptWrite, type PlacedLine, type Segment } from "./journal-file.ts";
-import type { Form } from "./line.ts";
+} from "../memory/index.ts";
+import { corrupt } from "./disk.ts";
+import {
+  type BeginRecord,
+  type Form,
+  JournaledWrite,
+  type JournalFile,
+  type LinePosition,
+  type PlacedLine,
+  type Segment,
+} from "./journal-file.ts";
 
-/** A write as its line tells it: the payload stands behind the act, `bytes` long. */
+/** A write in its record. The payload follows the record in the line, `bytes` long. */
 export interface LoggedWrite extends Omit<Write, "payload" | "codec"> {
   readonly codec?: string;
-  /** Left out for JSON. */
+  /** Absent for JSON. */
   readonly form?: Exclude<Form, "json">;
   readonly bytes: number;
 }
 
-export interface AppendAct {
+interface AppendRecord {
   readonly do: "append";
   readonly id: string;
   readonly namespace: string;
   readonly writes: readonly LoggedWrite[];
 }
 
-export interface LeaseAct {
+interface LeaseRecord {
   readonly do: "lease";
   readonly namespace: string;
   readonly name: string;
@@ -57,12 +64,12 @@ export interface LeaseAct {
   readonly ttlMs: number;
   readonly deadline: number;
   readonly boot: string;
-  /** Its row in the live file, for ever. */
+  /** The lease's row in the live file, which never changes. */
   readonly slot: number;
 }
 
-/** In a journal that was rewritten, or filled by a copy: a stream as it then was; its writes follow. */
-export interface StreamAct {
+/** A whole stream, in a journal that was compacted or filled by a copy. Its writes follow. */
+interface StreamRecord {
   readonly do: "stream";
   readonly namespace: string;
   readonly stream: string;
@@ -77,7 +84,7 @@ export interface StreamAct {
   readonly artifacts: readonly string[];
 }
 
-export interface WriteAct {
+interface WriteRecord {
   readonly do: "write";
   readonly namespace: string;
   readonly stream: string;
@@ -91,12 +98,12 @@ export interface WriteAct {
   readonly bytes: number;
 }
 
-export type Act =
-  | Begin
-  | AppendAct
-  | LeaseAct
-  | StreamAct
-  | WriteAct
+export type JournalRecord =
+  | BeginRecord
+  | AppendRecord
+  | LeaseRecord
+  | StreamRecord
+  | WriteRecord
   | { readonly do: "remove"; readonly namespace: string; readonly stream: string; readonly expect: Head }
   | { readonly do: "artifact"; readonly namespace: string; readonly hash: string; readonly at: number }
   | { readonly do: "collect"; readonly namespace: string; readonly hashes: readonly string[] }
@@ -105,64 +112,64 @@ export type Act =
       readonly namespace: string;
       readonly keys: readonly (readonly [key: string, stream: string, seq: number])[];
     }
-  /** Of streams that came by a copy. */
+  /** Items of streams that arrived by a copy. */
   | { readonly do: "items"; readonly namespace: string; readonly items: readonly ItemRow[] }
-  /** Where the store stands in a copy; see `moving.ts`. */
+  /** How far the store's move has come; see `copy.ts`. */
   | { readonly do: "seal"; readonly seal: Seal | null }
-  /** After an I/O error: something to sync, to see whether that works again. */
+  /** Written after an I/O error, to prove that a sync works again. */
   | { readonly do: "proof" };
 
-/** Told of every stream that a line changes. */
-export type Touched = (namespace: string, stream: string) => void;
+/** Called for every stream that a line changes. */
+export type StreamChanged = (namespace: string, stream: string) => void;
 
-/** Artifacts lie in files of their own; here is only that they are there. */
+/** Artifacts are in files of their own; memory only knows that they exist. */
 const ELSEWHERE = new Uint8Array(0);
 
 export class State {
   readonly data: MemoryData = memoryData();
   readonly #slots = new Map<string, number>();
   readonly #clock: Clock;
-  readonly #touched: Touched;
-  #dead = 0;
+  readonly #changed: StreamChanged;
+  #deadBytes = 0;
 
-  constructor(clock: Clock, touched: Touched) {
+  constructor(clock: Clock, changed: StreamChanged) {
     this.#clock = clock;
-    this.#touched = touched;
+    this.#changed = changed;
   }
 
-  /** About how many bytes of the journal nobody needs any more. */
-  get dead(): number {
-    return this.#dead;
+  /** About how many bytes of the journal are of no use any more. */
+  get deadBytes(): number {
+    return this.#deadBytes;
   }
 
   space(namespace: string): Space {
     return spaceOf(this.data, namespace);
   }
 
-  /** The row of a lease in the live file; a new lease gets the next. */
+  /** The row of a lease in the live file. A new lease gets the next one. */
   slot(namespace: string, name: string): number {
     return this.#slots.get(leaseKey(namespace, name)) ?? this.#slots.size;
   }
 
-  /** Whether nothing that was known here is missing there: streams and tokens only go forward. */
+  /** Whether `next` has everything that is known here: streams and tokens only go forward. */
   isContinuedBy(next: State): boolean {
     return [...this.data.spaces].every(([namespace, { streams, leases }]) => {
       const later = next.space(namespace);
-      const goesOn = [...streams.values()].every(({ name, head }) => {
+      const hasStreams = [...streams.values()].every(({ name, head }) => {
         const now = streamOf(later, name).head;
         return (
           now.generation > head.generation || (now.generation === head.generation && now.seq >= head.seq)
         );
       });
       return (
-        goesOn && [...leases].every(([name, { token }]) => (later.leases.get(name)?.token ?? 0) >= token)
+        hasStreams && [...leases].every(([name, { token }]) => (later.leases.get(name)?.token ?? 0) >= token)
       );
     });
   }
 
-  /** Takes in one line. The journal's own order makes every act possible; one that is not is damage. */
+  /** Applies one line. In the journal's order every record is possible; an impossible one is damage. */
   apply(line: PlacedLine, journal: JournalFile): void {
-    const act = line.act as Act;
+    const act = line.act as JournalRecord;
     switch (act.do) {
       case "append":
         this.#append(act, line, journal);
@@ -198,45 +205,47 @@ export class State {
         this.data.seal = act.seal;
         break;
       case "proof":
-        this.#dead += line.length;
+        this.#deadBytes += line.length;
         break;
       default:
-        throw corrupt(journal.path, line.n, `nobody knows the act ${JSON.stringify(act.do)}`);
+        throw corrupt(journal.path, line.n, `the act ${JSON.stringify(act.do)} is unknown`);
     }
   }
 
-  #append(act: AppendAct, line: PlacedLine, journal: JournalFile): void {
+  #append(act: AppendRecord, line: PlacedLine, journal: JournalFile): void {
     const writes = act.writes.map((write) => ({ ...write, codec: write.codec ?? null, payload: "" }));
     const batch: Batch = { id: act.id, namespace: act.namespace, writes };
-    const wrong = conflicting(this.space(act.namespace), batch);
-    if (wrong) throw corrupt(journal.path, line.n, "it does not continue its stream where that ends");
+    const conflict = findConflict(this.space(act.namespace), batch);
+    if (conflict) throw corrupt(journal.path, line.n, "it does not continue its stream where that ends");
     this.applyBatch(batch, act.writes, line, journal);
   }
 
-  /** Of a batch that passed every question; its payloads stand in `line`. */
+  /** Applies a batch that passed every check. Its payloads are in `line`. */
   applyBatch(
     batch: Batch,
     logged: readonly LoggedWrite[],
-    line: Pick<PlacedLine, "offset" | "eventsAt" | "length">,
+    line: LinePosition,
     journal: JournalFile,
   ): ReturnType<typeof applyBatch> {
     const segments = segmentsOf(logged, line);
     let index = 0;
     const outcome = applyBatch(this.space(batch.namespace), batch, (_, stored) => {
-      return new KeptWrite(stored, journal, segments[index++] as Segment);
+      return new JournaledWrite(stored, journal, segments[index++] as Segment);
     });
-    for (const { stream } of batch.writes) this.#touched(batch.namespace, stream);
+    for (const { stream } of batch.writes) this.#changed(batch.namespace, stream);
     return outcome;
   }
 
-  #remove(act: Extract<Act, { do: "remove" }>, line: PlacedLine, journal: JournalFile): void {
+  #remove(act: Extract<JournalRecord, { do: "remove" }>, line: PlacedLine, journal: JournalFile): void {
     const { namespace, stream, expect } = act;
     const { outcome } = this.removeStream({ of: "stream", namespace, stream, expect });
     if (outcome === "removed" || outcome === "hidden") return;
     throw corrupt(journal.path, line.n, `it removes ${stream}, which does not end there`);
   }
 
-  /** What it and the hidden streams that go with it took up can be had back by rewriting the journal. */
+  /**
+   * Also counts the bytes that compaction gets back, of the stream and of hidden ancestors that go with it.
+   */
   removeStream(request: Extract<RemoveRequest, { of: "stream" }>): RemoveOutcome {
     const { namespace, stream } = request;
     const space = this.space(namespace);
@@ -247,13 +256,13 @@ export class State {
     const outcome = remove(space, request, this.#clock.nowMs());
     for (const each of before) {
       if (space.streams.get(each.name) === each) continue;
-      for (const write of each.writes) this.#dead += (write as KeptWrite).weight;
+      for (const write of each.writes) this.#deadBytes += (write as JournaledWrite).weight;
     }
-    this.#touched(namespace, stream);
+    this.#changed(namespace, stream);
     return outcome;
   }
 
-  #lease(act: LeaseAct, line: PlacedLine, journal: JournalFile): void {
+  #lease(act: LeaseRecord, line: PlacedLine, journal: JournalFile): void {
     const old = this.space(act.namespace).leases.get(act.name);
     if (!(Number.isSafeInteger(act.token) && act.token >= Math.max(1, old?.token ?? 1))) {
       throw corrupt(journal.path, line.n, `the token of ${act.name} goes from ${old?.token} to ${act.token}`);
@@ -261,17 +270,17 @@ export class State {
     this.setLease(act, line.length);
   }
 
-  setLease(act: LeaseAct, lineLength: number): void {
+  setLease(act: LeaseRecord, lineLength: number): void {
     const { namespace, name, token, holder, ttlMs, deadline, boot, slot } = act;
     const { leases } = this.space(namespace);
-    if (leases.has(name)) this.#dead += lineLength;
+    if (leases.has(name)) this.#deadBytes += lineLength;
     const timed = { name: () => leaseKey(namespace, name), timeline: boot, expiresAt: deadline, ttlMs };
     leases.set(name, { token, holder, ttlMs, deadline: this.#deadlineHere(timed) });
     this.#slots.set(leaseKey(namespace, name), slot);
   }
 
-  /** Until when a lease runs, from whoever renewed it last. */
-  renewed(
+  /** Notes a renewal, by this process or another. */
+  renewLease(
     namespace: string,
     name: string,
     lease: Lease,
@@ -287,7 +296,7 @@ export class State {
     this.space(namespace).leases.set(name, { ...lease, ttlMs, deadline });
   }
 
-  /** By this process's clock; 0 for what has run out by any other. */
+  /** Translates an expiry to this process's clock; 0 once expired. */
   #deadlineHere(lease: LeaseExpiry): number {
     const leftMs = remainingMs(this.#clock, lease);
     if (lease.timeline === timelineOf(this.#clock) && leftMs !== 0) return lease.expiresAt;
@@ -299,16 +308,16 @@ export class State {
     const known = artifacts.get(hash);
     if (known) {
       known.putAt = Math.max(known.putAt, at);
-      this.#dead += lineLength;
+      this.#deadBytes += lineLength;
     } else artifacts.set(hash, { bytes: ELSEWHERE, putAt: at });
   }
 
   collect(namespace: string, hashes: readonly string[], lineLength: number): void {
     for (const hash of hashes) this.space(namespace).artifacts.delete(hash);
-    this.#dead += lineLength * 2;
+    this.#deadBytes += lineLength * 2;
   }
 
-  #stream(act: StreamAct): void {
+  #stream(act: StreamRecord): void {
     const stream = goneStream(act.stream, act.head.generation);
     stream.state = act.state;
     stream.head = act.head;
@@ -320,13 +329,13 @@ export class State {
     for (const item of act.items) stream.items.set(JSON.stringify([item.kind, item.id]), item);
     for (const hash of act.artifacts) stream.artifacts.add(hash);
     this.space(act.namespace).streams.set(act.stream, stream);
-    this.#touched(act.namespace, act.stream);
+    this.#changed(act.namespace, act.stream);
   }
 
-  #write(act: WriteAct, line: PlacedLine, journal: JournalFile): void {
+  #write(act: WriteRecord, line: PlacedLine, journal: JournalFile): void {
     const [segment] = segmentsOf([act], line);
     const { writes } = streamOf(this.space(act.namespace), act.stream);
-    writes.push(new KeptWrite(act, journal, segment as Segment));
+    writes.push(new JournaledWrite(act, journal, segment as Segment));
   }
 }
 
@@ -334,13 +343,13 @@ const leaseKey = (namespace: string, name: string): string => JSON.stringify([na
 
 function segmentsOf(
   writes: readonly { bytes: number; form?: Exclude<Form, "json"> }[],
-  line: Pick<PlacedLine, "offset" | "eventsAt" | "length">,
+  line: LinePosition,
 ): Segment[] {
   const weight = line.length / writes.length;
   let offset = line.offset + line.eventsAt;
   return writes.map(({ bytes, form }) => {
     const segment: Segment = { offset, length: bytes, form: form ?? "json", weight };
-    // A comma stands between two.
+    // A comma separates two.
     offset += bytes + 1;
     return segment;
   });

@@ -120,6 +120,10 @@ export class HandleState {
     return !this.#isPoisoned;
   }
 
+  get isPoisoned(): boolean {
+    return this.#isPoisoned;
+  }
+
   get isUsable(): boolean {
     return !this.#isPoisoned && !this.#refusal;
   }

@@ -13,16 +13,15 @@ import type {
 import { Watchers } from "../kit/index.ts";
 
 /**
- * What a memory store holds, apart from any handle on it, so that a test can close one handle and open the
- * next, or have two at once. Everything in here is a copy: callers can change what they passed in or got back
- * without changing what is stored.
+ * The data of a memory store, apart from any handle on it: a test can close one handle and open the next, or
+ * have two at once. Everything in here is a copy, so callers can change what they passed in or got back.
  */
 export interface MemoryData {
   readonly spaces: Map<string, Space>;
   seal?: Seal | null;
 }
 
-/** One namespace. No act ever sees two of them, so nothing can cross. */
+/** One namespace. No act sees two of them, so nothing can cross. */
 export interface Space {
   readonly streams: Map<string, Stream>;
   readonly keys: Map<string, KeyHolder>;
@@ -35,7 +34,7 @@ export interface KeyHolder {
   readonly seq: number;
 }
 
-/** A stream that is gone stays here with the generation that its next life gets. */
+/** A stream that is gone stays as a tombstone, with the generation of its next life. */
 export interface Stream {
   readonly name: string;
   state: StreamState;
@@ -89,7 +88,7 @@ export function spaceOf(data: MemoryData, namespace: string): Space {
 
 const NO_FACETS = { status: null, title: null, goal: null, openCalls: 0, expiresAt: null, budget: null };
 
-/** A stream that is not there, at the beginning of the life that it would get. */
+/** A stream that does not exist: the head is where its next life begins. */
 export function goneStream(name: string, generation: number): Stream {
   return {
     name,
@@ -141,17 +140,17 @@ export function leaseRow(name: string, lease: Lease, now: number): LeaseRow {
   };
 }
 
-/** Whether this token may still act. The clock has no say: a lease that ran out counts until another takes it. */
-export function holds(lease: Lease | undefined, guard: Guard): lease is Lease {
+/** Whether this token may still act. An expired lease counts until another owner takes it. */
+export function isHeldBy(lease: Lease | undefined, guard: Guard): lease is Lease {
   return lease !== undefined && lease.holder !== null && lease.token === guard.token;
 }
 
-export function fencedOff(
+export function findFenced(
   space: Space,
   guards: readonly Guard[],
   now: number,
 ): { outcome: "fenced"; lease: string; now: LeaseRow | null } | null {
-  const lost = guards.find((guard) => !holds(space.leases.get(guard.lease), guard));
+  const lost = guards.find((guard) => !isHeldBy(space.leases.get(guard.lease), guard));
   if (!lost) return null;
   const lease = space.leases.get(lost.lease);
   return { outcome: "fenced", lease: lost.lease, now: lease ? leaseRow(lost.lease, lease, now) : null };

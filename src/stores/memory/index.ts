@@ -20,8 +20,7 @@ import type {
   WatchRequest,
 } from "../../store.ts";
 import { closedError } from "../kit/index.ts";
-import { append } from "./append.ts";
-import { check } from "./check.ts";
+import { dumpRows, MemoryMoving, refuseSealed } from "./copy.ts";
 import {
   copyPayload,
   type MemoryData,
@@ -31,40 +30,40 @@ import {
   streamOf,
   watchersOf,
 } from "./data.ts";
-import { lease } from "./lease.ts";
-import { list } from "./list.ts";
-import { MemoryMoving, refuseSealed } from "./moving.ts";
-import { getSnapshot, read } from "./read.ts";
-import { remove } from "./remove.ts";
+import { check, getSnapshot, list, read } from "./read.ts";
+import { append, lease, remove } from "./write.ts";
 
 /** The rules of the port on structures in memory, for a store that keeps its log elsewhere. */
-export { answerAtOnce, applyBatch, conflicting, type Keep } from "./append.ts";
+export { goneStream, type Lease, type Stream } from "./data.ts";
+export { applyBatch, checkAppend, findConflict, unreferencedArtifacts } from "./write.ts";
 export {
-  goneStream,
-  type Lease,
+  check,
+  dumpRows,
+  lease,
+  list,
+  type MemoryData,
+  memoryData,
+  read,
+  remove,
   type Space,
-  type Stream,
   spaceOf,
   streamOf,
-} from "./data.ts";
-export { movedRows } from "./moving.ts";
-export { garbage } from "./remove.ts";
-export { check, lease, list, type MemoryData, memoryData, read, remove };
+};
 
-/** For tests that move time by hand, or open one store twice. */
+/** For tests that control time, or open one store twice. */
 export interface MemoryOptions {
-  /** Milliseconds that never go back; leases run by it. */
+  /** Milliseconds that never go back. Leases run by it. */
   readonly clock?: () => number;
-  /** What to open, from `memoryData()`. Handles on the same data see each other as processes on one file do. */
+  /** From `memoryData()`. Handles on the same data see each other as processes on one file do. */
   readonly data?: MemoryData;
 }
 
-/** A store with every promise of the port but durability: it is gone with its process. */
+/** A store with every promise of the port but durability: it ends with its process. */
 export function openMemory(options: MemoryOptions = {}): Store {
   return new MemoryStore(options.data ?? memoryData(), options.clock ?? wholeMs);
 }
 
-/** Whole ones, whose sums and differences are exact. */
+/** Whole milliseconds, whose sums and differences are exact. */
 function wholeMs(): number {
   return Math.floor(performance.now());
 }
@@ -110,7 +109,7 @@ class MemoryStore implements Store {
     const space = this.#writable(request.namespace);
     if (request.of === "artifact") {
       const known = space.artifacts.get(request.hash);
-      // Putting it again makes it young: its next reference may still be on the way.
+      // Putting it again makes it young: the event that refers to it may still be on its way.
       if (known) known.putAt = Math.max(known.putAt, request.at);
       else space.artifacts.set(request.hash, { bytes: request.bytes.slice(), putAt: request.at });
       return;
@@ -167,7 +166,6 @@ class MemoryStore implements Store {
     return spaceOf(this.#data, namespace);
   }
 
-  /** The same for a change, which a sealed store refuses. */
   #writable(namespace: string): Space {
     const space = this.#space(namespace);
     refuseSealed(this.#data);

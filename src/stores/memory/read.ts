@@ -1,7 +1,34 @@
-import type { Blob, GetRequest, ReadPage, ReadRequest } from "../../store.ts";
-import { copyPayload, type Space, streamOf, streamRow } from "./data.ts";
+/** Reads, lists and the check. */
 
-/** A stream's own writes. What a fork shares with its parent is read from the parent, up to the fork's `base`. */
+import { HoldfastError } from "../../model/errors.ts";
+import { streamKind } from "../../model/names.ts";
+import type {
+  Blob,
+  GetRequest,
+  ItemRow,
+  KeyRow,
+  LeaseRow,
+  ListRequest,
+  ListRows,
+  Page,
+  Problem,
+  ReadPage,
+  ReadRequest,
+  SnapshotRow,
+  StreamRow,
+} from "../../store.ts";
+import { headProblems, writeProblems } from "../kit/index.ts";
+import {
+  copyPayload,
+  leaseRow,
+  type MemoryData,
+  type Space,
+  type Stream,
+  streamOf,
+  streamRow,
+} from "./data.ts";
+
+/** A stream's own writes. The past that a fork shares is read from its parent, up to the fork's `base`. */
 export function read(
   space: Space,
   request: ReadRequest,
@@ -11,9 +38,9 @@ export function read(
   const stream = streamOf(space, request.stream);
   const snapshot = fold === undefined ? null : snapshotOf({ ...request, of: "snapshot", fold, upTo });
   const from = Math.max(after, snapshot?.seq ?? 0);
-  const asked = stream.writes.filter(({ first, last }) => last > from && first <= upTo);
-  const writes = asked.slice(0, limit).map((write) => ({ ...write, payload: copyPayload(write.payload) }));
-  return { stream: streamRow(stream), snapshot, writes, more: asked.length > writes.length };
+  const inRange = stream.writes.filter(({ first, last }) => last > from && first <= upTo);
+  const writes = inRange.slice(0, limit).map((write) => ({ ...write, payload: copyPayload(write.payload) }));
+  return { stream: streamRow(stream), snapshot, writes, more: inRange.length > writes.length };
 }
 
 type SnapshotRequest = Extract<GetRequest, { of: "snapshot" }>;
@@ -25,4 +52,145 @@ export function getSnapshot(space: Space, request: SnapshotRequest): Blob | null
   if (!latest) return null;
   const { codec, seq } = latest;
   return { payload: copyPayload(latest.payload), codec, seq, generation: head.generation };
+}
+
+type Request<Of extends ListRequest["of"]> = Extract<ListRequest, { of: Of }>;
+
+/** The sort key of a row, and the cursor: the next page begins after it, whatever was added or removed. */
+type Position = readonly (string | number)[];
+
+export function list(space: Space, request: ListRequest, now: number): Page<ListRows[keyof ListRows]> {
+  switch (request.of) {
+    case "streams":
+      return listStreams(space, request);
+    case "items":
+      return listItems(space, request);
+    case "leases":
+      return listLeases(space, request, now);
+    case "keys":
+      return listKeys(space, request);
+    case "snapshots":
+      return listSnapshots(space, request);
+  }
+}
+
+function listStreams(space: Space, request: Request<"streams">): Page<StreamRow> {
+  const streams = [...space.streams.values()].filter((stream) => isMatch(stream, request));
+  const sortable = streams.map((stream) => ({
+    position: [-stream.updatedAt, stream.name],
+    row: () => streamRow(stream),
+  }));
+  return pageOf(sortable, request);
+}
+
+function isMatch({ name, state, facets, updatedAt, parent }: Stream, request: Request<"streams">): boolean {
+  if (state !== "live" && !(state === "hidden" && request.hidden)) return false;
+  if (request.kind !== undefined && streamKind(name) !== request.kind) return false;
+  if (request.status !== undefined && facets.status !== request.status) return false;
+  if (request.goal !== undefined && facets.goal !== request.goal) return false;
+  if (request.openCalls && facets.openCalls === 0) return false;
+  if (
+    request.expiredAt !== undefined &&
+    !(facets.expiresAt !== null && facets.expiresAt <= request.expiredAt)
+  ) {
+    return false;
+  }
+  if (request.updatedBefore !== undefined && updatedAt >= request.updatedBefore) return false;
+  return request.parent === undefined || parent?.stream === request.parent;
+}
+
+function listItems(space: Space, request: Request<"items">): Page<ItemRow> {
+  const streams = request.stream === undefined ? space.streams.values() : [streamOf(space, request.stream)];
+  const items = [...streams].flatMap((stream) => [...stream.items.values()]);
+  const matching = items.filter(
+    (item) =>
+      item.kind === request.kind &&
+      (request.id === undefined || item.id === request.id) &&
+      (!request.open || item.doneAt === null),
+  );
+  const sortable = matching.map((item) => {
+    const within = [item.seq ?? 0, item.id];
+    const position = request.stream === undefined ? [item.at ?? 0, item.stream, ...within] : within;
+    return { position, row: () => ({ ...item }) };
+  });
+  return pageOf(sortable, request);
+}
+
+function listLeases(space: Space, request: Request<"leases">, now: number): Page<LeaseRow> {
+  const leases = [...space.leases].filter(([name]) => name.startsWith(request.prefix ?? ""));
+  const sortable = leases.map(([name, lease]) => ({
+    position: [name],
+    row: () => leaseRow(name, lease, now),
+  }));
+  return pageOf(sortable, request);
+}
+
+function listKeys(space: Space, request: Request<"keys">): Page<KeyRow> {
+  const rows = [...new Set(request.keys)].flatMap((key) => {
+    const holder = space.keys.get(key);
+    return holder ? [{ key, ...holder }] : [];
+  });
+  return { rows, cursor: null };
+}
+
+function listSnapshots(space: Space, request: Request<"snapshots">): Page<SnapshotRow> {
+  const rows = streamOf(space, request.stream).snapshots.map(({ seq, fold, payload }) => ({
+    seq,
+    fold,
+    bytes: Buffer.byteLength(payload),
+  }));
+  return { rows: rows.sort((a, b) => comparePositions([a.seq, a.fold], [b.seq, b.fold])), cursor: null };
+}
+
+function pageOf<Row>(
+  sortable: readonly { position: Position; row(): Row }[],
+  { limit, cursor }: { limit: number; cursor?: string },
+): Page<Row> {
+  const after = cursor === undefined ? null : decodePosition(cursor);
+  const rest = sortable
+    .filter(({ position }) => after === null || comparePositions(position, after) > 0)
+    .sort((a, b) => comparePositions(a.position, b.position));
+  const page = rest.slice(0, limit);
+  const last = page.at(-1);
+  return {
+    rows: page.map(({ row }) => row()),
+    cursor: last && rest.length > page.length ? JSON.stringify(last.position) : null,
+  };
+}
+
+function decodePosition(cursor: string): Position {
+  try {
+    return JSON.parse(cursor) as Position;
+  } catch (cause) {
+    throw new HoldfastError("INPUT_INVALID", "this cursor is not from a list of this kind", {
+      hint: "Pass a cursor exactly as the page before gave it, with the same request.",
+      cause,
+    });
+  }
+}
+
+/** Compares by code units, as `<` does, so that the order is the same in every locale. */
+function comparePositions(a: Position, b: Position): number {
+  for (const [index, value] of a.entries()) {
+    const other = b[index];
+    if (other === undefined || value > other) return 1;
+    if (value < other) return -1;
+  }
+  return 0;
+}
+
+/** Shows mistakes in the code of a store: nothing else can damage one in memory. */
+export function check(data: MemoryData): Problem[] {
+  return [...data.spaces].flatMap(([namespace, { streams }]) =>
+    [...streams.values()].flatMap((stream) => [...streamProblems(stream, `${namespace} ${stream.name}`)]),
+  );
+}
+
+function* streamProblems({ base, head, writes }: Stream, where: string): Generator<Problem> {
+  let seq = base;
+  for (const write of writes) {
+    yield* writeProblems(where, seq, write);
+    seq = write.last;
+  }
+  yield* headProblems(where, seq, head.seq);
 }

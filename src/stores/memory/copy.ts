@@ -1,4 +1,4 @@
-/** What a copy reads and writes: the rows of every namespace as they are, and the seal. Nothing here waits. */
+/** One end of a copy: the seal, and the rows of every namespace. */
 
 import { sealedStore } from "../../model/stream/index.ts";
 import type { MovedRow, Moving, Page, Seal } from "../../store.ts";
@@ -17,7 +17,7 @@ import {
 
 const PAGE_ROWS = 500;
 
-/** Throws while the store has left, leaves, or is being filled. */
+/** Throws while the seal of a copy forbids writes. */
 export function refuseSealed({ seal }: MemoryData): void {
   if (!seal || seal.phase === "arrived") return;
   const { phase, other } = seal;
@@ -47,9 +47,9 @@ export class MemoryMoving implements Moving {
   async dump(cursor: string | null, only?: readonly MovedRow["of"][]): Promise<Page<MovedRow>> {
     const begin = Number(cursor ?? 0);
     const rows: MovedRow[] = [];
-    let place = 0;
-    for (const row of movedRows(this.#data, this.#clock(), { only })) {
-      if (place++ < begin) continue;
+    let position = 0;
+    for (const row of dumpRows(this.#data, this.#clock(), { only })) {
+      if (position++ < begin) continue;
       if (rows.length === PAGE_ROWS) return { rows, cursor: String(begin + PAGE_ROWS) };
       rows.push(row);
     }
@@ -62,18 +62,18 @@ export class MemoryMoving implements Moving {
   }
 }
 
-export interface MovedOptions {
-  /** The bytes of an artifact, for a store that keeps them elsewhere. */
+interface DumpOptions {
+  /** Reads an artifact, for a store that has the bytes elsewhere. */
   readonly bytesOf?: (namespace: string, hash: string) => Uint8Array | null;
-  /** Every kind of row unless given. */
+  /** All kinds of rows by default. */
   readonly only?: readonly MovedRow["of"][] | undefined;
 }
 
 /** Every row, leases first. */
-export function* movedRows(
+export function* dumpRows(
   data: MemoryData,
   now: number,
-  { bytesOf = () => null, only }: MovedOptions = {},
+  { bytesOf = () => null, only }: DumpOptions = {},
 ): Generator<MovedRow> {
   const isWanted = (of: MovedRow["of"]): boolean => !only || only.includes(of);
   const spaces = [...data.spaces];
@@ -116,7 +116,7 @@ function* rowsOfStream(
 function put(space: Space, row: MovedRow): void {
   switch (row.of) {
     case "lease":
-      // Nobody who held it survives the move; whoever it was can still be named.
+      // Stored as expired: no holder survives the move. The holder's name is kept for messages.
       space.leases.set(row.name, {
         token: row.token,
         holder: row.holder && { ...row.holder },
@@ -154,7 +154,7 @@ function putStream(space: Space, row: Extract<MovedRow, { of: "stream" }>): void
 function putWrite({ writes }: Stream, row: Extract<MovedRow, { of: "write" }>): void {
   const { of: _of, namespace: _namespace, stream: _stream, ...write } = row;
   const stored = { ...write, payload: copyPayload(write.payload) };
-  const place = writes.findIndex(({ first }) => first >= row.first);
-  if (place < 0) writes.push(stored);
-  else writes.splice(place, writes[place]?.first === row.first ? 1 : 0, stored);
+  const index = writes.findIndex(({ first }) => first >= row.first);
+  if (index < 0) writes.push(stored);
+  else writes.splice(index, writes[index]?.first === row.first ? 1 : 0, stored);
 }

@@ -1,39 +1,41 @@
 /**
- * Rewriting the journal without what nobody needs: removed streams, earlier states of leases, collected artifacts. The
- * folder does not grow for ever, and opening reads what there is rather than what there ever was.
+ * Compaction: the journal is rewritten without removed streams, earlier states of leases and collected
+ * artifacts. The folder does not grow for ever, and opening reads only what there still is.
  *
- *     old one verified ──▶ written beside it ──▶ synced ──▶ read back and counted ──▶ renamed over it ──▶ folder synced ──▶ marked
+ *     old one verified ─▶ new one written beside it ─▶ synced ─▶ read back and counted
+ *                      ─▶ renamed over the old one ─▶ folder synced ─▶ marked
  *
- * All of it under the lock. A crash before the rename leaves a file that the next opener throws away; after it, one of
- * two whole journals that say the same, and a mark for the old one, which counts as none. Other processes see that the
- * file at the journal's path is another one with the next number, and read that.
+ * All of it happens under the lock. A crash before the rename leaves a file that the next opener deletes. A
+ * crash after it leaves one of two whole journals with the same content, and a mark for the old one, which
+ * counts as none. Other processes see that the file at the journal's path is another one with the next
+ * number, and read it.
  *
- * Every line here is a write of its own (`from` = `n`): whatever damage one of them gets, a later one proves that it
- * was synced once.
+ * Every line here is a write of its own (`from` = `n`): if one is damaged, a later one proves that it was
+ * synced.
  */
 
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
 import { HoldfastError } from "../../model/errors.ts";
 import { statOf, syncFolder, timelineOf } from "../kit/index.ts";
-import { sweepArtifacts } from "./artifacts.ts";
-import { blacken, blackenFile, TEMPORARY, writeAll } from "./disk.ts";
-import { corrupt, isFull } from "./failures.ts";
-import type { Space, Stream } from "./foundations.ts";
-import { firstLine, JournalFile, type KeptWrite } from "./journal-file.ts";
-import { encodeLine } from "./line.ts";
-import type { OpenedFolder } from "./opened-folder.ts";
-import { sweepSnapshots } from "./snapshots.ts";
-import type { Act, State } from "./state.ts";
+import type { Space, Stream } from "../memory/index.ts";
+import { sweepArtifacts, sweepSnapshots } from "./blobs.ts";
+import { corrupt, isFull, overwriteFileWithZeros, overwriteWithZeros, TEMPORARY, writeAll } from "./disk.ts";
+import { encodeLine, firstLine, type JournaledWrite, JournalFile } from "./journal-file.ts";
+import type { OpenFolder } from "./open-folder.ts";
+import type { JournalRecord, State } from "./state.ts";
 
-interface Rewritten {
+interface Compacted {
   readonly journal: JournalFile;
   readonly state: State;
 }
 
-/** Under the lock, settled, with nothing else to write. False, and nothing changed, when the disk has no room for it. */
-export function rewriteIfRoom(folder: OpenedFolder): boolean {
+/**
+ * Called under the lock, settled, with nothing else to write. False, with nothing changed, if the disk has no
+ * room.
+ */
+export function compactIfRoom(folder: OpenFolder): boolean {
   try {
-    replaceWith(folder, write(folder), false);
+    replaceWith(folder, writeCompacted(folder), false);
     return true;
   } catch (error) {
     if (!(error instanceof NoRoom)) throw error;
@@ -41,23 +43,23 @@ export function rewriteIfRoom(folder: OpenedFolder): boolean {
   }
 }
 
-/** The same for what must not stay on the disk: the old journal is overwritten before it goes. */
-export function rewriteAndErase(folder: OpenedFolder): void {
-  replaceWith(folder, write(folder), true);
+/** The same for bytes that must not stay on the disk: the old journal is overwritten before it goes. */
+export function compactAndErase(folder: OpenFolder): void {
+  replaceWith(folder, writeCompacted(folder), true);
 }
 
-/** Told apart from a disk that fills up later, when the new journal already has the old one's name. */
+/** Not thrown for a disk that fills up later, when the new journal already has the old one's name. */
 class NoRoom extends HoldfastError {
   constructor(path: string, cause: unknown) {
-    super("STORE_FULL", `${path}: there is no room to rewrite the journal`, {
-      hint: "Free some space on this disk. The store goes on with the journal that it has.",
+    super("STORE_FULL", `${path}: there is no room to compact the journal`, {
+      hint: "Free some space on this disk. The store continues with the journal that it has.",
       cause,
       data: { path },
     });
   }
 }
 
-function write(folder: OpenedFolder): Rewritten {
+function writeCompacted(folder: OpenFolder): Compacted {
   const temporary = `${folder.journal.path}${TEMPORARY}`;
   try {
     verify(folder.journal);
@@ -69,7 +71,7 @@ function write(folder: OpenedFolder): Rewritten {
   }
 }
 
-/** Damage that came since the old journal was read must be found now: a new checksum would hide it for ever. */
+/** Finds damage that came since the old journal was read: a new checksum would hide it for ever. */
 function verify({ path, end, lines }: JournalFile): void {
   const again = JournalFile.open(path, true);
   try {
@@ -81,12 +83,12 @@ function verify({ path, end, lines }: JournalFile): void {
   }
 }
 
-function replaceWith(folder: OpenedFolder, next: Rewritten, erase: boolean): void {
+function replaceWith(folder: OpenFolder, next: Compacted, erase: boolean): void {
   const { journal: old } = folder;
   renameSync(`${old.path}${TEMPORARY}`, old.path);
   next.journal.movedTo(old.path);
   syncFolder(folder.paths.folder);
-  if (erase) blacken(old.descriptor, old.size);
+  if (erase) overwriteWithZeros(old.descriptor, old.size);
   folder.adopt(next.journal, next.state);
   folder.setMark();
   sweepArtifacts(folder);
@@ -94,18 +96,18 @@ function replaceWith(folder: OpenedFolder, next: Rewritten, erase: boolean): voi
   dropUnnamed(folder, erase);
 }
 
-/** Somebody died over it: under the lock nobody is just writing one. */
-function dropUnnamed({ paths }: OpenedFolder, erase: boolean): void {
-  if (erase && statOf(paths.unnamed)) blackenFile(paths.unnamed);
+/** A crash left it: under the lock no process is writing one. */
+function dropUnnamed({ paths }: OpenFolder, erase: boolean): void {
+  if (erase && statOf(paths.unnamed)) overwriteFileWithZeros(paths.unnamed);
   rmSync(paths.unnamed, { force: true });
 }
 
 const BUFFER_BYTES = 1024 * 1024;
 
-/** Collects lines and writes them in large pieces. */
+/** Buffers lines and writes them in large pieces. */
 class LineWriter {
   readonly #descriptor: number;
-  #waiting: Buffer[] = [];
+  #buffered: Buffer[] = [];
   #bytes = 0;
   #end = 0;
   #lines = 0;
@@ -115,34 +117,34 @@ class LineWriter {
   }
 
   raw(line: Buffer): void {
-    this.#waiting.push(line);
+    this.#buffered.push(line);
     this.#bytes += line.length;
     this.#lines += 1;
     if (this.#bytes >= BUFFER_BYTES) this.flush();
   }
 
-  add(act: Act, segments: readonly Buffer[] = []): void {
+  add(record: JournalRecord, segments: readonly Buffer[] = []): void {
     const n = this.#lines + 1;
-    this.raw(encodeLine(n, n, act, segments).bytes);
+    this.raw(encodeLine(n, n, record, segments).bytes);
   }
 
   flush(): void {
-    writeAll(this.#descriptor, Buffer.concat(this.#waiting), this.#end);
+    writeAll(this.#descriptor, Buffer.concat(this.#buffered), this.#end);
     this.#end += this.#bytes;
-    this.#waiting = [];
+    this.#buffered = [];
     this.#bytes = 0;
   }
 }
 
-function writeJournal(folder: OpenedFolder, path: string): void {
-  const { journal, state, place } = folder;
+function writeJournal(folder: OpenFolder, path: string): void {
+  const { journal, state, options } = folder;
   const descriptor = openSync(path, "w", 0o600);
   try {
     const writer = new LineWriter(descriptor);
     writer.raw(firstLine(journal.store, journal.number + 1));
     if (state.data.seal) writer.add({ do: "seal", seal: state.data.seal });
     for (const [namespace, space] of state.data.spaces) {
-      for (const act of actsOf(namespace, space, state, timelineOf(place.clock))) writer.add(act);
+      for (const record of recordsOf(namespace, space, state, timelineOf(options.clock))) writer.add(record);
       for (const stream of space.streams.values()) writeStream(writer, namespace, stream);
     }
     writer.flush();
@@ -154,7 +156,7 @@ function writeJournal(folder: OpenedFolder, path: string): void {
 
 const KEYS_PER_LINE = 500;
 
-function* actsOf(namespace: string, space: Space, state: State, boot: string): Generator<Act> {
+function* recordsOf(namespace: string, space: Space, state: State, boot: string): Generator<JournalRecord> {
   for (const [name, { token, holder, ttlMs, deadline }] of space.leases) {
     const slot = state.slot(namespace, name);
     yield { do: "lease", namespace, name, token, holder, ttlMs, deadline, boot, slot };
@@ -182,20 +184,20 @@ function writeStream(writer: LineWriter, namespace: string, stream: Stream): voi
     items: [...stream.items.values()],
     artifacts: [...stream.artifacts],
   });
-  for (const write of stream.writes as KeptWrite[]) {
+  for (const write of stream.writes as JournaledWrite[]) {
     const { segment, form } = write;
-    const what = { do: "write", namespace, stream: name, ...write, bytes: segment.length } as const;
-    writer.add(form === "json" ? what : { ...what, form }, [segment]);
+    const record = { do: "write", namespace, stream: name, ...write, bytes: segment.length } as const;
+    writer.add(form === "json" ? record : { ...record, form }, [segment]);
   }
 }
 
-/** What cannot be read, or says anything else, must not take the old journal's place. */
-function readBack(folder: OpenedFolder, path: string): Rewritten {
+/** A journal that cannot be read, or differs, must not take the old one's place. */
+function readBack(folder: OpenFolder, path: string): Compacted {
   const journal = JournalFile.open(path, false);
   try {
     const state = folder.load(journal, journal.size);
     const [before, after] = [inventory(folder.state), inventory(state)];
-    if (before !== after) throw new Error(`the rewritten journal has ${after}, the old one ${before}`);
+    if (before !== after) throw new Error(`the compacted journal has ${after}, the old one ${before}`);
     return { journal, state };
   } catch (error) {
     journal.close();

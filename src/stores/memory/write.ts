@@ -1,0 +1,292 @@
+/**
+ * Appends, leases and removals.
+ *
+ * Everything is checked before anything is changed, and nothing here waits: that makes a batch all or
+ * nothing. The order of the checks decides which refusal a caller sees. A resend comes first, because the
+ * first arrival of the same batch would look like a conflict.
+ */
+
+import type {
+  AppendOutcome,
+  Batch,
+  Guard,
+  Holder,
+  Item,
+  ItemRow,
+  LeaseOutcome,
+  LeaseRequest,
+  RemoveOutcome,
+  RemoveRequest,
+  StoredWrite,
+  StreamFacets,
+  Write,
+} from "../../store.ts";
+import { checkBatch, guardsOf, headsAfter } from "../kit/index.ts";
+import {
+  copyPayload,
+  findFenced,
+  goneStream,
+  isHeldBy,
+  type KeyHolder,
+  leaseRow,
+  type Space,
+  type Stream,
+  sameHead,
+  streamOf,
+} from "./data.ts";
+
+export function append(space: Space, batch: Batch, now: number): AppendOutcome {
+  const refusal = checkAppend(space, batch, now);
+  if (refusal) return refusal;
+  for (const { lease } of guardsOf(batch)) {
+    const row = space.leases.get(lease);
+    if (row) space.leases.set(lease, { ...row, deadline: now + row.ttlMs });
+  }
+  return applyBatch(space, batch, copyWrite);
+}
+
+/** The outcome of a batch that changes nothing, a refusal or a resend. Null if the batch can be stored. */
+export function checkAppend(space: Space, batch: Batch, now: number): AppendOutcome | null {
+  checkBatch(batch);
+  return (
+    findResend(space, batch) ??
+    findFenced(space, guardsOf(batch), now) ??
+    findConflict(space, batch) ??
+    changeKeys(space, batch, new Map()) ??
+    findMissing(space, batch)
+  );
+}
+
+/** Makes the stored form of a write. A store with payloads elsewhere keeps their position instead. */
+type ToStored = (write: Write, stored: Omit<StoredWrite, "payload">) => StoredWrite;
+
+const copyWrite: ToStored = (write, stored) => ({ ...stored, payload: copyPayload(write.payload) });
+
+/** Applies a batch that passed every check. The caller renews the leases, by its own clock. */
+export function applyBatch(space: Space, batch: Batch, toStored: ToStored): AppendOutcome {
+  const keys = new Map<string, KeyHolder | null>();
+  changeKeys(space, batch, keys);
+  for (const [key, holder] of keys) {
+    if (holder) space.keys.set(key, holder);
+    else space.keys.delete(key);
+  }
+  for (const write of batch.writes) {
+    const stream = streamOf(space, write.stream);
+    extend(stream, write, batch.id, toStored);
+    space.streams.set(stream.name, stream);
+  }
+  return { outcome: "ok", heads: headsAfter(batch), resent: false };
+}
+
+function findResend(space: Space, batch: Batch): AppendOutcome | null {
+  const isStored = ({ stream, expect }: Write): boolean => {
+    const { head, writes } = streamOf(space, stream);
+    if (head.generation !== expect.generation || head.seq <= expect.seq) return false;
+    return writes.some((write) => write.first === expect.seq + 1 && write.batch === batch.id);
+  };
+  if (!batch.writes.every(isStored)) return null;
+  return { outcome: "ok", heads: headsAfter(batch), resent: true };
+}
+
+/** Each write must continue its stream at its end; a fork must leave a past that exists. */
+export function findConflict(space: Space, batch: Batch): AppendOutcome | null {
+  for (const { stream, expect, fork } of batch.writes) {
+    const { state, head } = streamOf(space, stream);
+    const begins = fork ? { ...head, seq: fork.seq } : head;
+    if ((fork && state !== "gone") || state === "hidden" || !sameHead(begins, expect)) {
+      return { outcome: "conflict", stream, head: { ...head } };
+    }
+    if (!fork) continue;
+    const parent = streamOf(space, fork.stream);
+    const exists = parent.state !== "gone" && parent.head.generation === fork.generation;
+    if (!exists || parent.head.seq < fork.seq) {
+      return { outcome: "conflict", stream: fork.stream, head: { ...parent.head } };
+    }
+  }
+  return null;
+}
+
+/** Collects the batch's changes in `keys`. Within a write releases come first, so a key can change hands. */
+function changeKeys(space: Space, batch: Batch, keys: Map<string, KeyHolder | null>): AppendOutcome | null {
+  const holderOf = (key: string): KeyHolder | null => {
+    const changed = keys.get(key);
+    return changed === undefined ? (space.keys.get(key) ?? null) : changed;
+  };
+  for (const { stream, expect, releases, claims } of batch.writes) {
+    for (const key of releases ?? []) if (holderOf(key)?.stream === stream) keys.set(key, null);
+    for (const { key, event } of claims ?? []) {
+      const by = holderOf(key);
+      if (by) return { outcome: "taken", key, by: { ...by } };
+      keys.set(key, { stream, seq: expect.seq + 1 + event });
+    }
+  }
+  return null;
+}
+
+function findMissing(space: Space, batch: Batch): AppendOutcome | null {
+  const wanted = batch.writes.flatMap((write) => write.artifacts ?? []);
+  const artifact = wanted.find((hash) => !space.artifacts.has(hash));
+  return artifact === undefined ? null : { outcome: "missing", artifact };
+}
+
+function extend(stream: Stream, write: Write, batch: string, toStored: ToStored): void {
+  const { expect, count, codec, sum, at, fork } = write;
+  if (stream.state === "gone") {
+    stream.state = "live";
+    stream.base = expect.seq;
+    stream.parent = fork ? { stream: fork.stream, generation: fork.generation } : null;
+    stream.createdAt = at;
+  }
+  const last = expect.seq + count;
+  stream.head = { generation: expect.generation, seq: last };
+  stream.updatedAt = at;
+  stream.facets = mergeFacets(stream.facets, write.facets ?? {});
+  stream.writes.push(toStored(write, { first: expect.seq + 1, last, batch, codec, sum, at }));
+  for (const item of write.items ?? []) {
+    const name = JSON.stringify([item.kind, item.id]);
+    stream.items.set(name, mergeItem(stream, stream.items.get(name), item));
+  }
+  for (const hash of write.artifacts ?? []) stream.artifacts.add(hash);
+}
+
+/** `undefined` keeps the old value; anything else replaces it, `null` included. */
+function orOld<Value>(next: Value | undefined, old: Value): Value {
+  return next === undefined ? old : next;
+}
+
+function mergeFacets(old: Stream["facets"], next: StreamFacets): Stream["facets"] {
+  return {
+    status: orOld(next.status, old.status),
+    title: orOld(next.title, old.title),
+    goal: orOld(next.goal, old.goal),
+    openCalls: orOld(next.openCalls, old.openCalls),
+    expiresAt: orOld(next.expiresAt, old.expiresAt),
+    budget: orOld(next.budget, old.budget),
+  };
+}
+
+function mergeItem(stream: Stream, old: ItemRow | undefined, next: Item): ItemRow {
+  return {
+    stream: stream.name,
+    kind: next.kind,
+    id: next.id,
+    seq: orOld<number | null>(next.seq, old?.seq ?? null),
+    endSeq: orOld<number | null>(next.endSeq, old?.endSeq ?? null),
+    status: orOld<string | null>(next.status, old?.status ?? null),
+    name: orOld<string | null>(next.name, old?.name ?? null),
+    key: orOld<string | null>(next.key, old?.key ?? null),
+    at: orOld<number | null>(next.at, old?.at ?? null),
+    doneAt: orOld(next.doneAt, old?.doneAt ?? null),
+  };
+}
+
+/** The clock decides only whether another owner may take over. */
+export function lease(space: Space, request: LeaseRequest, now: number): LeaseOutcome {
+  switch (request.act) {
+    case "take":
+      return take(space, request, now);
+    case "renew":
+      return { outcome: "renewed", lost: renew(space, request.leases, request.ttlMs, now) };
+    case "release":
+      return { outcome: "released", wasOurs: release(space, request.lease, now) };
+  }
+}
+
+function take(
+  { leases }: Space,
+  { name, holder, ttlMs, evict }: { name: string; holder: Holder; ttlMs: number; evict?: number },
+  now: number,
+): LeaseOutcome {
+  const old = leases.get(name);
+  const isOurs = old?.holder?.owner === holder.owner;
+  const isHeld = old?.holder && !isOurs && old.deadline > now && old.token !== evict;
+  if (isHeld) return { outcome: "held", lease: leaseRow(name, old, now) };
+  const token = old && isOurs ? old.token : (old?.token ?? 0) + 1;
+  const next = { token, holder: { ...holder }, ttlMs, deadline: now + ttlMs };
+  leases.set(name, next);
+  const from = old?.holder && !isOurs ? { ...old.holder } : null;
+  return { outcome: "granted", lease: leaseRow(name, next, now), from };
+}
+
+function renew({ leases }: Space, guards: readonly Guard[], ttlMs: number, now: number): Guard[] {
+  const lost: Guard[] = [];
+  for (const guard of guards) {
+    const old = leases.get(guard.lease);
+    if (isHeldBy(old, guard)) leases.set(guard.lease, { ...old, ttlMs, deadline: now + ttlMs });
+    else lost.push({ lease: guard.lease, token: guard.token });
+  }
+  return lost;
+}
+
+/** The row stays, because the next owner's token has to exceed its token. */
+function release({ leases }: Space, guard: Guard, now: number): boolean {
+  const old = leases.get(guard.lease);
+  if (!isHeldBy(old, guard)) return false;
+  leases.set(guard.lease, { ...old, holder: null, deadline: now });
+  return true;
+}
+
+export function remove(space: Space, request: RemoveRequest, now: number): RemoveOutcome {
+  switch (request.of) {
+    case "stream":
+      return removeStream(space, request, now);
+    case "artifacts":
+      return {
+        outcome: "removed",
+        count: dropArtifacts(space, unreferencedArtifacts(space, request.putBefore)),
+      };
+    case "snapshots": {
+      const stream = streamOf(space, request.stream);
+      const count = stream.snapshots.length;
+      stream.snapshots = [];
+      return { outcome: "removed", count };
+    }
+  }
+}
+
+function removeStream(
+  space: Space,
+  { stream: name, expect, guards }: Extract<RemoveRequest, { of: "stream" }>,
+  now: number,
+): RemoveOutcome {
+  const fenced = findFenced(space, guards ?? [], now);
+  if (fenced) return fenced;
+  const stream = streamOf(space, name);
+  if (!sameHead(stream.head, expect)) return { outcome: "conflict", head: { ...stream.head } };
+  if (stream.state === "gone") return { outcome: "removed", count: 0 };
+  // Forks need only the events and the artifacts they refer to.
+  stream.items.clear();
+  stream.snapshots = [];
+  stream.state = "hidden";
+  if (isShared(space, stream)) return { outcome: "hidden" };
+  return { outcome: "removed", count: deleteUnshared(space, stream) };
+}
+
+function isShared(space: Space, { name }: Stream): boolean {
+  return [...space.streams.values()].some(({ parent }) => parent?.stream === name);
+}
+
+/** Leaves a tombstone for the stream, and for each hidden ancestor that no fork shares any more. */
+function deleteUnshared(space: Space, stream: Stream): number {
+  let count = 0;
+  let next: Stream | undefined = stream;
+  while (next?.state === "hidden" && !isShared(space, next)) {
+    const { name, head, parent }: Stream = next;
+    space.streams.set(name, goneStream(name, head.generation + 1));
+    count += 1;
+    next = parent ? space.streams.get(parent.stream) : undefined;
+  }
+  return count;
+}
+
+/** Artifacts that no stream refers to and that were put before this wall clock. */
+export function unreferencedArtifacts(space: Space, putBefore: number): string[] {
+  const referenced = new Set([...space.streams.values()].flatMap(({ artifacts }) => [...artifacts]));
+  const old = [...space.artifacts].filter(([hash, { putAt }]) => putAt < putBefore && !referenced.has(hash));
+  return old.map(([hash]) => hash);
+}
+
+function dropArtifacts(space: Space, hashes: readonly string[]): number {
+  for (const hash of hashes) space.artifacts.delete(hash);
+  return hashes.length;
+}
