@@ -1,4 +1,4 @@
-// What a briefing says of sessions: the last hand-off stays, empty ones are no news, and nobody is told of itself.
+// The session lines of a briefing: the last hand-off stays, sessions without work and the reader are left out.
 
 import { afterAll, expect, test } from "vitest";
 import type { Goal } from "../../src/goal/index.ts";
@@ -37,7 +37,7 @@ async function handedOff(goal: Goal, bench: Bench): Promise<void> {
   bench.passMs(60_000);
 }
 
-test("the last hand-off outlasts sessions that were opened and closed, of which nothing is said", async () => {
+test("the last hand-off stays after sessions without work, which are not listed", async () => {
   await on(async (goal, bench) => {
     await handedOff(goal, bench);
     for (const each of ["claude-1", "claude-2", "claude-3"]) await openedAndClosed(goal, bench, each);
@@ -50,7 +50,7 @@ test("the last hand-off outlasts sessions that were opened and closed, of which 
   });
 });
 
-test("the last hand-off comes before whoever worked since, until another supersedes it; the others are counted", async () => {
+test("the last hand-off comes before later sessions, until another one replaces it; the rest is counted", async () => {
   await on(async (goal, bench) => {
     await handedOff(goal, bench);
     for (const session of ["s-1", "s-2", "s-3", "s-4"]) {
@@ -70,7 +70,7 @@ test("the last hand-off comes before whoever worked since, until another superse
   });
 });
 
-test("a session that only decided something is told", async () => {
+test("a session that only recorded a decision is listed", async () => {
   await on(async (goal, bench) => {
     await goal.startSession({ session: "s-1", by: worker });
     bench.passMs(1_000);
@@ -81,7 +81,7 @@ test("a session that only decided something is told", async () => {
   });
 });
 
-test("sessions of one agent are told apart, and the reader is not told of itself", async () => {
+test("sessions of one agent have different names, and the reader is left out", async () => {
   await on(async (goal) => {
     for (const session of ["claude-1", "claude-2"])
       await goal.startSession({ session, agent: "claude", by: by("worker", session) });
@@ -93,7 +93,7 @@ test("sessions of one agent are told apart, and the reader is not told of itself
   });
 });
 
-test("a conversation that goes on after its crash is not said to have the task that went back", async () => {
+test("a session that continues after its crash is not shown with the task that went back", async () => {
   await on(async (goal) => {
     const claude = by("worker", "claude-1");
     await goal.startSession({ session: "claude-1", agent: "claude", by: claude });

@@ -118,7 +118,7 @@ describe("a briefing", () => {
     });
   });
 
-  test("holds what the next agent needs, the most urgent first", async () => {
+  test("holds the facts for the next agent, most urgent first", async () => {
     await on(async (goal, bench) => {
       await goal.startSession({ session: "s-1", by: worker });
       await (await goal.claim("T-001", { by: worker, session: "s-1" })).submit();
@@ -168,7 +168,7 @@ describe("a briefing", () => {
     });
   });
 
-  test("says what it left out", async () => {
+  test("counts the lines that it left out", async () => {
     await on(async (goal) => {
       for (let index = 0; index < 60; index++) {
         await goal.fact({ key: `fact-${index}`, value: "x".repeat(100), source: "y".repeat(100) });
@@ -180,7 +180,7 @@ describe("a briefing", () => {
     });
   });
 
-  test("facts that expired and decisions that were superseded are not in it", async () => {
+  test("leaves out expired facts and superseded decisions", async () => {
     await on(async (goal, bench) => {
       await goal.fact({ key: "outdated", value: 1, source: "s", expiresAt: bench.now + 5 });
       const decision = { type: "constraint", context: "c", reason: "r" } as const;
@@ -194,7 +194,7 @@ describe("a briefing", () => {
     });
   });
 
-  test("a budget that holds nothing is refused", async () => {
+  test("rejects a budget that is too small", async () => {
     await on(async (goal) => {
       for (const tokens of [0, 199, 10.5, Number.NaN]) {
         expect(await codeOf((async () => goal.briefing({ tokens }))())).toBe("INPUT_INVALID");

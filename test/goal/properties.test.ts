@@ -15,9 +15,9 @@ import {
   type Task,
 } from "../../src/model/goal/index.ts";
 import { canonicalText, type Json } from "../../src/model/json.ts";
+import { bruteForce, expectNoContradiction, isFinished } from "../model/goal/brute-force.ts";
 import { storeSubjects } from "../subjects.ts";
 import { Bench } from "./bench.ts";
-import { bruteForce, expectNoContradiction, isFinished } from "./brute-force.ts";
 import { anySteps, BEGINNING, take } from "./random-operations.ts";
 
 const words = fc.string({ minLength: 1, maxLength: 20, unit: "grapheme" });
@@ -46,7 +46,7 @@ describe.each(storeSubjects())("any operations on $name", (subject) => {
     }
   };
 
-  test("leave position, progress and bar without contradiction, at every step", async () => {
+  test("keep position, progress and bar consistent at every step", async () => {
     await fc.assert(
       fc.asyncProperty(anySteps(words, 60), async (steps) => {
         const bench = await Bench.open(subject);
@@ -65,7 +65,7 @@ describe.each(storeSubjects())("any operations on $name", (subject) => {
     );
   });
 
-  test("the impact of blockers is what the definition says, for all of them and for each", async () => {
+  test("the impact of blockers matches the definition, for all of them and for each", async () => {
     const check = ({ state }: Goal): void => {
       expect(surveyGoal(state).impact).toEqual(bruteForce(state, activeBlockers(state)).impact);
       for (const blocker of state.blockers.values()) {
@@ -79,7 +79,7 @@ describe.each(storeSubjects())("any operations on $name", (subject) => {
     );
   });
 
-  test("a snapshot, a replay and the handle's own state are the same, and lists show it", async () => {
+  test("snapshot, replay, handle and lists agree", async () => {
     const check = async (goal: Goal, bench: Bench): Promise<void> => {
       const { state } = goal;
       const stored = JSON.parse(JSON.stringify(encodeGoal(state))) as Json;
@@ -107,7 +107,7 @@ describe.each(storeSubjects())("any operations on $name", (subject) => {
     );
   });
 
-  test("work is never lost from sight: what can move is ready, under way, or behind what is", async () => {
+  test("every movable task is ready, under way, or behind one that is", async () => {
     const check = async (goal: Goal): Promise<void> => {
       const survey = goal.survey();
       const isUnderWay = [...goal.state.tasks.values()].some(

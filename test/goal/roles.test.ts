@@ -53,7 +53,7 @@ const EXPECTED: Readonly<Record<GoalOperation, string>> = {
   handoff: "waovhs",
 };
 
-test.each(Object.entries(EXPECTED))("who may %s", (operation, allowed) => {
+test.each(Object.entries(EXPECTED))("roles that may %s", (operation, allowed) => {
   const mark = (role: GoalRole): string =>
     mayDo(role, operation as GoalOperation) ? (role[0] as string) : "-";
   expect(ROLES.map(mark).join("")).toBe(allowed);
@@ -156,12 +156,12 @@ describe.each(storeSubjects())("roles on $name", (subject) => {
     },
   );
 
-  test("a verifier closes, but claims reviews only", async () => {
+  test("a verifier accepts work, but claims reviews only", async () => {
     await expect(goal.claim("T-001", { by: verifier })).rejects.toThrow("a verifier claims reviews only");
     await goal.claim("T-003", { by: verifier });
   });
 
-  test("whoever does not plan lifts their own blockers only", async () => {
+  test("agents that do not plan resolve only their own blockers", async () => {
     for (const role of ["worker", "verifier", "supervisor"] as const) {
       const resolving = goal.resolve({ blocker: "B-002", resolution: "r", by: by(role, "me") });
       await expect(resolving).rejects.toMatchObject({
@@ -174,7 +174,7 @@ describe.each(storeSubjects())("roles on $name", (subject) => {
     expect(goal.state.blockers.get("B-003")?.status).toBe("resolved");
   });
 
-  test("nobody closes their own work, whatever role they put on, but a person may", async () => {
+  test("agents cannot accept their own work in any role; a person can", async () => {
     const disguised = by("verifier", worker.name);
     await expect(goal.verify({ task: "T-002", accept: true, by: disguised })).rejects.toMatchObject({
       code: "ROLE_REFUSED",
@@ -184,14 +184,14 @@ describe.each(storeSubjects())("roles on $name", (subject) => {
     expect(goal.task("T-002").status).toBe("done");
   });
 
-  test("a goal may switch the separation off: then submitting closes", async () => {
+  test("with self verification, submitting completes the task", async () => {
     await goal.describe({ verification: "self" });
     await goal.verify({ task: "T-002", accept: true, by: worker });
     const claim = await goal.claim("T-001", { by: worker });
     expect((await claim.submit()).status).toBe("done");
   });
 
-  test("a refusal says who could do it instead", async () => {
+  test("the error names the roles that may do it", async () => {
     await expect(goal.addPhase({ name: "x", by: worker })).rejects.toMatchObject({
       code: "ROLE_REFUSED",
       message: '"w-1", a worker, may not add a phase',

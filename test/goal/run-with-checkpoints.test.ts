@@ -31,7 +31,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     bench.goal({ phases: ["exploration", "implementation"], tasks, verification: "self", ...options });
   const quick = { retry: { backoffMs: 0 }, waitMs: 0 };
 
-  test("does what is ready in order, and reports in words and as data", async () => {
+  test("executes ready tasks in order, and reports as text and data", async () => {
     const goal = await open();
     const done: string[] = [];
     const agent: TaskAgent = {
@@ -84,7 +84,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(goal.runState()).toMatchObject({ confirmedFacts: { language: "typescript" }, errorCount: 1 });
   });
 
-  test("retries what is retryable as often as the goal allows, and goes on with the rest", async () => {
+  test("retries retryable failures up to maxAttempts, and continues with the rest", async () => {
     const goal = await open({
       tasks: [{ title: "flaky" }, { title: "broken" }, { title: "good" }],
       phases: ["x"],
@@ -112,7 +112,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(report.text).toContain('failed T-002: "never"');
   });
 
-  test("waits out the back-off between attempts, by the clock of the log", async () => {
+  test("waits for the backoff between attempts, by the clock of the log", async () => {
     const goal = await open({ tasks: [{ title: "flaky" }], phases: ["x"] });
     const at: number[] = [];
     const agent: TaskAgent = {
@@ -129,7 +129,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect((at[2] ?? 0) - (at[1] ?? 0)).toBeGreaterThanOrEqual(2_000);
   });
 
-  test("a goal that wants a verifier gets one from the agent, or is left waiting", async () => {
+  test("verifies with the agent, or leaves submitted tasks waiting", async () => {
     const goal = await open({ verification: "separate" });
     const agent: TaskAgent = { executeTask: async () => undefined };
     expect(await runWithCheckpoints(agent, goal, quick)).toMatchObject({
@@ -147,7 +147,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(goal.task("T-002")).toMatchObject({ rejections: 1, verdict: { by: { role: "verifier" } } });
   });
 
-  test("stops trying what is rejected again and again, and what cannot be verified", async () => {
+  test("gives up on tasks that are rejected repeatedly or cannot be verified", async () => {
     const goal = await open({ verification: "separate" });
     const executeTask = async (): Promise<void> => undefined;
     const rejecting: TaskAgent = { executeTask, verifyTask: async () => false };
@@ -164,7 +164,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(goal.state.checkpoint).toMatchObject({ kind: "error_occurred", about: "T-001" });
   });
 
-  test("ends when only a person can help, and says what blocks", async () => {
+  test("ends when only a person can help, and names the blocker", async () => {
     const goal = await open();
     await goal.block({ description: "no credentials", affects: { goal: true } });
     const report = await runWithCheckpoints({ executeTask: async () => undefined }, goal, quick);
@@ -208,7 +208,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(executed.sort()).toEqual([...goal.state.tasks.keys()].sort());
   });
 
-  test("a run that lost its task to another leaves it alone", async () => {
+  test("a run that lost its task leaves it to the new holder", async () => {
     const goal = await open({ tasks: [{ title: "slow" }], phases: ["x"] });
     const beside = await bench.goal({}, await bench.another());
     const agent: TaskAgent = {
@@ -223,7 +223,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(goal.task("T-001").submission?.evidence.summary).toBe("by the other");
   });
 
-  test("two runs cannot go by one name at the same time", async () => {
+  test("two live runs cannot share a name", async () => {
     const goal = await open();
     const beside = await bench.goal({}, await bench.another());
     const inner: unknown[] = [];
@@ -238,7 +238,7 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
     expect(goal.state.history.get("nightly")).toMatchObject({ status: "ended", restarts: 0 });
   });
 
-  test("who may not work on tasks is told so at once", async () => {
+  test("an actor that may not work on tasks is rejected at once", async () => {
     const goal = await open();
     const run = runWithCheckpoints({ executeTask: async () => undefined }, goal, {
       by: by("architect"),

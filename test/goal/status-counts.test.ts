@@ -1,4 +1,4 @@
-// What `status` counts, however large a goal is.
+// `status` counts every task of a large goal.
 
 import { crc32 } from "node:zlib";
 import { expect, test } from "vitest";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { encodeGoal } from "../../src/model/goal/index.ts";
 import { readSeal, renderGoal } from "../../src/projections/index.ts";
-import { expectNoContradiction } from "../goal/brute-force.ts";
+import { expectNoContradiction } from "../model/goal/brute-force.ts";
 import { storeSubjects } from "../subjects.ts";
 import { FolderBench } from "./folder-bench.ts";
 

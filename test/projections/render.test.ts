@@ -14,7 +14,7 @@ import {
 } from "../../src/projections/index.ts";
 import { anyCodePoint } from "../any-code-point.ts";
 import { Bench } from "../goal/bench.ts";
-import { expectNoContradiction } from "../goal/brute-force.ts";
+import { expectNoContradiction } from "../model/goal/brute-force.ts";
 import { anySteps, BEGINNING, take } from "../goal/random-operations.ts";
 import { storeSubjects } from "../subjects.ts";
 import { comparable, restored } from "./restored-state.ts";

@@ -1,4 +1,4 @@
-// Which files of events were taken in is only a cache: whatever is in its place, they are read once more.
+// The list of merged event files is only a cache: when it is damaged, the files are read once more.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

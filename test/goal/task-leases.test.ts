@@ -1,4 +1,4 @@
-// Leases that were let go of stay in the store: who holds something is said whatever came before.
+// Released leases stay in the store: holders are found behind hundreds of them.
 
 import { expect, test } from "vitest";
 import { open } from "../../src/index.ts";
@@ -7,7 +7,7 @@ import { openMemory } from "../../src/stores/memory/index.ts";
 
 const BEFORE = 520;
 
-test("a task and a session are said to be held after hundreds of others", async () => {
+test("a held task and session are found behind hundreds of released leases", async () => {
   const store = openMemory();
   const holdfast = await open(undefined, { store });
   const goal = await holdfast.goal("g", { statement: "Ship it", by: { name: "ann", role: "human" } });

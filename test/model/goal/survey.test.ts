@@ -17,8 +17,8 @@ import {
   TASK_STATUSES,
   TASK_TRANSITIONS,
   type Task,
-} from "../../src/model/goal/index.ts";
-import { worker } from "./bench.ts";
+} from "../../../src/model/goal/index.ts";
+import { worker } from "../../goal/bench.ts";
 import { bruteForce, expectNoContradiction } from "./brute-force.ts";
 
 /** Any state that tasks and blockers can be in, circles included: a merge of two branches may bring those. */
@@ -91,7 +91,7 @@ function taskFrom(
 
 const RUNS = { numRuns: process.env["HOLDFAST_FULL"] ? 1_500 : 500 };
 
-test("what can start and what can be finished is what the definition says, in any state", () => {
+test("startable and movable tasks match the definition, in any state", () => {
   fc.assert(
     fc.property(anyState, (state) => {
       const survey = surveyGoal(state);
@@ -107,11 +107,11 @@ test("what can start and what can be finished is what the definition says, in an
   );
 });
 
-test("position, progress and bar do not contradict each other, in any state", () => {
+test("position, progress and bar are consistent, in any state", () => {
   fc.assert(fc.property(anyState, expectNoContradiction), RUNS);
 });
 
-test("a snapshot gives the state back, in any state", () => {
+test("a snapshot restores the state, in any state", () => {
   fc.assert(
     fc.property(anyState, (state) => {
       expect(decodeGoal(JSON.parse(JSON.stringify(encodeGoal(state))))).toEqual(state);
@@ -120,7 +120,7 @@ test("a snapshot gives the state back, in any state", () => {
   );
 });
 
-test("a task waits for itself exactly when it is not movable though nothing is in its way but tasks", () => {
+test("a task is in a cycle exactly when it is not movable although only tasks are in its way", () => {
   fc.assert(
     fc.property(anyState, (state) => {
       for (const task of state.tasks.values()) {
@@ -135,7 +135,7 @@ test("a task waits for itself exactly when it is not movable though nothing is i
   );
 });
 
-test("a blocker goes the ways of the table and no others", () => {
+test("a blocker makes the transitions of the table and no others", () => {
   const ways = Object.entries(BLOCKER_TRANSITIONS).map(([from, acts]) => [from, Object.entries(acts)]);
   expect(ways).toEqual([
     ["new", [["identify", "active"]]],

@@ -21,7 +21,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
   afterEach(() => bench.dispose());
   afterAll(() => subject.dispose());
 
-  test("a claimed task is held: the second agent is told by whom and until when", async () => {
+  test("a claimed task is held: the error names the holder and the remaining time", async () => {
     await goal.claim("T-001", { by: worker });
     await expect(beside.claim("T-001", { by: other })).rejects.toMatchObject({
       code: "TASK_HELD",
@@ -38,7 +38,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     expect(await bench.commits(goal)).toBe(commits);
   });
 
-  test("a zombie's late submit is fenced off after a take-over, and so is all else it tries", async () => {
+  test("after a take-over every write of the zombie is fenced", async () => {
     await goal.startSession({ session: "s-1", by: worker });
     const zombie = await goal.claim("T-001", { by: worker, session: "s-1" });
     await zombie.progress("half of the tokens");
@@ -71,7 +71,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     });
   });
 
-  test("a zombie is fenced off as soon as the lease is another's, before the other has claimed", async () => {
+  test("a zombie is fenced as soon as another owner has the lease, before its claim", async () => {
     const zombie = await goal.claim("T-001", { by: worker });
     await bench.crash(bench.journal);
     const taken = await elsewhere.leases.take("goal/checkout/T-001", "x", { label: "x", waitMs: 0 });
@@ -79,13 +79,13 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     expect(await codeOf(zombie.submit())).toBe("LEASE_LOST");
   });
 
-  test("a lease that ran out but that nobody took is still good: the work is not thrown away", async () => {
+  test("an expired lease that no one took is still valid: the work is kept", async () => {
     const slow = await goal.claim("T-001", { by: worker });
     await bench.crash(bench.journal);
     expect((await slow.submit()).status).toBe("submitted");
   });
 
-  test("submitting lets go of the lease; a rejected task is open to others with the reason", async () => {
+  test("submitting releases the lease; a rejected task is open with the reason", async () => {
     const claim = await goal.claim("T-001", { by: worker });
     const evidence = {
       summary: "it works",
@@ -100,7 +100,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     expect(next.previous).toMatchObject({ ended: "rejected", why: "no tests", note: "it works" });
   });
 
-  test("a failure that can be retried is ready again, one that cannot waits for a decision", async () => {
+  test("a retryable failure is ready again, another one waits for a decision", async () => {
     await (await goal.claim("T-001", { by: worker })).fail("flaky");
     expect((await goal.next()).tasks.map(({ id }) => id)).toEqual(["T-001", "T-002"]);
     await (await goal.claim("T-001", { by: worker })).fail("broken", { retryable: false });
@@ -110,7 +110,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     expect((await goal.next()).tasks.map(({ id }) => id)).toEqual(["T-001", "T-002"]);
   });
 
-  test("after as many failures as the goal allows, a retryable task has failed for good", async () => {
+  test("after maxAttempts failures a retryable task has failed for good", async () => {
     for (let failures = 0; failures < 3; failures++) {
       await (await goal.claim("T-001", { by: worker })).fail("flaky");
     }
@@ -118,7 +118,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     expect(goal.runState().failedTasks).toEqual([{ task: "T-001", error: "flaky", retryable: true }]);
   });
 
-  test("a supervisor puts back what the dead held; the living only by force, and then they are fenced off", async () => {
+  test("a supervisor resets tasks of dead holders; living ones only by force, which fences them", async () => {
     await goal.startSession({ session: "s-1", by: worker });
     const claim = await goal.claim("T-001", { by: worker, session: "s-1" });
     const reset = { task: "T-001", why: "no progress for 30 min", by: supervisor };
@@ -130,7 +130,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     await beside.claim("T-001", { by: other });
   });
 
-  test("a detached claim outlives its process and is continued by whoever claimed it", async () => {
+  test("a detached claim outlives its process and is continued by the same agent", async () => {
     await goal.claim("T-001", { by: worker, session: "cli", detached: { forMs: 60_000 } });
     expect(await codeOf(beside.claim("T-001", { by: other }))).toBe("TASK_HELD");
     expect(await codeOf(beside.submit({ task: "T-001", by: other }))).toBe("LEASE_LOST");
@@ -164,7 +164,7 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     await beside.claim("T-001", { by: other });
   });
 
-  test("a claim is found by the task's alias too", async () => {
+  test("a task can be claimed by its alias", async () => {
     await goal.aliasTask({ alias: "T-100", task: "T-001" });
     await goal.claim("T-100", { by: worker });
     expect((await goal.submit({ task: "T-100", by: worker })).status).toBe("submitted");
@@ -173,14 +173,14 @@ describe.each(storeSubjects())("tasks shared by agents on $name", (subject) => {
     );
   });
 
-  test("closing a handle that lost its task is quiet", async () => {
+  test("closing a handle that lost its task throws nothing", async () => {
     await goal.claim("T-001", { by: worker });
     await beside.reset({ task: "T-001", why: "stuck", force: true, by: supervisor });
     await goal.close();
     expect((await goal.refresh()).task("T-001").previous).toMatchObject({ ended: "reset" });
   });
 
-  test("a task that was dropped meanwhile takes no submission", async () => {
+  test("a dropped task accepts no submission", async () => {
     const claim = await goal.claim("T-001", { by: worker });
     await beside.drop({ task: "T-001", why: "not wanted" });
     expect(await codeOf(claim.submit())).toBe("LEASE_LOST");

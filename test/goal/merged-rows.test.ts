@@ -1,4 +1,4 @@
-// What lists and views show of a goal that took in other copies' events points at events of this log.
+// Rows of lists and views point at events of this log, also after a merge.
 
 import { afterAll, describe, expect, test } from "vitest";
 import { type Goal, goalCore, mergeGoal, openGoal } from "../../src/goal/index.ts";
@@ -31,10 +31,10 @@ async function items(journal: Journal, kind: string): Promise<readonly ItemRow[]
   return (await journal.list<"items">({ of: "items", kind, stream: "goal/checkout", limit: 100 })).rows;
 }
 
-describe.each(storeSubjects())("a goal that took in another copy, on $name", (subject) => {
+describe.each(storeSubjects())("a goal that merged another copy, on $name", (subject) => {
   afterAll(() => subject.dispose());
 
-  test("a clone is whole: nothing points at an event that is not there, before and after it is worked on", async () => {
+  test("every row of a clone points at an existing event, before and after work on it", async () => {
     const there = new Journal({ store: await openMemory() });
     const theirs = await openGoal(there, "checkout", { statement: "Ship it", by: human });
     await workOn(theirs);
@@ -62,7 +62,7 @@ describe.each(storeSubjects())("a goal that took in another copy, on $name", (su
     await journal.store.close();
   });
 
-  test("a pull moves only what it changes; what was made here before keeps its place", async () => {
+  test("a merge moves only the rows that it changes", async () => {
     const there = new Journal({ store: await openMemory() });
     const theirs = await openGoal(there, "checkout", { statement: "Ship it", by: human });
     await theirs.addTask({ title: "one" });

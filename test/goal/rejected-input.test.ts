@@ -215,7 +215,7 @@ describe.each(storeSubjects())("bad input on $name", (subject) => {
     },
   );
 
-  test("a goal cannot be made by somebody who may not, or without words", async () => {
+  test("a goal is not created by a wrong role or without a statement", async () => {
     const make = (options: object): Promise<unknown> =>
       openGoal(bench.journal, "other", { statement: "s", by: human, ...options });
     await expect(make({ by: worker })).rejects.toMatchObject({ code: "ROLE_REFUSED" });

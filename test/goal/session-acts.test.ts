@@ -1,4 +1,4 @@
-// A session can always end, whatever became of the leases of what it held.
+// A session can always end, whatever happened to the leases of its tasks.
 
 import { afterEach, expect, test } from "vitest";
 import { Copy, WallClock } from "../projections/copies.ts";
@@ -25,7 +25,7 @@ const ENDINGS = {
   "a hand-off": ({ goal }: Copy) => goal.handoff({ session: "s-1", reason: "lunch", by: worker }),
 };
 
-test.each(Object.entries(ENDINGS))("%s in a store that was made anew from events", async (_, end) => {
+test.each(Object.entries(ENDINGS))("%s in a store that was rebuilt from event files", async (_, end) => {
   const clock = new WallClock();
   const a = await make(clock);
   const task = await working(a);
@@ -35,7 +35,7 @@ test.each(Object.entries(ENDINGS))("%s in a store that was made anew from events
   expect(b.goal.task(task)).toMatchObject({ status: "open", claim: null });
 });
 
-test.each(Object.entries(ENDINGS))("%s after a pull gave its task another number", async (_, end) => {
+test.each(Object.entries(ENDINGS))("%s after a merge renumbered its task", async (_, end) => {
   const clock = new WallClock();
   const a = await make(clock);
   await a.folder.sync();

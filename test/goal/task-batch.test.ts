@@ -1,4 +1,4 @@
-/** Many tasks in one act: the same as one after the other, and no more work for each than if there were few. */
+/** Many tasks in one act: the same result as one after the other, at constant cost for each. */
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -62,7 +62,7 @@ function outcome(act: () => Act<unknown> | string[]): string[] {
   }
 }
 
-test("many tasks in one act go where they would go one after the other, and are refused alike", async () => {
+test("many tasks in one act get the same phases and errors as one after the other", async () => {
   const seen = { made: 0, refused: 0 };
   await fc.assert(
     fc.asyncProperty(

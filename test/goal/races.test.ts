@@ -1,4 +1,4 @@
-/** What others do to a goal while somebody waits: for a verdict, a lease, a commit. */
+/** Other writers change a goal while a call waits for a verdict, a lease or a commit. */
 
 import { expect, test } from "vitest";
 import {
@@ -29,7 +29,7 @@ function goalOn(store: Store, options = {}): Promise<Goal> {
   });
 }
 
-test("a verdict is not given on what was handed in after the one that was looked at", async () => {
+test("a verdict on an outdated attempt is rejected", async () => {
   const data = memoryData();
   const here = await goalOn(openMemory({ data }));
   const there = await goalOn(openMemory({ data }));
@@ -53,7 +53,7 @@ test("a verdict is not given on what was handed in after the one that was looked
   expect(seen).toEqual(["first", "second"]);
 });
 
-test("a run does not take up one that ended while it looked whether that is dead", async () => {
+test("a run does not continue one that ended while it checked whether that is dead", async () => {
   const data = memoryData();
   const gate = new Gate();
   let reach = (): void => undefined;
@@ -99,7 +99,7 @@ test("a run does not take up one that ended while it looked whether that is dead
   expect(here.state.history.get("run-two")?.resumes).toBeNull();
 });
 
-test("a task that is claimed again right after it failed stays with whoever claimed it", async () => {
+test("a task that is claimed again right after its failure stays with the new holder", async () => {
   const data = memoryData();
   const gate = new Gate();
   const store = altered(openMemory({ data }), {
@@ -118,7 +118,7 @@ test("a task that is claimed again right after it failed stays with whoever clai
   await second.progress("still mine");
 });
 
-test("two runs on one handle do a task once", async () => {
+test("two runs on one handle execute a task once", async () => {
   const goal = await goalOn(openMemory(), { verification: "self", tasks: [{ title: "a" }, { title: "b" }] });
   const done: string[] = [];
   const agent: TaskAgent = {
@@ -131,7 +131,7 @@ test("two runs on one handle do a task once", async () => {
   expect(done.sort()).toEqual(["T-001", "T-002"]);
 });
 
-test("a run whose session a supervisor marks as crashed while it ends still reports what it came to", async () => {
+test("a run that a supervisor marks as crashed while it ends still returns its report", async () => {
   const data = memoryData();
   const there = await goalOn(openMemory({ data }), { verification: "self" });
   let isEnding = false;
@@ -154,7 +154,7 @@ test("a run whose session a supervisor marks as crashed while it ends still repo
   expect(report.status).toBe("done");
 });
 
-test("an agent that got further while a supervisor was about to take its task keeps it", async () => {
+test("an agent that makes progress while a supervisor is about to take its task keeps it", async () => {
   const data = memoryData();
   let now = 1_700_000_000_000;
   const clock = () => now;
@@ -181,7 +181,7 @@ test("an agent that got further while a supervisor was about to take its task ke
   await claim.progress("still mine");
 });
 
-test("what others have done since a handle last looked is no reason to refuse", async () => {
+test("a stale handle does not reject what the latest state allows", async () => {
   const data = memoryData();
   const here = await goalOn(openMemory({ data }));
   const there = await goalOn(openMemory({ data }));
@@ -189,7 +189,7 @@ test("what others have done since a handle last looked is no reason to refuse", 
   expect(await here.verify({ task: "T-001", accept: true, by: verifier })).toMatchObject({ status: "done" });
 });
 
-test("a run that could not begin leaves its name to the next one", async () => {
+test("a run that fails to start frees its name", async () => {
   const goal = await goalOn(openMemory());
   const agent: TaskAgent = { executeTask: async () => undefined };
   const watcher = { name: "w", role: "verifier" } as const;

@@ -12,7 +12,7 @@ import {
   progressOf,
   surveyGoal,
   type Task,
-} from "../../src/model/goal/index.ts";
+} from "../../../src/model/goal/index.ts";
 
 export const isFinished = ({ status }: Task): boolean => status === "done" || status === "dropped";
 
