@@ -14,8 +14,8 @@ import {
 } from "../../src/projections/index.ts";
 import { anyCodePoint } from "../any-code-point.ts";
 import { Bench } from "../goal/bench.ts";
-import { expectNoContradiction } from "../model/goal/brute-force.ts";
 import { anySteps, BEGINNING, take } from "../goal/random-operations.ts";
+import { expectNoContradiction } from "../model/goal/brute-force.ts";
 import { storeSubjects } from "../subjects.ts";
 import { comparable, restored } from "./restored-state.ts";
 
