@@ -13,7 +13,10 @@ interface Failure {
   readonly error: unknown;
 }
 
-/** The suite's verdict, on one topic or all. Huge values are left out: no planted bug needs them, and they take most of the time. */
+/**
+ * The failed cases of one topic or all, without huge values: no planted bug needs them, and they take most
+ * of the time.
+ */
 async function failuresOf(wrap: Wrap, only?: StoreTopic): Promise<Failure[]> {
   const subject = { name: "faulty", open: () => openMemoryForTest(wrap) };
   const cases = storeSuite(subject).filter(({ topic }) =>
@@ -38,7 +41,7 @@ describe("the suite notices that", () => {
   });
 });
 
-// What is not noticed within two seconds counts as never; a machine may stand still for as long, but not every time.
+// A change must be noticed within seconds. A machine may pause that long, but not every time.
 test("the suite finds nothing in a store without a fault", { retry: 3 }, async () => {
   expect(await failuresOf((store, data) => withFault(store, data, () => ({})))).toEqual([]);
 });

@@ -22,7 +22,7 @@ export function withFault(store: Store, data: MemoryData, fault: Fault): Store {
   };
 }
 
-/** An append that first changes each write. */
+/** An `append` that first changes each write. */
 const rewriting =
   (change: (write: Write, batch: Batch, store: Store, data: MemoryData) => Write | Promise<Write>): Fault =>
   (store, data) => ({
@@ -35,7 +35,7 @@ const rewriting =
 
 type AnyList = (request: ListRequest) => Promise<Page<ListRows[keyof ListRows]>>;
 
-/** A `list` that changes what it is asked or what it answers. */
+/** A `list` that changes its request or its answer. */
 const listing =
   (change: (request: ListRequest, list: AnyList) => ReturnType<AnyList>): Fault =>
   (store) => ({
@@ -293,7 +293,7 @@ const snapshotFromTheFuture: Fault = (store) => ({
     store.get(request.of === "snapshot" ? { ...request, upTo: Number.MAX_SAFE_INTEGER } : request),
 });
 
-/** Kept by the stream's name, with nothing that clears it away when the last fork goes. */
+/** Stores it by the stream's name, and nothing deletes it with the last fork. */
 const snapshotOfAHiddenStreamIsKept: Fault = (store, data) => {
   const streamsOf = (namespace: string) => data.spaces.get(namespace)?.streams ?? new Map();
   return {

@@ -1,10 +1,10 @@
 import type { Store } from "../../../src/store.ts";
 import { type MemoryData, memoryData, type Opened, openMemory } from "../../../src/testing/index.ts";
 
-/** Puts a fault into a handle; `data` is what all handles of one case share. */
+/** Adds a fault to a handle; all handles of one case share `data`. */
 export type Wrap = (store: Store, data: MemoryData) => Store;
 
-/** Memory stores whose leases run by a clock that only the test moves, unless it brings another. */
+/** Memory stores with a clock that only the test moves, or with `ownClock`. */
 export async function openMemoryForTest(
   wrap: Wrap = (store) => store,
   ownClock?: () => number,

@@ -19,7 +19,7 @@ test("the suite can wait for leases of a store whose clock cannot be moved", asy
 
 const TRIES = 5;
 
-/** Leases of less than half a second really run out here, and so they do while a machine stands still. */
+/** Retries: leases of less than half a second also expire while the machine pauses. */
 async function runOnACalmMachine(run: () => Promise<void>): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {

@@ -1,5 +1,5 @@
-// Random histories, on the store and on a model that is too simple to be wrong, must not differ in any answer nor
-// in anything that can be read afterwards. A failure prints its seed, its path and the shortest history found.
+// Random histories on the store and on a very simple model must agree in every answer and in everything
+// that can be read afterwards. A failure prints its seed, its path and the shortest history found.
 
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
@@ -24,7 +24,10 @@ import { StoreModel } from "./store-model.ts";
 
 const TIME_LIMIT_MS = 5_000;
 const RUNS_IN_MEMORY = process.env["HOLDFAST_FULL"] ? 300 : 60;
-/** The short form is for the first of two Nodes, where each closing of a store takes as long as ten histories in memory. */
+/**
+ * The short form is for the first of two Node versions, where closing a store takes as long as ten
+ * histories in memory.
+ */
 const RUNS_ON_SQLITE = process.env["HOLDFAST_FULL"] ? 180 : process.env["HOLDFAST_SHORT"] ? 20 : 30;
 const sqlite = sqliteForTest();
 afterAll(() => sqlite.dispose());
@@ -59,12 +62,12 @@ function onModel(model: StoreModel, act: Act): unknown {
 const LONG_MS = 500_000;
 
 /**
- * Whether a lease still runs matters, and whether it is a long one: of two that race to take it, that tells who came last. A
- * store may renew it a little less often than it could.
+ * Only two facts about a lease's remaining time count: whether it has expired, and whether it is a long
+ * one, which shows who won a race. A store may renew less often than it could.
  */
 const plain = (value: unknown): unknown => judged(JSON.parse(JSON.stringify(value ?? null)));
 
-/** What parsed, changed in place: a reviver takes longer than the store under test. */
+/** Changes parsed JSON in place: a reviver takes longer than the store under test. */
 function judged(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   for (const [name, each] of Object.entries(value)) {
@@ -75,12 +78,12 @@ function judged(value: unknown): unknown {
   return value;
 }
 
-/** Finding no difference takes `expect` much longer; where there is one, it tells. */
+/** Compares first, because `expect` takes much longer to find no difference. */
 function agree(actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected)) expect(actual).toEqual(expected);
 }
 
-/** Everything that can be seen of the store. */
+/** Everything that can be read from the store. */
 async function seen(store: Store): Promise<unknown> {
   const rows = await Promise.all(
     STREAMS.map(async (stream) => {
@@ -118,7 +121,7 @@ async function seen(store: Store): Promise<unknown> {
   });
 }
 
-/** What the model says can be seen. */
+/** Everything that can be read, by the model. */
 function foreseen(model: StoreModel): unknown {
   const rows = STREAMS.map((stream) => {
     const state = model.state(stream);
@@ -148,7 +151,7 @@ function foreseen(model: StoreModel): unknown {
   });
 }
 
-/** Two acts at once must answer as they would one after the other, in one order or the other. */
+/** Two acts at once must answer as in one order or the other. */
 async function race(
   handles: readonly [Store, Store],
   acts: readonly [Act, Act],
@@ -191,7 +194,7 @@ async function live(opened: Opened, history: readonly Intention[]): Promise<void
   expect(await handles[1].check()).toEqual([]);
 }
 
-/** As many histories as there is time for, and one in any case: a slow machine is no failure. */
+/** As many histories as time allows, and at least one: a slow machine is not a failure. */
 function property(
   open: () => Promise<Opened>,
   limitMs = Number.POSITIVE_INFINITY,

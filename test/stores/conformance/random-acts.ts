@@ -1,7 +1,7 @@
 /**
- * Acts as data. An intention says "append where the stream ends" or "with a token that is one too old"; only when
- * its turn comes is it made into a request, from what the model knows by then. So every generated list makes
- * sense, and stays meaningful when it is made shorter.
+ * Acts as data. An intention says "append at the head" or "with a token that is one too old". It becomes a
+ * request only when its turn comes, from the model's state at that time. So every generated list makes
+ * sense, and still does when it is shrunk.
  */
 
 import { createHash } from "node:crypto";
@@ -79,7 +79,7 @@ const removeIntent = fc.record({
 
 const putIntent = fc.record({ kind: fc.constant("put" as const), artifact: fc.nat(ARTIFACTS.length - 1) });
 const collectIntent = fc.record({ kind: fc.constant("collect" as const), ageMs: fc.constantFrom(0, 20) });
-/** Sends again what was sent before, whatever became of it. */
+/** Sends an earlier batch again, whatever its outcome was. */
 const resendIntent = fc.record({ kind: fc.constant("resend" as const), back: fc.nat(5) });
 
 const request = fc.oneof(
@@ -93,9 +93,9 @@ const request = fc.oneof(
 type RequestIntent = typeof request extends fc.Arbitrary<infer Value> ? Value : never;
 
 const alone = fc.record({ kind: fc.constant("alone" as const), handle, request });
-/** Two handles act at the same time, each knowing only what was there before. */
+/** Two handles act at the same time, each knowing only the state before. */
 const race = fc.record({ kind: fc.constant("race" as const), requests: fc.tuple(request, request) });
-/** Most of a short lease, or all of it: what a store does in between is its own affair. */
+/** Most of a short lease, or all of it: the time between is up to the store. */
 const pass = fc.record({
   kind: fc.constant("pass" as const),
   ms: fc.constantFrom(SHORT_MS * 0.8, SHORT_MS * 5),

@@ -2,15 +2,15 @@ import { describe, test } from "vitest";
 import { type StoreSubject, type StoreTopic, storeSuite } from "../../../src/testing/index.ts";
 
 /**
- * Runs the whole suite on a store: a group for each topic, a test for each property. `together`: topics whose cases mostly
- * wait, which they do at the same time where a store is made in no time.
+ * Runs the whole suite on a store: a group per topic, a test per property. `together`: topics whose cases
+ * mostly wait and may run concurrently.
  */
 export function runStoreSuite(subject: StoreSubject, together: readonly StoreTopic[] = []): void {
   const cases = storeSuite(subject);
   describe(`the store contract: ${subject.name}`, () => {
     describe.each([...new Set(cases.map(({ topic }) => topic))])("%s", (topic) => {
       const define = together.includes(topic) ? test.concurrent : test;
-      // What is not noticed within two seconds counts as never; a machine may stand still for as long, but not every time.
+      // A change must be noticed within seconds. A machine may pause that long, but not every time.
       const options = { retry: topic === "watch" ? 3 : 0 };
       for (const each of cases) if (each.topic === topic) define(each.name, options, each.run);
     });

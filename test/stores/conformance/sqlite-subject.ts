@@ -6,9 +6,9 @@ import type { Opened, StoreSubject } from "../../../src/testing/index.ts";
 import { quickFolder } from "../../quick-folder.ts";
 
 /**
- * SQLite files whose leases run by a clock that only the test moves. Making an empty file takes longer than most
- * cases, so it is made once and copied. Closing one takes longer still on Node 20, and many together no longer than one, so
- * those that are done with are closed together. `dispose` throws everything away.
+ * SQLite files with a clock that only the test moves. Creating an empty file takes longer than most cases,
+ * so one is made and copied. Closing one takes longer still on Node 20, but many at once no longer than
+ * one, so used files are closed together. `dispose` deletes everything.
  */
 export function sqliteForTest(): StoreSubject & { dispose(): Promise<void> } {
   let home: Promise<string> | undefined;

@@ -1,7 +1,7 @@
 /**
- * The contract of a store as simply as it can be said: a list of what was accepted, and questions that are
- * answered by going through that list from its beginning. Nothing is kept up to date, so nothing can be forgotten
- * to be; it is slow, and shares no code with any store.
+ * The contract of a store in its simplest form: a list of accepted acts, and questions that are answered by
+ * going through that list from the beginning. It caches nothing, so it cannot be stale. It is slow and
+ * shares no code with any store.
  */
 
 import type {
@@ -36,7 +36,7 @@ type Fact =
   | { readonly fact: "collected"; readonly hash: string }
   | Leased;
 
-/** What happened to a stream since it last began. */
+/** The history of a stream since it last began. */
 interface Life {
   readonly generation: number;
   readonly writes: { readonly write: Write; readonly batch: string }[];
@@ -77,7 +77,7 @@ export class StoreModel {
     return [...new Set(names)];
   }
 
-  /** A removed stream stays, hidden, as long as a fork of it stays. */
+  /** A removed stream stays hidden as long as a fork of it exists. */
   state(stream: string): StreamState {
     const life = this.life(stream);
     if (life.writes.length === 0) return "gone";
@@ -102,7 +102,7 @@ export class StoreModel {
     return named.at(-1) ?? null;
   }
 
-  /** Ids and ends of the items that show. */
+  /** Ids and ends of the visible items. */
   items(stream: string): Pick<ItemRow, "id" | "doneAt">[] {
     if (this.state(stream) !== "live") return [];
     const ends = new Map<string, number | null>();
@@ -262,7 +262,7 @@ export class StoreModel {
   }
 }
 
-/** Does to `held` what the write does, and returns the holder of the first key that it cannot have. */
+/** Applies the write to `held`. Returns the holder of the first key that it cannot claim. */
 function changeKeys(held: Map<string, KeyRow>, write: Write): KeyRow | undefined {
   const { stream, expect, releases = [], claims = [] } = write;
   for (const key of releases) if (held.get(key)?.stream === stream) held.delete(key);

@@ -3,8 +3,9 @@ import { runStoreSuite } from "../conformance/run.ts";
 import { pooledPostgresForTest, postgresForTest } from "./subject.ts";
 
 /**
- * Where stores have connections of their own: what is about closing them, and about several at once. A connection costs the
- * server more than most cases, so in all others those of one test after another share some. HOLDFAST_FULL=1: their own in all.
+ * Topics whose stores have connections of their own: those about closing them and about several at once. A
+ * connection costs the server more than most cases, so the stores of all other topics share some.
+ * HOLDFAST_FULL=1 gives every store its own.
  */
 const APART = ["closing", "reopening", "watch", "conflict"];
 

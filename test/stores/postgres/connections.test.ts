@@ -1,4 +1,5 @@
-// Connections are kept from one statement to the next. Nobody may wait for one that is kept, or be left with one that is gone.
+// Connections are cached from one statement to the next. No caller may wait for a cached one, or get a
+// broken one.
 
 import { execFileSync } from "node:child_process";
 import pg from "pg";
@@ -14,7 +15,7 @@ const LIMITS = { busyMs: 600_000, statementMs: 600_000 };
 const pools: pg.Pool[] = [];
 
 afterEach(async () => {
-  // One of which a connection was never given back would never end: the test has said so already.
+  // Skips a pool that still misses a connection: it would never end, and the test has failed already.
   const whole = pools
     .splice(0)
     .filter(({ ending, totalCount, idleCount }) => !ending && totalCount === idleCount);
@@ -34,7 +35,7 @@ const databaseOn = (pool: pg.Pool, isOurs = false): Database =>
 
 const pidOf = ({ client }: Connection): number => (client as unknown as { processID: number }).processID;
 
-/** Whoever had something to do in this turn of the event loop has done it, and what was kept went back. */
+/** Resolves after this turn of the event loop, when cached connections are back in the pool. */
 const nextTurn = (): Promise<void> =>
   new Promise((resolve) => {
     process.nextTick(() => setImmediate(() => setImmediate(resolve)));
@@ -45,7 +46,7 @@ const nextTick = (): Promise<void> =>
     process.nextTick(resolve);
   });
 
-/** Each connection is back with the pool or closed, and nobody waits. */
+/** Expects each connection to be back in the pool or closed, and no waiting callers. */
 async function expectAllBack(pool: pg.Pool, left: number): Promise<void> {
   await nextTurn();
   await vi.waitFor(() => expect(pool.totalCount).toBe(left), PATIENCE_MS);
@@ -60,7 +61,7 @@ async function terminate(pid: number): Promise<void> {
   await other.end();
 }
 
-/** The same while the event loop of this process stands still, so that the turn lasts until it has happened. */
+/** The same while the event loop of this process is blocked, so that it happens within one turn. */
 function terminateWithinTurn(pid: number): void {
   const program = `
     const pg = require("node:module").createRequire(process.argv[1])("pg");
@@ -71,8 +72,8 @@ function terminateWithinTurn(pid: number): void {
   execFileSync(process.execPath, ["-e", program, import.meta.url, serverUrl(), String(pid)]);
 }
 
-describe("a connection that is kept", () => {
-  test("is there at once for who comes next, and with the pool when the turn ends", async () => {
+describe("a cached connection", () => {
+  test("is available at once, and returns to the pool when the turn ends", async () => {
     const pool = poolOf(2);
     const connections = connectionsOf(pool);
     const first = await connections.take();
@@ -84,7 +85,7 @@ describe("a connection that is kept", () => {
     expect(first.client.listeners("error")).not.toContain(first.break);
   });
 
-  test("is seen by the pool after a hundred uses", async () => {
+  test("returns to the pool after a hundred uses", async () => {
     const pool = poolOf(2, { maxUses: 2 });
     let taken = 0;
     pool.on("acquire", () => {
@@ -102,7 +103,7 @@ describe("a connection that is kept", () => {
     await expectAllBack(pool, 0);
   });
 
-  test("does not go to a second one while it is in use", async () => {
+  test("is not given to two callers", async () => {
     const pool = poolOf(2);
     const connections = connectionsOf(pool);
     connections.give(await connections.take());
@@ -112,7 +113,7 @@ describe("a connection that is kept", () => {
     await expectAllBack(pool, 2);
   });
 
-  test("that broke is noticed by who takes it, who gets another", async () => {
+  test("that broke is replaced when it is taken", async () => {
     const pool = poolOf(1);
     const connections = connectionsOf(pool);
     const broken = await connections.take();
@@ -129,8 +130,8 @@ describe("a connection that is kept", () => {
   });
 });
 
-describe("whoever waits for a connection", () => {
-  test("gets it in the order of coming, also where there is but one", async () => {
+describe("a caller that waits for a connection", () => {
+  test("is served in order, also with a single connection", async () => {
     const pool = poolOf(1);
     const connections = connectionsOf(pool);
     const held = await connections.take();
@@ -147,7 +148,7 @@ describe("whoever waits for a connection", () => {
     await expectAllBack(pool, 1);
   });
 
-  test.each([1, 3])("is served, and in order, when the server ends all %i in use", async (max) => {
+  test.each([1, 3])("is served in order when the server ends all %i in use", async (max) => {
     const pool = poolOf(max);
     const database = databaseOn(pool);
     const asleep = Array.from({ length: max }, () => database.attempt("SELECT pg_sleep(600)", []));
@@ -179,7 +180,7 @@ describe("whoever waits for a connection", () => {
     expect(pool.totalCount).toBeLessThanOrEqual(max);
   });
 
-  test.each([1, 3])("is served when the server ends what was kept for the first of %i", async (max) => {
+  test.each([1, 3])("is served when the server ends the cached one of %i", async (max) => {
     const pool = poolOf(max);
     const database = databaseOn(pool);
     const [self] = await database.attempt<{ pid: number }>("SELECT pg_backend_pid() AS pid", []);
@@ -194,7 +195,7 @@ describe("whoever waits for a connection", () => {
     expect(pool.totalCount).toBeLessThanOrEqual(max);
   });
 
-  test("in vain leaves nothing behind when its connection comes after all", async () => {
+  test("and gave up returns a connection that comes later", async () => {
     const pool = poolOf(1);
     const own = await pool.connect();
     const hasty = new Connections(pool, false, 20);
@@ -204,7 +205,7 @@ describe("whoever waits for a connection", () => {
   });
 });
 
-test("a store on the caller's pool does not keep others waiting, even where the pool has one connection", async () => {
+test("a store on the caller's pool does not starve other users, even with one connection", async () => {
   const schema = new TestSchema();
   const pool = poolOf(1);
   const store = await schema.open({ pool, notify: false });
@@ -216,10 +217,10 @@ test("a store on the caller's pool does not keep others waiting, even where the 
   })();
   for (let round = 0; round < 50; round++) {
     const before = seq;
-    // At any moment: also while the connection is kept.
+    // At any moment, also while the connection is cached.
     for (let hops = 0; hops < round; hops++) await undefined;
     await pool.query("SELECT 1");
-    // The one that was under way, and the one that got in before we asked.
+    // The append in flight, and the one that got in before our request.
     expect(seq - before).toBeLessThanOrEqual(2);
   }
   isDone = true;
@@ -230,7 +231,7 @@ test("a store on the caller's pool does not keep others waiting, even where the 
 });
 
 describe("closing", () => {
-  test.each([true, false])("gives back what is kept at once; the pool is its own: %s", async (isOurs) => {
+  test.each([true, false])("returns cached connections at once; own pool: %s", async (isOurs) => {
     const pool = poolOf(2);
     const database = databaseOn(pool, isOurs);
     await database.attempt("SELECT 1", []);
@@ -242,7 +243,7 @@ describe("closing", () => {
     expect(pool.listenerCount("connect")).toBe(isOurs ? 1 : 0);
   });
 
-  test.each([true, false])("ends all waiting for a connection; the pool is its own: %s", async (isOurs) => {
+  test.each([true, false])("rejects all waiting callers; own pool: %s", async (isOurs) => {
     const pool = poolOf(1);
     const database = databaseOn(pool, isOurs);
     const busy = await pool.connect();
@@ -258,7 +259,7 @@ describe("closing", () => {
     else await expectAllBack(pool, 1);
   });
 
-  test("comes after what is under way, however few connections there are, and leaves none", async () => {
+  test("waits for requests in flight, even with one connection", async () => {
     const schema = new TestSchema();
     const pool = poolOf(1);
     const store = await schema.open({ pool });
@@ -273,7 +274,7 @@ describe("closing", () => {
     await schema.dispose();
   });
 
-  test("many stores on one pool leave no listeners there, and are not warned about", async () => {
+  test("many stores on one pool leave no listeners and cause no warning", async () => {
     const warned: Error[] = [];
     const note = (warning: Error) => warned.push(warning);
     process.on("warning", note);
@@ -290,7 +291,7 @@ describe("closing", () => {
   });
 });
 
-test("an append for which no client can be made waits for one, and leaves nobody behind it waiting", async () => {
+test("an append without a client waits for one and does not block others", async () => {
   const schema = new TestSchema();
   const pool = poolOf(1);
   const store = await schema.open({ pool });
@@ -298,7 +299,7 @@ test("an append for which no client can be made waits for one, and leaves nobody
   await nextTurn();
   const connect = pool.connect.bind(pool) as () => Promise<pg.PoolClient>;
   let refusals = 0;
-  // As the driver does where a file that the address names is gone: it throws, and gives no promise.
+  // The driver throws like this if a file that the address names is gone.
   pool.connect = (() => {
     refusals += 1;
     if (refusals === 1) throw new Error("ENOENT: ca.pem");
@@ -311,7 +312,7 @@ test("an append for which no client can be made waits for one, and leaves nobody
   await schema.dispose();
 });
 
-test("closing waits for the word that is on its way to other processes, and for its connection", async () => {
+test("closing waits for a notification in flight and its connection", async () => {
   const schema = new TestSchema();
   const pool = poolOf(1);
   let reach = (): void => undefined;

@@ -1,5 +1,5 @@
-// The primary dies and its standby takes over. What a synchronous standby promises is kept; what an asynchronous one
-// may lose is noticed by whoever was told that it is safe.
+// The primary dies and its standby takes over. A synchronous standby loses nothing. With an asynchronous
+// one, every process that was acknowledged a lost write notices.
 
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import * as z from "zod";
@@ -10,7 +10,7 @@ import { CuttingProxy } from "./proxy.ts";
 import { TestSchema } from "./schema.ts";
 import { Pair } from "./standby.ts";
 
-/** Two servers are made, one of them as a copy of the other. */
+/** Each test starts two servers, one as a copy of the other. */
 const LIMIT_MS = 180_000;
 
 let pair: Pair;
@@ -33,7 +33,7 @@ async function stop(): Promise<void> {
 async function failOver(): Promise<void> {
   await pair.primary.kill();
   proxy.goDown();
-  // As with a name or an address that moves: clients get there before it is the server.
+  // Like a host name that moves: clients reach the standby before it is promoted.
   proxy.comeBack(pair.standby.port);
   const standby = new TestSchema(pair.standby.url);
   const named = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'holdfast'";
@@ -54,7 +54,7 @@ describe("a synchronous standby", { timeout: LIMIT_MS }, () => {
   }, LIMIT_MS);
   afterAll(stop, LIMIT_MS);
 
-  test("that is away holds acknowledgements back, also that of a write which is found after a lost connection", async () => {
+  test("that is away delays acknowledgements, also that of a write found after a lost connection", async () => {
     const store = await schema.open({ busyMs: 60_000 });
     await append(store, write("session/away", 0, [1]));
     await pair.standby.kill();
@@ -72,7 +72,7 @@ describe("a synchronous standby", { timeout: LIMIT_MS }, () => {
       answer = outcome;
     });
     const [first] = await waiting(1);
-    // Committed on the primary alone; whoever asks there again would find it.
+    // Committed on the primary alone. A second request there would find it.
     await direct.query("SELECT pg_terminate_backend($1)", [first]);
     const [second] = await vi.waitFor(async () => {
       const found = await waiting(1);
@@ -153,14 +153,14 @@ describe("a synchronous standby", { timeout: LIMIT_MS }, () => {
   });
 });
 
-describe("an asynchronous standby may lose what was acknowledged last", { timeout: LIMIT_MS }, () => {
+describe("an asynchronous standby that lost acknowledged writes", { timeout: LIMIT_MS }, () => {
   beforeAll(start, LIMIT_MS);
   afterAll(stop, LIMIT_MS);
 
-  /** Acknowledges the last events while the standby is away; then that takes over. */
-  async function loseTheLast(work: () => Promise<void>): Promise<void> {
+  /** Acknowledges the last events while the standby is away; then the standby takes over. */
+  async function loseLastCommits(work: () => Promise<void>): Promise<void> {
     await pair.standby.kill();
-    await nobodyFollows();
+    await receiverEnded();
     await work();
     await pair.primary.kill();
     proxy.goDown();
@@ -169,14 +169,16 @@ describe("an asynchronous standby may lose what was acknowledged last", { timeou
     proxy.comeBack(pair.standby.port);
   }
 
-  /** What receives for the standby outlives it by a moment, in which it would keep what is to be lost. */
-  async function nobodyFollows(): Promise<void> {
+  /**
+   * Waits for the standby's WAL receiver to end: it outlives the standby and would keep what must be lost.
+   */
+  async function receiverEnded(): Promise<void> {
     await vi.waitFor(async () => {
       expect(await schema.query("SELECT pid FROM pg_stat_replication")).toEqual([]);
     }, 30_000);
   }
 
-  /** Waits until the standby has all that is there. */
+  /** Waits until the standby has replayed everything. */
   async function catchUp(): Promise<void> {
     const [now] = await schema.query<{ at: string }>("SELECT pg_current_wal_lsn()::text AS at");
     const follower = new TestSchema(pair.standby.url);
@@ -190,7 +192,7 @@ describe("an asynchronous standby may lose what was acknowledged last", { timeou
     await follower.pool.end();
   }
 
-  test("whoever was told notices: its sessions stop, what it opens anew is refused, and no effect starts", async () => {
+  test("is noticed by every process that got the acknowledgement: it stops and starts no effect", async () => {
     const store = await schema.open({ busyMs: 60_000 });
     const holdfast = await open(undefined, { store });
     const session = await holdfast.session("goes-on");
@@ -200,7 +202,7 @@ describe("an asynchronous standby may lose what was acknowledged last", { timeou
     const take = { act: "take", namespace: NAMESPACE, name: "session/a", ttlMs: 60_000 } as const;
     await store.lease({ ...take, holder: holder("one") });
     await catchUp();
-    await loseTheLast(async () => {
+    await loseLastCommits(async () => {
       await session.append({ role: "user", text: "lost" });
       await append(store, write("session/a", 1, [2]));
       const taken = await store.lease({ ...take, holder: holder("two"), evict: 1 });
@@ -222,7 +224,7 @@ describe("an asynchronous standby may lose what was acknowledged last", { timeou
     await expect(headSeq(store, "session/a")).rejects.toMatchObject(replaced);
     await expect(append(store, write("session/a", 2, [3]))).rejects.toMatchObject(replaced);
     await expect(store.lease({ ...take, holder: holder("three") })).rejects.toMatchObject(replaced);
-    // What nobody told it of it cannot miss, and who was told of nothing goes on with what is there.
+    // A handle without acknowledgements cannot miss anything and continues with what is there.
     expect(await headSeq(store, "session/b")).toBe(1);
     expect(await eventsOf(await schema.open(), "session/a")).toEqual([1]);
   });

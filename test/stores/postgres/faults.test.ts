@@ -1,4 +1,4 @@
-// The server and the network at their worst. Nothing that was acknowledged may be lost, and nothing happens twice.
+// The server and the network at their worst: no acknowledged write is lost, and nothing happens twice.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { Holdfast, Journal } from "../../../src/index.ts";
@@ -37,14 +37,14 @@ const throughProxy = (busyMs = 30_000): Promise<Store> =>
 
 const PATIENCE_MS = 30_000;
 
-/** For a store that waits for a moment only, which a busy machine may need to make a connection. */
-function patiently<Result>(act: () => Promise<Result>): Promise<Result> {
+/** For a store with a short `busyMs`, in which a busy machine may not even connect. */
+function retried<Result>(act: () => Promise<Result>): Promise<Result> {
   return vi.waitFor(act, PATIENCE_MS);
 }
 
-describe("a connection that is cut", () => {
-  /** What goes over the wire for the first event of a stream, and for a later one. */
-  const ways = [
+describe("a lost connection", () => {
+  /** The SQL of the first append to a stream, and of a later one. */
+  const APPENDS = [
     ["the first event of a stream", "append_batches", 0],
     ["a later one", "append_fast_one", 1],
   ] as const;
@@ -55,8 +55,8 @@ describe("a connection that is cut", () => {
     return ["before"];
   }
 
-  test.each(ways)(
-    "right after COMMIT of %s: it is found, acknowledged, and there once",
+  test.each(APPENDS)(
+    "right after COMMIT of %s: the batch is found, acknowledged and stored once",
     async (_, sql, seq) => {
       const store = await throughProxy();
       const before = await begun(store, seq);
@@ -69,7 +69,7 @@ describe("a connection that is cut", () => {
     },
   );
 
-  test("right after a supervisor took the lease of a session whose process died: the crash is noted", async () => {
+  test("right after a supervisor took a dead session's lease: the crash is recorded", async () => {
     const agent = new Journal({ store: await schema.open(), leaseMs: 200 });
     const session = await new Holdfast(agent).session("order", { ttlMs: null });
     await session.append({ role: "user", text: "Pay order 4711" });
@@ -82,20 +82,26 @@ describe("a connection that is cut", () => {
     expect(proxy.cuts).toBe(cuts + 1);
   });
 
-  test.each(ways)("before the server got %s: it is sent again, and there once", async (_, sql, seq) => {
-    const store = await throughProxy();
-    const before = await begun(store, seq);
-    proxy.setTrap(sql, "request");
-    const cuts = proxy.cuts;
-    expect(await append(store, write("session/a", seq, [1]))).toMatchObject({ outcome: "ok", resent: false });
-    expect(proxy.cuts).toBe(cuts + 1);
-    expect(await eventsOf(store, "session/a")).toEqual([...before, 1]);
-  });
-
-  test.each(ways)(
-    "after COMMIT of %s and for good: the outcome is unknown, and a later resend finds it",
+  test.each(APPENDS)(
+    "before the server got %s: the batch is sent again and stored once",
     async (_, sql, seq) => {
-      const store = await patiently(() => throughProxy(300));
+      const store = await throughProxy();
+      const before = await begun(store, seq);
+      proxy.setTrap(sql, "request");
+      const cuts = proxy.cuts;
+      expect(await append(store, write("session/a", seq, [1]))).toMatchObject({
+        outcome: "ok",
+        resent: false,
+      });
+      expect(proxy.cuts).toBe(cuts + 1);
+      expect(await eventsOf(store, "session/a")).toEqual([...before, 1]);
+    },
+  );
+
+  test.each(APPENDS)(
+    "after COMMIT of %s, for good: the outcome is unknown, and a later resend finds the batch",
+    async (_, sql, seq) => {
+      const store = await retried(() => throughProxy(300));
       const before = await begun(store, seq);
       const batch = batchOf(write("session/a", seq, ["charged"]));
       proxy.setTrap(sql, "reply", async () => proxy.goDown());
@@ -105,27 +111,27 @@ describe("a connection that is cut", () => {
         retryable: true,
       });
       proxy.comeBack();
-      expect(await patiently(async () => store.append(batch))).toMatchObject({ outcome: "ok", resent: true });
-      expect(await patiently(() => eventsOf(store, "session/a"))).toEqual([...before, "charged"]);
+      expect(await retried(async () => store.append(batch))).toMatchObject({ outcome: "ok", resent: true });
+      expect(await retried(() => eventsOf(store, "session/a"))).toEqual([...before, "charged"]);
     },
   );
 
-  test("before anything was sent: it certainly did not happen", async () => {
-    const store = await patiently(() => throughProxy(300));
+  test("before anything was sent: the outcome is not unknown", async () => {
+    const store = await retried(() => throughProxy(300));
     proxy.goDown();
     try {
-      // The first may go out on a connection that is dead already, and nobody can tell; then the pool is empty.
+      // The first append may use a connection that is already dead. Then the pool is empty.
       await append(store, write("session/a", 0, [1])).catch(() => undefined);
       const failed = append(store, write("session/a", 0, [1]));
       await expect(failed).rejects.toMatchObject({ code: "STORE_IO", unknown: false });
     } finally {
       proxy.comeBack();
     }
-    expect(await patiently(() => headSeq(store, "session/a"))).toBe(0);
+    expect(await retried(() => headSeq(store, "session/a"))).toBe(0);
   });
 
-  test.each(ways)(
-    "before %s, and another writer gets in: a refusal is not passed on as certain, the next one is",
+  test.each(APPENDS)(
+    "before %s, and another writer wins: the first refusal is reported as unknown, the next one as certain",
     async (_, sql, seq) => {
       const [store, other] = [await throughProxy(), await schema.open()];
       const before = await begun(store, seq);
@@ -138,7 +144,7 @@ describe("a connection that is cut", () => {
     },
   );
 
-  test("under leases and removals: each is done once", async () => {
+  test("during leases and removals: each takes effect once", async () => {
     const store = await throughProxy();
     const ask = { act: "take", namespace: NAMESPACE, name: "session/a", ttlMs: 60_000 } as const;
     proxy.setTrap("take_lease", "reply");
@@ -156,8 +162,8 @@ describe("a connection that is cut", () => {
     expect(outcome).toEqual({ outcome: "removed", count: 1 });
   });
 
-  test("silently: a server that does not answer is given up after a while, and asked again", async () => {
-    const store = await patiently(() =>
+  test("silently: a connection without an answer is closed, and the request is sent again", async () => {
+    const store = await retried(() =>
       schema.open({ url: server.tcpUrl(proxy.port), statementMs: 1_500, busyMs: 30_000 }),
     );
     let release = (): void => undefined;
@@ -167,19 +173,19 @@ describe("a connection that is cut", () => {
     proxy.setTrap("append_batches", "reply", () => silence);
     expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok", resent: true });
     release();
-    expect(await patiently(() => eventsOf(store, "session/a"))).toEqual([1]);
+    expect(await retried(() => eventsOf(store, "session/a"))).toEqual([1]);
   });
 });
 
-test("backends that are killed while many append cost no event and double none", async () => {
+test("killed backends neither lose nor double events of many writers", async () => {
   const victim = `victim-${schema.name.slice(-12)}`;
   const store = await schema.open({ url: `${server.url}&application_name=${victim}` });
   const streams = Array.from({ length: 8 }, (_, index) => `session/s${index}`);
   const kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
   let acknowledged = 0;
   let kills = 0;
-  /** Kills all connections after every tenth answer, while the others are under way. */
-  const insist = async (batch: Batch): Promise<void> => {
+  /** Kills all connections after every tenth answer, while other appends are in flight. */
+  const appendWithRetry = async (batch: Batch): Promise<void> => {
     for (let isThere = false; !isThere; ) {
       const outcome = await Promise.resolve(store.append(batch)).catch((error: unknown) => {
         expect(error).toMatchObject({ code: "STORE_IO", unknown: true });
@@ -191,7 +197,7 @@ test("backends that are killed while many append cost no event and double none",
   };
   await Promise.all(
     streams.map(async (stream) => {
-      for (let seq = 0; seq < 15; seq++) await insist(batchOf(write(stream, seq, [seq])));
+      for (let seq = 0; seq < 15; seq++) await appendWithRetry(batchOf(write(stream, seq, [seq])));
     }),
   );
   expect(kills).toBeGreaterThan(5);
@@ -201,7 +207,7 @@ test("backends that are killed while many append cost no event and double none",
   expect(await store.check()).toEqual([]);
 });
 
-test("a server that is killed and started again has lost nothing that was acknowledged", async () => {
+test("a server that is killed and restarted has all acknowledged writes", async () => {
   const store = await schema.open({ busyMs: 60_000 });
   const streams = Array.from({ length: 4 }, (_, index) => `session/s${index}`);
   let acknowledged = 0;
@@ -239,7 +245,7 @@ test("a server that is killed and started again has lost nothing that was acknow
   expect(await store.check()).toEqual([]);
 }, 180_000);
 
-test("a schema that is dropped or replaced under the store is noticed, not written to", async () => {
+test("a schema that is dropped or replaced is noticed and not written to", async () => {
   const another = new TestSchema(server.url);
   const store = await another.open();
   await append(store, write("session/a", 0, [1]));
@@ -265,7 +271,7 @@ test("a schema that is dropped or replaced under the store is noticed, not writt
   await another.dispose();
 });
 
-describe("a lock that somebody left behind", () => {
+describe("a lock that another transaction holds", () => {
   async function hold(stream: string): Promise<() => Promise<void>> {
     const client = await schema.pool.connect();
     await client.query("BEGIN");
@@ -276,12 +282,12 @@ describe("a lock that somebody left behind", () => {
     };
   }
 
-  test("holds up its own stream only, and that one is told in time", async () => {
+  test("blocks only its own stream, which fails with STORE_BUSY in time", async () => {
     const patient = await schema.open();
     for (const name of ["a", "b"]) await append(patient, write(`session/${name}`, 0, [1]));
-    const store = await patiently(() => schema.open({ busyMs: 500 }));
-    // All of its connections are there, so that none has to be made within half a second.
-    await patiently(() => Promise.all([1, 2, 3, 4].map(() => headSeq(store, "session/a"))));
+    const store = await retried(() => schema.open({ busyMs: 500 }));
+    // Opens all connections first, so that none has to be made within half a second.
+    await retried(() => Promise.all([1, 2, 3, 4].map(() => headSeq(store, "session/a"))));
     const letGo = await hold("session/a");
     const blocked = append(store, write("session/a", 1, [2]));
     const beside = append(store, write("session/b", 1, [2]));
@@ -296,7 +302,7 @@ describe("a lock that somebody left behind", () => {
     expect(await append(store, write("session/a", 1, [2]))).toMatchObject({ outcome: "ok" });
   });
 
-  test("is waited for", async () => {
+  test("is waited for, up to busyMs", async () => {
     const store = await schema.open({ busyMs: 60_000 });
     await append(store, write("session/a", 0, [1]));
     const letGo = await hold("session/a");
@@ -310,7 +316,7 @@ describe("a lock that somebody left behind", () => {
   });
 });
 
-test("a value that cannot be stored is refused alone", async () => {
+test("a value that cannot be stored does not harm its neighbours", async () => {
   const store = await schema.open();
   const good = [0, 1, 2].map((index) => append(store, write(`session/s${index}`, 0, [1])));
   const bad = append(store, write("session/bad", 0, [1], { at: 1.5 }));

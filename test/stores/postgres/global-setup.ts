@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { quickFolder } from "../../quick-folder.ts";
 import { EMPTY, PostgresServer } from "./server.ts";
 
-/** One server for all tests of a run. `HOLDFAST_TEST_POSTGRES` names an existing one instead. What has a short form needs none. */
+/**
+ * One server for all tests of a run. `HOLDFAST_TEST_POSTGRES` names an existing one instead. The short form
+ * of the tests needs none.
+ */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
   if (process.env["HOLDFAST_TEST_POSTGRES"] || process.env["HOLDFAST_SHORT"]) return undefined;
   const server = await PostgresServer.start({}, { log: placeOfLog(), keepsEmpty: true });
@@ -14,8 +17,8 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
 }
 
 /**
- * The server waits for its log to be on the disk at every commit, which takes longer than all else in most tests. None of
- * them cuts the power of this server, so its log may be in memory.
+ * The server waits for its log at every commit, which takes most of the time of most tests. No test cuts
+ * the power of this server, so its log may be in memory.
  */
 function placeOfLog(): string | undefined {
   const folder = quickFolder();

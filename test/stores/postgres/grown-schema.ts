@@ -1,6 +1,7 @@
 /**
- * A schema with as many sessions as one likes, in little time: one session is made as users make them, and the server
- * copies its rows under other names. Every row, index and size is as if each had been made one by one.
+ * Makes a schema with any number of sessions quickly: one session is made as users make them, and the
+ * server copies its rows under other names. Every row, index and size is as if each had been made one by
+ * one.
  */
 
 import * as z from "zod";
@@ -21,7 +22,7 @@ const fax = tool({
   },
 });
 
-/** By table: what of a row changes with the name of its session. */
+/** By table, the columns that contain the name of the session. */
 const COLUMNS: Readonly<Record<string, readonly string[]>> = {
   streams: ["stream", "updated_at", "updated_second"],
   writes: ["stream", "batch"],
@@ -29,7 +30,7 @@ const COLUMNS: Readonly<Record<string, readonly string[]>> = {
   leases: ["name"],
 };
 
-/** `events` per session, about four to a turn: prompt, answer, what it cost, a checkpoint. */
+/** `events` per session, about four to a turn: prompt, answer, cost, checkpoint. */
 export async function grow(
   schema: TestSchema,
   sessions: number,
@@ -42,7 +43,7 @@ export async function grow(
   const text = "All happy agents are alike; each unhappy agent fails in its own way. ".repeat(
     Math.ceil(turnBytes / 140),
   );
-  // Somebody has to say what became of it, in every session: lists of what is open are long.
+  // A call that waits for a person in every session, so that lists of open calls are long.
   await session.call({ id: "c1", tool: fax, args: {} });
   const { log } = sessionCore(session).own;
   for (let turn = 0; log.head.seq < events - 4; turn++) {

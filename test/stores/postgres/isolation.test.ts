@@ -1,4 +1,5 @@
-// Every function relies on seeing what was committed while it waited. At a higher level of isolation it would not.
+// Every SQL function must see what was committed while it waited for a lock. A higher isolation level
+// prevents that.
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { append, headSeq, holder, NAMESPACE, write } from "../sqlite/acts.ts";
@@ -27,7 +28,7 @@ const LEVELS = ["repeatable read", "serializable"];
 const withLevel = (level: string): string =>
   `${server.url}&options=${encodeURIComponent(`-c default_transaction_isolation=${level.replace(" ", "\\ ")}`)}`;
 
-test("a store is refused at any other level, and the hint is the way on", async () => {
+test("opening is refused at any other level, and following the hint helps", async () => {
   await (await schema.open()).close();
   for (const level of LEVELS) {
     await expect(schema.open({ url: withLevel(level) })).rejects.toMatchObject({
@@ -43,7 +44,7 @@ test("a store is refused at any other level, and the hint is the way on", async 
   }
 });
 
-test("that the level has changed is noticed by every change, and nothing of it is stored", async () => {
+test("every write notices a changed level and stores nothing", async () => {
   const store = await schema.open();
   for (const stream of ["session/a", "session/b"]) await append(store, write(stream, 0, [1]));
   for (const level of LEVELS) {

@@ -25,7 +25,7 @@ const DEFINITIONS = `
   FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'
   ORDER BY 1, 2, 3`;
 
-/** A schema that was brought up to date version by version, as releases came out, starting with `first`. */
+/** A schema that was migrated version by version, starting with `first`. */
 async function definitionsAfter(migrations: readonly Migration[], first: number): Promise<unknown[]> {
   const schema = new TestSchema();
   schemas.push(schema);
@@ -40,7 +40,7 @@ async function definitionsAfter(migrations: readonly Migration[], first: number)
   return rows.map(({ what, name, is }) => [what, name, is].map((each) => each?.replaceAll(schema.name, "S")));
 }
 
-test("an upgraded schema equals a fresh one, whatever version it began with", async () => {
+test("an upgraded schema equals a fresh one, from any version", async () => {
   const fresh = await definitionsAfter(MIGRATIONS, MIGRATIONS.length);
   expect(fresh.length).toBeGreaterThan(100);
   for (let first = 1; first < MIGRATIONS.length; first++) {
@@ -48,7 +48,7 @@ test("an upgraded schema equals a fresh one, whatever version it began with", as
   }
 });
 
-test("migrations run once each, in order, also when several are missing", async () => {
+test("missing migrations run once each, in order", async () => {
   const later: Migration[] = [
     ...MIGRATIONS,
     (schema) => `CREATE TABLE ${schema}.one (a integer)`,
@@ -78,7 +78,7 @@ test("a migration that fails leaves the schema as it was", async () => {
   expect(await schema.query("SELECT to_regclass('$schema.one') AS found")).toEqual([{ found: null }]);
 });
 
-test("payloads are pressed by LZ4 where the server can", async () => {
+test("payloads are compressed by LZ4 if the server supports it", async () => {
   const schema = new TestSchema();
   schemas.push(schema);
   await (await schema.open()).close();

@@ -1,4 +1,4 @@
-// A schema that is not there is no fleet in which nothing happens: whoever looks is told, and leaves nothing behind.
+// A schema that does not exist is reported, not shown as an empty store, and nothing is created.
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ async function isThere(): Promise<boolean> {
   return found.length > 0;
 }
 
-test("commands that look at it, or at what is in it, find no store and make none", async () => {
+test("reading commands find no store and create none", async () => {
   const env = { HOLDFAST_STORE: address };
   const looked = [
     await line.run(["status"], { env }),
@@ -87,7 +87,7 @@ test.each([[["init", "--agent", "none"]], [["goal", "new", "checkout", "Ship it"
   },
 );
 
-test("a copy from it makes neither of the two", async () => {
+test("a copy from it creates neither source nor target", async () => {
   const { code, err } = await runInside(line.project, ["copy", address, "copied.db"]);
   expect(code).toBe(3);
   expect(err).toContain("there is no store");
@@ -95,7 +95,7 @@ test("a copy from it makes neither of the two", async () => {
   expect(await isThere()).toBe(false);
 });
 
-test("a copy that is refused makes no target", async () => {
+test("a refused copy creates no target", async () => {
   const project = line.newProject();
   const say = (...words: string[]) => runInside(project, words);
   await say("init", "--agent", "none");

@@ -1,4 +1,4 @@
-// An address can lead to anything. Whatever cannot be used is refused with a reason, a hint, and without the password.
+// Addresses and schemas that cannot be used are refused with a reason and a hint, and without the password.
 
 import { inspect } from "node:util";
 import pg from "pg";
@@ -24,7 +24,7 @@ beforeEach(() => {
 
 afterEach(() => schema.dispose());
 
-/** The error, which must have a hint and nothing of a password in it. */
+/** Returns the error, which must have a hint and no part of a password. */
 async function refusal(opening: Promise<unknown>): Promise<HoldfastError> {
   const error = await opening.then(
     () => undefined,
@@ -40,7 +40,7 @@ async function refusal(opening: Promise<unknown>): Promise<HoldfastError> {
 }
 
 describe("an address is refused", () => {
-  test("that is no URL", async () => {
+  test("that is not a URL", async () => {
     const bad = [
       "postgres://user:s3cret@host:99999/db",
       "postgres://us er:s3cret@[::/db",
@@ -54,7 +54,7 @@ describe("an address is refused", () => {
     }
   });
 
-  test("where nobody listens", async () => {
+  test("of a port without a server", async () => {
     const url = `postgres://${USER}:s3cret@127.0.0.1:1/postgres`;
     const refused = await refusal(openPostgres({ url }));
     expect(refused).toMatchObject({ code: "STORE_IO", unknown: false, retryable: true });
@@ -62,7 +62,7 @@ describe("an address is refused", () => {
     expect(refused.hint).toContain("port");
   });
 
-  test("whose host nobody knows", async () => {
+  test("with an unknown host", async () => {
     const refused = await refusal(openPostgres({ url: "postgres://u:s3cret@nowhere.invalid/db" }));
     expect(refused).toMatchObject({ code: "STORE_IO", hint: expect.stringContaining("host's name") });
   });
@@ -81,13 +81,13 @@ describe("an address is refused", () => {
     expect(refused.message).toContain("asks for a password, but none is set");
   });
 
-  test("of a database that is not there", async () => {
+  test("of a database that does not exist", async () => {
     const url = server.tcpUrl().replace(/postgres$/, "nothing_here");
     const refused = await refusal(openPostgres({ url }));
     expect(refused).toMatchObject({ code: "STORE_NOT_FOUND", hint: expect.stringContaining("createdb") });
   });
 
-  test("that asks for TLS where the server has none", async () => {
+  test("that asks for TLS from a server without it", async () => {
     for (const mode of ["require", "verify-full"]) {
       const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?sslmode=${mode}` }));
       expect(refused).toMatchObject({ code: "STORE_IO", hint: expect.stringContaining("sslmode") });
@@ -101,14 +101,14 @@ describe("an address is refused", () => {
     ["sslmode=disable&SSLROOTCERT=a.crt", "SSLROOTCERT", "Did you mean sslrootcert?"],
     ["tenant=foo", "tenant", "Known parameters: schema, host,"],
     ["dbname=fleet", "dbname", "after the host"],
-  ])("with a parameter that nobody knows: %s", async (query, name, hint) => {
+  ])("with an unknown parameter: %s", async (query, name, hint) => {
     const refused = await refusal(openPostgres({ url: `${server.tcpUrl()}?${query}`, schema: schema.name }));
     expect(refused).toMatchObject({ code: "INPUT_INVALID", hint: expect.stringContaining(hint) });
     expect(refused.message).toMatch(new RegExp(`: ${name}$`));
     expect(await schema.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema.name])).toEqual([]);
   });
 
-  test("whose password has a question mark in it, without a part of it being shown", async () => {
+  test("whose password has a question mark, without showing any part of it", async () => {
     for (const password of ["12?s3cret", "12?s3cret=&x", "12?s3cret#x"]) {
       const refused = await refusal(openPostgres({ url: `postgres://u:${password}@host/db` }));
       expect(refused).toMatchObject({ code: "INPUT_INVALID", hint: expect.stringContaining("%3F") });
@@ -116,7 +116,7 @@ describe("an address is refused", () => {
     }
   });
 
-  test("with a name that no schema can have", async () => {
+  test("with an invalid schema name", async () => {
     for (const name of ["", "pg_mine", "x".repeat(64), "a\0b"]) {
       const opening = openPostgres({ url: server.url, schema: name });
       expect(await refusal(opening)).toMatchObject({ code: "INPUT_INVALID" });
@@ -146,7 +146,7 @@ describe("a schema is refused and not changed", () => {
     ).toEqual([{ tablename: "messages" }]);
   });
 
-  test("that must exist and does not", async () => {
+  test("that does not exist, with mustExist", async () => {
     expect(await refusal(schema.open({ mustExist: true }))).toMatchObject({ code: "STORE_NOT_FOUND" });
     expect(await schema.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema.name])).toEqual([]);
   });
@@ -160,17 +160,17 @@ describe("a schema is refused and not changed", () => {
     expect(refused).toMatchObject({ code: "STORE_FOREIGN", hint: expect.stringContaining("UTF8") });
   });
 
-  test("by a user who may not create it", async () => {
+  test("for a user who may not create it", async () => {
     await schema.query("CREATE ROLE visitor LOGIN");
     const url = server.url.replace(`${USER}@`, "visitor@");
     expect(await refusal(schema.open({ url }))).toMatchObject({ code: "STORE_READONLY" });
   });
 });
 
-describe("a server that forgets", () => {
+describe("a server that can lose commits", () => {
   const forgetful = "&options=-c%20synchronous_commit%3Doff";
 
-  test("is refused when synchronous_commit is off, unless told", async () => {
+  test("is refused if synchronous_commit is off, unless allowLoss is set", async () => {
     const url = server.url + forgetful;
     const refused = await refusal(schema.open({ url }));
     expect(refused).toMatchObject({
@@ -181,7 +181,7 @@ describe("a server that forgets", () => {
     expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok" });
   });
 
-  test("is noticed also when it begins to forget later", async () => {
+  test("is also noticed when the setting changes later", async () => {
     await (await schema.open()).close();
     const store = await schema.open();
     await append(store, write("session/a", 0, [1]));
@@ -199,7 +199,7 @@ describe("a server that forgets", () => {
     }
   });
 
-  test("is refused when fsync is off", async () => {
+  test("is refused if fsync is off", async () => {
     const set = async (how: string): Promise<void> => {
       await schema.query(`ALTER SYSTEM ${how}`);
       await schema.query("SELECT pg_reload_conf()");
@@ -232,7 +232,7 @@ describe("a store is opened", () => {
     }
   });
 
-  test("by an address with parameters that were made for others", async () => {
+  test("by an address with parameters of other drivers", async () => {
     const others =
       "channel_binding=prefer&target_session_attrs=read-write&connect_timeout=5&keepalives_idle=9";
     const store = await schema.open({ url: `${server.tcpUrl()}?${others}&pgbouncer=true&lock_timeout=9000` });
@@ -257,7 +257,7 @@ describe("a store is opened", () => {
     }
   });
 
-  test("on the caller's own pool, which is left running and unchanged", async () => {
+  test("on the caller's own pool, which stays open and unchanged", async () => {
     const pool = new pg.Pool({ connectionString: server.url, max: 1 });
     const listeners = pool.listenerCount("error");
     const store = await schema.open({ pool });
@@ -272,7 +272,7 @@ describe("a store is opened", () => {
     await pool.end();
   });
 
-  test("with no more connections than it was given, however much is asked of it at once", async () => {
+  test("with at most maxConnections connections under any load", async () => {
     const name = `few-${schema.name.slice(-8)}`;
     const store = await schema.open({ url: `${server.url}&application_name=${name}`, maxConnections: 2 });
     const streams = Array.from({ length: 30 }, (_, index) => `session/s${index}`);
@@ -284,7 +284,7 @@ describe("a store is opened", () => {
     expect(row?.count).toBeLessThanOrEqual(2);
   });
 
-  test("whatever parsers the program has set for its own queries", async () => {
+  test("independently of the type parsers of the program", async () => {
     const before = pg.types.getTypeParser(20, "text");
     pg.types.setTypeParser(20, (text) => BigInt(text));
     try {
@@ -305,7 +305,7 @@ describe("a store is opened", () => {
     await schema.query(`DROP SCHEMA "${name.replaceAll('"', '""')}" CASCADE`);
   });
 
-  test("in a schema that somebody else made, by a user who may use it but not create one", async () => {
+  test("in an existing schema, by a user who may use it but not create one", async () => {
     await schema.query("CREATE ROLE guest LOGIN");
     await schema.query("CREATE SCHEMA $schema AUTHORIZATION guest");
     const store = await schema.open({ url: server.url.replace(`${USER}@`, "guest@") });

@@ -1,4 +1,5 @@
-// Through a pooler that gives every transaction another server connection. Whatever needs a session would break here.
+// A pooler that gives every transaction another server connection would break everything that needs a
+// session.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type StoreSubject, type StoreTopic, storeSuite } from "../../../src/testing/index.ts";
@@ -38,7 +39,7 @@ describe.skipIf(!hasPgbouncer)(needs("through pgbouncer", "pgbouncer", hasPgboun
   });
 
   for (const topic of TOPICS) {
-    // What is not noticed within two seconds counts as never; a machine may stand still for as long, but not every time.
+    // A change must be noticed within seconds. A machine may pause that long, but not every time.
     test(`the contract holds: ${topic}`, { retry: topic === "watch" ? 3 : 0 }, async () => {
       const cases = storeSuite({ name: "through pgbouncer", open: () => subject.open() });
       for (const each of cases) if (each.topic === topic) await each.run();

@@ -19,7 +19,7 @@ function works(command: string, ...args: string[]): boolean {
   }
 }
 
-/** pgbouncer in transaction mode: after each transaction the server connection goes to whoever comes next. */
+/** pgbouncer in transaction mode: after each transaction the server connection goes to another client. */
 export class Pooler {
   readonly #folder: string;
   readonly #child: ChildProcess;

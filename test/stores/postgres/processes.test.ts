@@ -5,7 +5,7 @@ import { append, batchOf, holder, NAMESPACE, write } from "../sqlite/acts.ts";
 import { Program } from "./processes.ts";
 import { TestSchema } from "./schema.ts";
 
-const program = new Program("insist.ts");
+const program = new Program("append-with-retry.ts");
 const schemas: TestSchema[] = [];
 
 function newSchema(): TestSchema {
@@ -19,7 +19,7 @@ afterAll(async () => {
   await Promise.all(schemas.map((schema) => schema.dispose()));
 });
 
-test("ten processes that start at once make one schema and share it", async () => {
+test("ten processes that start at once create one schema and share it", async () => {
   const schema = newSchema();
   const running = Array.from({ length: 10 }, (_, index) => {
     return program.start(schema.url, schema.name, `p${index}`, "2");
@@ -35,7 +35,7 @@ test("ten processes that start at once make one schema and share it", async () =
   ]);
 });
 
-test("two processes on one stream get every event in, once, with no gap", async () => {
+test("two processes append to one stream without gaps or duplicates", async () => {
   const schema = newSchema();
   const running = ["one", "two"].map((name) => program.start(schema.url, schema.name, name, "40"));
   for (const each of running) expect(await each.hear()).toBe("opened");
@@ -70,7 +70,7 @@ test("a worker whose clock is an hour off neither loses nor steals a lease", asy
   }
 });
 
-test("a lease runs out by the server's clock", async () => {
+test("a lease expires by the server's clock", async () => {
   const store = await newSchema().open();
   const ask = { act: "take", namespace: NAMESPACE, name: "session/a", ttlMs: 50 } as const;
   await store.lease({ ...ask, holder: holder("one") });
@@ -80,7 +80,7 @@ test("a lease runs out by the server's clock", async () => {
   }, 30_000);
 });
 
-test("of many handles that claim one key at once exactly one gets it", async () => {
+test("if many handles claim one key at once, exactly one succeeds", async () => {
   const schema = newSchema();
   const stores = await Promise.all(Array.from({ length: 4 }, () => schema.open()));
   for (let round = 0; round < 5; round++) {
@@ -93,7 +93,7 @@ test("of many handles that claim one key at once exactly one gets it", async () 
   expect(await stores[0]?.check()).toEqual([]);
 });
 
-test("an artifact is never collected under an append that refers to it", async () => {
+test("an artifact is never collected while an append refers to it", async () => {
   const schema = newSchema();
   const [here, there] = [await schema.open(), await schema.open()];
   for (let round = 0; round < 20; round++) {
@@ -108,7 +108,7 @@ test("an artifact is never collected under an append that refers to it", async (
   }
 });
 
-test("batches in opposite orders over the same streams do not block each other for ever", async () => {
+test("batches over the same streams in opposite orders do not deadlock", async () => {
   const schema = newSchema();
   const [here, there] = [await schema.open(), await schema.open()];
   const names = ["session/a", "session/b", "session/c"];

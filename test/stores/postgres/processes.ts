@@ -35,8 +35,8 @@ export class Program {
 }
 
 interface Running {
-  /** The next line that it prints; undefined after its last. */
+  /** The next line of its output; undefined after the last. */
   hear(): Promise<string | undefined>;
-  /** Lets it go on. */
+  /** Lets it continue. */
   nudge(): void;
 }

@@ -1,15 +1,18 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
-/** What to do when a client sends something that contains the text. */
+/** A rule for a client message that contains the text. */
 interface Trap {
   readonly text: string;
-  /** `reply`: the server gets it, the client does not get the answer. `request`: the server does not get it. */
+  /**
+   * `reply`: the server gets the message, but the client not the answer. `request`: the server does not get
+   * it.
+   */
   readonly cut: "reply" | "request";
   readonly before?: (() => Promise<unknown>) | undefined;
 }
 
-/** Stands between a client and the server, and cuts the connection at the worst moment. */
+/** A proxy between client and server that cuts the connection at the worst moment. */
 export class CuttingProxy {
   /** How many connections were cut by traps. */
   cuts = 0;
@@ -37,18 +40,18 @@ export class CuttingProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Cuts one connection. `before`: what happens elsewhere before the client notices. */
+  /** Cuts one connection. `before` runs before the client notices. */
   setTrap(text: string, cut: Trap["cut"], before?: Trap["before"]): void {
     this.#trap = { text, cut, before };
   }
 
-  /** As if the network were gone: what is open ends, and nothing gets through. */
+  /** Like a network failure: open connections end, and new ones fail. */
   goDown(): void {
     this.#isDown = true;
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** `port`: of another server, as after a failover. */
+  /** `port`: that of another server, after a failover. */
   comeBack(port = this.#port): void {
     this.#port = port;
     this.#isDown = false;

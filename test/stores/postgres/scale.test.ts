@@ -1,4 +1,5 @@
-// What an act costs does not depend on how much else there is. Rows that the server reads are counted, not time.
+// The cost of an act does not depend on the size of the store. Rows that the server reads are counted, not
+// time.
 
 import { afterEach, expect, test } from "vitest";
 import { type Holdfast, open } from "../../../src/index.ts";
@@ -25,9 +26,9 @@ interface Counts {
   readonly scans: number;
 }
 
-/** Rows that indexes and whole scans have read in the schema so far. Connections that ended have said all of theirs. */
+/** Rows that index and table scans have read in the schema so far, by connections that have ended. */
 async function counts(schema: TestSchema): Promise<Counts> {
-  // The server lets go of a connection a moment after the client has.
+  // The server ends a connection a moment after the client.
   for (;;) {
     const [open] = await schema.query<{ count: string }>(
       "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast' AND query LIKE $1",
@@ -45,7 +46,7 @@ async function counts(schema: TestSchema): Promise<Counts> {
   return { rows: Number(row?.rows), scans: Number(row?.scans) };
 }
 
-/** What the acts come to, on a store that is opened for them and closed behind them. */
+/** Rows read by the acts, on a store that is opened and closed for them. */
 async function cost(schema: TestSchema, acts: (holdfast: Holdfast) => Promise<unknown>): Promise<Counts> {
   const before = await counts(schema);
   const holdfast = await open(undefined, { store: await schema.open({ notify: false }) });
@@ -55,7 +56,7 @@ async function cost(schema: TestSchema, acts: (holdfast: Holdfast) => Promise<un
   return { rows: after.rows - before.rows, scans: after.scans - before.scans };
 }
 
-test("opening, appending and listing read as many rows among 600 sessions as among 12, and never a whole table", async () => {
+test("opening, appending and listing read as many rows with 600 sessions as with 12, and never a whole table", async () => {
   const acts = {
     opening: async (holdfast: Holdfast) => {
       for (const id of [3, 5, 7]) await (await holdfast.session(`grown-${id}`)).close();

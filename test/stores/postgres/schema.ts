@@ -11,12 +11,15 @@ export function serverUrl(): string {
   return url;
 }
 
-/** Whether that server ends with the run, and all that is on it. */
+/** True if the server, with everything on it, ends with the run. */
 export function isServerOfRun(): boolean {
   return process.env[EMPTY] !== undefined;
 }
 
-/** As many as the stores of one test may keep busy at the same time; one that waits for another would wait for ever. */
+/**
+ * As many as the stores of one test use at the same time. With fewer they could wait for each other for
+ * ever.
+ */
 const MOST_CONNECTIONS = 16;
 
 const TABLES = ["streams", "writes", "items", "leases", "keys", "artifacts", "artifact_refs", "snapshots"];
@@ -27,9 +30,9 @@ const EMPTIED = [
 ].join(";");
 
 /**
- * A schema of its own on the server, with every store that was opened through it. All of it goes at the end. Where
- * the run has a server of its own, and so have tests that need more than one, it goes with that: to drop a schema takes a
- * connection, and a third of the time that it took to make.
+ * A schema on the server, and every store that was opened through it. `dispose` closes the stores. It drops
+ * the schema only on a server that outlives the run, because that takes a third of the time of creating
+ * one.
  */
 export class TestSchema {
   readonly name = `test_${randomUUID().replaceAll("-", "")}`;
@@ -62,7 +65,7 @@ export class TestSchema {
     await Promise.all(this.#opened.splice(0).map((store) => store.close()));
   }
 
-  /** As if it were new: to make one takes the server fifty times as long. */
+  /** Empties the schema. Creating one takes the server fifty times as long. */
   async empty(): Promise<void> {
     await this.close();
     await this.query(EMPTIED);

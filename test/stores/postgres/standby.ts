@@ -38,7 +38,7 @@ export class Pair {
     }
   }
 
-  /** From here on a commit is acknowledged when the standby has it as well. */
+  /** From here on a commit is acknowledged only when the standby has it too. */
   async makeSynchronous(): Promise<void> {
     const client = new pg.Client({ connectionString: this.primary.url });
     await client.connect();
@@ -51,7 +51,7 @@ export class Pair {
     }
   }
 
-  /** Makes the standby the server. */
+  /** Promotes the standby. */
   async promote(): Promise<void> {
     const client = new pg.Client({ connectionString: this.standby.url });
     await client.connect();

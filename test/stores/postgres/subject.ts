@@ -3,15 +3,15 @@ import type { PostgresOptions } from "../../../src/stores/postgres/index.ts";
 import type { Opened, StoreSubject } from "../../../src/testing/index.ts";
 import { isServerOfRun, TestSchema } from "./schema.ts";
 
-/** Leases in the schema run by a clock that only the test moves. */
+/** A clock for leases that only the test moves. */
 const TEST_CLOCK = `
   CREATE TABLE $schema.test_clock (ms bigint NOT NULL);
   INSERT INTO $schema.test_clock VALUES (1000);
   CREATE OR REPLACE FUNCTION $schema.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT ms FROM $schema.test_clock'`;
 
 /**
- * Schemas on the server of this run. Making one takes longer than most cases, so those that are done with are emptied
- * and used again. `dispose` drops them.
+ * Schemas on the server of this run. Creating one takes longer than most cases, so used ones are emptied
+ * and reused. `dispose` drops them.
  */
 export function postgresForTest(url?: string): StoreSubject & { dispose(): Promise<void> } {
   const free: TestSchema[] = [];
@@ -28,12 +28,12 @@ export function postgresForTest(url?: string): StoreSubject & { dispose(): Promi
   };
 }
 
-/** Emptied, and with the server of the run they go: nobody has to drop them. */
+/** Empty schemas. They end with the server of the run. */
 const spare: TestSchema[] = [];
 
 /**
- * The same for suites that are about something else. Their stores share the connections of a schema, which costs the server a
- * process less for each store, and the schemas of one file serve the next.
+ * The same for suites about other subjects. Their stores share the connections of a schema, which saves the
+ * server a process per store, and the next test file reuses the schemas.
  */
 export function pooledPostgresForTest(): StoreSubject & { dispose(): Promise<void> } {
   const all: TestSchema[] = [];

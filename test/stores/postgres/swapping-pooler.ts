@@ -2,10 +2,10 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { type PostgresServer, USER } from "./server.ts";
 
-/** Of the messages that a server sends: an error, and that it is ready for the next statement. */
+/** Server messages: an error, and ready for the next statement. */
 const ERROR = "E";
 const READY = "Z";
-/** Of those that a client sends, after which it waits for an answer: a simple query, the end of an extended one. */
+/** Client messages after which it waits for an answer: a simple query, and Sync. */
 const ENDS = ["Q", "S"];
 const LEAVES = "X";
 
@@ -38,21 +38,21 @@ const message = (type: string, ...parts: readonly (Buffer | string)[]): Buffer =
   return Buffer.concat([Buffer.from(type), integer(body.length + 4), body]);
 };
 
-/** A connection to the server, and whose answers it carries at the moment. */
+/** A server connection, and the client that it serves at the moment. */
 interface Behind {
   readonly socket: Socket;
   answer: (message: Message) => void;
 }
 
 interface Waiter {
-  /** Which it had the last time. */
+  /** The server connection of its last transaction. */
   readonly last: Behind | null;
   readonly use: (behind: Behind) => void;
 }
 
 /**
- * Does what a pooler in transaction mode did before any of them knew of prepared statements: each transaction goes to a
- * server connection that is not the one of the last, and nobody cares what was left there.
+ * A transaction pooler without support for prepared statements: each transaction goes to another server
+ * connection than the last, with whatever is prepared there.
  */
 export class SwappingPooler {
   /** SQLSTATE of every error that the server answered. */

@@ -1,4 +1,4 @@
-// TLS as the address and the PG* variables ask for it, against a server with a certificate that only we know.
+// TLS as the address and the PG* variables request it, against a server with a private certificate.
 
 import { execFileSync } from "node:child_process";
 import { chownSync, statSync } from "node:fs";
@@ -65,7 +65,7 @@ describe.skipIf(!hasOpenssl)(needs("a server with TLS", "openssl", hasOpenssl), 
   const address = (query: string): string =>
     `${server.tcpUrl()}?schema=${schema.name}&application_name=${query}`;
 
-  /** What the server says of the connections that are open under this name. */
+  /** Whether the server sees encryption on the open connections with this name. */
   async function encryption(name: string): Promise<boolean[]> {
     const rows = await schema.query<{ ssl: boolean }>(
       `SELECT s.ssl FROM pg_stat_ssl AS s JOIN pg_stat_activity AS a USING (pid) WHERE a.application_name = $1`,
@@ -88,7 +88,7 @@ describe.skipIf(!hasOpenssl)(needs("a server with TLS", "openssl", hasOpenssl), 
     },
   );
 
-  test("the PG* variables alone do", async () => {
+  test("the PG* variables alone encrypt", async () => {
     vi.stubEnv("PGHOST", "127.0.0.1");
     vi.stubEnv("PGPORT", String(server.port));
     vi.stubEnv("PGUSER", USER);
@@ -103,7 +103,7 @@ describe.skipIf(!hasOpenssl)(needs("a server with TLS", "openssl", hasOpenssl), 
     await store.close();
   });
 
-  test("a certificate that nobody vouches for is refused, with a way out", async () => {
+  test("an untrusted certificate is refused with a helpful hint", async () => {
     for (const mode of ["require", "verify-full"]) {
       await expect(open(`${address("stranger")}&sslmode=${mode}`)).rejects.toMatchObject({
         code: "STORE_IO",
@@ -113,7 +113,7 @@ describe.skipIf(!hasOpenssl)(needs("a server with TLS", "openssl", hasOpenssl), 
     }
   });
 
-  test("sslmode=no-verify encrypts all the same, and sslmode=disable does not", async () => {
+  test("sslmode=no-verify encrypts, and sslmode=disable does not", async () => {
     for (const [mode, isEncrypted] of [
       ["no-verify", true],
       ["disable", false],
@@ -124,7 +124,7 @@ describe.skipIf(!hasOpenssl)(needs("a server with TLS", "openssl", hasOpenssl), 
     }
   });
 
-  test("nobody is warned of modes that he did not choose", async () => {
+  test("pg prints no warning about modes that the user did not choose", async () => {
     const warnings: string[] = [];
     const hear = (warning: Error): void => void warnings.push(warning.message);
     process.on("warning", hear);

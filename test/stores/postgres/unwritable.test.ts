@@ -1,4 +1,4 @@
-// A store that can be read but not written is no store that is well: doctor says so, and why, without writing anything.
+// `doctor` reports a store that can be read but not written, and why, without writing anything.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { open } from "../../../src/index.ts";
@@ -38,11 +38,11 @@ async function makeRole(name: string, ...granted: string[]): Promise<string> {
   return server.url.replace(`${USER}@`, `${name}@`);
 }
 
-test("a user with all rights is told that all is well", async () => {
+test("a user with all rights gets no complaint", async () => {
   expect(await doctor()).toMatchObject({ code: 0 });
 });
 
-test("a user who may only read is told what is missing, and what is run as the hint says helps", async () => {
+test("a read-only user gets the missing rights, and running the hint's commands helps", async () => {
   const url = await makeRole("reader", "SELECT ON ALL TABLES IN SCHEMA $schema");
   const { code, out } = await doctor(url);
   expect(out).toMatch(lookedAt);
@@ -52,7 +52,7 @@ test("a user who may only read is told what is missing, and what is run as the h
   expect(await doctor(url)).toMatchObject({ code: 0 });
 });
 
-test("what doctor asks for is what writing needs", async () => {
+test("doctor asks for exactly the rights that writing needs", async () => {
   const url = await makeRole(
     "writer",
     "SELECT ON ALL TABLES IN SCHEMA $schema",
@@ -69,7 +69,7 @@ test("what doctor asks for is what writing needs", async () => {
   await holdfast.close();
 });
 
-test("a user who may not call the functions is told so", async () => {
+test("a user who may not call the functions is reported", async () => {
   const url = await makeRole("caller", "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA $schema");
   await schema.query("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA $schema FROM PUBLIC");
   const { code, out } = await doctor(url);
@@ -79,14 +79,14 @@ test("a user who may not call the functions is told so", async () => {
   expect(code).toBe(5);
 });
 
-test("where transactions are read only", async () => {
+test("read-only transactions are reported", async () => {
   const { code, out } = await doctor(`${server.url}&options=-c%20default_transaction_read_only%3Don`);
   expect(out).toMatch(lookedAt);
   expect(out).toContain("default_transaction_read_only");
   expect(code).toBe(5);
 });
 
-test("on a standby", { timeout: 180_000 }, async () => {
+test("a standby is reported", { timeout: 180_000 }, async () => {
   const pair = await Pair.start();
   const followed = new TestSchema(pair.primary.url);
   try {

@@ -1,4 +1,4 @@
-// Word of changes goes around beside the appends, gathered, and nothing depends on it.
+// Notifications of changes are collected and sent outside of appends, and nothing depends on them.
 
 import pg from "pg";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
@@ -6,7 +6,7 @@ import type { Store } from "../../../src/store.ts";
 import { append, NAMESPACE, write } from "../sqlite/acts.ts";
 import { serverUrl, TestSchema } from "./schema.ts";
 
-/** Word comes within a second, unless the machine has other things to do. */
+/** A notification comes within a second, unless the machine is busy. */
 const PATIENCE_MS = 30_000;
 
 let schema: TestSchema;
@@ -17,8 +17,8 @@ beforeEach(() => {
 
 afterEach(() => schema.dispose());
 
-/** What is said on the store's channel while `act` runs, and for as long as it takes until `isEnough`. */
-async function overheard(
+/** The payloads on the store's channel during `act`, and until `isEnough`. */
+async function payloadsDuring(
   act: () => Promise<unknown>,
   isEnough: (words: string[]) => boolean,
 ): Promise<string[]> {
@@ -33,14 +33,14 @@ async function overheard(
   return words;
 }
 
-test("many appends are told of in few words, which name their streams", async () => {
+test("many appends make few notifications, which name their streams", async () => {
   const store = await schema.open();
   const appends = async () => {
     for (let seq = 0; seq < 40; seq++)
       await append(store, write(`session/s${seq % 2}`, Math.floor(seq / 2), [seq]));
   };
   const begun = performance.now();
-  const words = await overheard(
+  const words = await payloadsDuring(
     appends,
     (said) => new Set(said.flatMap((each) => JSON.parse(each)).flat()).size > 2,
   );
@@ -48,19 +48,19 @@ test("many appends are told of in few words, which name their streams", async ()
   expect(JSON.parse(words[0] ?? "")).toContainEqual([NAMESPACE, "session/s0"]);
 });
 
-test("more streams than a word can hold are told of as anything", async () => {
+test("too many streams for one notification are sent as an empty list", async () => {
   const store = await schema.open();
   const names = Array.from({ length: 100 }, (_, index) => `session/${"x".repeat(100)}${index}`);
   const appends = () => append(store, ...names.map((name) => write(name, 0, [1])));
-  expect(await overheard(appends, (said) => said.length > 0)).toContain("[]");
+  expect(await payloadsDuring(appends, (said) => said.length > 0)).toContain("[]");
 });
 
-test("a change is noticed without any word as well", async () => {
+test("a change is noticed without notifications too", async () => {
   const [watching, other] = [await schema.open({ notify: false }), await schema.open({ notify: false })];
   expect(await noticed(watching, () => append(other, write("session/a", 0, [1])))).toBe(true);
 });
 
-test("a change is noticed while the listener's connection is being killed", async () => {
+test("a change is noticed while the listener's connection is killed", async () => {
   const [watching, other] = [await schema.open(), await schema.open()];
   const kill =
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'";
@@ -74,7 +74,7 @@ test("a change is noticed while the listener's connection is being killed", asyn
   expect(changed).toBe(true);
 });
 
-/** Whether a watcher is told after `act`; what it was told before does not count. */
+/** Whether a watcher is called after `act`. Earlier calls do not count. */
 async function noticed(store: Store, act: () => Promise<unknown>): Promise<boolean> {
   let told = 0;
   const stop = store.watch({ namespace: NAMESPACE, stream: "session/a" }, () => {

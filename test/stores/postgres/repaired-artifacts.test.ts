@@ -1,4 +1,4 @@
-// An artifact whose bytes were damaged is whole again once the right ones are put: that was acknowledged.
+// A damaged artifact is whole again once the correct bytes are put.
 
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -31,16 +31,16 @@ async function expectWhole(): Promise<void> {
 test.each([
   ["changed", "set_byte(bytes, 7, (get_byte(bytes, 7) + 1) % 256)"],
   ["cut short", "substr(bytes, 1, 1000)"],
-])("bytes that were %s are right again after they were put again", async (_, damage) => {
+])("bytes that were %s are repaired by putting them again", async (_, damage) => {
   await put(1_000);
   await schema.query(`UPDATE $schema.artifacts SET bytes = ${damage}`);
   expect(await store.check()).toMatchObject([{ invariant: "I2" }]);
-  // Also by somebody whose clock is behind.
+  // Also by a writer whose clock is behind.
   await put(500);
   await expectWhole();
 });
 
-test("bytes that are right are not written once more", async () => {
+test("correct bytes are not written again", async () => {
   const size = async (): Promise<number> => {
     const [row] = await schema.query<{ size: string }>(
       "SELECT pg_total_relation_size('$schema.artifacts') AS size",

@@ -1,4 +1,4 @@
-// Opens the store, waits for a line, then appends a number of events to one stream, wherever that ends by then.
+// Opens the store, waits for a line, then appends events to one stream, with retries after conflicts.
 
 import { once } from "node:events";
 import { openPostgres } from "../../../../src/stores/postgres/index.ts";
