@@ -1,14 +1,14 @@
 /**
- * For programs that stay with the SDK's `run()`. Model, tools, input and session are made durable together, because one without
- * the others is not enough: with durable tools alone, a program that is run again samples its model again, which asks
- * for the same charge in other words and with another id; and a session that was told half of a run hands it back as past.
+ * `durable`: for programs that keep the SDK's `run()`. Model, tools, input and session become durable
+ * together, because one alone is not enough. With durable tools only, a program that is run again asks its
+ * model again, and the model requests the same charge in other words with another id. And a session that got
+ * half of a run would return that half as history.
  */
 
 import type { AgentInputItem, FunctionTool, Model, ToolInputParameters } from "@openai/agents";
 import type { Json } from "../../model/json.ts";
 import { type Message, toolCalls } from "../../model/session/index.ts";
 import { type Session, sessionCore } from "../../session/index.ts";
-import type { PriceTable } from "../prices.ts";
 import {
   appendPrompt,
   checkNotCompacted,
@@ -16,159 +16,143 @@ import {
   queuedWith,
   RecordedTurns,
 } from "../recorded-turns/index.ts";
-import { itemsOf, messageOf, textItem, wordsOf } from "./messages.ts";
+import { comparableText, itemsOf, messageOf, textItem } from "./messages.ts";
 import { durableModel, type ModelContext } from "./model.ts";
-import { HoldfastSession } from "./session.ts";
-import { type DurableToolOptions, durableTool, type ToolContext } from "./tools.ts";
-
-/** Which recorded answer of a model something belongs to. */
-
-/** As it is stored with each answer. */
-interface Turn {
-  readonly run: string;
-  readonly position: number;
-}
-
-/** The turn whose answer asked for a call. */
-function turnThatAsked({ messages }: Session, callId: string): Turn | null {
-  const asked = messages.findLast(
-    (message) => turnOf(message) && toolCalls(message).some(({ id }) => id === callId),
-  );
-  return asked ? turnOf(asked) : null;
-}
-
-/** The last answer of a run. */
-function lastTurnOf({ messages }: Session, run: string): Message | undefined {
-  return messages.findLast((message) => turnOf(message)?.run === run);
-}
-
-function turnOf({ role, meta }: Message): Turn | null {
-  return role === "assistant" ? ((meta?.["turn"] as unknown as Turn | undefined) ?? null) : null;
-}
-
-/** What `durable` may be told beside the session. */
-export interface DurableOptions {
-  /** For the session's budget: what a million tokens cost, by model id. */
-  readonly prices?: PriceTable;
-  /**
-   * Tools with `needsApproval`: `queue` (default) puts their calls before a person among the session's open calls; `sdk`
-   * leaves them to the SDK's interruptions.
-   */
-  readonly approvals?: "queue" | "sdk";
-  /**
-   * Function tools by name, or `all`, that may be others than those of `durable(session).tool()`: of an MCP server, or
-   * `agent.asTool()`. They run outside the ledger, and again after a crash. Unless named here, such tools are refused.
-   */
-  readonly plainTools?: readonly string[] | "all";
-}
-
-/** Text, or items of the SDK. With an `id` a finished input is answered from the record. */
-export type DurableInput =
-  | string
-  | { readonly id?: string; readonly text: string }
-  | { readonly id?: string; readonly items: readonly AgentInputItem[] };
+import type { DurableInput, DurableOptions, DurableToolOptions } from "./options.ts";
+import { type ConversationRuns, conversationRuns, HoldfastSession } from "./session.ts";
+import { durableTool, type ToolContext } from "./tools.ts";
 
 /**
- * What `durable(session)` returns. Use its model, tools, input and session together in every `run()` of a program: a program
+ * The durable model, tools, input and session. Use them together in every `run()` of a program: a program
  * that is run again is then answered from the record.
  */
 export interface Durable {
-  /** The model, by name or as the SDK's object, with each response recorded before it is handed on. For every agent. */
+  /**
+   * Wraps a model, given by name or as the SDK's object: each response is recorded before the SDK sees it.
+   * Use it for every agent.
+   *
+   * @example new Agent({ name: "Clerk", model: d.model("gpt-5"), tools: [charge] })
+   */
   model(model: Model | string): Model;
-  /** As the SDK's `tool`, with each call in the ledger. A tool that does not say its `effect` counts as mutating. */
+  /**
+   * Makes a tool like the SDK's `tool()`, with each call in the ledger. Without an `effect` it counts as
+   * mutating.
+   *
+   * @example const charge = d.tool({ name: "charge", description, parameters, execute, idempotent: true });
+   */
   tool<Parameters extends ToolInputParameters = undefined, Context = unknown>(
     options: DurableToolOptions<Parameters, Context>,
   ): FunctionTool<Context, Parameters, unknown>;
   /**
-   * What the user says, for `run()`. It begins a run, or takes up the last one again: the same words count as the same run
-   * until its answer is in `session`. With an id, the same id is always the same run. What others have queued
-   * (`holdfast.sessions.prompt`) comes right before a new one. Make the tools first: what a killed run left without an
-   * outcome is found out with them.
+   * Returns the items of an input for `run()`. It begins a run, or resumes the last one: the same text
+   * counts as the same run until its answer is in `session`. The same id is always the same run. Queued
+   * prompts (`holdfast.sessions.prompt`) come right before a new one. Make the tools first: they settle
+   * calls that a killed run left without an outcome.
+   *
+   * @example await run(agent, await d.input("Ship order 4711"), { session: d.session });
    */
   input(input: DurableInput): Promise<AgentInputItem[]>;
-  /** The conversation, for `run()`'s option `session`. */
+  /**
+   * The conversation, for the option `session` of `run()`.
+   *
+   * @example await run(agent, await d.input("And now?"), { session: d.session });
+   */
   readonly session: HoldfastSession;
 }
 
-/** Makes a session's model, tools, input and items durable for OpenAI Agents. One handle for everything in a program. */
+/**
+ * Makes a program that uses OpenAI Agents durable: killed anywhere and run again, it continues from the
+ * record, and no tool call happens twice. Use one handle for everything in a program.
+ *
+ * @example
+ * const d = durable(await holdfast.session("order-4711"));
+ * const charge = d.tool({ name: "charge", description, parameters, execute, idempotent: true });
+ * const agent = new Agent({ name: "Clerk", model: d.model("gpt-5"), tools: [charge] });
+ * await run(agent, await d.input("Ship it"), { session: d.session });
+ */
 export function durable(session: Session, options: DurableOptions = {}): Durable {
   const turns = new RecordedTurns(session);
-  const items = new HoldfastSession(sessionCore(session), session.id, session);
+  const conversation = new HoldfastSession(sessionCore(session), session.id, session);
+  const runs = conversationRuns(conversation);
   const approvals = options.approvals ?? "queue";
   let inputIsStored = false;
-  /** A call of another run, or of a later turn, comes from a state that the SDK has kept: the run is the one that asked for it. */
-  const follow = (callId: string): void => {
-    const asked = turnThatAsked(session, callId);
-    if (!asked) return;
-    if (turns.run !== asked.run) {
-      turns.begin(asked.run);
-      items.goOnWith(asked.run);
+  /** The SDK may restore a state of its own, and continue after a call of another run or a later turn. */
+  const moveAfter = (callId: string): void => {
+    const turn = findTurnOfCall(session, callId);
+    if (!turn) return;
+    if (turns.run !== turn.run) {
+      turns.begin(turn.run);
+      runs.resume(turn.run);
     }
-    turns.skipTo(asked.position + 1);
+    turns.skipTo(turn.position + 1);
   };
   const forModel: ModelContext = {
     turns,
     prices: options.prices,
     plainTools: options.plainTools ?? [],
-    isHeard: (position) => inputIsStored && position === 0,
-    follow: (callId) => {
-      if (!inputIsStored || turnThatAsked(session, callId)?.run === turns.run) follow(callId);
+    isInputStored: (position) => inputIsStored && position === 0,
+    moveAfter: (callId) => {
+      if (!inputIsStored || findTurnOfCall(session, callId)?.run === turns.run) moveAfter(callId);
     },
   };
-  const forTools: ToolContext = { turns, approvals, follow };
+  const forTools: ToolContext = { turns, approvals, moveAfter };
   return {
     model: (model) => durableModel(model, forModel),
     tool: (toolOptions) => durableTool(toolOptions, forTools),
     input: async (input) => {
-      const asked = await takeInput(session, turns, items, input, approvals);
+      const message = await findOrAppendInput(session, turns, runs, input, approvals);
       inputIsStored = true;
-      turns.begin(asked.id);
-      const before = asked.meta?.[BEFORE];
-      items.beginRun(asked.id, typeof before === "number" ? before : null);
-      return inputOf(session, asked);
+      turns.begin(message.id);
+      const before = message.meta?.[BEFORE];
+      runs.begin(message.id, typeof before === "number" ? before : null);
+      return inputOf(session, message);
     },
-    session: items,
+    session: conversation,
   };
 }
 
-/** In an input's `meta`: how many items the conversation had when it was given. They are its past, however often it is resumed. */
+/**
+ * In an input's `meta`: the number of items that the conversation had before it, its history on every
+ * resume.
+ */
 const BEFORE = "itemsBefore";
 
-async function takeInput(
+async function findOrAppendInput(
   session: Session,
   turns: RecordedTurns,
-  conversation: HoldfastSession,
+  runs: ConversationRuns,
   input: DurableInput,
   approvals: "queue" | "sdk",
 ): Promise<Message> {
   await session.refresh();
-  await conversation.mustHavePast();
+  await runs.checkHistory();
   const id = typeof input === "string" ? undefined : input.id;
-  const items = given(input);
-  const says = wordsOf(items);
+  const items = inputItems(input);
+  const text = comparableText(items);
   if (id !== undefined) {
-    const isIt = (each: { readonly id: string }): boolean => each.id === id;
-    const known = session.messages.findLast(isIt);
-    const on = known ?? session.prompts.find(isIt);
-    if (on) checkSameText(session, id, says, wordsOf(itemsOf(on)));
+    const hasId = (each: { readonly id: string }): boolean => each.id === id;
+    const known = session.messages.findLast(hasId);
+    const stored = known ?? session.prompts.find(hasId);
+    if (stored) checkSameText(session, id, text, comparableText(itemsOf(stored)));
     if (known) return known;
     checkNotCompacted(session, id);
   }
   const last = session.messages.findLast(isInput);
-  if (id === undefined && last && wordsOf(itemsOf(last)) === says) {
-    const added = await conversation.addedBy(last.id);
+  if (id === undefined && last && comparableText(itemsOf(last)) === text) {
+    const added = await runs.itemsOf(last.id);
     const isMore = added.length > inputOf(session, last).length;
     if (!isMore || isInterrupted(session, last.id, added, approvals)) return last;
   }
   await turns.finish();
-  const said = messageOf(items);
-  const meta = { ...said.meta, [BEFORE]: await conversation.count() };
-  return appendPrompt(session, { ...said, meta, ...(id !== undefined && { id }) });
+  const message = messageOf(items);
+  const meta = { ...message.meta, [BEFORE]: await runs.countItems() };
+  return appendPrompt(session, { ...message, meta, ...(id !== undefined && { id }) });
 }
 
 /**
- * The SDK adds a run's items at its end, but also where it stops for an approval, and once that is given, before the model
- * is asked. Only a run whose last answer has calls can be at such a place.
+ * True if a run with items in the conversation has not ended. The SDK adds a run's items at its end, but
+ * also when it stops for an approval, and after the approval before it asks the model. Then the run's last
+ * answer has calls.
  */
 function isInterrupted(
   session: Session,
@@ -176,28 +160,51 @@ function isInterrupted(
   added: readonly Json[],
   approvals: "queue" | "sdk",
 ): boolean {
-  const last = lastTurnOf(session, run);
+  const last = lastAnswerOf(session, run);
   const calls = last ? toolCalls(last) : [];
   const hasResult = (callId: string): boolean =>
     added.some((item) => {
       const { type, callId: of } = item as { type?: Json; callId?: Json };
       return type === "function_call_result" && of === callId;
     });
-  // With all their results, it may as well have ended with its tools (`toolUseBehavior`), if nobody was to approve them.
+  // With all results and no approvals, the run may also have ended with its tools (`toolUseBehavior`).
   return calls.length > 0 && (approvals === "sdk" || !calls.every(({ id }) => hasResult(id)));
 }
 
-/** With what others had queued until then. */
-function inputOf(session: Session, asked: Message): AgentInputItem[] {
-  return [...queuedWith(session, asked), asked].flatMap(itemsOf);
+/** The items of an input, after those of the queued prompts that were delivered with it. */
+function inputOf(session: Session, message: Message): AgentInputItem[] {
+  return [...queuedWith(session, message), message].flatMap(itemsOf);
 }
 
-function given(input: DurableInput): readonly AgentInputItem[] {
+function inputItems(input: DurableInput): readonly AgentInputItem[] {
   if (typeof input === "string") return [textItem(input)];
   return "items" in input ? input.items : [textItem(input.text)];
 }
 
-/** What began a run, and not what somebody added in the middle of one. */
+/** True for a message that began a run, false for one that was added in the middle of a run. */
 function isInput({ role, id, meta }: Message): boolean {
   return role === "user" && !id.startsWith("heard:") && meta?.["holdfast"] === undefined;
+}
+
+/** A turn as it is stored with each answer. */
+interface Turn {
+  readonly run: string;
+  readonly position: number;
+}
+
+/** The turn whose answer asked for a call. */
+function findTurnOfCall({ messages }: Session, callId: string): Turn | null {
+  const answer = messages.findLast(
+    (message) => turnOf(message) && toolCalls(message).some(({ id }) => id === callId),
+  );
+  return answer ? turnOf(answer) : null;
+}
+
+/** The last answer of a run. */
+function lastAnswerOf({ messages }: Session, run: string): Message | undefined {
+  return messages.findLast((message) => turnOf(message)?.run === run);
+}
+
+function turnOf({ role, meta }: Message): Turn | null {
+  return role === "assistant" ? ((meta?.["turn"] as unknown as Turn | undefined) ?? null) : null;
 }

@@ -1,6 +1,11 @@
-/** `holdfast/openai-agents`: a session for OpenAI Agents on any store, and `durable` for programs that keep the SDK's `run()`. */
+/**
+ * `holdfast/openai-agents`: the SDK's session on any store, and `durable` for programs that keep the SDK's
+ * `run()`.
+ */
 
 export type { Price, PriceTable } from "../prices.ts";
-export { type Durable, type DurableInput, type DurableOptions, durable } from "./durable.ts";
+export { type Durable, durable } from "./durable.ts";
+export { ToolCallFailed } from "./errors.ts";
+export type { DurableInput, DurableOptions, DurableToolOptions, EffectOptions } from "./options.ts";
 export { HoldfastSession } from "./session.ts";
-export { callContext, type DurableToolOptions, type EffectOptions, ToolCallFailed } from "./tools.ts";
+export { callContext } from "./tools.ts";

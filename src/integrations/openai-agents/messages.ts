@@ -1,4 +1,7 @@
-/** The SDK's items as messages of a session, for people to read; the items themselves are kept beside the text. */
+/**
+ * Converts the SDK's items to messages of a session and back. The text is for people; the items are kept in
+ * meta.
+ */
 
 import type { AgentInputItem } from "@openai/agents";
 import { canonicalText, copyJson, type Json } from "../../model/json.ts";
@@ -9,46 +12,50 @@ export function textItem(text: string): AgentInputItem {
   return { type: "message", role: "user", content: text };
 }
 
-/** What the user said. */
+/** The user message for items of an input. */
 export function messageOf(items: readonly AgentInputItem[]): MessageInput {
   const [only] = items;
-  const kept = items.map((item) => copyJson(item, "input item"));
-  const isPlain = items.length === 1 && only && "content" in only && typeof only.content === "string";
+  const copies = items.map((item) => copyJson(item, "input item"));
+  const isText = items.length === 1 && only && "content" in only && typeof only.content === "string";
   const text = items
     .map((item) => contentOf("content" in item ? item.content : ""))
     .filter((each) => each !== "")
     .join("\n");
-  return { role: "user", text, ...(!isPlain && { meta: { items: kept as Json } }) };
+  return { role: "user", text, ...(!isText && { meta: { items: copies as Json } }) };
 }
 
-/** The items of a stored message of the user, or of one that was queued. */
+/** The items of a stored or queued user message. */
 export function itemsOf({ blocks, meta }: Pick<Message, "blocks" | "meta">): AgentInputItem[] {
-  const kept = meta?.["items"];
-  if (Array.isArray(kept)) return structuredClone(kept) as unknown as AgentInputItem[];
+  const items = meta?.["items"];
+  if (Array.isArray(items)) return structuredClone(items) as unknown as AgentInputItem[];
   const [block] = blocks;
   return [textItem(block?.kind === "text" ? block.text : "")];
 }
 
-/** What was said, images and files included, whatever form, id and provider's data it was said with. */
-export function wordsOf(items: readonly AgentInputItem[]): string {
+/** A text to compare inputs by, with images and files, without form, ids and provider data. */
+export function comparableText(items: readonly AgentInputItem[]): string {
   return canonicalText(
     items.map((item) => {
-      const { id: _id, providerData: _data, ...said } = copyJson(item, "input item") as JsonObject;
-      const { content } = said;
-      if (content === undefined) return said;
+      const { id: _id, providerData: _data, ...rest } = copyJson(item, "input item") as JsonObject;
+      const { content } = rest;
+      if (content === undefined) return rest;
       const parts = typeof content === "string" ? [{ type: "input_text", text: content }] : content;
-      return { type: "message", ...said, content: Array.isArray(parts) ? parts.map(withoutData) : parts };
+      return {
+        type: "message",
+        ...rest,
+        content: Array.isArray(parts) ? parts.map(withoutProviderData) : parts,
+      };
     }),
   );
 }
 
-function withoutData(part: Json): Json {
+function withoutProviderData(part: Json): Json {
   if (typeof part !== "object" || part === null || Array.isArray(part)) return part;
-  const { providerData: _data, ...said } = part as JsonObject;
-  return said;
+  const { providerData: _data, ...rest } = part as JsonObject;
+  return rest;
 }
 
-/** The text in a content of whatever form. */
+/** The text of a content in any form. */
 export function contentOf(content: unknown): string {
   if (typeof content === "string") return content;
   if (Array.isArray(content)) return content.map(contentOf).join("");

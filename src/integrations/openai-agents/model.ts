@@ -1,11 +1,13 @@
 /**
- * The model half of `durable`. For the SDK it is a model like any other; each of its calls is a turn of the session.
- * The protocol, its states and what a crash leaves are in `../recorded-turns/recorded-turns.ts`; here is what is the SDK's:
+ * The model half of `durable`. To the SDK it is a model like any other; each of its calls is a turn of the
+ * session. The protocol, its states and what a crash leaves are in `../recorded-turns/turns.ts`. Specific to
+ * the SDK:
  *
- *  - Identity of a prompt: the instructions and the items that the SDK hands to the model. Settings, tools, the model's name and
- *    the agent's do not count: an answer that is on record stays the answer after a deploy that changes a temperature.
+ *  - A prompt is identified by the instructions and items that the SDK passes to the model. Settings, tools,
+ *    and the names of model and agent do not count: a recorded answer survives a deploy that changes a
+ *    temperature.
  *  - Hand-offs: the next agent's first call is the next turn of the same run, with that agent's instructions.
- *  - The SDK's retries: a call that throws writes nothing and leaves the cursor, so the next one takes its place.
+ *  - The SDK's retries: a failed call writes nothing and leaves the cursor, so the retry takes its place.
  */
 
 import {
@@ -16,41 +18,39 @@ import {
   type StreamEvent,
   Usage,
 } from "@openai/agents";
-import { HoldfastError } from "../../model/errors.ts";
 import type { Message, ToolResultBlock } from "../../model/session/index.ts";
 import { type MessageInput, sessionCore } from "../../session/index.ts";
 import type { PriceTable } from "../prices.ts";
 import type { Question, RecordedTurns, Turn } from "../recorded-turns/index.ts";
+import { outsideLedger } from "./errors.ts";
 import { contentOf, messageOf } from "./messages.ts";
-import { answerOf, eventsOf, heldEvents, responseOf } from "./response.ts";
+import { answerOf, bufferedEvents, eventsOf, responseOf } from "./response.ts";
 import { plainToolsIn } from "./tools.ts";
 
 export interface ModelContext {
   readonly turns: RecordedTurns;
   readonly prices: PriceTable | undefined;
   readonly plainTools: readonly string[] | "all";
-  /** True when the transcript already has what the user said before this turn. */
-  isHeard(position: number): boolean;
-  /** The prompt goes on behind this call: the SDK may have kept the run's state, and not asked for its earlier turns. */
-  follow(callId: string): void;
+  /** True if the transcript already has the user messages before this turn. */
+  isInputStored(position: number): boolean;
+  /**
+   * The prompt continues after this call: the SDK may have restored a state, and skipped the turns before.
+   */
+  moveAfter(callId: string): void;
 }
 
-export function durableModel(given: Model | string, context: ModelContext): Model {
+export function durableModel(model: Model | string, context: ModelContext): Model {
   const { turns, prices } = context;
-  const name = typeof given === "string" ? given : String((given as { _model?: unknown })._model ?? "");
-  let resolved: Promise<Model> | undefined;
-  const inner = (): Promise<Model> => {
-    resolved ??= (async () => (typeof given === "string" ? new OpenAIProvider().getModel(given) : given))();
-    // Of a key that was missing, say: the next question tries again.
-    resolved.catch(() => {
-      resolved = undefined;
-    });
-    return resolved;
-  };
+  const name = typeof model === "string" ? model : String((model as { _model?: unknown })._model ?? "");
+  const inner = resolver(model);
   const next = async (request: ModelRequest): Promise<Turn> => {
-    mustBeInLedger(request, context);
+    const { plainTools } = context;
+    const unmarked = plainToolsIn(request).filter(
+      (tool) => plainTools !== "all" && !plainTools.includes(tool),
+    );
+    if (unmarked.length > 0) throw outsideLedger(unmarked);
     const callId = lastCallIn(itemsOf(request));
-    if (callId !== null) context.follow(callId);
+    if (callId !== null) context.moveAfter(callId);
     return turns.next(questionOf(request, context));
   };
   return {
@@ -89,25 +89,25 @@ export function durableModel(given: Model | string, context: ModelContext): Mode
         turn.failed();
         throw error;
       }
-      yield* heldEvents(events, { record, failed: turn.failed });
+      yield* bufferedEvents(events, { record, failed: turn.failed });
     },
     getRetryAdvice: async (args) => (await inner()).getRetryAdvice?.(args),
   };
 }
 
-/** Before anything is asked: an answer that calls a plain tool would have its effect again after a crash. */
-function mustBeInLedger(request: ModelRequest, { plainTools }: ModelContext): void {
-  const names = plainToolsIn(request).filter((name) => plainTools !== "all" && !plainTools.includes(name));
-  if (names.length === 0) return;
-  const who = names.length === 1 ? `tool ${names[0]} was` : `tools ${names.join(", ")} were`;
-  throw new HoldfastError(
-    "INPUT_INVALID",
-    `${who} not made with d.tool: a crash could run the same call twice. The model was not asked`,
-    {
-      hint: `Write d.tool({ ... }) instead of tool({ ... }). Of an MCP server, or agent.asTool(): durable(session, { plainTools: ${JSON.stringify(names)} }).`,
-      data: { tools: names },
-    },
-  );
+/**
+ * Looks a model's name up at the first question. After an error, for example a missing API key, the next one
+ * retries.
+ */
+function resolver(model: Model | string): () => Promise<Model> {
+  let resolved: Promise<Model> | undefined;
+  return () => {
+    resolved ??= (async () => (typeof model === "string" ? new OpenAIProvider().getModel(model) : model))();
+    resolved.catch(() => {
+      resolved = undefined;
+    });
+    return resolved;
+  };
 }
 
 interface RecordedEnd {
@@ -116,7 +116,7 @@ interface RecordedEnd {
   readonly output: readonly unknown[];
 }
 
-/** A session that was lost or closed stops its model call, too. */
+/** Aborts the model call when the session is lost or closed. */
 function withStop(request: ModelRequest, { session }: RecordedTurns): ModelRequest {
   const { signal } = request;
   return {
@@ -131,7 +131,8 @@ function questionOf(request: ModelRequest, context: ModelContext): Question {
   return {
     prompt: [{ systemInstructions, previousResponseId, conversationId }, ...items],
     signal: request.signal,
-    newMessages: (position) => (context.isHeard(position) ? [] : heardIn(items, context.turns.run, position)),
+    newMessages: (position) =>
+      context.isInputStored(position) ? [] : newMessagesIn(items, context.turns.run, position),
     outsideResults: (asked) => resultsIn(items, asked),
   };
 }
@@ -140,7 +141,7 @@ function itemsOf({ input }: ModelRequest): readonly AgentInputItem[] {
   return typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
 }
 
-/** The last call after all that the user said, if there is one. */
+/** The last call, if no user message comes after it. */
 function lastCallIn(items: readonly AgentInputItem[]): string | null {
   const last = items.findLast((item) => isUser(item) || item.type === "function_call");
   return last?.type === "function_call" ? last.callId : null;
@@ -150,13 +151,13 @@ function isUser(item: AgentInputItem): boolean {
   return "role" in item && item.role === "user";
 }
 
-/** What the user said since the last answer. */
-function heardIn(items: readonly AgentInputItem[], run: string, position: number): MessageInput[] {
+/** User messages since the last answer. */
+function newMessagesIn(items: readonly AgentInputItem[], run: string, position: number): MessageInput[] {
   const since = items.slice(items.findLastIndex((item) => !isUser(item)) + 1);
   return since.map((item, index) => ({ ...messageOf([item]), id: `heard:${run}:${position}:${index}` }));
 }
 
-/** Results of calls that did not go through the ledger: hand-offs, refused calls, tools that are not ours. */
+/** Results of calls that did not go through the ledger: hand-offs, refused calls, other tools. */
 function resultsIn(items: readonly AgentInputItem[], asked: Message): ToolResultBlock[] {
   const wanted = new Set(asked.blocks.flatMap((block) => (block.kind === "tool_call" ? [block.id] : [])));
   return items.flatMap((item) =>

@@ -1,7 +1,7 @@
 /**
- * A model's response as a message of the session, and back. What the SDK sees is always read back from the stored message.
- * Text and calls are in the message's blocks, where everybody reads them; the rest of the SDK's items is kept beside
- * them, and together they are the items again.
+ * A model's response as a message of the session, and back; streams on their way to the SDK. The SDK always
+ * gets the response as it is stored. Text and calls are in the message's blocks. The rest of the SDK's items
+ * is in its meta, and both together make the items again.
  */
 
 import { type ModelResponse, type StreamEvent, Usage } from "@openai/agents";
@@ -10,120 +10,49 @@ import type { Block, JsonObject, Message } from "../../model/session/index.ts";
 import { amountsOf, type PriceTable, type TokenCount } from "../prices.ts";
 import type { Answer } from "../recorded-turns/index.ts";
 
-/**
- * A streamed response on its way to the SDK. Text goes on as it comes; whatever tells of a call, and the end of the response,
- * is held until the answer is durable, because the end is what makes the SDK run its tools.
- *
- *     delta ─▶ handed on ─▶ … ─▶ end of the stream ─▶ recorded ─▶ the held events ─▶ the end, from the record
- *                                      └──▶ it broke off: nothing is recorded, the error is the reader's
- *
- * A reader that leaves early has seen text and nothing else; nothing is recorded, and the question may be asked again.
- */
-
-type Done = Extract<StreamEvent, { type: "response_done" }>;
-
-interface EventKeeper {
-  /** Makes the answer durable, and returns what is stored. */
-  record(response: Done["response"]): Promise<ModelResponse>;
-  failed(): void;
-}
-
-export async function* heldEvents(
-  events: AsyncIterable<StreamEvent>,
-  keeper: EventKeeper,
-): AsyncGenerator<StreamEvent> {
-  const held: StreamEvent[] = [];
-  let isRecorded = false;
-  try {
-    for await (const event of events) {
-      if (event.type === "response_done") {
-        const stored = await keeper.record(event.response);
-        isRecorded = true;
-        yield* held.splice(0);
-        yield doneOf(stored, event);
-      } else if (isRecorded || isSafe(event)) yield event;
-      else held.push(event);
-    }
-    yield* held;
-  } finally {
-    if (!isRecorded) keeper.failed();
-  }
-}
-
-/** The record as a stream: its texts in one piece each. */
-export function* eventsOf(response: ModelResponse): Generator<StreamEvent> {
-  yield { type: "response_started" };
-  for (const item of response.output) {
-    const content = (item as { content?: unknown }).content;
-    if (item.type !== "message" || !Array.isArray(content)) continue;
-    for (const part of content as { type: string; text?: string }[]) {
-      if (part.type === "output_text" && part.text) yield { type: "output_text_delta", delta: part.text };
-    }
-  }
-  yield doneOf(response, undefined);
-}
-
-/** `live` has what only this exchange can tell. */
-function doneOf(response: ModelResponse, live: Done | undefined): Done {
-  const { usage, output, responseId } = response;
-  const { requests, inputTokens, outputTokens, totalTokens, inputTokensDetails, outputTokensDetails } = usage;
-  return {
-    ...live,
-    type: "response_done",
-    response: {
-      ...live?.response,
-      id: responseId ?? "",
-      usage: { requests, inputTokens, outputTokens, totalTokens, inputTokensDetails, outputTokensDetails },
-      output: output as Done["response"]["output"],
-    },
-  };
-}
-
-/** Events of the provider itself may hold a call, or the whole response with its calls. */
-function isSafe(event: StreamEvent): boolean {
-  if (event.type !== "model") return true;
-  const raw = JSON.stringify(event.event) ?? "";
-  return !/function_call|tool_call|"response\.completed"/.test(raw);
-}
-
 type Members = { [name: string]: Json };
 
-/** What is kept of a response beside its text and calls. The raw response of the provider is not. */
-interface Kept {
+/** The stored part of a response beside its text and calls, without the provider's raw response. */
+interface ResponseFacts {
   readonly items: readonly Members[];
   readonly usage: JsonObject;
   readonly id?: string;
 }
 
-/** By type of item: of which kind its texts are. */
-const TEXTS: Readonly<Record<string, "text" | "reasoning">> = { message: "text", reasoning: "reasoning" };
+/** The block kind for texts, by type of item. */
+const TEXT_KINDS: Readonly<Record<string, "text" | "reasoning">> = {
+  message: "text",
+  reasoning: "reasoning",
+};
 
 export function answerOf(response: ModelResponse, modelId: string, prices: PriceTable | undefined): Answer {
   const blocks: Block[] = [];
-  const items = response.output.map((item) => emptied(copyJson(item, "model output") as Members, blocks));
-  const kept: Kept = {
+  const items = response.output.map((item) =>
+    moveToBlocks(copyJson(item, "model output") as Members, blocks),
+  );
+  const facts: ResponseFacts = {
     items,
     usage: copyJson(JSON.parse(JSON.stringify(response.usage)), "usage") as JsonObject,
     ...(response.responseId !== undefined && { id: response.responseId }),
   };
   return {
     blocks: blocks.length > 0 ? blocks : [{ kind: "text", text: "" }],
-    meta: { response: kept as unknown as Json },
+    meta: { response: facts as unknown as Json },
     spent: amountsOf(tokensOf(response.usage), modelId, prices),
   };
 }
 
-/** The item without what its blocks say. */
-function emptied(item: Members, blocks: Block[]): Members {
+/** Moves the texts and the call of an item to `blocks`, and returns the rest. */
+function moveToBlocks(item: Members, blocks: Block[]): Members {
   const type = typeOf(item);
   if (type === "function_call") {
     const { callId, arguments: written, ...rest } = item;
     const args = argsOf(String(written));
     blocks.push({ kind: "tool_call", id: String(callId), name: String(item["name"]), args });
-    // Kept as the model spelled it where that is not how we would.
+    // Keep the model's own spelling if JSON.stringify gives another one.
     return JSON.stringify(args) === written ? rest : { ...rest, arguments: written as Json };
   }
-  const kind = TEXTS[type];
+  const kind = TEXT_KINDS[type];
   const content = item["content"];
   if (!kind || !Array.isArray(content)) return item;
   return {
@@ -137,33 +66,33 @@ function emptied(item: Members, blocks: Block[]): Members {
   };
 }
 
-/** The response of a stored message. */
+/** Rebuilds the response of a stored message. */
 export function responseOf(message: Message): ModelResponse {
-  const kept = message.meta?.["response"] as unknown as Kept;
-  const left = [...message.blocks];
-  const output = kept.items.map((item) => filled(item, left));
+  const facts = message.meta?.["response"] as unknown as ResponseFacts;
+  const blocks = [...message.blocks];
+  const output = facts.items.map((item) => fillFromBlocks(item, blocks));
   return {
     output: output as unknown as ModelResponse["output"],
-    usage: Usage.fromJSON(kept.usage as never),
-    ...(kept.id !== undefined && { responseId: kept.id }),
+    usage: Usage.fromJSON(facts.usage as never),
+    ...(facts.id !== undefined && { responseId: facts.id }),
   };
 }
 
-function filled(item: Members, left: Block[]): Members {
+function fillFromBlocks(item: Members, blocks: Block[]): Members {
   const type = typeOf(item);
   if (type === "function_call") {
-    const block = left.shift();
+    const block = blocks.shift();
     if (block?.kind !== "tool_call") throw new Error("a stored response has fewer calls than items");
     return { ...item, callId: block.id, arguments: item["arguments"] ?? JSON.stringify(block.args) };
   }
-  const kind = TEXTS[type];
+  const kind = TEXT_KINDS[type];
   const content = item["content"];
   if (!kind || !Array.isArray(content)) return { ...item };
   return {
     ...item,
     content: content.map((part: Members) => {
       if (!hasText(part) || part["text"] !== undefined) return part;
-      const block = left.shift();
+      const block = blocks.shift();
       return { ...part, text: block && "text" in block ? block.text : "" };
     }),
   };
@@ -177,7 +106,7 @@ function typeOf(item: Members): string {
   return String(item["type"] ?? "message");
 }
 
-/** What is not JSON stays text: the SDK tells the model, and the call is not run. */
+/** Invalid JSON stays text: the SDK reports it to the model, and the call is not run. */
 export function argsOf(written: string): Json {
   if (written.trim() === "") return {};
   try {
@@ -195,4 +124,79 @@ function tokensOf(usage: Usage): TokenCount {
     cacheRead: cached,
     cacheWrite: 0,
   };
+}
+
+type Done = Extract<StreamEvent, { type: "response_done" }>;
+
+interface StreamRecording {
+  /** Makes the answer durable, and returns it as it is stored. */
+  record(response: Done["response"]): Promise<ModelResponse>;
+  failed(): void;
+}
+
+/**
+ * Buffers a streamed response on its way to the SDK. Text passes through. Events that mention a call, and
+ * the end of the response, wait until the answer is durable, because the end makes the SDK run its tools.
+ *
+ *     delta ─▶ passed on ─▶ … ─▶ end of the response ─▶ recorded ─▶ the buffered events ─▶ the stored end
+ *                                    └──▶ the stream breaks: nothing is recorded, the reader gets the error
+ *
+ * A reader that stops early has seen only text. Nothing is recorded, and the question may be asked again.
+ */
+export async function* bufferedEvents(
+  events: AsyncIterable<StreamEvent>,
+  recording: StreamRecording,
+): AsyncGenerator<StreamEvent> {
+  const buffered: StreamEvent[] = [];
+  let isRecorded = false;
+  try {
+    for await (const event of events) {
+      if (event.type === "response_done") {
+        const stored = await recording.record(event.response);
+        isRecorded = true;
+        yield* buffered.splice(0);
+        yield doneOf(stored, event);
+      } else if (isRecorded || mentionsNoCall(event)) yield event;
+      else buffered.push(event);
+    }
+    yield* buffered;
+  } finally {
+    if (!isRecorded) recording.failed();
+  }
+}
+
+/** A stored response as a stream, with each text in one piece. */
+export function* eventsOf(response: ModelResponse): Generator<StreamEvent> {
+  yield { type: "response_started" };
+  for (const item of response.output) {
+    const content = (item as { content?: unknown }).content;
+    if (item.type !== "message" || !Array.isArray(content)) continue;
+    for (const part of content as { type: string; text?: string }[]) {
+      if (part.type === "output_text" && part.text) yield { type: "output_text_delta", delta: part.text };
+    }
+  }
+  yield doneOf(response, undefined);
+}
+
+/** `live`: the event of the live exchange, with members that are not stored. */
+function doneOf(response: ModelResponse, live: Done | undefined): Done {
+  const { usage, output, responseId } = response;
+  const { requests, inputTokens, outputTokens, totalTokens, inputTokensDetails, outputTokensDetails } = usage;
+  return {
+    ...live,
+    type: "response_done",
+    response: {
+      ...live?.response,
+      id: responseId ?? "",
+      usage: { requests, inputTokens, outputTokens, totalTokens, inputTokensDetails, outputTokensDetails },
+      output: output as Done["response"]["output"],
+    },
+  };
+}
+
+/** Raw events of the provider may contain a call, or the whole response with its calls. */
+function mentionsNoCall(event: StreamEvent): boolean {
+  if (event.type !== "model") return true;
+  const raw = JSON.stringify(event.event) ?? "";
+  return !/function_call|tool_call|"response\.completed"/.test(raw);
 }

@@ -63,7 +63,7 @@ test("a fork does not forget in silence: it is refused until it was given its pa
   await shop.holdfast.sessions.fork("s", "f", { effects: "live" });
   await expect(shop.ask("B", { sessionId: "f" })).rejects.toMatchObject({
     code: "INPUT_INVALID",
-    message: expect.stringContaining("is a fork of s, whose conversation"),
+    message: expect.stringContaining("is a fork of s and lacks its conversation"),
   });
   // Nor does a fork of it.
   await shop.holdfast.sessions.fork("f", "g", { effects: "live" });

@@ -1,0 +1,48 @@
+/** Errors of this integration. */
+
+import { HoldfastError } from "../../model/errors.ts";
+
+/**
+ * Thrown by a durable tool: the ledger records that the call did not happen, and why. The tool's
+ * `errorFunction` reports it to the model.
+ *
+ * @example errorFunction: (_run, error) => (error instanceof ToolCallFailed ? error.message : "Try again.")
+ */
+export class ToolCallFailed extends Error {
+  override readonly name = "ToolCallFailed";
+}
+
+/** An answer that calls such a tool would repeat its effect after a crash. */
+export function outsideLedger(names: readonly string[]): HoldfastError {
+  const subject = names.length === 1 ? `tool ${names[0]} was` : `tools ${names.join(", ")} were`;
+  return new HoldfastError(
+    "INPUT_INVALID",
+    `${subject} not made with d.tool: a crash could run the same call twice. The model was not asked`,
+    {
+      hint:
+        "Write d.tool({ ... }) instead of tool({ ... }). For tools of an MCP server, or agent.asTool(): " +
+        `durable(session, { plainTools: ${JSON.stringify(names)} }).`,
+      data: { tools: names },
+    },
+  );
+}
+
+export function historyChanged(id: string, problem: string): HoldfastError {
+  return new HoldfastError("STATE_STALE", `session ${id}: ${problem}; nothing was changed`, {
+    hint: "Read the items again and decide again.",
+    data: { session: id },
+  });
+}
+
+export function forkWithoutHistory(id: string, from: string): HoldfastError {
+  return new HoldfastError(
+    "INPUT_INVALID",
+    `session ${id} is a fork of ${from} and lacks its conversation (d.session): nothing was asked`,
+    {
+      hint:
+        "Copy the items that it should have, once, before d.input: d.session.addItems(" +
+        `await new HoldfastSession(holdfast, ${JSON.stringify(from)}).getItems()).`,
+      data: { session: id, from },
+    },
+  );
+}
