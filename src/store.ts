@@ -416,7 +416,7 @@ export interface Store {
    * One page of rows that need no payload: streams by facets, items, leases, keys, snapshots.
    *
    * @example
-   * await store.list<"streams">({ of: "streams", namespace: "default", kind: "session", status: "active", limit: 50 });
+   * await store.list<"streams">({ of: "streams", namespace: "default", kind: "session", limit: 50 });
    */
   list<Of extends keyof ListRows>(request: Extract<ListRequest, { of: Of }>): Promise<Page<ListRows[Of]>>;
   /**

@@ -1,10 +1,9 @@
 /**
- * The error family. An error is something the caller did not ask for; expected outcomes (a conflict, a lost
- * race for a key) are values. Every error has a stable code, says what happened and on what, and its hint says
- * what to do about it.
+ * The errors of Holdfast. Expected outcomes (a conflict, a lost race for a key) are values, not errors. Every
+ * error has a stable code, a message that says what happened to which thing, and a hint that says what to do.
  */
 
-/** Every code, and whether trying the same thing again can help. Callers switch on these; they do not change. */
+/** Every code, and whether a retry can help. Callers switch on codes, so they never change. */
 const ERROR_CODES = {
   NAME_INVALID: { retryable: false },
   ARGS_NOT_JSON: { retryable: false },
@@ -66,22 +65,31 @@ const ERROR_CODES = {
   STORE_NOT_DURABLE: { retryable: false },
 } as const satisfies Record<string, { retryable: boolean }>;
 
-/** What `code` of a HoldfastError can be. */
+/** The `code` of a HoldfastError. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 
 export interface ErrorDetail {
-  /** What the reader can do about it, as an instruction. */
+  /** The way out, as an imperative or a command. */
   hint: string;
   cause?: unknown;
-  /** The act may have happened nevertheless. Send the same batch again, or reread, before deciding. */
+  /** The act may have happened. Resend the same batch, or reread, before you decide. */
   unknown?: boolean;
   /** Facts for programs: ids, ages, positions. */
   data?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Every error of ours. Switch on `code`; `hint` says what to do; `retryable`: the same again may help; `unknown`: it may
- * have happened, reread first. Errors of tools, models and codecs stay their own.
+ * An error of Holdfast. `code` is stable, `hint` says what to do, `retryable` means that a retry may help,
+ * and `unknown` that the act may have happened, so reread first. Errors of your tools, models and codecs are
+ * not wrapped.
+ *
+ * @example
+ * try {
+ *   await holdfast.session("order-4711", { ifHeld: "throw" });
+ * } catch (error) {
+ *   if (isHoldfastError(error, "SESSION_HELD")) console.log(error.hint);
+ *   else throw error;
+ * }
  */
 export class HoldfastError extends Error {
   override readonly name = "HoldfastError";
@@ -101,13 +109,15 @@ export class HoldfastError extends Error {
   }
 }
 
-/** True for an error of ours with this code, also when it came from another copy of the package. */
+/** True for a HoldfastError (with this code), even one from another copy of the package. */
 export function isHoldfastError(error: unknown, code?: ErrorCode): error is HoldfastError {
   if (!(error instanceof Error) || error.name !== "HoldfastError") return false;
   return code === undefined || (error as HoldfastError).code === code;
 }
 
-/** Describes anything that was thrown. Never throws itself, since an effect may have to be recorded after it. */
+/**
+ * Describes anything that was thrown. Never throws itself, since an effect may have to be recorded after it.
+ */
 export function describeError(error: unknown): { message: string; name?: string } {
   try {
     if (!(error instanceof Error)) return { message: thrownText(error) };

@@ -143,7 +143,8 @@ export function canonicalOf(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(canonicalOf).join(",")}]`;
   const members = value as { readonly [name: string]: Json };
   const names = Object.keys(members).sort();
-  return `{${names.map((name) => `${JSON.stringify(name)}:${canonicalOf(members[name] as Json)}`).join(",")}}`;
+  const parts = names.map((name) => `${JSON.stringify(name)}:${canonicalOf(members[name] as Json)}`);
+  return `{${parts.join(",")}}`;
 }
 
 /** Whether `JSON.stringify` writes all members in canonical order. It writes names that are numbers first. */

@@ -1,8 +1,10 @@
+/** Names of namespaces, streams and leases. */
+
 import { HoldfastError } from "./errors.ts";
 
 /**
- * Names of namespaces, streams and leases. They end up in file names, URLs, SQL and terminal output, so the
- * alphabet is small, the first character is never a dot or a dash, and the length is bounded.
+ * Names end up in file names, URLs, SQL and terminals: a small alphabet, bounded length, no leading dot or
+ * dash.
  */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
@@ -10,7 +12,7 @@ export function isId(value: unknown): value is string {
   return typeof value === "string" && ID.test(value);
 }
 
-/** Checks one id and returns it. `what` names it in the message: "session id", "namespace". */
+/** Returns a valid id, or throws. `what` names it in the message: "session id", "namespace". */
 export function checkId(value: unknown, what: string): string {
   if (isId(value)) return value;
   throw new HoldfastError("NAME_INVALID", `${what} ${quoteValue(value)} is not a valid name`, {
@@ -19,7 +21,7 @@ export function checkId(value: unknown, what: string): string {
   });
 }
 
-/** `session/alpha`: the kind is open, so that integrations bring their own. */
+/** `session/alpha`. Integrations bring kinds of their own. */
 export function streamName(kind: string, id: string): string {
   return `${checkId(kind, "stream kind")}/${checkId(id, `${kind} id`)}`;
 }
@@ -40,7 +42,7 @@ export function checkLeaseName(name: string): string {
 
 const SHOWN = 60;
 
-/** A value as it may appear in a message: quoted, on one line, not endless. */
+/** A value for an error message: quoted, on one line, cut after 60 characters. */
 export function quoteValue(value: unknown): string {
   if (value === undefined) return "(nothing)";
   const text =

@@ -1,30 +1,28 @@
 /**
- * What callers say beside the main thing. A name that is misspelt, or a value that cannot be meant, would otherwise be no option
- * at all: a budget that does not hold, a dry run that is none. Types say so first; programs without them, and values that come from
- * an environment, hear it here, before anything has happened.
+ * Checks options before anything happens. Without that, a misspelt name or an impossible value would be
+ * ignored: a budget that limits nothing, a dry run that is none. Types catch it first, but not in JavaScript,
+ * nor for values from the environment.
  */
 
 import { HoldfastError } from "./errors.ts";
 
-/** What somebody may have meant: the ids and words that are closest to what was typed. */
-
-/** At most three, best first; nothing that is too far off to be a slip. */
+/** At most three known words that are close enough to be a typing mistake, closest first. */
 function nearestTo(typed: string, known: Iterable<string>): string[] {
   const word = typed.toLowerCase();
-  // Of short ids, such as T-099, two wrong letters leave nothing that was meant.
+  // In a short id, such as T-099, two wrong letters make another id.
   const limit = Math.max(1, Math.floor(word.length / 3));
   const scored = [...known].map((each) => ({ each, far: distance(word, each.toLowerCase()) }));
   const close = scored.filter(({ far }) => far <= limit).sort((a, b) => a.far - b.far);
   return close.slice(0, 3).map(({ each }) => each);
 }
 
-/** `did you mean …?`, or nothing. */
+/** `Did you mean …? `, or an empty text. */
 export function didYouMean(typed: string, known: Iterable<string>): string {
   const close = nearestTo(typed, known);
   return close.length === 0 ? "" : `Did you mean ${close.join(" or ")}? `;
 }
 
-/** Edits from one word to the other; a swap of two neighbours counts as one. */
+/** Number of edits between two words; a swap of two neighbours counts as one. */
 function distance(a: string, b: string): number {
   if (b.startsWith(a) && a.length >= 3) return 1;
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
@@ -47,7 +45,10 @@ function distance(a: string, b: string): number {
   return rows[a.length]?.[b.length] ?? 0;
 }
 
-/** What an option may be. A list names all its values; `null` in a rule's place: whoever uses the option checks it. */
+/**
+ * The rule for an option. A list has all its values; `null` means that the code that uses the option checks
+ * it.
+ */
 export type OptionRule = keyof typeof RULES | readonly string[] | null;
 
 const isFiniteNumber = (value: unknown): value is number =>
@@ -87,46 +88,48 @@ const RULES = {
   },
 } as const;
 
-/** Refuses what is not in the table, and what is in it with a value that does not fit. `undefined` counts as not said. */
+/**
+ * Throws for a name that is not in `table`, or a value that breaks its rule. `undefined` counts as absent.
+ */
 export function checkOptions(
   what: string,
-  given: unknown,
+  options: unknown,
   table: Readonly<Record<string, OptionRule>>,
 ): void {
-  if (typeof given !== "object" || given === null || Array.isArray(given)) {
-    throw refused(
-      `${what} takes an object of options, and got ${shown(given)}`,
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw invalid(
+      `${what} takes an object of options, not ${shown(options)}`,
       `It may hold ${listed(table)}.`,
     );
   }
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(options)) {
     if (value === undefined) continue;
     if (!Object.hasOwn(table, name)) {
       const hint = `${didYouMean(name, Object.keys(table))}It may hold ${listed(table)}.`;
-      throw refused(`${what} has no option ${JSON.stringify(name)}`, hint);
+      throw invalid(`${what} has no option ${JSON.stringify(name)}`, hint);
     }
     checkOption(`${what}: ${name}`, value, table[name] ?? null);
   }
 }
 
-/** The same for one value. */
+/** `checkOptions` for one value. */
 export function checkOption(what: string, value: unknown, rule: OptionRule): void {
   if (rule === null) return;
   if (typeof rule === "string") {
     if (!RULES[rule].holds(value)) {
-      throw refused(`${what} is ${shown(value)}`, `It has to be ${RULES[rule].words}. Nothing was done.`);
+      throw invalid(`${what} is ${shown(value)}`, `It has to be ${RULES[rule].words}. Nothing was done.`);
     }
     return;
   }
   if (typeof value === "string" && rule.includes(value)) return;
-  const meant = typeof value === "string" ? didYouMean(value, rule) : "";
-  throw refused(
+  const suggestion = typeof value === "string" ? didYouMean(value, rule) : "";
+  throw invalid(
     `${what} is ${shown(value)}`,
-    `${meant}It has to be one of ${rule.join(", ")}. Nothing was done.`,
+    `${suggestion}It has to be one of ${rule.join(", ")}. Nothing was done.`,
   );
 }
 
-function refused(message: string, hint: string): HoldfastError {
+function invalid(message: string, hint: string): HoldfastError {
   return new HoldfastError("INPUT_INVALID", message, { hint });
 }
 

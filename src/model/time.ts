@@ -1,18 +1,8 @@
-/** The end of time, as JavaScript knows it; beyond it, as ever, an error. */
-const LAST_MS = 8.64e15;
+/** Times and durations as text. */
 
-let second = Number.NaN;
-let beginning = "";
-
-/** What `toISOString` gives for that time. Most times that are asked for in a row are of one second, and share all but their end. */
+/** `2026-01-31T12:00:00.000Z` */
 export function isoTime(ms: number): string {
-  if (!(Math.abs(ms) <= LAST_MS)) return new Date(ms).toISOString();
-  const whole = Math.floor(Math.trunc(ms) / 1000);
-  if (whole !== second) {
-    beginning = new Date(whole * 1000).toISOString().slice(0, -"000Z".length);
-    second = whole;
-  }
-  return `${beginning}${String(Math.trunc(ms) - whole * 1000).padStart(3, "0")}Z`;
+  return new Date(ms).toISOString();
 }
 
 const UNITS = [
@@ -32,10 +22,10 @@ export function age(ms: number): string {
 export function exactAge(ms: number): string {
   const first = UNITS.findIndex(([, size]) => ms >= size);
   if (first < 0) return "0 s";
-  let left = ms;
+  let rest = ms;
   const parts = UNITS.slice(first, first + 2).map(([name, size]) => {
-    const count = Math.floor(left / size);
-    left -= count * size;
+    const count = Math.floor(rest / size);
+    rest -= count * size;
     return count > 0 ? `${count} ${name}` : "";
   });
   return parts.filter(Boolean).join(" ");

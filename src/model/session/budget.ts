@@ -1,22 +1,22 @@
-import * as z from "zod";
-
 /**
- * A budget counts three units. Every model call reserves before it starts and settles after; a reservation that
- * a crash left behind counts as spent, because the provider may have charged for it.
+ * A budget counts three units. Every model call reserves before it starts and settles afterwards. A
+ * reservation that a crash left behind counts as spent, because the provider may have charged for it.
  */
+
+import * as z from "zod";
 
 export const BUDGET_UNITS = ["usd", "tokens", "turns"] as const;
 export type BudgetUnit = (typeof BUDGET_UNITS)[number];
 
-/** An amount per unit; a unit that is absent is not counted. */
+/** An amount per unit: `{ usd: 1.5, tokens: 20_000 }`. An absent unit is not counted. */
 export type Amounts = { readonly [Unit in BudgetUnit]?: number };
 
-/** What a session has spent and may spend, over its whole life. Amounts of sub-agents are in it. */
+/** The amounts that a session has spent and may spend over its whole life, its sub-agents included. */
 export interface Budget {
   readonly spent: Amounts;
-  /** A unit without a limit is counted but never stops anything. */
+  /** A unit without a limit is counted, and never stops a run. */
   readonly limit: Amounts;
-  /** By id of the model call that holds it. */
+  /** Reservations by the id of their model call. */
   readonly reserved: { readonly [id: string]: Amounts };
 }
 
@@ -42,24 +42,26 @@ export function addAmounts(left: Amounts, right: Amounts): Amounts {
   return sum;
 }
 
-/** Sums of small prices drift in the last bits; nine decimals are finer than any price. A sum stays finite. */
+/**
+ * Rounds to nine decimals, finer than any price, because sums of small prices drift. The result stays finite.
+ */
 function roundNano(value: number): number {
   const rounded = Math.round(value * 1e9) / 1e9;
   return Number.isFinite(rounded) ? rounded : Math.min(value, Number.MAX_VALUE);
 }
 
 /**
- * What a model said that it used, as far as it can be counted. A unit whose amount is no number, or less than nothing,
- * counts as `otherwise` and is named: the answer it belongs to was paid for and must not be lost over it.
+ * The usage that a model reported. A unit whose amount is negative or not a number counts as in `otherwise`,
+ * and is listed. The answer was paid for and must not be lost because of its bookkeeping.
  */
 export function countableAmounts(
-  said: unknown,
+  usage: unknown,
   otherwise: Amounts,
 ): { readonly amounts: Amounts; readonly uncountable: readonly BudgetUnit[] } {
   const amounts: { [Unit in BudgetUnit]?: number } = {};
   const uncountable: BudgetUnit[] = [];
   for (const unit of BUDGET_UNITS) {
-    const value: unknown = (said as Record<string, unknown> | null | undefined)?.[unit];
+    const value: unknown = (usage as Record<string, unknown> | null | undefined)?.[unit];
     if (value === undefined || value === null) continue;
     const isCountable = typeof value === "number" && Number.isFinite(value) && value >= 0;
     amounts[unit] = isCountable ? value : (otherwise[unit] ?? 0);
@@ -68,12 +70,12 @@ export function countableAmounts(
   return { amounts, uncountable };
 }
 
-/** Spent plus everything reserved: what a limit is compared with. */
+/** The sum that limits are compared with: spent plus reserved. */
 export function spentAndReserved(budget: Budget): Amounts {
   return Object.values(budget.reserved).reduce(addAmounts, budget.spent);
 }
 
-/** The first unit whose limit `next` would exceed, or null when there is room. */
+/** The first unit whose limit `next` would exceed; null if there is room. */
 export function exceededLimit(
   budget: Budget,
   next: Amounts,
@@ -93,7 +95,7 @@ export type BudgetChange =
   | { readonly act: "settle"; readonly id: string; readonly spent: Amounts }
   | { readonly act: "spend"; readonly amounts: Amounts };
 
-/** Never changes its argument: facets look one step ahead of the state with it. */
+/** Returns a new budget: the facet preview must not change the state's own. */
 export function changeBudget(budget: Budget, change: BudgetChange): Budget {
   switch (change.act) {
     case "limit": {
@@ -116,17 +118,20 @@ export function changeBudget(budget: Budget, change: BudgetChange): Budget {
   }
 }
 
-/** What is set aside for the sub-agent that works for a call. */
+/** The id of the reservation for the sub-agent of a call. */
 export function childReservation(callId: string): string {
   return `child:${callId}`;
 }
 
-/** Unlike a model call's, a sub-agent's reservation survives a crash: its session remembers what it spent. */
+/**
+ * A sub-agent's reservation, unlike a model call's, survives a crash: the sub-agent's session knows what it
+ * spent.
+ */
 export function isChildReservation(id: string): boolean {
   return id.startsWith("child:");
 }
 
-/** A call that ends without a word on what its sub-agent spent is counted as if all of it was. */
+/** If a call ends and its sub-agent never reported what it spent, the whole reservation counts as spent. */
 export function releaseChild(budget: Budget, callId: string): Budget {
   if (Object.keys(budget.reserved).length === 0) return budget;
   const id = childReservation(callId);

@@ -1,8 +1,3 @@
-import * as z from "zod";
-import type { Json } from "../json.ts";
-import { type DataOf, lazySchema } from "../stream/index.ts";
-import { callIdSchema } from "./message.ts";
-
 /**
  * One tool call, from intent to outcome.
  *
@@ -10,22 +5,27 @@ import { callIdSchema } from "./message.ts";
  *        │────definite failure──▶ failed                 (releases its key)
  *        └────crash, throw, timeout──▶ unknown ──landed──▶ completed
  *                                        │──never, or same-key retry──▶ issued, attempt + 1
- *                                        │──nobody can tell──▶ waiting ──person──▶ completed · failed · unknown (retry)
- *                                        │                        └──its tool is there again──▶ unknown
+ *                                        │──undecidable──▶ waiting ──person──▶ completed, failed, unknown
+ *                                        │                    └──its tool is there again──▶ unknown
  *                                        └──its own late answer──▶ completed
  *     (nothing) ──same key as an earlier call──▶ repeated
  *
- * Invariants: an effect starts only while its call is `issued` and that is durable (I1); `completed`, `failed`
- * and `repeated` are final (I8); `unknown` is left only by a recorded reason (I9). The fold refuses every
- * transition that the table below does not name, so a log that breaks one cannot be loaded silently.
+ * Invariants: an effect starts only while its call is durably `issued` (I1); `completed`, `failed` and
+ * `repeated` are final (I8); a call leaves `unknown` only for a recorded reason (I9). The fold rejects every
+ * transition that is not in the table below, so a log that breaks one cannot be loaded silently.
  */
 
-const CALL_STATUSES = ["issued", "unknown", "waiting", "completed", "failed", "repeated"] as const;
-export type CallStatus = (typeof CALL_STATUSES)[number];
+import * as z from "zod";
+import type { Json } from "../json.ts";
+import { type DataOf, lazySchema } from "../stream/index.ts";
+import { callIdSchema } from "./message.ts";
+
+/** The state of a call. `issued`, `unknown` and `waiting` are open; the others are final. */
+export type CallStatus = "issued" | "unknown" | "waiting" | "completed" | "failed" | "repeated";
 
 export type CallAct = "issue" | "complete" | "fail" | "lose" | "verify" | "wait" | "grant" | "repeat";
 
-/** `none` is a call that the session has not seen. What is not in the table does not happen. */
+/** `none` is a call that the session has not seen. A transition that is missing here is illegal. */
 export const CALL_TRANSITIONS: Readonly<Record<CallStatus | "none", Partial<Record<CallAct, CallStatus>>>> = {
   none: { issue: "issued", repeat: "repeated", fail: "failed" },
   issued: { complete: "completed", fail: "failed", lose: "unknown" },
@@ -47,12 +47,15 @@ export function isOpen(status: CallStatus): boolean {
   return status === "issued" || status === "unknown" || status === "waiting";
 }
 
-/** What a tool does to the world: nothing; the same however often in a row; something that must not happen twice. */
 export const EFFECTS = ["read", "write", "mutate"] as const;
+/**
+ * A tool's effect: `read` none, `write` sets a state (repeating it changes nothing), `mutate` must not happen
+ * twice.
+ */
 export type Effect = (typeof EFFECTS)[number];
 export type DedupeScope = "call" | "session" | "global";
 
-/** Who or what settled a call. */
+/** The reason or the actor that settled a call. */
 const SETTLED_BY = [
   "execute",
   "late",
@@ -67,7 +70,7 @@ const SETTLED_BY = [
 ] as const;
 export type SettledBy = (typeof SETTLED_BY)[number];
 
-/** Small results stand in the log; large ones are artifacts and the log keeps their hash. */
+/** A small result is in the log; a large one is an artifact, and the log has its hash. */
 export type CallResult = { readonly value: Json } | { readonly artifact: string; readonly bytes: number };
 
 export interface CallError {
@@ -77,18 +80,19 @@ export interface CallError {
 
 export type VerifyAnswer = "landed" | "never" | "notYet" | "unsure" | "error";
 
-/** A verify that says again and again that there is no trace yet. */
+/** A series of `notYet` answers from `verify`: there is no trace of the effect so far. */
 export interface NoTrace {
-  /** By the wall clock, when it first said so. */
+  /** Wall clock of the first such answer. */
   readonly since: number;
-  /** How many of those who took the session it has said so to, and when the last of them found the call lost. */
+  /** How many owners of the session got that answer. */
   readonly owners: number;
+  /** When the latest of them found the call lost. */
   readonly lostAt: number | null;
 }
 
 /**
- * One tool call as the log tells it. Read it to show what is open and why, and what was done; it changes only by the
- * table above. An outcome that nobody knows is answered by `holdfast.calls.resolve`.
+ * One tool call as the log records it: what was done, and what is open and why. A person answers a call whose
+ * outcome is undecidable with `holdfast.calls.resolve`.
  */
 export interface Call {
   readonly id: string;
@@ -97,60 +101,62 @@ export interface Call {
   readonly effect: Effect;
   readonly scope: DedupeScope;
   readonly args: Json;
-  /** Decides what counts as the same call; `vendorKey` is the one that the tool hands on. */
+  /** Calls with the same key are the same call. */
   readonly key: string;
+  /** The idempotency key that the tool hands to the vendor. */
   readonly vendorKey: string;
   readonly failures: number;
   status: CallStatus;
   attempt: number;
-  /** Of the current attempt, and of the first. */
+  /** When the current attempt was issued. */
   issuedAt: number;
   readonly firstIssuedAt: number;
-  /** Since when the vendor may know its key from an earlier call, whose failure did not prove that nothing happened. */
+  /** Since when the vendor may know the key, from an earlier call whose failure proved nothing. */
   readonly keySince: number | null;
-  /** Where its first `call.issued` stands. */
+  /** The position of its first `call.issued`. */
   readonly seq: number;
-  /** The lease's token under which the current attempt was issued. */
+  /** The token of the lease under which the current attempt was issued. */
   token: number;
   result: CallResult | null;
   error: CallError | null;
   settledBy: SettledBy | null;
   settledAt: number | null;
-  /** Why it is unknown, or what the person who answered said. */
+  /** Why the outcome is unknown, or the reason of the person who answered. */
   why: string | null;
+  /** The person who answered. */
   by: string | null;
-  /** The last answer of the tool's verify, and how many errors in a row led to it. */
+  /** The latest answer of the tool's `verify`, and the number of errors in a row. */
   verify: {
     readonly answer: VerifyAnswer;
     readonly detail: string | null;
     readonly at: number;
     readonly againAt: number | null;
     readonly errors: number;
-    /** Null once it says something else than that there is no trace yet. */
+    /** Null after any answer but `notYet`. */
     readonly noTrace: NoTrace | null;
   } | null;
   /** Since when the outcome is unknown. */
   lostAt: number | null;
   /**
-   * The earliest attempt that may have had its effect without our knowing. While there is one, no later attempt can
-   * fail the call: "this one did nothing" says nothing about that one. Null: nothing that was started is in doubt.
+   * The earliest attempt whose effect may have landed unnoticed; null if there is none. Until it is settled,
+   * a later attempt cannot fail the call: "attempt 2 did nothing" says nothing about attempt 1.
    */
   doubt: number | null;
   /** A person allowed one more attempt. */
   granted: boolean;
-  /** It is not finished because a person has not answered its sub-agent yet. */
+  /** Its sub-agent waits for a person's answer. */
   needsPerson: boolean;
-  /** It waits for a person only because a program without its tool settled it. */
+  /** It waits for a person only because the program that settled it lacked its tool. */
   lacksTool: boolean;
   repeats: { readonly session: string; readonly callId: string } | null;
 }
 
-/** True for one that waits and has certainly never been run: it can be allowed or refused, and cannot have landed. */
+/** True for a waiting call that certainly never ran: it can be allowed or refused, and cannot have landed. */
 export function isNotStarted({ status, doubt, by, verify }: Call): boolean {
   return status === "waiting" && doubt === null && by === null && verify === null;
 }
 
-/** What it comes to when its verify says `notYet` now. */
+/** The series of `notYet` answers, with one more at `at`. */
 export function unsettledAnswer({ verify, lostAt }: Call, at: number): NoTrace {
   const earlier = verify?.noTrace;
   if (!earlier) return { since: at, owners: 1, lostAt };
@@ -159,8 +165,8 @@ export function unsettledAnswer({ verify, lostAt }: Call, at: number): NoTrace {
 }
 
 /**
- * How long its tool wants not to be asked again, by this clock. Never longer than was meant: by one that was set back since it said
- * so, nobody can tell how long ago that was, and it may be asked at once.
+ * How long to wait before the next `verify`. 0 if the clock was set back since the last, as its age is then
+ * unknown.
  */
 export function verifyDelayMs({ verify }: Call, now: number): number {
   if (verify === null || verify.againAt === null || now < verify.at) return 0;
@@ -168,9 +174,9 @@ export function verifyDelayMs({ verify }: Call, now: number): number {
 }
 
 const text = z.string();
-/** Ids are checked where they come in. Here the call is on record, and whatever its id is, it can be settled. */
+/** The id of a recorded call is not checked again: whatever it is, the call can be settled. */
 const knownCallId = text;
-/** Drafts are copied as strict JSON before they are checked; walking them once more would say nothing new. */
+/** Drafts were copied as strict JSON before, so walking the value again would find nothing. */
 const json = z.custom<Json>((value) => value !== undefined, "expected a JSON value");
 const result = () =>
   z.union([
@@ -190,7 +196,7 @@ export const issuedSchema = lazySchema(() =>
     args: json,
     key: text,
     vendorKey: text,
-    /** Definite failures of this key before: the vendor's key changes with them. */
+    /** Earlier definite failures of this key: the vendor's key changes with them. */
     failures: z.int().nonnegative(),
     attempt: z.int().positive(),
     token: z.int().nonnegative(),
@@ -210,7 +216,7 @@ export const completedSchema = lazySchema(() =>
 );
 export type CompletedData = DataOf<typeof completedSchema>;
 
-/** `tool` and `args` stand here only when the call failed before it could be issued. */
+/** `tool` and `args` are present only if the call failed before it was issued. */
 export const failedSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
@@ -222,22 +228,26 @@ export const failedSchema = lazySchema(() =>
     messageId: text.nullable().optional(),
     tool: text.optional(),
     args: json.optional(),
-    /** Definite failures of a global key that others have recorded since this call was issued are counted in. */
+    /**
+     * Definite failures of a global key, with those that other sessions recorded since this call was issued.
+     */
     failures: z.int().nonnegative().optional(),
-    /** Of a global key: an earlier call with it, of whichever session, failed without proof that nothing happened. */
+    /**
+     * An earlier call with the same global key, in any session, failed without proof that nothing happened.
+     */
     doubted: z.literal(true).optional(),
   }),
 );
 export type FailedData = DataOf<typeof failedSchema>;
 
-/** `started: false` when it is certain that the attempt never began. */
+/** `started: false` if the attempt certainly never began. */
 export const lostSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
     attempt: z.int().positive(),
     why: text,
     started: z.literal(false).optional(),
-    /** What it waits for is a person's answer to somebody else, such as its sub-agent. */
+    /** It waits for a person's answer to another session, such as its sub-agent. */
     person: z.literal(true).optional(),
   }),
 );
@@ -250,7 +260,7 @@ export const verifiedSchema = lazySchema(() =>
     answer: z.enum(["landed", "never", "notYet", "unsure", "error"]),
     detail: text.optional(),
     againAt: z.number().optional(),
-    /** Nothing that was sent can still arrive: the tool's own time for that is over. */
+    /** The tool's `settleMs` is over: nothing that was sent can still arrive. */
     settled: z.literal(true).optional(),
   }),
 );
@@ -260,7 +270,9 @@ export const waitingSchema = lazySchema(() =>
   z.strictObject({
     callId: knownCallId,
     why: text,
-    /** It waits only because the program that settled it could not tell: one that has its tool may. */
+    /**
+     * It waits only because the program that settled it lacked its tool: one that has the tool may decide.
+     */
     lacks: z.literal("tool").optional(),
   }),
 );
@@ -280,9 +292,9 @@ export const repeatedSchema = lazySchema(() =>
     args: json,
     key: text,
     of: z.strictObject({ session: text, callId: knownCallId }),
-    /** When the first one finished. */
+    /** When the first call finished. */
     since: z.number(),
-    /** Only when the first one belongs to another session, so that the repeat can be read without it. */
+    /** Only if the first call belongs to another session, so that the repeat can be read without that one. */
     result: result().optional(),
   }),
 );

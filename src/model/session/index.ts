@@ -46,8 +46,6 @@ export {
   type ToolResultBlock,
   toolCalls,
 } from "./message.ts";
-export type { Plan, PlanStep } from "./plan.ts";
-export { diffSessions, type SessionDiff } from "./session-diff.ts";
 export {
   draftCheckpoint,
   draftCompleted,
@@ -63,9 +61,11 @@ export { failureKey, type SessionDraft, sessionKind, unprovenFailureKey } from "
 export {
   type Checkpoint,
   openCallsOf,
+  type Plan,
+  type PlanStep,
   type QueuedPrompt,
   SESSION_STATUSES,
   type SessionState,
   type SessionStatus,
 } from "./session-state.ts";
-export { applySegments, compareTranscripts } from "./transcript.ts";
+export { applySegments, compareTranscripts, diffSessions, type SessionDiff } from "./transcript.ts";

@@ -77,7 +77,12 @@ export type MessageRole = "system" | "user" | "assistant" | "tool";
  * the shorter form to write one.
  *
  * @example
- * { id: "m1", role: "user", createdAt: "2026-01-31T12:00:00Z", blocks: [{ kind: "text", text: "Pay order 4711" }] }
+ * {
+ *   id: "m1",
+ *   role: "user",
+ *   createdAt: "2026-01-31T12:00:00Z",
+ *   blocks: [{ kind: "text", text: "Pay order 4711" }],
+ * }
  */
 export interface Message {
   readonly id: string;

@@ -1,4 +1,4 @@
-/** How the events of calls change a session. Every step goes through the table of transitions in `call.ts`. */
+/** How events of calls change a session. Every step goes through the table of transitions in `call.ts`. */
 
 import { HoldfastError } from "../errors.ts";
 import type { Place } from "../stream/index.ts";
@@ -70,8 +70,8 @@ export function failCall(state: SessionState, data: FailedData, place: Place): v
 }
 
 /**
- * Only a refusal that is certain changes the vendor's key; an outcome that is unknown, or only presumed, must not. That
- * this call did nothing says nothing of an earlier one with the same key: only a person, or `verify`, tells of both.
+ * Whether a failure changes the vendor's key. Only a certain rejection does; an unknown or presumed outcome
+ * must not. If an earlier call with the same key is in doubt, only a person or `verify` can answer for both.
  */
 export function countsAsFailure({ keySince }: Call, { by, doubted }: FailedData): boolean {
   if (by === "fork" || leavesDoubt(by)) return false;
@@ -79,7 +79,7 @@ export function countsAsFailure({ keySince }: Call, { by, doubted }: FailedData)
   return !isDoubted || by === "verify" || by === "person";
 }
 
-/** A failure after which what was sent may still have landed. */
+/** True for a failure after which the effect may still have landed. */
 export function leavesDoubt(by: SettledBy): boolean {
   return by === "presumed" || by === "interrupted";
 }
@@ -108,7 +108,7 @@ export function verifyCall(state: SessionState, data: VerifiedData, place: Place
   if (data.answer === "never" || data.settled) call.doubt = null;
 }
 
-/** An error says nothing about it. */
+/** An error of `verify` keeps the earlier answer. */
 function noTraceAfter(call: Call, answer: VerifiedData["answer"], at: number): NoTrace | null {
   if (answer === "notYet") return unsettledAnswer(call, at);
   return answer === "error" ? (call.verify?.noTrace ?? null) : null;
@@ -182,7 +182,7 @@ function newCall(data: IssuedData, place: Place, keySince: number | null = null)
   };
 }
 
-/** A call that failed before it could be issued has no key: it held nothing and blocks nothing. */
+/** A call that failed before it was issued. It has no key, so it blocks nothing. */
 function refusedCall(data: FailedData): IssuedData {
   return {
     callId: data.callId,

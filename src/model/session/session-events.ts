@@ -1,4 +1,7 @@
-/** The events of a session: one line each, with version, schema and effect on the state. */
+/**
+ * The events of a session: for each its version, schema and effect on the state. Calls are in
+ * `session-calls.ts`.
+ */
 
 import * as z from "zod";
 import { JsonText } from "../json-text.ts";
@@ -38,7 +41,6 @@ import {
   type ToolResultBlock,
   toolCalls,
 } from "./message.ts";
-import { planSchema } from "./plan.ts";
 import {
   completeCall,
   failCall,
@@ -49,7 +51,7 @@ import {
   verifyCall,
   waitCall,
 } from "./session-calls.ts";
-import { openCallsOf, SESSION_STATUSES, type SessionState } from "./session-state.ts";
+import { openCallsOf, type Plan, SESSION_STATUSES, type SessionState } from "./session-state.ts";
 import { applySegments, isReordered, segmentSchema } from "./transcript.ts";
 
 const text = z.string();
@@ -77,7 +79,10 @@ const forked = lazySchema(() =>
   z.strictObject({ session: text, version: z.int(), seq: z.int(), live: z.boolean() }),
 );
 
-/** A result block, or the id of a settled call whose recorded result becomes one: nothing is stored twice. */
+/**
+ * A block is a result, or the id of a settled call whose recorded result it stands for: nothing is stored
+ * twice.
+ */
 const results = lazySchema(() =>
   z.strictObject({
     id: text.min(1),
@@ -88,20 +93,35 @@ const results = lazySchema(() =>
   }),
 );
 
+const planSchema = z.lazy(() =>
+  z.strictObject({
+    title: z.string().optional(),
+    steps: z.array(
+      z.strictObject({
+        id: z.string().min(1),
+        description: z.string(),
+        status: z.enum(["pending", "in_progress", "done", "skipped", "failed"]),
+        postconditions: z.array(z.string()),
+        evidence: z.array(z.string()),
+      }),
+    ),
+  }),
+) as unknown as z.ZodType<Plan>;
+
 const messageAppended = lazySchema(() => z.strictObject({ message: messageSchema }));
 
-/** Whoever goes on with an ended session makes it active again; a cancelled one has to be reopened first. */
+/** The event that makes an ended session active again, if it is not. */
 export function reactivation({ status }: SessionState): readonly Draft[] {
   if (status === "active") return [];
   return [{ type: "session.status", data: { status: "active", why: null, by: null } }];
 }
 
-/** The same before events that go on with it. */
+/** Puts `reactivation` before events that continue a session. */
 export function reactivate(state: SessionState, events: readonly Draft[]): readonly Draft[] {
   return events.length === 0 || state.status === "active" ? events : [...reactivation(state), ...events];
 }
 
-/** The event that appends a message, copied and checked once for both. */
+/** The event that appends a message, which is copied and checked here. */
 export function draftMessage(value: unknown): Draft<"message", { readonly message: Message }> {
   const text = new JsonText();
   text.json('{"message":');
@@ -111,7 +131,7 @@ export function draftMessage(value: unknown): Draft<"message", { readonly messag
   return checkedDraft("message", { message }, messageAppended, text);
 }
 
-/** The event that appends the results of settled calls, and answers that stand in no call's record. */
+/** The event that appends results: of settled calls by their id, and blocks without a recorded call. */
 export function draftResults(
   id: string,
   createdAt: string,
@@ -144,7 +164,7 @@ export function draftCheckpoint(version: number, label: string | null): Draft<"c
   return checkedDraft("checkpoint", { version, label }, checkpointMade);
 }
 
-/** Wraps every handler: whatever happens to a session, it was touched then. */
+/** An event whose handler also updates `updatedAt`. */
 function on<Data>(
   version: number,
   schema: EventSchema<Data>,
@@ -260,7 +280,8 @@ export const sessionEvents = {
   ),
   "prompt.queued": on(
     1,
-    // As strict as the message that it becomes: what a run cannot take in must not be acknowledged.
+    // The schema is as strict as that of the message: a prompt that no run could use must not be
+    // acknowledged.
     lazySchema(() => z.strictObject({ id: text.min(1).max(256), blocks: z.array(blockSchema), by: text })),
     (state, { id, blocks, by }, { at }) => {
       state.prompts.push({ id, blocks, by, at });
@@ -281,7 +302,9 @@ function addMessage(state: SessionState, message: Message): void {
   index(state, message);
 }
 
-/** Ids are remembered for good; a message with calls is unfinished until a message has all their results. */
+/**
+ * Remembers ids for good. An assistant message with calls is unfinished until all their results are there.
+ */
 function index(state: SessionState, message: Message): void {
   state.messageIds.add(message.id);
   let calls = 0;
@@ -296,7 +319,7 @@ function index(state: SessionState, message: Message): void {
   if (message.role === "tool") finish(state, message);
 }
 
-/** Results may come in one message or in several. */
+/** Marks messages as finished whose results are all there, in one message or in several. */
 function finish(state: SessionState, results: Message): void {
   for (const id of state.unfinished) {
     const before = state.messages.at(-2);
@@ -316,21 +339,23 @@ function finish(state: SessionState, results: Message): void {
   }
 }
 
-/** Messages that are gone, and those that were edited and have kept the results of their calls. */
+/**
+ * After an edit of the transcript: a removed message, or one whose results are all there, is not unfinished.
+ */
 function forgetFinished(state: SessionState): void {
   if (state.unfinished.size === 0) return;
-  const given = new Set<string>();
-  const left = new Set<string>();
+  const answered = new Set<string>();
+  const unfinished = new Set<string>();
   for (let at = state.messages.length - 1; at >= 0; at--) {
     const message = state.messages[at] as Message;
-    for (const block of message.blocks) if (block.kind === "tool_result") given.add(block.callId);
-    if (state.unfinished.has(message.id) && toolCalls(message).some((call) => !given.has(call.id)))
-      left.add(message.id);
+    for (const block of message.blocks) if (block.kind === "tool_result") answered.add(block.callId);
+    if (state.unfinished.has(message.id) && toolCalls(message).some((call) => !answered.has(call.id)))
+      unfinished.add(message.id);
   }
-  for (const id of state.unfinished) if (!left.has(id)) state.unfinished.delete(id);
+  for (const id of state.unfinished) if (!unfinished.has(id)) state.unfinished.delete(id);
 }
 
-/** As nearly all answers come: one result for each call, in their order. */
+/** The usual case: one result for each call, in their order. */
 function answersInOrder(message: Message, results: Message): boolean {
   let next = 0;
   const { blocks } = message;
@@ -352,7 +377,7 @@ function describe(state: SessionState, data: Described): void {
   if (data.metadata !== undefined) state.metadata = { ...state.metadata, ...data.metadata };
 }
 
-/** What was open at the fork belongs to the parent, which alone may learn how it ended. */
+/** Calls that are open at the fork belong to the parent: only it can learn how they ended. */
 function fork(state: SessionState, data: DataOf<typeof forked>, place: Place): void {
   for (const call of openCallsOf(state)) {
     const error = { message: `belongs to session ${data.session}` };
@@ -364,11 +389,11 @@ function fork(state: SessionState, data: DataOf<typeof forked>, place: Place): v
   state.ended = null;
   state.createdAt = place.at;
   state.prompts = [];
-  // Of a sub-agent: the call that it serves is the other's.
+  // The call that a sub-agent works for belongs to the original.
   state.parent = null;
 }
 
-/** How a settled call reads to the model. A replay says so, and since when. */
+/** The result of a settled call as the model reads it. A repeat says so, and since when. */
 export function resultBlock(state: SessionState, callId: string): ToolResultBlock {
   const call = state.calls.get(callId);
   if (!call) return { kind: "tool_result", callId, content: "no record of this call", isError: true };

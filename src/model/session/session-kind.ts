@@ -1,3 +1,11 @@
+/**
+ * Sessions as a kind of stream, and the preview of what lists show of a session after a write.
+ *
+ * A write carries facets, items and claimed keys, so they must be known before its events are folded. Folding
+ * first would need a copy of the whole state. `FacetPreview` therefore follows each event beside the fold, by
+ * the same table of transitions. `test/model/session-facets.test.ts` compares the two.
+ */
+
 import { minJsonLength } from "../json.ts";
 import type { DraftOf, Event, FacetChange, Place, StreamKind } from "../stream/index.ts";
 import { expiryOf, type Item, type StreamFacets } from "../stream/index.ts";
@@ -10,7 +18,6 @@ import { decodeSession, emptySession, encodeSession, type SessionState } from ".
 
 export type SessionDraft = DraftOf<SessionEvents>;
 
-/** Sessions as a kind of stream. */
 export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   kind: "session",
   foldVersion: 6,
@@ -23,14 +30,17 @@ export const sessionKind: StreamKind<SessionState, SessionEvents> = {
   facets: sessionFacets,
 };
 
-/** What most of a session is: what was said, and what its calls were given and returned. */
+/** Messages, and arguments and results of calls, are most of a session. */
 function leastSession({ messages, calls }: SessionState): number {
   let length = lengthOf(messages);
   for (const { args, result } of calls.values()) length += minJsonLength(args) + minJsonLength(result);
   return length;
 }
 
-/** Of how many messages of a transcript the length is known. It only grows; one that is replaced is another. */
+/**
+ * The length of the first `count` messages of a transcript. A transcript only grows; a replaced one is a new
+ * array.
+ */
 const lengths = new WeakMap<readonly Message[], { readonly count: number; readonly length: number }>();
 
 function lengthOf(messages: readonly Message[]): number {
@@ -40,20 +50,17 @@ function lengthOf(messages: readonly Message[]): number {
   return length;
 }
 
-/**
- * Looks one write ahead of the state, without touching it. A transition that the fold would refuse is refused here
- * already, before anything is durable.
- */
+/** Throws for a transition that the fold would reject, before anything is durable (decision 007). */
 function sessionFacets(state: SessionState, events: readonly Event[], firstSeq: number): FacetChange {
-  const outlook = new Outlook(state);
+  const preview = new FacetPreview(state);
   for (let index = 0; index < events.length; index++) {
     const each = events[index] as Event & SessionDraft;
-    outlook.see(each, { seq: firstSeq + index, at: each.at }, index);
+    preview.apply(each, { seq: firstSeq + index, at: each.at }, index);
   }
-  return outlook.change();
+  return preview.change();
 }
 
-/** Which act on a call each event stands for; an item's status follows from the same table as the fold's. */
+/** The act of each event on its call, for the table of transitions. */
 const CALL_ACTS = {
   "call.issued": "issue",
   "call.completed": "complete",
@@ -71,11 +78,10 @@ type CallDraft = Extract<SessionDraft, { type: keyof typeof CALL_ACTS }>;
 
 type Facets = { -readonly [Key in keyof StreamFacets]: StreamFacets[Key] };
 
-class Outlook {
+class FacetPreview {
   private readonly state: SessionState;
-  /** Few: a checkpoint, and as many calls as were issued at once. */
+  /** Few: a checkpoint, and the calls of one wave. */
   private readonly items: Item[] = [];
-  /** Made when there is something for it. */
   private statuses: Map<string, CallStatus> | undefined;
   private readonly claims: { key: string; event: number }[] = [];
   private readonly releases: string[] = [];
@@ -93,29 +99,29 @@ class Outlook {
     this.ttlMs = state.ttlMs;
   }
 
-  see(draft: SessionDraft, place: Place, index: number): void {
+  apply(draft: SessionDraft, place: Place, index: number): void {
     this.lastAt = place.at;
     if (draft.type === "message") {
       messageArtifacts(draft.data.message.blocks, this.artifacts);
       return;
     }
     if (draft.type === "checkpoint") {
-      this.seeCheckpoint(draft.data, place);
+      this.applyCheckpoint(draft.data, place);
       return;
     }
     for (const artifact of artifactsOf(draft)) this.artifacts.push(artifact);
     if (draft.type === "results") return;
     if (draft.type in CALL_ACTS) {
-      this.seeCall(draft as CallDraft, place, index);
+      this.applyCall(draft as CallDraft, place, index);
       return;
     }
     const change = budgetChange(draft);
     if (change) this.budget = changeBudget(this.budget, change);
-    if (draft.type.startsWith("session.")) this.seeIdentity(draft);
+    if (draft.type.startsWith("session.")) this.applySession(draft);
     if (draft.type === "checkpoint.deleted") {
-      // Where: a fork that left before still has it.
+      // `endSeq`, because a fork from before this seq still has the checkpoint.
       const id = String(draft.data.version);
-      this.item({ kind: "checkpoint", id, endSeq: place.seq, status: "deleted" });
+      this.putItem({ kind: "checkpoint", id, endSeq: place.seq, status: "deleted" });
     }
   }
 
@@ -127,14 +133,14 @@ class Outlook {
     return { facets, items, claims, releases, artifacts };
   }
 
-  private seeIdentity(draft: SessionDraft): void {
+  private applySession(draft: SessionDraft): void {
     switch (draft.type) {
       case "session.opened":
         this.facets.status = "active";
-        this.seeDescription(draft.data);
+        this.applyDescription(draft.data);
         break;
       case "session.described":
-        this.seeDescription(draft.data);
+        this.applyDescription(draft.data);
         break;
       case "session.status":
         this.facets.status = draft.data.status;
@@ -150,7 +156,7 @@ class Outlook {
     }
   }
 
-  private seeDescription(data: Extract<SessionDraft, { type: "session.described" }>["data"]): void {
+  private applyDescription(data: Extract<SessionDraft, { type: "session.described" }>["data"]): void {
     if (data.title !== undefined) this.facets.title = data.title;
     if (data.goal !== undefined) this.facets.goal = data.goal;
     if (data.ttlMs === undefined) return;
@@ -158,12 +164,12 @@ class Outlook {
     if (this.ttlMs === null) this.facets.expiresAt = null;
   }
 
-  private seeCheckpoint(data: { version: number; label: string | null }, { seq, at }: Place): void {
+  private applyCheckpoint(data: { version: number; label: string | null }, { seq, at }: Place): void {
     const item = { kind: "checkpoint", id: String(data.version), seq, status: "kept", at, doneAt: at };
-    this.item(data.label === null ? item : { ...item, name: data.label });
+    this.putItem(data.label === null ? item : { ...item, name: data.label });
   }
 
-  private seeCall(draft: CallDraft, { seq, at }: Place, index: number): void {
+  private applyCall(draft: CallDraft, { seq, at }: Place, index: number): void {
     const id = draft.data.callId;
     const before = this.statuses?.get(id) ?? this.state.calls.get(id)?.status ?? "none";
     const transitions: Partial<Record<CallAct, CallStatus>> = CALL_TRANSITIONS[before];
@@ -172,10 +178,10 @@ class Outlook {
     this.statuses ??= new Map();
     this.statuses.set(id, status);
     if (!isOpen(status)) this.budget = releaseChild(this.budget, id);
-    this.seeKeys(draft, before, index);
+    this.applyKeys(draft, before, index);
     this.open += Number(isOpen(status)) - Number(before !== "none" && isOpen(before));
     if (before !== "none") {
-      this.item(
+      this.putItem(
         isOpen(status)
           ? { kind: "call", id, status, doneAt: null }
           : { kind: "call", id, status, doneAt: at, endSeq: seq },
@@ -183,7 +189,7 @@ class Outlook {
       return;
     }
     const { name, key } = callIdentity(draft);
-    this.item(
+    this.putItem(
       isOpen(status)
         ? { kind: "call", id, status, doneAt: null, seq, at, name, key }
         : { kind: "call", id, status, doneAt: at, endSeq: seq, seq, at, name, key },
@@ -191,11 +197,11 @@ class Outlook {
   }
 
   /**
-   * A global key is claimed by the first issue and free again after a failure. Definite failures leave marks of
-   * their own, so that every session hands the vendor a key that it has not refused yet; the first failure that proves
-   * nothing leaves one as well, after which they count no more.
+   * The first issue claims a global key, and a failure releases it. Each definite failure claims a mark, so
+   * that every session hands the vendor a key that it has not rejected yet. The first failure that proves
+   * nothing also claims a mark, after which failures no longer count.
    */
-  private seeKeys(draft: CallDraft, before: CallStatus | "none", event: number): void {
+  private applyKeys(draft: CallDraft, before: CallStatus | "none", event: number): void {
     if (draft.type === "call.issued" && before === "none" && draft.data.scope === "global") {
       this.claims.push({ key: draft.data.key, event });
     }
@@ -210,7 +216,7 @@ class Outlook {
     }
   }
 
-  private item(item: Item): void {
+  private putItem(item: Item): void {
     const { items } = this;
     for (let at = 0; at < items.length; at++) {
       const known = items[at] as Item;
@@ -222,12 +228,12 @@ class Outlook {
   }
 }
 
-/** The key that stands for the first failure of a global key that did not prove that nothing happened. */
+/** The mark of the first failure of a global key that did not prove that nothing happened. */
 export function unprovenFailureKey(key: string): string {
   return `${key}~?`;
 }
 
-/** The key that stands for the n-th definite failure of a global key. */
+/** The mark of the n-th definite failure of a global key. */
 export function failureKey(key: string, failures: number): string {
   return `${key}~${failures}`;
 }

@@ -1,9 +1,9 @@
+/** The state of a session, its form in a snapshot, and the set of ids that it remembers. */
+
 import type { Json } from "../json.ts";
 import { type Budget, NO_BUDGET } from "./budget.ts";
 import { type Call, isOpen } from "./call.ts";
-import { type EncodedIds, IdSet } from "./id-set.ts";
 import type { Block, JsonObject, Message } from "./message.ts";
-import type { Plan } from "./plan.ts";
 
 export const SESSION_STATUSES = ["active", "completed", "failed", "cancelled"] as const;
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
@@ -16,7 +16,7 @@ export interface Checkpoint {
   readonly label: string | null;
 }
 
-/** What somebody said from outside and no turn has heard yet. */
+/** A prompt that another process queued and no turn has used yet. */
 export interface QueuedPrompt {
   readonly id: string;
   readonly blocks: readonly Block[];
@@ -30,10 +30,31 @@ export interface Forked {
   readonly seq: number;
 }
 
-/** Everything that a session's log says, as of one position. */
+/**
+ * A step of a plan: what to do, how to tell that it is done (`postconditions`), and what proved it
+ * (`evidence`).
+ *
+ * @example
+ * { id: "1", description: "Refund 4711", status: "done", postconditions: ["paid is 0"], evidence: ["re_91"] }
+ */
+export interface PlanStep {
+  readonly id: string;
+  readonly description: string;
+  readonly status: "pending" | "in_progress" | "done" | "skipped" | "failed";
+  readonly postconditions: readonly string[];
+  readonly evidence: readonly string[];
+}
+
+/** A session's plan. Each version has the plan as it was then. */
+export interface Plan {
+  readonly title?: string;
+  readonly steps: readonly PlanStep[];
+}
+
+/** The state of a session at one position of its log. */
 export interface SessionState {
   status: SessionStatus;
-  /** Why it ended, and who said so. */
+  /** Why the session ended, and who ended it. */
   ended: { readonly why: string | null; readonly by: string | null } | null;
   createdAt: number;
   updatedAt: number;
@@ -42,42 +63,45 @@ export interface SessionState {
   metadata: JsonObject;
   goal: string | null;
   ttlMs: number | null;
-  /** Of a sub-agent: the call that started it. */
+  /** The call that started this session, if it is a sub-agent. */
   parent: { readonly session: string; readonly callId: string } | null;
   forked: Forked | null;
-  /** A fork starts no effects before somebody has said `live`. */
+  /** A fork refuses effects until a caller sets `live`. */
   effects: "live" | "refused";
   messages: Message[];
-  /** Whether messages were ever put in, changed or left out afterwards: what was said is then only in the log. */
+  /** True once messages were inserted, changed or removed: the full conversation is then only in the log. */
   edited: boolean;
-  /** Ids of all messages there ever were: the same id is appended once, also after a compaction. */
+  /** Ids of all messages ever appended: an id is appended once, even after a compaction. */
   messageIds: IdSet;
-  /** Ids of all calls that messages ever asked for, issued or not: an id means one call, for good. */
+  /** Ids of all calls that messages ever asked for, issued or not: an id names one call for good. */
   callSlots: IdSet;
   /** Ids of assistant messages whose calls do not all have results yet, oldest first. */
   unfinished: Set<string>;
   plan: Plan | null;
   budget: Budget;
-  /** The last version number given; numbers are not reused. */
+  /** The latest version number. Numbers are not reused. */
   version: number;
   checkpoints: Map<number, Checkpoint>;
   calls: Map<string, Call>;
-  /** Ids of calls without an outcome, in the order of their issue. */
+  /** Ids of calls without an outcome, in the order in which they were issued. */
   openCalls: Set<string>;
-  /** Which call holds a key in this session; a definite failure lets go of it. */
+  /** The call that holds a key in this session. A definite failure releases it. */
   keys: Map<string, string>;
-  /** How often a key failed definitely: the key handed to the vendor changes with it. */
+  /** Definite failures of a key. The key that is handed to the vendor changes with each. */
   failures: Map<string, number>;
-  /** Keys whose last failure proved nothing: what was sent may have landed, so the vendor gets the same key next time. */
+  /**
+   * Keys whose last failure proved nothing: the effect may have landed, so the vendor gets the same key
+   * again.
+   */
   doubted: Map<string, DoubtedKey>;
-  /** The latest issued call that is not a read: a `write` is replayed only while it is that one. */
+  /** The latest issued call that is not a read. A `write` counts as a repeat only while it is that one. */
   latestEffect: string | null;
   prompts: QueuedPrompt[];
 }
 
 export interface DoubtedKey {
   readonly vendorKey: string;
-  /** When it was first handed out. */
+  /** When the vendor first got it. */
   readonly since: number;
 }
 
@@ -115,8 +139,9 @@ export function emptySession(): SessionState {
 }
 
 /**
- * Maps become lists of entries, so that a snapshot is plain JSON and no key can collide with a prototype. What every turn adds
- * to, ids and checkpoints, is most of the snapshot of a session that was compacted: it is kept as what is parsed fastest.
+ * The state as JSON. Maps become lists of entries, so that no key can collide with a prototype. Ids and
+ * checkpoints grow with every turn and are most of a compacted session's snapshot, so they use the form that
+ * parses fastest.
  */
 export function encodeSession(state: SessionState): Json {
   return {
@@ -175,7 +200,7 @@ export function decodeSession(json: Json): SessionState {
   };
 }
 
-/** Of each in turn: version, seq, at, label. */
+/** Four values per checkpoint: version, seq, at, label. */
 type CheckpointFields = readonly (number | string | null)[];
 
 function decodeCheckpoints(fields: CheckpointFields): Map<number, Checkpoint> {
@@ -197,4 +222,64 @@ export function openCallsOf(state: SessionState): Call[] {
     if (call && isOpen(call.status)) open.push(call);
   }
   return open;
+}
+
+/** Ids as JSON: joined by spaces, or a list if one of them is empty or has a space. */
+export type EncodedIds = string | readonly string[];
+
+/**
+ * All ids that a session ever had. Readers rarely ask for one, so everything is lazy: ids of a snapshot are
+ * split, and later ids are added to the set, at the first lookup. Most ids come in order, as ours do; an id
+ * greater than all others is new, which needs no lookup.
+ */
+export class IdSet {
+  private ids = new Set<string>();
+  /** Ids of a snapshot that are not split yet. */
+  private early: EncodedIds;
+  private recent: string[] = [];
+  /** Undefined until the ids of the snapshot are split. */
+  private greatest: string | undefined;
+
+  constructor(early: EncodedIds = "") {
+    this.early = early;
+    if (early.length === 0) this.greatest = "";
+  }
+
+  add(id: string): void {
+    this.recent.push(id);
+    if (this.greatest !== undefined && id > this.greatest) this.greatest = id;
+  }
+
+  has(id: string): boolean {
+    if (this.greatest !== undefined && id > this.greatest) return false;
+    return this.known().has(id) || (this.early.length > 0 && this.all().has(id));
+  }
+
+  encode(): EncodedIds {
+    const list = [...this.all()];
+    return list.some((id) => id === "" || id.includes(" ")) ? list : list.join(" ");
+  }
+
+  /** The set without ids that are not split yet. */
+  private known(): Set<string> {
+    if (this.recent.length > 0) {
+      for (const id of this.recent) this.ids.add(id);
+      this.recent = [];
+    }
+    return this.ids;
+  }
+
+  /** All ids, in the order of their arrival. */
+  private all(): Set<string> {
+    const { early } = this;
+    const known = this.known();
+    if (early.length === 0) return known;
+    this.early = "";
+    this.ids = new Set(typeof early === "string" ? early.split(" ") : early);
+    for (const id of known) this.ids.add(id);
+    let greatest = "";
+    for (const id of this.ids) if (id > greatest) greatest = id;
+    this.greatest = greatest;
+    return this.ids;
+  }
 }

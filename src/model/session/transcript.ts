@@ -1,12 +1,18 @@
+/**
+ * Differences: how a saved transcript differs from the stored one, and how two versions of a session differ.
+ *
+ * Saving a whole transcript stores only what is new in it. The new transcript is described by segments: runs
+ * of kept messages, by index, and new messages. Appending is one segment of new messages; editing, compacting
+ * and reordering use the same description with other runs.
+ *
+ *     [a b c] ──▶ [a x c]    keep [0, 1] · add [x] · keep [2, 3]
+ */
+
 import * as z from "zod";
 import { canonicalText, sameJson } from "../json.ts";
+import type { Amounts } from "./budget.ts";
 import { type Message, messageSchema } from "./message.ts";
-
-/**
- * Saving a whole transcript stores only what is new in it. The new transcript is described as segments: runs of
- * messages kept from the old one, by index, and messages that were not there. Appending is one segment of new
- * messages; editing, compacting and reordering are the same description with other runs.
- */
+import type { Plan, PlanStep, SessionState } from "./session-state.ts";
 
 export type Segment =
   | { readonly keep: readonly [from: number, to: number] }
@@ -22,14 +28,14 @@ export const segmentSchema = z.lazy(() =>
 export function applySegments(old: readonly Message[], segments: readonly Segment[]): Message[] {
   const result: Message[] = [];
   for (const segment of segments) {
-    // One by one: as arguments of a call, a hundred thousand are too many.
+    // One by one: `push(...messages)` fails for a hundred thousand arguments.
     if ("add" in segment) for (const message of segment.add) result.push(message);
     else for (let index = segment.keep[0]; index < segment.keep[1]; index++) result.push(at(old, index));
   }
   return result;
 }
 
-/** Whether all messages are still there and no other: only their order may be another. */
+/** Whether the transcript has the same messages, perhaps in another order. */
 export function isReordered(
   old: readonly Message[],
   next: readonly Message[],
@@ -45,15 +51,11 @@ function at(messages: readonly Message[], index: number): Message {
   return message;
 }
 
-/** How many messages both begin with. Identity decides first: messages we hand out are frozen. */
+/** The number of messages that both begin with. Messages are frozen, so the same object is equal. */
 function commonPrefix(old: readonly Message[], next: readonly Message[]): number {
   const limit = Math.min(old.length, next.length);
-  for (let index = 0; index < limit; index++) if (!sameMessage(at(old, index), at(next, index))) return index;
+  for (let index = 0; index < limit; index++) if (!sameJson(at(old, index), at(next, index))) return index;
   return limit;
-}
-
-function sameMessage(left: Message, right: Message): boolean {
-  return sameJson(left, right);
 }
 
 export type TranscriptChange =
@@ -61,7 +63,7 @@ export type TranscriptChange =
   | { readonly kind: "appended"; readonly messages: readonly Message[] }
   | { readonly kind: "replaced"; readonly segments: readonly Segment[] };
 
-/** What happened between two transcripts, said as briefly as it can be stored. */
+/** The shortest description of the change between two transcripts. */
 export function compareTranscripts(old: readonly Message[], next: readonly Message[]): TranscriptChange {
   const prefix = commonPrefix(old, next);
   if (prefix === old.length) {
@@ -84,4 +86,68 @@ export function compareTranscripts(old: readonly Message[], next: readonly Messa
     else segments.push({ keep: [index, index + 1] });
   }
   return { kind: "replaced", segments };
+}
+
+/** The difference between two versions of a session: messages, plan and budget. */
+export interface SessionDiff {
+  readonly messages: {
+    readonly added: readonly Message[];
+    readonly removed: readonly Message[];
+    /** Messages with the same id and other content. */
+    readonly changed: readonly { readonly before: Message; readonly after: Message }[];
+    readonly same: number;
+  };
+  readonly plan: {
+    readonly before: Plan | null;
+    readonly after: Plan | null;
+    readonly steps: readonly { readonly before: PlanStep | null; readonly after: PlanStep | null }[];
+  };
+  readonly budget: {
+    readonly spent: { readonly before: Amounts; readonly after: Amounts };
+    readonly limit: { readonly before: Amounts; readonly after: Amounts };
+  };
+}
+
+export function diffSessions(before: SessionState, after: SessionState): SessionDiff {
+  return {
+    messages: diffMessages(before.messages, after.messages),
+    plan: { before: before.plan, after: after.plan, steps: diffSteps(before.plan, after.plan) },
+    budget: {
+      spent: { before: before.budget.spent, after: after.budget.spent },
+      limit: { before: before.budget.limit, after: after.budget.limit },
+    },
+  };
+}
+
+function diffMessages(before: readonly Message[], after: readonly Message[]): SessionDiff["messages"] {
+  // A saved transcript may have an id twice: the first is compared with the first, and so on.
+  const old = new Map<string, Message[]>();
+  for (const message of before) {
+    const known = old.get(message.id);
+    if (known) known.push(message);
+    else old.set(message.id, [message]);
+  }
+  const added: Message[] = [];
+  const changed: { before: Message; after: Message }[] = [];
+  let same = 0;
+  for (const message of after) {
+    const earlier = old.get(message.id)?.shift();
+    if (!earlier) added.push(message);
+    else if (canonicalText(earlier) === canonicalText(message)) same++;
+    else changed.push({ before: earlier, after: message });
+  }
+  return { added, removed: [...old.values()].flat(), changed, same };
+}
+
+function diffSteps(before: Plan | null, after: Plan | null): SessionDiff["plan"]["steps"] {
+  const old = new Map((before?.steps ?? []).map((step) => [step.id, step]));
+  const steps: { before: PlanStep | null; after: PlanStep | null }[] = [];
+  for (const step of after?.steps ?? []) {
+    const earlier = old.get(step.id) ?? null;
+    old.delete(step.id);
+    if (!earlier || canonicalText(earlier) !== canonicalText(step))
+      steps.push({ before: earlier, after: step });
+  }
+  for (const step of old.values()) steps.push({ before: step, after: null });
+  return steps;
 }

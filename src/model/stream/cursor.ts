@@ -1,4 +1,4 @@
-/** Where a page of a list ended, as text that callers hand back without looking inside. */
+/** Cursors: the end of a page, as text that callers hand back without parsing it. */
 
 import { HoldfastError } from "../errors.ts";
 
@@ -8,7 +8,7 @@ function encodeCursor(position: Position): string {
   return Buffer.from(JSON.stringify(position)).toString("base64url");
 }
 
-/** The position in a cursor that has as many parts as `like`, of the same types. Without a cursor, null. */
+/** The position in a cursor; null without one. It must have as many parts as `like`, of the same types. */
 export function decodeCursor<Like extends Position>(cursor: string | undefined, like: Like): Like | null {
   if (cursor === undefined) return null;
   const position = parse(cursor);
@@ -18,7 +18,7 @@ export function decodeCursor<Like extends Position>(cursor: string | undefined, 
     position.every((part, index) => typeof part === typeof like[index]);
   if (fits) return position as unknown as Like;
   throw new HoldfastError("INPUT_INVALID", "this cursor is not from a list of this kind", {
-    hint: "Pass a cursor exactly as the page before gave it, with the same request.",
+    hint: "Pass the cursor of the page before unchanged, with the same request.",
   });
 }
 
@@ -30,7 +30,7 @@ function parse(cursor: string): unknown {
   }
 }
 
-/** A page from rows that were asked for with one more than `limit`. */
+/** A page from rows that were queried with `limit + 1`: the extra row tells whether more follow. */
 export function pageOf<Stored, Row>(
   stored: readonly Stored[],
   limit: number,
@@ -43,10 +43,10 @@ export function pageOf<Stored, Row>(
   return { rows: rows.map(row), cursor };
 }
 
-/** For what moves to another store: what a page of rows with bytes of their own may weigh, give or take one row: many small ones, or a single large one. */
+/** The size of a page of `dump`, give or take one row: many small rows, or a single large one. */
 export const MOVED_PAGE_BYTES = 8 * 1024 * 1024;
 
-/** How many of the rows that come next make up a page, by their sizes; `limit` where all of these fit. */
+/** The number of next rows that fill a page, by their sizes; `limit` if all of them fit. */
 export function countFittingRows(sizes: readonly { readonly size: number }[], limit: number): number {
   let bytes = 0;
   const last = sizes.findIndex(({ size }) => {

@@ -226,11 +226,10 @@ export function writeEvents<State>(
 /** Brings a stored event to the current version of its type. */
 function upcast<State>(kind: FoldKind<State>, spec: AnyFoldSpec<State>, stored: Event): Json {
   if (stored.v > spec.version) {
-    throw new HoldfastError(
-      "EVENT_TOO_NEW",
-      `${kind.kind} stream: event ${stored.type} has version ${stored.v} (this release knows ${spec.version})`,
-      { hint: "Upgrade holdfast to the release that wrote it, or a later one. Nothing was changed." },
-    );
+    const versions = `version ${stored.v} (this release knows ${spec.version})`;
+    throw new HoldfastError("EVENT_TOO_NEW", `${kind.kind} stream: event ${stored.type} has ${versions}`, {
+      hint: "Upgrade holdfast to the release that wrote it, or a later one. Nothing was changed.",
+    });
   }
   let data = stored.data as Json;
   for (let version = stored.v; version < spec.version; version++) {

@@ -1,13 +1,14 @@
 /**
- * What a store that a copy has sealed says, whichever kind it is: where the rest is, and the commands that lead out. Of a
- * copy that was broken off both stores name the same ones: neither of them is where work could go on.
+ * The error of a store that a copy has sealed, the same for every kind of store: where the other store is,
+ * and the commands that lead out. After an interrupted copy both stores name the same commands, because
+ * neither takes writes.
  */
 
 import { HoldfastError } from "../errors.ts";
 
 interface Sealed {
   readonly phase: "leaving" | "left" | "entering";
-  /** The other store of the copy, as it names itself: `sqlite /srv/new.db`. */
+  /** The address of the other store: `sqlite /srv/new.db`. */
   readonly other: string;
 }
 
@@ -22,7 +23,7 @@ const WHAT = {
   entering: "is being filled from",
 } as const;
 
-/** `what`: the store in the sentence; `address`: as it names itself. */
+/** `what` names the store in the message; `address` is its own. */
 export function sealedStore(
   what: string,
   address: string,
@@ -41,27 +42,28 @@ export function sealedStore(
 
 export function finishCopyHint(from: string, to: string): string {
   const [source, target] = [typedAddress(from), typedAddress(to)];
-  const until = "Until that copy is finished neither store takes writes.";
+  const until = "Neither store takes writes until that copy is finished.";
   if (source === null || target === null) {
-    return `${until} If it was broken off, make it again with copy(), or give it up with abandonCopy().`;
+    return `${until} If it was interrupted, run copy() again, or give it up with abandonCopy().`;
   }
-  return `${until} If it was broken off, finish it: holdfast copy ${source} ${target}; or give it up: holdfast copy --abandon ${source}`;
+  const commands = `holdfast copy ${source} ${target}; or give it up: holdfast copy --abandon ${source}`;
+  return `${until} If it was interrupted, finish it: ${commands}`;
 }
 
-/** The address of a store, as one types it; null for one that no command reaches. A password is in none. */
-export function typedAddress(address: string): string | null {
+/** The address of a store as a user types it in a shell; null if no command can reach the store. */
+function typedAddress(address: string): string | null {
   const [, kind, place = ""] = /^(sqlite|files|postgres) (.+)$/.exec(address) ?? [];
   if (kind === undefined) return null;
   if (kind === "sqlite") return shellWord(place);
   if (kind === "files") return shellWord(`${place}/`);
   const [, server = "", schema = ""] = /^(.*) (\S+)$/.exec(place) ?? [];
-  // The server's socket is a folder, which a URL takes as a parameter.
+  // A server that listens on a socket has a folder, which goes into a URL parameter.
   const [, folder, database] = /^(\/.*)\/([^/]*)$/.exec(server) ?? [];
   const host = folder === undefined ? "" : `host=${folder}&`;
   return shellWord(`postgres://${folder === undefined ? server : `/${database}`}?${host}schema=${schema}`);
 }
 
-/** As a shell reads it as one. */
+/** Quotes a text, if needed, so that a shell reads it as one word. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
