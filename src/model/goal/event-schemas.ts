@@ -130,12 +130,14 @@ const token = z.int().min(0);
 const claim = eventUid.optional();
 const usage = () => z.number().min(0).max(1).nullable();
 
-const phaseChanged = lazySchema(() => z.strictObject({ ...stamp, phase: ordinal }));
-const taskChanged = lazySchema(() => z.strictObject({ ...stamp, task: taskId, why: text }));
+/** A schema with these fields beside `stamp`. */
+const stamped = <Shape extends z.ZodRawShape>(shape: () => Shape) =>
+  lazySchema(() => z.strictObject({ ...stamp, ...shape() }));
+
+const phaseChanged = stamped(() => ({ phase: ordinal }));
+const taskChanged = stamped(() => ({ task: taskId, why: text }));
 /** `submission`: the event that submitted the judged work. Another copy may have submitted other work. */
-const taskJudged = lazySchema(() =>
-  z.strictObject({ ...stamp, task: taskId, submission: eventUid.optional(), why: optionalText }),
-);
+const taskJudged = stamped(() => ({ task: taskId, submission: eventUid.optional(), why: optionalText }));
 
 const recordedFile = () =>
   z
@@ -162,14 +164,12 @@ const entry = z.lazy(() =>
 export const entrySchema: z.ZodType<Entry> = entry;
 
 export const eventSchemas = {
-  "goal.created": lazySchema(() =>
-    z.strictObject({ ...stamp, id: line, statement: text, title: line.nullable(), ...settings() }),
-  ),
-  "goal.described": lazySchema(() => z.strictObject({ ...stamp, change: described() })),
-  "phase.added": lazySchema(() => z.strictObject({ ...stamp, number: ordinal, name: line })),
+  "goal.created": stamped(() => ({ id: line, statement: text, title: line.nullable(), ...settings() })),
+  "goal.described": stamped(() => ({ change: described() })),
+  "phase.added": stamped(() => ({ number: ordinal, name: line })),
   "phase.entered": phaseChanged,
   "phase.completed": phaseChanged,
-  "plan.added": lazySchema(() => z.strictObject({ ...stamp, phase: ordinal, number: ordinal, name: line })),
+  "plan.added": stamped(() => ({ phase: ordinal, number: ordinal, name: line })),
   "task.added": lazySchema(() => {
     const head = { ...stamp, id: taskId };
     const content = contentShape(TASK_PLAN);
@@ -183,120 +183,89 @@ export const eventSchemas = {
     const content = { ...contentShape(TASK_PLAN), ...kinds };
     return z.strictObject({ ...stamp, task: taskId, change: z.strictObject(content).partial() });
   }),
-  "task.aliased": lazySchema(() => z.strictObject({ ...stamp, alias: taskId, task: taskId })),
+  "task.aliased": stamped(() => ({ alias: taskId, task: taskId })),
   /** `after`: the claim that it takes over. `as`: the task's id at that time, whatever it is later. */
-  "task.claimed": lazySchema(() =>
-    z.strictObject({
-      ...stamp,
-      task: taskId,
-      session: sessionName.nullable(),
-      token,
-      after: eventUid.nullable().optional(),
-      as: taskId.optional(),
-    }),
-  ),
-  "task.progressed": lazySchema(() =>
-    z.strictObject({ ...stamp, task: taskId, token, claim, note: optionalText }),
-  ),
-  "task.submitted": lazySchema(() =>
-    z.strictObject({ ...stamp, task: taskId, token, claim, evidence: z.strictObject(shapeOf(EVIDENCE)) }),
-  ),
+  "task.claimed": stamped(() => ({
+    task: taskId,
+    session: sessionName.nullable(),
+    token,
+    after: eventUid.nullable().optional(),
+    as: taskId.optional(),
+  })),
+  "task.progressed": stamped(() => ({ task: taskId, token, claim, note: optionalText })),
+  "task.submitted": stamped(() => ({
+    task: taskId,
+    token,
+    claim,
+    evidence: z.strictObject(shapeOf(EVIDENCE)),
+  })),
   "task.accepted": taskJudged,
   "task.rejected": taskJudged,
-  "task.failed": lazySchema(() =>
-    z.strictObject({ ...stamp, task: taskId, token, claim, error: text, retryable: z.boolean() }),
-  ),
-  "task.released": lazySchema(() =>
-    z.strictObject({ ...stamp, task: taskId, token, claim, why: optionalText }),
-  ),
-  "task.reset": lazySchema(() => z.strictObject({ ...stamp, task: taskId, claim, why: text })),
+  "task.failed": stamped(() => ({ task: taskId, token, claim, error: text, retryable: z.boolean() })),
+  "task.released": stamped(() => ({ task: taskId, token, claim, why: optionalText })),
+  "task.reset": stamped(() => ({ task: taskId, claim, why: text })),
   "task.retried": taskChanged,
   "task.dropped": taskChanged,
   "task.reopened": taskChanged,
-  "decision.made": lazySchema(() =>
-    z.strictObject({
-      ...stamp,
-      id: decisionId,
-      ...contentShape(DECISION),
-      supersedes: decisionId.nullable(),
-    }),
-  ),
+  "decision.made": stamped(() => ({
+    id: decisionId,
+    ...contentShape(DECISION),
+    supersedes: decisionId.nullable(),
+  })),
   /** `reportedAt`: when it was first seen, if that was before the goal existed. */
-  "blocker.reported": lazySchema(() =>
-    z.strictObject({
-      ...stamp,
-      id: blockerId,
-      description: text,
-      affects: z.strictObject(shapeOf(AFFECTS)),
-      reportedAt: wallClock.optional(),
-    }),
-  ),
-  "blocker.identified": lazySchema(() => z.strictObject({ ...stamp, blocker: blockerId })),
-  "blocker.bypassed": lazySchema(() =>
-    z.strictObject({ ...stamp, blocker: blockerId, workaround: text, followUps: z.array(taskId) }),
-  ),
-  "blocker.resolved": lazySchema(() => z.strictObject({ ...stamp, blocker: blockerId, resolution: text })),
-  "fact.set": lazySchema(() => z.strictObject({ ...stamp, ...contentShape(FACT) })),
-  "fact.forgotten": lazySchema(() => z.strictObject({ ...stamp, key: line, why: text })),
-  "files.recorded": lazySchema(() =>
-    z.strictObject({
-      ...stamp,
-      files: z.array(recordedFile()).min(1),
-      task: taskId.nullable(),
-      session: sessionName.nullable(),
-    }),
-  ),
-  "implementation.noted": lazySchema(() => z.strictObject({ ...stamp, text, files: z.array(relativePath) })),
-  "question.asked": lazySchema(() => z.strictObject({ ...stamp, id: questionId, text })),
-  "question.answered": lazySchema(() => z.strictObject({ ...stamp, question: questionId, answer: text })),
-  "next.set": lazySchema(() => z.strictObject({ ...stamp, text: optionalText, task: taskId.nullable() })),
-  "error.recorded": lazySchema(() => z.strictObject({ ...stamp, message: text, task: taskId.nullable() })),
+  "blocker.reported": stamped(() => ({
+    id: blockerId,
+    description: text,
+    affects: z.strictObject(shapeOf(AFFECTS)),
+    reportedAt: wallClock.optional(),
+  })),
+  "blocker.identified": stamped(() => ({ blocker: blockerId })),
+  "blocker.bypassed": stamped(() => ({ blocker: blockerId, workaround: text, followUps: z.array(taskId) })),
+  "blocker.resolved": stamped(() => ({ blocker: blockerId, resolution: text })),
+  "fact.set": stamped(() => ({ ...contentShape(FACT) })),
+  "fact.forgotten": stamped(() => ({ key: line, why: text })),
+  "files.recorded": stamped(() => ({
+    files: z.array(recordedFile()).min(1),
+    task: taskId.nullable(),
+    session: sessionName.nullable(),
+  })),
+  "implementation.noted": stamped(() => ({ text, files: z.array(relativePath) })),
+  "question.asked": stamped(() => ({ id: questionId, text })),
+  "question.answered": stamped(() => ({ question: questionId, answer: text })),
+  "next.set": stamped(() => ({ text: optionalText, task: taskId.nullable() })),
+  "error.recorded": stamped(() => ({ message: text, task: taskId.nullable() })),
   /** `left`: parts of the edit that no event can express; the edited file was kept beside. */
-  "edit.taken": lazySchema(() =>
-    z.strictObject({
-      ...stamp,
-      file: relativePath,
-      hash: contentHash,
-      editedAt: wallClock,
-      left: z.array(text),
-    }),
-  ),
+  "edit.taken": stamped(() => ({
+    file: relativePath,
+    hash: contentHash,
+    editedAt: wallClock,
+    left: z.array(text),
+  })),
   /** `startedAt`: for a session that began before the goal knew of it. */
-  "session.started": lazySchema(() =>
-    z.strictObject({
-      ...stamp,
-      session: sessionName,
-      agent: line,
-      resumes: sessionName.nullable(),
-      notes: optionalText,
-      startedAt: wallClock.optional(),
-    }),
-  ),
-  "session.noted": lazySchema(() =>
-    z.strictObject({
-      ...stamp,
-      session: sessionName,
-      contextUsage: usage(),
-      issues: z.array(text),
-      notes: optionalText,
-    }),
-  ),
-  "session.ended": lazySchema(() =>
-    z.strictObject({
-      ...stamp,
-      session: sessionName,
-      contextUsage: usage(),
-      completed: z.array(line),
-      issues: z.array(text),
-      notes: optionalText,
-      handoffReason: optionalText,
-      endedAt: wallClock.optional(),
-    }),
-  ),
-  "session.crashed": lazySchema(() =>
-    z.strictObject({ ...stamp, session: sessionName, notes: optionalText }),
-  ),
-  [RENUMBERED]: lazySchema(() => z.strictObject({ ...stamp, item: eventUid, name: line })),
+  "session.started": stamped(() => ({
+    session: sessionName,
+    agent: line,
+    resumes: sessionName.nullable(),
+    notes: optionalText,
+    startedAt: wallClock.optional(),
+  })),
+  "session.noted": stamped(() => ({
+    session: sessionName,
+    contextUsage: usage(),
+    issues: z.array(text),
+    notes: optionalText,
+  })),
+  "session.ended": stamped(() => ({
+    session: sessionName,
+    contextUsage: usage(),
+    completed: z.array(line),
+    issues: z.array(text),
+    notes: optionalText,
+    handoffReason: optionalText,
+    endedAt: wallClock.optional(),
+  })),
+  "session.crashed": stamped(() => ({ session: sessionName, notes: optionalText })),
+  [RENUMBERED]: stamped(() => ({ item: eventUid, name: line })),
   /** `outdated`: events whose notes of earlier merges no longer hold. */
   [MERGED]: lazySchema(() =>
     z.strictObject({

@@ -144,92 +144,51 @@ export function emptyGoal(): GoalState {
   };
 }
 
+/** The maps of records, and the field of a record that is its key. */
+const RECORD_KEYS = {
+  tasks: "id",
+  facts: "key",
+  decisions: "id",
+  blockers: "id",
+  files: "path",
+  history: "id",
+  questions: "id",
+  edits: "file",
+} as const satisfies Partial<Record<keyof GoalState, string>>;
+const RECORD_MAPS = Object.keys(RECORD_KEYS) as (keyof typeof RECORD_KEYS)[];
+const NAME_MAPS = ["aliases", "names"] as const satisfies readonly (keyof GoalState)[];
+/** The fields of the state that are maps. */
+export const GOAL_MAPS = [...RECORD_MAPS, ...NAME_MAPS] as const;
+
 /** A copy to apply events to, without touching `state`. */
 export function branchGoal(state: GoalState): GoalState {
-  return {
-    ...state,
-    tasks: new Map(state.tasks),
-    aliases: new Map(state.aliases),
-    facts: new Map(state.facts),
-    decisions: new Map(state.decisions),
-    blockers: new Map(state.blockers),
-    files: new Map(state.files),
-    history: new Map(state.history),
-    questions: new Map(state.questions),
-    names: new Map(state.names),
-    known: state.known.branch(),
-    origins: new Set(state.origins),
-    edits: new Map(state.edits),
-  };
+  const branch = { ...state, known: state.known.branch(), origins: new Set(state.origins) };
+  const maps = branch as unknown as Record<string, Map<string, unknown>>;
+  for (const name of GOAL_MAPS) maps[name] = new Map<string, unknown>(state[name]);
+  return branch;
 }
 
 /** Maps become lists, so that a snapshot is plain JSON and no key can collide with a prototype. */
 export function encodeGoal(state: GoalState): Json {
-  return {
-    ...state,
-    tasks: [...state.tasks.values()],
-    aliases: [...state.aliases],
-    facts: [...state.facts.values()],
-    decisions: [...state.decisions.values()],
-    blockers: [...state.blockers.values()],
-    files: [...state.files.values()],
-    history: [...state.history.values()],
-    questions: [...state.questions.values()],
-    names: [...state.names],
-    known: [...state.known],
-    origins: [...state.origins],
-    edits: [...state.edits.values()],
-  } as unknown as Json;
+  const encoded: Record<string, unknown> = { ...state, known: [...state.known], origins: [...state.origins] };
+  for (const name of RECORD_MAPS) encoded[name] = [...state[name].values()];
+  for (const name of NAME_MAPS) encoded[name] = [...state[name]];
+  return encoded as Json;
 }
 
-type Encoded = Omit<
-  GoalState,
-  | "tasks"
-  | "aliases"
-  | "facts"
-  | "decisions"
-  | "blockers"
-  | "files"
-  | "history"
-  | "questions"
-  | "names"
-  | "known"
-  | "origins"
-  | "edits"
-> & {
-  tasks: Task[];
-  aliases: [string, string][];
-  facts: Fact[];
-  decisions: DecisionRecord[];
-  blockers: Blocker[];
-  files: FileRecord[];
-  history: HistoryEntry[];
-  questions: Question[];
-  names: [string, string][];
-  known: string[];
-  origins: string[];
-  edits: TakenEdit[];
-};
-
 export function decodeGoal(json: Json): GoalState {
-  const stored = json as unknown as Encoded;
-  const byId = <Row extends { readonly id: string }>(rows: readonly Row[]): Map<string, Row> =>
-    new Map(rows.map((row) => [row.id, row]));
-  return {
+  const stored = json as Record<string, unknown>;
+  const decoded: Record<string, unknown> = {
     ...stored,
-    tasks: byId(stored.tasks),
-    aliases: new Map(stored.aliases),
-    facts: new Map(stored.facts.map((fact) => [fact.key, fact])),
-    decisions: byId(stored.decisions),
-    blockers: byId(stored.blockers),
-    files: new Map(stored.files.map((file) => [file.path, file])),
-    history: byId(stored.history),
-    questions: byId(stored.questions),
-    names: new Map(stored.names),
-    known: new EventIds(stored.known),
-    origins: new Set(stored.origins),
-    edits: new Map(stored.edits.map((edit) => [edit.file, edit])),
+    known: new EventIds(stored["known"] as string[]),
+    origins: new Set(stored["origins"] as string[]),
   };
+  for (const name of RECORD_MAPS) {
+    const records = stored[name] as Record<string, string>[];
+    decoded[name] = new Map(records.map((record) => [record[RECORD_KEYS[name]], record]));
+  }
+  for (const name of NAME_MAPS) decoded[name] = new Map(stored[name] as [string, string][]);
+  return decoded as unknown as GoalState;
 }
 
 /** A task by its id or an alias. */

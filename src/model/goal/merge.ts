@@ -34,7 +34,7 @@ import {
   type Series,
   seriesOf,
 } from "./entries.ts";
-import { emptyGoal, type GoalState, phaseOf } from "./goal-state.ts";
+import { emptyGoal, GOAL_MAPS, type GoalState, phaseOf } from "./goal-state.ts";
 import type { NotApplied, Renumbered } from "./merge-notes.ts";
 
 export interface FoldedEntries {
@@ -178,42 +178,30 @@ function refused(message: string): HoldfastError {
   });
 }
 
-const MAPS = [
-  "tasks",
-  "aliases",
-  "facts",
-  "decisions",
-  "blockers",
-  "files",
-  "history",
-  "questions",
-  "edits",
-  "names",
-] as const satisfies readonly (keyof GoalState)[];
 /** Fields that belong to one copy, or follow from the entries. */
 const LOCAL: readonly (keyof GoalState)[] = ["known", "origins", "merges"];
 
 /** The difference of two states. */
 export interface GoalDelta {
-  readonly maps: Readonly<Partial<Record<(typeof MAPS)[number], MapDelta>>>;
+  readonly maps: Readonly<Partial<Record<(typeof GOAL_MAPS)[number], MapDelta>>>;
   readonly values: Readonly<Record<string, Json>>;
 }
 
 export function goalDelta(old: GoalState, now: GoalState): GoalDelta {
-  const maps: Partial<Record<(typeof MAPS)[number], MapDelta>> = {};
-  for (const field of MAPS) {
+  const maps: Partial<Record<(typeof GOAL_MAPS)[number], MapDelta>> = {};
+  for (const field of GOAL_MAPS) {
     const delta = mapDelta(old[field], now[field]);
     if (delta) maps[field] = delta;
   }
   const values: Record<string, Json> = {};
   for (const field of Object.keys(now) as (keyof GoalState)[]) {
-    if ((MAPS as readonly string[]).includes(field) || LOCAL.includes(field)) continue;
+    if ((GOAL_MAPS as readonly string[]).includes(field) || LOCAL.includes(field)) continue;
     if (!sameJson(old[field], now[field])) values[field] = now[field] as unknown as Json;
   }
   return { maps, values };
 }
 
 export function applyGoalDelta(state: GoalState, { maps, values }: GoalDelta): void {
-  for (const field of MAPS) applyMapDelta(state[field] as Map<string, unknown>, maps[field]);
+  for (const field of GOAL_MAPS) applyMapDelta(state[field] as Map<string, unknown>, maps[field]);
   Object.assign(state, values);
 }
