@@ -121,7 +121,7 @@ const GENERATED_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]
 // ---- News
 //
 // An event is news if it says, starts or settles something, or if a person acts. Taking a session, looking at
-// its open calls and releasing it again writes events, too. These events are no news, however often they come.
+// its open calls and releasing it again writes events, too, which are no news however often they come.
 
 const NO_NEWS: readonly string[] = [
   "session.taken",

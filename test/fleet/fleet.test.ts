@@ -1,4 +1,5 @@
-// Workers on one Postgres die and are stopped at random. Every effect happens once, and every session comes to an end.
+// Workers on one Postgres die and are stopped at random. Every effect happens once, and every session comes
+// to an end.
 
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -71,7 +72,7 @@ async function withWork(running: Fleet, fits: () => boolean): Promise<void> {
   });
 }
 
-/** There are moments in which nobody has a session: between the end of one and the lease of the next. */
+/** Tries again if no worker holds a session, as between the end of one and the lease of the next. */
 async function killOne(running: Fleet, random: () => number, sent = 0): Promise<void> {
   let isKilled = false;
   await withWork(running, () => {
@@ -122,7 +123,7 @@ test("a fleet that trusts its memory more than the ledger is found out", async (
     { workers: 2, atOnce: 4, sessions: 4, thinkMs: 20, leaseMs: 1_000 },
     "finished calls run again",
   );
-  // One that had ended its sessions when it was killed leaves nothing that could go wrong.
+  // A worker that had ended its sessions before the kill leaves nothing to go wrong: kill another.
   while (running.tally.resumed === 0) {
     await killOne(running, seeded(3), SOME_ON_RECORD);
     await running.until(() => running.tally.resumed > 0 || running.isDone);
@@ -185,7 +186,7 @@ test.skipIf(!isFull)(
 const HOUR_MS = 3_600_000;
 
 describe.each(["postgres", "sqlite"])("a worker on %s whose clock jumps an hour ahead and back", (kind) => {
-  test("takes nothing from others, loses nothing, and does every effect once", async () => {
+  test("takes nothing from others, loses nothing, and runs every effect once", async () => {
     schema = new TestSchema();
     dir = plant.makeDir();
     const place =
@@ -197,7 +198,7 @@ describe.each(["postgres", "sqlite"])("a worker on %s whose clock jumps an hour 
     const running = new Fleet({
       workers: 2,
       atOnce: 3,
-      // Two that want the same session at the same time would be told that it is held: here nobody may be told.
+      // No session is handed out twice: here no worker may find its session held.
       twice: 0,
       sessions: namesOf(6),
       configs: [

@@ -1,11 +1,12 @@
 /**
- * A fleet: worker processes on one Postgres, a world in a process of its own, and a queue that hands out sessions.
+ * A fleet: worker processes on one Postgres, a world in a process of its own, and a queue that hands out
+ * sessions.
  *
  *     waiting ──handed to a worker with room──▶ running ──"result"──▶ ended
- *        ▲──────worker killed, or stopped, or told that somebody else has it──┘
+ *        ▲──────worker killed, or stopped, or its session is held by another──┘
  *
- * A session may run in two workers at once as far as the queue knows: a stopped worker still has what was handed to it,
- * and now and then one is handed out twice on purpose. Sorting that out is the work of leases, not of the queue.
+ * The queue may hand a session to two workers: a stopped worker keeps its sessions, and some are handed out
+ * twice on purpose. Leases sort that out, not the queue.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -53,7 +54,7 @@ interface Worker {
   readonly child: Child;
   /** Sessions that were handed to it and that it has said nothing final about. */
   readonly handed: Set<string>;
-  /** Those of them that it has the lease of, as far as it has said. */
+  /** Handed sessions whose lease it has reported. */
   readonly taken: Set<string>;
   isReady: boolean;
   isStopped: boolean;
@@ -67,7 +68,7 @@ export interface FleetOptions {
   /** How many of a hundred are handed to a second worker as well, on purpose. 10 unless given. */
   readonly twice?: number;
   readonly sessions: readonly string[];
-  /** What the workers are started with, in turn. */
+  /** The configurations of the workers, in turn. */
   readonly configs: readonly WorkerConfig[];
 }
 
@@ -78,7 +79,7 @@ export interface Tally {
   takenOver: number;
   /** Sessions that another worker went on with after the one that had them was killed. */
   resumed: number;
-  /** How often a worker was told that a session is somebody else's. */
+  /** How often a worker found its session held by another. */
   refused: number;
   sent: number;
 }
@@ -96,7 +97,7 @@ export class Fleet {
   readonly #waiting: string[];
   /** In whose hands each session was when that worker was stopped. */
   readonly #orphans = new Map<string, Worker>();
-  /** What killed workers had begun and not ended. */
+  /** Sessions that killed workers had started and not ended. */
   readonly #left = new Set<string>();
   readonly #listeners = new Set<() => void>();
   readonly #problems: string[] = [];
@@ -114,7 +115,10 @@ export class Fleet {
     return this.endings.size === this.#sessions.size;
   }
 
-  /** More to do, for a fleet that is through with what it had before everything has happened to it that should. */
+  /**
+   * More to do, for a fleet that is through with what it had before everything has happened to it that
+   * should.
+   */
   add(session: string): void {
     this.#sessions.add(session);
     this.#waiting.push(session);
@@ -125,7 +129,10 @@ export class Fleet {
     return this.#sessions.size;
   }
 
-  /** Resolves when something has changed for which `fits` is true. A worker that ends by itself ends the waiting. */
+  /**
+   * Resolves when something has changed for which `fits` is true. A worker that ends by itself ends the
+   * waiting.
+   */
   async until(fits: () => boolean): Promise<void> {
     while (!fits()) {
       if (this.#problems.length > 0) throw new Error(this.#problems.join("\n"));
@@ -136,8 +143,8 @@ export class Fleet {
   }
 
   /**
-   * Kills a worker in the middle of its work, and starts another in its place. False where none has any, or none that has
-   * sent so many requests for one of its sessions.
+   * Kills a worker in the middle of its work, and starts another in its place. False where none has any, or
+   * none that has sent so many requests for one of its sessions.
    */
   kill(random: () => number, sent = 0): boolean {
     const victim = this.#pick(random, sent);
@@ -153,7 +160,7 @@ export class Fleet {
     return true;
   }
 
-  /** Stops a worker in the middle of its work. What it had goes to others; `wake` lets it go on. */
+  /** Stops a worker in the middle of its work. Its sessions go to others. `wake` resumes it. */
   stop(random: () => number): { wake(): void; isTakenOver(): boolean; isInVain(): boolean } | null {
     // One must be left to work.
     if (this.#workers.filter(({ isStopped, isDead }) => !isStopped && !isDead).length < 2) return null;
@@ -251,7 +258,7 @@ export class Fleet {
     this.#changed();
   }
 
-  /** What a worker may be told. Anything else is no matter of leases. */
+  /** Accepts only errors that leases cause. */
   #expect(said: Said): void {
     const code = said["code"] as string;
     if (code === "SESSION_HELD" || code === "LEASE_LOST") return;
@@ -281,7 +288,7 @@ export class Fleet {
         if (this.endings.has(session)) continue;
         worker.handed.add(session);
         worker.child.send(session);
-        // Some are handed to another as well: whoever comes second is told.
+        // Some are handed out twice: the second worker finds the session held.
         if (Math.random() * 100 < (this.#options.twice ?? 10)) this.#waiting.push(session);
       }
     }

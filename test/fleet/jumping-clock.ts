@@ -1,6 +1,6 @@
 /**
- * A wall clock that somebody keeps setting. Time that cannot be set, such as `performance.now()`, is left alone: no
- * operating system moves it.
+ * A wall clock that is set again and again. Time that cannot be set, such as `performance.now()`, is left
+ * alone: no operating system moves it.
  */
 
 const TrueDate = Date;

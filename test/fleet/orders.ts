@@ -1,28 +1,31 @@
-/** What the harness, the workers and the checker of a fleet agree on. */
+/** The types that the harness, the workers and the checker of a fleet share. */
 
 import type { Scenario, ScriptedCall } from "../../torture/scenario.ts";
 
-/** What a worker is started with, as the text of its only argument. */
+/** The configuration of a worker: its only argument, as JSON. */
 export interface WorkerConfig {
-  /** Of the store, as `open` takes it. */
+  /** The store's address for `open`. */
   readonly address: string;
-  /** Where acknowledgements and the world's log are kept. */
+  /** The folder of the acknowledgements and of the world's log. */
   readonly dir: string;
   /** The world's socket. */
   readonly world: string;
   readonly leaseMs: number;
   /** The model thinks up to this long before it answers. */
   readonly thinkMs: number;
-  /** The wall clock of this worker jumps ahead and back by this much, again and again; 0 for one that is right. */
+  /**
+   * The wall clock of this worker jumps ahead and back by this much, again and again; 0 for one that is
+   * right.
+   */
   readonly jumpMs: number;
   /** A planted bug of `torture/agent/planted-bugs.ts`. */
   readonly plant: string | null;
 }
 
-/** A worker says how a session that it was told to run has ended for it. */
+/** A worker's report on the end of a session that it ran. */
 export type Ending =
   | { readonly at: "result"; readonly session: string; readonly status: string; readonly persons: number }
-  /** Somebody else has it, or has taken it over. */
+  /** Another worker holds it or has taken it over. */
   | { readonly at: "gone"; readonly session: string; readonly code: string };
 
 const SCRIPT: readonly (readonly ScriptedCall[])[] = [

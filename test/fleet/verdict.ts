@@ -1,4 +1,6 @@
-/** What became of a fleet's sessions: the rules of the torture's checker, for many sessions of which some may wait. */
+/**
+ * Checks a fleet's sessions with the rules of the torture checker. Some of them may wait for a person.
+ */
 
 import type { Store } from "../../src/store.ts";
 import { type Evidence, gatherFrom, RULES, type Violation } from "../../torture/checker/index.ts";
@@ -18,7 +20,7 @@ export interface Verdict {
   readonly takeOvers: number;
 }
 
-/** Those that speak of the end of one program, and those that do not. */
+/** Rules about the end of one program. */
 const AT_THE_END = ["I6", "I14"];
 
 export async function judge(store: Store, dir: string, fleet: Fleet): Promise<Verdict> {

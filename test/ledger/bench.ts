@@ -1,4 +1,4 @@
-/** What the tests of ledger and sessions share: a store, processes that can die, tools that leave traces. */
+/** The fixture of ledger and session tests: a store, processes that can die, tools that leave traces. */
 
 import { z } from "zod";
 import {
@@ -25,7 +25,7 @@ export interface Bench {
   readonly first: Program;
   /** Another program beside it. */
   another(): Promise<Program>;
-  /** What is left when the others are killed: their leases run out, and a new program starts. */
+  /** Kills the other programs: their leases expire, and a new program starts. */
   afterCrash(): Promise<Program>;
   /** Lets time pass. */
   passMs(ms: number): void;

@@ -10,6 +10,6 @@ test.each([
   ["declined", "declined"],
   [undefined, "undefined"],
   [cyclic, "something that has no words"],
-])("what was thrown is told in its own words: %o", (thrown, message) => {
+])("describes %o", (thrown, message) => {
   expect(describeError(thrown)).toEqual({ message });
 });

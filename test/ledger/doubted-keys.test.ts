@@ -1,6 +1,6 @@
 /**
- * After a failure that proves nothing the vendor gets the same key for as long as the charge may have landed: whatever other
- * calls with that key come to in between.
+ * After a failure that proves nothing the vendor gets the same key while the charge may have landed. Other
+ * calls with that key do not change it.
  */
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -66,7 +66,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
       expect(new Set(sent).size).toBe(1);
     });
 
-    test("is another one after a certain failure alone, and once a person or verify has said that nothing happened", async () => {
+    test("changes after a definite failure, or once a person or verify says that nothing happened", async () => {
       const session = await bench.first.session();
       const tool = charge([null], { dedupe });
       await ask(session, tool, "c1");
@@ -95,7 +95,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     });
   });
 
-  test("a global key is the same in another session, which failed for certain in between", async () => {
+  test("a global key stays the same in another session that failed definitely in between", async () => {
     const [one, other] = [await bench.first.session(), await bench.first.session("beta")];
     const tool = charge([looksHarmless, null], { dedupe: "global" });
     await ask(one, tool, "c1");
@@ -105,7 +105,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(new Set(sent).size).toBe(1);
   });
 
-  test("a global key that two sessions left in doubt is the same", async () => {
+  test("a global key that two sessions left in doubt stays the same", async () => {
     const [one, other] = [await bench.first.session(), await bench.first.session("beta")];
     const tool = charge([looksHarmless, hangsUp, looksHarmless], { dedupe: "global", interrupted: "fail" });
     for (const [session, id] of [
@@ -118,7 +118,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(new Set(sent).size).toBe(1);
   });
 
-  test("it is the same in the next process, also from a snapshot", async () => {
+  test("the key stays the same in the next process, also from a snapshot", async () => {
     const session = await bench.first.session();
     const tool = charge([looksHarmless, null]);
     await ask(session, tool, "c1");
@@ -128,7 +128,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(new Set(sent).size).toBe(1);
   });
 
-  test("a call with a key of its own is repeated under it, and not left to a call with another", async () => {
+  test("a call with its own key is retried under that key", async () => {
     const session = await bench.first.session();
     const tool = charge([looksHarmless], { dedupe: "call", idempotent: true });
     expect(await ask(session, tool, "c1")).toMatchObject({ status: "completed" });
@@ -136,7 +136,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(new Set(sent).size).toBe(1);
   });
 
-  test("a model that insists after it gets the key of the call that it insists on", async () => {
+  test("againBecause after it gets the key of the doubted call", async () => {
     const session = await bench.first.session();
     const tool = charge([looksHarmless], { repeatable: true, idempotent: true });
     const again = { usd: 5, againBecause: "the connection was refused" };
@@ -170,7 +170,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     },
   );
 
-  test("how long a vendor remembers a key counts from when it was first used, by whichever call", async () => {
+  test("idempotent.forMs counts from the first use of the key, by whichever call", async () => {
     const session = await bench.first.session();
     await session.describe({ ttlMs: null });
     const stop = new AbortController();

@@ -1,5 +1,5 @@
-// A global key counts its definite failures over all sessions. Whoever fails next takes the next number, however many
-// were taken by others between its start and its end.
+// A global key counts its definite failures over all sessions. The next call to fail takes the next number,
+// however many others were taken while it ran.
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { DefiniteFailure, type Tool } from "../../src/index.ts";
@@ -62,7 +62,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
 
   const reset = () => Promise.reject(new Error("connection reset"));
 
-  test("a person's word that it failed is written, and frees the key", async () => {
+  test("a person's failed is recorded, and frees the key", async () => {
     expect(await outrun(reset)).toMatchObject({ status: "waiting" });
     const { holdfast } = bench.first;
     await holdfast.calls.resolve(
@@ -91,7 +91,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
     expect(new Set(keys).size).toBe(2);
   });
 
-  test("a failure that is known at once is recorded at once", async () => {
+  test("a synchronous failure is recorded", async () => {
     const outcome = await outrun(() => Promise.reject(new DefiniteFailure("declined")));
     expect(outcome).toMatchObject({ status: "failed", error: { message: "declined" } });
   });
@@ -118,7 +118,7 @@ describe.each(storeSubjects())("failures of a global key on $name", (subject) =>
     expect(calls).toMatchObject([{ id: "c1", status: "failed", settledBy: "late" }]);
   });
 
-  test("a direct call whose key was freed while it looked runs", async () => {
+  test("a direct call whose key was freed meanwhile runs", async () => {
     const session = await bench.first.session();
     const other = await bench.first.session("other");
     let reached: () => void = () => undefined;

@@ -28,7 +28,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
   afterEach(() => bench.dispose());
   afterAll(() => subject.dispose());
 
-  /** Does what it is told at each execution in turn; the last answer is for all that follow. */
+  /** A tool that runs one step per execution. The last step repeats. */
   function steps(name: string, spec: Partial<Tool>, ...each: ((n: number) => unknown)[]): Tool {
     let count = 0;
     return counting(world, name, {
@@ -37,7 +37,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     });
   }
 
-  test("a later attempt that certainly failed does not settle a call whose first attempt may have landed", async () => {
+  test("a later attempt that failed for certain does not settle a call whose first attempt may have landed", async () => {
     const session = await bench.first.session();
     const pay = steps(
       "pay",
@@ -58,7 +58,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(world.effects).toEqual(["charged"]);
   });
 
-  test("a zombie's late failure is booked on its own attempt, not on the one that runs now", async () => {
+  test("a zombie's late failure counts for its own attempt, not for the one that runs now", async () => {
     let refuse: (error: Error) => void = () => undefined;
     let reached: () => void = () => undefined;
     const inside = new Promise<void>((resolve) => {
@@ -119,7 +119,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(world.effects).toEqual([]);
   });
 
-  test("an id means one call for good: after a compaction, and in a loop of one's own", async () => {
+  test("an id means one call for good, also after a compaction and in a loop of your own", async () => {
     const session = await bench.first.session();
     const tools = [counting(world, "mail")];
     await session.run({
@@ -164,7 +164,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(world.effects).toEqual(["slow"]);
   });
 
-  test("closing stops what runs, and a reopened session does not start it a second time beside itself", async () => {
+  test("close stops a running call, and a reopened session does not start it a second time", async () => {
     const session = await bench.first.session();
     let reached: () => void = () => undefined;
     const inside = new Promise<void>((resolve) => {
@@ -341,7 +341,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(world.effects).toHaveLength(1);
   });
 
-  test("a stop between intent and start is not put before a person: it certainly never began", async () => {
+  test("a stop between intent and start needs no person: the call never started", async () => {
     const session = await bench.first.session();
     const stop = new AbortController();
     const tools = [counting(world, "mail")];
@@ -361,7 +361,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(world.effects).toHaveLength(1);
   });
 
-  test("a loop that was stopped goes on with a new word from outside", async () => {
+  test("a paused loop continues with a new prompt from outside", async () => {
     const session = await bench.first.session();
     const look = counting(world, "look", { effect: "read" });
     const loop = { warnAt: 2, stopAt: 3 };
@@ -386,7 +386,7 @@ describe.each(storeSubjects())("interleavings on $name", (subject) => {
     expect(file?.content).toMatchObject([{ kind: "text" }, { kind: "file", mediaType: "application/json" }]);
   });
 
-  test("a session removed and made again neither inherits vendor keys nor answers for its namesake", async () => {
+  test("a session that is removed and made again inherits no vendor keys and no calls", async () => {
     const keys: string[] = [];
     const pay = counting(world, "pay", {
       execute: (_args, { key }) => {

@@ -84,7 +84,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     expect(result.replayed).toEqual(["c2", "c3"]);
   });
 
-  test("a write is repeated only while nothing else was done since: v1, v2, v1 writes three times", async () => {
+  test("a write is a repeat only while no other effect came after it: v1, v2, v1 writes three times", async () => {
     const session = await bench.first.session();
     const tools = [counting(world, "write", { effect: "write" })];
     const write = (id: string, text: string) => [callBlock(id, "write", { text })];
@@ -298,7 +298,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(world.effects).toHaveLength(2);
     });
 
-    test("verify: unsure, and verify that keeps failing, are put before a person", async () => {
+    test("after unsure, or a verify that keeps failing, a person decides", async () => {
       const next = await killInside(fatal(world, "pay", { verify: () => unsure("index lag") }));
       const session = await next.session();
       const unsureTool = counting(world, "pay", { verify: () => unsure("index lag") });
@@ -306,7 +306,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(result.waiting).toEqual([{ callId: "c1", tool: "pay", person: true, why: "index lag" }]);
     });
 
-    test("verify that throws is asked again with back-off, then a person decides", async () => {
+    test("a verify that throws is asked again with backoff, then a person decides", async () => {
       let asked = 0;
       const verify = () => {
         asked++;
@@ -361,7 +361,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       expect(result.waiting[0]).toMatchObject({ person: true, why });
     });
 
-    test("and is verified after all by a program that has it again, whatever the other could not tell", async () => {
+    test("and is verified by a program that has the tool again", async () => {
       const next = await killInside(fatal(world, "pay"));
       const narrow = counting(world, "pay", { input: z.strictObject({ order: z.string() }) });
       for (const tools of [[], [narrow]]) {
@@ -376,7 +376,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
       await session.close();
     });
 
-    test("but what was put before a person for another reason stays there", async () => {
+    test("but a call that waits for another reason keeps waiting", async () => {
       const next = await killInside(fatal(world, "pay"));
       const asking = await next.session();
       const unable = [counting(world, "pay")];
@@ -475,7 +475,7 @@ describe.each(storeSubjects())("the ledger on $name", (subject) => {
     });
   });
 
-  test("a zombie writes nothing but a late result, and starts no further effect", async () => {
+  test("a zombie cannot settle a call: it writes nothing but a late result, and starts no further effect", async () => {
     let answer: (value: string) => void = () => undefined;
     let reached: () => void = () => undefined;
     const inside = new Promise<void>((resolve) => {

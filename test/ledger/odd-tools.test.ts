@@ -1,4 +1,4 @@
-// Tools, listeners and callers that do what nobody expects: whatever they do, the effect is written down as what it was.
+// Unusual tools, listeners and callers: the effect is recorded all the same.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -61,7 +61,7 @@ const BAD_IDS = [
 ] as const;
 
 describe.each(BAD_IDS)("an id with %s", (_what, id) => {
-  test("is refused before anything is written or run", async () => {
+  test("is rejected before anything is written or run", async () => {
     const session = await holdfast.session("a");
     const direct = session.call({ tool: counting(world, "charge"), args: {}, id });
     await expect(direct).rejects.toMatchObject({
@@ -80,7 +80,7 @@ describe.each(BAD_IDS)("an id with %s", (_what, id) => {
     expect((await session.run({ model: script("fine"), prompt: "go" })).status).toBe("done");
   });
 
-  test("that is on record already keeps nobody from settling the call", async () => {
+  test("that is recorded already does not keep the call from being settled", async () => {
     const first = await holdfast.session("a");
     await plant(first, id);
     await first.close();
@@ -97,7 +97,7 @@ describe.each(BAD_IDS)("an id with %s", (_what, id) => {
   });
 });
 
-/** What an earlier release left: the intent of a call under an id that no later event would take. */
+/** Plants the intent of an earlier release, with an id that is invalid now. */
 async function plant(session: Session, callId: string, args: Json = {}): Promise<void> {
   const { token } = sessionCore(session).own.lease;
   const key = `k-${callId}`;
@@ -136,7 +136,7 @@ describe("an effect that landed is recorded as completed, whatever it returned",
   });
 });
 
-describe("an error is written down, whatever it is made of", () => {
+describe("an error is recorded, whatever it is", () => {
   const thrown: readonly [string, "failed" | "waiting", () => unknown][] = [
     ["a name that is an object", "failed", () => Object.assign(refused(), { name: { kind: "x" } })],
     ["a name that is null", "failed", () => Object.assign(refused(), { name: null })],
@@ -175,7 +175,7 @@ describe("an error is written down, whatever it is made of", () => {
         return fail("boom in the reason");
       },
     },
-  ])("an abort for a reason without words (%#)", async (reason) => {
+  ])("an abort reason without a message (%#)", async (reason) => {
     const session = await holdfast.session("a");
     const stopping = new AbortController();
     let finish: (value: string) => void = () => undefined;
@@ -216,10 +216,10 @@ function refused(): Error {
   return Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
 }
 
-describe("an answer in our hands survives a store that fails for a moment", () => {
+describe("a known answer survives a store that fails for a moment", () => {
   const large = "z".repeat(300_000);
 
-  /** A call c1 whose outcome is unknown, because its tool answers only when it is told to finish. */
+  /** A call c1 with an unknown outcome: its tool answers only after `finish`. */
   async function givenUp(session: Session) {
     let finish: (answer: string) => void = () => undefined;
     const slow = counting(world, "pay", {
@@ -261,7 +261,7 @@ describe("an answer in our hands survives a store that fails for a moment", () =
     expect(warnings).toEqual([]);
   });
 
-  test("a late answer that could not be written at all is written by the next who asks", async () => {
+  test("a late answer that could not be written is written by the next settle", async () => {
     const session = await holdfast.session("a");
     const { slow, finish } = await givenUp(session);
     const told = new Promise<void>((resolve) => {
@@ -301,7 +301,7 @@ test("a progress display that throws stops nothing, and is reported", async () =
   expect(warnings).toMatchObject(seen.map((about) => ({ ...epipe, about })));
 });
 
-test("nor does one that watches the calls of a loop of one's own", async () => {
+test("so does one of session.calls", async () => {
   const session = await holdfast.session("a");
   const message = await session.append({ role: "assistant", blocks: [callBlock("c1", "pay")] });
   const on = () => fail("EPIPE");
@@ -309,7 +309,7 @@ test("nor does one that watches the calls of a loop of one's own", async () => {
   expect(world.effects).toEqual(["pay {}"]);
 });
 
-describe("input that a tool's own functions choke on is refused like any other bad input", () => {
+describe("input on which a tool's functions throw is invalid input", () => {
   const parsing = z.object({ body: z.string().transform((body) => JSON.parse(body) as unknown) });
   const specs = {
     schema: { input: parsing },
@@ -334,7 +334,7 @@ describe("input that a tool's own functions choke on is refused like any other b
     expect(await callsOf("a")).toMatchObject([{ id: "c1", status: "failed", settledBy: "input" }]);
   });
 
-  test("and is put before a person when the call was started with it before", async () => {
+  test("a call that was started with it before waits for a person", async () => {
     const first = await holdfast.session("a");
     await plant(first, "c1", { body: "{not json" });
     await first.close();
@@ -388,7 +388,7 @@ test("a fork that refuses an effect says so on its progress display", async () =
   expect(world.effects).toEqual([]);
 });
 
-test("an answer that has a then only where it is read is awaited", async () => {
+test("an answer whose then is a getter is awaited", async () => {
   let sent = 0;
   const request = {
     // biome-ignore lint/suspicious/noThenProperty: that is what it is about
@@ -413,7 +413,7 @@ test("an answer that has a then only where it is read is awaited", async () => {
   expect(sent).toBe(1);
 });
 
-test("an answer that is there at once is recorded as one that is awaited", async () => {
+test("a synchronous answer is recorded like an awaited one", async () => {
   const session = await holdfast.session("a");
   const answers = { text: "done", nothing: undefined, list: [1, 2] } as const;
   for (const [name, answer] of Object.entries(answers)) {

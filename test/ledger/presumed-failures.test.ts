@@ -1,4 +1,4 @@
-/** Errors that look as if nothing had happened, of tools in which something had. */
+/** Errors that look as if nothing had happened, although something had. */
 
 import { afterEach, expect, test, vi } from "vitest";
 import { Holdfast, Journal, landed, never, notYet, type ToolSpec, unsure } from "../../src/index.ts";
@@ -13,7 +13,7 @@ const REFUSED = { code: "ECONNREFUSED" };
 const NOT_FOUND = { status: 404 };
 
 interface Vendor extends World {
-  /** The keys that were charged: whoever honours keys charges each once. */
+  /** The charged keys. A vendor that honours keys charges each one once. */
   readonly charged: Set<string>;
 }
 
@@ -57,7 +57,7 @@ test.each([REFUSED, NOT_FOUND])("definite: false has the last word (%j)", async 
   expect(vendor.effects).toHaveLength(1);
 });
 
-test("definite that cannot say leaves it to the look of the error", async () => {
+test("undefined from definite leaves it to the error's shape", async () => {
   const vendor = newVendor();
   const { result } = await run(vendor, NOT_FOUND, { definite: () => undefined });
   expect(result.status).toBe("done");
@@ -74,7 +74,7 @@ test("verify is asked first, and what landed is completed", async () => {
   expect(vendor.effects).toHaveLength(1);
 });
 
-test("verify: never makes it a failure, which the model hears of", async () => {
+test("verify: never makes it a failure that the model sees", async () => {
   const vendor = newVendor();
   const { result } = await run(vendor, NOT_FOUND, { verify: () => never() });
   expect(result.status).toBe("done");

@@ -1,4 +1,4 @@
-// The key that a vendor sees: the same for the same attempt at the same thing, another for everything else.
+// The vendor key: the same for the same attempt, different for everything else.
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -24,14 +24,14 @@ const anyCase: fc.Arbitrary<Case> = fc.record({
 const keyOf = ({ life, scope, of, failures, again }: Case): string =>
   new VendorKeys(life).of({ scope, key: `k1_${sha256(of)}` }, failures, again);
 
-/** What tells two of them apart. A global key is the same in every session. */
-const told = ({ life, scope, of, failures, again }: Case): string =>
+/** The parts that make two keys different. A global key is the same in every session. */
+const identity = ({ life, scope, of, failures, again }: Case): string =>
   JSON.stringify([scope === "global" ? "" : life, of, failures, again]);
 
-test("two keys are the same exactly where the session, the call, its failures and what it follows are", () => {
+test("two vendor keys are equal exactly if session, call, failures and predecessor are", () => {
   fc.assert(
     fc.property(anyCase, anyCase, (one, other) => {
-      expect(keyOf(one) === keyOf(other)).toBe(told(one) === told(other));
+      expect(keyOf(one) === keyOf(other)).toBe(identity(one) === identity(other));
       expect(keyOf(one)).toMatch(/^hf_[0-9a-f]{40}$/);
     }),
     { numRuns: 500 },

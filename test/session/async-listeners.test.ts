@@ -1,11 +1,11 @@
-/** Listeners of a run that answer with a promise: whoever watches must not end the process either. */
+/** Listeners of a run that return a rejected promise: they must not end the process. */
 
 import { expect, test } from "vitest";
 import { Holdfast, Journal } from "../../src/index.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 import { callBlock, counting, script, type World } from "../ledger/bench.ts";
 
-test("one that fails is a warning, and the run goes on", async () => {
+test("a listener that fails is a warning, and the run continues", async () => {
   const warnings = new Set<string>();
   const warn = (error: unknown): void => {
     warnings.add(String(error));

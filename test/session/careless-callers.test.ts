@@ -1,4 +1,6 @@
-/** Callers that do not wait, say things twice, or say what nobody can count: nothing is lost, and nothing hangs. */
+/**
+ * Callers that do not await, repeat themselves, or pass invalid amounts: nothing is lost, and nothing hangs.
+ */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -20,7 +22,7 @@ beforeEach(async () => {
 afterEach(() => holdfast.close());
 
 describe("append", () => {
-  test("takes the first of several messages with one id", async () => {
+  test("keeps the first of several messages with one id", async () => {
     const twice = await session.append([
       { id: "m", role: "user", text: "pay" },
       { id: "m", role: "user", text: "pay" },
@@ -32,7 +34,7 @@ describe("append", () => {
 });
 
 describe("close", () => {
-  test("waits for what was begun before it and not awaited", async () => {
+  test("waits for work that was started and not awaited", async () => {
     const begun = [
       ...["a", "b", "c"].map((id) => session.append({ id, role: "user", text: id })),
       session.checkpoint(),
@@ -45,7 +47,7 @@ describe("close", () => {
     expect({ version, status }).toEqual({ version: 1, status: "completed" });
   });
 
-  test("after it every act rejects, and none throws past a catch", async () => {
+  test("makes every method reject, and none throw synchronously", async () => {
     await session.append({ role: "user", text: "go" });
     const message = await session.append({ role: "assistant", blocks: [callBlock("c", "pay")] });
     await session.close();
@@ -68,7 +70,7 @@ describe("close", () => {
 });
 
 describe("a run from within a run of the same session", () => {
-  test.each(["tool", "model", "listener"] as const)("is refused to a %s", async (where) => {
+  test.each(["tool", "model", "listener"] as const)("is rejected from a %s", async (where) => {
     let refused: unknown;
     const inner = async (): Promise<void> => {
       // Not in the first turn: what a tool does later is still done by that tool.
@@ -96,7 +98,7 @@ describe("a run from within a run of the same session", () => {
     });
   });
 
-  test("is refused through a sub-agent as well, whose own run is not", async () => {
+  test("is rejected through a sub-agent, whose own run is not", async () => {
     let refused: unknown;
     const back = tool({
       name: "back",
@@ -120,7 +122,7 @@ describe("a run from within a run of the same session", () => {
     expect(refused).toMatchObject({ code: "INPUT_INVALID" });
   });
 
-  test("is let through once that run is over, and beside it when it comes from elsewhere", async () => {
+  test("is accepted once that run is over, and from outside it", async () => {
     let goOn = (): void => undefined;
     let later: Promise<unknown> | undefined;
     const leave = counting({ effects: [] }, "leave", {
@@ -144,7 +146,7 @@ describe("a run from within a run of the same session", () => {
   });
 });
 
-describe("usage that is no amount", () => {
+describe("usage that is not an amount", () => {
   test.each([
     [{ usd: Number.NaN }, {}],
     [{ usd: -1 }, { usd: 0.5 }],
@@ -178,7 +180,7 @@ describe("a prompt from outside", () => {
   );
 });
 
-describe("what is said to a session while it is erased", () => {
+describe("events for a session while it is erased", () => {
   const card = "my card is 4711";
   const said: Readonly<Record<string, (outside: Holdfast) => Promise<unknown>>> = {
     "a prompt": ({ sessions }) => sessions.prompt("gone", { text: card }, { by: "ann" }),
@@ -186,7 +188,7 @@ describe("what is said to a session while it is erased", () => {
     "a larger budget": ({ sessions }) => sessions.raiseBudget("gone", { usd: 4711 }, { by: "ann" }),
   };
 
-  test.each(Object.entries(said))("%s does not bring it back", async (_name, say) => {
+  test.each(Object.entries(said))("%s does not revive it", async (_name, say) => {
     const data = memoryData();
     const owner = await open(undefined, { store: openMemory({ data }) });
     const mine = await owner.session("gone");
@@ -206,7 +208,7 @@ describe("what is said to a session while it is erased", () => {
     expect((await owner.sessions.list()).sessions).toEqual([]);
   });
 
-  test("nor is it said to the next session of that name", async () => {
+  test("do not reach the next session of that name", async () => {
     const data = memoryData();
     const owner = await open(undefined, { store: openMemory({ data }) });
     await (await owner.session("gone")).close();

@@ -1,4 +1,4 @@
-/** Transcripts that are edited and compacted by their owner, and what a run makes of them. */
+/** Runs on transcripts that were edited or compacted. */
 
 import { afterAll, describe, expect, test } from "vitest";
 import type { Message, Session } from "../../src/index.ts";
@@ -22,7 +22,7 @@ async function ranOnce(session: Session, world: World): Promise<void> {
 describe.each([sqliteForTest()])("on $name", (subject) => {
   afterAll(() => subject.dispose());
 
-  test("a message that is edited keeps the results that its calls have", async () => {
+  test("an edited message keeps the results of its calls", async () => {
     const bench = await openBench(subject);
     const session = await bench.first.session();
     const world = { effects: [] };
@@ -39,7 +39,7 @@ describe.each([sqliteForTest()])("on $name", (subject) => {
     await bench.dispose();
   });
 
-  test("a message that is put back without the results of its calls gets them again, and no call is made twice", async () => {
+  test("a message that is put back without results gets them again, and no call runs twice", async () => {
     const bench = await openBench(subject);
     const session = await bench.first.session();
     const world: World = { effects: [] };
@@ -61,7 +61,7 @@ describe.each([sqliteForTest()])("on $name", (subject) => {
     await bench.dispose();
   });
 
-  test("a finished prompt is answered from the record also after it was compacted away", async () => {
+  test("an answered prompt is answered from the log after it was compacted away", async () => {
     const bench = await openBench(subject);
     const session = await bench.first.session();
     await ranOnce(session, { effects: [] });

@@ -1,4 +1,4 @@
-/** What a session hands out is what is stored, so nobody can change it in place, also when it was read from there. */
+/** A session returns frozen objects, also those it has read from the store. */
 
 import { beforeEach, describe, expect, test } from "vitest";
 import { type Message, type Model, open, type PayloadCodec, type Session } from "../../src/index.ts";
@@ -43,7 +43,7 @@ describe("a session that was read from the store", () => {
     await session.describe({ metadata: { note: { of: "ann" } } });
   }
 
-  test("hands out messages, results among them, that cannot be changed", async () => {
+  test("returns frozen messages and results", async () => {
     const session = await again();
     expect(session.messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "assistant"]);
     expect(session.messages.every(isFrozenThrough)).toBe(true);
@@ -53,7 +53,7 @@ describe("a session that was read from the store", () => {
     await session.close();
   });
 
-  test("nor can its plan, its metadata, and the prompts that wait", async () => {
+  test("returns frozen plan, metadata and queued prompts", async () => {
     const session = await again();
     const outside = await open(undefined, { store: openMemory({ data: place }) });
     await outside.sessions.prompt("s", { text: "and 20 more" }, { by: "ann" });
@@ -64,7 +64,7 @@ describe("a session that was read from the store", () => {
     await session.close();
   });
 
-  test("hands frozen messages to the model, also those that come while it runs", async () => {
+  test("passes frozen messages to the model, also those that arrive during the run", async () => {
     const session = await again();
     const seen: (readonly Message[])[] = [];
     const model: Model = async ({ messages }) => {
@@ -77,7 +77,7 @@ describe("a session that was read from the store", () => {
     await session.close();
   });
 
-  test("keeps freezing what is new, also after the transcript was replaced", async () => {
+  test("freezes new messages, also after the transcript was replaced", async () => {
     const session = await again();
     await session.compact([session.messages[0]]);
     await session.append([
@@ -89,7 +89,7 @@ describe("a session that was read from the store", () => {
   });
 });
 
-test("with a codec, too, what append and run hand out is frozen", async () => {
+test("with a codec, append and run return frozen messages, too", async () => {
   const holdfast = await open("memory:", { codecs: [plain] });
   const session = await holdfast.session("s");
   expect(isFrozenThrough(await session.append({ role: "user", text: "hello" }))).toBe(true);

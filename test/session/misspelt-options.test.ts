@@ -1,4 +1,4 @@
-// Programs without types, and values that come from an environment: a slip must be told, not taken for "not said".
+// Misspelt options of programs without types: they are rejected, not ignored.
 
 import { expect, test, vi } from "vitest";
 import { type HoldfastError, open, tool } from "../../src/index.ts";
@@ -16,7 +16,7 @@ const right = {
 };
 const declare = (more: object): unknown => tool({ ...right, ...more } as never);
 
-/** What it said, with the hint. */
+/** The error's message and hint. */
 async function refusalOf(act: () => unknown): Promise<string> {
   try {
     await act();
@@ -28,7 +28,7 @@ async function refusalOf(act: () => unknown): Promise<string> {
   return "not refused";
 }
 
-test("a tool that is declared as it should be is taken as it is", () => {
+test("tool() returns a valid declaration unchanged", () => {
   const more = { dedupe: { scope: "global", key: () => "k" }, idempotent: { forMs: 1 }, verify: undefined };
   expect(declare(more)).toEqual({ ...right, ...more });
   expect(() => declare({ idempotent: true, dedupe: "call", settleMs: 0, output: anything })).not.toThrow();
@@ -49,7 +49,7 @@ test.each([
   [{ idempotent: { forMS: 1 } }, 'idempotent has no option "forMS" | Did you mean forMs?'],
   [{ idempotent: { forMs: "1h" } }, 'forMs is "1h"'],
   [{ settleMs: Number.NaN }, "settleMs is NaN"],
-])("a tool with %o is refused where it is declared", async (more, words) => {
+])("tool() rejects %o", async (more, words) => {
   expect(await refusalOf(() => declare(more))).toContain(words);
 });
 
@@ -66,7 +66,7 @@ test.each([
   [{ cadence: { turns: 0 } }, "turns is 0"],
   [{ model: undefined }, "model is undefined | It has to be a function"],
   [{ loop: { warnAt: 1, stopsAt: 2 } }, "Did you mean stopAt?"],
-])("a run with %o is refused before the model is asked", async (more, words) => {
+])("run rejects %o before it asks the model", async (more, words) => {
   const holdfast = await open("memory:");
   const session = await holdfast.session("s");
   let asked = 0;
@@ -81,7 +81,7 @@ test.each([
   await holdfast.close();
 });
 
-test("what is misspelt in open, session, fork, list and calls is named, and nothing is done", async () => {
+test("open, session, fork, list and calls reject misspelt options", async () => {
   expect(await refusalOf(() => open("memory:", { namspace: "a" } as never))).toContain(
     "Did you mean namespace?",
   );
@@ -132,7 +132,7 @@ test("an empty HOLDFAST_STORE names nothing", async () => {
   await expect(open()).rejects.toMatchObject({ code: "STORE_NOT_DURABLE" });
 });
 
-test("what is handed out as the transcript cannot be added to", async () => {
+test("the returned transcript is frozen", async () => {
   const holdfast = await open("memory:");
   const session = await holdfast.session("s");
   await session.run({ model, prompt: "Go" });
@@ -144,7 +144,7 @@ test("what is handed out as the transcript cannot be added to", async () => {
   await holdfast.close();
 });
 
-test("closing the store while a session is being taken leaves it to the next one", async () => {
+test("closing the store while a session is being opened releases it", async () => {
   const first = await open("memory:");
   const { store } = first.journal;
   let taken = 0;

@@ -1,4 +1,4 @@
-// Callers and tools that do what nobody expects: a commit from within a commit, a throw without words, an instance of a class.
+// Unusual callers and tools: nested commits, thrown values without a message, class instances.
 
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
@@ -7,7 +7,7 @@ import type { Store } from "../../src/store.ts";
 import { openMemory } from "../../src/stores/memory/index.ts";
 
 describe("commits of one log run one after another", () => {
-  test("also when a store tells its watchers before its append answers", async () => {
+  test("also if a store notifies watchers before its append resolves", async () => {
     const inner = openMemory();
     const told = new Set<() => void>();
     const store = new Proxy(inner, {
@@ -31,7 +31,7 @@ describe("commits of one log run one after another", () => {
     await holdfast.close();
   });
 
-  test("also when a codec writes to the log that it encodes for", async () => {
+  test("also if a codec writes to the log it encodes for", async () => {
     let once: (() => void) | null = null;
     const codec: PayloadCodec = {
       name: "audit",
@@ -56,26 +56,29 @@ describe("commits of one log run one after another", () => {
   });
 });
 
-test.each(["mutate", "read"] as const)("a %s tool that throws what has no words ends", async (effect) => {
-  const holdfast = await open("memory:");
-  const session = await holdfast.session("s");
-  const odd = tool({
-    name: "odd",
-    description: "odd",
-    input: z.any(),
-    effect,
-    execute: async () => {
-      throw Object.create(null);
-    },
-  });
-  await session.append({ role: "user", text: "go" });
-  const blocks = [{ kind: "tool_call", id: "c", name: "odd", args: {} }] as const;
-  const message = await session.append({ role: "assistant", blocks });
-  expect(await session.calls(message, [odd])).toMatchObject({ done: effect === "read" });
-  await holdfast.close();
-});
+test.each(["mutate", "read"] as const)(
+  "a %s tool that throws a value without a message ends",
+  async (effect) => {
+    const holdfast = await open("memory:");
+    const session = await holdfast.session("s");
+    const odd = tool({
+      name: "odd",
+      description: "odd",
+      input: z.any(),
+      effect,
+      execute: async () => {
+        throw Object.create(null);
+      },
+    });
+    await session.append({ role: "user", text: "go" });
+    const blocks = [{ kind: "tool_call", id: "c", name: "odd", args: {} }] as const;
+    const message = await session.append({ role: "assistant", blocks });
+    expect(await session.calls(message, [odd])).toMatchObject({ done: effect === "read" });
+    await holdfast.close();
+  },
+);
 
-test("a whole message may be an instance of a class, as one without an id may", async () => {
+test("a message may be an instance of a class, with or without an id", async () => {
   class Said {
     readonly id = "m";
     readonly role = "user";

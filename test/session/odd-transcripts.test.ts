@@ -15,7 +15,7 @@ const said = (id: string, text = id): Message => ({
   blocks: [{ kind: "text", text }],
 });
 
-test("a version with an id twice is the same as itself", async () => {
+test("a version with a repeated message id equals itself", async () => {
   const holdfast = await open("memory:");
   const session = await holdfast.session("s");
   await session.append(said("first"));
@@ -28,7 +28,7 @@ test("a version with an id twice is the same as itself", async () => {
   await holdfast.close();
 });
 
-test("call ids that were used before stay apart, also from ids that are written like ours, and from too long ones", async () => {
+test("used call ids become unique, also if the generated id is taken or too long", async () => {
   const holdfast = await open("memory:");
   const session = await holdfast.session("s");
   const results = (id: string, calls: readonly string[]) =>
@@ -62,7 +62,7 @@ test("call ids that were used before stay apart, also from ids that are written 
   await holdfast.close();
 });
 
-test("a transcript may be replaced by more messages than a call may have arguments", () => {
+test("a transcript can be replaced by more messages than a call may have arguments", () => {
   const [kept, gone] = [said("kept"), said("gone")];
   const next = [kept, ...Array.from({ length: 130_000 }, (_, index) => said(`m-${index}`))];
   const change = compareTranscripts([kept, gone], next);
@@ -71,7 +71,7 @@ test("a transcript may be replaced by more messages than a call may have argumen
   expect(applySegments([kept, gone], change.segments)).toHaveLength(next.length);
 });
 
-test("a fork that was removed shows none of the versions that it had inherited", async () => {
+test("a removed fork has no inherited versions", async () => {
   const holdfast = await open("memory:");
   const root = await holdfast.session("root");
   await root.append(said("a"), { checkpoint: true });
@@ -88,7 +88,7 @@ test("a fork that was removed shows none of the versions that it had inherited",
   await holdfast.close();
 });
 
-test("a damaged past is told when it is forked, and not when the fork is opened", async () => {
+test("a damaged past is reported by the fork, not when the fork is opened", async () => {
   const folder = mkdtempSync(join(quickFolder(), "holdfast-damaged-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const file = join(folder, "store.db");

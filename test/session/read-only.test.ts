@@ -1,4 +1,4 @@
-/** Whoever opened a store to look at it finds everything, and changes nothing, whatever the store would let them do. */
+/** A store that is opened read-only shows everything and accepts no writes. */
 
 import { afterAll, describe, expect, test } from "vitest";
 import { open } from "../../src/index.ts";
@@ -7,7 +7,7 @@ import { storeSubjects } from "../subjects.ts";
 describe.each(storeSubjects())("on $name", (subject) => {
   afterAll(() => subject.dispose());
 
-  test("a store that is open for reading only shows everything and takes nothing", async () => {
+  test("a read-only store shows everything and rejects writes", async () => {
     const { store, dispose } = await subject.open();
     const writer = await open(undefined, { store });
     const session = await writer.session("alpha");

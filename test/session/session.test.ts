@@ -39,7 +39,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(again.resumed).toMatchObject({ version: 0, from: null });
     });
 
-    test("one owner at a time: the second is told who holds it and until when", async () => {
+    test("one owner at a time: the error for the second names the holder and the time", async () => {
       await bench.first.session();
       const other = await bench.another();
       const refused = other.session().catch((error: unknown) => error);
@@ -51,7 +51,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       });
     });
 
-    test("after a crash the next owner is told from whom it took over", async () => {
+    test("after a crash `resumed` names the previous owner", async () => {
       const session = await bench.first.session();
       await session.append({ role: "user", text: "hello" }, { checkpoint: true });
       const next = await bench.afterCrash();
@@ -59,7 +59,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(resumed).toMatchObject({ version: 1, messages: 1, from: expect.stringMatching(/pid \d+/) });
     });
 
-    test("a stale session is not silently continued, and says how old it is", async () => {
+    test("a stale session is rejected with its age", async () => {
       const session = await bench.first.holdfast.session("old");
       await session.close();
       bench.passMs(73 * 3_600_000);
@@ -76,7 +76,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(used.resumed).not.toBeNull();
     });
 
-    test("status: completed, reactivated by going on, failed; a cancelled one has to be reopened", async () => {
+    test("status: completed, active again by a run, failed; a cancelled session has to be reopened", async () => {
       const session = await bench.first.session();
       await session.complete("done");
       expect(session.status).toBe("completed");
@@ -93,7 +93,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(session.status).toBe("active");
     });
 
-    test("a closed handle says so", async () => {
+    test("a closed handle rejects with SESSION_CLOSED", async () => {
       const session = await bench.first.session();
       await session.close();
       await expect(session.append({ role: "user", text: "x" })).rejects.toMatchObject({
@@ -217,7 +217,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(resumed.budget).toMatchObject({ spent: { usd: 0.6 }, reserved: {} });
     });
 
-    test("loops are noticed from the durable history, also across restarts", async () => {
+    test("loops are detected from the log, also across restarts", async () => {
       const loop = { warnAt: 3, stopAt: 6 };
       const look = counting(world, "look", { effect: "read" });
       const same = (id: number) => [callBlock(`c${id}`, "look", { q: "x" })];
@@ -238,7 +238,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(JSON.stringify(resumed.messages)).toContain("look was called 3 times in a row");
     });
 
-    test("model errors that are retryable are retried with back-off, others are thrown", async () => {
+    test("retryable model errors are retried with backoff, others are thrown", async () => {
       const session = await bench.first.session();
       let asked = 0;
       const flaky: Model = async () => {
@@ -253,7 +253,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect((await session.run({ model: script("fine"), prompt: "more" })).text).toBe("fine");
     });
 
-    test("deadline, turns and the caller's signal pause the run; the next one goes on", async () => {
+    test("deadline, turns and signal pause the run; the next one continues", async () => {
       const session = await bench.first.session();
       const tools = [counting(world, "a")];
       const model = script([callBlock("1", "a")], [callBlock("2", "a", { n: 2 })], "end");
@@ -266,7 +266,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(world.effects).toHaveLength(2);
     });
 
-    test("call ids that a provider uses again stay one call each", async () => {
+    test("call ids that a provider reuses stay separate calls", async () => {
       const session = await bench.first.session();
       const model = script([callBlock("call_0", "a", { n: 1 })], [callBlock("call_0", "a", { n: 2 })]);
       await session.run({ model, tools: [counting(world, "a")], prompt: "go" });
@@ -274,7 +274,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
     });
   });
 
-  describe("others speak while a process holds it", () => {
+  describe("events from outside while a process holds it", () => {
     /** How long it took until the run was over. */
     async function cancelled(id: string, other: Program): Promise<number> {
       const session = await bench.first.holdfast.session(id);
@@ -374,7 +374,7 @@ describe.each(storeSubjects())("a session on $name", (subject) => {
       expect(session.budget).toEqual({ spent: { usd: 0.03, turns: 3 }, limit: { usd: 1 }, reserved: {} });
     });
 
-    test("while it waits for a person, so does its parent, and the answer lets both go on", async () => {
+    test("while it waits for a person, so does its parent; the answer lets both continue", async () => {
       const session = await bench.first.session();
       const pay = counting(world, "pay", { execute: () => Promise.reject(new Error("reset")) });
       const inner = script([callBlock("p1", "pay")], "bought");

@@ -1,4 +1,4 @@
-/** What a sub-agent did at one attempt is done, whatever breaks then: the next attempt goes on with it. */
+/** The next attempt of a sub-agent continues with what an earlier one has done. */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { anything } from "../../bench/schema.ts";
@@ -47,7 +47,7 @@ function payer(error: () => Promise<Error> | Error): Model {
   };
 }
 
-/** Asks once more for whatever it is told has failed. */
+/** A model that calls the tool again whenever it has failed. */
 const stubborn =
   (name: string): Model =>
   async ({ messages }) => {
@@ -75,7 +75,7 @@ describe("a sub-agent that has charged", () => {
     },
   );
 
-  test("has not failed for certain because there is no budget for it any more", async () => {
+  test("has not failed for certain when its budget is gone", async () => {
     let seen = (): void => undefined;
     const other = new Promise<void>((resolve) => {
       seen = resolve;
@@ -118,7 +118,7 @@ describe("the run of a sub-agent that broke", () => {
     return { message: { text: last?.role === "tool" ? "charged" : "I would charge" } };
   };
 
-  test("is made again to its end, and asks for nothing that was answered", async () => {
+  test("runs again to its end, and asks nothing that was answered", async () => {
     let asked = 0;
     let attempts = 0;
     const model: Model = (input) => {
@@ -142,7 +142,7 @@ describe("the run of a sub-agent that broke", () => {
     expect({ attempts, asked }).toEqual({ attempts: 2, asked: 3 });
   });
 
-  test("puts the same words as often as it put them before, and no more", async () => {
+  test("repeats its prompts as often as before, and no more", async () => {
     let asked = 0;
     let attempts = 0;
     const model: Model = async () => ({ message: { text: `answer ${++asked}` } });

@@ -1,4 +1,4 @@
-/** What a sub-agent costs its parent when it is cancelled: what it spent, and not all that it might have. */
+/** A cancelled sub-agent costs its parent what it spent, not what was reserved. */
 
 import { afterAll, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -27,7 +27,7 @@ function research(meanwhile: (child: string) => Promise<unknown>): Tool {
 describe.each([sqliteForTest()])("on $name", (subject) => {
   afterAll(() => subject.dispose());
 
-  test("by a person while it works", async () => {
+  test("cancelled by a person while it works", async () => {
     const bench = await openBench(subject);
     const { sessions } = bench.first.holdfast;
     const session = await bench.first.session();
@@ -37,13 +37,13 @@ describe.each([sqliteForTest()])("on $name", (subject) => {
       prompt: "go",
       budget: { turns: 10 },
     });
-    // One of its own, one that the sub-agent had begun, one to say so.
+    // Two turns of the parent, and one that the sub-agent had started.
     expect(result).toMatchObject({ status: "done", text: "without it", spent: { turns: 3 } });
     expect(session.budget.reserved).toEqual({});
     await bench.dispose();
   });
 
-  test("with its parent before it has begun", async () => {
+  test("cancelled with its parent before it has started", async () => {
     const opened = await subject.open();
     const outside = new Holdfast(new Journal({ store: await opened.another() }));
     let isFirst = true;

@@ -1,4 +1,4 @@
-/** A `warn` that itself fails: whoever is told must not end the process, and what it was to be told is not lost. */
+/** A `warn` callback that throws: it must not end the process, and the warning is not lost. */
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Holdfast, Journal } from "../../src/index.ts";
@@ -25,7 +25,7 @@ afterEach(() => {
 test.each([
   ["throws", () => true],
   ["answers with a promise that fails", () => false],
-])("one that %s in the background look of a run leaves the run as it was", async (_how, throwsAtOnce) => {
+])("a warn that %s in a run's background refresh does not affect the run", async (_how, throwsAtOnce) => {
   let isDown = false;
   let turns = 0;
   let told = (): void => undefined;
@@ -46,7 +46,7 @@ test.each([
   const result = await session.run({
     prompt: "go",
     model: async () => {
-      // Somebody else prompts, so the run looks; and what it looks into cannot be read.
+      // A prompt from outside makes the run refresh, and the store cannot be read.
       if (turns++ === 0) await holdfast.sessions.prompt("alpha", { text: "and more" }, { by: "web" });
       isDown = turns === 1;
       await heard;

@@ -1,4 +1,4 @@
-/** A time to live may be as long as a number can say: it must never make anything unreadable. */
+/** A huge time to live must not make a session unreadable. */
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Bench, openBench } from "../ledger/bench.ts";
@@ -15,7 +15,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
   afterEach(() => bench.dispose());
   afterAll(() => subject.dispose());
 
-  test("sessions that live for ever, nearly, are listed, read and opened again", async () => {
+  test("a session with a huge ttlMs can be listed, read and opened", async () => {
     const { holdfast } = bench.first;
     for (const [index, ttlMs] of LONG_MS.entries()) {
       const opened = await holdfast.session(`opened-${index}`, { ttlMs });
@@ -35,7 +35,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(await holdfast.check()).toEqual([]);
   });
 
-  test("and so are goals", async () => {
+  test("so can a goal", async () => {
     const { holdfast } = bench.first;
     await holdfast.goal("g", { statement: "Ship it", ttlMs: Number.MAX_SAFE_INTEGER });
     expect((await holdfast.goal("g")).id).toBe("g");

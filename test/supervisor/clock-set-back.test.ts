@@ -1,4 +1,4 @@
-/** The clock was ahead when it was said how long to wait, and was set right since: nobody waits longer than was meant. */
+/** A pause that was recorded by a clock that ran ahead does not last longer after the clock is corrected. */
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { landed, notYet, type Session, type Verdict } from "../../src/index.ts";
@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => place.dispose());
 
-test("a supervisor asks about a call that was not to be asked about again yet", async () => {
+test("a supervisor verifies a call whose pause lies in the future", async () => {
   const effects: string[] = [];
   let answer: Verdict<unknown> = notYet({ againInMs: 30_000 });
   const slow = { settleMs: 60_000, verify: () => answer };

@@ -30,7 +30,7 @@ test("an effect happens once, also when the worker fails after it has completed 
   let looks = 0;
   const sweep = Sweeper.prototype.sweep;
   Sweeper.prototype.sweep = function (this: Sweeper) {
-    // What has died once more by then would have been started again long before.
+    // After five more sweeps a worker would have been started again.
     if (ended.length > 0 && ++looks > 5) stop.abort();
     return sweep.call(this);
   };
@@ -50,7 +50,7 @@ test("an effect happens once, also when the worker fails after it has completed 
   await holdfast.close();
 });
 
-test("supervise --parallel 0 is refused before anything is done", async () => {
+test("supervise --parallel 0 is rejected at once", async () => {
   const store = join(folder, "store.db");
   await (await open(store)).close();
   const said = ["supervise", "--store", store, "--parallel", "0", "--", "true"];

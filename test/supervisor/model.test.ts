@@ -1,4 +1,4 @@
-// Agents live, work and die at random while two supervisors look; a few lines of plain bookkeeping say what must be so.
+// Agents live, work and die at random under two supervisors. A small model predicts the result.
 
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
@@ -157,7 +157,7 @@ class World {
     life.status = "crashed";
   }
 
-  /** What a look must have put back; `isSweep`: also what got nowhere, and those who fell silent. */
+  /** Tasks that must have been reset. `isSweep`: also those without progress, and of silent agents. */
   private expectLost(isSweep: boolean): string[] {
     const { now } = this.bench;
     const lost: string[] = [];
@@ -196,7 +196,7 @@ const subjects = storeSubjects().filter(({ name }) => name === "memory" || name 
 describe.each(subjects)("agents and two supervisors on $name", (subject) => {
   afterAll(() => subject.dispose());
 
-  test("whoever lives and gets on is left alone; everybody else is marked once and loses their tasks", async () => {
+  test("living agents with progress are left alone; all others are marked once and lose their tasks", async () => {
     const property = fc.asyncProperty(fc.array(ops, { minLength: 5, maxLength: 25 }), async (sequence) => {
       const bench = await Bench.open(subject);
       try {

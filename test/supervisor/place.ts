@@ -1,4 +1,6 @@
-/** What tests of supervisors share: one store, processes on it that can die, a clock, and workers that act. */
+/**
+ * The fixture of supervisor tests: one store, processes on it that can die, a clock, and workers.
+ */
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -55,7 +57,7 @@ export class Place {
     this.nowMs += 10 * LEASE_MS;
   }
 
-  /** What supervisors have on record of their workers. */
+  /** The recorded status of workers, by title. */
   async workers(): Promise<Record<string, string | null>> {
     const asked = { of: "streams", kind: "worker", limit: 99 } as const;
     const { rows } = await this.another().journal.list<"streams">(asked);
@@ -108,7 +110,7 @@ export class Place {
           event.type === "worker.started" && event.work.kind === "session" ? [event.work.session] : [],
         ),
       ended: () => events.flatMap((event) => (event.type === "worker.ended" ? [event.how] : [])),
-      /** Until it has looked at everything a few times more, and started what it had found. */
+      /** Waits for a few more sweeps and the starts after them. */
       looks: async () => {
         const enough = looks + 4;
         await poll(() => looks).toBeGreaterThan(enough);

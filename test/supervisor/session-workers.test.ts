@@ -1,4 +1,4 @@
-/** For which sessions a worker is started, and for which not any more. Processes are real; time and the store are not. */
+/** Workers for sessions. Processes are real; the clock and the store are not. */
 
 import { existsSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -82,7 +82,7 @@ function supervise(options: Omit<SuperviseOptions, "signal">) {
         event.type === "worker.started" && event.work.kind === "session" ? [event.work.session] : [],
       ),
     ended: () => events.flatMap((event) => (event.type === "worker.ended" ? [event.how] : [])),
-    /** Until it has looked at everything a few times more, and started what it had found. */
+    /** Waits for a few more sweeps and the starts after them. */
     looks: async () => {
       const enough = looks + 4;
       await expect.poll(() => looks, { timeout: 50_000, interval: 2 }).toBeGreaterThan(enough);
@@ -97,7 +97,7 @@ function supervise(options: Omit<SuperviseOptions, "signal">) {
 const poll = <Value>(value: () => Value | Promise<Value>) =>
   expect.poll(value, { timeout: 50_000, interval: 2 });
 
-/** What supervisors have on record of their workers. */
+/** The recorded status of workers, by title. */
 async function rows(): Promise<Record<string, string | null>> {
   const { rows: all } = await holdfast.journal.list<"streams">({ of: "streams", kind: "worker", limit: 99 });
   return Object.fromEntries(all.map(({ facets }) => [facets.title, facets.status]));
@@ -112,7 +112,7 @@ async function oneDeath(...sessions: string[]): Promise<void> {
   nowMs += 10 * LEASE_MS;
 }
 
-test("none is started again for a session that has ended meanwhile, however it ended", async () => {
+test("no worker starts for a session that has ended meanwhile", async () => {
   await crash(["a", asked], ["b", asked], ["c", asked], ["d", asked]);
   await oneDeath("a", "b", "c", "d");
   await (await holdfast.session("a")).complete("paid");
@@ -126,7 +126,7 @@ test("none is started again for a session that has ended meanwhile, however it e
   expect(Object.values(await rows())).toEqual(["idle", "idle", "idle", "idle"]);
 });
 
-test("one that dies after it has ended its session is no crash loop", async () => {
+test("a worker that dies after it ended its session is no crash loop", async () => {
   const folder = await mkdtemp(join(quickFolder(), "holdfast-workers-"));
   const file = join(folder, "ended");
   await crash(["a", asked]);
@@ -150,7 +150,7 @@ test("one that dies after it has ended its session is no crash loop", async () =
   await rm(folder, { recursive: true });
 });
 
-test("none is started for a prompt that is answered and would be put again; all others go on", async () => {
+test("no worker starts for an answered prompt without an id; all others continue", async () => {
   await crash(
     ["answered", answered],
     ["empty", nothing],
@@ -170,12 +170,12 @@ test("none is started for a prompt that is answered and would be put again; all 
 });
 const ok = counting({ effects: [] }, "ok");
 
-test("after a person has answered, the session goes on, also with another supervisor", async () => {
+test("after a person's answer the session continues, also with another supervisor", async () => {
   await crash(["a", waitsForAPerson]);
   const first = supervise({ start: ENDS });
   await poll(() => first.ended()).toEqual(["waiting"]);
   await first.looks();
-  // Somebody tried all the same, and was killed: that is no answer.
+  // Another program tries and is killed: that is no answer.
   await crash(["a", nothing]);
   await poll(() => first.of("session.crashed").length).toBe(2);
   await first.looks();
@@ -190,7 +190,7 @@ test("after a person has answered, the session goes on, also with another superv
   expect(await rows()).toEqual({ "session a": "idle" });
 });
 
-test("while a person has to answer, nothing is written over and over", async () => {
+test("while a person has to answer, sweeps write nothing", async () => {
   await crash(["a", waitsForAPerson], ["b", asked]);
   const first = supervise({
     start: (work) => ("session" in work && work.session === "b" ? DIES : ENDS),
@@ -211,7 +211,7 @@ test("while a person has to answer, nothing is written over and over", async () 
   expect(await rows()).toEqual({ "session a": "waiting", "session b": "looping" });
 });
 
-test("the waiting is over with the session", async () => {
+test("a session that ends stops waiting", async () => {
   await crash(["a", waitsForAPerson]);
   const { started, ended, looks, stop } = supervise({ start: ENDS });
   await poll(() => ended().length).toBe(1);
@@ -222,7 +222,7 @@ test("the waiting is over with the session", async () => {
   expect(started()).toEqual(["a"]);
 });
 
-test("one that ends well and leaves the calls that it could have settled counts as dead", async () => {
+test("a worker that leaves calls it could have settled counts as dead", async () => {
   await crash([
     "a",
     async (session) => {
@@ -237,7 +237,7 @@ test("one that ends well and leaves the calls that it could have settled counts 
   expect(of("worker.looping")[0]?.why).toContain("it ended without having touched the session");
 });
 
-test("none is started while somebody is at the session", async () => {
+test("no worker starts while the session has an owner", async () => {
   await crash(["a", asked]);
   await oneDeath("a");
   const hand = another();
@@ -255,7 +255,7 @@ test.each([
   ["that looks once", async () => void (await superviseOnce(another().journal))],
   ["that starts no workers", () => crashSeenBy({})],
   ["that starts none for sessions", () => crashSeenBy({ start: () => null })],
-])("a crash that was found by a supervisor %s is there for the next that starts workers", async (_, see) => {
+])("a crash found by a supervisor %s is kept for the next one that starts workers", async (_, see) => {
   await crash(["a", asked]);
   await see();
   const { started, ended, looks, stop } = supervise({ start: ENDS });
@@ -272,7 +272,7 @@ async function crashSeenBy(options: Omit<SuperviseOptions, "signal">): Promise<v
   await stop();
 }
 
-test("a supervisor that starts none for sessions forgets those that have ended", async () => {
+test("a supervisor that starts no workers for sessions forgets ended ones", async () => {
   await crash(["a", asked], ["b", asked]);
   await superviseOnce(another().journal);
   await (await holdfast.session("a")).complete("paid");
@@ -281,7 +281,7 @@ test("a supervisor that starts none for sessions forgets those that have ended",
   await stop();
 });
 
-test("a session that was removed is not the one that has its name now", async () => {
+test("a removed session is not confused with a new one of the same name", async () => {
   await crash(["a", asked], ["b", asked]);
   await oneDeath("a", "b");
   for (const id of ["a", "b"]) await holdfast.sessions.erase(id);
@@ -319,7 +319,7 @@ test("a session that crashes while its worker runs is wanted again, and that cou
   await rm(folder, { recursive: true });
 });
 
-test("sub-agents and sessions of a goal go on with their parent and with their task", async () => {
+test("sub-agents continue with their parent, sessions of a goal with their task", async () => {
   await holdfast.goal("checkout", { statement: "Ship it", by: human });
   const dying = another();
   await asked(await dying.session("of-goal", { ttlMs: null, goal: "checkout" }));
@@ -336,7 +336,7 @@ test("sub-agents and sessions of a goal go on with their parent and with their t
   expect(new Set(Object.values(await rows()))).toEqual(new Set(["idle"]));
 });
 
-test("a session that ends between the look that found it and the start gets none", async () => {
+test("a session that ends before the start gets no worker", async () => {
   await crash(["a", asked]);
   await superviseOnce(another().journal);
   const events: SupervisorEvent[] = [];
@@ -351,7 +351,7 @@ test("a session that ends between the look that found it and the start gets none
   expect(await rows()).toEqual({ "session a": "idle" });
 });
 
-test.each([0, -1, 1.5, Number.NaN])("parallel %s starts nothing and is refused", async (parallel) => {
+test.each([0, -1, 1.5, Number.NaN])("parallel %s is rejected", async (parallel) => {
   const { signal } = new AbortController();
   const refused = { code: "INPUT_INVALID", message: expect.stringContaining(String(parallel)) };
   await expect(holdfast.supervise({ signal, start: ENDS, parallel })).rejects.toMatchObject(refused);

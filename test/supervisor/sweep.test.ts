@@ -47,7 +47,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
   const look = () => bench.goal({}, elsewhere);
 
   describe("tasks", () => {
-    test("of a dead agent go back with what it was doing, and its session is marked crashed", async () => {
+    test("of a dead agent are reset with its last note, and its session is marked crashed", async () => {
       await goal.startSession({ session: "s-1", by: worker });
       const claim = await goal.claim("T-001", { by: worker, session: "s-1" });
       await claim.progress("half of the tokens");
@@ -75,7 +75,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       expect(await codeOf(claim.submit())).toBe("LEASE_LOST");
     });
 
-    test("of a living agent go back only when it has got nowhere for too long", async () => {
+    test("of a living agent are reset only without progress for too long", async () => {
       await goal.startSession({ session: "s-1", by: worker });
       const claim = await goal.claim("T-001", { by: worker, session: "s-1" });
       bench.passMs(29 * MINUTE);
@@ -89,7 +89,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       expect((await look()).state.history.get("s-1")?.status).toBe("crashed");
     });
 
-    test("of an agent whose own session goes on stay with it", async () => {
+    test("of an agent whose session progresses stay with it", async () => {
       const session = await new Holdfast(bench.journal).session("s-1", { goal: "checkout" });
       await goal.claim("T-001", { by: worker, session: "s-1" });
       bench.passMs(31 * MINUTE);
@@ -100,7 +100,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       await session.close();
     });
 
-    test("are put back once, however many supervisors look at once", async () => {
+    test("are reset once, however many supervisors sweep", async () => {
       await goal.startSession({ session: "s-1", by: worker });
       for (const task of ["T-001", "T-002"]) await goal.claim(task, { by: worker, session: "s-1" });
       await bench.crash(bench.journal);
@@ -116,7 +116,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       expect(written.filter((type) => type === "task.reset")).toHaveLength(2);
     });
 
-    test("of the dead are also put back when somebody claims another one: no supervisor is needed", async () => {
+    test("of dead agents are also reset when another task is claimed, without a supervisor", async () => {
       await goal.startSession({ session: "s-1", by: worker });
       await goal.claim("T-001", { by: worker, session: "s-1" });
       await bench.crash(bench.journal);
@@ -127,7 +127,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       expect((await beside.next()).tasks.map(({ id }) => id)).toContain("T-001");
     });
 
-    test("of the living are left alone by that, however slow they are", async () => {
+    test("of living agents are not, however slow they are", async () => {
       const claim = await goal.claim("T-001", { by: worker });
       bench.passMs(10 * 60 * MINUTE);
       await (await look()).claim("T-002", { by: other });
@@ -155,7 +155,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       expect(types()).toContain("session.crashed");
     });
 
-    test("that closed, ended or go on are not marked", async () => {
+    test("that closed, ended or continue are not marked", async () => {
       const crashing = new Holdfast(bench.journal);
       await (await crashing.session("closed", { goal: "checkout" })).close();
       const done = await crashing.session("done", { goal: "checkout" });
@@ -278,7 +278,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       });
     });
 
-    test("of a tool that is not known here are left to their agent, and listed", async () => {
+    test("of an unknown tool are left to their agent and listed", async () => {
       const { settled, open } = await sweep();
       expect(settled).toEqual([]);
       expect(open).toEqual([
@@ -293,7 +293,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       expect((await holdfast.sessions.get("order")).calls[0]?.status).toBe("issued");
     });
 
-    test("of a tool that is not known here go before a person if that was asked for", async () => {
+    test("of an unknown tool wait for a person with unknownTools: ask", async () => {
       const { open } = await sweep({ unknownTools: "ask" });
       expect(open).toEqual([expect.objectContaining({ callId: "c1", person: true })]);
       await holdfast.calls.resolve("c1", {
@@ -306,7 +306,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
       expect(charged).toEqual(["4711"]);
     });
 
-    test("that may still arrive are asked again when they are due, not at every look", async () => {
+    test("that may still arrive are verified again when due, not at every sweep", async () => {
       let asked = 0;
       verdict = () => {
         asked += 1;
@@ -331,7 +331,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
     });
   });
 
-  test("tells what a person has to know, whatever becomes of the telling", async () => {
+  test("notifies a person, and survives listeners that fail", async () => {
     const warnings: unknown[] = [];
     const warn = (error: unknown): void => {
       warnings.push(error);
@@ -355,7 +355,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
     expect(told.some((text) => text.includes("ENOENT"))).toBe(true);
   });
 
-  test("hands each notice to a program, as a line of JSON", async () => {
+  test("sends each notice to a program as a line of JSON", async () => {
     const folder = await mkdtemp(join(tmpdir(), "holdfast-notices-"));
     try {
       await goal.startSession({ session: "s-1", by: worker });
@@ -373,7 +373,7 @@ describe.each(storeSubjects())("a sweep on $name", (subject) => {
     }
   });
 
-  test("says when a blocker stops the goal, and when its end wakes what it held", async () => {
+  test("reports when a blocker stops the goal, and when tasks are unblocked", async () => {
     const controller = new AbortController();
     const heard: SupervisorEvent[] = [];
     const notify = (event: SupervisorEvent): void => {

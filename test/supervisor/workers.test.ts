@@ -51,7 +51,10 @@ function supervise(holdfast: Holdfast, options: Omit<SuperviseOptions, "signal">
   return { events, of, stop };
 }
 
-/** A worker in a few words of shell, which starts in a moment; `say word` writes a line that the test can read. */
+/**
+ * A worker in a few words of shell, which starts in a moment; `say word` writes a line that the test can
+ * read.
+ */
 const script = (code: string) => ({
   command: ["sh", "-c", `say() { echo "$1 $HOLDFAST_TASK" >> '${join(folder, "log")}'; }; ${code}`],
   output: "ignore" as const,
@@ -93,7 +96,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
   });
   afterAll(() => subject.dispose());
 
-  test("that die again and again are stopped, and the task is put before a person; who resolves it starts anew", async () => {
+  test("that keep dying are stopped, and the task waits for a person, who restarts it", async () => {
     const told: SupervisorEvent[] = [];
     const notify = (event: SupervisorEvent): void => {
       told.push(event);
@@ -120,7 +123,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
     expect(of("worker.started")).toHaveLength(6);
   });
 
-  test("are as many as allowed, and never two for one task, also with two supervisors", async () => {
+  test("are at most `parallel`, and never two for one task, also with two supervisors", async () => {
     const start = script("say begin; sleep 0.15; say end");
     const second = new Holdfast(new Journal({ store: await opened.another() }));
     const options = { start, parallel: 1, maxDeaths: 1 };
@@ -134,9 +137,10 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
     expect(goal.state.blockers.size).toBe(2);
   });
 
-  test("are asked to stop when the supervisor stops, and that is no death of theirs", async () => {
+  test("are asked to stop with the supervisor, which counts as no death", async () => {
     const start = script("trap 'say stopping; exit 0' TERM; say begin; sleep 100 & wait");
-    // It has all the time that it needs: on a busy machine a process may not get to its last words within half a second.
+    // It has all the time that it needs: on a busy machine a process may not get to its last words within
+    // half a second.
     const { stop, of } = supervise(holdfast, { start, parallel: 1, graceMs: 50_000 });
     await expect.poll(said, WAIT).toContain("begin T-001");
     await stop();
@@ -173,7 +177,7 @@ describe.each(storeSubjects())("workers of a supervisor on $name", (subject) => 
     expect(of("error")).toEqual([]);
   });
 
-  test("are not started for what was wanted when it was found, and is done or blocked by now", async () => {
+  test("are not started for work that is done or blocked by now", async () => {
     await goal.block({ by: human, description: "no key yet", affects: { tasks: ["T-001"] } });
     const stale: Work[] = [
       { kind: "task", goal: "checkout", task: "T-001" },
@@ -253,7 +257,7 @@ describe("processes on one SQLite file", () => {
     await holdfast.close();
   });
 
-  test("a task whose session waits for a person gets its next worker when that one has answered", async () => {
+  test("a task whose session waits for a person gets its next worker after the answer", async () => {
     const store = join(folder, "store.db");
     const world = join(folder, "world");
     const holdfast = await open(store);

@@ -1,6 +1,6 @@
-// A worker of a fleet: runs the sessions that it is told to, several at once, on a store that it shares with others.
+// A worker of a fleet: runs the sessions it is handed, several at once, on a shared store.
 
-// First, so that nobody keeps the true clock.
+// First, so that no module keeps the true clock.
 import "../jumping-clock.ts";
 
 import { createInterface } from "node:readline";
@@ -63,7 +63,7 @@ async function runSession(holdfast: Holdfast, id: string): Promise<object> {
     const think = (): Promise<void> => {
       return new Promise((resolve) => {
         setTimeout(() => {
-          // Right before something is written: whatever the others do meanwhile, each of its times is written down.
+          // Right before a write, so that each of its times is recorded whatever the others do.
           if (config.jumpMs !== 0) jump(config.jumpMs);
           resolve();
         }, Math.random() * thinkMs);

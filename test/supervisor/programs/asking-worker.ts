@@ -1,5 +1,5 @@
-// Works on the one task that its supervisor names, with a tool that cannot find out what became of it. The first worker is killed
-// in the middle of its call; those after it leave it to a person, and give the task back.
+// Works on the task that its supervisor names, with a tool that cannot be verified. The first worker is
+// killed in its call. Later ones leave the call to a person and release the task.
 
 import { appendFileSync, existsSync } from "node:fs";
 import * as z from "zod";

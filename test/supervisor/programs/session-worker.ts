@@ -1,4 +1,4 @@
-// An agent that puts its prompt without a name. The first is killed in the middle; the next does all of it, ends the
+// An agent whose prompt has no id. The first is killed in the middle. The next does all of it, ends the
 // session, and then fails at something else.
 
 import { appendFileSync } from "node:fs";

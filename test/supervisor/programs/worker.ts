@@ -1,4 +1,4 @@
-// Works on the one task that its supervisor names: charges in a session of its own, then hands the task in.
+// Works on the task that its supervisor names: charges in a session of its own, then submits the task.
 
 import { open } from "../../../src/index.ts";
 import { chargeIn } from "./charge.ts";
