@@ -1,4 +1,4 @@
-// The demo as a person meets it: what it prints, how it ends, and that it leaves nothing behind.
+// The demo as a person sees it: what it prints, how it ends, and that it leaves nothing behind.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,8 +16,8 @@ const scratch = mkdtempSync(join(tmpdir(), "holdfast-demo-test-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 /**
- * Thirty seconds, where Node starts within a fifth of one. A machine that is busy with something else gets more, by how
- * long Node took to start while the demo ran.
+ * Thirty seconds if Node starts within a fifth of one. A busy machine gets more, in proportion to Node's
+ * start time while the demo ran.
  */
 async function limitSeconds(ended: Promise<unknown>): Promise<number> {
   const startsMs: number[] = [];
@@ -54,7 +54,8 @@ describe("the demo", { timeout: 600_000 }, () => {
     expect(output).toContain("replayed: done before as");
     expect(output).toMatch(counted);
     expect(output).toMatch(/^ {2}look inside +npm run demo -- --keep$/m);
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are control characters, and a pipe gets none.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are control characters, and a pipe
+    // gets none.
     expect(output).not.toMatch(/\x1b/);
   });
 });

@@ -1,4 +1,4 @@
-/** The demo as a process, in a place of its own, and what it leaves there. */
+/** The demo as a process in a folder of its own, and what it leaves there. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** `at`: where it may leave something. `program`: what `npm run demo` runs, unless it is one that was bundled before. */
+/** `at`: its folder. `program`: a bundled demo; otherwise the one of `npm run demo`. */
 export function start(
   at: string,
   args: readonly string[] = [],
@@ -54,9 +54,8 @@ export function processesLeft(at: string): string[] {
 }
 
 /**
- * Plays it, three times at most, until it went as it was meant to. The leases of its agents are short, and its kills come
- * at moments: where the machine stands still at the wrong one, a run more is needed. What must be so every time is
- * `checked` every time.
+ * Plays the demo, three times at most, until it went as `meant`. Its leases are short and its kills come at
+ * exact moments, so it may need another run if the machine pauses. `checked` runs every time.
  */
 export async function play(
   meant: string | RegExp,

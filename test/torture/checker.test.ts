@@ -3,7 +3,7 @@ import { noAckAfterError } from "../../torture/checker/index.ts";
 import { zombieIsHarmless } from "../../torture/checker/zombie.ts";
 import { append, broken, effect, evidenceOf, goodStory, ISSUED, type Story } from "./evidence.ts";
 
-/** Spoils a good story and says which invariants the checker then finds broken. */
+/** Spoils a good story and returns the invariants that the checker finds broken. */
 function spoilt(spoil: (story: Story) => void, tool: Story["tool"] = "keyed"): string[] {
   const story = goodStory(tool);
   spoil(story);
@@ -15,7 +15,7 @@ const retried = (tool: string, batch = "b5") => {
   return { type: "call.issued", batch, data: { ...ISSUED, tool, attempt: 2 } };
 };
 
-test("a run in which everything went well breaks nothing", () => {
+test("a run without faults breaks no invariant", () => {
   for (const tool of ["keyed", "fenced", "timed", "ask", "fail", "write"] as const) {
     expect(broken(goodStory(tool))).toEqual([]);
   }

@@ -28,7 +28,7 @@ async function program(name: string, text: string): Promise<[string, ...string[]
   return [process.execPath, await bundleProgram(text, folder, name)];
 }
 
-/** Pays two orders, and knows only from its own notes what it has paid. */
+/** Pays two orders, and knows only from its own notes which ones it has paid. */
 const NAIVE = `
   import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
   import { failpoint } from "./src/failpoint.ts";
@@ -44,7 +44,7 @@ const NAIVE = `
   }
 `;
 
-/** The same with a ledger: the payment can be found out about, so an unknown one is verified. */
+/** The same with a ledger: payments can be looked up, so an unknown one is verified. */
 const CAREFUL = `
   import { appendFileSync, existsSync, readFileSync } from "node:fs";
   import { landed, never, open, tool } from "./src/index.ts";
@@ -81,7 +81,7 @@ test("an agent without a ledger is reported as doubling its effects", { timeout:
   expect(report).toMatchObject({ lost: [], stuck: [] });
 });
 
-test("an agent that forgets what it meant to do is reported as losing effects", {
+test("an agent that forgets its intents is reported as losing effects", {
   timeout: LIMIT_MS,
 }, async () => {
   const forgetful = NAIVE.replace(
@@ -96,7 +96,7 @@ test("an agent that forgets what it meant to do is reported as losing effects", 
   expect(report.lost).toContainEqual({ failpoint: "call.starts:1", effect: "order-1" });
 });
 
-test("an agent that cannot get over a crash is reported as stuck", { timeout: LIMIT_MS }, async () => {
+test("an agent that cannot recover from a crash is reported as stuck", { timeout: LIMIT_MS }, async () => {
   const brittle = `
     import { existsSync, writeFileSync } from "node:fs";
     import { failpoint } from "./src/failpoint.ts";
@@ -109,7 +109,7 @@ test("an agent that cannot get over a crash is reported as stuck", { timeout: LI
   expect(report).toMatchObject({ runs: 4, kills: 1, stuck: ["call.starts:1"] });
 });
 
-test("a program that never passes a failpoint, or never ends well, is refused", {
+test("a program that passes no failpoint, or always fails, is rejected", {
   timeout: LIMIT_MS,
 }, async () => {
   await expect(

@@ -6,7 +6,7 @@ import { RULES } from "../../torture/checker/index.ts";
 import { EXIT, type ToolName } from "../../torture/scenario.ts";
 import type { WorldEntry } from "../../torture/world/log.ts";
 
-/** A run in which one call of one tool went well, as the three records tell it; tests then spoil one of them. */
+/** The three records of a run in which one call of one tool went well. Tests then spoil one of them. */
 export interface Story {
   readonly tool: ToolName;
   events: { type: string; batch: string; data: Record<string, unknown> }[];
@@ -77,7 +77,7 @@ export function effect(tool: string, changes: Partial<WorldEntry> = {}): WorldEn
   return { kind: "effect", tool, result: "receipt 1", ...call, ...changes };
 }
 
-/** The invariants that the checker says are broken. */
+/** The invariants that the checker reports as broken. */
 export function broken(story: Story, rules = RULES): string[] {
   const evidence = evidenceOf(story);
   const found: Violation[] = Object.values(rules).flatMap((rule) => rule(evidence));

@@ -10,22 +10,22 @@ import { foundBy, PLANTS } from "../../torture/planted-bugs.ts";
 import { EXIT, scenario } from "../../torture/scenario.ts";
 import { Workshop } from "../../torture/workshop.ts";
 
-/** A spread of what `npm run torture` does everywhere. */
+/** A sample of the cases of `npm run torture`. */
 
 const LIMIT_MS = 180_000;
 const HARMLESS = { fired: true, violations: [] };
 
 let workshop: Workshop;
-/** How often an agent that nobody disturbs syncs. */
+/** How often an undisturbed agent syncs. */
 let syncs = 0;
 beforeAll(async () => {
   workshop = await Workshop.open(["agent", "world"]);
-  // Also the one that leaves compiled code to all others: who is killed leaves none.
+  // This run also fills the compile cache for the others: a killed process leaves none.
   if (hasStrace()) syncs = (await countCalls(workshop, scenario("keyed"), workshop.layStore)).fsync;
 });
 afterAll(() => workshop.close());
 
-/** Once more, up to four times, if the set-up came to nothing. */
+/** Retries up to four times if the fault did not fire. */
 async function until<Result>(
   isSetUp: (result: Result) => boolean,
   run: () => Promise<Result>,
@@ -35,7 +35,7 @@ async function until<Result>(
   return result;
 }
 
-/** On a machine that stands still for longer than its short lease, a zombie may lose it before it is stopped. */
+/** Retries: if the machine pauses longer than its short lease, a zombie may lose it before it is stopped. */
 const asZombie = (name: string, point: string) =>
   until(
     ({ fired, code }) => fired || code !== EXIT.leaseLost,
@@ -43,7 +43,7 @@ const asZombie = (name: string, point: string) =>
   );
 
 describe.concurrent("killed in the middle of a call and run again, an agent neither loses nor doubles its effect", () => {
-  /** Each script and each point once; of what others have as well, only with HOLDFAST_FULL=1. */
+  /** Each script and each point once. The other combinations run only with HOLDFAST_FULL=1. */
   const more = [
     ["keyed", "call.executed"],
     ["fenced", "call.executed"],
@@ -71,7 +71,7 @@ describe.concurrent("killed in the middle of a call and run again, an agent neit
   test("killed while the world works, so that the effect lands after the death", {
     timeout: LIMIT_MS,
   }, async () => {
-    // Whoever is killed too late has had its answer, and proves nothing.
+    // A process that is killed too late already has its answer and proves nothing.
     const result = await until(
       ({ fired }) => fired,
       () => runCase(workshop, scenario("timed, late effect"), [KILL_WHEN_SENT]),
@@ -115,7 +115,7 @@ test.for(["settle", "cancel", "prompt"] as const)(
   "a person's %s takes effect within a second in the process that holds the session",
   { timeout: LIMIT_MS },
   async (speech) => {
-    // A machine that stands still for a while does so now and then, not every time.
+    // A machine may pause now and then, but not every time.
     let fastestMs = Number.POSITIVE_INFINITY;
     for (let turn = 0; turn < 4 && fastestMs >= SPEECH_MS; turn++) {
       const { tookMs, violations } = await speakMeanwhile(workshop, speech);

@@ -1,4 +1,4 @@
-/** What lands late: while an answer is on its way, and after the lease is gone. */
+/** Effects that land late: while an answer is on its way, and after the lease is gone. */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
@@ -28,7 +28,7 @@ const model: Model = async ({ messages }) => {
 let data: ReturnType<typeof memoryData>;
 let holdfast: Holdfast;
 let nowMs: number;
-/** What the process does for its leases now and then, for a test that cannot wait for it. */
+/** The periodic lease work of the process, for a test that cannot wait for it. */
 let heartbeats: (() => void)[];
 beforeEach(async () => {
   data = memoryData();
@@ -65,7 +65,7 @@ test("an effect that lands while verify's answer is on its way is not taken for 
       questions++;
       const found = effects.length > 0;
       if (found) return landed("paid");
-      // It was looked up before the effect arrived, in time; the answer takes longer than the settling.
+      // Looked up in time, before the effect arrived; the answer takes longer than the settling.
       effects.push("paid");
       nowMs += settleMs + 50;
       return notYet({ againInMs: 1 });

@@ -1,5 +1,5 @@
-// A suite that cannot fail protects nothing. Each store here has one planted bug; the suite must report it under
-// the topic where a reader would look, as a failed assertion and not as a crash.
+// A suite that cannot fail protects nothing. Each store here has one planted bug; the suite must report it
+// under the topic where a reader would look, as a failed assertion and not as a crash.
 
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";

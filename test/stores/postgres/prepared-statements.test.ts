@@ -1,5 +1,5 @@
-// The server keeps the frequent statements prepared. If one is missing, or a pooler is in between, nothing is lost or
-// done twice.
+// The server keeps the frequent statements prepared. If one is missing, or a pooler is in between, nothing
+// is lost or done twice.
 
 import { Socket } from "node:net";
 import fc from "fast-check";
