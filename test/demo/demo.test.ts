@@ -54,8 +54,7 @@ describe("the demo", { timeout: 600_000 }, () => {
     expect(output).toContain("replayed: done before as");
     expect(output).toMatch(counted);
     expect(output).toMatch(/^ {2}look inside +npm run demo -- --keep$/m);
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are control characters, and a pipe
-    // gets none.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are control characters.
     expect(output).not.toMatch(/\x1b/);
   });
 });
