@@ -1,7 +1,7 @@
-/** Rules about batches and stored writes that hold in every store. */
+/** Rules about batches that hold in every store. */
 
 import { HoldfastError } from "../../model/errors.ts";
-import type { Batch, Guard, Head, Problem, Write } from "../../store.ts";
+import type { Batch, Guard, Head, Write } from "../../store.ts";
 
 /**
  * Rejects a batch that no store can hold, before it waits in a queue beside valid ones.
@@ -47,42 +47,4 @@ const NO_GUARDS: readonly Guard[] = [];
 export function guardsOf({ writes }: Batch): readonly Guard[] {
   if (writes.length === 1) return writes[0]?.guards ?? NO_GUARDS;
   return writes.flatMap(({ guards }) => guards ?? NO_GUARDS);
-}
-
-/** `check` stops after this many problems: a damaged store could have millions. */
-const MAX_PROBLEMS = 1_000;
-
-export async function firstProblems(
-  problems: AsyncIterable<Problem> | Iterable<Problem>,
-): Promise<readonly Problem[]> {
-  const found: Problem[] = [];
-  for await (const problem of problems) {
-    found.push(problem);
-    if (found.length >= MAX_PROBLEMS) break;
-  }
-  return found;
-}
-
-interface WriteToCheck {
-  readonly first: number;
-  readonly last: number;
-  readonly sum: number;
-  readonly payload: string | Uint8Array;
-}
-
-/** For `check`: the problems of the write that follows event `seq`. `where` names the stream. */
-export function* writeProblems(where: string, seq: number, write: WriteToCheck): Generator<Problem> {
-  const { first, last, sum, payload } = write;
-  if (first !== seq + 1) yield { invariant: "I7", where, what: `event ${first} follows event ${seq}` };
-  // Loaded here, because a process that starts quickly never checks.
-  const { crc32 } = process.getBuiltinModule("node:zlib");
-  if (crc32(payload) !== sum) {
-    yield { invariant: "I2", where, what: `events ${first} to ${last} do not match their checksum` };
-  }
-}
-
-/** For `check`: the stream's last write ends at `seq`, and its row says `headSeq`. */
-export function* headProblems(where: string, seq: number, headSeq: number): Generator<Problem> {
-  if (seq !== headSeq)
-    yield { invariant: "I7", where, what: `it ends at event ${seq}, its head says ${headSeq}` };
 }

@@ -7,7 +7,7 @@ import type { Seal } from "../../store.ts";
 /** The store as its errors name it, and their `data`: `{ path: "/srv/store.db" }`. */
 export type Where = { readonly path: string } | { readonly address: string };
 
-const nameOf = (where: Where): string => ("path" in where ? where.path : where.address);
+export const nameOf = (where: Where): string => ("path" in where ? where.path : where.address);
 
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
@@ -125,17 +125,4 @@ export function refuseSealed(path: string, kind: string, seal: Seal | null | und
   if (!seal || seal.phase === "arrived") return;
   const { phase, other } = seal;
   throw sealedStore(`${path}: this store`, `${kind} ${path}`, { phase, other }, { data: { path } });
-}
-
-export function isSameSeal(a: Seal | null | undefined, b: Seal | null | undefined): boolean {
-  return a?.move === b?.move && a?.phase === b?.phase;
-}
-
-/** Throws unless the copy `move` is filling this store. */
-export function requireEntering(where: Where, move: string, seal: Seal | null | undefined): void {
-  if (seal?.phase === "entering" && seal.move === move) return;
-  throw new HoldfastError("STREAM_BUSY", `${nameOf(where)}: another copy fills this store`, {
-    hint: "Let that copy finish, or run this one again into a store of its own.",
-    data: where,
-  });
 }

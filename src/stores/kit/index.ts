@@ -1,8 +1,9 @@
 /**
  * The kit: code that every store needs and that no store owns. A store imports it only through this door.
  *
- *     batch.ts      the shape of batches; checks of stored writes
- *     sql.ts        rows, conditions and dump pages of the SQL stores
+ *     batch.ts      the shape of batches
+ *     sql.ts        rows and conditions of the SQL stores
+ *     whole-store.ts  parts of `check` and of a copy
  *     errors.ts     errors in the same words everywhere
  *     watchers.ts   callbacks on change
  *     disk.ts       file identity, durable names, network disks
@@ -13,15 +14,7 @@
  * on. The kit changes with the stores in this repository.
  */
 
-export {
-  checkBatch,
-  firstProblems,
-  guardsOf,
-  headProblems,
-  headsAfter,
-  invalidBatch,
-  writeProblems,
-} from "./batch.ts";
+export { checkBatch, guardsOf, headsAfter, invalidBatch } from "./batch.ts";
 export { bootClock, type Clock, type LeaseExpiry, remainingMs, timelineOf, UNKNOWN_BOOT } from "./clock.ts";
 export {
   createEmptyFile,
@@ -40,12 +33,10 @@ export {
   type Failure,
   failureError,
   foreignError,
-  isSameSeal,
   notFoundError,
   readOnlyError,
   refuseSealed,
   replacedError,
-  requireEntering,
   tooNewError,
   unstorableError,
   withUnknown,
@@ -54,8 +45,6 @@ export { BUSY_TIMEOUT_MS, HandleState, lockPauseMs, PendingActs, retryUntil } fr
 export {
   addStreamConditions,
   Conditions,
-  type DumpPosition,
-  dumpStep,
   headOf,
   itemRow,
   type StoredItem,
@@ -66,3 +55,12 @@ export {
   writeRow,
 } from "./sql.ts";
 export { type Watcher, Watchers } from "./watchers.ts";
+export {
+  type DumpPosition,
+  dumpStep,
+  firstProblems,
+  headProblems,
+  isSameSeal,
+  requireEntering,
+  writeProblems,
+} from "./whole-store.ts";

@@ -1,20 +1,12 @@
 /**
- * From the rows of the SQL stores to the values of the port, and back for conditions and pages.
+ * From the rows of the SQL stores to the values of the port, and back for conditions.
  *
  * Their tables share one shape: columns in snake case, texts that the store itself encodes (`Decode`), and
  * tombstones that keep the generation of their last life.
  */
 
 import { decodeCursor } from "../../model/stream/index.ts";
-import type {
-  Head,
-  ItemRow,
-  ListRequest,
-  MovedRow,
-  StoredWrite,
-  StreamRow,
-  StreamState,
-} from "../../store.ts";
+import type { Head, ItemRow, ListRequest, StoredWrite, StreamRow, StreamState } from "../../store.ts";
 
 /** Decodes a text column. Each store escapes the rare strings that its database cannot hold. */
 type Decode<Text> = (stored: Text) => string;
@@ -199,39 +191,4 @@ export function addStreamConditions<Value>(
     conditions.add("s.updated_at <= ?", updatedAt);
     conditions.add("(s.updated_at < ? OR s.stream > ?)", updatedAt, encode(stream));
   }
-}
-
-/** The values of a row's key, by which the next page of a dump is found. */
-export type DumpPosition = readonly (string | number)[];
-
-export interface DumpStep<Part> {
-  readonly part: Part;
-  /** The page holds the rows after this position. */
-  readonly after: DumpPosition;
-  /** The cursor of the next page. `last`: position of the last row of a full page, else null. */
-  next(last: DumpPosition | null): string | null;
-}
-
-/**
- * Finds the part that the next page of a dump belongs to; null after the last.
- * A cursor is the number of the part among those that `only` wants, then the position in it.
- */
-export function dumpStep<Part extends { readonly begin: DumpPosition }>(
-  partsByKind: Readonly<Record<MovedRow["of"], Part>>,
-  cursor: string | null,
-  only?: readonly MovedRow["of"][],
-): DumpStep<Part> | null {
-  const kinds = Object.keys(partsByKind) as MovedRow["of"][];
-  const parts = kinds.filter((of) => !only || only.includes(of)).map((of) => partsByKind[of]);
-  const [number = 0, ...after] = (cursor === null ? [0] : JSON.parse(cursor)) as [number, ...DumpPosition];
-  const part = parts[number];
-  if (!part) return null;
-  return {
-    part,
-    after: after.length > 0 ? after : part.begin,
-    next: (last) => {
-      if (last) return JSON.stringify([number, ...last]);
-      return number + 1 < parts.length ? JSON.stringify([number + 1]) : null;
-    },
-  };
 }

@@ -44,11 +44,6 @@ import {
   toTextOrNull,
 } from "./rows.ts";
 
-export function readSeal(connection: Connection): Seal | null {
-  const row = connection.get<{ value: string }>("SELECT value FROM meta WHERE name = 'seal'");
-  return row ? (JSON.parse(row.value) as Seal) : null;
-}
-
 export function reseal(transaction: Transaction, expect: Seal | null, next: Seal | null): ActResult<boolean> {
   const { connection, seal } = transaction;
   if (!isSameSeal(seal, expect)) return { result: false, wrote: false };

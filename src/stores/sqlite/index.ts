@@ -31,13 +31,12 @@ import {
 } from "../../store.ts";
 import { bootClock, type Clock, closedError, readOnlyError, refuseSealed, Watchers } from "../kit/index.ts";
 import { append, checkShape } from "./append.ts";
-import { dump, readSeal, reseal, restore } from "./copy.ts";
 import type { Connection } from "./driver.ts";
 import { retryWhileLocked, storeError } from "./failures.ts";
 import { FileConnection } from "./file-connection.ts";
 import { lease } from "./leases.ts";
 import { isOneStatement, list } from "./list.ts";
-import { emptyWal, openFirst } from "./opening.ts";
+import { emptyWal, openFirst, readSeal } from "./opening.ts";
 import { type SubmitOptions, WriteQueue } from "./queue.ts";
 import { get, isHeadOnly, put, read } from "./read.ts";
 import { remove } from "./remove.ts";
@@ -76,11 +75,19 @@ class SqliteStore implements Store {
   readonly address: string;
   readonly moving: Moving = {
     seal: async () => this.#readOnce(readSeal),
-    reseal: async (expect, next) =>
-      this.#writeDespiteSeal((transaction) => reseal(transaction, expect, next)),
-    dump: async (cursor, only) => this.#read((connection) => dump(connection, this.#clock, cursor, only)),
-    restore: async (move, rows) =>
-      this.#writeDespiteSeal((transaction) => restore(transaction, this.#path, move, rows)),
+    // Loaded on demand, as is `check`: most processes have to start quickly, and never copy a store.
+    reseal: async (expect, next) => {
+      const { reseal } = await import("./copy.ts");
+      return this.#writeDespiteSeal((transaction) => reseal(transaction, expect, next));
+    },
+    dump: async (cursor, only) => {
+      const { dump } = await import("./copy.ts");
+      return this.#read((connection) => dump(connection, this.#clock, cursor, only));
+    },
+    restore: async (move, rows) => {
+      const { restore } = await import("./copy.ts");
+      return this.#writeDespiteSeal((transaction) => restore(transaction, this.#path, move, rows));
+    },
   };
   readonly #file: FileConnection;
   readonly #path: string;

@@ -26,6 +26,7 @@ import { chmodSync, mkdirSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import { HoldfastError } from "../../model/errors.ts";
+import type { Seal } from "../../store.ts";
 import {
   BUSY_TIMEOUT_MS,
   createEmptyFile,
@@ -141,6 +142,12 @@ export function bumpProof(connection: Connection): void {
 
 export function readStoreId(connection: Connection): string | undefined {
   return connection.get<{ value: string }>("SELECT value FROM meta WHERE name = 'store'")?.value;
+}
+
+/** The seal of a copy; see `copy.ts`. */
+export function readSeal(connection: Connection): Seal | null {
+  const row = connection.get<{ value: string }>("SELECT value FROM meta WHERE name = 'seal'");
+  return row ? (JSON.parse(row.value) as Seal) : null;
 }
 
 /** Makes the folder and the empty file, both durable, for this user alone. */

@@ -28,11 +28,10 @@
 import type { MaybePromise } from "../../model/maybe-promise.ts";
 import type { Seal } from "../../store.ts";
 import { lockPauseMs, PendingActs } from "../kit/index.ts";
-import { readSeal } from "./copy.ts";
 import { type Connection, isBusy } from "./driver.ts";
 import { busy, isOwnFault, replaced, unstorable } from "./failures.ts";
 import type { FileConnection } from "./file-connection.ts";
-import { readStoreId } from "./opening.ts";
+import { readSeal, readStoreId } from "./opening.ts";
 import { type ActResult, RowCache, type Transaction } from "./rows.ts";
 
 /** How long to pause between flushes after a sign that another process writes. */
