@@ -1,14 +1,14 @@
 /**
- * Named places at which a process can be made to die, so that anyone can prove what a crash there leaves behind.
+ * Failpoints: named places at which a process can be killed, to prove what a crash there leaves behind.
  *
- * `HOLDFAST_FAILPOINT=call.executed` kills this process with SIGKILL when it gets there for the first time;
- * `call.executed:3` at the third. `HOLDFAST_FAILPOINT_LOG=file` writes down every point that is passed. Unset,
- * which is the rule, a failpoint costs one comparison.
+ * `HOLDFAST_FAILPOINT=call.executed` kills this process with SIGKILL when it first gets there,
+ * `call.executed:3` at the third time. `HOLDFAST_FAILPOINT_LOG=file` logs every failpoint that is passed.
+ * Unset, one costs a comparison.
  */
 
 import { appendFileSync } from "node:fs";
 
-/** In the order in which a run meets them. */
+/** All failpoints, in the order in which a run meets them. */
 export const FAILPOINTS = [
   "session.taken",
   "session.opened",
@@ -32,6 +32,7 @@ export const FAILPOINTS = [
   "mcp.replied",
 ] as const;
 
+/** The name of a failpoint. */
 export type Failpoint = (typeof FAILPOINTS)[number];
 
 const armed = parse(process.env["HOLDFAST_FAILPOINT"]);
@@ -44,7 +45,12 @@ function parse(text: string | undefined): { name: string; count: number } | null
   return { name, count: Number(count) };
 }
 
-/** Passes the point, or dies there. */
+/**
+ * Passes the failpoint, or kills the process there if it is armed.
+ *
+ * @example
+ * failpoint("call.executed"); // HOLDFAST_FAILPOINT=call.executed dies here
+ */
 export function failpoint(name: Failpoint): void {
   if (!armed && !logFile) return;
   const count = (passed.get(name) ?? 0) + 1;

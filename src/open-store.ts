@@ -1,9 +1,12 @@
 /**
- * The only place that turns an address into a store. It loads the store and nothing above it, so that whoever only
- * looks at what a store lists starts fast.
+ * Turns an address into a store. It loads the store and nothing above it, so that commands that only list
+ * start fast.
  *
- * An address is what the caller says, else `HOLDFAST_STORE`, else `.holdfast/` beside the git directory that all
- * worktrees of a repository share, else the nearest `.holdfast/` above the working directory, else a new one there.
+ * Without an address, the store is in `.holdfast/`, in the first of these places:
+ *
+ *     1 beside the git directory that all worktrees of the repository share
+ *     2 the nearest folder above the working directory that has one
+ *     3 the working directory, where it is created
  */
 
 import { existsSync, writeFileSync } from "node:fs";
@@ -14,18 +17,18 @@ import type { PostgresOptions } from "./stores/postgres/index.ts";
 import { openSqlite } from "./stores/sqlite/index.ts";
 
 export interface OpenStoreOptions {
-  /** Look, and change nothing, which opens SQLite faster. Folders of files are opened so only where they cannot be written. */
+  /** Opens SQLite for reading, which is faster. A folder of files only if it cannot be written. */
   readonly readOnly?: boolean;
-  /** Do not make what is not there. Whoever only looks makes nothing in any case. */
+  /** Does not create a store. A read-only store is never created. */
   readonly mustExist?: boolean;
-  /** SQLite only: how long to wait for a lock of another process. */
+  /** How long to wait for a lock of another process; SQLite only. */
   readonly busyMs?: number;
 }
 
 export async function openStore(address: string | undefined, options: OpenStoreOptions = {}): Promise<Store> {
   if (address !== undefined && (typeof address !== "string" || address.trim() === "")) {
-    throw new HoldfastError("INPUT_INVALID", "the address of a store has to be a text that is not empty", {
-      hint: 'Call open() for the default, open("./state.db") for a file; options come second: open(undefined, { … }).',
+    throw new HoldfastError("INPUT_INVALID", "the address of a store is empty or not a string", {
+      hint: 'Call open() for the default, open("./state.db") for a file, open(undefined, { … }) for options.',
     });
   }
   if (address === "memory:") {
@@ -33,18 +36,15 @@ export async function openStore(address: string | undefined, options: OpenStoreO
     return openMemory();
   }
   if (address !== undefined && /^postgres(ql)?:/i.test(address)) {
-    // Loaded there, so that whoever keeps to SQLite does not load the driver.
     const { readOnly = false, mustExist = readOnly } = options;
     return openPostgres({ url: address, mustExist });
   }
-  // Also `:memory:`, as SQLite has it: a folder of that name is not what was meant, and one there is `./:memory:`.
+  // Also rejects SQLite's `:memory:`, which is hardly meant as a folder. A folder of that name is `./:memory:`.
   if (address !== undefined && /^([a-z][a-z0-9+.-]+)?:/i.test(address) && !address.startsWith("file:")) {
     throw new HoldfastError(
       "STORE_NOT_FOUND",
       `no store understands the address ${withoutPassword(address)}`,
-      {
-        hint: 'Use a path to a file or folder, "postgres://…", or "memory:".',
-      },
+      { hint: 'Use a path to a file or folder, "postgres://…", or "memory:".' },
     );
   }
   const path = address?.replace(/^file:(\/\/)?/, "");
@@ -52,10 +52,9 @@ export async function openStore(address: string | undefined, options: OpenStoreO
   if (/\.(db|sqlite3?)$/.test(path)) return openSqlite({ ...options, path: resolve(path) });
   const folder = resolve(path);
   const holds = (name: string): boolean => existsSync(join(folder, name));
-  // What the journal of a folder of files has left is not to become another store's place.
+  // `live.jsonl` is left over if the journal of a folder of files is lost: do not create another store there.
   const isOfFiles = path.endsWith("/") || holds("live.jsonl");
   if (holds("journal.jsonl") || (isOfFiles && !holds("store.db"))) {
-    // Most programs never need it, so it is not loaded with the rest.
     const { openFiles } = await import("./stores/files/index.ts");
     return keptOutOfGit(folder, "journal.jsonl", () =>
       openFiles({ path: folder, mustExist: options.mustExist ?? false }).catch((error: unknown) => {
@@ -74,7 +73,7 @@ function openInFolder(folder: string, options: OpenStoreOptions): Promise<Store>
   return keptOutOfGit(folder, "store.db", () => openSqlite({ ...options, path }));
 }
 
-/** The store is nobody's to commit: a folder of our own keeps itself out of git, whatever the repository's rules say. */
+/** Puts a `.gitignore` into a new `.holdfast/`: a store must not be committed. */
 async function keptOutOfGit(folder: string, file: string, open: () => Promise<Store>): Promise<Store> {
   const isNew = basename(folder) === OWN_FOLDER && !existsSync(join(folder, file));
   const store = await open();
@@ -84,8 +83,11 @@ async function keptOutOfGit(folder: string, file: string, open: () => Promise<St
 }
 
 /**
- * A store in Postgres with settings that an address cannot carry: your own `Pool`, limits on connections and waiting,
- * no NOTIFY. For `open(undefined, { store })`; where the address says it all, `open("postgres://…")` does.
+ * A Postgres store with settings that an address cannot carry: your own `Pool`, limits on connections and
+ * waiting, no NOTIFY. Otherwise `open("postgres://…")` is enough.
+ *
+ * @example
+ * const holdfast = await open(undefined, { store: await openPostgres({ pool }) });
  */
 export async function openPostgres(options: PostgresOptions = {}): Promise<Store> {
   const postgres = await import("./stores/postgres/index.ts");
@@ -106,7 +108,7 @@ function findFolder(): string {
   }
 }
 
-/** The folder that holds the git directory shared by all worktrees, or null outside a repository. */
+/** The folder with the git directory that all worktrees share; null outside a repository. */
 function gitFolder(): string | null {
   try {
     const { execFileSync } = process.getBuiltinModule("node:child_process");
@@ -117,18 +119,18 @@ function gitFolder(): string | null {
     }).trim();
     return common.endsWith("/.git") ? dirname(common) : null;
   } catch {
-    // No git here, or not inside a repository: the nearest folder decides.
+    // Git is not installed, or this is no repository.
     return null;
   }
 }
 
 const EPHEMERAL = ["VERCEL", "AWS_LAMBDA_FUNCTION_NAME", "NETLIFY", "CF_PAGES"] as const;
 
-/** A default store on a disk that is thrown away would look durable until it mattered. */
+/** A default store on a disk that is thrown away would seem durable until it matters. */
 function refuseEphemeralDisk(): void {
   const platform = EPHEMERAL.find((name) => process.env[name]);
   if (!platform) return;
   throw new HoldfastError("STORE_NOT_DURABLE", `this platform (${platform} is set) does not keep its disk`, {
-    hint: "Pass the address of a store that lasts, or set HOLDFAST_STORE to one.",
+    hint: "Pass the address of a durable store, or set HOLDFAST_STORE to one.",
   });
 }

@@ -1,4 +1,4 @@
-/** The composition root: a store becomes a `Holdfast`. `open-store.ts` says how an address becomes a store. */
+/** The composition root: makes a `Holdfast` from a store. `open-store.ts` makes a store from an address. */
 
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -31,27 +31,36 @@ import {
   superviseOnce,
 } from "./supervisor/index.ts";
 
-/** What everything that is opened from one store shares. The defaults are right for one project on one machine. */
+/** Options of `open()`. The defaults suit one project on one machine. */
 export interface OpenOptions {
-  /** A tenant: nothing crosses it. */
+  /** A tenant: nothing crosses it. Default `default`. Example: `namespace: "acme"`. */
   readonly namespace?: string;
-  /** How long a crashed owner keeps others out, unless it is provably dead. 30 s unless set. */
+  /**
+   * How long a crashed owner keeps others out, in milliseconds, unless it is provably dead. Default 30 s.
+   * Example: `leaseMs: 60_000` for a slow store.
+   */
   readonly leaseMs?: number;
   /**
-   * Encryption or redaction of what events and snapshots say. The first one writes, all of them read. Titles, labels and
-   * the bytes of artifacts are not covered: they stay readable.
+   * Encryption or redaction of events and snapshots. The first codec writes, all of them read. Titles, labels
+   * and the bytes of artifacts stay readable. Example: `codecs: [newKey, oldKey]` rotates a key.
    */
   readonly codecs?: readonly PayloadCodec[];
-  /** A store of one's own, instead of an address. */
+  /**
+   * A store object instead of an address. Example: `open(undefined, { store: await openPostgres({ pool })
+   * })`.
+   */
   readonly store?: Store;
   /**
-   * Look, and change nothing: also where the file, the folder or the role in the database may not write. The store has to be
-   * there, and what writes is refused with STORE_READONLY.
+   * Reads only, even where the process has no right to write. The store must exist, and every write fails
+   * with STORE_READONLY. Example: `open("./state.db", { readOnly: true })`.
    */
   readonly readOnly?: boolean;
-  /** Wall clock in milliseconds; for tests. */
+  /** Wall clock in milliseconds, for tests. Example: `now: () => 1_700_000_000_000`. */
   readonly now?: () => number;
-  /** Told of what went wrong without hurting anybody; a process warning unless set. */
+  /**
+   * Receives errors that lost nothing. Default: a process warning. Example: `warn: (error) =>
+   * log.warn(error)`.
+   */
   readonly warn?: (error: unknown) => void;
 }
 
@@ -66,26 +75,35 @@ const OPEN_OPTIONS = {
 } as const satisfies Record<keyof OpenOptions, OptionRule>;
 
 /**
- * Opens a store, which is where everything begins. `open()` opens what `HOLDFAST_STORE` names, else finds or makes
- * `.holdfast/` in the project; `open("./state.db")` names a SQLite file, `open("./folder")` a folder for one,
- * `open("./folder/")` a folder of plain files, `open("postgres://…")` a database that many machines share,
- * `open("memory:")` forgets everything. A folder that holds a store already is opened as what it is, with or without the
- * slash. Close it when the program ends, or write `await using`.
+ * Opens a store; everything begins here. Without an address it opens the store named by `HOLDFAST_STORE`,
+ * else finds or creates `.holdfast/` in the project. A folder that already holds a store is opened as its
+ * kind, with or without the slash. Close the result when the program ends, or declare it with `await using`.
+ *
+ * @example
+ * await open(); // .holdfast/ of this project
+ * await open("./state.db"); // a SQLite file
+ * await open("./folder"); // a folder with a SQLite file
+ * await open("./folder/"); // a folder of plain files
+ * await open("postgres://db.example.com/app"); // a database that many machines share
+ * await open("memory:"); // forgotten when the program ends
  */
 export async function open(address?: string, options: OpenOptions = {}): Promise<Holdfast> {
   checkOptions("open", options, OPEN_OPTIONS);
   const { readOnly = false } = options;
-  // A variable that is empty, as in a file that lists all of them, names nothing.
-  const named = address ?? (process.env["HOLDFAST_STORE"] || undefined);
-  const store = options.store ?? (await openStore(named, { readOnly }));
+  // An empty variable, as in an .env file that lists all of them, counts as unset.
+  const chosen = address ?? (process.env["HOLDFAST_STORE"] || undefined);
+  const store = options.store ?? (await openStore(chosen, { readOnly }));
   return new Holdfast(new Journal({ ...options, store: readOnly ? new ReadOnlyStore(store) : store }));
 }
 
 /**
- * Moves everything from one store to another: `copy("./.holdfast/store.db", "./elsewhere.db")`. Stop the workers first: a
- * store that somebody still holds a lease in is refused. Afterwards the first store can only be read, and whoever
- * still has it open is told where it went, so that nothing is done twice. The second must be new. A copy that was
- * killed is made again by the same call; until then neither store takes writes.
+ * Moves everything from one store to another, which must be new. Stop the workers first: a store with a live
+ * lease is rejected. Afterwards the first store can only be read, and its users get an error that names the
+ * second, so that nothing is done twice. After a kill, make the same call again; until then neither store
+ * takes writes.
+ *
+ * @example
+ * await copy("./.holdfast/store.db", "postgres://db.example.com/app");
  */
 export function copy(
   from: string | Holdfast,
@@ -101,12 +119,17 @@ export function copy(
   );
 }
 
-/** Gives up a copy that was killed before it ended: its source takes writes again. */
+/**
+ * Gives up a copy that was interrupted: its source takes writes again.
+ *
+ * @example
+ * await abandonCopy("./.holdfast/store.db");
+ */
 export function abandonCopy(from: string | Holdfast): Promise<void> {
   return withStore(from, abandonMove);
 }
 
-/** What came open stays open. */
+/** Runs `act` on a store. Closes the store afterwards only if it was opened here. */
 async function withStore<Result>(
   place: string | Holdfast,
   act: (store: Store) => Promise<Result>,
@@ -122,22 +145,32 @@ async function withStore<Result>(
 }
 
 /**
- * Kinds of streams that integrations store under a session's id. `sessions.prune` and `erase` remove them, too. The list
- * is here, since the command line prunes without loading an integration.
+ * Kinds of streams that integrations store under a session's id. `sessions.prune` and `erase` remove them,
+ * too. The list is here, since the command line prunes without loading an integration.
  */
 const SESSION_COMPANIONS = ["openai-agents"] as const;
 
-/** An open store, and everything that can be done with it. */
+/**
+ * An open store: sessions, goals, open calls and artifacts. `open()` returns one.
+ *
+ * @example
+ * const holdfast = await open();
+ * const session = await holdfast.session("order-4711");
+ * const result = await session.run({ model, tools: [charge], prompt: "Pay order 4711" });
+ * await holdfast.close();
+ */
 export class Holdfast {
-  /** Sessions from outside: read, listed, cancelled, prompted, forked, without taking them. */
+  /** Acts on sessions without taking them: get, list, cancel, prompt, fork. */
   readonly sessions: Sessions;
-  /** Calls whose outcome nobody knows yet, and a person's answers to them. */
+  /** Calls without a known outcome, and a person's answers to them. */
   readonly calls: OpenCalls;
-  /** For integrations that bring their own kind of stream. */
+  /** For integrations that define their own kind of stream. */
   readonly journal: Journal;
-  private readonly held = new Set<Pick<Session, "close">>();
-  /** Sessions that are being taken: closing ends the wait for them, and lets go of those that were taken all the same. */
-  private readonly taking = new Set<Promise<unknown>>();
+  private readonly sessionsHeld = new Set<Pick<Session, "close">>();
+  /**
+   * Sessions being opened. `close` ends their wait for a lease, and then closes those that got one anyway.
+   */
+  private readonly sessionsOpening = new Set<Promise<unknown>>();
   private readonly closing = new AbortController();
 
   constructor(journal: Journal) {
@@ -151,37 +184,43 @@ export class Holdfast {
   }
 
   /**
-   * Takes a session, new or existing. While another process holds it this waits up to one lease; a process that is
-   * provably dead is not waited for.
+   * Takes a session, new or existing. If another process holds it, this waits up to one lease; it does not
+   * wait for a process that is provably dead.
+   *
+   * @example
+   * const session = await holdfast.session("order-4711", { goal: "checkout" });
    */
   async session(id: string, options: SessionOptions = {}): Promise<Session> {
     const { signal } = this.closing;
     const until = options?.signal ? AbortSignal.any([options.signal, signal]) : signal;
-    const taking = openSession(this.journal, id, { ...options, signal: until }, (closed) =>
-      this.held.delete(closed),
+    const opening = openSession(this.journal, id, { ...options, signal: until }, (closed) =>
+      this.sessionsHeld.delete(closed),
     );
-    this.taking.add(taking);
+    this.sessionsOpening.add(opening);
     try {
-      const session = await taking;
-      this.held.add(session);
+      const session = await opening;
+      this.sessionsHeld.add(session);
       return session;
     } finally {
-      this.taking.delete(taking);
+      this.sessionsOpening.delete(opening);
     }
   }
 
   /**
-   * Opens a goal, or makes it when a statement is given and it is not there. Many programs may have it open: nobody
-   * holds the whole, and a task is claimed by whoever works on it. What git brought of it into `.planning/events/` below
-   * `root` is taken in first, so that a fresh clone has the goal.
+   * Opens a goal, or creates it if `statement` is given. Any number of programs may have it open; each claims
+   * the tasks that it works on. Events that git brought into `.planning/events/` below `root` are merged
+   * first, so that a fresh clone has the goal.
+   *
+   * @example
+   * const goal = await holdfast.goal("checkout", { statement: "Customers can pay by card" });
    */
   async goal(id: string, options: OpenGoalOptions = {}): Promise<Goal> {
     const folder = resolve(options.root ?? ".", ".planning");
     if (existsSync(join(folder, "events"))) {
-      // Most programs have no such folder, and need not load what reads it.
+      // Loaded only here: most programs have no such folder.
       const { mergeEventFolder } = await import("./projections/index.ts");
       await mergeEventFolder(this.journal, folder, id).catch((error: unknown) => {
-        // A store that is only looked at shows what it has, and so does one beside a folder that keeps us out.
+        // A read-only store, or an unreadable folder: show what the store has.
         if (!isHoldfastError(error, "STORE_READONLY") && !isHoldfastError(error, "STORE_IO")) throw error;
         this.journal.warn(error);
       });
@@ -190,36 +229,41 @@ export class Holdfast {
   }
 
   /**
-   * Looks after what nobody holds any more until `signal` aborts: marks sessions whose process died, puts their tasks
-   * back, settles their calls as far as `tools` can, starts workers for what is ready. Any number may run at once.
+   * Recovers crashed work until `signal` aborts: marks sessions whose process died, returns their tasks,
+   * settles their calls with `tools`, and starts workers for work that is ready. Any number of supervisors
+   * may run at once.
    */
   supervise(options: SuperviseOptions): Promise<void> {
     return supervise(this.journal, options);
   }
 
-  /** One such look, without starting workers: for a cron job, a test, or before a person asks how things stand. */
+  /** One round of `supervise` without starting workers: for a cron job, a test, or before a status report. */
   superviseOnce(options: SweepOptions = {}): Promise<SweepReport> {
     return superviseOnce(this.journal, options);
   }
 
   /**
-   * Stores bytes once by their content, durably, and returns the hash under which events can refer to them. What is no
-   * bytes, such as a string, is refused.
+   * Stores bytes durably, once per content, and returns their hash. Messages refer to them by it.
+   *
+   * @example
+   * const artifact = await holdfast.putArtifact(await readFile("chart.png"));
+   * await session.append({ role: "user", blocks: [{ kind: "file", artifact, mediaType: "image/png" }] });
    */
   async putArtifact(bytes: ArrayBuffer | ArrayBufferView): Promise<string> {
     return this.journal.putArtifact(bytesOf(bytes));
   }
 
+  /** The bytes of an artifact, verified against their hash. */
   getArtifact(hash: string): Promise<Uint8Array> {
     return this.journal.getArtifact(hash);
   }
 
-  /** Removes artifacts that nothing refers to any more; those younger than a day are spared. */
+  /** Removes artifacts that nothing refers to and that are older than a day; returns their number. */
   collectArtifacts(): Promise<number> {
     return this.journal.collectArtifacts();
   }
 
-  /** Verifies the medium, the log's invariants, and that every snapshot is the fold of its events. */
+  /** Verifies the medium, the invariants of the log, and that every snapshot is the fold of its events. */
   async check(): Promise<readonly Problem[]> {
     const problems = [...(await this.journal.store.check())];
     for await (const { stream } of everyStream(this.journal, { kind: "session" })) {
@@ -230,11 +274,11 @@ export class Holdfast {
     return problems;
   }
 
-  /** Closes every session that this handle holds, which waits for their writes under way, then the store. */
+  /** Closes every session of this handle, which waits for writes in flight, then the store. */
   async close(): Promise<void> {
-    this.closing.abort(closedMeanwhile(this.address));
-    await Promise.allSettled(this.taking);
-    await Promise.all([...this.held].map((session) => session.close()));
+    this.closing.abort(storeClosed(this.address));
+    await Promise.allSettled(this.sessionsOpening);
+    await Promise.all([...this.sessionsHeld].map((session) => session.close()));
     await this.journal.store.close();
   }
 
@@ -243,18 +287,18 @@ export class Holdfast {
   }
 }
 
-function closedMeanwhile(address: string): HoldfastError {
+function storeClosed(address: string): HoldfastError {
   return new HoldfastError("STORE_CLOSED", `${address} was closed by this program`, {
-    hint: "Open it again, or close it only when nothing is under way.",
+    hint: "Open it again, or close it only when nothing is in flight.",
   });
 }
 
-/** A view by the bytes below it: as a list of its numbers, all but the lowest byte of each would be lost. */
+/** The bytes behind any view. `new Uint8Array(view)` would keep only the lowest byte of each number. */
 function bytesOf(value: unknown): Uint8Array {
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   if (isAnyArrayBuffer(value)) return new Uint8Array(value);
   const what = value === null ? "null" : typeof value;
-  throw new HoldfastError("INPUT_INVALID", `putArtifact takes bytes, and got ${what}`, {
-    hint: "Pass a Uint8Array, another view or an ArrayBuffer: of a text Buffer.from(text), of a Blob await blob.arrayBuffer().",
+  throw new HoldfastError("INPUT_INVALID", `putArtifact takes bytes, not ${what}`, {
+    hint: "Pass a Uint8Array or an ArrayBuffer, such as Buffer.from(text) or await blob.arrayBuffer().",
   });
 }

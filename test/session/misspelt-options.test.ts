@@ -87,7 +87,7 @@ test("open, session, fork, list and calls reject misspelt options", async () => 
   );
   expect(await refusalOf(() => open("memory:", { leaseMs: "1s" } as never))).toContain('leaseMs is "1s"');
   expect(await refusalOf(() => open("memory:", { leaseMs: Number.NaN }))).toContain("leaseMs is NaN");
-  expect(await refusalOf(() => open(""))).toContain("has to be a text that is not empty");
+  expect(await refusalOf(() => open(""))).toContain("is empty or not a string");
   expect(await refusalOf(() => open(42 as never))).toContain("options come second");
   const holdfast = await open("memory:");
   const session = await holdfast.session("s");
