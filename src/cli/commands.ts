@@ -1,4 +1,4 @@
-/** Every command that is one operation, and under which heading help shows it. */
+/** The table of commands, the headings of the help text, and shell completion. */
 
 import type { Command } from "./command.ts";
 import { Misuse } from "./failure.ts";
@@ -6,7 +6,46 @@ import { goalCommands, noteCommands } from "./goal-commands.ts";
 import { setupCommands } from "./setup-commands.ts";
 import { storeCommands } from "./store-commands.ts";
 
-/** Completion scripts: the verbs, the second words, and the options of each command. */
+export const COMMANDS: readonly Command[] = [
+  ...setupCommands,
+  ...storeCommands,
+  ...goalCommands,
+  ...noteCommands,
+];
+
+/** Commands of several words, by the first. */
+export const GROUPS: Readonly<Record<string, string>> = {
+  goal: "create, show and list goals",
+  task: "plan, claim and submit tasks",
+  block: "record what blocks work",
+  session: "show, fork and cancel sessions",
+  schema: "generate a project's own schemas",
+};
+
+export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
+  ["At a glance", ["status", "watch", "brief", "next", "doctor"]],
+  [
+    "Goals",
+    [
+      "goal",
+      "task",
+      "decide",
+      "decisions",
+      "fact",
+      "facts",
+      "forget",
+      "remember",
+      "block",
+      "blockers",
+      "move",
+    ],
+  ],
+  ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "mcp"]],
+  ["Setting up", ["init", "hook", "schema", "completion", "demo", "torture"]],
+  ["The store", ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import"]],
+];
+
+/** Commands outside the table. */
 
 const ALONE = ["watch", "completion", "hook", "demo", "torture", "mcp"];
 const EVERYWHERE = ["--json", "--store", "--goal", "--by", "--role", "--help"];
@@ -15,7 +54,7 @@ export function completion(shell: string): string {
   if (shell === "bash") return bash();
   if (shell === "zsh") return `autoload -U +X bashcompinit && bashcompinit\n${bash()}`;
   if (shell === "fish") return fish();
-  throw new Misuse(`completion: there is no script for ${shell}`, "Say bash, zsh or fish.");
+  throw new Misuse(`completion: there is no script for ${shell}`, "Use bash, zsh or fish.");
 }
 
 function verbs(): string[] {
@@ -39,7 +78,7 @@ function bash(): string {
     (group) => `    ${group}) words="${secondWords(group).join(" ")}" ;;`,
   );
   const options = COMMANDS.map(({ words }) => `    "${words}") words="${optionsOf(words).join(" ")}" ;;`);
-  return `# holdfast: put this into your shell's start file: eval "$(holdfast completion bash)"
+  return `# holdfast: add to your shell's start file: eval "$(holdfast completion bash)"
 _holdfast() {
   local current="\${COMP_WORDS[COMP_CWORD]}" words=""
   local first="\${COMP_WORDS[1]}" command="\${COMP_WORDS[1]}"
@@ -67,50 +106,12 @@ complete -o default -F _holdfast holdfast
 function fish(): string {
   const lines = [
     `complete -c holdfast -n __fish_use_subcommand -f -a "${verbs().join(" ")}"`,
-    ...Object.keys(GROUPS).map(
-      (group) =>
-        `complete -c holdfast -n "__fish_seen_subcommand_from ${group}" -f -a "${secondWords(group).join(" ")}"`,
-    ),
+    ...Object.keys(GROUPS).map((group) => {
+      const words = secondWords(group).join(" ");
+      return `complete -c holdfast -n "__fish_seen_subcommand_from ${group}" -f -a "${words}"`;
+    }),
     ...EVERYWHERE.map((flag) => `complete -c holdfast -l ${flag.slice(2)}`),
   ];
-  return `# holdfast: holdfast completion fish > ~/.config/fish/completions/holdfast.fish\n${lines.join("\n")}\n`;
+  const how = "# holdfast: holdfast completion fish > ~/.config/fish/completions/holdfast.fish";
+  return `${[how, ...lines].join("\n")}\n`;
 }
-
-export const COMMANDS: readonly Command[] = [
-  ...setupCommands,
-  ...storeCommands,
-  ...goalCommands,
-  ...noteCommands,
-];
-
-/** Commands of several words, by the first. */
-export const GROUPS: Readonly<Record<string, string>> = {
-  goal: "begin, show and list goals",
-  task: "plan tasks, take them, hand them in",
-  block: "what keeps work from going on",
-  session: "look at sessions, fork and cancel them",
-  schema: "a project's own schemas",
-};
-
-export const HEADINGS: readonly (readonly [heading: string, verbs: readonly string[]])[] = [
-  ["At a glance", ["status", "watch", "brief", "next", "doctor"]],
-  [
-    "Goals",
-    [
-      "goal",
-      "task",
-      "decide",
-      "decisions",
-      "fact",
-      "facts",
-      "forget",
-      "remember",
-      "block",
-      "blockers",
-      "move",
-    ],
-  ],
-  ["Sessions", ["resume", "handoff", "session", "calls", "resolve", "mcp"]],
-  ["Setting up", ["init", "hook", "schema", "completion", "demo", "torture"]],
-  ["The store", ["check", "rebuild", "migrate", "prune", "supervise", "copy", "export", "import"]],
-];

@@ -1,7 +1,7 @@
 /**
- * `demo`: an agent that charges cards is killed at the worst moments and started again, until its work is done; then the
- * world's own log is held against the ledger. It needs nothing but the package: the agent is this very command line,
- * started again with `HOLDFAST_DEMO` set to the folder in which it plays.
+ * `demo`: kills an agent that charges cards at the worst moments and restarts it until its work is done. Then it
+ * compares the payment log with the ledger. The agent is this command line itself, started with `HOLDFAST_DEMO`
+ * set to its folder.
  */
 
 import { spawn } from "node:child_process";
@@ -16,31 +16,29 @@ import { EXIT, envelope, openScreen } from "./screen.ts";
 const ORDERS = ["4711", "4712", "4713"];
 const KILLS: readonly (readonly [failpoint: string, when: string])[] = [
   ["wave.issued:1", "after the intent to charge was written, before the charge"],
-  ["call.executed:2", "after the card was charged, before anybody wrote that down"],
-  ["call.recorded:1", "after a charge was recorded, before the model heard of it"],
+  ["call.executed:2", "after the card was charged, before that was recorded"],
+  ["call.recorded:1", "after a charge was recorded, before the model saw it"],
 ];
 const MOST_RUNS = KILLS.length + 3;
 
 export async function demo(options: Options): Promise<void> {
   const folder = process.env["HOLDFAST_DEMO"];
-  if (folder !== undefined) return live(folder);
+  if (folder !== undefined) return runAgent(folder);
   const made = mkdtempSync(join(tmpdir(), "holdfast-demo-"));
   try {
-    await show(made, options);
+    await play(made, options);
   } finally {
     if (options["keep"]) process.stderr.write(`kept: ${made}\n`);
     else rmSync(made, { recursive: true, force: true });
   }
 }
 
-async function show(folder: string, options: Options): Promise<void> {
+async function play(folder: string, options: Options): Promise<void> {
   const { paint } = await openScreen();
   const say = (line: string): void => {
     if (!options["json"]) process.stdout.write(`${line}\n`);
   };
-  say(
-    `An agent charges ${ORDERS.length} cards. It is killed ${KILLS.length} times, and started again each time.`,
-  );
+  say(`An agent charges ${ORDERS.length} cards. It is killed ${KILLS.length} times and restarted each time.`);
   const kills = [...KILLS];
   let runs = 0;
   for (let isDone = false; !isDone && runs < MOST_RUNS; ) {
@@ -60,16 +58,16 @@ async function show(folder: string, options: Options): Promise<void> {
   const ledger = calls.filter(({ status }) => status === "completed").length;
   const doubled = world.length - new Set(world).size;
   const lost = ORDERS.filter((order) => !world.includes(order)).length;
-  const found = { runs, kills: KILLS.length - kills.length, world: world.length, ledger, doubled, lost };
-  if (doubled + lost > 0 || found.world !== ledger) process.exitCode = EXIT.found;
+  const result = { runs, kills: KILLS.length - kills.length, world: world.length, ledger, doubled, lost };
+  if (doubled + lost > 0 || result.world !== ledger) process.exitCode = EXIT.found;
   process.stdout.write(
     options["json"]
-      ? envelope("demo", found)
-      : `world ${found.world} · ledger ${ledger} · doubled ${doubled} · lost ${lost}\n`,
+      ? envelope("demo", result)
+      : `world ${result.world} · ledger ${ledger} · doubled ${doubled} · lost ${lost}\n`,
   );
 }
 
-/** One life of the agent. Its exit code, or null when it was killed. */
+/** Runs the agent once. Returns its exit code, or null if it was killed. */
 function run(folder: string, failpoint: string | undefined): Promise<number | null> {
   const { HOLDFAST_FAILPOINT: _other, ...inherited } = process.env;
   const env = { ...inherited, HOLDFAST_DEMO: folder, ...(failpoint && { HOLDFAST_FAILPOINT: failpoint }) };
@@ -92,8 +90,8 @@ const anything = {
   "~standard": { version: 1, vendor: "holdfast", validate: (value: unknown) => ({ value }) },
 } as const;
 
-/** The agent: a model that charges one order after another, and a payment service that is a file. */
-async function live(folder: string): Promise<void> {
+/** The agent: a model that charges one order after another, and a file as the payment service. */
+async function runAgent(folder: string): Promise<void> {
   const charge = tool({
     name: "charge",
     description: "Charge a card",
@@ -105,7 +103,7 @@ async function live(folder: string): Promise<void> {
       appendFileSync(join(folder, "payments.log"), `${order}\n`);
       return { paid: order };
     },
-    // Nobody but this agent charges, and a process that was killed cannot charge later: the log decides.
+    // Only this agent charges, and a killed process cannot charge later, so the log decides.
     verify: (args) => {
       const { order } = args as { order: string };
       return worldLog(folder).includes(order) ? landed({ paid: order }) : never();

@@ -1,4 +1,4 @@
-/** What a command says on stderr when it does not work: what happened, what to do about it, and the exit code. */
+/** Reports failures and warnings on stderr, and chooses the exit code. */
 
 import { existsSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
@@ -6,25 +6,7 @@ import { type ErrorCode, type HoldfastError, isHoldfastError } from "../model/er
 import { withTypedCommands } from "../wiring/index.ts";
 import { addStoreOption, EXIT, envelope, escapeControls } from "./screen.ts";
 
-const MISUSED: readonly ErrorCode[] = ["NAME_INVALID", "ARGS_NOT_JSON", "VALUE_NOT_JSON", "INPUT_INVALID"];
-const NOT_FOUND: readonly ErrorCode[] = [
-  "STORE_NOT_FOUND",
-  "STREAM_NOT_FOUND",
-  "VERSION_NOT_FOUND",
-  "CALL_NOT_FOUND",
-  "GOAL_NOT_FOUND",
-  "GOAL_ITEM_NOT_FOUND",
-];
-
-/** What is wrong with the store or the disk has failed; any other error of ours is a refusal, also that of a copied store. */
-function exitCodeOf({ code, data }: Pick<HoldfastError, "code" | "data">): number {
-  if (code === "STORE_MOVED" || (code === "STORE_READONLY" && "moved" in data)) return EXIT.refused;
-  if (MISUSED.includes(code)) return EXIT.misused;
-  if (NOT_FOUND.includes(code)) return EXIT.notFound;
-  return /^(STORE|EVENT|CODEC|ARTIFACT|BATCH)_/.test(code) ? EXIT.failed : EXIT.refused;
-}
-
-/** A command that was typed in a way that cannot be meant. */
+/** A command line that makes no sense. */
 export class Misuse extends Error {
   readonly hint: string;
   readonly exit: number;
@@ -37,15 +19,15 @@ export class Misuse extends Error {
 }
 
 export function reportFailure(error: unknown, asJson: boolean): void {
-  const { code, message, hint, retryable, exit } = described(error);
+  const { code, message, hint, retryable, exit } = describe(error);
   process.exitCode = exit;
   if (asJson) process.stderr.write(envelope("error", { code, message, hint, retryable }));
   else process.stderr.write(forPeople(`holdfast: ${message}`, hint));
 }
 
-/** What went wrong beside what the command was for, which is done all the same. */
+/** Reports a problem that did not stop the command. */
 export function reportWarning(error: unknown, asJson: boolean): void {
-  const { code, message, hint } = described(error);
+  const { code, message, hint } = describe(error);
   if (asJson) process.stderr.write(envelope("warning", { code, message, hint }));
   else process.stderr.write(forPeople(`holdfast: note: ${message}`, hint));
 }
@@ -54,36 +36,15 @@ function forPeople(what: string, hint: string | null): string {
   return withTypedCommands(escapeControls(`${what}\n${hint === null ? "" : `  ${hint}\n`}`));
 }
 
-/** Below that, SQLite cannot make the files that it needs even to read, and calls it an I/O error. */
-const NO_SPACE = 1_000_000;
-
-/** What is the most likely reason for what a disk refused, if it is so. */
-export function fullDisk(path: unknown, look: (path: string) => Space = (disk) => statfsSync(disk)): string {
-  if (typeof path !== "string") return "";
-  try {
-    const { bavail, bsize } = look(existsSync(path) ? path : dirname(path));
-    const free = (bavail * bsize) / 1_000_000;
-    return bavail * bsize < NO_SPACE
-      ? `The disk is full: ${free.toFixed(1)} MB are left. Free some space. `
-      : "";
-  } catch {
-    // Nothing can be said of that disk; what happened is told all the same.
-    return "";
-  }
+interface Description {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string | null;
+  readonly retryable: boolean;
+  readonly exit: number;
 }
 
-interface Space {
-  readonly bavail: number;
-  readonly bsize: number;
-}
-
-function described(error: unknown): {
-  code: string;
-  message: string;
-  hint: string | null;
-  retryable: boolean;
-  exit: number;
-} {
+function describe(error: unknown): Description {
   if (error instanceof Misuse) {
     const { message, hint, exit } = error;
     return { code: "MISUSED", message, hint, retryable: false, exit };
@@ -94,6 +55,49 @@ function described(error: unknown): {
     return { code, message, hint: full + addStoreOption(hint), retryable, exit: exitCodeOf(error) };
   }
   const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  const hint = "This is a fault in Holdfast. Please report it with the lines above.";
+  const hint = "This is a bug in Holdfast. Please report it with the lines above.";
   return { code: "INTERNAL", message, hint, retryable: false, exit: EXIT.failed };
+}
+
+const MISUSED: readonly ErrorCode[] = ["NAME_INVALID", "ARGS_NOT_JSON", "VALUE_NOT_JSON", "INPUT_INVALID"];
+const NOT_FOUND: readonly ErrorCode[] = [
+  "STORE_NOT_FOUND",
+  "STREAM_NOT_FOUND",
+  "VERSION_NOT_FOUND",
+  "CALL_NOT_FOUND",
+  "GOAL_NOT_FOUND",
+  "GOAL_ITEM_NOT_FOUND",
+];
+
+/** Errors of the store or the disk are failures. All others, including a moved store, are refusals. */
+function exitCodeOf({ code, data }: Pick<HoldfastError, "code" | "data">): number {
+  if (code === "STORE_MOVED" || (code === "STORE_READONLY" && "moved" in data)) return EXIT.refused;
+  if (MISUSED.includes(code)) return EXIT.misused;
+  if (NOT_FOUND.includes(code)) return EXIT.notFound;
+  return /^(STORE|EVENT|CODEC|ARTIFACT|BATCH)_/.test(code) ? EXIT.failed : EXIT.refused;
+}
+
+/** Below this, SQLite cannot create the files that it needs even to read, and reports an I/O error. */
+const MIN_FREE_BYTES = 1_000_000;
+
+interface DiskSpace {
+  readonly bavail: number;
+  readonly bsize: number;
+}
+
+/** A hint if the disk is full, which is the most likely reason for an I/O error. */
+export function fullDisk(
+  path: unknown,
+  inspect: (path: string) => DiskSpace = (disk) => statfsSync(disk),
+): string {
+  if (typeof path !== "string") return "";
+  try {
+    const { bavail, bsize } = inspect(existsSync(path) ? path : dirname(path));
+    const free = bavail * bsize;
+    if (free >= MIN_FREE_BYTES) return "";
+    return `The disk is full: ${(free / 1_000_000).toFixed(1)} MB are left. Free some space. `;
+  } catch {
+    // The disk cannot be inspected. The error itself is reported in any case.
+    return "";
+  }
 }

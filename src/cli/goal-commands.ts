@@ -1,4 +1,4 @@
-/** Commands about goals, their tasks and what they remember. */
+/** Commands on goals, tasks, blockers, decisions, facts and recorded files. */
 
 import {
   alternative,
@@ -15,8 +15,6 @@ import { Misuse } from "./failure.ts";
 import * as page from "./goal-pages.ts";
 import { commandToPaste } from "./screen.ts";
 
-/** Commands for what a goal remembers: decisions, facts, files. */
-
 export const noteCommands: readonly Command[] = [
   command({
     words: "decide",
@@ -27,8 +25,8 @@ export const noteCommands: readonly Command[] = [
       ["--for <context>", "what it was needed for", "required"],
       ["--because <reason>", "why", "required"],
       ["--type <type>", "technology, architecture (default), trade-off, preference, constraint"],
-      ["--not <option...>", '"option: why not"'],
-      ["--final", "it cannot be taken back"],
+      ["--not <option...>", 'alternatives, as "option: why not"'],
+      ["--final", "it cannot be reversed"],
       ["--file <path...>", "files it is about"],
       ["--supersedes <decision>", "the decision that this one replaces"],
     ],
@@ -47,12 +45,12 @@ export const noteCommands: readonly Command[] = [
   command({
     words: "decisions",
     operation: "decisions",
-    about: "what was decided",
-    args: [["[words...]", "all of which occur in it"]],
+    about: "list decisions",
+    args: [["[words...]", "words that it must contain"]],
     options: [
       ["--type <type>", "only of this type"],
       ["--file <path>", "only about this file"],
-      ["--superseded", "replaced ones too"],
+      ["--superseded", "include replaced decisions"],
     ],
     input: (words, { type, file, superseded }) => ({
       text: words.length === 0 ? undefined : words.join(" "),
@@ -61,75 +59,79 @@ export const noteCommands: readonly Command[] = [
       superseded,
     }),
     page: ({ decisions }, screen) =>
-      decisions.length === 0 ? "no such decisions\n" : page.decisionTable(decisions, screen),
+      decisions.length === 0 ? "no matching decisions\n" : page.decisionTable(decisions, screen),
   }),
   command({
     words: "fact",
     operation: "fact",
-    about: "remember something that was found out",
+    about: "record a fact",
     args: [
-      ["<key>", "what it is called"],
-      ["<value>", "JSON, or words"],
+      ["<key>", "its name"],
+      ["<value>", "JSON or text"],
     ],
-    options: [["--source <text>", "where it is known from", "required"]],
+    options: [["--source <text>", "its source", "required"]],
     input: ([key, value], { source }) => ({ key, value: jsonOrText(value), source }),
     page: ({ key, value }) => `${key} = ${page.valueText(value)}\n`,
   }),
   command({
     words: "facts",
     operation: "facts",
-    about: "what is known",
-    args: [["[key]", "only this one"]],
+    about: "list facts",
+    args: [["[key]", "only this fact"]],
     input: ([key]) => ({ key }),
     page: ({ facts }, screen) => page.factTable(facts, screen),
   }),
   command({
     words: "remember",
     operation: "remember files",
-    about: "remember files as they are now; whoever comes next is told if they have changed since",
+    about: "record files as they are now; the next briefing reports later changes",
     args: [["<file...>", "below the project's root"]],
     options: [
       ["--read", "they were only read"],
-      ["--deleted", "they are gone, and meant to be"],
-      ["--task <task>", "for which task"],
-      ["--session <session>", "in which session"],
+      ["--deleted", "they were deleted on purpose"],
+      ["--task <task>", "the task"],
+      ["--session <session>", "the session"],
     ],
     input: (files, { read, deleted, task, session }) => {
-      if (read && deleted) throw new Misuse("--read and --deleted at once", "Say one of them.");
+      if (read && deleted)
+        throw new Misuse("remember: --read and --deleted exclude each other", "Use one of them.");
       const act = deleted ? "deleted" : read ? "examined" : "modified";
       return { files: files.map((path) => ({ path, act })), task, session };
     },
-    page: ({ files }) => `remembered ${files.join(", ")}\n`,
+    page: ({ files }) => `recorded ${files.join(", ")}\n`,
   }),
   command({
     words: "forget",
     operation: "forget",
-    about: "take back a fact",
-    args: [["<key>", "which one"]],
-    options: [["--why <text>", "why it is not true any more", "required"]],
+    about: "withdraw a fact",
+    args: [["<key>", "its name"]],
+    options: [["--why <text>", "why it is no longer true", "required"]],
     input: ([key], { why }) => ({ key, why }),
-    page: ({ key }) => `forgot ${key}\n`,
+    page: ({ key }) => `withdrew ${key}\n`,
   }),
 ];
 
-const TASK = [["<task>", "its id: T-014, or just 14"]] as const;
-const SESSION = ["--session <id>", "your session, where several work under one name"] as const;
+const TASK = [["<task>", "its id: T-014 or 14"]] as const;
+const SESSION = ["--session <id>", "your session, if several have your name"] as const;
 
 const goals: readonly Command[] = [
   command({
     words: "goal new",
     operation: "goal new",
-    about: "begin a goal",
+    about: "create a goal",
     args: [
       ["<name>", "a short name: letters, digits, dots, dashes"],
-      ["<statement>", "what is to be reached"],
+      ["<statement>", "what to achieve"],
     ],
     options: [
       ["--phase <name...>", "its phases, in order"],
-      ["--title <text>", "how lists call it"],
-      ["--ttl <time>", "when it counts as stale: 72h unless set"],
-      ["--verification <how>", "separate: somebody else closes a task (default); self: handing in closes it"],
-      ["--max-attempts <n>", "failures after which a task counts as failed for good"],
+      ["--title <text>", "its title in lists"],
+      ["--ttl <time>", "time without changes until it is stale (default 72h)"],
+      [
+        "--verification <how>",
+        "separate: another agent accepts a task (default); self: submitting closes it",
+      ],
+      ["--max-attempts <n>", "attempts before a task fails for good"],
     ],
     input: ([id, statement], options) => ({
       id,
@@ -141,34 +143,37 @@ const goals: readonly Command[] = [
       maxAttempts: wholeNumber("--max-attempts", options["maxAttempts"]),
     }),
     page: (goal, screen) =>
-      `goal ${goal.goal} begun\nplan the work: ${commandToPaste(screen, `holdfast task add "what is to be done" --goal ${goal.goal}`)}\n`,
+      `goal ${goal.goal} created\nplan the work: ${commandToPaste(
+        screen,
+        `holdfast task add "what to do" --goal ${goal.goal}`,
+      )}\n`,
   }),
   command({
     words: "goal show",
     operation: "goal show",
-    about: "everything that matters about a goal",
-    args: [["[goal]", "which one"]],
+    about: "show a goal",
+    args: [["[goal]", "the goal"]],
     input: ([goal]) => ({ goal }),
     page: page.goalPage,
   }),
   command({
     words: "goal use",
     operation: "goal use",
-    about: "choose the goal of this worktree",
-    args: [["[goal]", "which one; without it, says which it is"]],
-    options: [["--none", "choose none"]],
+    about: "choose the default goal of this worktree",
+    args: [["[goal]", "the goal; without it, shows the chosen one"]],
+    options: [["--none", "clear the choice"]],
     input: ([goal], { none }) => ({ goal, none }),
-    page: ({ worktree, goal }) => `${worktree} works on ${goal ?? "no goal in particular"}\n`,
+    page: ({ worktree, goal }) => `${worktree}: ${goal === null ? "no goal chosen" : `goal ${goal}`}\n`,
   }),
-  command({ words: "goal list", operation: "goal list", about: "all goals", page: page.goalListPage }),
+  command({ words: "goal list", operation: "goal list", about: "list all goals", page: page.goalListPage }),
   command({
     words: "brief",
     operation: "brief",
-    about: "the text with which the next agent continues",
+    about: "print the briefing for the next agent",
     options: [
-      ["--tokens <n>", "how long it may be: 2000 unless set"],
-      ["--task <id>", "the task at hand"],
-      ["--session <id>", "yours, of which it says nothing while it is active"],
+      ["--tokens <n>", "its maximum length (default 2000)"],
+      ["--task <id>", "the reader's task"],
+      ["--session <id>", "the reader's session, which it leaves out"],
     ],
     input: (_, options) => ({
       tokens: wholeNumber("--tokens", options["tokens"]),
@@ -177,11 +182,11 @@ const goals: readonly Command[] = [
     }),
     page: ({ text }) => `${text}\n`,
   }),
-  command({ words: "next", operation: "next", about: "what to claim next", page: page.nextPage }),
+  command({ words: "next", operation: "next", about: "show what to claim next", page: page.nextPage }),
   command({
     words: "move",
     operation: "move",
-    about: "go to another phase",
+    about: "move to another phase",
     args: [["<phase>", "its number or name"]],
     input: ([to]) => ({ to: phase(to) }),
     page: page.movePage,
@@ -189,11 +194,11 @@ const goals: readonly Command[] = [
   command({
     words: "resume",
     operation: "resume",
-    about: "take up the work: check files, begin a session, read the briefing",
+    about: "resume the work: check files, start a session, read the briefing",
     options: [
-      ["--session <id>", "how your session is to be called"],
-      ["--tokens <n>", "how long the briefing may be"],
-      ["--force", "go on although the goal is stale or files have changed"],
+      ["--session <id>", "the name of your session"],
+      ["--tokens <n>", "the maximum length of the briefing"],
+      ["--force", "continue although the goal is stale or files have changed"],
     ],
     input: (_, options) => ({
       session: options["session"],
@@ -206,14 +211,14 @@ const goals: readonly Command[] = [
   command({
     words: "handoff",
     operation: "handoff",
-    about: "end your session and say what comes next",
+    about: "end your session and record the next step",
     options: [
       ["--reason <text>", "why you stop", "required"],
-      ["--session <id>", "which session; yours unless set"],
+      ["--session <id>", "the session (default: yours)"],
       ["--next <task or words>", "what comes next"],
-      ["--notes <text>", "what the next one should know"],
+      ["--notes <text>", "notes for the next agent"],
       ["--issue <text...>", "what went wrong"],
-      ["--context <share>", "how full your context was: 80%"],
+      ["--context <share>", "how full your context is: 80%"],
     ],
     input: (_, options) => ({
       reason: options["reason"],
@@ -224,7 +229,10 @@ const goals: readonly Command[] = [
       contextUsage: fraction("--context", options["context"]),
     }),
     page: ({ session, goal }, screen) =>
-      `session ${session} of ${goal} handed off\nthe next one begins with: ${commandToPaste(screen, `holdfast resume --goal ${goal}`)}\n`,
+      `session ${session} of ${goal} handed off\nto continue: ${commandToPaste(
+        screen,
+        `holdfast resume --goal ${goal}`,
+      )}\n`,
   }),
 ];
 
@@ -233,15 +241,15 @@ const tasks: readonly Command[] = [
     words: "task add",
     operation: "task add",
     about: "add a task",
-    args: [["<title>", "what is to be done"]],
+    args: [["<title>", "what to do"]],
     options: [
-      ["--about <text>", "what one has to know"],
-      ["--phase <phase>", "number or name; the current one unless set"],
+      ["--about <text>", "a description"],
+      ["--phase <phase>", "its number or name (default: the current phase)"],
       ["--plan <n>", "a plan of the phase"],
-      ["--wave <n>", "tasks of one wave can be done at once"],
-      ["--after <task...>", "tasks that have to be done before"],
+      ["--wave <n>", "tasks of one wave can run in parallel"],
+      ["--after <task...>", "tasks that must be done first"],
       ["--file <path...>", "files it will touch"],
-      ["--wanted <text...>", "how one will know that it is done"],
+      ["--wanted <text...>", "acceptance criteria"],
       ["--reviews <task...>", "makes it a review of these"],
     ],
     input: ([title], options) => ({
@@ -260,9 +268,9 @@ const tasks: readonly Command[] = [
   command({
     words: "task list",
     operation: "task list",
-    about: "tasks that are not finished",
+    about: "list unfinished tasks",
     options: [
-      ["--all", "finished ones too"],
+      ["--all", "include finished tasks"],
       ["--status <status>", "only these: open, in_progress, submitted, blocked, failed, done, dropped"],
     ],
     input: (_, options) => ({ all: options["all"], status: options["status"] }),
@@ -271,7 +279,7 @@ const tasks: readonly Command[] = [
   command({
     words: "task show",
     operation: "task show",
-    about: "one task, whole",
+    about: "show one task",
     args: TASK,
     input: ([task]) => ({ task }),
     page: page.taskPage,
@@ -279,7 +287,7 @@ const tasks: readonly Command[] = [
   command({
     words: "task claim",
     operation: "task claim",
-    about: "take a task",
+    about: "claim a task",
     args: TASK,
     options: [SESSION],
     input: ([task], { session }) => ({ task, session }),
@@ -288,7 +296,7 @@ const tasks: readonly Command[] = [
   command({
     words: "task start",
     operation: "task start",
-    about: "take a task if need be, and note what you are at",
+    about: "claim a task unless it is yours, and note what you are doing",
     args: [...TASK, ["[note]", "what you are doing"]],
     options: [SESSION],
     input: ([task, note], { session }) => ({ task, note, session }),
@@ -297,11 +305,11 @@ const tasks: readonly Command[] = [
   command({
     words: "task submit",
     operation: "task submit",
-    about: "hand in a task",
+    about: "submit a task",
     args: TASK,
     options: [
       ["--summary <text>", "what was done"],
-      ["--file <path...>", "files that show it; their content is remembered"],
+      ["--file <path...>", "files as evidence; their hashes are recorded"],
       ["--ran <command...>", "commands that passed"],
       SESSION,
     ],
@@ -317,10 +325,10 @@ const tasks: readonly Command[] = [
   command({
     words: "task verify",
     operation: "task verify",
-    about: "accept what was handed in, or reject it",
+    about: "accept or reject a submitted task",
     args: TASK,
     options: [
-      ["--reject", "it is not done"],
+      ["--reject", "reject it"],
       ["--why <text>", "why"],
     ],
     input: ([task], { reject, why }) => ({ task, accept: reject !== true, why }),
@@ -329,17 +337,17 @@ const tasks: readonly Command[] = [
   command({
     words: "task fail",
     operation: "task fail",
-    about: "say that a task failed",
+    about: "report that a task failed",
     args: [...TASK, ["<error>", "what went wrong"]],
-    options: [["--final", "trying again cannot help"], SESSION],
+    options: [["--final", "a retry cannot help"], SESSION],
     input: ([task, error], { final, session }) => ({ task, error, retryable: final !== true, session }),
     page: page.taskLine,
   }),
   command({
     words: "task block",
     operation: "task block",
-    about: "record what keeps a task from going on",
-    args: [...TASK, ["<what>", "what is in the way"]],
+    about: "record what blocks a task",
+    args: [...TASK, ["<what>", "what blocks it"]],
     options: [SESSION],
     input: ([task, description], { session }) => ({ task, description, session }),
     page: page.taskLine,
@@ -347,25 +355,25 @@ const tasks: readonly Command[] = [
   command({
     words: "task release",
     operation: "task release",
-    about: "put a task back",
+    about: "release a task",
     args: TASK,
-    options: [["--why <text>", "why"], ["--force", "also when another holds it"], SESSION],
+    options: [["--why <text>", "why"], ["--force", "even if another agent holds it"], SESSION],
     input: ([task], { why, force, session }) => ({ task, why, force, session }),
     page: page.taskLine,
   }),
   command({
     words: "task retry",
     operation: "task retry",
-    about: "let a task that failed be tried again",
+    about: "retry a failed task",
     args: TASK,
-    options: [["--why <text>", "why that can help now", "required"]],
+    options: [["--why <text>", "why a retry can help now", "required"]],
     input: ([task], { why }) => ({ task, why }),
     page: page.taskLine,
   }),
   command({
     words: "task drop",
     operation: "task drop",
-    about: "nobody is to do a task any more",
+    about: "drop a task: it is no longer needed",
     args: TASK,
     options: [["--why <text>", "why", "required"]],
     input: ([task], { why }) => ({ task, why }),
@@ -374,7 +382,7 @@ const tasks: readonly Command[] = [
   command({
     words: "task reopen",
     operation: "task reopen",
-    about: "a task that was done or dropped has to be done again",
+    about: "reopen a done or dropped task",
     args: TASK,
     options: [["--why <text>", "why", "required"]],
     input: ([task], { why }) => ({ task, why }),
@@ -386,13 +394,13 @@ const notes: readonly Command[] = [
   command({
     words: "block add",
     operation: "block add",
-    about: "record what keeps work from going on",
-    args: [["<what>", "what is in the way"]],
+    about: "record what blocks work",
+    args: [["<what>", "what blocks it"]],
     options: [
-      ["--task <task...>", "tasks it holds"],
-      ["--phase <phase...>", "phases it holds"],
-      ["--everything", "nothing at all can go on"],
-      ["--report-only", "it blocks nothing before somebody looks"],
+      ["--task <task...>", "tasks that it blocks"],
+      ["--phase <phase...>", "phases that it blocks"],
+      ["--everything", "it blocks the whole goal"],
+      ["--report-only", "it blocks nothing until someone confirms it"],
     ],
     input: ([description], options) => ({
       description,
@@ -406,47 +414,49 @@ const notes: readonly Command[] = [
   command({
     words: "block bypass",
     operation: "block bypass",
-    about: "go around a blocker",
+    about: "work around a blocker",
     args: [["<blocker>", "its id: B-002"]],
     options: [
       ["--workaround <text>", "how", "required"],
-      ["--follow-up <title...>", "tasks that remember to come back"],
+      ["--follow-up <title...>", "tasks for what is left to do"],
     ],
     input: ([blocker], options) => ({
       blocker,
       workaround: options["workaround"],
       followUps: list(options["followUp"]),
     }),
-    page: ({ id, workaround, followUps }) =>
-      `${id} bypassed: ${workaround}${followUps.length === 0 ? "" : `; later ${followUps.join(", ")}`}\n`,
+    page: ({ id, workaround, followUps }) => {
+      const later = followUps.length === 0 ? "" : `; follow-up tasks: ${followUps.join(", ")}`;
+      return `${id} bypassed: ${workaround}${later}\n`;
+    },
   }),
   command({
     words: "block resolve",
     operation: "block resolve",
-    about: "say how a blocker went away",
+    about: "record how a blocker was resolved",
     args: [["<blocker>", "its id: B-002"]],
-    options: [["--how <text>", "how it went away", "required"]],
+    options: [["--how <text>", "how it was resolved", "required"]],
     input: ([blocker], { how }) => ({ blocker, resolution: how }),
     page: ({ id, unblocked }) =>
-      `${id} resolved${unblocked.length === 0 ? "" : `; can go on: ${unblocked.join(", ")}`}\n`,
+      `${id} resolved${unblocked.length === 0 ? "" : `; unblocked: ${unblocked.join(", ")}`}\n`,
   }),
   command({
     words: "block list",
     operation: "block list",
-    about: "what keeps work from going on",
-    options: [["--all", "resolved ones too"]],
+    about: "list what blocks work",
+    options: [["--all", "include resolved blockers"]],
     input: (_, { all }) => ({ all }),
     page: ({ blockers }, screen) =>
-      blockers.length === 0 ? "nothing is in the way\n" : page.blockerTable(blockers, screen),
+      blockers.length === 0 ? "no blockers\n" : page.blockerTable(blockers, screen),
   }),
   command({
     words: "blockers",
     operation: "block list",
-    about: "the same as block list",
-    options: [["--all", "resolved ones too"]],
+    about: "same as block list",
+    options: [["--all", "include resolved blockers"]],
     input: (_, { all }) => ({ all }),
     page: ({ blockers }, screen) =>
-      blockers.length === 0 ? "nothing is in the way\n" : page.blockerTable(blockers, screen),
+      blockers.length === 0 ? "no blockers\n" : page.blockerTable(blockers, screen),
   }),
 ];
 

@@ -1,4 +1,4 @@
-/** What the answers about goals, tasks and notes look like to a person. */
+/** Pages for people about goals, tasks and notes. */
 
 import { age } from "../model/time.ts";
 import type { ResultOf } from "../operations/index.ts";
@@ -13,11 +13,11 @@ export function ago(time: string): string {
   return `${age(Math.max(0, Date.now() - Date.parse(time)))} ago`;
 }
 
-/** Lines that have something to say, each with its label. */
+/** One labelled line per field; empty fields are left out. */
 function fields(rows: readonly (readonly [string, string | null])[], paint: Paint): string {
-  const said = rows.filter(([, text]) => text);
-  const width = Math.max(0, ...said.map(([label]) => label.length));
-  return said.map(([label, text]) => `${paint.dim(label.padEnd(width))}  ${text}\n`).join("");
+  const filled = rows.filter(([, text]) => text);
+  const width = Math.max(0, ...filled.map(([label]) => label.length));
+  return filled.map(([label, text]) => `${paint.dim(label.padEnd(width))}  ${text}\n`).join("");
 }
 
 export function statusWord(status: string, { green, yellow, red, dim }: Paint): string {
@@ -43,7 +43,7 @@ export function taskListPage({ goal, tasks, hidden }: ResultOf<"task list">, scr
     hidden > 0
       ? screen.paint.dim(`${hidden} not shown: holdfast task list --all${screen.store ?? ""}\n`)
       : "";
-  if (tasks.length === 0) return `${goal} has no such tasks\n${rest}`;
+  if (tasks.length === 0) return `${goal}: no matching tasks\n${rest}`;
   return taskTable(tasks, screen) + rest;
 }
 
@@ -60,29 +60,29 @@ export function taskPage(task: Task, { paint }: Screen): string {
       ["reviews", task.reviews.join(", ")],
       ["after", task.dependsOn.join(", ")],
       ["files", task.files.join(", ")],
-      [
-        "held by",
-        claim && `${claim.by.name} since ${ago(claim.since)}${claim.note ? `: ${claim.note}` : ""}`,
-      ],
+      ["held by", claim && `${claim.by.name} since ${ago(claim.since)}${reason(claim.note)}`],
       [
         "before",
-        previous &&
-          `${previous.by.name}, ${previous.ended} ${ago(previous.endedAt)}${previous.why ? `: ${previous.why}` : ""}`,
+        previous && `${previous.by.name}, ${previous.ended} ${ago(previous.endedAt)}${reason(previous.why)}`,
       ],
-      ["failure", failure && `${failure.error}${failure.retryable ? "" : " (not to be retried)"}`],
-      ["handed in", submission && `${submission.by.name} ${ago(submission.at)}: ${submission.summary ?? ""}`],
+      ["failure", failure && `${failure.error}${failure.retryable ? "" : " (do not retry)"}`],
+      ["submitted", submission && `${submission.by.name} ${ago(submission.at)}: ${submission.summary ?? ""}`],
       ["evidence", submission?.files.map(({ path }) => path).join(", ") ?? null],
       [
         "verdict",
         verdict &&
-          `${verdict.accepted ? "accepted" : "rejected"} by ${verdict.by.name}${verdict.why ? `: ${verdict.why}` : ""}`,
+          `${verdict.accepted ? "accepted" : "rejected"} by ${verdict.by.name}${reason(verdict.why)}`,
       ],
     ],
     paint,
   );
 }
 
-/** After a change of a task: what it is now, in one line. */
+function reason(why: string | null): string {
+  return why ? `: ${why}` : "";
+}
+
+/** A task in one line, after a change. */
 export function taskLine({ id, title, status, by }: TaskRow, { paint }: Screen): string {
   return `${paint.bold(id)}  ${statusWord(status, paint)}${by === null ? "" : ` by ${by}`}  ${title}\n`;
 }
@@ -100,7 +100,7 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
       [
         "stale",
         goal.stale
-          ? `last touched ${ago(goal.updatedAt)}; take it up: ${commandToPaste(screen, "holdfast resume --force")}`
+          ? `changed ${ago(goal.updatedAt)}; resume it: ${commandToPaste(screen, "holdfast resume --force")}`
           : null,
       ],
       ["at", `${place}${position.task === null ? "" : `, ${position.task}`}`],
@@ -116,7 +116,7 @@ export function goalPage(goal: ResultOf<"goal show">, screen: Screen): string {
     return [String(number), name, status, `${completed}/${tasks}`];
   });
   const parts = [
-    newsLines(next),
+    warningLines(next),
     head,
     phases.length > 0 ? table(screen, ["phase", "name", "status", "tasks"], phases, ["name"]) : "",
     goal.blockers.length > 0 ? blockerTable(goal.blockers, screen) : "",
@@ -135,11 +135,11 @@ function historyTable(history: ResultOf<"goal show">["history"], screen: Screen)
     workingOn ?? "",
     handoffReason ?? "",
   ]);
-  return table(screen, ["session", "agent", "status", "began", "task", "handed off"], rows, ["handed off"]);
+  return table(screen, ["session", "agent", "status", "started", "task", "handed off"], rows, ["handed off"]);
 }
 
 export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): string {
-  const first = 'holdfast goal new <name> "what is to be reached"';
+  const first = 'holdfast goal new <name> "what to achieve"';
   if (goals.length === 0) return `no goals yet: ${commandToPaste(screen, first)}\n`;
   const rows = goals.map(({ goal, status, stale, updatedAt, title }) => [
     goal,
@@ -148,29 +148,30 @@ export function goalListPage({ goals }: ResultOf<"goal list">, screen: Screen): 
     ago(updatedAt),
     title ?? "",
   ]);
-  return table(screen, ["goal", "status", "age", "touched", "title"], rows, ["title"]);
+  return table(screen, ["goal", "status", "age", "changed", "title"], rows, ["title"]);
 }
 
-/** What became of work, and what is not here: before what there is. */
-function newsLines({ merged, notTakenIn }: Omit<ResultOf<"next">, "goal">): string {
-  const lines = [...notTakenIn.map((each) => `not taken in: ${each}`), ...merged];
+/** Warnings that come before a goal's page: changes that are not merged, and what merges changed. */
+function warningLines({ merged, notTakenIn }: Omit<ResultOf<"next">, "goal">): string {
+  const lines = [...notTakenIn.map((each) => `not merged: ${each}`), ...merged];
   return lines.map((each) => `! ${each}\n`).join("");
 }
 
 export function movePage({ goal, position, left, closed }: ResultOf<"move">, screen: Screen): string {
   const rest = left.map(
-    (task) => `! stays behind: ${task.id} ${statusWord(task.status, screen.paint)}  ${task.title}\n`,
+    (task) =>
+      `! stays in the old phase: ${task.id} ${statusWord(task.status, screen.paint)}  ${task.title}\n`,
   );
   const back = closed && commandToPaste(screen, `holdfast move ${closed.number}`);
   const empty = closed
-    ? `! phase ${closed.number} ${closed.name} had no task and counts as complete; to go back: ${back}\n`
+    ? `! phase ${closed.number} ${closed.name} had no tasks and counts as complete; go back: ${back}\n`
     : "";
   return `${goal} is in phase ${position.phase} ${position.phaseName}\n${rest.join("")}${empty}`;
 }
 
 export function nextPage(next: ResultOf<"next">, screen: Screen): string {
   const { outlook, why, tasks, noted } = next;
-  const note = `${newsLines(next)}${noted === null ? "" : `noted: ${noted}\n`}`;
+  const note = `${warningLines(next)}${noted === null ? "" : `noted: ${noted}\n`}`;
   const [first] = tasks;
   if (!first) return `${note}nothing to claim (${outlook}): ${why}\n`;
   return `${note}${taskTable(tasks, screen)}${commandToPaste(screen, `holdfast task claim ${first.id}`)}\n`;
@@ -184,16 +185,16 @@ export function blockerTable(blockers: readonly Blocker[], screen: Screen): stri
     [
       ...affects.tasks,
       ...affects.phases.map((phase) => `phase ${phase}`),
-      affects.goal ? "everything" : "",
+      affects.goal ? "the whole goal" : "",
       ...affects.other,
     ]
       .filter(Boolean)
       .join(" "),
-    [description, workaround && `around: ${workaround}`, resolution && `resolved: ${resolution}`]
+    [description, workaround && `workaround: ${workaround}`, resolution && `resolved: ${resolution}`]
       .filter(Boolean)
       .join("; "),
   ]);
-  return table(screen, ["id", "status", "reported", "holds", "what"], rows, ["what", "holds"]);
+  return table(screen, ["id", "status", "reported", "blocks", "what"], rows, ["what", "blocks"]);
 }
 
 export function decisionTable(decisions: readonly Decision[], screen: Screen): string {
@@ -235,7 +236,9 @@ export function resumePage(resumed: ResultOf<"resume">, screen: Screen): string 
     return `${paint.yellow("!")} ${path} ${statusWord(verdict, paint)}${why ? ` (${why})` : ""}\n`;
   });
   if (!resumed.begun) {
-    return `${files.join("")}${paint.bold("not begun")}: ${resumed.why}\nlook first, then: ${commandToPaste(screen, `holdfast resume --force --goal ${resumed.goal}`)}\n`;
+    const again = commandToPaste(screen, `holdfast resume --force --goal ${resumed.goal}`);
+    return `${files.join("")}${paint.bold("not started")}: ${resumed.why}\nlook at that, then: ${again}\n`;
   }
-  return `${files.join("")}session ${resumed.session} begun; end it with: ${commandToPaste(screen, `holdfast handoff --session ${resumed.session} --reason …`)}\n\n${resumed.briefing}\n`;
+  const end = commandToPaste(screen, `holdfast handoff --session ${resumed.session} --reason …`);
+  return `${files.join("")}session ${resumed.session} started; end it with: ${end}\n\n${resumed.briefing}\n`;
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-/** The door of the command line. It loads no more than the command needs: `hook`, `status` and `--version` have short ways. */
+/** The entry of the command line. `hook`, `status` and `--version` have fast paths that load little. */
 
 import module from "node:module";
 
 const argv = process.argv.slice(2);
 
-// Where Node can keep what it compiled (22 and later), the next start finds it ready.
+// Node 22 and later cache compiled code for the next start.
 (module as { enableCompileCache?: () => void }).enableCompileCache?.();
 
 async function main(): Promise<void> {

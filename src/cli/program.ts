@@ -1,4 +1,4 @@
-/** The whole command line, as commander reads it. Nothing of the library is loaded before a command runs. */
+/** The whole command line, for commander. It loads nothing of the library before a command runs. */
 
 import { Command as Parser } from "commander";
 import { didYouMean } from "../operations/index.ts";
@@ -8,77 +8,12 @@ import { COMMANDS, GROUPS, HEADINGS } from "./commands.ts";
 import { Misuse } from "./failure.ts";
 import { EXIT } from "./screen.ts";
 
-/** `mcp` and `mcp proxy`: servers on stdin and stdout, until the client closes its end. The SDK is loaded only here. */
-
-const STORE = ["--store <address>", "where the store is; also HOLDFAST_STORE"] as const;
-const HEADING = "Sessions:";
-
-/** Adds the verbs; returns the group, so that it behaves like the others. */
-function addMcp(program: Parser): Parser {
-  const group = program
-    .command("mcp")
-    .description("a server for agents on stdin and stdout: goals, tasks, decisions, open calls")
-    .helpGroup(HEADING)
-    .option(...STORE)
-    .option("--goal <goal>", "which goal; also HOLDFAST_GOAL")
-    .option("--by <name>", "the agent's name; also HOLDFAST_BY, else after the client")
-    .option("--role <role>", "in which role: worker unless set; also HOLDFAST_ROLE")
-    .action(async () => serve(group.opts<Options>()));
-  const proxy = group
-    .command("proxy")
-    .description("put the ledger around every tool of another MCP server")
-    .argument("<command...>", "after --: how that server is started")
-    .option("--config <file>", "what its tools do to the world; without it all of them count as mutating")
-    .option(
-      "--session <name>",
-      "the session that keeps the calls; follows from configuration and project unless set",
-    )
-    .option(...STORE)
-    .option("--by <name>", "who acts; also HOLDFAST_BY")
-    .action(async () => putAround(proxy.processedArgs.flat() as string[], proxy.opts<Options>()));
-  return group;
-}
-
-async function serve(options: Options): Promise<void> {
-  const { serveMcp } = await import("../mcp/index.ts");
-  const role = said(options, "role", "HOLDFAST_ROLE") ?? "worker";
-  if (!AGENT_ROLES.includes(role as AgentRole)) {
-    throw new Misuse(`${role} is no role for an agent`, `Say one of: ${AGENT_ROLES.join(", ")}`);
-  }
-  await serveMcp({
-    store: said(options, "store", "HOLDFAST_STORE"),
-    goal: said(options, "goal", "HOLDFAST_GOAL"),
-    by: said(options, "by", "HOLDFAST_BY"),
-    role: role as AgentRole,
-  });
-}
-
-/** What people answer for is not to be had by saying that one is a person. */
-const AGENT_ROLES = ["worker", "architect", "orchestrator", "verifier"] as const;
-type AgentRole = (typeof AGENT_ROLES)[number];
-
-async function putAround(command: readonly string[], options: Options): Promise<void> {
-  const { runProxy } = await import("../mcp/index.ts");
-  await runProxy({
-    command,
-    config: said(options, "config"),
-    session: said(options, "session"),
-    store: said(options, "store", "HOLDFAST_STORE"),
-    by: said(options, "by", "HOLDFAST_BY") ?? "mcp-proxy",
-  });
-}
-
-function said(options: Options, name: string, variable?: string): string | undefined {
-  const value = options[name] ?? (variable === undefined ? undefined : process.env[variable]);
-  return typeof value === "string" && value !== "" ? value : undefined;
-}
-
 const EVERYWHERE: readonly (readonly [flags: string, about: string])[] = [
   ["--json", "the answer as JSON"],
-  ["--store <address>", "where the store is; also HOLDFAST_STORE"],
-  ["--goal <goal>", "which goal; also HOLDFAST_GOAL"],
+  ["--store <address>", "the store; also HOLDFAST_STORE"],
+  ["--goal <goal>", "the goal; also HOLDFAST_GOAL"],
   ["--by <name>", "who acts; also HOLDFAST_BY"],
-  ["--role <role>", "in which role: human unless set; also HOLDFAST_ROLE"],
+  ["--role <role>", "the role (default human); also HOLDFAST_ROLE"],
 ];
 
 export async function runProgram(argv: readonly string[]): Promise<void> {
@@ -90,8 +25,8 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
     .enablePositionalOptions()
     .action(() => {
       throw new Misuse(
-        "what should be done?",
-        "See how things stand: holdfast status. All commands: holdfast --help",
+        "no command given",
+        "Show the state of everything: holdfast status. All commands: holdfast --help",
       );
     });
   const groups = new Map<string, Parser>();
@@ -111,7 +46,7 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
   await program.parseAsync([...argv], { from: "user" });
 }
 
-/** In the order of the headings, and as they stand below them. */
+/** The order in the help text. */
 function rankOf(word: string): number {
   return HEADINGS.flatMap(([, verbs]) => verbs).indexOf(word);
 }
@@ -125,12 +60,12 @@ function groupOf(program: Parser, word: string, about: string): Parser {
   const group = program.command(word).description(about).helpGroup(headingOf(word));
   group.action(() => {
     const verbs = group.commands.map((each) => each.name());
-    throw new Misuse(`${word}: what about it?`, `Say one of: ${verbs.join(", ")}`);
+    throw new Misuse(`${word}: a second word is missing`, `Use one of: ${verbs.join(", ")}`);
   });
   return group;
 }
 
-/** Before commander looks: a slip in the verb is the verb's, whatever options follow it. */
+/** Runs before commander, which would complain of the options of a misspelt command. */
 function refuseUnknown([first, second]: readonly string[], program: Parser): void {
   if (first === undefined || first.startsWith("-")) return;
   const found = program.commands.find((each) => each.name() === first);
@@ -151,7 +86,7 @@ function addCommand(program: Parser, groups: ReadonlyMap<string, Parser>, comman
     if (must) parser.requiredOption(flags, about);
     else parser.option(flags, about);
   }
-  if (command.answersFor) parser.option("--why <text>", "why; asked for on a terminal");
+  if (command.answersFor) parser.option("--why <text>", "the reason; asked for on a terminal");
   const own = new Set(parser.options.map(({ long }) => long));
   for (const [flags, about] of EVERYWHERE) if (!own.has(flags.split(" ")[0])) parser.option(flags, about);
   parser.action(async () => {
@@ -166,7 +101,7 @@ function addCommand(program: Parser, groups: ReadonlyMap<string, Parser>, comman
 function addWatch(program: Parser): void {
   const parser = program
     .command("watch")
-    .description("status, kept up to date")
+    .description("show status again whenever something changes")
     .helpGroup(headingOf("watch"));
   for (const [flags, about] of EVERYWHERE) parser.option(flags, about);
   parser.action(async () => {
@@ -175,32 +110,32 @@ function addWatch(program: Parser): void {
   });
 }
 
-/** What needs no store, or no commander. */
+/** Commands that need no store. */
 function addSetup(program: Parser): void {
   const add = (word: string, about: string): Parser =>
     program.command(word).description(about).helpGroup(headingOf(word));
-  add("completion", "a completion script for your shell")
+  add("completion", "print a completion script for your shell")
     .argument("<shell>", "bash, zsh or fish")
     .action(async (shell: string) => {
       const { completion } = await import("./commands.ts");
       process.stdout.write(completion(shell));
     });
-  // Only for help: `main.ts` runs hooks before any of this is loaded.
-  add("hook", "what a coding agent runs at its turning points; init wires it")
+  // Only for the help text: `main.ts` runs hooks before this file is loaded.
+  add("hook", "what coding agents run at certain events; init wires it")
     .argument("<agent>", "claude, codex, cursor or gemini")
     .argument("<event>", "session-start, touched, checkpoint, stop, stop-failure or session-end");
   const demo = add("demo", "watch an agent be killed and lose nothing")
     .option("--json", "the answer as JSON")
-    .option("--keep", "leave the folder with the store and the world's log");
+    .option("--keep", "keep the folder with the store and the payment log");
   demo.action(async () => {
     const { demo: play } = await import("./demo-command.ts");
     await play(demo.opts<Options>());
   });
-  const torture = add("torture", "kill your own agent everywhere and compare what the world saw")
-    .argument("[command...]", "after --: the agent; it has to end with 0 when its work is done")
-    .option("--effects <command>", "prints what the world saw, one effect on a line")
-    .option("--setup <command>", "makes a fresh world and a fresh store; run before every kill")
-    .option("--timeout <time>", "the longest that one run may take: 60s unless set")
+  const torture = add("torture", "kill your own agent at every failpoint and compare its effects")
+    .argument("[command...]", "after --: the agent; it must exit with 0 when its work is done")
+    .option("--effects <command>", "prints the effects that happened, one per line")
+    .option("--setup <command>", "resets the outside world and the store; runs before every kill")
+    .option("--timeout <time>", "the longest time for one run (default 60s)")
     .option("--json", "the answer as JSON");
   torture.action(async () => {
     const { torture: kill } = await import("./torture-command.ts");
@@ -208,24 +143,24 @@ function addSetup(program: Parser): void {
   });
 }
 
-/** Errors are ours to print, in our words; commander only says what it met. */
+/** Silences commander: `reportFailure` prints its errors in our words. */
 function behave(parser: Parser): void {
   parser
     .configureOutput({ writeErr: () => undefined })
     .showSuggestionAfterError(false)
     .exitOverride((error) => {
       if (error.exitCode === 0) process.exit(EXIT.done);
-      throw inOurWords(parser, error.message);
+      throw toMisuse(parser, error.message);
     });
 }
 
-function inOurWords(parser: Parser, said: string): Misuse {
-  const message = said.replace(/^error: /, "");
+function toMisuse(parser: Parser, text: string): Misuse {
+  const message = text.replace(/^error: /, "");
   const words = pathOf(parser);
   const unknown = /unknown option '(--?[^=']+)/.exec(message)?.[1];
   const known = parser.options.map(({ long }) => long ?? "");
   if (words === "" && EVERYWHERE.some(([flags]) => flags.split(" ")[0] === unknown)) {
-    return new Misuse(`${unknown} comes after the command`, `For example: holdfast status ${unknown} …`);
+    return new Misuse(`${unknown} must follow the command`, `For example: holdfast status ${unknown} …`);
   }
   const hint = unknown === undefined ? "" : didYouMean(unknown, known);
   return new Misuse(
@@ -242,4 +177,67 @@ function pathOf(parser: Parser): string {
 function unknownCommand(typed: string, known: readonly Parser[]): Misuse {
   const all = known.map(pathOf);
   return new Misuse(`there is no command ${typed}`, `${didYouMean(typed, all)}All commands: holdfast --help`);
+}
+
+/** `mcp` and `mcp proxy`: servers on stdin and stdout, until the client closes its end. */
+
+const STORE = ["--store <address>", "the store; also HOLDFAST_STORE"] as const;
+
+function addMcp(program: Parser): Parser {
+  const group = program
+    .command("mcp")
+    .description("run an MCP server on stdin and stdout: goals, tasks, decisions, open calls")
+    .helpGroup(headingOf("mcp"))
+    .option(...STORE)
+    .option("--goal <goal>", "the goal; also HOLDFAST_GOAL")
+    .option("--by <name>", "the agent's name (default: the client's); also HOLDFAST_BY")
+    .option("--role <role>", "the role (default worker); also HOLDFAST_ROLE")
+    .action(async () => serveAgents(group.opts<Options>()));
+  const proxy = group
+    .command("proxy")
+    .description("put the ledger around every tool of another MCP server")
+    .argument("<command...>", "after --: the command that starts that server")
+    .option("--config <file>", "the effects of its tools (default: all mutate)")
+    .option(
+      "--session <name>",
+      "the session that records the calls (default: derived from configuration and project)",
+    )
+    .option(...STORE)
+    .option("--by <name>", "who acts; also HOLDFAST_BY")
+    .action(async () => proxyServer(proxy.processedArgs.flat() as string[], proxy.opts<Options>()));
+  return group;
+}
+
+async function serveAgents(options: Options): Promise<void> {
+  const { serveMcp } = await import("../mcp/index.ts");
+  const role = setting(options, "role", "HOLDFAST_ROLE") ?? "worker";
+  if (!AGENT_ROLES.includes(role as AgentRole)) {
+    throw new Misuse(`--role: ${role} is not a role for agents`, `Use one of: ${AGENT_ROLES.join(", ")}`);
+  }
+  await serveMcp({
+    store: setting(options, "store", "HOLDFAST_STORE"),
+    goal: setting(options, "goal", "HOLDFAST_GOAL"),
+    by: setting(options, "by", "HOLDFAST_BY"),
+    role: role as AgentRole,
+  });
+}
+
+/** Without `human`: an agent must not claim to be a person. */
+const AGENT_ROLES = ["worker", "architect", "orchestrator", "verifier"] as const;
+type AgentRole = (typeof AGENT_ROLES)[number];
+
+async function proxyServer(command: readonly string[], options: Options): Promise<void> {
+  const { runProxy } = await import("../mcp/index.ts");
+  await runProxy({
+    command,
+    config: setting(options, "config"),
+    session: setting(options, "session"),
+    store: setting(options, "store", "HOLDFAST_STORE"),
+    by: setting(options, "by", "HOLDFAST_BY") ?? "mcp-proxy",
+  });
+}
+
+function setting(options: Options, name: string, variable?: string): string | undefined {
+  const value = options[name] ?? (variable === undefined ? undefined : process.env[variable]);
+  return typeof value === "string" && value !== "" ? value : undefined;
 }

@@ -1,4 +1,4 @@
-/** From what was typed to what is printed: one operation, one answer, one exit code. */
+/** Runs a command: one operation, one answer, one exit code. */
 
 import { userInfo } from "node:os";
 import type { Actor, GoalRole } from "../model/goal/index.ts";
@@ -7,68 +7,23 @@ import { type Command, goalOption, type Options } from "./command.ts";
 import { Misuse, reportWarning } from "./failure.ts";
 import { EXIT, formatAnswer, openScreen } from "./screen.ts";
 
-/** Who acts. What a person answers for carries a name and a reason: asked for on a terminal, required anywhere else. */
-
-const ROLES: readonly GoalRole[] = ["worker", "architect", "orchestrator", "verifier", "human", "supervisor"];
-
-function actorFrom({ by, role }: Options): Actor {
-  const said = role ?? process.env["HOLDFAST_ROLE"] ?? "human";
-  if (!ROLES.includes(said as GoalRole)) {
-    throw new Misuse(`there is no role ${String(said)}`, `Say one of: ${ROLES.join(", ")}`);
-  }
-  return { name: String(by ?? process.env["HOLDFAST_BY"] ?? userName()), role: said as GoalRole };
-}
-
-/** The name and the reason that an answer needs. */
-async function askForReason(words: string, { by, why }: Options): Promise<{ by: string; why: string }> {
-  const isAsked = process.stdin.isTTY === true && process.stdout.isTTY === true;
-  const name = by ?? (isAsked ? userName() : undefined);
-  if (name !== undefined && why !== undefined) return { by: String(name), why: String(why) };
-  if (!isAsked) {
-    throw new Misuse(
-      `${words} is for people: without a terminal it needs --by and --why`,
-      `Say who decides and why: --by ann --why "${words === "resolve" ? "seen in the bank" : "not needed any more"}"`,
-    );
-  }
-  const { isCancel, text } = await import("@clack/prompts");
-  const asked = await text({
-    message: `Why? It is recorded under the name ${String(name)}.`,
-    validate: (typed) => (typed?.trim() ? undefined : "A reason, please: the next one will want to know."),
-  });
-  if (isCancel(asked)) {
-    throw new Misuse(`${words} was not done`, "Nothing was changed.", EXIT.interrupted);
-  }
-  return { by: String(name), why: String(asked) };
-}
-
-function userName(): string {
-  try {
-    return userInfo().username.slice(0, 128) || "human";
-  } catch (error) {
-    // A user id without an entry, as in many containers.
-    if (error instanceof Error) return "human";
-    throw error;
-  }
-}
-
 export async function runCommand(
   command: Command,
   args: readonly (string | undefined)[],
   typed: Options,
 ): Promise<void> {
   const operation = OPERATIONS.get(command.operation);
-  if (!operation) throw new Error(`${command.words} names no operation`);
+  if (!operation) throw new Error(`${command.words}: there is no operation ${command.operation}`);
   const screen = await openScreen(typed["store"]);
-  const isAsked = process.stdin.isTTY === true && screen.isTerminal && !typed["json"];
-  const options = command.ask && isAsked ? await command.ask(typed, args) : typed;
-  const said = command.input?.(args, options) ?? {};
-  const why = command.answersFor ? await askForReason(command.words, options) : {};
+  const canAsk = process.stdin.isTTY === true && screen.isTerminal && !typed["json"];
+  const options = command.ask && canAsk ? await command.ask(typed, args) : typed;
+  const input = command.input?.(args, options) ?? {};
+  const reason = command.answersFor ? await askForReason(command.words, options) : {};
   const context = contextOf(options);
   try {
-    const input = Object.entries({ ...said, ...why }).filter(([, value]) => value !== undefined);
-    const data = await perform(operation, context, Object.fromEntries(input));
-    const isFound = command.found?.(data as never) ?? false;
-    if (isFound) process.exitCode = EXIT.found;
+    const defined = Object.entries({ ...input, ...reason }).filter(([, value]) => value !== undefined);
+    const data = await perform(operation, context, Object.fromEntries(defined));
+    if (command.found?.(data as never)) process.exitCode = EXIT.found;
     const page = (each: typeof data) => command.page(each as never, screen);
     const exact = (each: typeof data) => command.data?.(each as never, screen) ?? each;
     process.stdout.write(formatAnswer(options["json"], operation.name, data, page, exact));
@@ -85,4 +40,46 @@ export function contextOf(options: Options): Context {
     caller: "person",
     warn: (error) => reportWarning(error, options["json"] === true),
   });
+}
+
+const ROLES: readonly GoalRole[] = ["worker", "architect", "orchestrator", "verifier", "human", "supervisor"];
+
+function actorFrom({ by, role = process.env["HOLDFAST_ROLE"] ?? "human" }: Options): Actor {
+  if (!ROLES.includes(role as GoalRole)) {
+    throw new Misuse(`there is no role ${String(role)}`, `Use one of: ${ROLES.join(", ")}`);
+  }
+  return { name: String(by ?? process.env["HOLDFAST_BY"] ?? userName()), role: role as GoalRole };
+}
+
+/** The name and reason of a person's decision: asked for on a terminal, required elsewhere. */
+async function askForReason(words: string, { by, why }: Options): Promise<{ by: string; why: string }> {
+  const canAsk = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  const name = by ?? (canAsk ? userName() : undefined);
+  if (name !== undefined && why !== undefined) return { by: String(name), why: String(why) };
+  if (!canAsk) {
+    const example = words === "resolve" ? "seen in the bank" : "no longer needed";
+    throw new Misuse(
+      `${words} is for people: without a terminal it needs --by and --why`,
+      `Name who decides and why: --by ann --why "${example}"`,
+    );
+  }
+  const { isCancel, text } = await import("@clack/prompts");
+  const asked = await text({
+    message: `Why? The reason is recorded under the name ${String(name)}.`,
+    validate: (typed) => (typed?.trim() ? undefined : "Enter a reason for those who come later."),
+  });
+  if (isCancel(asked)) {
+    throw new Misuse(`${words} was cancelled`, "Nothing was changed.", EXIT.interrupted);
+  }
+  return { by: String(name), why: String(asked) };
+}
+
+function userName(): string {
+  try {
+    return userInfo().username.slice(0, 128) || "human";
+  } catch (error) {
+    // A user id without an entry, as in many containers.
+    if (error instanceof Error) return "human";
+    throw error;
+  }
 }

@@ -1,4 +1,4 @@
-/** What the answers about sessions, calls and the store look like to a person. */
+/** Pages for people about sessions, calls and the store. */
 
 import { shellWord } from "../model/stream/index.ts";
 import type { ResultOf } from "../operations/index.ts";
@@ -8,15 +8,15 @@ import { addStoreOption, commandToPaste, type Screen, table, truncate } from "./
 type Call = ResultOf<"calls">["calls"][number];
 type ShownCall = ResultOf<"session show">["calls"][number];
 
-/** What somebody's tool or vendor said may be megabytes; `--json` has all of it. */
-const LONGEST = 400;
+/** Results of tools may be megabytes; `--json` has all of it. */
+const MAX_CHARACTERS = 400;
 const NAMED = 20;
 
-function counted(count: number, word: string): string {
+function plural(count: number, word: string): string {
   return `${count} ${word}${count === 1 ? "" : "s"}`;
 }
 
-/** `turns` and `tokens`, of which there may be one. */
+/** `1 turn`, `2 turns`. */
 function unitOf(count: number | undefined, unit: string): string {
   return count === 1 ? unit.replace(/s$/, "") : unit;
 }
@@ -39,8 +39,8 @@ export function sessionListPage({ sessions, more }: ResultOf<"session list">, sc
       title ?? "",
     ],
   );
-  const head = ["session", "status", "age", "open calls", "touched", "goal", "part of", "title"];
-  return `${table(screen, head, rows, ["title", "session"])}${more ? "more: --limit\n" : ""}`;
+  const head = ["session", "status", "age", "open calls", "changed", "goal", "part of", "title"];
+  return `${table(screen, head, rows, ["title", "session"])}${more ? "there are more: --limit <n>\n" : ""}`;
 }
 
 export function sessionPage(session: ResultOf<"session show">, screen: Screen): string {
@@ -50,11 +50,12 @@ export function sessionPage(session: ResultOf<"session show">, screen: Screen): 
     const limit = budget.limit[unit as keyof typeof budget.limit];
     return `${value}${limit === undefined ? "" : ` of ${limit}`} ${unitOf(value, unit)}`;
   });
+  const status = `${statusWord(session.status, paint)}${session.stale ? ", stale" : ""}`;
   const lines = [
-    `${paint.bold(session.session)}  ${statusWord(session.status, paint)}${session.stale ? ", stale" : ""}  ${session.title ?? ""}`,
-    `${counted(session.messages, "message")}, version ${session.version}, touched ${ago(session.updatedAt)}`,
-    heldBy ? `held by ${heldBy.label} (${heldBy.host}, pid ${heldBy.pid})` : "held by nobody",
-    goneHolder ? `its process is gone (${goneHolder.label}, ${goneHolder.host}, pid ${goneHolder.pid})` : "",
+    `${paint.bold(session.session)}  ${status}  ${session.title ?? ""}`,
+    `${plural(session.messages, "message")}, version ${session.version}, changed ${ago(session.updatedAt)}`,
+    heldBy ? `held by ${heldBy.label} (${heldBy.host}, pid ${heldBy.pid})` : "no process holds it",
+    goneHolder ? `its process died (${goneHolder.label}, ${goneHolder.host}, pid ${goneHolder.pid})` : "",
     session.goal === null ? "" : `goal ${session.goal}`,
     session.parent === null ? "" : `started by ${session.parent}`,
     session.forkedFrom === null
@@ -82,7 +83,8 @@ export function forkPage(fork: ResultOf<"session fork">, screen: Screen): string
 }
 
 function effectsOff(session: string, screen: Screen): string {
-  return `its effects are off: tools that change the world are refused; switch them on: ${commandToPaste(screen, `holdfast session effects ${session} on`)}`;
+  const command = commandToPaste(screen, `holdfast session effects ${session} on`);
+  return `its effects are off: tools that change the world are refused; switch them on: ${command}`;
 }
 
 export function logPage({ lines }: ResultOf<"session log">, { paint, width }: Screen): string {
@@ -107,7 +109,7 @@ export function versionsPage({ versions }: ResultOf<"session versions">, screen:
 }
 
 export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Screen): string {
-  const said = (mark: string, { role, text }: { role: string; text: string }): string =>
+  const line = (mark: string, { role, text }: { role: string; text: string }): string =>
     truncate(`${mark} ${role}: ${text}`, width);
   const steps = diff.steps.flatMap(({ before, after }) => [
     before === null ? "" : paint.red(`- step ${before}`),
@@ -120,26 +122,26 @@ export function diffPage(diff: ResultOf<"session diff">, { paint, width }: Scree
   });
   const lines = [
     paint.bold(`${diff.session} ${diff.before} → ${diff.after}`),
-    ...diff.removed.map((each) => paint.red(said("-", each))),
+    ...diff.removed.map((each) => paint.red(line("-", each))),
     ...diff.changed.flatMap(({ before, after }) => [
-      paint.red(said("-", before)),
-      paint.green(said("+", after)),
+      paint.red(line("-", before)),
+      paint.green(line("+", after)),
     ]),
-    ...diff.added.map((each) => paint.green(said("+", each))),
+    ...diff.added.map((each) => paint.green(line("+", each))),
     ...steps,
     ...spent,
-    paint.dim(`${counted(diff.same, "message")} the same`),
+    paint.dim(`${plural(diff.same, "message")} unchanged`),
   ];
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
-/** Why it was in doubt once says nothing of a call that has its outcome; what a person said of that does. */
-function endedHow({ status, settledBy, why, error, attempt }: ShownCall): string {
+/** How a call got its outcome. For a completed call, an earlier doubt no longer matters. */
+function outcomeNote({ status, settledBy, why, error, attempt }: ShownCall): string {
   if (status !== "completed") return error ?? why ?? "";
-  if (settledBy === "person") return why ?? "a person says that it happened";
-  if (settledBy === "verify") return "its tool found that it had happened";
+  if (settledBy === "person") return why ?? "confirmed by a person";
+  if (settledBy === "verify") return "confirmed by its verify";
   if (settledBy === "late") return "its answer came late";
-  // One that was never in doubt has a remark on its result there, if anything.
+  // A call that was never in doubt may have a remark on its result here.
   return attempt > 1 ? `answered at attempt ${attempt}` : (why ?? "");
 }
 
@@ -149,14 +151,14 @@ function callTable(calls: readonly ShownCall[], screen: Screen): string {
     each.tool,
     statusWord(each.status, screen.paint),
     ago(each.issuedAt),
-    truncate(valueText(each.args), LONGEST),
-    truncate(each.open ? (each.why ?? "") : endedHow(each), LONGEST),
+    truncate(valueText(each.args), MAX_CHARACTERS),
+    truncate(each.open ? (each.why ?? "") : outcomeNote(each), MAX_CHARACTERS),
   ]);
   return table(screen, ["call", "tool", "status", "issued", "args", "why"], rows, ["args", "why"]);
 }
 
-/** Calls of a sub-agent, each with its session: that is where a person answers. */
-function namedBelow({ subAgentCalls }: Call): string {
+/** The open calls of a sub-agent, each with its session, which `resolve` needs. */
+function innerCalls({ subAgentCalls }: Call): string {
   const named = subAgentCalls
     .slice(0, NAMED)
     .map(({ tool, call, session }) => `${tool} ${call} of session ${session}`);
@@ -164,26 +166,27 @@ function namedBelow({ subAgentCalls }: Call): string {
   return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-function whatComes(call: Call): string {
+function whatHappensNext(call: Call): string {
   const { open, running, cancelled, effect, grantedBy, goesOnByItself } = call;
   if (!open) return "";
   if (goesOnByItself && !running)
-    return `goes on by itself once ${namedBelow(call)} is answered and its agent is run again`;
-  if (cancelled) return "its session was cancelled, and is not run any more";
+    return `resumes once ${innerCalls(call)} is resolved and its agent runs again`;
+  if (cancelled) return "its session is cancelled, so it is not retried";
   if (grantedBy !== null)
-    return `${grantedBy} allowed another attempt: the next run of its session tries it again`;
-  if (running) return "its session is at it right now";
-  if (effect !== "mutate") return "its session finds out when it runs again";
-  return "its session looks into it when it runs again; where the tool cannot tell, it waits for you";
+    return `${grantedBy} allowed another attempt: the next run of its session retries it`;
+  if (running) return "it is running";
+  if (effect !== "mutate") return "its session settles it when it runs again";
+  return "its session verifies it when it runs again; if the tool cannot tell, it waits for you";
 }
 
-/** A command on each line, whole, so that it can be pasted. */
-function waysToAnswer(named: string, call: Call, { cyan }: Screen["paint"]): string[] {
+/** One complete command per line, to paste. */
+function resolveCommands(named: string, call: Call, { cyan }: Screen["paint"]): string[] {
   const { unbegun, cancelled, subAgentCalls } = call;
   const all = unbegun
     ? { "let it run": "retry", "refuse it": "failed" }
-    : { "it happened": "landed", "try once more": "retry", "it did not happen": "failed" };
-  // One that was cancelled is not tried again; of another nothing else can be said before its sub-agent's calls are answered.
+    : { "it happened": "landed", "retry it": "retry", "it did not happen": "failed" };
+  // A cancelled call is not retried. Other calls can only be retried before their sub-agent's calls are
+  // resolved.
   const ways = Object.entries(all).filter(([, outcome]) => {
     return outcome === "retry" ? !cancelled : cancelled || subAgentCalls.length === 0;
   });
@@ -193,7 +196,7 @@ function waysToAnswer(named: string, call: Call, { cyan }: Screen["paint"]): str
   });
 }
 
-/** Each call with what is known of it and the ways to answer: this is what a person reads before deciding. */
+/** Each call with everything that is known of it, and the commands that resolve it. */
 export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string {
   const { paint, width, store = "" } = screen;
   if (calls.length === 0) return "no open calls\n";
@@ -202,22 +205,22 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
     const { call, session, tool, status, issuedAt, args, key, why, verify, shared } = each;
     const isWaiting = status === "waiting" && !each.goesOnByItself;
     const state = isWaiting ? paint.red(paint.bold("WAITS FOR YOU")) : statusWord(status, paint);
-    // A verify that failed for good is the reason already.
-    const isSaid = verify !== null && why?.endsWith(verify.slice("error: ".length));
-    const known = [why, verify && !isSaid && `verify: ${verify}`].filter(Boolean).join("; ");
+    // `why` already contains the error of a failed verify.
+    const isInWhy = verify !== null && why?.endsWith(verify.slice("error: ".length));
+    const known = [why, verify && !isInWhy && `verify: ${verify}`].filter(Boolean).join("; ");
     const named = `${shellWord(call)}${shared ? ` --session ${shellWord(session)}` : ""}${store}`;
-    // What a person has allowed already is not asked again.
+    // No question if a person has already allowed a retry.
     const isAsked = isWaiting || (each.unattended && each.grantedBy === null && !each.goesOnByItself);
     const isRefused = isAsked && each.subAgentCalls.length > 0;
     const answers = [
-      isWaiting ? "" : whatComes(each),
-      isRefused ? `whether it happened can be said once ${namedBelow(each)} is answered` : "",
-      ...(isAsked ? waysToAnswer(named, each, paint) : []),
+      isWaiting ? "" : whatHappensNext(each),
+      isRefused ? `landed or failed is possible once ${innerCalls(each)} is resolved` : "",
+      ...(isAsked ? resolveCommands(named, each, paint) : []),
     ].filter(Boolean);
     const since = status === "issued" ? state : `${state}, issued`;
     const lines = [
       `${paint.bold(call)} ${tool} ${truncate(valueText(args), 60)}  ${since} ${ago(issuedAt)}`,
-      known === "" ? "" : truncate(`  ${known}`, Math.min(width, LONGEST)),
+      known === "" ? "" : truncate(`  ${known}`, Math.min(width, MAX_CHARACTERS)),
       `  session ${session}, key ${key}`,
       ...answers.map((answer) => `  ${answer}`),
     ];
@@ -227,10 +230,10 @@ export function callsPage({ calls }: ResultOf<"calls">, screen: Screen): string 
 }
 
 export function resolvedPage({ call, outcome, goesOn, hasResult }: ResultOf<"resolve">): string {
-  const said = outcome === "retry" ? "may be tried once more" : outcome;
-  const then = goesOn ? "its session goes on when it next runs" : "its session was cancelled, and stays so";
+  const what = outcome === "retry" ? "may be retried" : outcome;
+  const then = goesOn ? "its session continues when it next runs" : "its session stays cancelled";
   const isNull = outcome === "landed" && goesOn && !hasResult;
-  return `${call} ${said}; ${then}\n${isNull ? "no result was recorded: the agent is told null\n" : ""}`;
+  return `${call} ${what}; ${then}\n${isNull ? "no result was recorded: the agent gets null\n" : ""}`;
 }
 
 export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">, { paint }: Screen): string {
@@ -238,19 +241,16 @@ export function checkPage({ ok, problems, files, notTakenIn }: ResultOf<"check">
   const lines = [
     ...problems.map(({ invariant, where, what }) => `${paint.red("!")} ${invariant} ${where}: ${what}`),
     ...changed.map(({ goal, path, verdict, why }) => {
-      return `${paint.yellow("!")} ${path} ${statusWord(verdict, paint)}${why ? ` (${why})` : ""}, recorded by ${goal}`;
+      const state = `${statusWord(verdict, paint)}${why ? ` (${why})` : ""}`;
+      return `${paint.yellow("!")} ${path} ${state}, recorded by ${goal}`;
     }),
-    ...notTakenIn.map((each) => `${paint.yellow("!")} not taken in: ${each}`),
-    ok
-      ? paint.green(
-          `all is well, ${counted(files.length, "recorded file")} as ${files.length === 1 ? "it was" : "they were"}`,
-        )
-      : "",
+    ...notTakenIn.map((each) => `${paint.yellow("!")} not merged: ${each}`),
+    ok ? paint.green(`ok, ${plural(files.length, "recorded file")} unchanged`) : "",
   ];
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
-/** Its hints reach the store that was named. */
+/** With the store option in its hints. */
 export function doctorData({ ok, findings }: ResultOf<"doctor">): ResultOf<"doctor"> {
   return {
     ok,
@@ -275,11 +275,11 @@ function someOf(ids: readonly string[]): string {
   return ids.slice(0, NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-const WHY_SPARED = {
+const WHY_KEPT = {
   open: "it has open calls",
   held: "it is in use",
-  needed: "what it works for is not finished",
-  changed: "it was written to meanwhile",
+  needed: "another session or goal needs it",
+  changed: "it was changed during the prune",
 } as const;
 
 export function prunePage(report: ResultOf<"prune">, { paint }: Screen): string {
@@ -287,20 +287,21 @@ export function prunePage(report: ResultOf<"prune">, { paint }: Screen): string 
   const verb = dryRun ? "would remove" : "removed";
   const gone = [...removed, ...hidden];
   const lines = [
-    `${verb} ${counted(gone.length, "session")}${gone.length === 0 ? "" : `: ${someOf(gone)}`}`,
-    ...spared.map(({ id, why }) => `spared ${id}: ${WHY_SPARED[why]}`),
-    artifacts === 0 ? "" : `removed ${counted(artifacts, "artifact")} that nothing refers to`,
+    `${verb} ${plural(gone.length, "session")}${gone.length === 0 ? "" : `: ${someOf(gone)}`}`,
+    ...spared.map(({ id, why }) => `kept ${id}: ${WHY_KEPT[why]}`),
+    artifacts === 0 ? "" : `removed ${plural(artifacts, "artifact")} that nothing refers to`,
     dryRun ? paint.dim("nothing was removed") : "",
   ];
   return `${lines.filter(Boolean).join("\n")}\n`;
 }
 
 export function migratePage({ address, dryRun, store, files }: ResultOf<"migrate">): string {
-  const verb = dryRun ? "would bring" : "brought";
+  const verb = dryRun ? "would migrate" : "migrated";
   const lines = [
-    store ? `${verb} ${address} up to date` : `${address} is up to date`,
+    store ? `${verb} ${address}` : `${address} is up to date`,
     ...files.map(({ file, from, to, backup }) => {
-      return `${verb} ${file} from version ${from} to ${to}${backup === null ? "" : `, the old one is ${backup}`}`;
+      const kept = backup === null ? "" : `; backup: ${backup}`;
+      return `${verb} ${file} from version ${from} to ${to}${kept}`;
     }),
   ];
   return `${lines.join("\n")}\n`;
@@ -308,14 +309,13 @@ export function migratePage({ address, dryRun, store, files }: ResultOf<"migrate
 
 export function exportPage(report: ResultOf<"export">): string {
   const { file, streams, writes, left, damaged, supervisorNotes } = report;
-  const notes = counted(supervisorNotes, "note");
   return [
     `${file}: ${streams} goals and sessions, ${writes} writes`,
-    ...damaged.map(({ stream, why }) => `! left out, because it is damaged: ${stream} (${why})`),
+    ...damaged.map(({ stream, why }) => `! left out, damaged: ${stream} (${why})`),
     ...left.map((each) => `! left out: ${each}`),
     ...(supervisorNotes === 0
       ? []
-      : [`without ${notes} of supervisors on their workers, which a supervisor makes anew`]),
+      : [`left out ${plural(supervisorNotes, "supervisor record")}, which a supervisor creates again`]),
   ]
     .map((each) => `${each}\n`)
     .join("");

@@ -1,6 +1,6 @@
 /**
- * `status` on its own short way: it is what people, prompts and hooks ask all day, so it loads neither commander nor
- * any schema. Anything but the plain options takes the long way, which answers the same.
+ * `status` on its own short way: it is what people, prompts and hooks ask all day, so it loads neither
+ * commander nor any schema. Anything but the plain options takes the long way, which answers the same.
  */
 
 import { isHoldfastError } from "../model/errors.ts";
@@ -28,32 +28,30 @@ import { goalOption } from "./command.ts";
 import { reportWarning } from "./failure.ts";
 import { commandToPaste, formatAnswer, openScreen, type Paint, print, type Screen } from "./screen.ts";
 
-/** `status` for people: first what needs them, then how things stand, last what to type. */
-
 const CELLS = 10;
 
 export function statusPage(status: Status, screen: Screen): string {
   const { paint, store = "" } = screen;
-  const isSaid = status.needs.some(({ command }) => command === status.next.command);
+  const isListed = status.needs.some(({ command }) => command === status.next.command);
   const lines = [
     ...(status.moved === null ? [] : [`${paint.yellow(paint.bold("!"))} ${movedNotice(status.moved)}`]),
     ...(status.unfinishedCopy === null
       ? []
       : [`${paint.yellow(paint.bold("!"))} ${unfinishedNotice(status.unfinishedCopy)}`]),
-    ...status.notTakenIn.map((each) => `${paint.yellow(paint.bold("!"))} not taken in: ${each}`),
+    ...status.notTakenIn.map((each) => `${paint.yellow(paint.bold("!"))} not merged: ${each}`),
     ...needLines(status.needs, screen),
     ...status.goals.flatMap((goal) => goalLines(goal, paint)),
     ...(status.otherGoals > 0 ? [paint.dim(`${status.otherGoals} more: holdfast goal list${store}`)] : []),
     ...sessionLine(status.sessions),
-    ...(isSaid ? [] : [`next  ${status.next.what}  ${commandToPaste(screen, status.next.command)}`]),
+    ...(isListed ? [] : [`next  ${status.next.what}  ${commandToPaste(screen, status.next.command)}`]),
   ];
   return lines.map((line) => `${line}\n`).join("");
 }
 
-/** What `--json` gives: its commands reach the store that was named, as those of the page do. */
+/** The data of `--json`, with the store option in its commands. */
 export function statusData(status: Status, { store = "" }: Screen): Status {
-  const reaching = ({ what, command }: Need): Need => ({ what, command: command + store });
-  return { ...status, needs: status.needs.map(reaching), next: reaching(status.next) };
+  const withStore = ({ what, command }: Need): Need => ({ what, command: command + store });
+  return { ...status, needs: status.needs.map(withStore), next: withStore(status.next) };
 }
 
 function needLines(needs: readonly Need[], screen: Screen): string[] {
@@ -77,11 +75,12 @@ function goalLines(goal: GoalStatus, paint: Paint): string[] {
     count(blocked, "blocked"),
     count(failed, "failed"),
   ].filter(Boolean);
+  const summary = [`${done}/${tasks} tasks`, ...counts].join(" · ");
   const title = goal.title === null ? "" : `  ${goal.title}`;
   return [
-    `${paint.bold(goal.goal)}  ${bar} ${done}/${tasks} tasks${counts.map((each) => ` · ${each}`).join("")}${paint.dim(title)}`,
+    `${paint.bold(goal.goal)}  ${bar} ${summary}${paint.dim(title)}`,
     ...goal.working.map(({ task, title: name, by, elsewhere }) => {
-      const who = by === null ? "nobody holds it" : `${by}${elsewhere ? ", in another clone" : ""}`;
+      const who = by === null ? "not held" : `${by}${elsewhere ? ", in another clone" : ""}`;
       return `  ${task}  ${who}  ${name}`;
     }),
     ...goal.merged.map((each) => `  ${paint.yellow(paint.bold("!"))} ${each}`),
@@ -114,51 +113,53 @@ export interface StatusCommandOptions {
   readonly goal: string | undefined;
 }
 
-/** Null when there is anything that only the long way understands. */
+/**
+ * Parses the options of the fast path. Null: commander must parse them. `status-options.test.ts` compares
+ * both.
+ */
 export function readStatusOptions(args: readonly string[]): StatusCommandOptions | null {
-  const said: { json: boolean; store?: string; goal?: string } = { json: false };
+  const options: { json: boolean; store?: string; goal?: string } = { json: false };
   for (let index = 0; index < args.length; index++) {
     const [, name, value] = /^--(json|store|goal)(?:=(.*))?$/.exec(args[index] ?? "") ?? [];
-    if (name === "json" && value === undefined) said.json = true;
+    if (name === "json" && value === undefined) options.json = true;
     else if (name === "store" || name === "goal") {
-      const given = value ?? args[++index];
-      if (given === undefined || given === "") return null;
-      said[name] = given;
+      const text = value ?? args[++index];
+      if (text === undefined || text === "") return null;
+      options[name] = text;
     } else return null;
   }
-  return { json: said.json, store: said.store, goal: said.goal };
+  return { json: options.json, store: options.store, goal: options.goal };
 }
 
 export async function showStatus({ json, store, goal }: StatusCommandOptions): Promise<void> {
   const place = findStore(store ?? process.env["HOLDFAST_STORE"], process.cwd());
   const warn = (error: unknown): void => reportWarning(error, json);
   if (!place.exists && !(await restoreFromRepository(place, { warn }))) requireStore(place);
-  const isStoreSaid = (store ?? process.env["HOLDFAST_STORE"] ?? "") !== "";
-  let opened = await openForALook(place.address ?? place.home);
+  const isStoreNamed = (store ?? process.env["HOLDFAST_STORE"] ?? "") !== "";
+  let opened = await openReadOnly(place.address ?? place.home);
   let notTakenIn: readonly string[] = [];
-  // The store answers as it is; that this is not all has to be said.
-  if (!isStoreSaid && (await hasUnmergedEvents(place, opened))) {
+  if (!isStoreNamed && (await hasUnmergedEvents(place, opened))) {
     await opened.close();
     notTakenIn = await openAndMergeEvents(place, warn).catch((error: unknown) => {
       warn(error);
       return [oneLineError(error)];
     });
-    opened = await openForALook(place.address ?? place.home);
+    opened = await openReadOnly(place.address ?? place.home);
   }
-  if (!isStoreSaid) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
+  if (!isStoreNamed) notTakenIn = [...notTakenIn, ...unparsedEdits(place)];
   const screen = await openScreen(store);
   const status = await readStatus(opened, { goal: goalOption(goal), now: Date.now(), notTakenIn });
   if (status.moved !== null) warn(movedWarning(status.address, status.moved));
   if (status.unfinishedCopy !== null) warn(unfinishedWarning(status.address, status.unfinishedCopy));
   const page = (each: typeof status) => statusPage(each, screen);
   await print(formatAnswer(json, "status", status, page, (each) => statusData(each, screen)));
-  // A process that ends lets go of what it only looked at; closing in good order takes longer than the look.
+  // Exiting closes a local store that was only read, and is faster than closing it in order.
   if (!isRemote(place.address ?? place.home)) process.exit();
   await opened.close();
 }
 
-/** A store of an older format cannot be read as it is: it is opened in the usual way, which brings it up to date. */
-async function openForALook(address: string | undefined): Promise<Store> {
+/** A store of an older format cannot be opened read-only: it is opened for writing, which migrates it. */
+async function openReadOnly(address: string | undefined): Promise<Store> {
   try {
     return await openStore(address, { readOnly: true });
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Commands about sessions, calls and the store. */
+/** Commands on sessions, calls and the store. */
 
 import { type Command, command, duration, goalOption, json, type Options, wholeNumber } from "./command.ts";
 import { Misuse } from "./failure.ts";
@@ -6,13 +6,13 @@ import { commandToPaste, EXIT } from "./screen.ts";
 import * as page from "./session-pages.ts";
 import { statusData, statusPage } from "./status.ts";
 
-const SESSION = ["<session>", "its id, or the beginning of it"] as const;
+const SESSION = ["<session>", "its id, or the start of it"] as const;
 
 export const storeCommands: readonly Command[] = [
   command({
     words: "status",
     operation: "status",
-    about: "what needs you, how things stand, what to type next",
+    about: "show what needs you, the state of everything, what to type next",
     input: (_, { goal }) => ({ goal: goalOption(goal) }),
     page: statusPage,
     data: statusData,
@@ -20,10 +20,10 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "session list",
     operation: "session list",
-    about: "sessions, the latest change first",
+    about: "list sessions, the last changed first",
     options: [
       ["--status <status>", "only these: running, crashed, idle, active, completed, failed, cancelled"],
-      ["--limit <n>", "how many: 50 unless set"],
+      ["--limit <n>", "how many (default 50)"],
     ],
     input: (_, { status, goal, limit }) => ({ status, goal, limit: wholeNumber("--limit", limit) }),
     page: page.sessionListPage,
@@ -31,7 +31,7 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "session show",
     operation: "session show",
-    about: "one session, whole",
+    about: "show one session",
     args: [SESSION],
     input: ([session]) => ({ session }),
     page: page.sessionPage,
@@ -39,11 +39,11 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "session log",
     operation: "session log",
-    about: "what happened, line by line",
+    about: "show its events, one line each",
     args: [SESSION],
     options: [
-      ["--after <seq>", "only what came after this position"],
-      ["--limit <n>", "at most so many lines"],
+      ["--after <seq>", "only events after this position"],
+      ["--limit <n>", "at most n lines"],
     ],
     input: ([session], { after, limit }) => ({
       session,
@@ -55,7 +55,7 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "session versions",
     operation: "session versions",
-    about: "its numbered versions",
+    about: "list its numbered versions",
     args: [SESSION],
     input: ([session]) => ({ session }),
     page: page.versionsPage,
@@ -63,7 +63,7 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "session diff",
     operation: "session diff",
-    about: "what changed between two versions",
+    about: "compare two versions",
     args: [SESSION, ["<before>", "a version"], ["<after>", "a later version"]],
     input: ([session, before, after]) => ({
       session,
@@ -75,10 +75,10 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "session fork",
     operation: "session fork",
-    about: "a new session that shares the past of another",
-    args: [SESSION, ["<new>", "the name of the new one"]],
+    about: "create a session that shares another's past",
+    args: [SESSION, ["<new>", "the name of the new session"]],
     options: [
-      ["--at <version>", "share the past up to this version; all of it unless set"],
+      ["--at <version>", "share the past up to this version (default: all of it)"],
       ["--live", "the fork may have effects at once"],
     ],
     input: ([session, id], { at, live }) => ({ session, id, version: wholeNumber("--at", at), live }),
@@ -87,12 +87,12 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "session effects",
     operation: "session effects",
-    about: "let a fork have effects of its own, or not any more",
+    about: "allow or forbid a fork's own effects",
     args: [SESSION, ["<on|off>", "on: its tools run; off: they are refused"]],
     answersFor: true,
     input: ([session, effects]) => {
       if (effects !== "on" && effects !== "off") {
-        throw new Misuse(`session effects: ${effects} is neither on nor off`, "Say on or off.");
+        throw new Misuse(`session effects: ${effects} is neither on nor off`, "Use on or off.");
       }
       return { session, effects };
     },
@@ -101,16 +101,16 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "session retry",
     operation: "session retry",
-    about: "let a session go on that was left alone",
+    about: "retry a session that supervisors gave up on",
     args: [SESSION],
     options: [["--why <text>", "what has changed"]],
     input: ([session], { why }) => ({ session, why }),
-    page: ({ session }) => `${session} may go on: run its agent, or leave it to supervise with a command\n`,
+    page: ({ session }) => `${session} may continue: run its agent, or let supervise start it\n`,
   }),
   command({
     words: "session cancel",
     operation: "session cancel",
-    about: "stop a session, also one that runs right now",
+    about: "stop a session, even a running one",
     args: [SESSION],
     answersFor: true,
     input: ([session]) => ({ session }),
@@ -119,9 +119,9 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "calls",
     operation: "calls",
-    about: "calls without an outcome",
+    about: "list calls without an outcome",
     options: [
-      ["--open", "only open ones; without --session there are no others"],
+      ["--open", "only open calls (the default without --session)"],
       ["--session <session>", "every call of this session"],
     ],
     input: (_, { session, open }) => ({ session, open }),
@@ -130,25 +130,22 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "resolve",
     operation: "resolve",
-    about: "answer for a call that waits for a person, or that nobody is at any more",
+    about: "resolve a call that waits for a person, or that no process runs",
     args: [
-      ["<call>", "its id, or the beginning of it"],
-      [
-        "<outcome>",
-        "landed: it happened; retry: it did not, try once more; failed: it did not, tell the agent",
-      ],
+      ["<call>", "its id, or the start of it"],
+      ["<outcome>", "landed: it happened; retry: it did not, try again; failed: it did not, tell the agent"],
     ],
     options: [
       ["--result <json>", "what the tool would have returned, if it landed"],
-      ["--session <session>", "whose call, if several have that id"],
+      ["--session <session>", "the session, if several have a call of that id"],
     ],
     answersFor: true,
     ask: askResult,
     input: ([call, outcome], { result, session }) => {
       if (!["landed", "retry", "failed"].includes(outcome ?? "")) {
         throw new Misuse(
-          `resolve: ${outcome} is no outcome`,
-          "Say landed (it happened), retry (it did not: try once more) or failed (it did not: tell the agent).",
+          `resolve: there is no outcome ${outcome}`,
+          "Use landed (it happened), retry (it did not: try again) or failed (it did not: tell the agent).",
         );
       }
       return { call, outcome, result: json("--result", result), session };
@@ -166,7 +163,7 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "doctor",
     operation: "doctor",
-    about: "why it does not work",
+    about: "find out why something does not work",
     page: page.doctorPage,
     data: page.doctorData,
     found: ({ ok }) => !ok,
@@ -174,8 +171,8 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "migrate",
     operation: "migrate",
-    about: "bring the store and the files of goals to the format of this release",
-    options: [["--dry-run", "only say what would change"]],
+    about: "migrate the store and the goals' files to this release",
+    options: [["--dry-run", "only show what would change"]],
     input: (_, { dryRun }) => ({ dryRun }),
     page: page.migratePage,
   }),
@@ -184,10 +181,10 @@ export const storeCommands: readonly Command[] = [
     operation: "prune",
     about: "remove old sessions",
     options: [
-      ["--older-than <time>", "not touched for so long: 30d"],
+      ["--older-than <time>", "not changed for so long: 30d"],
       ["--status <status>", "only these: completed, failed, cancelled, active"],
-      ["--keep <n>", "keep so many of the latest"],
-      ["--dry-run", "only say what would go"],
+      ["--keep <n>", "keep the latest n"],
+      ["--dry-run", "only show what would be removed"],
       ["--yes", "do not ask"],
     ],
     ask: askBeforePruning,
@@ -201,8 +198,8 @@ export const storeCommands: readonly Command[] = [
       };
       if (options["yes"] || dryRun) return what;
       throw new Misuse(
-        "prune removes for good: without a terminal it needs --yes",
-        "Look first, with the same options and --dry-run; then say --yes.",
+        "prune removes sessions for good: without a terminal it needs --yes",
+        "Run it with --dry-run first, then with --yes.",
       );
     },
     page: page.prunePage,
@@ -210,13 +207,13 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "supervise",
     operation: "supervise",
-    about: "look after what crashed agents left, until Ctrl-C",
-    args: [["[command...]", "after --: starts a worker for what is ready"]],
+    about: "clean up after crashed agents, until Ctrl-C",
+    args: [["[command...]", "after --: starts a worker for ready sessions and tasks"]],
     options: [
-      ["--once", "look once and end"],
-      ["--stale-after <time>", "a task without progress for so long is put back: 30m unless set"],
-      ["--notify <command>", "is told what a person would want to hear, as JSON on its input"],
-      ["--parallel <n>", "workers at once: 2 unless set"],
+      ["--once", "clean up once and exit"],
+      ["--stale-after <time>", "release a task without progress for so long (default 30m)"],
+      ["--notify <command>", "runs for events that concern a person, with JSON on its input"],
+      ["--parallel <n>", "workers at once (default 2)"],
       ["--retain <time>", "remove sessions that ended longer ago: 30d"],
     ],
     input: ([worker], { staleAfter, retain, notify, parallel }) => {
@@ -233,15 +230,15 @@ export const storeCommands: readonly Command[] = [
     page: ({ crashed, reset, open, errors, removed }, screen) =>
       [
         ...crashed.map((session) => `crashed: session ${session}`),
-        ...reset.map(({ goal, task }) => `put back: ${task} of ${goal}`),
+        ...reset.map(({ goal, task }) => `released: ${task} of ${goal}`),
         ...open.map(({ session, call, tool }) => `open: ${tool} ${call} of ${session}`),
         open.length === 0
           ? ""
-          : `run their agents again, or answer for them: ${commandToPaste(screen, "holdfast calls")}`,
+          : `run their agents again, or resolve them: ${commandToPaste(screen, "holdfast calls")}`,
         ...errors.map(({ doing, error }) => `! ${doing}: ${error}`),
         ...removed.map((session) => `removed: session ${session}`),
         crashed.length + reset.length + open.length + errors.length + removed.length === 0
-          ? "nothing to see to"
+          ? "nothing to clean up"
           : "",
       ]
         .filter(Boolean)
@@ -256,23 +253,24 @@ export const storeCommands: readonly Command[] = [
       ["<from>", "a store"],
       ["[to]", "where to"],
     ],
-    options: [["--abandon", "give up a copy that was broken off: <from> takes writes again"]],
+    options: [["--abandon", "abandon an interrupted copy: <from> takes writes again"]],
     input: ([from, to], { abandon }) => {
       if ((to === undefined) === (abandon === true)) return { from, to };
       throw abandon
-        ? new Misuse("copy --abandon names only the store to copy from", "Leave out the other store.")
+        ? new Misuse("copy --abandon: only the store to copy from is allowed", "Leave out the other store.")
         : new Misuse("copy: missing required argument 'to'", "See: holdfast copy --help");
     },
     page: ({ from, to, rows, afterwards, abandoned }) =>
       abandoned
         ? `${from} takes writes\n${afterwards}\n`
-        : `${from} is now ${to} (${rows["stream"] ?? 0} goals and sessions); the old one takes no more writes\n${afterwards}\n`,
+        : `${from} moved to ${to} (${rows["stream"] ?? 0} goals and sessions)\n` +
+          `the old one takes no more writes\n${afterwards}\n`,
   }),
   command({
     words: "export",
     operation: "export",
     about: "write everything into one portable file",
-    args: [["<file>", "a file that is not there yet"]],
+    args: [["<file>", "a new file"]],
     input: ([file]) => ({ file }),
     page: page.exportPage,
     found: ({ damaged }) => damaged.length > 0,
@@ -280,20 +278,20 @@ export const storeCommands: readonly Command[] = [
   command({
     words: "import",
     operation: "import",
-    about: "take in an exported file",
-    args: [["<file>", "what export wrote"]],
+    about: "import an exported file",
+    args: [["<file>", "a file of export"]],
     input: ([file]) => ({ file }),
     page: ({ file, streams, writes, added }) => {
       const all = `${file}: ${streams} goals and sessions, ${writes} writes`;
-      if (added === 0 && writes > 0) return `${all}, nothing new: all of it was taken in before\n`;
-      return `${all}${added < writes ? `, ${added} of them new and` : ""} taken in\n`;
+      if (added === 0 && writes > 0) return `${all}, nothing new: all of it was imported before\n`;
+      return `${all} imported${added < writes ? `, ${added} of them new` : ""}\n`;
     },
   }),
   command({
     words: "rebuild",
     operation: "rebuild",
-    about: "write the files of a goal from its log",
-    options: [["--folder <path>", "where they are: .planning unless set"]],
+    about: "write a goal's files from its log",
+    options: [["--folder <path>", "their folder (default .planning)"]],
     input: (_, { folder }) => ({ folder }),
     page: ({ goal, folder, edits, ahead, merged }) =>
       [
@@ -301,31 +299,31 @@ export const storeCommands: readonly Command[] = [
         ...merged.map((each) => `! ${each}`),
         ...edits.flatMap(({ file, taken, left, beside }) => [
           ...taken.map((each) => `applied from ${file}: ${each}`),
-          ...left.map((each) => `! not applied from ${file}: ${each}; it is kept in ${beside}`),
+          ...left.map((each) => `! not applied from ${file}: ${each}; the text is kept in ${beside}`),
         ]),
-        ...ahead.map((file) => `! ${file} is newer than this store and was left alone`),
+        ...ahead.map((file) => `! ${file} is newer than this store and was not changed`),
       ]
         .map((line) => `${line}\n`)
         .join(""),
   }),
 ];
 
-/** One look starts no workers and tells nobody but whoever asked for it. */
-function refuseWithOnce(said: Options): void {
-  const [name] = Object.keys(said).filter((each) => said[each] !== undefined);
+/** `--once` starts no workers and sends no notifications. */
+function refuseWithOnce(options: Options): void {
+  const [name] = Object.keys(options).filter((each) => options[each] !== undefined);
   if (name === undefined) return;
   throw new Misuse(
-    `supervise --once looks once: it has no use for ${name}`,
-    `Nothing was done. Leave out --once to go on until Ctrl-C, or leave out ${name}.`,
+    `supervise: --once cannot be combined with ${name}`,
+    `Nothing was changed. Leave out --once to run until Ctrl-C, or leave out ${name}.`,
   );
 }
 
-/** On a terminal, for a call that landed: what the tool returned, which cannot be said later. */
+/** On a terminal, asks for the result of a call that landed: it cannot be added later. */
 async function askResult(options: Options, [, outcome]: readonly (string | undefined)[]): Promise<Options> {
   if (outcome !== "landed" || options["result"] !== undefined) return options;
   const { isCancel, text } = await import("@clack/prompts");
   const asked = await text({
-    message: "What did the tool return? As JSON; nothing for null.",
+    message: "What did the tool return? Enter JSON, or nothing for null.",
     validate: (typed) => {
       try {
         if (typed?.trim()) json("the result", typed);
@@ -335,14 +333,14 @@ async function askResult(options: Options, [, outcome]: readonly (string | undef
       }
     },
   });
-  if (isCancel(asked)) throw new Misuse("resolve was not done", "Nothing was changed.", EXIT.interrupted);
+  if (isCancel(asked)) throw new Misuse("resolve was cancelled", "Nothing was changed.", EXIT.interrupted);
   return String(asked ?? "").trim() === "" ? options : { ...options, result: String(asked) };
 }
 
 async function askBeforePruning(options: Options): Promise<Options> {
   if (options["yes"] || options["dryRun"]) return options;
   const { confirm } = await import("@clack/prompts");
-  const message = "What matches is removed for good (--dry-run shows what that is). Go on?";
+  const message = "Matching sessions are removed for good (--dry-run lists them). Continue?";
   if ((await confirm({ message, initialValue: false })) === true) return { ...options, yes: true };
-  throw new Misuse("prune was not done", "Nothing was changed.", EXIT.interrupted);
+  throw new Misuse("prune was cancelled", "Nothing was changed.", EXIT.interrupted);
 }

@@ -1,4 +1,6 @@
-/** `torture -- <agent command>`: kills somebody's own agent at every failpoint it passes, and compares what the world saw. */
+/**
+ * `torture -- <agent command>`: kills a user's agent at every failpoint it passes, and compares the effects.
+ */
 
 import { execFileSync } from "node:child_process";
 import type { CrashReport } from "../testing/index.ts";
@@ -11,8 +13,8 @@ export async function torture(options: Options, command: readonly string[]): Pro
   const effects = options["effects"] as string | undefined;
   if (program === undefined || effects === undefined) {
     throw new Misuse(
-      program === undefined ? "torture: which agent?" : "torture: what did the world see?",
-      `For example: holdfast torture --setup "rm -rf state" --effects "cat state/payments.log" -- node agent.js`,
+      program === undefined ? "torture: no agent given" : "torture: --effects is missing",
+      `For example: holdfast torture --setup "rm -rf data" --effects "cat data/paid.log" -- node agent.js`,
     );
   }
   const screen = await openScreen();
@@ -27,7 +29,7 @@ export async function torture(options: Options, command: readonly string[]): Pro
     done: ({ failpoint, killed, lost, doubled, stuck }) => {
       if (options["json"]) return;
       const found = [...lost.map((each) => `lost ${each}`), ...doubled.map((each) => `doubled ${each}`)];
-      const what = stuck ? [...found, "it no longer comes to an end"] : found;
+      const what = stuck ? [...found, "it no longer finishes"] : found;
       const mark = what.length > 0 ? screen.paint.red("NO") : killed ? screen.paint.green("ok") : "--";
       process.stdout.write(
         `${mark}  ${failpoint}${escapeControls(what)
@@ -38,7 +40,7 @@ export async function torture(options: Options, command: readonly string[]): Pro
   }).catch((error: unknown) => {
     throw new Misuse(
       `torture: ${(error as Error).message.trim()}`,
-      "The agent has to end with 0 by itself, and to use holdfast.",
+      "The agent must exit with 0 on its own, and use holdfast.",
       EXIT.failed,
     );
   });
@@ -48,7 +50,8 @@ export async function torture(options: Options, command: readonly string[]): Pro
 }
 
 function lastLine({ kills, runs, lost, doubled, stuck }: CrashReport): string {
-  return `${kills} kills · ${runs} runs · lost ${lost.length} · doubled ${doubled.length} · stuck ${stuck.length}\n`;
+  const found = `lost ${lost.length} · doubled ${doubled.length} · stuck ${stuck.length}`;
+  return `${kills} kills · ${runs} runs · ${found}\n`;
 }
 
 function shell(command: string): string {

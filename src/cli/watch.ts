@@ -1,4 +1,4 @@
-/** `status`, printed again whenever something changes. On a terminal in place, elsewhere one answer after another. */
+/** `watch`: prints `status` again whenever something changes. On a terminal it redraws in place. */
 
 import { fstatSync, type Stats, unwatchFile, watchFile } from "node:fs";
 import { join } from "node:path";
@@ -8,14 +8,16 @@ import { contextOf } from "./run-command.ts";
 import { EXIT, formatAnswer, openScreen, type Screen } from "./screen.ts";
 import { statusData, statusPage } from "./status.ts";
 
-/** Ages grow also when nothing happens. */
+/** Ages on the page grow even if nothing changes. */
 const AT_LEAST_EVERY_MS = 30_000;
 const AT_MOST_EVERY_MS = 200;
 const LOOK_EVERY_MS = 500;
 const CLEAR = "\u001b[H\u001b[J";
-/** Whoever reads `| head -1` is gone at once; whoever still reads after a minute is asked once a minute. */
-const ASK_AFTER_MS = 1_000;
-const ASK_AT_MOST_EVERY_MS = 60_000;
+/**
+ * Delays between probes of the pipe: `| head -1` closes it at once, a long reader is probed once a minute.
+ */
+const PROBE_AFTER_MS = 1_000;
+const MAX_PROBE_MS = 60_000;
 
 export async function watch(options: Options): Promise<void> {
   const context = contextOf(options);
@@ -30,17 +32,17 @@ export async function watch(options: Options): Promise<void> {
     const status = await readStatus(store, { namespace, goal, now: context.now(), notTakenIn });
     const page = (each: typeof status) => livePage(each, screen);
     const text = formatAnswer(options["json"], "status", status, page, (each) => statusData(each, screen));
-    // A hint that something changed may be spurious: whoever reads line by line takes an answer for news.
-    if (text !== last || screen.isTerminal) reader.tell(text);
+    // A watch notification may be spurious, and a program would take a repeated answer for a change.
+    if (text !== last || screen.isTerminal) output.write(text);
     last = text;
   };
-  const reader = new Reader(options["json"] ? "" : "\n");
+  const output = new Output(options["json"] ? "" : "\n");
   const change = new Change();
   const unwatch = journal.watch(null, () => change.happened());
-  // A pull changes files and not the store. Asked for by time: a folder that is not there yet cannot be listened to.
+  // A pull changes files, not the store. Polling works for a folder that does not exist yet.
   const events = join(context.place.root, PLANNING, "events");
   const pulled = (now: Stats, before: Stats): void => {
-    // That it is not there is told too, once.
+    // `watchFile` also reports once that the folder does not exist.
     if (now.ctimeMs !== 0 || before.ctimeMs !== 0) change.happened();
   };
   watchFile(events, { interval: LOOK_EVERY_MS }, pulled);
@@ -54,12 +56,12 @@ export async function watch(options: Options): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, AT_MOST_EVERY_MS));
     }
   } finally {
-    reader.stop();
+    output.stop();
     unwatch();
     unwatchFile(events, pulled);
     await context.close();
   }
-  // Whoever waits for us learns that it was the signal that ended us.
+  // Tells the parent process that a signal ended this one.
   process.exitCode = EXIT.interrupted;
 }
 
@@ -69,48 +71,48 @@ function livePage(status: Parameters<typeof statusPage>[0], screen: Screen): str
 }
 
 /**
- * Who reads what is printed. That a pipe's reader is gone is told to nobody but to whoever writes something into it, and
- * while nothing changes nothing is to be said. So now and then a space is written: before a line of JSON it means
- * nothing, and between two pages it stands on a line of its own. `screen.ts` ends the process when that is refused.
+ * Writes to the output, and notices a reader that has closed the pipe. Only a write reveals that, so while
+ * nothing changes a space is written now and then. JSON ignores it, and between two pages it is on a line of
+ * its own. `screen.ts` ends the process if the write fails.
  */
-class Reader {
+class Output {
   private readonly afterSpaces: string;
   private readonly isPipe: boolean;
   private hasSpaces = false;
   private timer: NodeJS.Timeout | undefined;
 
-  /** `afterSpaces`: what is written between the spaces and what is told next. */
+  /** `afterSpaces` separates the spaces from the next answer. */
   constructor(afterSpaces: string) {
     this.afterSpaces = afterSpaces;
     const stats = fstatSync(process.stdout.fd);
     this.isPipe = stats.isFIFO() || stats.isSocket();
   }
 
-  tell(text: string): void {
+  write(text: string): void {
     process.stdout.write(this.hasSpaces ? this.afterSpaces + text : text);
     this.hasSpaces = false;
-    this.askIn(ASK_AFTER_MS);
+    this.probeIn(PROBE_AFTER_MS);
   }
 
   stop(): void {
     clearTimeout(this.timer);
   }
 
-  private askIn(ms: number): void {
+  private probeIn(ms: number): void {
     if (!this.isPipe) return;
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      // One that is slow still has something to read.
+      // A slow reader still has data to read.
       if (process.stdout.writableLength === 0) {
         process.stdout.write(" ");
         this.hasSpaces = true;
       }
-      this.askIn(Math.min(2 * ms, ASK_AT_MOST_EVERY_MS));
+      this.probeIn(Math.min(2 * ms, MAX_PROBE_MS));
     }, ms);
   }
 }
 
-/** Waits for a change, for time to pass, or for the end. */
+/** Waits for a change, a timeout or the end. */
 class Change {
   private isPending = false;
   private isStopped = false;
@@ -126,7 +128,7 @@ class Change {
     this.wake();
   }
 
-  /** False when it is over. */
+  /** False if `stop` was called. */
   async next(withinMs: number | null): Promise<boolean> {
     if (!this.isPending && !this.isStopped) {
       await new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-/** Calls without an outcome: looked at, and answered for, without taking their sessions. */
+/** Operations on calls without an outcome: list and resolve them, without taking their sessions. */
 
 import * as z from "zod";
 import { HoldfastError } from "../model/errors.ts";
@@ -16,14 +16,14 @@ const text = z.string();
 
 type CallView = z.input<typeof view.call>;
 
-/** A call that waits because a program without its tool looked into it goes on when one with the tool comes. */
-interface Found {
+/** `lacksTool`: the call waits only because the program that tried to settle it lacks its tool. */
+interface FoundCall {
   readonly call: CallView;
   readonly lacksTool: boolean;
 }
 
-/** Every call of a session; a call is under way only while somebody may be at it. */
-async function callsOf(holdfast: Holdfast, id: string): Promise<Found[]> {
+/** Every call of a session. A call counts as running only while a process holds the session. */
+async function callsOf(holdfast: Holdfast, id: string): Promise<FoundCall[]> {
   const [{ calls, status }, { held }] = await Promise.all([holdfast.sessions.get(id), heldBy(holdfast, id)]);
   const isCancelled = status === "cancelled";
   return calls.map((each) => {
@@ -32,9 +32,9 @@ async function callsOf(holdfast: Holdfast, id: string): Promise<Found[]> {
   });
 }
 
-async function openCalls(holdfast: Holdfast, open: readonly ItemRow[]): Promise<Found[]> {
-  const known = new Map<string, Found[]>();
-  const rows: Found[] = [];
+async function openCalls(holdfast: Holdfast, open: readonly ItemRow[]): Promise<FoundCall[]> {
+  const known = new Map<string, FoundCall[]>();
+  const rows: FoundCall[] = [];
   for (const { stream, id: callId } of open) {
     const id = streamId(stream);
     const all = known.get(id) ?? (await callsOf(holdfast, id));
@@ -44,14 +44,14 @@ async function openCalls(holdfast: Holdfast, open: readonly ItemRow[]): Promise<
   return rows;
 }
 
-/** Ids that open calls of several sessions have. */
+/** Ids that open calls of several sessions share. */
 function sharedIds(rows: readonly ItemRow[]): Set<string> {
   const seen = new Set<string>();
   return new Set(rows.map(({ id }) => id).filter((id) => seen.size === seen.add(id).size));
 }
 
-/** What else a person has to know of calls before answering for one. */
-async function amongOthers({ journal }: Holdfast, calls: readonly Found[], open: readonly ItemRow[]) {
+/** Adds what a person must know before resolving a call: shared ids, and open calls of its sub-agent. */
+async function withContext({ journal }: Holdfast, calls: readonly FoundCall[], open: readonly ItemRow[]) {
   const shared = sharedIds(open);
   const below = await openCallsBelow(journal.store, journal.namespace, open);
   const named = [...below].map(([{ stream, id }, rows]) => {
@@ -75,15 +75,15 @@ async function callId(context: Context, typed: string): Promise<string> {
   const { journal } = await context.holdfast();
   const rows = await openCallRows(journal.store, journal.namespace);
   const ids = rows.map((each) => each.id);
-  // What has just been settled is open no more: whoever looks it up says by whom.
+  // A call that was just settled is no longer open. `resolve` reports who settled it.
   const asked = { of: "items", kind: "call", id: typed, limit: 1 } as const;
   if (!ids.includes(typed) && (await journal.list<"items">(asked)).rows.length > 0) return typed;
   return matchId("open call", typed, ids, "CALL_NOT_FOUND", "holdfast calls");
 }
 
-/** What a person allows in a session that nobody runs any more would never be made; only a program can reopen it. */
-async function refuseInCancelled({ sessions }: Holdfast, session: string, callId: string): Promise<void> {
-  if ((await sessions.get(session)).status === "cancelled") throw notTriedAgain(session, callId);
+/** Refuses a retry in a cancelled session: it would never run. Only a program can reopen the session. */
+async function refuseIfCancelled({ sessions }: Holdfast, session: string, callId: string): Promise<void> {
+  if ((await sessions.get(session)).status === "cancelled") throw notRetried(session, callId);
 }
 
 async function sessionsWith({ journal }: Holdfast, callId: string): Promise<string[]> {
@@ -91,12 +91,14 @@ async function sessionsWith({ journal }: Holdfast, callId: string): Promise<stri
   return rows.filter(({ id }) => id === callId).map(({ stream }) => streamId(stream));
 }
 
-function notTriedAgain(session: string, callId: string): HoldfastError {
+function notRetried(session: string, callId: string): HoldfastError {
   return new HoldfastError(
     "CALL_TRANSITION",
-    `call ${callId} cannot be tried again: session ${session} was cancelled, and is not run any more`,
+    `call ${callId}: cannot be retried, session ${session} is cancelled`,
     {
-      hint: "Say landed or failed. To have it tried again, the agent reopens the session first: session.reopen().",
+      hint:
+        "Resolve it as landed or failed. To retry it, let the agent reopen the session first: " +
+        "session.reopen().",
       data: { session, callId },
     },
   );
@@ -105,23 +107,23 @@ function notTriedAgain(session: string, callId: string): HoldfastError {
 export const callOperations = [
   operation({
     name: "calls",
-    about: "Calls without an outcome, over all sessions or of one; or every call of one session",
+    about: "List calls without an outcome, of all sessions or one; or every call of one session",
     who: "both",
     writes: false,
     input: z.strictObject({
       session: text.optional(),
-      /** Of one session: only those without an outcome. */
+      /** With a session: only calls without an outcome. */
       open: z.boolean().optional(),
     }),
     result: z.strictObject({
       waiting: z.int(),
       calls: z.array(
         view.call.extend({
-          /** Open calls of several sessions have its id: whoever answers for it has to say its session. */
+          /** Open calls of several sessions have its id: `resolve` needs the session as well. */
           shared: z.boolean(),
-          /** Of a sub-agent's call: the calls inside it that have no outcome, the innermost ones. */
+          /** For a sub-agent's call: the innermost open calls inside it. */
           subAgentCalls: z.array(z.strictObject({ session: text, call: text, tool: text })),
-          /** Nobody has to answer for it: it goes on once those have an outcome and its agent is run again. */
+          /** No person is needed: it resumes once those have an outcome and its agent runs again. */
           goesOnByItself: z.boolean(),
         }),
       ),
@@ -136,14 +138,13 @@ export const callOperations = [
       const rows = await openCallRows(journal.store, journal.namespace);
       const found =
         typed === undefined ? await openCalls(holdfast, rows) : await of(await sessionId(holdfast, typed));
-      const calls = await amongOthers(holdfast, found, rows);
+      const calls = await withContext(holdfast, found, rows);
       return { waiting: calls.filter(({ status }) => status === "waiting").length, calls };
     },
   }),
   operation({
     name: "resolve",
-    about:
-      "Answer for a call that waits, or that nobody is at: it landed, try it again, or it did not happen",
+    about: "Resolve a call that waits or that no process runs: it landed, retry it, or it failed",
     who: "person",
     writes: true,
     input: z.strictObject({
@@ -158,9 +159,9 @@ export const callOperations = [
       call: text,
       session: text.nullable(),
       outcome: text,
-      /** Whether its session goes on with that; one that was cancelled does not. */
+      /** Whether its session continues with that; a cancelled one does not. */
       goesOn: z.boolean(),
-      /** Whether it was said what the tool would have returned; without that a call that landed returns null. */
+      /** Whether a result was given; without one, a call that landed returns null. */
       hasResult: z.boolean(),
     }),
     async run(context, { call: typed, session: inSession, outcome, result, by, why }) {
@@ -171,12 +172,12 @@ export const callOperations = [
         const id = await callId(context, typed);
         const [session, another] = await sessionsWith(holdfast, id);
         if (outcome === "retry" && session !== undefined && another === undefined)
-          await refuseInCancelled(holdfast, session, id);
+          await refuseIfCancelled(holdfast, session, id);
         const { goesOn } = await holdfast.calls.resolve(id, { ...answer, by, why });
         return { call: id, session: null, outcome, goesOn, hasResult };
       }
       const id = await sessionId(holdfast, inSession);
-      if (outcome === "retry") await refuseInCancelled(holdfast, id, typed);
+      if (outcome === "retry") await refuseIfCancelled(holdfast, id, typed);
       const named = { session: id, callId: typed };
       const { goesOn } = await holdfast.calls.resolve(named, { ...answer, by, why });
       return { call: typed, session: id, outcome, goesOn, hasResult };

@@ -1,8 +1,8 @@
 /**
  * The context of an operation: who acts, and the store, which opens on first use.
  *
- * An operation that only reads, or that needs existing data, never creates a store. `init` and `import` create one.
- * On a database server, the first operation that can start from nothing creates the schema.
+ * An operation that only reads, or that needs existing data, never creates a store. `init` and `import`
+ * create one. On a database server, the first operation that can start from nothing creates the schema.
  */
 
 import { type Goal, goalCore, openGoal } from "../goal/index.ts";
@@ -119,7 +119,10 @@ export class Context {
     return isHoldfastError(error, "STORE_READONLY") ? (this.whyReadOnly ?? error) : error;
   }
 
-  /** The store, after merging what git brought into `.planning/events/`. Call it before any answer about goals. */
+  /**
+   * The store, after merging what git brought into `.planning/events/`. Call it before any answer about
+   * goals.
+   */
   async current(): Promise<Holdfast> {
     const holdfast = await this.holdfast();
     if (!this.isStoreNamed) {

@@ -1,7 +1,6 @@
 /**
- * The goal that a worktree works on, chosen by a person with `goal use`. It is kept beside the store, by the worktree's
- * path, so that the worktrees of one repository can each work on their own. Small and without schemas: hooks and `status`
- * read it.
+ * The goal of a worktree, chosen with `goal use`. A file beside the store maps worktree paths to goals, so
+ * that each worktree of a repository has its own. Hooks and `status` load this file, so it needs no schemas.
  */
 
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -13,7 +12,7 @@ import type { StorePlace } from "./store-place.ts";
 
 type Chosen = Record<string, string>;
 
-/** Null when none was chosen here. */
+/** Null if none was chosen. */
 export function currentGoal({ home, root }: StorePlace): string | null {
   return readChosen(home)[root] ?? null;
 }
@@ -28,17 +27,17 @@ export function setCurrentGoal({ home, root }: StorePlace, goal: string | null):
   renameSync(temporary, file);
 }
 
-/** Every goal of the store, the latest change first. */
+/** Every goal of the store, the last changed first. */
 export function goalRows(store: Pick<Store, "list">, namespace: string): Promise<StreamRow[]> {
-  const asked = { of: "streams", namespace, kind: "goal", limit: 500 } as const;
-  return allRows((from) => store.list<"streams">({ ...asked, ...from }));
+  const request = { of: "streams", namespace, kind: "goal", limit: 500 } as const;
+  return allRows((from) => store.list<"streams">({ ...request, ...from }));
 }
 
 export interface KnownGoals {
   readonly all: readonly string[];
-  /** Those that are not done, or all of them if every one is. */
+  /** Goals that are not done, or all if every one is. */
   readonly open: readonly string[];
-  /** The one that is meant where nobody says: the chosen one, else the only one. */
+  /** The default: the chosen one, else the only open one. */
   readonly current: string | null;
 }
 
@@ -54,7 +53,7 @@ function readChosen(home: string): Chosen {
   try {
     return JSON.parse(readFileSync(join(home, "current-goals.json"), "utf8")) as Chosen;
   } catch (error) {
-    // None chosen yet, or a file that somebody broke: then nothing is chosen.
+    // No file yet, or a broken one: no goal is chosen.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return {};
     throw error;
   }

@@ -1,4 +1,4 @@
-/** Goals as a whole: made, shown, listed, briefed, taken up, handed on. */
+/** Operations on a whole goal: create, show, list, choose, brief, move. */
 
 import * as z from "zod";
 import { checkFiles, type Goal, makeBriefing } from "../goal/index.ts";
@@ -26,7 +26,7 @@ import { sealNotice } from "./moved-store.ts";
 import { definedFields, operation } from "./operation.ts";
 
 const text = z.string();
-/** Which goal; the only one that is not done unless said. */
+/** Which goal; unless given, the worktree's, else the only one that is not done. */
 export const goal = text.optional();
 
 const position = z.strictObject({
@@ -46,15 +46,15 @@ const nextWork = z.strictObject({
   outlook: z.enum(["ready", "waiting", "blocked", "stuck", "unplanned", "done"]),
   why: text,
   tasks: z.array(view.taskRow),
-  /** What somebody noted as the next action. */
+  /** The next action that someone noted. */
   noted: text.nullable(),
-  /** What a merge did to work that somebody had done. */
+  /** How a merge changed work that was already done. */
   merged: z.array(text),
-  /** What git brought or a person wrote and could not be taken in. */
+  /** Event files and edits that could not be merged. */
   notTakenIn: z.array(text),
 });
 
-const goalShown = z.strictObject({
+const goalResult = z.strictObject({
   goal: text,
   statement: text,
   title: text.nullable(),
@@ -106,7 +106,7 @@ async function nextView(
   return { outlook, why, tasks: rows, noted, merged, notTakenIn: [...notTakenIn] };
 }
 
-async function goalView(handle: Goal, context: Context): Promise<z.input<typeof goalShown>> {
+async function goalView(handle: Goal, context: Context): Promise<z.input<typeof goalResult>> {
   const now = context.now();
   const next = await nextView(handle, context);
   const { state, seq } = handle;
@@ -143,8 +143,8 @@ async function refuseExisting(context: Context, id: string): Promise<void> {
   const { journal } = await context.current();
   const row = await journal.row(streamName("goal", id));
   if (row.state === "gone") return;
-  throw new HoldfastError("STREAM_EXISTS", `goal ${id} exists already`, {
-    hint: `See it: holdfast goal show ${id}. Or choose a name that is free.`,
+  throw new HoldfastError("STREAM_EXISTS", `goal ${id}: it exists already`, {
+    hint: `Show it: holdfast goal show ${id}. Or choose another name.`,
     data: { goal: id },
   });
 }
@@ -152,7 +152,7 @@ async function refuseExisting(context: Context, id: string): Promise<void> {
 export const goalOperations = [
   operation({
     name: "goal new",
-    about: "Begin a goal, with its phases",
+    about: "Create a goal, with its phases",
     who: "both",
     writes: true,
     input: z.strictObject({
@@ -164,7 +164,7 @@ export const goalOperations = [
       verification: z.enum(VERIFICATIONS).optional(),
       maxAttempts: z.int().positive().optional(),
     }),
-    result: goalShown,
+    result: goalResult,
     async run(context, { id, ...settings }) {
       const holdfast = await context.holdfast({ orSchema: true });
       await refuseExisting(context, id);
@@ -179,18 +179,18 @@ export const goalOperations = [
   }),
   operation({
     name: "goal show",
-    about: "Everything that matters about a goal",
+    about: "Show a goal: progress, next tasks, blockers, decisions, facts",
     who: "both",
     writes: false,
     input: z.strictObject({ goal }),
-    result: goalShown,
+    result: goalResult,
     async run(context, input) {
       return goalView(await context.readGoal(input.goal), context);
     },
   }),
   operation({
     name: "goal list",
-    about: "All goals, the latest change first",
+    about: "List all goals, the last changed first",
     who: "both",
     writes: false,
     input: z.strictObject({}),
@@ -222,7 +222,7 @@ export const goalOperations = [
   }),
   operation({
     name: "goal use",
-    about: "Choose the goal of this worktree, for where nobody says one; without a goal, say which it is",
+    about: "Choose the default goal of this worktree; without a goal, show it",
     who: "both",
     writes: true,
     input: z.strictObject({ goal, none: z.boolean().optional() }),
@@ -240,14 +240,14 @@ export const goalOperations = [
   }),
   operation({
     name: "brief",
-    about: "The text with which the next agent continues",
+    about: "Print the briefing with which the next agent continues",
     who: "both",
     writes: false,
     input: z.strictObject({
       goal,
       tokens: z.int().optional(),
       task: text.optional(),
-      /** The reader's own, which it need not be told of. */
+      /** The reader's own session, which the briefing leaves out. */
       session: text.optional(),
     }),
     result: z.strictObject({
@@ -268,7 +268,7 @@ export const goalOperations = [
       });
       const { journal } = await context.holdfast();
       const sealed = await sealNotice(journal.store, journal.namespace);
-      // An agent sees the text alone, and no notes beside it.
+      // An agent reads this text and no warnings.
       const head = sealed === null ? "" : `Holdfast: ${sealed}.\n`;
       const stale = staleness(state, context.now()).stale;
       return { goal: state.id, ...briefing, text: head + briefing.text, stale };
@@ -276,7 +276,7 @@ export const goalOperations = [
   }),
   operation({
     name: "next",
-    about: "What to claim next, or why there is nothing",
+    about: "Show what to claim next, or why there is nothing",
     who: "both",
     writes: false,
     input: z.strictObject({ goal }),
@@ -288,7 +288,7 @@ export const goalOperations = [
   }),
   operation({
     name: "move",
-    about: "Go to another phase, by number or name",
+    about: "Move to another phase, by number or name",
     who: "both",
     writes: true,
     input: z.strictObject({ goal, to: z.union([z.int(), text]) }),
@@ -296,9 +296,9 @@ export const goalOperations = [
       goal: text,
       position,
       progress,
-      /** Unfinished tasks of the phase that was left. They stay there. */
+      /** Unfinished tasks of the old phase. They stay in it. */
       left: z.array(view.taskRow),
-      /** The phase that was left, if it counts as complete by that: it had no task. */
+      /** The old phase, if it had no task and so counts as complete now. */
       closed: z.strictObject({ number: z.int(), name: text }).nullable(),
     }),
     async run(context, input) {
@@ -325,7 +325,7 @@ export const goalOperations = [
   }),
   operation({
     name: "task list",
-    about: "The tasks of a goal, in the order in which they are done",
+    about: "List the tasks of a goal, in the order of work",
     who: "both",
     writes: false,
     input: z.strictObject({ goal, status: text.optional(), all: z.boolean().optional() }),
@@ -344,7 +344,7 @@ export const goalOperations = [
   }),
   operation({
     name: "block list",
-    about: "What keeps work from going on",
+    about: "List what blocks work",
     who: "both",
     writes: false,
     input: z.strictObject({ goal, all: z.boolean().optional() }),

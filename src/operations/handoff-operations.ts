@@ -1,8 +1,8 @@
 /**
- * One agent stops, another goes on: `handoff` and `resume`.
+ * One agent stops, another continues: `handoff` and `resume`.
  *
- * Resuming first looks. State older than its time to live, and recorded files that are not what they were, are shown
- * and nothing is begun, until the caller has looked and says so with `force`.
+ * `resume` checks first. If the goal is stale or recorded files have changed, it reports that and starts no
+ * session; the caller looks, then passes `force`.
  */
 
 import * as z from "zod";
@@ -24,21 +24,23 @@ export const fileCheck = z.strictObject({
   why: text.nullable(),
 });
 
-/** The session that is meant: the one said, else the only active one of the caller. Nobody ends another's by accident. */
-function activeSession(handle: Goal, said: string | undefined, name: string): string {
-  if (said !== undefined && handle.state.history.has(said)) return said;
-  const active = [...handle.state.history.values()].filter(({ status }) => status === "active");
-  const [only, other] = active.filter(({ agent }) => agent === name);
-  if (said === undefined && only && !other) return only.id;
-  const ids = active.map(({ id, agent }) => (agent === name ? id : `${id} of ${agent}`));
-  const isNotOwn = said === undefined && !only && ids.length > 0;
-  const asked = isNotOwn ? `${name} has no active session.` : "which session?";
-  const what = said === undefined ? asked : `goal ${handle.id} knows no session ${said}.`;
+/** The named session, else the caller's only active one. So no caller ends another's session by accident. */
+function activeSession(handle: Goal, named: string | undefined, caller: string): string {
+  const { history } = handle.state;
+  if (named !== undefined && history.has(named)) return named;
+  const active = [...history.values()].filter(({ status }) => status === "active");
+  const [only, other] = active.filter(({ agent }) => agent === caller);
+  if (named === undefined && only && !other) return only.id;
+  const ids = active.map(({ id, agent }) => (agent === caller ? id : `${id} of ${agent}`));
+  const isNotOwn = named === undefined && !only && ids.length > 0;
+  const question = isNotOwn ? `${caller} has no active session.` : "which session?";
+  const what = named === undefined ? question : `goal ${handle.id}: there is no session ${named}.`;
+  const guess = named === undefined ? "" : didYouMean(named, history.keys());
   throw new HoldfastError(
     "GOAL_ITEM_NOT_FOUND",
     `${what} ${ids.length} active: ${ids.join(", ") || "none"}`,
     {
-      hint: `${said === undefined ? "" : didYouMean(said, handle.state.history.keys())}Name the session (--session), or begin one: holdfast resume`,
+      hint: `${guess}Name the session (--session), or start one: holdfast resume`,
       data: { goal: handle.id, active: ids },
     },
   );
@@ -47,19 +49,19 @@ function activeSession(handle: Goal, said: string | undefined, name: string): st
 export const handoffOperations = [
   operation({
     name: "resume",
-    about: "Take up the work: check the recorded files, begin a session, read the briefing",
+    about: "Resume the work: check the recorded files, start a session, read the briefing",
     who: "both",
     writes: true,
     input: z.strictObject({
       goal,
       session: text.optional(),
       tokens: z.int().optional(),
-      /** Go on although the state is old or files are not what they were. */
+      /** Continue although the goal is stale or files have changed. */
       force: z.boolean().optional(),
     }),
     result: z.strictObject({
       goal: text,
-      /** False: look at what is reported first, then resume with force. */
+      /** False: look at the report, then resume with force. */
       begun: z.boolean(),
       why: text.nullable(),
       session: text.nullable(),
@@ -76,8 +78,8 @@ export const handoffOperations = [
       const changed = files.filter(({ verdict }) => verdict !== "OK");
       const { stale, ageMs } = staleness(state, now);
       const reasons = [
-        stale ? `the goal was last touched ${exactAge(ageMs)} ago` : "",
-        changed.length > 0 ? `${changed.length} recorded file(s) are not what they were` : "",
+        stale ? `the goal was last changed ${exactAge(ageMs)} ago` : "",
+        changed.length > 0 ? `${changed.length} recorded file(s) have changed` : "",
       ].filter(Boolean);
       const isBegun = force || reasons.length === 0;
       const name = session ?? `${context.by.name}-${now.toString(36)}`;
@@ -98,7 +100,7 @@ export const handoffOperations = [
   }),
   operation({
     name: "handoff",
-    about: "End your session: its tasks go back, and the next one reads why and what comes next",
+    about: "End your session: release its tasks, and leave the reason and the next step",
     who: "both",
     writes: true,
     input: z.strictObject({

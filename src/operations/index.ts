@@ -1,7 +1,4 @@
-/**
- * Operations: what people and agents can do, the same over every surface. This file only names what is elsewhere, so
- * that whoever needs one of the small parts does not load the table and its schemas.
- */
+/** Operations: everything that people and agents can do, the same on every surface. */
 
 export { didYouMean } from "../model/options.ts";
 export { type Caller, Context, type ContextOptions } from "./context.ts";

@@ -1,6 +1,7 @@
 /**
- * A store that `copy` moved stays readable, frozen at that moment. An unfinished copy leaves two stores that take no
- * writes, one of them perhaps partial. The store's seal tells, and every reader gets a warning made from it.
+ * A store that `copy` moved stays readable, frozen at that moment. An unfinished copy leaves two stores that
+ * take no writes, one of them perhaps partial. The store's seal tells, and every reader gets a warning made
+ * from it.
  */
 
 import { isAbsolute, join, resolve } from "node:path";

@@ -1,4 +1,7 @@
-/** What carries a store's content elsewhere: into one portable file and back, and into the files of the repository. */
+/**
+ * Operations that carry a store's content elsewhere: another store, a portable file, the files of the
+ * repository.
+ */
 
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -34,24 +37,24 @@ const portable = z.strictObject({
 });
 
 const exported = portable.extend({
-  /** What could not be read whole, and what was forked from that: left out. */
+  /** Streams that could not be read completely, and their forks: left out. */
   damaged: z.array(z.strictObject({ stream: text, why: text })),
-  /** How many notes of supervisors on their workers were left out. */
+  /** How many supervisors' records of workers were left out. */
   supervisorNotes: z.int(),
 });
 
-function shown<Report extends PortableReport>(report: Report): Report & { left: string[] } {
+function toResult<Report extends PortableReport>(report: Report): Report & { left: string[] } {
   return { ...report, left: [...report.left] };
 }
 
-function isOwn({ home, label: path }: StorePlace): boolean {
+function isInHome({ home, label: path }: StorePlace): boolean {
   return path === home || dirname(path) === home;
 }
 
-/** Files follow only the store that is found without being named, which the one that moved was. */
-function planningAfter(place: StorePlace, to: string): string {
-  if (!isOwn(place) || isDefaultStore(to) || !existsSync(join(place.root, PLANNING))) return "";
-  return ` ${PLANNING}/ does not follow a store that is named: bring it up to date with holdfast rebuild.`;
+/** `.planning/` follows only the default store, which has moved away here. */
+function planningNote(place: StorePlace, to: string): string {
+  if (!isInHome(place) || isDefaultStore(to) || !existsSync(join(place.root, PLANNING))) return "";
+  return ` ${PLANNING}/ does not follow a named store. Update it with: holdfast rebuild`;
 }
 
 function endOf({ address, moving }: Store, cwd: string): Parameters<typeof copyStore>[0] {
@@ -60,18 +63,20 @@ function endOf({ address, moving }: Store, cwd: string): Parameters<typeof copyS
 
 const TASKS_NAMED = 3;
 
-/** A claim on the command line outlives its process: there is no worker to stop, and its lease may run for long. */
-function withReleases(error: unknown, from: string, place: StorePlace): unknown {
+/**
+ * Adds commands that release tasks: a claim by command outlives its process, so there is no worker to stop.
+ */
+function withReleaseCommands(error: unknown, from: string, place: StorePlace): unknown {
   const names = isHoldfastError(error, "STREAM_BUSY") ? (error.data["names"] as string[] | undefined) : [];
   const tasks = (names ?? []).flatMap((name) => {
     const [, goalId, task] = /^goal\/(.+)\/([^/]+)$/.exec(name) ?? [];
     return goalId === undefined ? [] : [`holdfast task release ${task} --force --goal ${goalId}`];
   });
   if (!isHoldfastError(error) || tasks.length === 0) return error;
-  const store = isOwn(place) ? "" : ` --store ${/\/\/[^/]*@/.test(from) ? "…" : JSON.stringify(from)}`;
+  const store = isInHome(place) ? "" : ` --store ${/\/\/[^/]*@/.test(from) ? "…" : JSON.stringify(from)}`;
   const commands = tasks.slice(0, TASKS_NAMED).map((each) => each + store);
   return new HoldfastError(error.code, error.message, {
-    hint: `${error.hint} A task whose agent is gone is let go of by: ${commands.join("; ")}`,
+    hint: `${error.hint} Release a task whose agent is gone: ${commands.join("; ")}`,
     cause: error,
     data: error.data,
   });
@@ -81,22 +86,22 @@ type CopyResult = z.input<typeof copyResult>;
 
 const copyResult = z.strictObject({
   from: text,
-  /** Null where there was no copy to give up. */
+  /** Null if there was no copy to abandon. */
   to: text.nullable(),
   rows: z.record(text, z.int()),
-  /** What has to be done so that the new store is found; of a copy that was given up, what is left of it. */
+  /** How programs find the new store; after abandoning a copy, what is left of it. */
   afterwards: text,
-  /** Whether this gave up a copy, and moved nothing. */
+  /** Whether this abandoned a copy instead of moving anything. */
   abandoned: z.boolean(),
 });
 
-async function giveUp(source: Store, cwd: string): Promise<CopyResult> {
+async function abandonCopy(source: Store, cwd: string): Promise<CopyResult> {
   const from = absoluteAddress(source.address, cwd);
   const copy = await unfinishedCopy(source);
   await abandonMove(source);
   const none = { from, rows: {}, abandoned: true };
-  if (copy === null) return { ...none, to: null, afterwards: "No copy of it was under way." };
-  return { ...none, to: copy.to, afterwards: `What came into ${copy.to} is of no use: remove it.` };
+  if (copy === null) return { ...none, to: null, afterwards: "There was no copy to abandon." };
+  return { ...none, to: copy.to, afterwards: `${copy.to} is incomplete: remove it.` };
 }
 
 async function copyInto(source: Store, to: string, cwd: string, place: StorePlace): Promise<CopyResult> {
@@ -109,7 +114,7 @@ async function copyInto(source: Store, to: string, cwd: string, place: StorePlac
       from: report.from,
       to: report.to,
       rows: Object.fromEntries(rows),
-      afterwards: howToReach(report.to) + planningAfter(place, report.to),
+      afterwards: howToReach(report.to) + planningNote(place, report.to),
       abandoned: false,
     };
   } finally {
@@ -123,7 +128,7 @@ export const movingOperations = [
     about: "Move everything into another store; the old one takes no more writes",
     who: "person",
     writes: true,
-    /** Without `to`, a copy that was broken off is given up: the store takes writes again. */
+    /** Without `to`, abandons an interrupted copy: the store takes writes again. */
     input: z.strictObject({ from: text, to: text.optional() }),
     result: copyResult,
     async run({ cwd }, { from, to }) {
@@ -131,9 +136,9 @@ export const movingOperations = [
       requireStore(place);
       const source = await openStore(place.address ?? from, { mustExist: true });
       try {
-        return to === undefined ? await giveUp(source, cwd) : await copyInto(source, to, cwd, place);
+        return to === undefined ? await abandonCopy(source, cwd) : await copyInto(source, to, cwd, place);
       } catch (error) {
-        throw withReleases(error, from, place);
+        throw withReleaseCommands(error, from, place);
       } finally {
         await source.close();
       }
@@ -150,25 +155,25 @@ export const movingOperations = [
       const { journal } = await context.holdfast();
       await refuseIncomplete(journal.store);
       const report = await exportTo(journal, resolve(file), new Date(context.now()).toISOString());
-      return { ...shown(report), damaged: [...report.damaged] };
+      return { ...toResult(report), damaged: [...report.damaged] };
     },
   }),
   operation({
     name: "import",
-    about: "Take in an exported file, checked before anything is written; makes the store if need be",
+    about: "Import an exported file, checked before anything is written; creates the store if needed",
     who: "both",
     writes: true,
     input: z.strictObject({ file: text }),
-    /** `added`: how many of its writes were not there before. */
+    /** `added`: how many of its writes were new. */
     result: portable.extend({ added: z.int() }),
     async run(context, { file }) {
       const into = async () => (await context.create()).journal;
-      return shown(await importFrom(into, resolve(file)));
+      return toResult(await importFrom(into, resolve(file)));
     },
   }),
   operation({
     name: "rebuild",
-    about: "Write a goal's files (STATE.md and the rest) from the log, and take in what people wrote there",
+    about: "Apply people's edits of a goal's files (STATE.md and others), then write them from the log",
     who: "both",
     writes: true,
     input: z.strictObject({ goal, folder: text.optional() }),
@@ -180,24 +185,24 @@ export const movingOperations = [
         z.strictObject({ file: text, taken: z.array(text), left: z.array(text), beside: text.nullable() }),
       ),
       ahead: z.array(text),
-      /** What a merge did to work that somebody had done. */
+      /** How a merge changed work that was already done. */
       merged: z.array(text),
     }),
     async run(context, input) {
       const { folder: path } = input;
       const { projectGoal, mergeEventFolder } = await import("../projections/index.ts");
-      // A goal may be in a folder of its own, and in this clone nowhere else.
+      // In a fresh clone, a goal with a folder of its own is nowhere else.
       if (path !== undefined) await mergeEventFolder((await context.current()).journal, path);
       const handle = await context.readGoal(input.goal);
       const reports: SyncReport[] = [];
       const options = { auto: false, onEdit: (report: SyncReport) => void reports.push(report) };
       const show = path === undefined ? showInFolder : projectGoal;
-      const said = path === undefined ? {} : { folder: resolve(path) };
-      const refuse = (error: unknown): never => {
+      const target = path === undefined ? {} : { folder: resolve(path) };
+      const rethrow = (error: unknown): never => {
         throw explainFileError(error);
       };
-      const folder = await show(handle, { ...options, ...said }).catch(refuse);
-      const last = await folder.sync().catch(refuse);
+      const folder = await show(handle, { ...options, ...target }).catch(rethrow);
+      const last = await folder.sync().catch(rethrow);
       await folder.close();
       const edits = reports.flatMap((report) => report.edits);
       return {

@@ -1,4 +1,4 @@
-/** What a goal remembers: decisions, facts, blockers. */
+/** Operations on what a goal remembers: decisions, facts, files, blockers. */
 
 import * as z from "zod";
 import { HoldfastError } from "../model/errors.ts";
@@ -20,10 +20,10 @@ import { itemId } from "./task-operations.ts";
 const text = z.string();
 const blockerResult = view.blocker.extend({ goal: text });
 
-function blockerIn(state: GoalState, typed: string): string {
+function requireBlocker(state: GoalState, typed: string): string {
   const id = itemId("B", typed);
   if (state.blockers.has(id)) return id;
-  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no blocker ${typed}`, {
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id}: there is no blocker ${typed}`, {
     hint: `${didYouMean(id, state.blockers.keys())}List them: holdfast block list --all`,
     data: { goal: state.id, what: "blocker", id: typed },
   });
@@ -32,7 +32,7 @@ function blockerIn(state: GoalState, typed: string): string {
 export const noteOperations = [
   operation({
     name: "decide",
-    about: "Record a decision, its reason, and what was not chosen",
+    about: "Record a decision, its reason and the alternatives",
     who: "both",
     writes: true,
     input: z.strictObject({
@@ -60,7 +60,7 @@ export const noteOperations = [
   }),
   operation({
     name: "decisions",
-    about: "What was decided, the latest first; words narrow it down",
+    about: "List decisions, the latest first; words narrow the list",
     who: "both",
     writes: false,
     input: z.strictObject({
@@ -80,7 +80,7 @@ export const noteOperations = [
   }),
   operation({
     name: "fact",
-    about: "Remember something that was found out, and where it is known from",
+    about: "Record a fact and its source",
     who: "both",
     writes: true,
     input: z.strictObject({ goal, key: text, value: z.json(), source: text }),
@@ -88,14 +88,14 @@ export const noteOperations = [
     async run(context, { goal: id, key, value, source }) {
       const handle = await context.goal(id);
       await handle.fact({ key, value, source });
-      const kept = handle.state.facts.get(key);
-      if (!kept) throw new Error(`the fact ${key} is not there after it was written`);
-      return { goal: handle.id, ...view.factView(kept) };
+      const written = handle.state.facts.get(key);
+      if (!written) throw new Error(`fact ${key}: missing after it was written`);
+      return { goal: handle.id, ...view.factView(written) };
     },
   }),
   operation({
     name: "facts",
-    about: "What is known to be true",
+    about: "List the facts that are known",
     who: "both",
     writes: false,
     input: z.strictObject({ goal, key: text.optional() }),
@@ -105,7 +105,7 @@ export const noteOperations = [
       const all = confirmedFacts(state.facts.values(), context.now());
       const facts = all.filter((each) => key === undefined || each.key === key);
       if (key === undefined || facts.length > 0) return { goal: state.id, facts: facts.map(view.factView) };
-      throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id} has no fact ${key}`, {
+      throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${state.id}: there is no fact ${key}`, {
         hint: `${didYouMean(key, state.facts.keys())}List them: holdfast facts`,
         data: { goal: state.id, what: "fact", id: key },
       });
@@ -113,7 +113,7 @@ export const noteOperations = [
   }),
   operation({
     name: "forget",
-    about: "Take back a fact that is not true any more",
+    about: "Withdraw a fact that is no longer true",
     who: "both",
     writes: true,
     input: z.strictObject({ goal, key: text, why: text }),
@@ -145,7 +145,7 @@ export const noteOperations = [
   }),
   operation({
     name: "block add",
-    about: "Record what keeps tasks, phases or the whole goal from going on",
+    about: "Record what blocks tasks, phases or the whole goal",
     who: "both",
     writes: true,
     input: z.strictObject({
@@ -153,9 +153,9 @@ export const noteOperations = [
       description: text,
       tasks: z.array(text).optional(),
       phases: z.array(z.union([z.int(), text])).optional(),
-      /** Nothing at all can go on. */
+      /** It blocks the whole goal. */
       everything: z.boolean().optional(),
-      /** Only report it: it blocks nothing before somebody looks. */
+      /** Only report it: it blocks nothing until someone confirms it. */
       reportOnly: z.boolean().optional(),
     }),
     result: blockerResult,
@@ -168,14 +168,14 @@ export const noteOperations = [
   }),
   operation({
     name: "block bypass",
-    about: "Go around a blocker; follow-up tasks remember to come back",
+    about: "Work around a blocker; follow-up tasks record what is left to do",
     who: "both",
     writes: true,
     input: z.strictObject({ goal, blocker: text, workaround: text, followUps: z.array(text).optional() }),
     result: blockerResult,
     async run(context, input) {
       const handle = await context.goal(input.goal);
-      const blocker = blockerIn(handle.state, input.blocker);
+      const blocker = requireBlocker(handle.state, input.blocker);
       const followUps = (input.followUps ?? []).map((title) => ({ title }));
       const { workaround } = input;
       return {
@@ -186,17 +186,17 @@ export const noteOperations = [
   }),
   operation({
     name: "block resolve",
-    about: "Say how a blocker went away; tells which tasks can go on",
+    about: "Record how a blocker was resolved; lists the tasks it unblocks",
     who: "both",
     writes: true,
     input: z.strictObject({ goal, blocker: text, resolution: text }),
     result: blockerResult.extend({ unblocked: z.array(text) }),
     async run(context, input) {
       const handle = await context.goal(input.goal);
-      const blocker = blockerIn(handle.state, input.blocker);
+      const blocker = requireBlocker(handle.state, input.blocker);
       const { unblocked } = await handle.resolve({ blocker, resolution: input.resolution });
-      const shown = view.blockerView(blockerOf(handle.state, blocker));
-      return { goal: handle.id, ...shown, unblocked: [...unblocked] };
+      const resolved = view.blockerView(blockerOf(handle.state, blocker));
+      return { goal: handle.id, ...resolved, unblocked: [...unblocked] };
     },
   }),
 ];

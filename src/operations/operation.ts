@@ -1,6 +1,6 @@
 /**
- * What an operation is: a named act with a schema for what goes in and one for what comes out. The command line, the MCP
- * server and whatever comes later read the same table, call `perform`, and print; none of them has rules of its own.
+ * An operation is a named act with a schema for its input and one for its result. The command line and the
+ * MCP server read the same table, call `perform` and print; neither has rules of its own.
  */
 
 import type * as z from "zod";
@@ -9,11 +9,11 @@ import { formatPath } from "../model/json.ts";
 import type { Caller, Context } from "./context.ts";
 
 export interface Operation<Input extends z.ZodType = z.ZodType, Result extends z.ZodType = z.ZodType> {
-  /** As it is typed: `task claim`. */
+  /** The words of the command: `task claim`. */
   readonly name: string;
   /** One line for help texts and tool lists. */
   readonly about: string;
-  /** What is for a person is not offered to agents: it answers for the world, or removes what happened. */
+  /** Agents are not offered a person's operations: those vouch for the outside world, or remove history. */
   readonly who: Caller | "both";
   /** Whether it changes anything. */
   readonly writes: boolean;
@@ -22,63 +22,63 @@ export interface Operation<Input extends z.ZodType = z.ZodType, Result extends z
   run(context: Context, input: z.output<Input>): Promise<z.input<Result>>;
 }
 
-/** Ties the schemas to the function, so that a row of the table reads as one thing. */
+/** Ties the types of the schemas to the function. */
 export function operation<const Name extends string, Input extends z.ZodType, Result extends z.ZodType>(
   spec: Operation<Input, Result> & { readonly name: Name },
 ): Operation<Input, Result> & { readonly name: Name } {
   return spec;
 }
 
-/** Checks who calls and what they say, then does it. */
+/** Checks the caller and the input, then runs the operation. */
 export async function perform(each: Operation, context: Context, input: unknown): Promise<unknown> {
   if (each.who !== "both" && each.who !== context.caller) {
-    throw new HoldfastError("ROLE_REFUSED", `${each.name} is not for ${context.caller}s`, {
+    throw new HoldfastError("ROLE_REFUSED", `${each.name}: not allowed for ${context.caller}s`, {
       hint: `Leave it to ${each.who === "person" ? "a person" : "an agent"}.`,
       data: { operation: each.name },
     });
   }
   const blank = each.writes ? blankField(each.input, input) : null;
-  if (blank !== null) throw saysNothing(each.name, blank);
+  if (blank !== null) throw emptyText(each.name, blank);
   const parsed = each.input.safeParse(input);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
     const path = formatPath(issue?.path ?? []);
     throw new HoldfastError("INPUT_INVALID", `${each.name}: ${path}: ${issue?.message}`, {
-      hint: "Nothing was done. Correct that value and try again.",
+      hint: "Nothing was changed. Correct that value and try again.",
       data: { operation: each.name, path },
     });
   }
   try {
     const result = await each.run(context, parsed.data);
-    // What was written was written to a store that is where it always was.
+    // A successful write proves that the store has not moved.
     if (!each.writes) await context.warnIfMoved();
     return result;
   } catch (error) {
-    // What is not there may be in the store that this one moved to; whoever writes is told so by the store itself.
-    if (!isSaidOfSeal(error)) await context.warnIfMoved();
-    throw inWords(each.name, forCaller(each.name, context, context.explainReadOnly(error)));
+    // A missing item may be in the store that this one moved to. A refused write says so itself.
+    if (!mentionsSeal(error)) await context.warnIfMoved();
+    throw explainEmptyText(each.name, explainRole(each.name, context, context.explainReadOnly(error)));
   }
 }
 
-/** Whether the error itself says where everything went, or which copy is not finished. */
-function isSaidOfSeal(error: unknown): boolean {
+/** Whether the error itself names the new store or the unfinished copy. */
+function mentionsSeal(error: unknown): boolean {
   return isHoldfastError(error, "STORE_MOVED") || (isHoldfastError(error) && "moved" in error.data);
 }
 
-/** An agent has the role that its server was started in: it cannot put on another, but can say who could. */
-function forCaller(name: string, { caller, by }: Context, error: unknown): unknown {
+/** An agent cannot change the role that its server was started with, so the hint names who has it. */
+function explainRole(name: string, { caller, by }: Context, error: unknown): unknown {
   if (caller !== "agent" || !isHoldfastError(error, "ROLE_REFUSED")) return error;
   const { allowed = [] } = error.data as { allowed?: readonly string[] };
   const agents = allowed.filter((role) => role !== "human" && role !== "supervisor");
-  const person = `Ask a person, who can do it: holdfast ${name}.`;
+  const person = `Ask a person to run: holdfast ${name}.`;
   const others = agents.includes(by.role)
-    ? `Or leave it to another agent in one of these roles: ${agents.join(", ")}.`
-    : `Or let this server be started in a role that may: holdfast mcp --role ${agents.join(" | ")}`;
+    ? `Or leave it to another agent with one of these roles: ${agents.join(", ")}.`
+    : `Or start this server with a role that may: holdfast mcp --role ${agents.join(" | ")}`;
   const hint = agents.length === 0 ? person : `${person} ${others}`;
   return new HoldfastError(error.code, error.message, { hint, cause: error, data: error.data });
 }
 
-/** The first text that has to say something and does not: one that is required, or one of a list. */
+/** The first required text, or text in a list, that is empty or blank. */
 function blankField(schema: z.ZodType, input: unknown): string | null {
   const isBlank = (value: unknown): boolean => typeof value === "string" && value.trim() === "";
   const fields = Object.entries((schema as Partial<z.ZodObject>).shape ?? {});
@@ -91,25 +91,25 @@ function blankField(schema: z.ZodType, input: unknown): string | null {
   return null;
 }
 
-function saysNothing(operation: string, path: string): HoldfastError {
-  return new HoldfastError("INPUT_INVALID", `${operation}: ${path} says nothing`, {
-    hint: "Nothing was done. Say something there, or leave it out where it may be left out.",
+function emptyText(operation: string, path: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `${operation}: ${path} is empty`, {
+    hint: "Nothing was changed. Write a text, or leave the field out if it is optional.",
     data: { operation, path },
   });
 }
 
-/** A text that may be left out, but not be empty, is refused where the event is made, in a schema's words. */
-function inWords(operation: string, error: unknown): unknown {
+/** An empty optional text is refused later, by the event's schema; this gives it the same message. */
+function explainEmptyText(operation: string, error: unknown): unknown {
   if (!isHoldfastError(error, "INPUT_INVALID")) return error;
   const { path, issues } = error.data as { path?: string; issues?: readonly z.core.$ZodIssue[] };
   const issue = issues?.[0];
   const isBlank = issue?.code === "too_small" && issue.origin === "string";
-  return isBlank && path ? saysNothing(operation, path.replace("$.", "")) : error;
+  return isBlank && path ? emptyText(operation, path.replace("$.", "")) : error;
 }
 
-type Given<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };
+type Defined<Value> = { [Key in keyof Value]: Exclude<Value[Key], undefined> };
 
-/** Without the fields that were not given: absent and undefined are different things to the library. */
-export function definedFields<Value extends object>(value: Value): Given<Value> {
-  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as Given<Value>;
+/** Drops undefined fields: the library distinguishes absent from undefined. */
+export function definedFields<Value extends object>(value: Value): Defined<Value> {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as Defined<Value>;
 }

@@ -2,15 +2,15 @@
  * Keeps `.planning/` in step with the store.
  *
  *     before a command decides    event files that git brought are merged (`unmerged-changes.ts`)
- *     before an agent writes      edits by people are applied (an edit in the last 5 s refuses the agent's write)
+ *     before an agent writes      people's edits are applied (one in the last 5 s refuses the agent's write)
  *     after each write            the goal is rendered into the files
  *
- * A command that writes makes one pass: it merges, opens the goal, decides, appends, and renders once. Only if
- * somebody else has written in the files does it sync them before the decision as well.
+ * A command that writes makes one pass: it merges, opens the goal, decides, appends, and renders once. If a
+ * person or git has written in the files, it also syncs them before the decision.
  *
- * `init` creates the folder; without it nothing is written. `events/` holds the events of every goal, but the
- * rendered files show one: the first goal, until it is done and another is not, or the goal of the last `rebuild`.
- * See `docs/decisions/017-*.md`.
+ * `init` creates the folder; without it nothing is written. `events/` holds the events of every goal. The
+ * rendered files show one: the first goal, until it is done and another is not, or the goal of the last
+ * `rebuild`. See `docs/decisions/017-*.md`.
  *
  * The store is the truth: a folder that cannot be written causes a warning and stops no command.
  */
@@ -35,7 +35,7 @@ export function syncPlanningFolder(goal: Goal, root: string, options: SyncOption
   return keepInStep(goal, root, options, "now");
 }
 
-/** Syncs the folder after every write through this handle, and now only if somebody else wrote in it. */
+/** Syncs the folder after every write through this handle, and now only if a person or git wrote in it. */
 export function followWrites(goal: Goal, root: string, options: SyncOptions = {}): Promise<void> {
   return keepInStep(goal, root, options, "if edited");
 }
@@ -94,7 +94,7 @@ async function otherGoalShown(showing: Promise<unknown>): Promise<string | null>
 }
 
 /**
- * Syncs the other goal's files a last time, then shows ours. That sync applies people's edits, after which the
+ * Syncs the other goal's files a last time, then shows ours. The sync applies people's edits, after which the
  * other goal may no longer give way. Null if it stays, or if this store does not have it.
  */
 async function switchFolder(

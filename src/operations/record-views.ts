@@ -134,7 +134,7 @@ type InputShape<Input> = {
     : z.ZodOptional<z.ZodType<NonNullable<Input[Name]>, NonNullable<Input[Name]>>>;
 };
 
-/** The input of a caller for a new record. Limits of length are left to the event that it becomes. */
+/** The input for a new record. Limits of length are left to the event that it becomes. */
 export function inputShape<Table extends RecordTable>(table: Table): InputShape<InputOf<Table>> {
   const shape = Object.entries<Field>(contentOf(table)).map(([name, field]) => {
     const one = oneSchema(field.type);

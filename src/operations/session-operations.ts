@@ -118,7 +118,7 @@ const amounts = z.record(text, z.number());
 export const sessionOperations = [
   operation({
     name: "session list",
-    about: "Sessions, the latest change first",
+    about: "List sessions, the last changed first",
     who: "both",
     writes: false,
     input: z.strictObject({
@@ -140,7 +140,7 @@ export const sessionOperations = [
   }),
   operation({
     name: "session show",
-    about: "One session: where it stands, what it spent, its calls, who holds it",
+    about: "Show a session: status, spending, calls, holder",
     who: "both",
     writes: false,
     input: z.strictObject({ session }),
@@ -153,7 +153,7 @@ export const sessionOperations = [
   }),
   operation({
     name: "session log",
-    about: "What happened in a session, line by line",
+    about: "Show a session's events, one line each",
     who: "both",
     writes: false,
     input: z.strictObject({ session, after: z.int().optional(), limit: z.int().positive().optional() }),
@@ -174,7 +174,7 @@ export const sessionOperations = [
   }),
   operation({
     name: "session versions",
-    about: "The numbered versions of a session",
+    about: "List the numbered versions of a session",
     who: "both",
     writes: false,
     input: z.strictObject({ session }),
@@ -189,7 +189,7 @@ export const sessionOperations = [
   }),
   operation({
     name: "session diff",
-    about: "What was said, planned and spent between two versions",
+    about: "Compare two versions: messages, plan, spending",
     who: "both",
     writes: false,
     input: z.strictObject({ session, before: z.int(), after: z.int() }),
@@ -208,7 +208,7 @@ export const sessionOperations = [
       const holdfast = await context.holdfast();
       const id = await sessionId(holdfast, typed);
       const diff = await withVersionHint(id, holdfast.sessions.diff(id, before, after));
-      const said = ({ id: messageId, role, blocks }: (typeof diff.messages.added)[number]) => {
+      const toText = ({ id: messageId, role, blocks }: (typeof diff.messages.added)[number]) => {
         return { id: messageId, role, text: blocksText(blocks) };
       };
       const step = (each: (typeof diff.plan.steps)[number]["before"]): string | null =>
@@ -217,11 +217,11 @@ export const sessionOperations = [
         session: id,
         before,
         after,
-        added: diff.messages.added.map(said),
-        removed: diff.messages.removed.map(said),
+        added: diff.messages.added.map(toText),
+        removed: diff.messages.removed.map(toText),
         changed: diff.messages.changed.map((each) => ({
-          before: said(each.before),
-          after: said(each.after),
+          before: toText(each.before),
+          after: toText(each.after),
         })),
         same: diff.messages.same,
         steps: diff.plan.steps.map((each) => ({ before: step(each.before), after: step(each.after) })),
@@ -231,14 +231,14 @@ export const sessionOperations = [
   }),
   operation({
     name: "session fork",
-    about: "A new session that shares another's past, up to a version",
+    about: "Create a session that shares another's past, up to a version",
     who: "both",
     writes: true,
     input: z.strictObject({
       session,
       id: text,
       version: z.int().optional(),
-      /** The fork may have effects at once; otherwise it refuses them until somebody says so. */
+      /** The fork may have effects at once; otherwise it refuses them until a person allows them. */
       live: z.boolean().optional(),
     }),
     result: z.strictObject({
@@ -262,7 +262,7 @@ export const sessionOperations = [
   }),
   operation({
     name: "session effects",
-    about: "Let a fork have effects of its own, or not any more",
+    about: "Allow or forbid a fork's own effects",
     who: "person",
     writes: true,
     input: z.strictObject({ session, effects: z.enum(["on", "off"]), by: text.min(1), why: text.min(1) }),
@@ -277,7 +277,7 @@ export const sessionOperations = [
   operation({
     name: "session retry",
     about:
-      "Let a session go on that was left alone: its workers died again and again, or it is past its time to live",
+      "Retry a session that supervisors gave up on: its workers kept dying, or it is past its time to live",
     who: "person",
     writes: true,
     input: z.strictObject({ session, why: text.min(1).optional() }),
@@ -291,7 +291,7 @@ export const sessionOperations = [
   }),
   operation({
     name: "session cancel",
-    about: "Stop a session, also one that another process runs right now",
+    about: "Stop a session, even while another process runs it",
     who: "person",
     writes: true,
     input: z.strictObject({ session, by: text.min(1), why: text.min(1) }),

@@ -39,7 +39,7 @@ export const sessionRow = z.strictObject({
   parent: text.nullable(),
 });
 
-/** What a session's summary lacks. */
+/** Fields that a session's summary lacks. */
 export interface SessionContext {
   readonly running: boolean;
   readonly crashed: boolean;
@@ -256,7 +256,8 @@ const FORMATTERS: Formatters = {
   ],
   "call.failed": ({ callId, by, person, error }) => [
     "failed",
-    `${callId}${by === "presumed" ? ", judging by its error" : settled(by, person, undefined)}: ${error.message}`,
+    `${callId}${by === "presumed" ? ", judging by its error" : settled(by, person, undefined)}: ` +
+      error.message,
   ],
   "call.lost": ({ callId, why }) => ["unknown", `${callId}: ${why}`],
   "call.verified": ({ callId, answer, detail }) => [

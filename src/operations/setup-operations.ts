@@ -1,8 +1,9 @@
 /**
- * `init`: the store, the folder for the files of goals, and the coding agents that are to know about them.
+ * `init` creates the store and `.planning/`, and wires coding agents to them. `schema new` generates a
+ * project's own schemas.
  *
- * What is to change in somebody's configuration is worked out first, so that a file which cannot be understood stops
- * everything before anything was made. Then the store, then the record of what goes where, then all files or none.
+ * `init` plans the changes of configuration files first, so that a file that cannot be parsed stops it before
+ * it has created anything. Then it creates the store, records the changes, and writes all files or none.
  */
 
 import { existsSync, mkdirSync, realpathSync, rmdirSync, writeFileSync } from "node:fs";
@@ -29,8 +30,6 @@ import { PLANNING } from "./store-place.ts";
 
 const text = z.string();
 
-/** `schema new`: a project's own pair of schemas, a typed manager for each, and a place for the next migration. */
-
 const TYPES = ["string", "integer", "number", "boolean", "string[]"] as const;
 const fields = z.record(text, z.union([z.enum(TYPES), z.strictObject({ enum: z.tuple([text], text) })]));
 
@@ -49,14 +48,14 @@ export const schemaOperations = [
     }),
     result: z.strictObject({ name: text, folder: text, files: z.array(text) }),
     async run(_context, { folder = ".", ...template }) {
-      // Loaded here: no other operation needs what reads and checks those files.
+      // Imported here: no other operation needs it.
       const { generateState } = await import("../state-files/index.ts");
       const files = Object.entries(generateState(definedFields(template)));
       const target = resolve(folder);
       const there = files.map(([path]) => path).filter((path) => existsSync(join(target, path)));
       if (there.length > 0) {
-        throw new HoldfastError("STREAM_EXISTS", `${there.join(", ")} is there already`, {
-          hint: "Nothing was written. What was generated is yours: change it there, or choose another name.",
+        throw new HoldfastError("STREAM_EXISTS", `${there.join(", ")}: file exists`, {
+          hint: "Nothing was written. Edit the existing files, or choose another name.",
           data: { files: there },
         });
       }
@@ -73,7 +72,7 @@ const file = z.strictObject({
   path: text,
   agent: z.enum(AGENTS).nullable(),
   change: z.enum(["created", "changed", "removed", "same"]),
-  /** What changes, as a unified diff; only for a dry run. */
+  /** The change as a unified diff; only for a dry run. */
   diff: text.nullable(),
 });
 
@@ -88,17 +87,17 @@ const proof = z.strictObject({
 const result = z.strictObject({
   mode: z.enum(["made", "planned", "removed", "checked"]),
   ok: z.boolean(),
-  /** Null where none was looked for or made. */
+  /** Null if none was opened or created. */
   address: text.nullable(),
   created: z.boolean(),
   agents: z.array(z.enum(AGENTS)),
-  /** How Holdfast is typed in this project. */
+  /** The command that starts Holdfast in this project. */
   command: text,
-  /** Where the paths of files begin. */
+  /** The folder that the paths are relative to. */
   root: text,
   files: z.array(file),
   proofs: z.array(proof),
-  /** What was met and left alone, and what only a person can do. */
+  /** Things that were left unchanged, or that only a person can do. */
   notes: z.array(text),
 });
 
@@ -124,10 +123,10 @@ function launchOf({ place }: Context, command: string | undefined): ReturnType<t
   return findLaunch(place.root, command, realpathSync(process.argv[1] ?? "holdfast"));
 }
 
-function plan(context: Context, { agents: said, command, remove = false }: Init): Plan {
+function plan(context: Context, { agents: named, command, remove = false }: Init): Plan {
   const { root, home } = context.place;
-  // A store that was named is made where it is named; the hooks of this project look for the project's own.
-  const agents = said === undefined && context.isStoreNamed ? [] : agentsNamed(said);
+  // The project's hooks use the default store, so a named store wires no agents.
+  const agents = named === undefined && context.isStoreNamed ? [] : agentsNamed(named);
   const launch = launchOf(context, command);
   const records = new Records(home);
   const files = planWiring({
@@ -142,7 +141,7 @@ function plan(context: Context, { agents: said, command, remove = false }: Init)
   return { agents, files, records, notes, root, command: launch.typed };
 }
 
-function shown({ path, agent, before, after }: PlannedFile, withDiff: boolean): z.input<typeof file> {
+function fileResult({ path, agent, before, after }: PlannedFile, withDiff: boolean): z.input<typeof file> {
   const change =
     before === after ? "same" : before === null ? "created" : after === null ? "removed" : "changed";
   return { path, agent, change, diff: withDiff ? unifiedDiff(path, before, after) : null };
@@ -175,7 +174,7 @@ function remove(context: Context, planned: Plan): Result {
   try {
     rmdirSync(planning);
   } catch (error) {
-    // It was not there, or holds the files of goals, which stay.
+    // It does not exist, or holds the files of goals, which stay.
     if (!["ENOENT", "ENOTEMPTY", "EEXIST"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
   }
   const kept = context.place.exists ? [`the store is kept: ${relative(context.cwd, home) || home}`] : [];
@@ -191,13 +190,13 @@ function base(planned: Plan, mode: Result["mode"], withDiff: boolean): Result {
     agents: [...planned.agents],
     command: planned.command,
     root: planned.root,
-    files: planned.files.map((each) => shown(each, withDiff)),
+    files: planned.files.map((each) => fileResult(each, withDiff)),
     proofs: [],
     notes: [...planned.notes],
   };
 }
 
-/** Those that were wired here, or whose files speak of us, as in a clone; where there are none, none was wired. */
+/** Agents that `init` wired here, or whose files mention Holdfast, as in a clone. */
 function wiredAgents({ root, home }: Context["place"]): readonly AgentName[] {
   const records = new Records(home);
   const isWired = (path: string): boolean =>
@@ -205,16 +204,16 @@ function wiredAgents({ root, home }: Context["place"]): readonly AgentName[] {
   return AGENTS.filter((agent) => AGENT_TABLE[agent].files.some(({ path }) => isWired(path)));
 }
 
-async function check(context: Context, { agents: said, command }: Init): Promise<Result> {
+async function check(context: Context, { agents: named, command }: Init): Promise<Result> {
   const { root } = context.place;
-  const wired = said === undefined ? wiredAgents(context.place) : [];
-  const agents = wired.length > 0 ? wired : agentsNamed(said);
+  const wired = named === undefined ? wiredAgents(context.place) : [];
+  const agents = wired.length > 0 ? wired : agentsNamed(named);
   const { address } = await context.holdfast();
   const proofs = await proveWiring(root, agents, (path) => readWhole(root, path));
   const ok = proofs.every((each) => each.ok);
-  const empty = { mode: "checked", created: false, files: [], notes: [] } as const;
   return {
-    ...empty,
+    mode: "checked",
+    created: false,
     files: [],
     notes: [],
     ok,
@@ -229,13 +228,13 @@ async function check(context: Context, { agents: said, command }: Init): Promise
 export const initOperations = [
   operation({
     name: "init",
-    about: "Make the store and .planning/, and wire the coding agents of this project",
+    about: "Create the store and .planning/, and wire this project's coding agents",
     who: "person",
     writes: true,
     input: z.strictObject({
-      /** `claude,codex`, `all` or `none`; all unless said, none where a store is named. */
+      /** `claude,codex`, `all` or `none`; by default all, or none if a store is named. */
       agents: text.optional(),
-      /** How the agents start us; found out unless said. */
+      /** The command with which agents start Holdfast; detected unless given. */
       command: text.optional(),
       dryRun: z.boolean().optional(),
       remove: z.boolean().optional(),

@@ -1,9 +1,9 @@
 /**
  * Reads what `status` shows from the store's lists: facets, items, leases.
  *
- * It must cost little more than starting a process. So it loads no schema, and folds a goal only if a task is in
- * progress that no lease explains. Answers that need a goal's whole state (what is ready, which files drifted) have
- * commands of their own, and the page names them.
+ * It must cost little more than starting a process. So it loads no schema, and folds a goal only if a task is
+ * in progress that no lease explains. Answers that need a goal's whole state (what is ready, which files
+ * drifted) have commands of their own, and the page names them.
  */
 
 import { allRows, isProvablyDead, loadStream, Payloads } from "../journal/index.ts";
@@ -17,7 +17,7 @@ import { type MovedStore, movedStore, type UnfinishedCopy, unfinishedCopy } from
 
 export interface Status {
   readonly address: string;
-  /** Where the store has moved, if it has: everything else is as of then. */
+  /** The new place, if the store has moved: everything else is as of then. */
   readonly moved: MovedStore | null;
   readonly unfinishedCopy: UnfinishedCopy | null;
   /** Event files and edits that could not be merged, one line each. */
@@ -154,7 +154,7 @@ function itemsOf(store: Lister, namespace: string, stream: string, kind: string)
   return allRows((from) => store.list<"items">({ ...request, ...from }));
 }
 
-/** Who works on each task: the holder of its lease, else whoever the goal's state names. */
+/** Finds who works on each task: the holder of its lease, else the claim in the goal's state. */
 async function workingOn(
   store: Store,
   namespace: string,
@@ -291,7 +291,7 @@ async function blockerNeeds(
   });
 }
 
-/** What open calls need of a person. `open` are all calls without an outcome. */
+/** Lists what open calls need. `open` are all calls without an outcome. */
 async function callNeeds(
   store: Lister,
   namespace: string,
@@ -417,8 +417,9 @@ async function heldLeases(
 }
 
 /**
- * The same for leases that die with their process, such as those of sessions. `dead` leases were never released and
- * their process provably died, however much time they have left; `held` are the rest that have not expired.
+ * The same for leases that die with their process, such as those of sessions. `dead` leases were never
+ * released and their process provably died, however much time they have left; `held` are the rest that have
+ * not expired.
  */
 export async function processLeases(
   store: Lister,
@@ -432,7 +433,10 @@ export async function processLeases(
   return { held, dead };
 }
 
-/** Leases that were taken and not released. Released and expired leases stay in the store, so most are neither. */
+/**
+ * Leases that were taken and not released. Released and expired leases stay in the store, so most are
+ * neither.
+ */
 async function unreleased(
   store: Lister,
   namespace: string,

@@ -1,4 +1,4 @@
-/** The store as a whole: made, checked, examined, thinned out. */
+/** Operations on the whole store: status, migrate, check, doctor, prune, supervise. */
 
 import { accessSync, constants, existsSync, readdirSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -23,11 +23,9 @@ import { unparsedEdits } from "./unmerged-changes.ts";
 
 const text = z.string();
 
-/** One look at what nobody holds any more. The loop around it belongs to whoever keeps a process for it. */
-
 const ENDED = ["completed", "failed", "cancelled"] as const;
 
-/** Removes sessions that ended longer ago; what has open calls or an owner is spared. Returns what went. */
+/** Removes sessions that ended longer ago, unless they have open calls or a holder. Returns their ids. */
 export async function pruneEndedSessions(holdfast: Holdfast, retainMs: number): Promise<string[]> {
   const gone: string[] = [];
   for (const status of ENDED) {
@@ -40,7 +38,7 @@ export async function pruneEndedSessions(holdfast: Holdfast, retainMs: number): 
 export const superviseOperations = [
   operation({
     name: "supervise",
-    about: "Look once after what was left: mark crashed sessions, put stuck tasks back, list open calls",
+    about: "Clean up once: mark crashed sessions, release stuck tasks, list open calls",
     who: "person",
     writes: true,
     input: z.strictObject({
@@ -63,7 +61,7 @@ export const superviseOperations = [
         name,
         ...(staleAfterMs !== undefined && { staleAfterMs }),
       });
-      // A sealed store has nothing to write where nothing is left lying, and would seem to be well.
+      // With nothing to clean up, a moved store would look healthy.
       await context.warnIfMoved();
       return {
         crashed: [...report.crashed],
@@ -80,11 +78,11 @@ const need = z.strictObject({ what: text, command: text });
 
 const status = z.strictObject({
   address: text,
-  /** Where everything is now, if this store has moved. */
+  /** The new place, if this store has moved. */
   moved: z.strictObject({ to: text, asOf: text.nullable() }).nullable(),
-  /** The copy that this store is one end of, if it was not finished. */
+  /** The unfinished copy that this store takes part in. */
   unfinishedCopy: z.strictObject({ from: text, to: text, isTarget: z.boolean() }).nullable(),
-  /** What git brought or a person wrote and could not be taken in. */
+  /** Event files and edits that could not be merged. */
   notTakenIn: z.array(text),
   needs: z.array(need),
   goals: z.array(
@@ -102,7 +100,7 @@ const status = z.strictObject({
       working: z.array(
         z.strictObject({ task: text, title: text, by: text.nullable(), elsewhere: z.boolean() }),
       ),
-      /** What a merge did to work that somebody had done. */
+      /** How a merge changed work that was already done. */
       merged: z.array(text),
     }),
   ),
@@ -115,7 +113,7 @@ const status = z.strictObject({
     ended: z.int(),
     spentUsd: z.number(),
     limitUsd: z.number().nullable(),
-    /** Where there are more than were looked at: all of this is said of so many of the latest. */
+    /** If set, the numbers cover only this many of the latest sessions. */
     ofLatest: z.int().nullable(),
   }),
   next: need,
@@ -141,8 +139,8 @@ async function examineStore(context: Context): Promise<Finding[]> {
       note === null ? await examineWriting(context, store) : bad("store", note.message, note.hint),
       good("goals", `${goals.length}`),
       waiting === 0
-        ? good("calls", "none waits for a person")
-        : bad("calls", `${waiting} wait for a person`, "Answer them: holdfast calls"),
+        ? good("calls", "none waiting for a person")
+        : bad("calls", `${waiting} wait for a person`, "Resolve them: holdfast calls"),
     ];
   } catch (error) {
     if (!isHoldfastError(error)) throw error;
@@ -151,17 +149,17 @@ async function examineStore(context: Context): Promise<Finding[]> {
 }
 
 async function examineWriting({ isReadOnly }: Context, store: Store): Promise<Finding> {
-  const lookedAt = `${store.address} can be looked at, but you may not write it`;
+  const readOnly = `${store.address}: readable, but not writable`;
   if (isReadOnly) {
-    const hint = "Check the owner and permissions of its files, and how the disk is mounted.";
-    return bad("store", lookedAt, hint);
+    const hint = "Check the owner and permissions of its files, and whether the disk is mounted read-only.";
+    return bad("store", readOnly, hint);
   }
   const unwritable = await store.unwritable?.();
-  if (unwritable) return bad("store", `${lookedAt}: ${unwritable.why}`, unwritable.hint);
+  if (unwritable) return bad("store", `${readOnly}: ${unwritable.why}`, unwritable.hint);
   return good("store", store.address);
 }
 
-/** Only what lies on a disk of ours has a folder. */
+/** Nothing for a database server: only a local store has a folder. */
 function examineFolder({ address, label }: StorePlace): Finding[] {
   if (address !== undefined && isRemote(address)) return [];
   const folder = dirname(label);
@@ -174,27 +172,27 @@ function examineFolder({ address, label }: StorePlace): Finding[] {
   }
 }
 
-/** Below that, a store that can be opened soon takes no writes: SQLite's log beside the file takes some megabytes. */
-const LITTLE_SPACE = 16_000_000;
+/** Below this, a store that opens will soon fail to write: SQLite's log takes some megabytes. */
+const MIN_FREE_BYTES = 16_000_000;
 
 function examineDisk(path: string): Finding[] {
   const { bavail, bsize } = statfsSync(path);
   const free = bavail * bsize;
-  const said = `${(free / 1_000_000).toFixed(1)} MB are left on the disk of ${path}`;
-  if (free >= LITTLE_SPACE) return [];
-  return [bad("disk", said, "Free some space: on a full disk nothing can be written, and agents stop.")];
+  const what = `${(free / 1_000_000).toFixed(1)} MB are left on the disk of ${path}`;
+  if (free >= MIN_FREE_BYTES) return [];
+  return [bad("disk", what, "Free some space: on a full disk every write fails.")];
 }
 
-/** Of a store that somebody named, `.planning/` says nothing. */
-function examineBeside({ place, isStoreNamed }: Context): Finding[] {
+/** Nothing for a named store, which `.planning/` does not belong to. */
+function examineEdits({ place, isStoreNamed }: Context): Finding[] {
   const lines = isStoreNamed ? [] : unparsedEdits(place);
   return lines.map((each) =>
-    bad("edits", `not taken in: ${each}`, "How it comes about: docs/repo-memory.md"),
+    bad("edits", `not merged: ${each}`, "Read docs/repo-memory.md on how that happens."),
   );
 }
 
-/** Opening is what migrates; a look cannot, and says so. */
-async function isOfOlderFormat(address: string | undefined): Promise<boolean> {
+/** Opening migrates; opening read-only cannot, and is refused. */
+async function isOldFormat(address: string | undefined): Promise<boolean> {
   try {
     const store = await openStore(address, { readOnly: true });
     await store.close();
@@ -212,7 +210,7 @@ interface MigratedFile {
   backup: string | null;
 }
 
-/** Every agent_state.json of the goals that have files here. */
+/** Migrates every agent_state.json below `.planning/`. */
 async function migrateFiles(context: Context, dryRun: boolean): Promise<MigratedFile[]> {
   const planning = join(context.place.root, PLANNING);
   if (!existsSync(planning)) return [];
@@ -240,7 +238,7 @@ function examineNode(): Finding {
 export const storeOperations = [
   operation({
     name: "status",
-    about: "What needs a person, how the goals and sessions stand, what to type next",
+    about: "Show what needs a person, the state of goals and sessions, and what to type next",
     who: "both",
     writes: false,
     input: z.strictObject({ goal: text.optional() }),
@@ -264,7 +262,7 @@ export const storeOperations = [
   }),
   operation({
     name: "migrate",
-    about: "Bring the store, and the files of goals, to the format of this release",
+    about: "Migrate the store and the goals' files to the format of this release",
     who: "both",
     writes: true,
     input: z.strictObject({ dryRun: z.boolean().optional() }),
@@ -277,7 +275,7 @@ export const storeOperations = [
     }),
     async run(context, { dryRun = false }) {
       requireStore(context.place);
-      const isOld = await isOfOlderFormat(context.place.address);
+      const isOld = await isOldFormat(context.place.address);
       const address = dryRun ? context.place.label : (await context.holdfast()).address;
       return { address, dryRun, store: isOld, files: await migrateFiles(context, dryRun) };
     },
@@ -287,18 +285,18 @@ export const storeOperations = [
     about: "Verify the store, the log's invariants, and the recorded files of the goals",
     who: "both",
     writes: false,
-    /** Of a goal: the store as a whole, and the files of that goal alone. */
+    /** With a goal: the whole store, but only that goal's files. */
     input: z.strictObject({ goal }),
     result: z.strictObject({
       ok: z.boolean(),
       problems: z.array(z.strictObject({ invariant: text, where: text, what: text })),
       files: z.array(fileCheck.extend({ goal: text })),
-      /** What a person wrote into `.planning/` and could not be taken in. No damage, so it may be there where all is ok. */
+      /** Edits of `.planning/` that could not be parsed. They are no damage, so `ok` ignores them. */
       notTakenIn: z.array(text),
     }),
-    async run(context, { goal: said }) {
+    async run(context, { goal: named }) {
       const holdfast = await context.holdfast();
-      const only = said === undefined ? null : await context.goalId(said);
+      const only = named === undefined ? null : await context.goalId(named);
       const problems = (await holdfast.check()).map((each) => ({ ...each }));
       const files: (z.input<typeof fileCheck> & { goal: string })[] = [];
       const { store, namespace } = holdfast.journal;
@@ -315,7 +313,7 @@ export const storeOperations = [
   }),
   operation({
     name: "doctor",
-    about: "Why it does not work: Node, the folder, the store",
+    about: "Find out why something does not work: Node, the folder, the store",
     who: "both",
     writes: false,
     input: z.strictObject({}),
@@ -325,14 +323,14 @@ export const storeOperations = [
         examineNode(),
         ...examineFolder(context.place),
         ...(await examineStore(context)),
-        ...examineBeside(context),
+        ...examineEdits(context),
       ];
       return { ok: findings.every(({ ok }) => ok), findings };
     },
   }),
   operation({
     name: "prune",
-    about: "Remove old sessions; what has open calls or an owner is spared",
+    about: "Remove old sessions, except those with open calls or a holder",
     who: "person",
     writes: true,
     input: z.strictObject({

@@ -1,6 +1,6 @@
 /**
- * Finds open calls that wait for calls of their sub-agents. A person answers the inner calls, not the outer ones.
- * `status` reads this, so it uses only lists and folds nothing.
+ * Finds open calls that wait for calls of their sub-agents. A person answers the inner calls, not the outer
+ * ones. `status` reads this, so it uses only lists and folds nothing.
  */
 
 import { allRows } from "../journal/index.ts";
@@ -42,7 +42,9 @@ export async function openCallsBelow(
   return below;
 }
 
-/** Splits calls that no process runs: `rest` needs a person, the others resume without one, as `waiting` says. */
+/**
+ * Splits calls that no process runs: `rest` needs a person, the others resume without one, as `waiting` says.
+ */
 export async function withoutWaiting(
   store: Lister,
   namespace: string,

@@ -1,7 +1,4 @@
-/**
- * The table of operations: everything that a surface offers, by name. A surface finds a row, calls `perform` with what
- * was typed or sent, and shows the answer.
- */
+/** All operations by name. A surface finds a row, calls `perform` with the input, and shows the result. */
 
 import type * as z from "zod";
 import { callOperations } from "./call-operations.ts";
@@ -32,7 +29,7 @@ const ROWS = [
 type Row = (typeof ROWS)[number];
 export type OperationName = Row["name"];
 
-/** What an operation answers. */
+/** The result of an operation. */
 export type ResultOf<Name extends OperationName> = z.output<Extract<Row, { readonly name: Name }>["result"]>;
 
 export const OPERATIONS: ReadonlyMap<string, Operation> = new Map(

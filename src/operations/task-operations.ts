@@ -1,9 +1,9 @@
 /**
- * Working on tasks. A caller here comes and goes with every command, so a claim is detached from its process: it lasts
- * half an hour after each write of whoever claimed it, and the name (and session) of the caller is the proof.
+ * Operations on tasks. Every command is a new process, so a claim is detached from it: the claim lasts half
+ * an hour after each write of its holder. The caller's name (and session) proves who holds it.
  *
- * A claim belongs to the session that is said, else to the only active one under the caller's name, so that it goes back
- * when that session ends. Of two sessions under one name none is guessed: the claim is then of no session.
+ * A claim belongs to the named session, else to the only active session of the caller's name, and returns
+ * when that session ends. With two active sessions of one name, the claim belongs to none.
  */
 
 import * as z from "zod";
@@ -19,9 +19,9 @@ import { projectPath } from "./project-files.ts";
 import { inputShape } from "./record-views.ts";
 
 const text = z.string();
-const said = z.strictObject({ goal, task: text });
-const worked = said.extend({ session: text.optional() });
-const decided = said.extend({ why: text });
+const named = z.strictObject({ goal, task: text });
+const byHolder = named.extend({ session: text.optional() });
+const withReason = named.extend({ why: text });
 const result = view.task.extend({ goal: text });
 type Result = z.input<typeof result>;
 
@@ -31,39 +31,39 @@ export function itemId(prefix: "T" | "B" | "D", typed: string): string {
   return digits === undefined ? typed : formatId(prefix, Number(digits));
 }
 
-function taskIn(handle: Pick<Goal, "state">, typed: string): string {
+function requireTask(handle: Pick<Goal, "state">, typed: string): string {
   const id = itemId("T", typed);
   if (findTask(handle.state, id)) return id;
-  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${handle.state.id} has no task ${typed}`, {
+  throw new HoldfastError("GOAL_ITEM_NOT_FOUND", `goal ${handle.state.id}: there is no task ${typed}`, {
     hint: `${didYouMean(id, handle.state.tasks.keys())}List them: holdfast task list --all`,
     data: { goal: handle.state.id, what: "task", id: typed },
   });
 }
 
-function shown(handle: Goal, id: string): Result {
+function resultOf(handle: Goal, id: string): Result {
   return { goal: handle.id, ...view.taskView(handle.task(id), handle.survey()) };
 }
 
-/** What a review looks at: what was said, else what was wanted of the tasks themselves. */
+/** A review's checklist: the given one, else the acceptance criteria of the reviewed tasks. */
 function checklistOf({ state }: Goal, reviews: readonly string[], wanted: readonly string[]): string[] {
   if (wanted.length > 0) return [...wanted];
   return reviews.flatMap((id) => {
     const task = findTask(state, id);
     if (!task) return [`${id} is done`];
     const own = task.kind === "build" ? task.acceptance : task.checklist;
-    return own.length > 0 ? own : [`${task.id} is done as its title says`];
+    return own.length > 0 ? own : [`${task.id} does what its title says`];
   });
 }
 
 async function onTask(
   context: Context,
-  input: z.output<typeof said> & { session?: string | undefined },
+  input: z.output<typeof named> & { session?: string | undefined },
   act: (handle: Goal, proof: ClaimProof & { task: string }) => Promise<unknown>,
 ): Promise<Result> {
   const handle = await context.goal(input.goal);
-  const task = taskIn(handle, input.task);
+  const task = requireTask(handle, input.task);
   await act(handle, definedFields({ task, session: input.session }));
-  return shown(handle, task);
+  return resultOf(handle, task);
 }
 
 async function claim(handle: Goal, { task, session }: ClaimProof): Promise<void> {
@@ -72,7 +72,7 @@ async function claim(handle: Goal, { task, session }: ClaimProof): Promise<void>
 
 function sessionFor({ state, by: { name } }: Goal, task: string): string | null {
   const held = findTask(state, task)?.claim;
-  // Claimed before the session began: the same claim again, not one that the first keeps off.
+  // The caller claimed it before the session began. This is the same claim, not a rival one.
   if (held?.by.name === name && held.session === null) return null;
   const sessions = [...state.history.values()];
   const [only, other] = sessions.filter(({ status, agent }) => status === "active" && agent === name);
@@ -89,9 +89,9 @@ export const taskOperations = [
       goal,
       ...inputShape(TASK_PLAN),
       phase: z.union([z.int(), text]).optional(),
-      /** How one will know that it is done. A review without it looks at what its tasks were wanted for. */
+      /** Acceptance criteria. A review without them uses those of its tasks. */
       wanted: z.array(text).optional(),
-      /** Tasks to look at: makes it a review. */
+      /** Tasks to review; makes this task a review. */
       reviews: z.array(text).optional(),
     }),
     result,
@@ -99,40 +99,40 @@ export const taskOperations = [
       const files = typed.map((each) => projectPath(context, each));
       const handle = await context.goal(id);
       const place = { ...definedFields(input), files, dependsOn: dependsOn.map((each) => itemId("T", each)) };
-      const looked = reviews?.map((each) => itemId("T", each));
-      const task: TaskInput = looked
-        ? { ...place, kind: "review", reviews: looked, checklist: checklistOf(handle, looked, wanted) }
+      const reviewed = reviews?.map((each) => itemId("T", each));
+      const task: TaskInput = reviewed
+        ? { ...place, kind: "review", reviews: reviewed, checklist: checklistOf(handle, reviewed, wanted) }
         : { ...place, acceptance: wanted };
-      return shown(handle, (await handle.addTask(task)).id);
+      return resultOf(handle, (await handle.addTask(task)).id);
     },
   }),
   operation({
     name: "task show",
-    about: "One task: what is wanted, who has it, what happened to it",
+    about: "Show a task: acceptance criteria, holder, history",
     who: "both",
     writes: false,
-    input: said,
+    input: named,
     result,
     async run(context, input) {
       const handle = await context.readGoal(input.goal);
-      return shown(handle, taskIn(handle, input.task));
+      return resultOf(handle, requireTask(handle, input.task));
     },
   }),
   operation({
     name: "task claim",
-    about: "Take a task; others are kept off it for half an hour after each of your writes",
+    about: "Claim a task; the claim lasts half an hour after each of your writes",
     who: "both",
     writes: true,
-    input: worked,
+    input: byHolder,
     result,
     run: (context, input) => onTask(context, input, claim),
   }),
   operation({
     name: "task start",
-    about: "Take a task if it is not yours yet, and note what you are at",
+    about: "Claim a task unless it is yours already, and note what you are doing",
     who: "both",
     writes: true,
-    input: worked.extend({ note: text.optional() }),
+    input: byHolder.extend({ note: text.optional() }),
     result,
     run: (context, input) =>
       onTask(context, input, async (handle, proof) => {
@@ -142,10 +142,10 @@ export const taskOperations = [
   }),
   operation({
     name: "task submit",
-    about: "Hand in a task, with what shows that it is done",
+    about: "Submit a task, with evidence that it is done",
     who: "both",
     writes: true,
-    input: worked.extend({
+    input: byHolder.extend({
       summary: text.optional(),
       files: z.array(text).optional(),
       commands: z
@@ -164,10 +164,10 @@ export const taskOperations = [
   }),
   operation({
     name: "task verify",
-    about: "Accept what was handed in, or reject it and say why",
+    about: "Accept a submitted task, or reject it with a reason",
     who: "both",
     writes: true,
-    input: said.extend({ accept: z.boolean(), why: text.optional() }),
+    input: named.extend({ accept: z.boolean(), why: text.optional() }),
     result,
     run: (context, input) =>
       onTask(context, input, (handle, { task }) =>
@@ -176,10 +176,10 @@ export const taskOperations = [
   }),
   operation({
     name: "task fail",
-    about: "Say that a task failed, and whether trying again can help",
+    about: "Report that a task failed, and whether a retry can help",
     who: "both",
     writes: true,
-    input: worked.extend({ error: text, retryable: z.boolean().optional() }),
+    input: byHolder.extend({ error: text, retryable: z.boolean().optional() }),
     result,
     run: (context, input) =>
       onTask(context, input, (handle, proof) =>
@@ -188,10 +188,10 @@ export const taskOperations = [
   }),
   operation({
     name: "task block",
-    about: "Record what keeps a task from going on; if it is yours, it goes back",
+    about: "Record what blocks a task; if it is yours, it is released",
     who: "both",
     writes: true,
-    input: worked.extend({ description: text }),
+    input: byHolder.extend({ description: text }),
     result,
     run: (context, input) =>
       onTask(context, input, async (handle, proof) => {
@@ -203,46 +203,46 @@ export const taskOperations = [
   }),
   operation({
     name: "task release",
-    about: "Put a task back; with force, also one that another holds",
+    about: "Release a task; with force, also one that another agent holds",
     who: "both",
     writes: true,
-    input: worked.extend({ why: text.optional(), force: z.boolean().optional() }),
+    input: byHolder.extend({ why: text.optional(), force: z.boolean().optional() }),
     result,
     run: (context, input) =>
       onTask(context, input, async (handle, proof) => {
         const why = input.why ?? null;
         if (input.force) {
-          const reason = why ?? `taken back by ${context.by.name}`;
+          const reason = why ?? `released by ${context.by.name}`;
           await handle.reset({ task: proof.task, why: reason, force: true });
         } else await handle.release({ ...proof, why });
       }),
   }),
   operation({
     name: "task retry",
-    about: "Let a task that failed be tried again, and say why that can help now",
+    about: "Retry a failed task, with the reason why that can help now",
     who: "both",
     writes: true,
-    input: decided,
+    input: withReason,
     result,
     run: (context, { why, ...input }) =>
       onTask(context, input, (handle, { task }) => handle.retry({ task, why })),
   }),
   operation({
     name: "task drop",
-    about: "Say that nobody is to do a task any more, and why; it counts as finished",
+    about: "Drop a task, with a reason; it counts as finished",
     who: "both",
     writes: true,
-    input: decided,
+    input: withReason,
     result,
     run: (context, { why, ...input }) =>
       onTask(context, input, (handle, { task }) => handle.drop({ task, why })),
   }),
   operation({
     name: "task reopen",
-    about: "Say that a task that was done or dropped has to be done again, and why",
+    about: "Reopen a done or dropped task, with a reason",
     who: "both",
     writes: true,
-    input: decided,
+    input: withReason,
     result,
     run: (context, { why, ...input }) =>
       onTask(context, input, (handle, { task }) => handle.reopen({ task, why })),

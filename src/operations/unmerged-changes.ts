@@ -1,8 +1,10 @@
 /**
- * Changes in `.planning/` that the store does not have yet: event files that git brought, and edits that could not
- * be parsed. Every command asks before it answers about goals, so that nobody reads an outdated answer after a pull.
+ * Changes in `.planning/` that the store does not have yet: event files that git brought, and edits that
+ * could not be parsed. Every command asks before it answers about goals, so that no answer is outdated after
+ * a pull.
  *
- * A store that the caller named is not tied to the folder: opening a goal in it merges that goal's event files only.
+ * A store that the caller named is not tied to the folder: opening a goal in it merges that goal's event
+ * files only.
  *
  * `status` and hooks load this file, so everything heavy is imported where it is used.
  */
@@ -71,7 +73,9 @@ function existsEvenBroken(path: string): boolean {
   }
 }
 
-/** The same for a caller that has the store open read-only. Throws if the store cannot be opened for writing. */
+/**
+ * The same for a caller that has the store open read-only. Throws if the store cannot be opened for writing.
+ */
 export async function openAndMergeEvents(
   place: StorePlace,
   warn?: (error: unknown) => void,
@@ -105,8 +109,8 @@ const UNPARSED = /^[\w.-]{1,200}\.unread-[0-9a-f]{12}$/;
 const NAMED = 5;
 
 /**
- * Edits that could not be parsed: Holdfast keeps them beside the file, as `STATE.md.unread-…`.
- * A hook usually finds them, and nobody reads its output. So every status names them until they are removed.
+ * Edits that could not be parsed: Holdfast keeps them beside the file, as `STATE.md.unread-…`. A hook usually
+ * finds them, and its output is rarely read. So every status names them until they are removed.
  */
 export function unparsedEdits({ root }: Pick<StorePlace, "root">): string[] {
   const files = FOLDERS.flatMap((folder) =>

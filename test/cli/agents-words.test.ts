@@ -47,7 +47,7 @@ test("a review needs no checklist of its own: it looks at what its tasks were wa
     JSON.parse((await here("task", "add", "Look at it", ...args, "--json")).out).data.wanted;
   expect(await wanted("--reviews", "1", "2")).toEqual([
     "a cart can be filled",
-    "T-002 is done as its title says",
+    "T-002 does what its title says",
   ]);
   expect(await wanted("--reviews", "1", "--wanted", "it is fast")).toEqual(["it is fast"]);
   const unknown = await here("task", "add", "Look at it", "--reviews", "99");
@@ -58,6 +58,6 @@ test("a move to the next phase says which unfinished tasks stay behind", async (
   const { code, out } = await here("move", "ship");
   expect(code).toBe(0);
   expect(out).toContain("shop is in phase 2 ship");
-  expect(out).toContain("stays behind: T-001 open  Build the cart");
+  expect(out).toContain("stays in the old phase: T-001 open  Build the cart");
   expect(JSON.parse((await here("move", "ship", "--json")).out).data.left).toEqual([]);
 });

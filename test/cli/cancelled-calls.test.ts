@@ -36,11 +36,11 @@ test("calls offers what can be answered, and no other attempt", async () => {
 test("another attempt is refused with words", async () => {
   const { code, err } = await run("resolve", "c1", "retry", ...ann);
   expect(code).toBe(4);
-  expect(err).toContain("session order-1 was cancelled, and is not run any more");
+  expect(err).toContain("cannot be retried, session order-1 is cancelled");
 });
 
 test("an answer does not promise that the session goes on", async () => {
   const { code, out } = await run("resolve", "c1", "landed", ...ann);
   expect(code).toBe(0);
-  expect(out).toBe("c1 landed; its session was cancelled, and stays so\n");
+  expect(out).toBe("c1 landed; its session stays cancelled\n");
 });

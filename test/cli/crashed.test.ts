@@ -33,7 +33,7 @@ onLinux("crashed sessions can be asked for by that word, and are none of the oth
 
 onLinux("session show says that its process is gone", async () => {
   const { out } = await look("session", "show", "order-4711");
-  expect(out).toMatch(/its process is gone \(web-3.*, pid \d+\)/);
+  expect(out).toMatch(/its process died \(web-3.*, pid \d+\)/);
   expect(out).not.toContain("held by web-3");
   const { data } = JSON.parse((await look("session", "show", "order-4711", "--json")).out);
   expect(data).toMatchObject({ running: false, crashed: true, heldBy: null, calls: [{ running: false }] });
@@ -41,7 +41,7 @@ onLinux("session show says that its process is gone", async () => {
 
 onLinux("calls says that nobody is at it", async () => {
   const { out } = await look("calls");
-  expect(out).toContain("its session looks into it when it runs again");
+  expect(out).toContain("its session verifies it when it runs again");
   expect(out).not.toContain("right now");
   expect((await look("calls", "--session", "order-4711", "--json")).out).toContain('"running":false');
 });

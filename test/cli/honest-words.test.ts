@@ -169,5 +169,5 @@ test("a file that is not there, and a task that is not there, are spoken of as t
   await say("task", "claim", "1", "--by", "ann");
   const submitted = await say("task", "submit", "1", "--by", "ann", "--file", "nothere");
   expect(submitted.code).toBe(2);
-  expect(submitted.err).toContain("to a command as your shell would");
+  expect(submitted.err).toContain("in a command as in your shell");
 });

@@ -114,7 +114,7 @@ test("one goal that lacks its beginning hides no other, in a new clone and after
     const { code, out, err } = await each("status");
     expect(code).toBe(0);
     expect(out).toContain("shop");
-    expect(out).toMatch(/not taken in: goal broken cannot be built from these events/);
+    expect(out).toMatch(/not merged: goal broken cannot be built from these events/);
     expect(err).toContain("goal broken cannot be built");
     expect(err).not.toContain("Nothing was written");
     for (const command of [["next"], ["brief"]])

@@ -25,7 +25,7 @@ async function moved(kind: "sqlite" | "files"): Promise<string> {
   }
   const { code, out } = await runInside(project, ["copy", ".holdfast", "./new.db"]);
   expect(code).toBe(0);
-  expect(out).toContain(`is now sqlite ${project}/new.db`);
+  expect(out).toContain(`moved to sqlite ${project}/new.db`);
   expect(out, "nothing finds the new one by itself").toContain(`HOLDFAST_STORE=${project}/new.db`);
   return project;
 }

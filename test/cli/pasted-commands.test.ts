@@ -35,7 +35,7 @@ function runLocal(args: readonly string[], env: Readonly<Record<string, string>>
 
 test("pages, failures, help and briefings of a project's own copy say npx, and JSON does not", async () => {
   const begun = await runLocal(["goal", "new", "g", "Ship it"], { FORCE_COLOR: "1" });
-  expect(begun.out).toContain('npx holdfast task add "what is to be done" --goal g');
+  expect(begun.out).toContain('npx holdfast task add "what to do" --goal g');
   expect((await runLocal(["status"])).out).toContain("npx holdfast task add");
   const { err } = await runLocal(["task", "claim", "9"]);
   expect(err).toContain("List them: npx holdfast task list --all");

@@ -109,7 +109,7 @@ test.each([
 ])("supervise --once refuses what it would not do: %j", async (said, named) => {
   const { code, out, err } = await run("supervise", "--once", ...said);
   expect({ code, out }).toEqual({ code: 2, out: "" });
-  expect(err).toContain(`it has no use for ${named}`);
+  expect(err).toContain(`cannot be combined with ${named}`);
   expect(err).toContain("Leave out --once");
 });
 

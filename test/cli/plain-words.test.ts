@@ -22,8 +22,8 @@ describe("export", () => {
   test("into a folder that is not there is no fault of ours", async () => {
     const { code, err } = await run("export", "./no/such/dir/x.hf");
     expect(code).toBe(2);
-    expect(err).toContain(`${line.project}/no/such/dir/x.hf cannot be written: there is no folder`);
-    expect(err).toContain("Make the folder first");
+    expect(err).toContain(`${line.project}/no/such/dir/x.hf cannot be written: folder`);
+    expect(err).toContain("Create the folder first");
     expect(err).not.toMatch(/fault in Holdfast|\n {4}at /);
   });
 
@@ -39,7 +39,7 @@ describe("export", () => {
     mkdirSync(join(line.project, "there.hf"));
     const { code, err } = await run("export", "there.hf");
     expect(code).toBe(4);
-    expect(err).toContain("there already");
+    expect(err).toContain(": file exists");
   });
 });
 
@@ -70,7 +70,7 @@ describe("check", () => {
   });
 });
 
-describe("text that says nothing", () => {
+describe("text that is empty", () => {
   test.each([
     ["task add", { title: "   ", goal: "n1" }, "title"],
     ["task add", { title: "", goal: "n1" }, "title"],
@@ -87,13 +87,13 @@ describe("text that says nothing", () => {
     if (!operation) throw new Error(name);
     const refused = await perform(operation, context, input).catch((error: unknown) => error);
     await context.close();
-    expect(refused).toMatchObject({ code: "INPUT_INVALID", message: `${name}: ${field} says nothing` });
+    expect(refused).toMatchObject({ code: "INPUT_INVALID", message: `${name}: ${field} is empty` });
   });
 
   test("so it is on the command line; what a fact is worth may be blank", async () => {
     const { code, err } = await run("task", "add", "   ", "--goal", "n1");
     expect(code).toBe(2);
-    expect(err).toContain("task add: title says nothing");
+    expect(err).toContain("task add: title is empty");
     expect(err).not.toContain("Too small");
     expect(await run("fact", "k", '" "', "--source", "s", "--goal", "n1")).toMatchObject({ code: 0 });
   });

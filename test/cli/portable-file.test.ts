@@ -62,8 +62,8 @@ test("what is damaged is named and the rest written; notes of supervisors are on
   expect({ code, err }).toEqual({ code: 5, err: "" });
   expect(out.split("\n")).toEqual([
     expect.stringMatching(/p\.hf: 1 goals and sessions/),
-    expect.stringMatching(/^! left out, because it is damaged: session\/s \(.*checksum/),
-    "without 2 notes of supervisors on their workers, which a supervisor makes anew",
+    expect.stringMatching(/^! left out, damaged: session\/s \(.*checksum/),
+    "left out 2 supervisor records, which a supervisor creates again",
     "",
   ]);
   expect(await runInside(line.project, ["import", "p.hf", "--store", "rest.db"])).toMatchObject({ code: 0 });
@@ -79,7 +79,7 @@ test.skipIf(process.platform === "win32")(
     const { code, err } = await ran("bash", ["-c", limited, "bash", ...words]);
     expect(code).toBe(1);
     expect(err).toContain("large.hf cannot be written (EFBIG)");
-    expect(err).toContain("Make room, or name a file on another disk");
+    expect(err).toContain("Free space, or name a file on another disk");
     expect(err).not.toMatch(/fault in Holdfast|\n {4}at /);
     expect(readdirSync(line.project).filter((name) => name.startsWith("large.hf"))).toEqual([]);
   },

@@ -38,7 +38,7 @@ test("a path is taken from the folder one stands in, and recorded from the root"
     [line.project, join(src, "b.ts"), "src/b.ts"],
   ];
   for (const [cwd, path, recorded] of typed) {
-    expect(await remember(cwd, path), path).toMatchObject({ code: 0, out: `remembered ${recorded}\n` });
+    expect(await remember(cwd, path), path).toMatchObject({ code: 0, out: `recorded ${recorded}\n` });
   }
   expect(await runInside(src, ["check"]), "as they are").toMatchObject({ code: 0 });
 });
@@ -49,10 +49,10 @@ test("what cannot be meant is refused, with a reason that is true", async () => 
     [["/etc/hostname"], "/etc/hostname is not below", "the project's root"],
     [["nothere.ts"], "there is no file src/nothere.ts", "--deleted"],
     [["."], "src is a folder", "Name the files"],
-    [["a.ts", "--deleted"], "src/a.ts is still there", "--deleted"],
-    [["../.git/config"], ".git/config is not a file of the work", "git"],
-    [["../.planning/x"], ".planning/x is not a file of the work", ".planning"],
-    [["../.holdfast/store.db"], ".holdfast/store.db is not a file of the work", ".holdfast"],
+    [["a.ts", "--deleted"], "src/a.ts still exists", "--deleted"],
+    [["../.git/config"], ".git/config is not a file of the project's work", "git"],
+    [["../.planning/x"], ".planning/x is not a file of the project's work", ".planning"],
+    [["../.holdfast/store.db"], ".holdfast/store.db is not a file of the project's work", ".holdfast"],
   ];
   for (const [words, says, hint] of refused) {
     const { code, err } = await remember(src, ...words);

@@ -63,7 +63,7 @@ const say = async (...words: string[]): Promise<string> => {
 test("a result that is no JSON is refused before anything is recorded", async () => {
   const { code, err } = await run("resolve", "a1", "landed", "--result", "{id:1}", ...ann);
   expect(code).toBe(2);
-  expect(err).toContain("--result is not JSON");
+  expect(err).toContain("--result: {id:1} is not JSON");
   expect(err, "how to say text").toContain(`--result '"`);
   expect(await say("calls"), "it waits as before").toContain("a1");
   expect(await say("resolve", "a1", "landed", "--result", '"pay_1"', ...ann)).not.toContain("no result");
@@ -128,10 +128,10 @@ test("an open call says what becomes of it", async () => {
     const session = await holdfast.session("slow");
     await session.call({ tool: slow, args: {}, id: "s1" });
   });
-  expect(listed).toContain("its session is at it right now");
+  expect(listed).toContain("it is running");
   const killed = { ...(await calls())[0], status: "unknown", open: true, running: false };
   const page = callsPage({ waiting: 0, calls: [killed as never] }, SCREEN);
-  expect(page).toContain("where the tool cannot tell, it waits for you");
+  expect(page).toContain("if the tool cannot tell, it waits for you");
 
   async function calls(): Promise<object[]> {
     return JSON.parse(await say("calls", "--session", "slow", "--json")).data.calls;
@@ -185,7 +185,7 @@ test("of a call that has its outcome it says how that came, and not why it was u
   await say("resolve", "e4", "failed", ...ann);
   const page = await say("session", "show", "ends");
   expect(page).toMatch(/e1 .*completed .*answered at attempt 2/);
-  expect(page).toMatch(/e2 .*completed .*its tool found that it had happened/);
+  expect(page).toMatch(/e2 .*completed .*confirmed by its verify/);
   expect(page).toMatch(/e3 .*completed .*seen in the bank/);
   expect(page).toMatch(/e4 .*failed .*ann says that it did not happen: seen in the bank/);
   expect(page, "a remark on its result").toMatch(/e5 .*completed .*BigInt/i);

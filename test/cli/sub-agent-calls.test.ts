@@ -48,8 +48,7 @@ beforeAll(async () => {
 });
 afterAll(() => line.remove());
 
-const GOES_ON =
-  /goes on by itself once search s1 of session sub-\w{32} is answered and its agent is run again/;
+const GOES_ON = /resumes once search s1 of session sub-\w{32} is resolved and its agent runs again/;
 
 test("calls offers no answer for it, and names the call and the session that it waits for", async () => {
   const page = await look("calls");
@@ -77,7 +76,7 @@ test("status does not ask for an answer to it", async () => {
 test("through several sub-agents the innermost call is named", async () => {
   await leave("chief", [asking("publish", "m1", asking("ask", "s2", search))], "p1");
   const page = await look("calls");
-  expect(page.match(/once search s2 of session sub-\w{32} is answered/g)).toHaveLength(2);
+  expect(page.match(/once search s2 of session sub-\w{32} is resolved/g)).toHaveLength(2);
   expect(page).not.toMatch(/holdfast resolve (p1|m1|r1)/);
   expect(await look("status")).toContain("! 3 calls resume once their sub-agents' calls are answered");
 });
@@ -96,7 +95,7 @@ test("one that waits for a person itself can be tried again, and says what comes
   await leave("breaker", [tool(broken)], "b1");
   const page = await look("calls", "--session", "breaker");
   expect(page).toContain("WAITS FOR YOU");
-  expect(page).toMatch(/whether it happened can be said once search s3 of session sub-\w{32} is answered/);
+  expect(page).toMatch(/landed or failed is possible once search s3 of session sub-\w{32} is resolved/);
   expect(page.match(/holdfast resolve b1 .*/g)).toEqual(["holdfast resolve b1 --store store.db retry"]);
 });
 
@@ -104,5 +103,5 @@ test("once it is answered the ways to answer are there again", async () => {
   await look("resolve", "s1", "landed", "--by", "ann", "--why", "seen");
   const page = await look("calls", "--session", "editor");
   expect(page).toContain("holdfast resolve r1");
-  expect(page).not.toContain("goes on by itself");
+  expect(page).not.toContain("resumes once");
 });

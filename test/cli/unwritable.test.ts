@@ -36,7 +36,7 @@ describe.skipIf(!existsSync("/dev/full"))("onto a full disk", () => {
       const command = `'${process.execPath}' '${line.cli}' ${words} > /dev/full`;
       const options = { cwd: line.project, env: environment(), encoding: "utf8" } as const;
       const { status, stderr } = spawnSync("bash", ["-c", command], options);
-      expect(stderr).toMatch(/^holdfast: the answer could not be written to the output: .*ENOSPC.*\n$/);
+      expect(stderr).toMatch(/^holdfast: cannot write the output: .*ENOSPC.*\n$/);
       expect(status).toBe(1);
     },
   );
@@ -50,7 +50,7 @@ test("commands in JSON, and in what doctor says, reach the store that was named"
   const short = JSON.parse((await line.run(["status", "--json", ...store])).out);
   expect(short.data.needs).toMatchObject([{ command: "holdfast calls --store .holdfast" }]);
   const doctor = await runInside(line.project, ["doctor", ...store]);
-  expect(doctor.out).toContain("Answer them: holdfast calls --store .holdfast");
+  expect(doctor.out).toContain("Resolve them: holdfast calls --store .holdfast");
   expect((await runInside(line.project, ["doctor", "--json", ...store])).out).toContain(
     "holdfast calls --store .holdfast",
   );
@@ -81,7 +81,7 @@ test.skipIf(!isAble)("doctor says of a store that may not be written that it may
   const { code, out } = await line.run(["doctor", "--store", home], { as: SOMEBODY });
   for (const folder of [home, line.project]) chmodSync(folder, 0o755);
   for (const name of readdirSync(home)) chmodSync(join(home, name), 0o644);
-  expect(out).toMatch(/!! store .* can be looked at, but you may not write it/);
+  expect(out).toMatch(/!! store .* readable, but not writable/);
   expect(code).toBe(5);
 });
 

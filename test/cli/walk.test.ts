@@ -44,12 +44,12 @@ test(
   "a project is planned, worked on, interrupted, answered for and handed over",
   async () => {
     const made = await start("init");
-    expect(made).toContain("made sqlite .holdfast/store.db");
+    expect(made).toContain("created sqlite .holdfast/store.db");
     expect(made).toContain("created .claude/settings.json");
-    expect(await start("init")).toMatch(/^there already: .*store\.db\n(?!created|changed)/);
+    expect(await start("init")).toMatch(/^exists: .*store\.db\n(?!created|changed)/);
     expect(await say("status")).toContain("holdfast goal new");
     expect(await start("goal", "new", "checkout", "Ship the checkout", "--phase", "Schema", "API")).toContain(
-      "goal checkout begun",
+      "goal checkout created",
     );
     await say("task", "add", "users table", "--wanted", "migrates up", "migrates down");
     await again("task", "add", "orders table", "--after", "1");
@@ -88,8 +88,8 @@ test(
     expect(blocked.split("\n")[0]).toMatch(
       /^! B-001 the database is down, since \d+ s {2}holdfast block resolve B-001 --how …$/,
     );
-    expect(await say("block", "resolve", "1", "--how", "restarted")).toContain("can go on: T-002");
-    expect(await say("blockers")).toBe("nothing is in the way\n");
+    expect(await say("block", "resolve", "1", "--how", "restarted")).toContain("unblocked: T-002");
+    expect(await say("blockers")).toBe("no blockers\n");
 
     // ── A killed agent ──
     await line.runAgent("charging");
@@ -110,7 +110,7 @@ test(
     expect(await say("session", "diff", "order-4711", "1", "2")).toContain("+ assistant: Paid.");
 
     // ── Hand-over ──
-    expect(await say("resume", "--session", "night", ...worker)).toContain("session night begun");
+    expect(await say("resume", "--session", "night", ...worker)).toContain("session night started");
     await again("task", "claim", "2", "--session", "night", ...worker);
     const leaving = ["--reason", "context 80%", "--context", "80%", "--notes", "half done", "--next", "2"];
     expect(await say("handoff", ...leaving, ...worker)).toContain("session night of checkout handed off");
@@ -131,8 +131,8 @@ test("what was exported is the same in another store", async () => {
   const file = join(line.project, "all.jsonl");
   expect(await start("export", file)).toContain("2 goals and sessions");
   const other = ["--store", join(line.project, "other.db")];
-  expect(await start("import", file, ...other)).toContain("taken in");
-  expect(await again("import", file, ...other), "twice changes nothing").toContain("taken in");
+  expect(await start("import", file, ...other)).toContain("imported");
+  expect(await again("import", file, ...other), "twice changes nothing").toContain("imported");
   for (const words of [
     ["goal", "show"],
     ["session", "log", "order-4711"],

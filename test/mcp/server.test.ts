@@ -197,7 +197,7 @@ describe("answers", () => {
     });
     const { code, err } = await runInside(project.folder, ["mcp", "--role", "human"]);
     expect(code).not.toBe(0);
-    expect(err).toMatch(/no role for an agent/);
+    expect(err).toMatch(/not a role for agents/);
   });
 });
 

@@ -1,10 +1,13 @@
 /**
- * A store into one file, also while others write to it: each stream as it is when its turn comes. Keys are listed before
- * the streams, so that each of them is of a write that is in the file or of an earlier life; what is gone is listed
- * after them, so that a stream that was removed meanwhile is in the file as one or the other.
+ * Exports a store into one file, also while others write to it: each stream as it is when its turn comes.
  *
- * A stream with a damaged record is left out whole, and so is what was forked from it; both are named. Keys that such a
- * session holds come along, as those of one that is gone: what was done once, ever, is not done again.
+ * Keys are listed before the streams, so that each belongs to a write in the file or to an earlier
+ * generation. Removed streams are listed after them, so that a stream that is removed during the export is in
+ * the file once.
+ *
+ * A stream with a damaged record is left out completely, and so are its forks; the report names them. Keys of
+ * a damaged session are exported as those of a removed one: what was to happen once, ever, does not happen
+ * again.
  */
 
 import { createHash } from "node:crypto";
@@ -22,155 +25,18 @@ import {
   type KeyAt,
   kindOf,
   type Line,
-  mustKnow,
   pieces,
+  requireKind,
   VERSION,
 } from "./format.ts";
 
-/**
- * The file that an export writes: under another name until all of it is on the disk, then renamed, and the folder synced.
- * When something fails nothing is left of it. What turns out to be damaged is taken out again: back to a mark before it.
- */
-
-/** Appending: after a part was taken out, the next write goes to the new end. */
-const ANEW = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND;
-
-/** How far a file had come. */
-interface Mark {
-  readonly bytes: number;
-  readonly sum: ReturnType<typeof createHash>;
-}
-
-/** So much is kept in memory before it is written. */
-const AT_ONCE = 1024 * 1024;
-
-class WrittenFile {
-  private readonly file: string;
-  private readonly handle: FileHandle;
-  private sum = createHash("sha256");
-  /** All that was added, also what waits. */
-  private bytes = 0;
-  private waiting: Buffer[] = [];
-  private waitingBytes = 0;
-
-  private constructor(file: string, handle: FileHandle) {
-    this.file = file;
-    this.handle = handle;
-  }
-
-  static async begin(file: string): Promise<WrittenFile> {
-    if (existsSync(file)) {
-      throw new HoldfastError("STREAM_EXISTS", `${file} is there already`, {
-        hint: "Name a file that does not exist yet, or move that one away.",
-        data: { file },
-      });
-    }
-    const handle = await onDisk(file, () => open(partOf(file), ANEW, 0o600));
-    return new WrittenFile(file, handle);
-  }
-
-  async add(line: Line): Promise<void> {
-    const bytes = Buffer.from(`${JSON.stringify(line)}\n`);
-    this.sum.update(bytes);
-    await this.put(bytes);
-  }
-
-  mark(): Mark {
-    return { bytes: this.bytes, sum: this.sum.copy() };
-  }
-
-  /** Takes out what was added since, once. */
-  async backTo({ bytes, sum }: Mark): Promise<void> {
-    await this.flush();
-    await onDisk(this.file, () => this.handle.truncate(bytes));
-    this.bytes = bytes;
-    this.sum = sum;
-  }
-
-  /** The last line, after which the file has its name. */
-  async end(counts: { streams: number; writes: number }): Promise<void> {
-    const end = { ...counts, sha256: this.sum.digest("hex") };
-    await this.put(Buffer.from(`${JSON.stringify({ end })}\n`));
-    await this.flush();
-    await onDisk(this.file, async () => {
-      await this.handle.sync();
-      await this.handle.close();
-      await rename(partOf(this.file), this.file);
-      await syncFolder(dirname(this.file));
-    });
-  }
-
-  async discard(): Promise<void> {
-    // Why it is given up is told already; a disk that refused to write may also refuse to close.
-    await this.handle.close().catch(() => undefined);
-    await rm(partOf(this.file), { force: true });
-  }
-
-  private async put(bytes: Buffer): Promise<void> {
-    this.waiting.push(bytes);
-    this.waitingBytes += bytes.length;
-    this.bytes += bytes.length;
-    if (this.waitingBytes >= AT_ONCE) await this.flush();
-  }
-
-  private async flush(): Promise<void> {
-    const bytes = Buffer.concat(this.waiting);
-    this.waiting = [];
-    this.waitingBytes = 0;
-    // Writes until all of it is written: a disk that fills up takes a part and refuses only the next.
-    await onDisk(this.file, () => this.handle.appendFile(bytes));
-  }
-}
-
-function partOf(file: string): string {
-  return `${file}.part`;
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  if (process.platform === "win32") return;
-  const handle = await open(folder, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function onDisk<Result>(file: string, act: () => Promise<Result>): Promise<Result> {
-  try {
-    return await act();
-  } catch (error) {
-    throw unwritable(file, error);
-  }
-}
-
-const FULL = ["ENOSPC", "EDQUOT", "EFBIG"];
-
-function unwritable(file: string, cause: unknown): HoldfastError {
-  const { code = "" } = cause as NodeJS.ErrnoException;
-  const folder = dirname(file);
-  if (code === "ENOENT") {
-    const what = `${file} cannot be written: there is no folder ${folder}`;
-    const hint = "Make the folder first, or name a file in one that is there.";
-    return new HoldfastError("INPUT_INVALID", what, { hint, cause, data: { file } });
-  }
-  const hint = FULL.includes(code)
-    ? "There is no room for it, and nothing of it was left behind. Make room, or name a file on another disk."
-    : "Check that every part of the path but the last is a folder that you may write to, and the space on the disk.";
-  return new HoldfastError("STORE_IO", `${file} cannot be written (${code})`, {
-    hint,
-    cause,
-    data: { file },
-  });
-}
-
 const PAGE = 200;
-/** What supervisors remember of their workers: where they run, it is made anew. */
-const SUPERVISORS = "worker";
+/** The kind of supervisors' records of workers. A supervisor creates them again. */
+const WORKER = "worker";
 const DAMAGE: readonly ErrorCode[] = ["EVENT_CORRUPT", "ARTIFACT_CORRUPT", "ARTIFACT_MISSING"];
 
 export async function exportTo(journal: Journal, file: string, at: string): Promise<ExportReport> {
-  const target = await WrittenFile.begin(file);
+  const target = await ExportFile.begin(file);
   try {
     await target.add({ holdfast: "export", version: VERSION, at });
     const report = await new Export(journal, target).run();
@@ -184,21 +50,21 @@ export async function exportTo(journal: Journal, file: string, at: string): Prom
 
 class Export {
   private readonly journal: Journal;
-  private readonly target: WrittenFile;
+  private readonly target: ExportFile;
   private readonly seen = new Set<string>();
   private readonly artifacts = new Set<string>();
   private readonly left: string[] = [];
   private readonly damaged = new Map<string, string>();
   private readonly asGone: GoneLine[] = [];
   private supervisorNotes = 0;
-  /** What came with the stream that is being added. */
+  /** Artifacts that came with the current stream. */
   private fresh: string[] = [];
-  /** Who holds each key, of the streams that are in the file. */
+  /** Which exported stream holds each key. */
   private readonly holders = new Map<string, string>();
   private streams = 0;
   private writes = 0;
 
-  constructor(journal: Journal, target: WrittenFile) {
+  constructor(journal: Journal, target: ExportFile) {
     this.journal = journal;
     this.target = target;
   }
@@ -212,19 +78,19 @@ class Export {
     return { streams, writes, artifacts: artifacts.size, left, damaged, supervisorNotes };
   }
 
-  /** A fork comes after what it shares its past with. */
+  /** Adds a fork after its parent. */
   private async add(row: StreamRow, keys: ReadonlyMap<string, readonly KeyAt[]>): Promise<void> {
     if (this.seen.has(row.stream)) return;
     if (!kindOf(row.stream)) {
       this.seen.add(row.stream);
-      if (streamKind(row.stream) === SUPERVISORS) this.supervisorNotes += 1;
+      if (streamKind(row.stream) === WORKER) this.supervisorNotes += 1;
       else this.left.push(row.stream);
       return;
     }
     const parent = row.parent?.stream;
     if (parent !== undefined) await this.add(await this.journal.row(parent), keys);
     if (parent !== undefined && this.damaged.has(parent)) {
-      this.leaveOut(row, `it was forked from ${parent}, which is left out`, keys);
+      this.leaveOut(row, `it is a fork of ${parent}, which is left out`, keys);
     } else await this.addUnlessDamaged(row, keys);
   }
 
@@ -262,25 +128,25 @@ class Export {
       journal.store.read({ namespace: journal.namespace, stream, after, limit: PAGE });
     let page = await read(0);
     const { state, head, base, parent: past } = page.stream;
-    // Removed since it was listed: it comes with those that are gone.
+    // Removed since it was listed: `addGone` exports it.
     if (state === "gone") return;
     this.seen.add(stream);
     this.streams += 1;
     const parent = past?.stream ?? null;
     const { generation } = head;
     await target.add({ stream, parent, base, generation, hidden: state === "hidden" });
-    const following = new Following(await Fold.at(journal, mustKnow(stream), parent, base));
+    const tracker = new KeyTracker(await Fold.at(journal, requireKind(stream), parent, base));
     for (let last = base; ; page = await read(last)) {
       if (page.stream.state === "gone" || page.stream.head.generation !== generation) throw changed(stream);
       for (const { payload, ...write } of page.writes) {
-        const change = following.see(journal, stream, { ...write, payload });
+        const change = tracker.add(journal, stream, { ...write, payload });
         for (const hash of change.artifacts ?? []) await this.addArtifact(hash);
         for (const line of pieces({ write }, payload)) await target.add(line);
         this.writes += 1;
         last = write.last;
       }
       if (page.more) continue;
-      const ends = following.end(known);
+      const ends = tracker.end(known);
       for (const [key] of ends.held) this.hold(key, stream);
       await target.add({ ends: last, ...ends });
       return;
@@ -295,14 +161,14 @@ class Export {
     for (const line of pieces({ artifact: hash }, bytes)) await this.target.add(line);
   }
 
-  /** One that was released and claimed elsewhere between two streams would be claimed by both. */
+  /** A key that moved from one stream to another between the two reads would be claimed by both. */
   private hold(key: string, stream: string): void {
     const other = this.holders.get(key);
     if (other !== undefined && other !== stream) throw changed(other);
     this.holders.set(key, stream);
   }
 
-  /** Only sessions: nothing outside a store hangs on how often the name of a goal was used. */
+  /** Only sessions: nothing outside a store depends on the generation of a goal. */
   private async addGone(keys: ReadonlyMap<string, readonly KeyAt[]>): Promise<void> {
     for (const line of this.asGone) await this.target.add(line);
     for await (const row of rowsOf(this.journal, "stream")) {
@@ -313,8 +179,8 @@ class Export {
   }
 }
 
-/** What becomes of a stream's keys, and of its calls, over all its writes. */
-class Following {
+/** Follows a stream's keys and open calls over all its writes. */
+class KeyTracker {
   private readonly fold: Fold;
   private readonly held = new Map<string, number>();
   private readonly freed: KeyAt[] = [];
@@ -324,7 +190,7 @@ class Following {
     this.fold = fold;
   }
 
-  see(...[journal, stream, write]: Parameters<Fold["add"]>): ReturnType<Fold["add"]> {
+  add(...[journal, stream, write]: Parameters<Fold["add"]>): ReturnType<Fold["add"]> {
     const change = this.fold.add(journal, stream, write);
     for (const key of change.releases ?? []) {
       const seq = this.held.get(key);
@@ -336,7 +202,7 @@ class Following {
     return change;
   }
 
-  /** `known`: the keys that the store has for this name. */
+  /** `known` are all keys that the store has for this name. */
   end(known: readonly KeyAt[]): {
     openCalls: number;
     held: readonly KeyAt[];
@@ -367,7 +233,7 @@ async function* rowsOf<Of extends MovedRow["of"]>(
   const { moving } = store;
   if (!moving) {
     throw new HoldfastError("INPUT_INVALID", `${store.address}: this kind of store cannot be exported`, {
-      hint: "Use a store that has `moving`: all that come with Holdfast do.",
+      hint: "Use a store that implements `moving`, as all stores of Holdfast do.",
       data: { address: store.address },
     });
   }
@@ -378,8 +244,144 @@ async function* rowsOf<Of extends MovedRow["of"]>(
 }
 
 function changed(stream: string): HoldfastError {
-  return new HoldfastError("STREAM_BUSY", `${stream} was changed while it was exported`, {
-    hint: "Nothing was left behind. Export again.",
+  return new HoldfastError("STREAM_BUSY", `${stream}: changed during the export`, {
+    hint: "No file was written. Export again.",
     data: { stream },
+  });
+}
+
+/** Append mode: after a truncation, the next write goes to the new end. */
+const OPEN_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND;
+
+/** A position to truncate back to. */
+interface Mark {
+  readonly bytes: number;
+  readonly sum: ReturnType<typeof createHash>;
+}
+
+const BUFFER_BYTES = 1024 * 1024;
+
+/**
+ * The file of an export. It has a temporary name until all of it is on the disk; after a failure nothing of
+ * it is left. `backTo` removes a stream that turns out to be damaged.
+ */
+class ExportFile {
+  private readonly file: string;
+  private readonly handle: FileHandle;
+  private sum = createHash("sha256");
+  /** Everything added so far, buffered or written. */
+  private bytes = 0;
+  private buffered: Buffer[] = [];
+  private bufferedBytes = 0;
+
+  private constructor(file: string, handle: FileHandle) {
+    this.file = file;
+    this.handle = handle;
+  }
+
+  static async begin(file: string): Promise<ExportFile> {
+    if (existsSync(file)) {
+      throw new HoldfastError("STREAM_EXISTS", `${file}: file exists`, {
+        hint: "Name a new file, or move that one away.",
+        data: { file },
+      });
+    }
+    const handle = await onDisk(file, () => open(partOf(file), OPEN_FLAGS, 0o600));
+    return new ExportFile(file, handle);
+  }
+
+  async add(line: Line): Promise<void> {
+    const bytes = Buffer.from(`${JSON.stringify(line)}\n`);
+    this.sum.update(bytes);
+    await this.put(bytes);
+  }
+
+  mark(): Mark {
+    return { bytes: this.bytes, sum: this.sum.copy() };
+  }
+
+  /** Removes what was added since the mark. A mark works once. */
+  async backTo({ bytes, sum }: Mark): Promise<void> {
+    await this.flush();
+    await onDisk(this.file, () => this.handle.truncate(bytes));
+    this.bytes = bytes;
+    this.sum = sum;
+  }
+
+  /** Adds the last line and gives the file its name. */
+  async end(counts: { streams: number; writes: number }): Promise<void> {
+    const end = { ...counts, sha256: this.sum.digest("hex") };
+    await this.put(Buffer.from(`${JSON.stringify({ end })}\n`));
+    await this.flush();
+    await onDisk(this.file, async () => {
+      await this.handle.sync();
+      await this.handle.close();
+      await rename(partOf(this.file), this.file);
+      await syncFolder(dirname(this.file));
+    });
+  }
+
+  async discard(): Promise<void> {
+    // The caller reports the reason; a disk that refused a write may also refuse to close.
+    await this.handle.close().catch(() => undefined);
+    await rm(partOf(this.file), { force: true });
+  }
+
+  private async put(bytes: Buffer): Promise<void> {
+    this.buffered.push(bytes);
+    this.bufferedBytes += bytes.length;
+    this.bytes += bytes.length;
+    if (this.bufferedBytes >= BUFFER_BYTES) await this.flush();
+  }
+
+  private async flush(): Promise<void> {
+    const bytes = Buffer.concat(this.buffered);
+    this.buffered = [];
+    this.bufferedBytes = 0;
+    // `appendFile` writes until everything is written: a full disk may accept a part and refuse only the
+    // rest.
+    await onDisk(this.file, () => this.handle.appendFile(bytes));
+  }
+}
+
+function partOf(file: string): string {
+  return `${file}.part`;
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  if (process.platform === "win32") return;
+  const handle = await open(folder, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function onDisk<Result>(file: string, act: () => Promise<Result>): Promise<Result> {
+  try {
+    return await act();
+  } catch (error) {
+    throw unwritable(file, error);
+  }
+}
+
+const FULL = ["ENOSPC", "EDQUOT", "EFBIG"];
+
+function unwritable(file: string, cause: unknown): HoldfastError {
+  const { code = "" } = cause as NodeJS.ErrnoException;
+  const folder = dirname(file);
+  if (code === "ENOENT") {
+    const what = `${file} cannot be written: folder ${folder} does not exist`;
+    const hint = "Create the folder first, or name a file in another one.";
+    return new HoldfastError("INPUT_INVALID", what, { hint, cause, data: { file } });
+  }
+  const hint = FULL.includes(code)
+    ? "The disk is full. No partial file was left. Free space, or name a file on another disk."
+    : "Check the path, its permissions and the space on the disk.";
+  return new HoldfastError("STORE_IO", `${file} cannot be written (${code})`, {
+    hint,
+    cause,
+    data: { file },
   });
 }

@@ -1,15 +1,23 @@
 /**
- * A store in one file that any other store can take in: lines of JSON, the last of them a checksum of all before it.
+ * The portable file: a store's content in one file that any other store can import. It consists of lines of
+ * JSON, the last of them a checksum of all before it.
  *
  *     header · (artifact …) (stream · write … · ends) … · gone … · end
  *
- * Writes are kept as they are stored, with their ids, so taking in the same file twice changes nothing and an import
- * that was cut off is finished by running it again. What lists and views show is made anew from the events. Leases and
- * snapshots stay behind: they belong to the store. Two things do not follow from the events and are kept beside them,
- * because the keys that vendors are handed, and "once, ever", hang on them: in which life of its name each session is,
- * also of those that are gone, and the keys that earlier lives have claimed.
+ * Writes keep their ids, so importing a file twice changes nothing, and running an interrupted import again
+ * completes it. Facets and items are derived again from the events. Leases and snapshots are left out: they
+ * belong to the store.
  *
- * What may be large, a payload or an artifact, comes in pieces: a line each, so that no line is.
+ * Two things do not follow from the events, but vendors' idempotency keys and "once, ever" depend on them. So
+ * the file has the generation of every session, removed ones included, and the keys that earlier generations
+ * claimed.
+ *
+ * A payload or artifact is split into pieces, one line each, so that no line is long.
+ *
+ * Why not `dump` and `restore`, which `copy` uses? A copy moves all rows of a sealed store into an empty one,
+ * byte for byte. An export reads a store that others write to; it skips damaged streams and names them. An
+ * import adds to a store that is in use and may already hold a part of the file. Dumped rows can do neither,
+ * and `test/journal/copy/portable-file.test.ts` demands both.
  */
 
 import { createHash } from "node:crypto";
@@ -22,65 +30,20 @@ import { sessionKind } from "../../model/session/index.ts";
 import { applyEvent, type FacetChange, type StreamKind } from "../../model/stream/index.ts";
 import type { Payload, StoredWrite } from "../../store.ts";
 
-/** The state of a stream as its writes come by: what each carries beside its events follows from it. */
-export class Fold {
-  private readonly kind: StreamKind<unknown>;
-  private readonly state: unknown;
-
-  private constructor(kind: StreamKind<unknown>, state: unknown) {
-    this.kind = kind;
-    this.state = state;
-  }
-
-  static async at(
-    journal: Journal,
-    kind: StreamKind<unknown>,
-    parent: string | null,
-    base: number,
-  ): Promise<Fold> {
-    if (parent === null) return new Fold(kind, kind.initial());
-    return new Fold(kind, (await journal.load(kind, streamId(parent), base)).state);
-  }
-
-  /** What is carried elsewhere is acted on there, so the record has to match its checksum. */
-  add(journal: Journal, stream: string, write: StoredWrite): FacetChange {
-    const place = { namespace: journal.namespace, stream, seq: write.first };
-    verifySum(write, place);
-    const events = journal.payloads.decodeEvents(write.payload, write.codec, place);
-    if (events.length !== write.last - write.first + 1) {
-      throw new HoldfastError("EVENT_CORRUPT", `${stream} at ${write.first}: the record lacks events`, {
-        hint: "Run `check` on the store, and restore it from a backup.",
-        data: { ...place },
-      });
-    }
-    const change = this.kind.facets?.(this.state, events, write.first) ?? {};
-    events.forEach((event, index) => {
-      applyEvent(this.kind, this.state, event, write.first + index);
-    });
-    return change;
-  }
-}
-
 export const VERSION = 2;
 
-const KINDS: Readonly<Record<string, StreamKind<unknown>>> = {
-  goal: goalKind as unknown as StreamKind<unknown>,
-  session: sessionKind as unknown as StreamKind<unknown>,
-};
+export type Line =
+  | { readonly holdfast: "export"; readonly version: number; readonly at: string }
+  | StreamLine
+  | EndsLine
+  | GoneLine
+  | (Piece & { readonly write: Omit<StoredWrite, "payload"> })
+  | (Piece & { readonly artifact: string })
+  | (Piece & { readonly goesOn: true })
+  | { readonly end: { readonly streams: number; readonly writes: number; readonly sha256: string } };
 
-/** Null for kinds that this release does not know. */
-export function kindOf(stream: string): StreamKind<unknown> | null {
-  return KINDS[streamKind(stream)] ?? null;
-}
-
-export function mustKnow(stream: string): StreamKind<unknown> {
-  const kind = kindOf(stream);
-  if (!kind) throw new Error(`${stream} is of a kind that no portable file holds`);
-  return kind;
-}
-
-/** Text as it is, bytes in base64; `more` when the next line goes on with it. `size`: of all its bytes. */
-interface Body {
+/** Text as it is, bytes in base64. `more`: the next line continues it. `size`: of the whole, in bytes. */
+interface Piece {
   readonly text?: string;
   readonly bytes?: string;
   readonly size?: number;
@@ -101,30 +64,20 @@ export interface StreamLine {
 export interface EndsLine {
   readonly ends: number;
   readonly openCalls: number;
-  /** Claimed in this life and still held. */
+  /** Claimed in this generation and still held. */
   readonly held: readonly KeyAt[];
-  /** Claimed in this life and released for good. */
+  /** Claimed in this generation and released for good. */
   readonly freed: readonly KeyAt[];
-  /** Claimed in an earlier life: they stay claimed. */
+  /** Claimed in an earlier generation: they stay claimed. */
   readonly before: readonly KeyAt[];
 }
 
-/** A session that was removed: its next life is `generation`. */
+/** A session that was removed. `generation` is the next one of its name. */
 export interface GoneLine {
   readonly gone: string;
   readonly generation: number;
   readonly before: readonly KeyAt[];
 }
-
-export type Line =
-  | { readonly holdfast: "export"; readonly version: number; readonly at: string }
-  | StreamLine
-  | EndsLine
-  | GoneLine
-  | (Body & { readonly write: Omit<StoredWrite, "payload"> })
-  | (Body & { readonly artifact: string })
-  | (Body & { readonly goesOn: true })
-  | { readonly end: { readonly streams: number; readonly writes: number; readonly sha256: string } };
 
 export interface PortableReport {
   readonly file: string;
@@ -136,15 +89,31 @@ export interface PortableReport {
 }
 
 export interface ExportReport extends PortableReport {
-  /** Streams that could not be read whole, left out. */
+  /** Streams that could not be read completely, left out. */
   readonly damaged: readonly { readonly stream: string; readonly why: string }[];
-  /** How many streams supervisors keep of their workers; left out, because they belong to the store. */
+  /** How many supervisors' records of workers were left out, because they belong to the store. */
   readonly supervisorNotes: number;
+}
+
+const KINDS: Readonly<Record<string, StreamKind<unknown>>> = {
+  goal: goalKind as unknown as StreamKind<unknown>,
+  session: sessionKind as unknown as StreamKind<unknown>,
+};
+
+/** Null for a kind that this release does not know. */
+export function kindOf(stream: string): StreamKind<unknown> | null {
+  return KINDS[streamKind(stream)] ?? null;
+}
+
+export function requireKind(stream: string): StreamKind<unknown> {
+  const kind = kindOf(stream);
+  if (!kind) throw new Error(`${stream}: portable files cannot hold this kind of stream`);
+  return kind;
 }
 
 const PIECE = 512 * 1024;
 
-/** The lines of one payload or artifact, the first of them with `head`. */
+/** The lines of one payload or artifact. The first carries `head`. */
 export function* pieces(
   head: { write: Omit<StoredWrite, "payload"> } | { artifact: string },
   content: Payload,
@@ -152,23 +121,18 @@ export function* pieces(
   const isText = typeof content === "string";
   for (let at = 0; at === 0 || at < content.length; at += PIECE) {
     const size = at === 0 && !isText ? { size: content.length } : {};
-    const said = isText
-      ? { text: content.slice(at, at + PIECE) }
-      : {
-          bytes: Buffer.from(content.buffer, content.byteOffset + at, lengthAt(content, at)).toString(
-            "base64",
-          ),
-        };
+    const body = isText ? { text: content.slice(at, at + PIECE) } : { bytes: base64At(content, at) };
     const more = at + PIECE < content.length ? ({ more: true } as const) : {};
-    yield { ...(at === 0 ? head : ({ goesOn: true } as const)), ...size, ...said, ...more };
+    yield { ...(at === 0 ? head : ({ goesOn: true } as const)), ...size, ...body, ...more };
   }
 }
 
-function lengthAt(content: Uint8Array, at: number): number {
-  return Math.min(PIECE, content.length - at);
+function base64At(content: Uint8Array, at: number): string {
+  const length = Math.min(PIECE, content.length - at);
+  return Buffer.from(content.buffer, content.byteOffset + at, length).toString("base64");
 }
 
-/** A line, with its content put together from all its pieces if it has one. */
+/** A line, with the content that was put together from its pieces. */
 export interface Entry {
   readonly line: Line;
   readonly content: Payload | null;
@@ -195,11 +159,11 @@ class Parts {
   private readonly bytes: Buffer | null;
   private filled = 0;
 
-  constructor({ size }: Body) {
+  constructor({ size }: Piece) {
     this.bytes = size === undefined ? null : Buffer.allocUnsafe(size);
   }
 
-  add({ text, bytes }: Body): void {
+  add({ text, bytes }: Piece): void {
     if (this.bytes && bytes !== undefined) this.filled += this.bytes.write(bytes, this.filled, "base64");
     else this.texts.push(text ?? "");
   }
@@ -209,55 +173,49 @@ class Parts {
   }
 }
 
-/** Reads it to its end and checks all that can be told without a store. */
+/** Reads the file to its end and checks everything that needs no store. */
 export async function checkFile(file: string): Promise<{ streams: number; writes: number }> {
   const sum = createHash("sha256");
   let end: Extract<Line, { end: unknown }>["end"] | null = null;
   let isFirst = true;
-  const contents = new Contents(file);
+  const check = new PieceCheck(file);
   for await (const raw of rawLinesOf(file)) {
-    if (end) throw unusable(file, "something follows its end");
+    if (end) throw unusable(file, "there are lines after its end");
     const line = parse(file, raw);
     if (isFirst && !("holdfast" in line)) throw unusable(file, "it is not an export of Holdfast");
     if ("holdfast" in line && line.version !== VERSION) {
       throw unusable(file, `it has version ${line.version}; this release reads version ${VERSION}`);
     }
     isFirst = false;
-    contents.see(line);
+    check.add(line);
     const stream = "stream" in line ? line.stream : "gone" in line ? line.gone : null;
     if (stream !== null && !kindOf(stream)) {
-      throw unusable(file, `it holds ${stream}, of a kind that this release does not know`);
+      throw unusable(file, `it contains ${stream}, a kind that this release does not know`);
     }
     if ("end" in line) end = line.end;
     else sum.update(raw).update("\n");
   }
-  if (!end) throw unusable(file, "it ends too early");
-  if (end.sha256 !== sum.digest("hex")) throw unusable(file, "it was changed: its checksum is another");
+  if (!end) throw unusable(file, "it is truncated");
+  if (end.sha256 !== sum.digest("hex")) throw unusable(file, "it was changed: its checksum does not match");
   return end;
 }
 
-/** Follows what comes in pieces: each goes on where it must, and an artifact has the hash that it is named by. */
-class Contents {
+/** Checks that pieces are complete and in order, and that an artifact matches its hash. */
+class PieceCheck {
   private readonly file: string;
-  private open: {
-    hash: string | null;
-    sum: ReturnType<typeof createHash>;
-    size: number;
-    left: number;
-  } | null = null;
+  private open: { hash: string | null; sum: ReturnType<typeof createHash>; left: number } | null = null;
 
   constructor(file: string) {
     this.file = file;
   }
 
-  see(line: Line): void {
+  add(line: Line): void {
     const isBegun = this.open !== null;
     if (isBegun !== "goesOn" in line) throw unusable(this.file, "a piece of it is missing");
     if (!("text" in line || "bytes" in line)) return;
     this.open ??= {
       hash: "artifact" in line ? line.artifact : null,
       sum: createHash("sha256"),
-      size: line.size ?? 0,
       left: line.size ?? 0,
     };
     if (line.bytes !== undefined) {
@@ -280,10 +238,10 @@ export async function* linesOf(file: string): AsyncGenerator<Line> {
 }
 
 const NEWLINE = 0x0a;
-/** No export has a line as long as this. */
-const LONGEST = 256 * 1024 * 1024;
+/** No export has a longer line. */
+const MAX_LINE_BYTES = 256 * 1024 * 1024;
 
-/** Split at the newline byte only: what `readline` also takes for the end of a line (U+2028, for one) may stand in JSON. */
+/** Splits at the newline byte only: JSON may contain others that `readline` splits at, such as U+2028. */
 async function* rawLinesOf(file: string): AsyncGenerator<Buffer> {
   const handle = await open(file, "r").catch((error: unknown) => {
     throw unreadable(file, error);
@@ -303,7 +261,7 @@ async function* rawLinesOf(file: string): AsyncGenerator<Buffer> {
       if (from === bytes.length) continue;
       parts.push(bytes.subarray(from));
       length += bytes.length - from;
-      if (length > LONGEST) throw unusable(file, "it is not an export of Holdfast");
+      if (length > MAX_LINE_BYTES) throw unusable(file, "it is not an export of Holdfast");
     }
     if (parts.length > 0) yield Buffer.concat(parts);
   } catch (error) {
@@ -314,11 +272,6 @@ async function* rawLinesOf(file: string): AsyncGenerator<Buffer> {
   }
 }
 
-function unreadable(file: string, error: unknown): HoldfastError {
-  const why = `it cannot be read (${(error as NodeJS.ErrnoException).code})`;
-  return unusable(file, why, "Nothing was written. Check the path, and the permissions of the file.");
-}
-
 function parse(file: string, raw: Buffer): Line {
   try {
     return JSON.parse(raw.toString("utf8")) as Line;
@@ -327,13 +280,57 @@ function parse(file: string, raw: Buffer): Line {
   }
 }
 
+function unreadable(file: string, error: unknown): HoldfastError {
+  const why = `it cannot be read (${(error as NodeJS.ErrnoException).code})`;
+  return unusable(file, why, "Nothing was written. Check the path and the permissions of the file.");
+}
+
 function unusable(
   file: string,
   why: string,
-  hint = "Nothing was written. Export it again where it came from.",
+  hint = "Nothing was written. Export it again from the original store.",
 ): HoldfastError {
   return new HoldfastError("INPUT_INVALID", `${file} cannot be imported: ${why}`, {
     hint,
     data: { file },
   });
+}
+
+/** Folds a stream's writes one by one, to derive the facets, items and keys of each. */
+export class Fold {
+  private readonly kind: StreamKind<unknown>;
+  private readonly state: unknown;
+
+  private constructor(kind: StreamKind<unknown>, state: unknown) {
+    this.kind = kind;
+    this.state = state;
+  }
+
+  static async at(
+    journal: Journal,
+    kind: StreamKind<unknown>,
+    parent: string | null,
+    base: number,
+  ): Promise<Fold> {
+    if (parent === null) return new Fold(kind, kind.initial());
+    return new Fold(kind, (await journal.load(kind, streamId(parent), base)).state);
+  }
+
+  /** Verifies the checksum: another store will act on this record. */
+  add(journal: Journal, stream: string, write: StoredWrite): FacetChange {
+    const place = { namespace: journal.namespace, stream, seq: write.first };
+    verifySum(write, place);
+    const events = journal.payloads.decodeEvents(write.payload, write.codec, place);
+    if (events.length !== write.last - write.first + 1) {
+      throw new HoldfastError("EVENT_CORRUPT", `${stream} at ${write.first}: the record lacks events`, {
+        hint: "Run `holdfast check`, then restore the store from a backup.",
+        data: { ...place },
+      });
+    }
+    const change = this.kind.facets?.(this.state, events, write.first) ?? {};
+    events.forEach((event, index) => {
+      applyEvent(this.kind, this.state, event, write.first + index);
+    });
+    return change;
+  }
 }

@@ -1,4 +1,4 @@
-// Claims of the command line outlive their processes: whoever cannot copy because of one is told how to let go of it.
+// A claim by command outlives its process. A copy that it stops names the command that releases it.
 
 import { afterAll, expect, test } from "vitest";
 import { CommandLine } from "../../cli/command-line.ts";
@@ -20,7 +20,7 @@ test.each([
   expect(claimed.code).toBe(0);
   const { code, err } = await say("copy", from, "moved.db");
   expect(code).toBe(4);
-  const command = /let go of by: holdfast (.*)$/m.exec(err)?.[1] ?? "";
+  const command = /whose agent is gone: holdfast (.*)$/m.exec(err)?.[1] ?? "";
   expect(command).toMatch(/^task release T-001 --force /);
   const words = command.split(" ").map((each) => each.replaceAll('"', ""));
   expect(await say(...words)).toMatchObject({ code: 0 });

@@ -25,7 +25,7 @@ afterAll(async () => {
   line.remove();
 });
 
-const lookedAt = /!! store .* can be looked at, but you may not write it: /;
+const readOnly = /!! store .* readable, but not writable: /;
 
 function doctor(url = server.url): Promise<Ran> {
   return runInside(line.project, ["doctor"], { HOLDFAST_STORE: `${url}&schema=${schema.name}` });
@@ -45,7 +45,7 @@ test("a user with all rights gets no complaint", async () => {
 test("a read-only user gets the missing rights, and running the hint's commands helps", async () => {
   const url = await makeRole("reader", "SELECT ON ALL TABLES IN SCHEMA $schema");
   const { code, out } = await doctor(url);
-  expect(out).toMatch(lookedAt);
+  expect(out).toMatch(readOnly);
   expect(out).toContain("the user reader lacks DELETE on keys, streams; INSERT on artifact_refs, artifacts,");
   expect(code).toBe(5);
   for (const [grant] of out.matchAll(/GRANT [^;]+;/g)) await schema.query(grant);
@@ -74,14 +74,14 @@ test("a user who may not call the functions is reported", async () => {
   await schema.query("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA $schema FROM PUBLIC");
   const { code, out } = await doctor(url);
   await schema.query("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA $schema TO PUBLIC");
-  expect(out).toMatch(lookedAt);
+  expect(out).toMatch(readOnly);
   expect(out).toMatch(/caller lacks EXECUTE on .*append_fast_one/);
   expect(code).toBe(5);
 });
 
 test("read-only transactions are reported", async () => {
   const { code, out } = await doctor(`${server.url}&options=-c%20default_transaction_read_only%3Don`);
-  expect(out).toMatch(lookedAt);
+  expect(out).toMatch(readOnly);
   expect(out).toContain("default_transaction_read_only");
   expect(code).toBe(5);
 });
@@ -96,7 +96,7 @@ test("a standby is reported", { timeout: 180_000 }, async () => {
     await (await followed.open()).close();
     const env = { HOLDFAST_STORE: `${pair.standby.url}&schema=${followed.name}` };
     const { code, out } = await runInside(line.project, ["doctor"], env);
-    expect(out).toMatch(lookedAt);
+    expect(out).toMatch(readOnly);
     expect(out).toContain("standby");
     expect(code).toBe(5);
   } finally {
