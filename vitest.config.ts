@@ -22,7 +22,7 @@ const FIRST = [
   "examples/examples.",
   "supervisor/workers.",
   "projections/processes.",
-  "integrations/openai-agents/killed.",
+  "integrations/openai-agents/kills.",
   "torture/power-cut.",
   "crash/two-writers.",
   "fleet/",

@@ -50,7 +50,7 @@ async function start(): Promise<string> {
 const ann = ["--by", "ann", "--why", "I know them"];
 const run = (...words: string[]): Promise<Ran> => runInside(line.project, words);
 
-test("it waits for approval, cannot have landed, runs after retry, and is told as refused after failed", async () => {
+test("it waits for approval, cannot have landed, runs after retry, and is reported as refused after failed", async () => {
   const openCalls = { code: "SESSION_HAS_OPEN_CALLS" };
   await expect(start()).rejects.toMatchObject(openCalls);
   const page = (await run("calls")).out;

@@ -1,4 +1,4 @@
-// What a call that needs approval is told apart by.
+// Keys of calls that need approval.
 
 import { generateText, stepCountIs, tool } from "ai";
 import { expect, test } from "vitest";
@@ -6,7 +6,7 @@ import { z } from "zod";
 import { answer } from "./paying-model.ts";
 import { freshHoldfast, program, says, scripted, toolCall } from "./scripted-world.ts";
 
-test("the tool's own key is found from what its schema made of the input, also while the call waits for approval", async () => {
+test("the tool's own key is computed from the parsed input, also while the call waits for approval", async () => {
   const holdfast = await freshHoldfast();
   const charged: string[] = [];
   const charge = tool({

@@ -1,4 +1,4 @@
-// What throws after an effect is on record must not reach the model as "the tool failed": it would do it again.
+// An error after an effect is on record must not reach the model as a failed tool: the model would repeat it.
 
 import { generateText, stepCountIs, streamText, tool } from "ai";
 import { expect, test } from "vitest";
@@ -78,7 +78,7 @@ test.each(["charge", "find"] as const)(
   },
 );
 
-test("nobody is asked for approval of a call that is finished: a limits service that is down does not make it a failure", async () => {
+test("a finished call asks for no approval, so a failing approval check cannot fail it", async () => {
   const holdfast = await freshHoldfast();
   for (const effect of ["mutate", "read"] as const) {
     const { log, tools } = makeWorld();
@@ -110,7 +110,7 @@ test("nobody is asked for approval of a call that is finished: a limits service 
   }
 });
 
-test("a repair that comes out differently after a restart does not make a finished call another one", async () => {
+test("a finished call stays the same call when its arguments are repaired differently after a restart", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const broken = answer([{ ...toolCall("c", "charge", {}), input: "{order: 1}" }]);
@@ -136,7 +136,7 @@ test("a repair that comes out differently after a restart does not make a finish
   expect(log).toEqual(["charge 1"]);
 });
 
-test("after another repair, it is the call that was made that is verified", async () => {
+test("after a different repair, the recorded call is verified", async () => {
   const holdfast = await freshHoldfast();
   const broken = answer([{ ...toolCall("c", "charge", {}), input: "{order: 1}" }]);
   const verified: string[] = [];

@@ -12,7 +12,7 @@ import { freshHoldfast, says, scripted } from "./scripted-world.ts";
 const answered = (...blocks: Block[]) => ({ role: "assistant", blocks }) as unknown as Message;
 const results = (...blocks: Block[]) => ({ role: "tool", blocks }) as unknown as Message;
 
-test("arguments that were no object and not run for it are sent as {}, so that a provider takes the conversation", async () => {
+test("invalid arguments of a refused call are sent as {}, so that providers accept the conversation", async () => {
   const holdfast = await freshHoldfast();
   const session = await holdfast.session("s");
   const inputs = ["{oops", "42", '"text"', "[1]", '{"order":"A"}', ""];
@@ -55,7 +55,7 @@ test("arguments that were no object and not run for it are sent as {}, so that a
   expect(own.doGenerateCalls[1]?.prompt[1]?.content).toMatchObject([{ type: "tool-call", input: {} }]);
 });
 
-test("plain text that a tool took is sent as it was", async () => {
+test("text arguments that a tool accepted are sent unchanged", async () => {
   const holdfast = await freshHoldfast();
   const call = { kind: "tool_call", id: "c", name: "grammar", args: "a + b" } as const;
   const told = await toModelMessages(

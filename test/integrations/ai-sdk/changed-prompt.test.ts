@@ -1,4 +1,4 @@
-// A prompt's id means one prompt, for good: other words under it are not answered with the old answer.
+// A prompt id stands for one prompt for good: another text with that id never gets the old answer.
 
 import { generateText } from "ai";
 import { expect, test } from "vitest";
@@ -58,7 +58,7 @@ test("the same words in another form, or with other settings, are the same promp
   await holdfast.close();
 });
 
-test("where a codec may have changed what was stored, the id alone decides", async () => {
+test("with a codec, the id alone identifies a prompt", async () => {
   const { holdfast, ask } = await asking([redaction]);
   expect(await ask({ id: "p1", text: "Pay with card 4711" })).toBe("answer 0");
   expect(await ask({ id: "p1", text: "Pay with card 4711" })).toBe("answer 0");

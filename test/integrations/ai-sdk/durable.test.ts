@@ -1,5 +1,5 @@
-// What `durable` promises, with a real store and the SDK's own mock models. A crash is a session that is closed without a
-// word and opened again; real kills are in kills.test.ts.
+// What `durable` promises, with a real store and the SDK's own mock models. A crash is a session that is
+// closed without a word and opened again; real kills are in kills.test.ts.
 
 import { APICallError } from "@ai-sdk/provider";
 import { generateText, stepCountIs, streamText, ToolLoopAgent, tool } from "ai";
@@ -37,7 +37,7 @@ test("a finished run is answered from the record: same words, same ids, no quest
   expect(second.totalUsage).toEqual(first.totalUsage);
 });
 
-test("what was recorded by generateText is resumed by streamText, and the other way round", async () => {
+test("a run of generateText is resumed by streamText, and the other way round", async () => {
   for (const order of [["generate", "stream"] as const, ["stream", "generate"] as const]) {
     const holdfast = await freshHoldfast();
     const { log, tools } = makeWorld();
@@ -63,7 +63,7 @@ test("what was recorded by generateText is resumed by streamText, and the other 
   }
 });
 
-test("a tool that a stream asks for starts only after the whole answer is durable; text is not held back", async () => {
+test("a streamed tool call starts only after the whole answer is durable; text is not buffered", async () => {
   const holdfast = await freshHoldfast();
   const events: string[] = [];
   await program(holdfast, async (d, session) => {
@@ -86,7 +86,7 @@ test("a tool that a stream asks for starts only after the whole answer is durabl
   expect(events).toEqual(["text, 0 recorded", "text, 0 recorded", "charge, 1 recorded"]);
 });
 
-test("a stream that breaks off records nothing and starts nothing, and is asked again", async () => {
+test("a stream that breaks records nothing and starts nothing, and is asked again", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const broken = (parts: object[]) =>
@@ -143,7 +143,7 @@ test("another prompt at a recorded position is refused before anything is asked"
   expect(log).toEqual(["charge 4711", "mail ann"]);
 });
 
-test("a provider error: the SDK's retries record one answer; after it gave up, the next run goes on from there", async () => {
+test("after a provider error the SDK's retries record one answer, and the next run continues", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const overloaded = () =>
@@ -176,7 +176,7 @@ test("a provider error: the SDK's retries record one answer; after it gave up, t
   expect(log).toEqual(["charge 1"]);
 });
 
-test("a program that catches the error and asks again in the same process resumes, too", async () => {
+test("a program that catches the error and asks again in the same process resumes", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   await program(holdfast, async (d) => {
@@ -196,7 +196,7 @@ test("a program that catches the error and asks again in the same process resume
   expect(log).toEqual(["charge 1"]);
 });
 
-test("the same prompt twice in one run is refused, because after a crash nobody could tell them apart", async () => {
+test("the same prompt twice in one run is refused, because a crash would make them alike", async () => {
   const holdfast = await freshHoldfast();
   await program(holdfast, async (d) => {
     const model = scripted(says("one"), says("two"));
@@ -295,7 +295,7 @@ test("an undeclared tool that throws may have acted: the model is not asked, a p
   expect(log).toEqual(["charge 1"]);
 });
 
-test("a definite failure is told to the model, and its words are the same after a crash", async () => {
+test("a definite failure is reported to the model, with the same text after a crash", async () => {
   const holdfast = await freshHoldfast();
   const charge = tool({
     inputSchema: z.object({ order: z.string() }),
@@ -314,7 +314,7 @@ test("a definite failure is told to the model, and its words are the same after 
   expect(JSON.stringify(model.doGenerateCalls[0]?.prompt.at(-1))).toContain("card declined");
 });
 
-test("approval: the call waits in the human queue, runs once it is allowed, and not if it is refused", async () => {
+test("approval: the call waits in the human queue, runs once approved, and not if refused", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const charge = { ...tools.charge, needsApproval: ({ order }: { order: string }) => order !== "free" };
@@ -399,7 +399,7 @@ test("a read that gives another answer each time does not make a resumed prompt 
   ]);
 });
 
-test("what the SDK refuses itself is part of the record, and the conversation goes on", async () => {
+test("calls that the SDK refuses itself are recorded, and the conversation continues", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const run = (model: MockLanguageModelV3) =>
@@ -421,7 +421,7 @@ test("what the SDK refuses itself is part of the record, and the conversation go
   expect(results).toMatchObject([{ isError: true }, { isError: true }, { callId: "z" }]);
 });
 
-test("an answer whose tools were not all run is finished before something new is said", async () => {
+test("an answer with unrun tools is finished before a new prompt", async () => {
   const holdfast = await freshHoldfast();
   const client = tool({ inputSchema: z.object({}), outputSchema: z.string() });
   await program(holdfast, async (d) => {
@@ -508,7 +508,7 @@ test("two questions at once on one handle are refused; after an abort the next m
   });
 });
 
-test("agents are resumed as well", async () => {
+test("agents are resumed", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const run = (model: MockLanguageModelV3) =>

@@ -1,5 +1,5 @@
-// An AI SDK program in a process of its own, killed with SIGKILL at the worst places and started again. What happened in
-// the world is read from the world's own log.
+// An AI SDK program in a process of its own, killed with SIGKILL at the worst places and started again. What
+// happened in the world is read from the world's own log.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -66,7 +66,10 @@ function seen({ world }: Job): string[] {
     .map((line) => line.split(" ").slice(0, 2).join(" "));
 }
 
-/** In the order in which a run meets them, each in a new process that resumes what the killed one left. `in`: of which run. */
+/**
+ * In the order in which a run meets them, each in a new process that resumes what the killed one left. `in`:
+ * of which run.
+ */
 const KILLS: readonly (Kill & { readonly in?: Job["call"] })[] = [
   { at: "model.answered:1" }, // The model has answered, nobody knows.
   { at: "message.appended:1", in: "generate" }, // The answer is recorded, its tool has not begun.
@@ -93,8 +96,9 @@ async function killedBareJob(): Promise<Job> {
   return job;
 }
 
-// One process finishes what the killed ones left, each in a place of its own: loading the framework takes longer than the work.
-test("one charge and one mail, wherever the program is killed; without us the same kill charges twice", async () => {
+// One process finishes what the killed ones left, each in a place of its own: loading the framework takes
+// longer than the work.
+test("one charge and one mail, wherever the program is killed; without durable() the kill charges twice", async () => {
   const killed = [killedJob("generate"), killedJob("stream"), killedBareJob()];
   const [generating, streaming, bare] = (await Promise.all(killed)) as [Job, Job, Job];
   const { stdout, stderr, status } = await start([generating, streaming, bare]);

@@ -1,4 +1,4 @@
-// The SDK's messages and a session's: what goes one way comes back as it was.
+// Messages of the SDK and of a session convert both ways without loss.
 
 import type { ModelMessage } from "ai";
 import fc from "fast-check";
@@ -127,7 +127,7 @@ const message: fc.Arbitrary<ModelMessage> = fc.oneof(
   record({ role: type("tool"), content: parts(toolResultPart, approvalResponse), providerOptions: options }),
 );
 
-test("every message comes back as it was, also from the store", async () => {
+test("every message comes back unchanged, also from the store", async () => {
   let number = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(message, { maxLength: 4 }), async (messages) => {

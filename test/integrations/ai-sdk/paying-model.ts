@@ -26,7 +26,9 @@ export function answer(content: LanguageModelV3Content[]): LanguageModelV3Genera
   return { content, finishReason, usage: USAGE, warnings: [] };
 }
 
-/** Looks up, then charges and mails side by side, then says so: in other words and with other ids each time. */
+/**
+ * Looks up, then charges and mails side by side, then says so: in other words and with other ids each time.
+ */
 function nextAnswer({ prompt }: LanguageModelV3CallOptions): LanguageModelV3GenerateResult {
   const results = prompt.flatMap((message) => (message.role === "tool" ? message.content : []));
   const words: LanguageModelV3Content[] = [

@@ -1,4 +1,4 @@
-// A durable model does not work with tools that somebody forgot to pass through `d.tools`.
+// A durable model refuses tools that did not pass through `d.tools`.
 
 import type { LanguageModelV3FunctionTool } from "@ai-sdk/provider";
 import {
@@ -54,7 +54,7 @@ describe("a tool that did not come through d.tools", () => {
     expect(log).toEqual([]);
   });
 
-  test("is refused as well when the answer that calls it is on record", async () => {
+  test("is refused also when the answer that calls it is on record", async () => {
     const holdfast = await freshHoldfast();
     const { log, tools } = makeWorld();
     const pay = (given: (d: Durable) => ToolSet) =>
@@ -103,7 +103,7 @@ describe("a tool that did not come through d.tools", () => {
   });
 });
 
-describe("what goes on working", () => {
+describe("still allowed", () => {
   const pay = async (
     given: (d: Durable) => ToolSet,
     name = "charge",

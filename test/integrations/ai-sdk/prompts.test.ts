@@ -1,4 +1,4 @@
-// What of a prompt is written, and when.
+// The parts of a prompt that are stored, and when.
 
 import { generateText, type ModelMessage } from "ai";
 import { expect, test } from "vitest";
@@ -18,7 +18,7 @@ test("a prompt whose id is too long for the name of a run is refused, and nothin
   });
 });
 
-test("what a program puts behind d.messages is part of the conversation, also after a crash, and once", async () => {
+test("messages that a program adds after d.messages are stored once, also after a crash", async () => {
   const holdfast = await freshHoldfast();
   const run = (text: string, extra: ModelMessage[], ...answers: Parameters<typeof scripted>) =>
     program(holdfast, async (d, session) => {
@@ -37,7 +37,7 @@ test("what a program puts behind d.messages is part of the conversation, also af
   expect(await run("Pay", card)).toHaveLength(5);
 });
 
-test("messages that a program has rewritten are not taken for something new", async () => {
+test("messages that a program has rewritten do not count as new", async () => {
   const holdfast = await freshHoldfast();
   await program(holdfast, async (d, session) => {
     await d.messages("Pay");

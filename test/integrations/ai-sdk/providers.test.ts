@@ -1,4 +1,4 @@
-// The real provider packages against recorded exchanges on loopback: without a key, with the bytes of the wire.
+// The real provider packages against recorded exchanges on loopback: no key, real bytes.
 
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
@@ -151,7 +151,7 @@ describe.each(SUBJECTS)("$name", ({ exchanges, model, tokens, providerOptions, s
   });
 });
 
-test("fromAiSdk: what the provider calls retryable is tried again, and nothing else", async () => {
+test("fromAiSdk: only errors that the provider marks as retryable are retried", async () => {
   const { holdfast, url, requests } = await begin([
     anthropicWire.overloaded(529, "overloaded_error"),
     anthropicWire.JSON_EXCHANGE[1] as WireAnswer,

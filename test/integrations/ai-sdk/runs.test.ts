@@ -1,4 +1,4 @@
-// Where a run could go astray: tools without their model, other runs in between, handles side by side, changed texts.
+// Hazards of a run: tools without their model, runs in between, parallel handles, changed texts.
 
 import { generateText, type ModelMessage, stepCountIs, tool } from "ai";
 import type { MockLanguageModelV3 } from "ai/test";
@@ -26,7 +26,7 @@ test("durable tools with a bare model are refused: a rerun would ask for the sam
   );
 });
 
-test("a call that was closed because something else was said first is not run later", async () => {
+test("a call that was closed by a new prompt does not run later", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const call = answer([toolCall("c", "charge", { order: "1" })]);
@@ -48,7 +48,7 @@ test("a call that was closed because something else was said first is not run la
   expect(log).toEqual([]);
 });
 
-test("the SDK's own approvals work, too: the call runs once, also after a crash", async () => {
+test("with the SDK's own approvals the call runs once, also after a crash", async () => {
   const holdfast = await freshHoldfast();
   const { log, tools } = makeWorld();
   const charge = { ...tools.charge, needsApproval: true };
@@ -80,7 +80,7 @@ test("the SDK's own approvals work, too: the call runs once, also after a crash"
   expect(log).toEqual(["charge 1"]);
 });
 
-test("a system text that changes is another prompt, unless it is said not to be", async () => {
+test("a changed system text is another prompt, unless ignoreSystem is set", async () => {
   const holdfast = await freshHoldfast();
   const run = (system: string, options: DurableOptions) =>
     program(
@@ -106,7 +106,7 @@ test("two handles of one process on one run see each other's turns", async () =>
   });
 });
 
-test("a run whose turns were compacted away says so, and is not sampled anew", async () => {
+test("a compacted run is refused, and its model is not asked again", async () => {
   const holdfast = await freshHoldfast();
   await program(holdfast, (d) => generateText({ model: d.model(scripted(says("one"))), prompt: "Hi" }));
   await program(holdfast, async (_d, session) => {
@@ -118,7 +118,7 @@ test("a run whose turns were compacted away says so, and is not sampled anew", a
   });
 });
 
-test("an interrupted call of a tool that the next program does not have waits for a person", async () => {
+test("an interrupted call whose tool the next program lacks waits for a person", async () => {
   const holdfast = await freshHoldfast();
   const call = answer([toolCall("c", "charge", { order: "1" })]);
   await program(holdfast, async (d, session) => {
@@ -149,7 +149,7 @@ test("an interrupted call of a tool that the next program does not have waits fo
   expect((await run(scripted(says("paid")))).text).toBe("paid");
 });
 
-test("no part of a stream on which somebody could act arrives before the answer is durable, and order is kept", async () => {
+test("no actionable part of a stream arrives before the answer is durable, and order is kept", async () => {
   const holdfast = await freshHoldfast();
   await program(holdfast, async (_d, session) => {
     const content = [

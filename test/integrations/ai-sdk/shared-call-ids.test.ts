@@ -33,7 +33,7 @@ test.each(["generate", "stream"] as const)(
   },
 );
 
-test("a stream's parts name each call by the id that is stored, input before or after another call, and so does its replay", async () => {
+test("a stream and its replay name each call by its stored id, in any order of parts", async () => {
   const begins = { type: "tool-input-start", id: "call_0", toolName: "charge" } as const;
   const ends = { type: "tool-input-end", id: "call_0" } as const;
   const [first, second] = twoOrders.content as LanguageModelV3StreamPart[];

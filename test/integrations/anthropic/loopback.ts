@@ -4,7 +4,10 @@ import { z } from "zod";
 import { open, tool } from "../../../src/index.ts";
 import { type WireAnswer, wireServer } from "../wire/server.ts";
 
-/** A store, and Anthropic's client on an API that gives these answers and then says "Done.". Both end with the test. */
+/**
+ * A store, and Anthropic's client on an API that gives these answers and then says "Done.". Both end with
+ * the test.
+ */
 export async function loopback(answers: readonly WireAnswer[]) {
   const server = await wireServer([...answers, said([{ type: "text", text: "Done." }], "end_turn")]);
   const holdfast = await open("memory:");

@@ -1,4 +1,4 @@
-// What makes an effect of a node the same effect when the node runs again, and what keeps two of them apart.
+// The identity of an effect when its node runs again, and what separates two effects.
 
 import { AIMessage, HumanMessage, type ToolMessage } from "@langchain/core/messages";
 import type { RunnableConfig } from "@langchain/core/runnables";
@@ -70,7 +70,7 @@ describe("a node that calls a durable tool itself", () => {
     expect(world).toHaveLength(5);
   });
 
-  test("is refused when it asks a call that is on record for something else", async () => {
+  test("is refused when it calls with other arguments than recorded", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
     let order = "first";
@@ -100,7 +100,7 @@ describe("a node that calls a durable tool itself", () => {
     expect(state.log).toEqual(["own 1", "booking 2 of D1"]);
   });
 
-  test("does each once although a retry policy lets it try again", async () => {
+  test("does each once although a retry policy runs it again", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
     let tries = 0;
@@ -117,7 +117,7 @@ describe("a node that calls a durable tool itself", () => {
     expect(world).toEqual(["1", "2"]);
   });
 
-  test("whose config does not say which attempt it is has one effect of a tool, and not a second", async () => {
+  test("whose config lacks the attempt number may call a tool once, not twice", async () => {
     const saver = await freshSaver();
     const { ship, world } = bookingTool(saver);
     // Without a config LangChain passes on what it knows, and the attempt is not part of that.
@@ -136,7 +136,7 @@ describe("a node that calls a durable tool itself", () => {
   });
 });
 
-test("a subgraph that the retry policy of its node begins anew has no effects again, and goes on when it is resumed", async () => {
+test("a subgraph restarted by a retry policy repeats no effects, and continues when it is resumed", async () => {
   const saver = await freshSaver();
   const world: string[] = [];
   let isFlaky = true;
@@ -209,7 +209,7 @@ describe("two inline effects of one name", () => {
     return { graph: oneNode(saver, node), world, first };
   }
 
-  test("are refused unless something tells them apart", async () => {
+  test("are refused without args or ids", async () => {
     const saver = await freshSaver();
     const { graph, world, first } = charging(saver, () => ({}));
     await expect(graph.invoke({ log: [] }, thread)).rejects.toThrow("crash");
@@ -230,7 +230,7 @@ describe("two inline effects of one name", () => {
     expect(world).toEqual(["B", "A"]);
   });
 
-  test("are not taken for each other if they have arguments", async () => {
+  test("are not confused if they have arguments", async () => {
     const saver = await freshSaver();
     const { graph, world, first } = charging(saver, (order) => ({ args: { order } }));
     await expect(graph.invoke({ log: [] }, thread)).rejects.toThrow("crash");
@@ -240,7 +240,7 @@ describe("two inline effects of one name", () => {
   });
 });
 
-test("effects whose ids differ in half a surrogate pair are two", async () => {
+test("effects whose ids differ in a lone surrogate are two", async () => {
   const saver = await freshSaver();
   const world: string[] = [];
   const node = durableNode(saver, async (_state: Log, { effect }) => ({

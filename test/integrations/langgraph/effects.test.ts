@@ -125,7 +125,7 @@ describe("a node that runs again from its start", () => {
   });
 });
 
-test("an effect whose outcome nobody knows stops the graph until a person answers, and is not repeated", async () => {
+test("an effect with an unknown outcome stops the graph until a person answers, and is not repeated", async () => {
   const saver = await freshSaver();
   let charged = 0;
   const charge = tool({
@@ -154,7 +154,7 @@ test("an effect whose outcome nobody knows stops the graph until a person answer
   expect(charged).toBe(1);
 });
 
-test("a thread with an effect under way cannot be deleted, and takes the record of its effects with it later", async () => {
+test("a thread with an open effect cannot be deleted; later the record of its effects goes with it", async () => {
   const saver = await freshSaver();
   const graph = oneNode(saver, async (_state, { effect }) => {
     await effect("mail", () => {

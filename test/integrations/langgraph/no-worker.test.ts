@@ -1,4 +1,4 @@
-// The effects of a thread go on with the thread: a supervisor starts nobody for their session.
+// A supervisor starts no worker for the session of a thread's effects: its graph drives it.
 
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// Threads on every store: nothing is lost between runs at once, saving costs what changed, and what goes goes whole.
+// Threads on every store: concurrent runs lose nothing, a save stores what changed, a removal removes all.
 
 import { AIMessage, type BaseMessage, HumanMessage, RemoveMessage } from "@langchain/core/messages";
 import { Annotation, END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
@@ -203,7 +203,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect((await graph.getState(config())).values).toEqual({ log: ["a", "main"] });
   });
 
-  test("a run comes to its end although somebody branches from an older checkpoint meanwhile", async () => {
+  test("a run ends normally although another branches from an older checkpoint meanwhile", async () => {
     await speaking(saver, "first").invoke({ log: ["a"] }, config());
     const fork = (await speaking(saver, "").getState(config())).config;
     let branch: Promise<typeof Log.State> | undefined;
@@ -242,7 +242,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect((await graph.getState(later)).values).toEqual(kept);
   });
 
-  test("a graph whose subgraph remembers can be run again from an earlier checkpoint", async () => {
+  test("a graph with a stateful subgraph can be run again from an earlier checkpoint", async () => {
     const subgraph = new StateGraph(Log)
       .addNode("inner", ({ log }) => ({ log: [`inner ${log.length}`] }))
       .addEdge(START, "inner")
@@ -269,7 +269,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect((await graph.getState(config())).values.log).toHaveLength(6);
   });
 
-  test("threads go when nobody wrote to them for longer than their time, and not before", async () => {
+  test("threads expire after their TTL without a write, and not before", async () => {
     const mortal = new HoldfastSaver(saver.holdfast, { ttlMs: 1_000 });
     const first = await put(mortal, config("mortal"), { n: 1 });
     await put(saver, config("immortal"), { n: 1 });
@@ -305,7 +305,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
     expect(history["messages"]?.writes.map(([, , value]) => value)).toEqual([[1], [2], [3], [4]]);
   });
 
-  test("saving again what is there changes nothing", async () => {
+  test("repeating a save changes nothing", async () => {
     const first = await put(saver, config(), { list: ["a"], object: { b: 1 } });
     const tuple = await saver.getTuple(first);
     if (!tuple?.metadata) throw new Error("it was saved");
@@ -366,7 +366,7 @@ describe.concurrent("a run that is refused while its nodes are at work", () => {
     },
   );
 
-  test("and one that is aborted then ends at once", async () => {
+  test("an aborted one ends at once", async () => {
     const holdfast = await open("memory:");
     const saver = new HoldfastSaver(holdfast);
     await speaking(saver, "before").invoke({ log: ["start"] }, config());

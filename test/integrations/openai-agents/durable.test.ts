@@ -116,7 +116,7 @@ describe("a finished run", () => {
 });
 
 describe("streaming", () => {
-  test("a call is told of only once its answer is durable, and a replay streams the same answer", async () => {
+  test("a call is streamed only after its answer is durable, and a replay streams the same answer", async () => {
     const model = payingModel();
     const d = durable(session);
     const streamed = await run(shop(d, model), await d.input({ id: "pay", text: "Pay" }), {
@@ -154,7 +154,7 @@ describe("hand-offs", () => {
     return new Agent({ name: "Desk", model: d.model(model), handoffs: [cashier] });
   }
 
-  test("a run that is killed after one goes on with the other agent", async () => {
+  test("a run that is killed after a hand-off continues with the other agent", async () => {
     let isDown = true;
     const model = new ScriptedModel((request) => {
       if (resultsIn(request) === 0) return [{ call: "transfer_to_Cashier", args: {} }];
@@ -187,7 +187,7 @@ describe("a prompt at a recorded position", () => {
 });
 
 describe("tools", () => {
-  test("one that throws has no outcome: the model is not asked, and a person's answer lets it go on", async () => {
+  test("one that throws has no outcome: the model is not asked until a person answers", async () => {
     const model = payingModel();
     const broken = { execute: () => Promise.reject(new Error("the line broke")) };
     const d = durable(session);
@@ -206,7 +206,7 @@ describe("tools", () => {
     expect([result.finalOutput, world, model.asked.length]).toEqual(["paid 1", [], 2]);
   });
 
-  test("one that certainly did nothing has failed, and the model is told", async () => {
+  test("a definite failure is reported to the model", async () => {
     const model = payingModel();
     const refusing = {
       execute: () => {
@@ -219,7 +219,7 @@ describe("tools", () => {
     expect(session.openCalls).toEqual([]);
   });
 
-  test("of one answer run side by side, each through the ledger, with the key of its call", async () => {
+  test("of one answer run in parallel, each through the ledger, with the key of its call", async () => {
     const keys: string[] = [];
     const model = new ScriptedModel((request) =>
       resultsIn(request) > 0
@@ -236,7 +236,7 @@ describe("tools", () => {
     expect([world.sort(), new Set(keys).size]).toEqual([["1", "2"], 2]);
   });
 
-  test("bad arguments are told to the model, and no call is made", async () => {
+  test("invalid arguments are reported to the model, and no call is made", async () => {
     const model = new ScriptedModel((request) =>
       resultsIn(request) > 0 ? [{ text: "sorry" }] : [{ call: "charge", args: { order: 7 } }],
     );

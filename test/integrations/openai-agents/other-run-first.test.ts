@@ -1,4 +1,4 @@
-// A run that was killed, another run, then the first again: it goes on, and everything it did is in the conversation.
+// A killed run, another run, then the first again: it resumes, and all its items are in the conversation.
 
 import { setTracingDisabled } from "@openai/agents";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// A durable model does not work with function tools that somebody forgot to make with `d.tool`.
+// A durable model refuses function tools that were not made with `d.tool`.
 
 import { Agent, type FunctionTool, run, setTracingDisabled, tool, webSearchTool } from "@openai/agents";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -49,7 +49,7 @@ test("a plain function tool is refused before the model is asked, by name", asyn
   expect([model.asked.length, world]).toEqual([0, []]);
 });
 
-test("what is said to be plain may be, and hosted tools always; a durable tool is sent as the SDK would send it", async () => {
+test("tools named in plainTools and hosted tools are allowed; a durable tool is sent unchanged", async () => {
   for (const plainTools of [["charge"], "all"] as const) {
     const model = payingModel();
     await session.close();

@@ -5,7 +5,10 @@ export type Say =
   | { readonly text: string }
   | { readonly call: string; readonly args: object; readonly id?: string };
 
-/** A model that says what a script says for a prompt, with new ids each time, and counts how often it was asked. */
+/**
+ * A model that says what a script says for a prompt, with new ids each time, and counts how often it was
+ * asked.
+ */
 export class ScriptedModel implements Model {
   readonly asked: ModelRequest[] = [];
   private readonly script: (request: ModelRequest) => readonly Say[];

@@ -96,7 +96,7 @@ describe.each(storeSubjects())("on $name", (subject) => {
   });
 });
 
-test("the SDK's run() remembers with it, without anything else of ours", async () => {
+test("the SDK's run() works with it, without durable", async () => {
   const holdfast = await open("memory:");
   const model = new ScriptedModel(() => [{ text: "hello" }]);
   const agent = new Agent({ name: "A", model });

@@ -1,4 +1,4 @@
-// What a refusal says to do about open calls is what can be done: only some of them wait for a person.
+// The hint of a refusal names what can be done about open calls: only some wait for a person.
 
 import { expect, test, vi } from "vitest";
 import { Holdfast, Journal } from "../../../src/index.ts";

@@ -15,7 +15,7 @@ async function asked(holdfast: Holdfast, ...ids: string[]): Promise<RecordedTurn
   return turns;
 }
 
-test("a call that a person has just allowed is run, and not put before a person again", async () => {
+test("a call that a person has just approved runs, and is not queued again", async () => {
   const world = { effects: [] };
   const holdfast = new Holdfast(new Journal({ store: openMemory() }));
   const turns = await asked(holdfast, "c1");
@@ -27,7 +27,7 @@ test("a call that a person has just allowed is run, and not put before a person 
   expect(world.effects).toHaveLength(1);
 });
 
-test("the model is not told of a call that it was not run while it runs", async () => {
+test("a call that is running is not reported to the model as not run", async () => {
   const world = { effects: [] };
   const holdfast = new Holdfast(new Journal({ store: openMemory() }));
   const turns = await asked(holdfast, "c1");
@@ -56,7 +56,7 @@ test("the model is not told of a call that it was not run while it runs", async 
   expect(JSON.stringify(turns.session.messages)).not.toContain("was not run");
 });
 
-test("items that another program added are there to be taken away", async () => {
+test("popItem returns items that another program added", async () => {
   const data = memoryData();
   const open = () => new HoldfastSession(new Holdfast(new Journal({ store: openMemory({ data }) })), "alpha");
   const [here, there] = [open(), open()];

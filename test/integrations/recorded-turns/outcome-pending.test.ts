@@ -1,4 +1,4 @@
-// A tool whose call came to no outcome says what can be done about it: only some calls wait for a person.
+// The hint for a call without an outcome: only some calls wait for a person.
 
 import { expect, test, vi } from "vitest";
 import { Holdfast, Journal } from "../../../src/index.ts";
@@ -8,7 +8,7 @@ import { callBlock, counting } from "../../ledger/bench.ts";
 
 const prompt = [{ role: "user", content: "go" }] as never;
 
-test("the hint tells a call that a person answers from one that is under way, and from one that never began here", async () => {
+test("the hint depends on the call: waiting for a person, running, or never started here", async () => {
   const holdfast = new Holdfast(new Journal({ store: openMemory() }));
   const session = await holdfast.session("alpha");
   const turns = new RecordedTurns(session);

@@ -1,4 +1,4 @@
-// One session, a run for each request. What a killed request left without an outcome is found out by the next one's tools.
+// One session, a run per request: the next request's tools settle calls that a killed request left open.
 
 import { Agent, run, setTracingDisabled } from "@openai/agents";
 import { generateText, stepCountIs, tool } from "ai";
@@ -102,7 +102,7 @@ function request(at: World, order: string, how: Program = {}): Promise<string> {
   });
 }
 
-test("AI SDK: the next request's tool finds out what the killed one did, and both get their answers", async () => {
+test("AI SDK: the next request's tool verifies the killed call, and both requests get their answers", async () => {
   const at = await world();
   await at.killed(() => request(at, "a", finds));
   expect(await request(at, "b", finds)).toBe("done b");
@@ -112,7 +112,7 @@ test("AI SDK: the next request's tool finds out what the killed one did, and bot
   expect(at.log).toEqual(["charge A", "charge B"]);
 });
 
-test("AI SDK: what never happened is run once more, with the same key, and what its model had been told", async () => {
+test("AI SDK: a call that never landed runs again, with the same key and the messages of its model", async () => {
   const at = await world();
   const retries: Program = { verify: () => never() };
   await at.killed(() => request(at, "a", retries));
@@ -125,7 +125,7 @@ test("AI SDK: what never happened is run once more, with the same key, and what 
   expect(at.log).toHaveLength(3);
 });
 
-test("a program that lacks the tool leaves its call to a person, and to the next one that has it", async () => {
+test("without its tool a pending call waits for a person, or for a program that has the tool", async () => {
   const at = await world();
   await at.killed(() => request(at, "a", finds));
   await expect(request(at, "x", { has: "other" })).rejects.toMatchObject({ code: "SESSION_HAS_OPEN_CALLS" });
@@ -134,7 +134,7 @@ test("a program that lacks the tool leaves its call to a person, and to the next
   expect(at.log).toEqual(["charge A", "charge B"]);
 });
 
-test("what a person has to allow is not run for another request, and is once it was allowed", async () => {
+test("a call that needs approval does not run for another request until it is approved", async () => {
   const at = await world();
   await at.killed(() => request(at, "a"));
   const asks: Program = { needsApproval: true, verify: () => never() };
@@ -150,7 +150,7 @@ test("what a person has to allow is not run for another request, and is once it 
   ]);
 });
 
-test("a new prompt is taken once the tools are there; before that, the refusal says so and asks no person", async () => {
+test("a new prompt is refused until the tools are registered, and the refusal says so", async () => {
   const at = await world();
   const late: Program = { ...finds, prompted: "before tools" };
   const early: Program = { ...finds, prompted: "after tools" };
@@ -189,7 +189,7 @@ function agentRequest(at: World, order: string, tools: "charge" | "strict" = "ch
   });
 }
 
-test("OpenAI Agents: the next input's tool finds out what the killed run did", async () => {
+test("OpenAI Agents: the next input's tool verifies the killed call", async () => {
   const at = await world();
   await at.killed(() => agentRequest(at, "a"));
   expect(await agentRequest(at, "b")).toBe("done b");
@@ -198,7 +198,7 @@ test("OpenAI Agents: the next input's tool finds out what the killed run did", a
   expect(at.log).toEqual(["charge a", "charge b"]);
 });
 
-test("OpenAI Agents: a tool that refuses the recorded arguments by now says that, and not that it is missing", async () => {
+test("OpenAI Agents: a tool that refuses the recorded arguments is reported as refusing, not as missing", async () => {
   const at = await world();
   await at.killed(() => agentRequest(at, "a"));
   await expect(agentRequest(at, "b", "strict")).rejects.toMatchObject({ code: "SESSION_HAS_OPEN_CALLS" });

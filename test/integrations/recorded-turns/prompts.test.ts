@@ -1,4 +1,4 @@
-// What a prompt is, beyond its words: its images, what others have queued before it, and what a compaction left of it.
+// Prompts beyond their text: images, queued prompts, and compaction.
 
 import { Agent, type AgentInputItem, run, setTracingDisabled } from "@openai/agents";
 import { generateText } from "ai";
@@ -83,7 +83,7 @@ test("OpenAI Agents: another image is another input, named or not", async () => 
   expect(next.text).toContain("BBBB");
 });
 
-test("AI SDK: what was queued is heard with the next prompt, once, and by the same one again", async () => {
+test("AI SDK: queued prompts are delivered with the next prompt, once, also when it is resumed", async () => {
   const { holdfast, session } = await conversation();
   await askSdk(session, "hello");
   await holdfast.sessions.prompt("s", { id: "q", text: "wrong customer!" }, { by: "ann" });
@@ -102,7 +102,7 @@ test("AI SDK: what was queued is heard with the next prompt, once, and by the sa
   expect(session.prompts).toEqual([]);
 });
 
-test("AI SDK: a queued prompt that is asked for by its id is that one", async () => {
+test("AI SDK: a prompt with the id of a queued one is that prompt", async () => {
   const { holdfast, session } = await conversation();
   for (const text of ["one", "two"]) await holdfast.sessions.prompt("s", { id: text, text }, { by: "ann" });
   await expect(askSdk(session, { id: "two", text: "three" })).rejects.toMatchObject({
@@ -112,7 +112,7 @@ test("AI SDK: a queued prompt that is asked for by its id is that one", async ()
   expect(session.prompts).toEqual([]);
 });
 
-test("OpenAI Agents: what was queued is heard with the next input, once, and by the same one again", async () => {
+test("OpenAI Agents: queued prompts are delivered with the next input, once, also when it is resumed", async () => {
   const { holdfast, session } = await conversation();
   await askAgent(session, "hello");
   await holdfast.sessions.prompt("s", { text: "wrong customer!" }, { by: "ann" });

@@ -1,4 +1,4 @@
-// A sub-agent that may not start has done nothing: its call fails, and the model is told. Not where something came before it.
+// A sub-agent that may not start fails its call, unless the tool acted before it asked.
 
 import { generateText, stepCountIs, tool } from "ai";
 import { afterEach, expect, test } from "vitest";
@@ -43,7 +43,7 @@ async function research(before: () => Promise<void> | null) {
   };
 }
 
-test("without budget for its sub-agent a call fails at once, and the model goes on", async () => {
+test("without budget for its sub-agent a call fails at once, and the model continues", async () => {
   const { text, session, starts } = await research(() => null);
   expect(text).toBe("without it, then");
   expect(starts).toBe(1);
@@ -51,7 +51,7 @@ test("without budget for its sub-agent a call fails at once, and the model goes 
   expect(JSON.stringify(session.messages)).toContain("a sub-agent would take usd");
 });
 
-test("what a tool did before it asked for a sub-agent may have had its effect", async () => {
+test("a tool that acted before it asked for a sub-agent has an unknown outcome", async () => {
   const { text, session } = await research(() => Promise.resolve());
   expect(text).toBeNull();
   expect(session.openCalls).toMatchObject([{ status: "waiting" }]);

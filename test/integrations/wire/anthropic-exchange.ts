@@ -1,4 +1,5 @@
-// An exchange with Anthropic's Messages API: thinking, redacted thinking and a tool call; then the final answer.
+// An exchange with Anthropic's Messages API: thinking, redacted thinking and a tool call; then the final
+// answer.
 
 import type { WireAnswer } from "./server.ts";
 

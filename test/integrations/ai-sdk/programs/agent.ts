@@ -1,5 +1,6 @@
-// An AI SDK program that looks up an order, charges it and mails the customer. Its model says something else each time it
-// is asked. Started again after it was killed, it goes on. It does its jobs one after another and prints what each came to.
+// An AI SDK program that looks up an order, charges it and mails the customer. Its model says something else
+// each time it is asked. Started again after it was killed, it goes on. It does its jobs one after another
+// and prints what each came to.
 //
 //     agent.ts <jobs as JSON>
 

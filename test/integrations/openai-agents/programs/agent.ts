@@ -1,5 +1,6 @@
-// An agent that charges an order, with OpenAI Agents' own run() and a model behind OpenAI's wire format. Started again after
-// it was killed, it does the same once more. It does its jobs one after another and prints what each came to.
+// An agent that charges an order, with OpenAI Agents' own run() and a model behind OpenAI's wire format.
+// Started again after it was killed, it does the same once more. It does its jobs one after another and
+// prints what each came to.
 //
 //     agent.ts <jobs as JSON>
 

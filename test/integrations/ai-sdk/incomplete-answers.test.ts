@@ -1,4 +1,4 @@
-// `fromAiSdk`: answers that end for another reason than that the model was done, and streams that break off.
+// `fromAiSdk`: answers that ended before the model was done, and streams that break.
 
 import { createAnthropic } from "@ai-sdk/anthropic";
 import type { LanguageModelV3GenerateResult, LanguageModelV3StreamPart } from "@ai-sdk/provider";
@@ -60,7 +60,7 @@ test.each([
   },
 );
 
-test("a call in an answer that ended as it should is run, whatever the provider calls that", async () => {
+test("a call of a complete answer runs, whatever the provider names its finish reason", async () => {
   for (const unified of ["stop", "tool-calls"] as const) {
     const holdfast = await freshHoldfast();
     const session = await holdfast.session("own");

@@ -1,4 +1,4 @@
-// A run that is refused hears of it where it waits, and nothing of it is ever left unhandled: Node would end the process.
+// A refused run learns of it as early as it can, and no rejection is left unhandled.
 
 import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

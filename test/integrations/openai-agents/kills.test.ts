@@ -96,8 +96,9 @@ async function killedWithoutUs(): Promise<Job> {
   return bare;
 }
 
-// One process does again what the killed ones left: a start with the whole framework takes longer than all these jobs.
-test("killed at any of these points, and resumed: one charge, and no response is sampled twice; without us, two charges", async () => {
+// One process does again what the killed ones left: a start with the whole framework takes longer than all
+// these jobs.
+test("killed at any of these points and resumed: one charge, no question twice; without durable(), two charges", async () => {
   const [bare, ...jobs] = await Promise.all([killedWithoutUs(), ...CASES.map(killedAt)]);
   const [server, later] = [await wireServer(), await wireServer()];
   const left = jobs.map((each) => ({ ...each, url: server.url }));

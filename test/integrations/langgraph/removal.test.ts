@@ -27,7 +27,7 @@ async function savers(options: { ttlMs?: number; now?: () => number } = {}) {
   return [await saver(), await saver()] as const;
 }
 
-test("what a task of it writes later does not bring the thread back", async () => {
+test("late writes of a task do not bring the thread back", async () => {
   const [here, there] = await savers();
   const saved = await put(here);
   await there.deleteThread("t");
@@ -37,7 +37,7 @@ test("what a task of it writes later does not bring the thread back", async () =
   expect((await there.holdfast.journal.row("langgraph/t")).state).toBe("gone");
 });
 
-test("it is there as a whole when it is said that it cannot be deleted", async () => {
+test("a thread that cannot be deleted stays whole", async () => {
   const [here, there] = await savers();
   await put(here);
   const run = await here.holdfast.session("langgraph.t", { ttlMs: null });
@@ -48,7 +48,7 @@ test("it is there as a whole when it is said that it cannot be deleted", async (
   expect(await there.getTuple(config)).toBeUndefined();
 });
 
-test("one that expires while it is being run is not removed", async () => {
+test("a thread that expires during a run is not removed", async () => {
   let now = Date.UTC(2026, 0, 1);
   const [here, there] = await savers({ ttlMs: 1_000, now: () => now });
   await put(here);
@@ -111,7 +111,7 @@ describe("a process that dies when the thread is gone and the record of its effe
     },
   );
 
-  test("is made good by the next removeExpired, which leaves alone what is not a thread's", async () => {
+  test("is cleaned up by the next removeExpired, which spares other sessions", async () => {
     const { here, there, left, expire } = await diesInTheMiddle();
     const own = await there.holdfast.session("langgraph.own");
     await own.close();

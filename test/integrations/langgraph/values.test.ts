@@ -1,4 +1,4 @@
-// A list costs what was added to it, and is what it was when it was saved, whatever was done to it before and after.
+// A growing list stores what was added, and every version loads as it was when it was saved.
 
 import { isDeepStrictEqual } from "node:util";
 import { AIMessage, type BaseMessage, HumanMessage } from "@langchain/core/messages";
@@ -90,7 +90,7 @@ test.each([
   },
 );
 
-test("a list that could not be saved leaves nothing of it behind for the next one", async () => {
+test("a list that could not be saved has no effect on the next one", async () => {
   const saver = await freshSaver();
   const list: unknown[] = messages(3);
   const first = await put(saver, { list });
@@ -102,7 +102,7 @@ test("a list that could not be saved leaves nothing of it behind for the next on
   expect(said((await loaded(saver))["list"])).toEqual(said([...kept, "end"]));
 });
 
-test("a message in two lists, changed between saving the one and the other, is saved in both as it is then", async () => {
+test("a message in two lists, changed between their saves, is saved in both as it is then", async () => {
   const saver = await freshSaver();
   const [message] = messages(1) as [BaseMessage];
   const first = await put(saver, { one: [message], two: [message] });

@@ -1,4 +1,4 @@
-// What an earlier answer left behind must not make the API refuse every later request.
+// Leftovers of an earlier answer must not make the API refuse every later request.
 
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -39,7 +39,7 @@ describe("a tool of the server's without its result", () => {
     },
   );
 
-  test("is kept when it has its result, and when it waits for ours", async () => {
+  test("is sent back with its result, and while it waits for ours", async () => {
     const { session, client, requests } = await begin([
       said([SEARCH, CALL], "tool_use"),
       said([FOUND, TEXT], "end_turn"),
@@ -76,7 +76,7 @@ describe("a tool of the server's without its result", () => {
   });
 });
 
-test("an answer that is paused again and again is no answer: the run ends, and the next one asks anew", async () => {
+test("an answer that is paused too often ends the run, and the next run asks again", async () => {
   const { session, client, requests } = await begin(Array(9).fill(said([TEXT, SEARCH], "pause_turn")));
   const model = fromAnthropic(client, "claude-sonnet-5-5");
   await expect(session.run({ model, prompt: "Search" })).rejects.toThrow(
@@ -91,7 +91,7 @@ test("an answer that is paused again and again is no answer: the run ends, and t
 describe("the container of code execution", () => {
   const container = { id: "container_1", expires_at: "2999-01-01T00:00:00Z", skills: null };
 
-  test("is sent back while it lives: to a paused turn, with our results, and with the next prompt", async () => {
+  test("is sent back until it expires: to a paused turn, with our results, and with the next prompt", async () => {
     const { session, client, requests } = await begin([
       said([CODE], "pause_turn", { container }),
       said([CALLED], "tool_use", { container }),
@@ -104,7 +104,7 @@ describe("the container of code execution", () => {
     expect(requests.map(({ body }) => body.container)).toEqual([undefined, ...Array(3).fill("container_1")]);
   });
 
-  test("is added to skills, and gives way to one that the program names", async () => {
+  test("is added to skills, unless the program names another one", async () => {
     const { session, client, requests } = await begin([
       said([TEXT], "end_turn", { container }),
       said([TEXT], "end_turn", { container }),
@@ -145,7 +145,7 @@ describe("the container of code execution", () => {
   });
 });
 
-test("a large result of a read is named in a text, and needs no place for files", async () => {
+test("a large result of a read is named in a text, and needs no artifact store", async () => {
   const { session, client, requests } = await begin([said([{ ...CALL, name: "rows" }], "tool_use")]);
   const rows = tool({
     name: "rows",
@@ -161,7 +161,7 @@ test("a large result of a read is named in a text, and needs no place for files"
   expect(result.content[1].text).toMatch(/^\[file of type application\/json, not shown, .*[0-9a-f]{64}\]$/);
 });
 
-test("only images that the API knows, PDFs and text are sent as such; other files are named", async () => {
+test("only supported images, PDFs and text are sent as such; other files are named", async () => {
   const { session, holdfast, client, requests } = await begin([]);
   const artifact = await holdfast.putArtifact(new TextEncoder().encode("bytes"));
   const file = (mediaType: string, name?: string) =>

@@ -1,4 +1,4 @@
-// Answers that are not whole: cut off, refused, or lost with the connection.
+// Incomplete answers: cut off, refused, or lost with the connection.
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

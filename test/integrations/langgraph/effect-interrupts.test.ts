@@ -1,4 +1,4 @@
-// A graph that stops at an effect: what its model hears, what a resume says, and what may begin before there is an answer.
+// A graph that stops at an effect: its model, its resume values, and effects that may not start.
 
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import {
@@ -58,7 +58,7 @@ function payingAgent(saver: HoldfastSaver, body: (effects: Effects) => Promise<s
 const begin = () => ({ messages: [new HumanMessage("pay 1")] });
 
 describe("an error of the ledger in a tool call", () => {
-  test("stops the graph and is not told to the model, which would pay again", async () => {
+  test("stops the graph and does not reach the model, which would pay again", async () => {
     const saver = await freshSaver();
     const { store } = saver.holdfast.journal;
     const append = store.append.bind(store);
@@ -85,7 +85,7 @@ describe("an error of the ledger in a tool call", () => {
     expect(paid).toBe(1);
   });
 
-  test("stops it again and again while the tool asks for something else than is on record", async () => {
+  test("stops it every time while the tool asks for other arguments than recorded", async () => {
     const saver = await freshSaver();
     let time = 1;
     let paid = 0;
@@ -141,7 +141,7 @@ function hangUp(): string {
   throw new Error("connection reset");
 }
 
-describe("what a resume says to a graph that waits for an effect", () => {
+describe("a resume value for a graph that waits for an effect", () => {
   test("answers no question of its node, neither at once nor later", async () => {
     const saver = await freshSaver();
     const graph = oneNode(saver, async (_state, { effect }) => {
@@ -190,7 +190,7 @@ describe("what a resume says to a graph that waits for an effect", () => {
 });
 
 describe("while an effect has no outcome", () => {
-  test("a node that catches the interrupt begins no other, and is not done", async () => {
+  test("a node that catches the interrupt starts no other effect, and does not finish", async () => {
     const saver = await freshSaver();
     const world: string[] = [];
     const graph = oneNode(saver, async (_state, { effect }) => {
@@ -210,7 +210,7 @@ describe("while an effect has no outcome", () => {
     expect((await graph.invoke(null, thread)).log).toEqual(["receipt"]);
   });
 
-  test("nothing begins in a later turn of the thread, which might do the same again", async () => {
+  test("no effect starts in a later turn of the thread, which might repeat it", async () => {
     const saver = await freshSaver();
     let hangs = true;
     const world: string[] = [];
@@ -228,7 +228,7 @@ describe("while an effect has no outcome", () => {
     expect((await graph.invoke(null, thread)).log.at(-1)).toBe("receipt 1");
   });
 
-  test("nodes beside it go on", async () => {
+  test("parallel nodes continue", async () => {
     const saver = await freshSaver();
     let approved = false;
     const graph = new StateGraph(State)

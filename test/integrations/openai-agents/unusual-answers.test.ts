@@ -1,4 +1,4 @@
-// What models and tools say that is not as one expects, and providers that fail before they say anything.
+// Unusual answers of models and tools, and providers that fail before their first byte.
 
 import { Agent, type FunctionTool, type Model, run, setTracingDisabled, tool } from "@openai/agents";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -31,7 +31,7 @@ function calling(name: string, args: object = {}): ScriptedModel {
   );
 }
 
-test("a tool whose name the SDK spells otherwise is the one that a killed run's call is found out with", async () => {
+test("a pending call finds its tool although the SDK has changed the tool's name", async () => {
   const charge = (d: Durable, execute: (signal: AbortSignal | undefined) => Promise<string>) =>
     d.tool({
       name: "charge card",
@@ -67,7 +67,7 @@ test("a tool whose name the SDK spells otherwise is the one that a killed run's 
   expect(await ask(again, fine, "a")).toBe("done a");
 });
 
-test("a stream that fails before it begins may be asked for again on the same handle", async () => {
+test("a stream that fails before it begins may be retried on the same handle", async () => {
   let fails = true;
   const inner: Model = {
     getResponse: () => Promise.reject(new Error("not asked for")),
@@ -89,7 +89,7 @@ test("a stream that fails before it begins may be asked for again on the same ha
   expect(await ask()).toBe("hello");
 });
 
-test("a model that could not be made is made at the next question", async () => {
+test("a model that could not be resolved is resolved at the next question", async () => {
   const { OPENAI_API_KEY } = process.env;
   delete process.env["OPENAI_API_KEY"];
   try {
@@ -104,7 +104,7 @@ test("a model that could not be made is made at the next question", async () => 
   }
 });
 
-test("arguments with half of a surrogate pair are told to the model, and the program goes on", async () => {
+test("arguments with a lone surrogate are reported to the model, and the program continues", async () => {
   const model = calling("charge", { order: "x\ud83d" });
   for (const _ of [1, 2]) {
     const d = await startedAgain();

@@ -1,4 +1,4 @@
-// An effect that is on record as failed: who tries it again, and who has to live with it.
+// A failed effect: which node runs retry it, and which get the failure again.
 
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { describe, expect, test } from "vitest";
@@ -60,7 +60,7 @@ const kinds: [string, EffectOptions<string>][] = [
 ];
 
 describe.each(kinds)("%s that failed", (_kind, options) => {
-  test("is tried again when the node that ended with it is run again, and then happens once", async () => {
+  test("is retried when the node that ended with it runs again, and then happens once", async () => {
     const saver = await freshSaver();
     const { its, send } = service(declined);
     const body = async (effects: Effects) => {
@@ -82,7 +82,7 @@ describe.each(kinds)("%s that failed", (_kind, options) => {
     expect(its.keys).toHaveLength(3);
   });
 
-  test("is tried again by a retry policy, with the same key if the failure proved nothing", async () => {
+  test("is retried by a retry policy, with the same key if the failure proved nothing", async () => {
     const saver = await freshSaver();
     const { its, send } = service(refused);
     let attempts = 0;
@@ -97,7 +97,7 @@ describe.each(kinds)("%s that failed", (_kind, options) => {
     expect(new Set(its.keys).size).toBe(1);
   });
 
-  test("stays failed for a node that caught the failure and went on from it", async () => {
+  test("stays failed for a node that caught the failure and continued", async () => {
     const saver = await freshSaver();
     const { its, send } = service(declined);
     const letters: string[] = [];
@@ -119,7 +119,7 @@ describe.each(kinds)("%s that failed", (_kind, options) => {
     expect([its.mails, letters]).toEqual([0, ["letter"]]);
   });
 
-  test("stays failed if that is only how its interruption was to be counted", async () => {
+  test("stays failed if it only counts as failed because it was interrupted", async () => {
     const saver = await freshSaver();
     const { its, send } = service(() => new Error("who knows"));
     const graph = oneNode(saver, async (effects) => ({
@@ -131,7 +131,7 @@ describe.each(kinds)("%s that failed", (_kind, options) => {
     expect(its.mails).toBe(0);
   });
 
-  test("stays failed if a person said so", async () => {
+  test("stays failed if a person declared it", async () => {
     const saver = await freshSaver();
     const { its, send } = service(() => new Error("who knows"));
     const graph = oneNode(saver, async (effects) => ({ log: [await send(effects, options)] }));
@@ -146,7 +146,7 @@ describe.each(kinds)("%s that failed", (_kind, options) => {
   });
 });
 
-test("an effect with an id that failed is tried again by a later turn, also where the failure was caught", async () => {
+test("a failed effect with an id is retried by a later turn, also if the failure was caught", async () => {
   const saver = await freshSaver();
   const { its, send } = service(declined);
   const graph = oneNode(saver, async (effects) => ({
@@ -159,7 +159,7 @@ test("an effect with an id that failed is tried again by a later turn, also wher
   expect(log).toEqual(["not sent", "mail 1", "mail 1"]);
 });
 
-test("what is known of failures goes with the checkpoints that it is about", async () => {
+test("notes on failures are pruned with their checkpoints", async () => {
   const saver = await freshSaver();
   const { send } = service(declined);
   const graph = oneNode(saver, async (effects) => ({

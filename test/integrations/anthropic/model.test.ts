@@ -130,7 +130,7 @@ test("a call that max_tokens cut off is not run", async () => {
   );
 });
 
-test("an answer that the API paused is taken up again, as one message", async () => {
+test("a paused answer is continued, as one message", async () => {
   const [, ends] = JSON_EXCHANGE;
   const search = {
     type: "server_tool_use",
@@ -180,7 +180,7 @@ test("images, documents and cache breakpoints are sent as the API wants them", a
   ]);
 });
 
-test("Anthropic's messages come back as they were", async () => {
+test("Anthropic's messages come back unchanged", async () => {
   const holdfast = await open("memory:");
   closing.push(() => holdfast.close());
   const word = fc.string({ minLength: 1, maxLength: 9 });

@@ -1,4 +1,4 @@
-// The conversation of a session is part of it: it goes with it, and a session that gets its name has none of it.
+// A conversation is removed with its session, and a new session of that name starts without it.
 
 import { run, setTracingDisabled } from "@openai/agents";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -31,7 +31,7 @@ test("a pruned session's conversation goes with it", async () => {
   expect([await stateOf("s"), await shop.items()]).toEqual(["gone", []]);
 });
 
-test("what a removal that was cut off has left is not seen by the next session, and can be erased", async () => {
+test("leftovers of an interrupted removal are invisible to the next session, and can be erased", async () => {
   await shop.ask("A");
   // As a crash leaves it, between the session and what belongs to it.
   await shop.holdfast.journal.remove("session/s");
@@ -49,7 +49,7 @@ test("a conversation without a session is erased by its name", async () => {
   await expect(shop.holdfast.sessions.erase("chat")).rejects.toMatchObject({ code: "STREAM_NOT_FOUND" });
 });
 
-test("a session that was made again goes on with its own conversation, with and without durable", async () => {
+test("a session that was made again has its own conversation, with and without durable", async () => {
   await shop.ask("A");
   await shop.holdfast.sessions.erase("s");
   await shop.ask("A");
@@ -58,7 +58,7 @@ test("a session that was made again goes on with its own conversation, with and 
   expect(seen).toEqual([...ANSWERED, "user B", "call B", "result", "assistant paid B"]);
 });
 
-test("a fork does not forget in silence: it is refused until it was given its past", async () => {
+test("a fork without its parent's items is refused until they are added", async () => {
   await shop.ask("A");
   await shop.holdfast.sessions.fork("s", "f", { effects: "live" });
   await expect(shop.ask("B", { sessionId: "f" })).rejects.toMatchObject({
@@ -88,7 +88,7 @@ test.each(["prune", "erase"])("a parent's conversation goes with the last of its
   expect(await stateOf("s")).toBe("gone");
 });
 
-test("erasing a session erases the conversations of its forks, also where it is there only for them", async () => {
+test("erasing a session erases the conversations of its forks, also when only they keep it", async () => {
   await shop.ask("A");
   const { sessions, journal } = shop.holdfast;
   await sessions.fork("s", "f");

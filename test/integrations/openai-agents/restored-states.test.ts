@@ -1,4 +1,4 @@
-// A RunState of the SDK that somebody kept: it is resumed as often as one likes, and by any process.
+// A stored RunState of the SDK is resumed any number of times, by any process.
 
 import { type Agent, RunState, run, setTracingDisabled } from "@openai/agents";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -31,7 +31,7 @@ async function goneOn({ d, agent }: Started, text: string, answer: "approve" | "
 
 const whole = (order: string) => [`user ${order}`, `call ${order}`, "result", `assistant paid ${order}`];
 
-describe("a kept state", () => {
+describe("a restored RunState", () => {
   test("of one run after another is resumed in processes of their own", async () => {
     for (const order of ["A", "B"]) {
       const state = await kept(order);
@@ -41,7 +41,7 @@ describe("a kept state", () => {
     expect(shop.world).toEqual(["A", "B"]);
   });
 
-  test("whose process dies behind the effect is resumed again, and its items are there once", async () => {
+  test("whose process dies after the effect is resumed again, and its items are stored once", async () => {
     const state = await kept("A");
     const dies = shop.started({ ...ASKS, failsAt: 1 }, (started) => goneOn(started, state));
     await expect(dies).rejects.toThrow("down");
@@ -55,14 +55,14 @@ describe("a kept state", () => {
     expect(shop.world).toEqual(["A"]);
   });
 
-  test("that was refused is told to the model, in a process of its own", async () => {
+  test("that was rejected is reported to the model, in another process", async () => {
     const state = await kept("A");
     for (const _ of [1, 2])
       expect(await shop.started(ASKS, (started) => goneOn(started, state, "reject"))).toBe("paid A");
     expect([await shop.items(), shop.world]).toEqual([whole("A"), []]);
   });
 
-  test("may be resumed after its input was given again, or another one", async () => {
+  test("may be resumed after the same or another input", async () => {
     const state = await kept("A");
     await shop.started(ASKS, async (started) => {
       await started.d.input("A");
@@ -78,7 +78,7 @@ describe("a kept state", () => {
   });
 });
 
-test("the same words after an interruption are the same run: no second sample, and no second call", async () => {
+test("the same text after an interruption is the same run: no second question, no second call", async () => {
   await kept("A");
   await shop.started(ASKS, async ({ d, agent, model }) => {
     const again = await run(agent, await d.input("A"), { session: d.session });
@@ -92,7 +92,7 @@ test("the same words after an interruption are the same run: no second sample, a
   expect(await shop.items()).toEqual([...whole("A"), "user A", "call A"]);
 });
 
-test("a run that ends with its tool has its answer: the same words begin another", async () => {
+test("a run that ended with its tool is finished: the same text begins another run", async () => {
   for (const _ of [1, 2]) {
     await shop.started({}, async ({ d, agent }) => {
       const stops = agent.clone({ toolUseBehavior: "stop_on_first_tool" });

@@ -1,4 +1,4 @@
-// What is saved comes back as it was, or is refused: LangGraph's own serializer changes or loses much of this silently.
+// A saved value comes back exactly or is refused: LangGraph's own serializer changes much of this silently.
 
 import { Document } from "@langchain/core/documents";
 import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
@@ -101,7 +101,7 @@ describe("survives in a channel, in a write and in metadata", () => {
     expect(snapshot).toEqual(new DeltaSnapshot([1n]));
   });
 
-  test("messages, with what was set after they were made", async () => {
+  test("messages, with members set after construction", async () => {
     const usage_metadata = { input_tokens: 1, output_tokens: 2, total_tokens: 3 };
     const ai = new AIMessage({
       id: "m1",
@@ -187,8 +187,8 @@ test("a member named by a symbol is refused, not left out", async () => {
   });
 });
 
-describe("what is saved is what it was when it was handed over", () => {
-  test("a list that the graph goes on adding to", async () => {
+describe("values are saved as they were when put was called", () => {
+  test("a list that the graph extends afterwards", async () => {
     const saver = await freshSaver();
     const list = [{ n: 1 }];
     const saving = put(saver, { list });
@@ -198,7 +198,7 @@ describe("what is saved is what it was when it was handed over", () => {
     expect((await saver.getTuple(config()))?.checkpoint.channel_values).toEqual({ list: [{ n: 1 }] });
   });
 
-  test("what a caller does to a loaded value, no other sees", async () => {
+  test("a caller's changes to a loaded value stay its own", async () => {
     const saver = await freshSaver();
     await put(saver, { list: [{ n: 1 }], messages: [new HumanMessage("one")] });
     const first = (await saver.getTuple(config()))?.checkpoint.channel_values as never as {
@@ -250,7 +250,7 @@ describe("what is saved is what it was when it was handed over", () => {
     }
   });
 
-  test("plain data is compared as a whole, however long the list", async () => {
+  test("other data changed in place is in the next checkpoint, however long the list", async () => {
     const saver = await freshSaver();
     const list = Array.from({ length: 300 }, (_, n) => ({
       n,
@@ -280,7 +280,7 @@ async function savedIn({ holdfast }: HoldfastSaver): Promise<unknown[]> {
 }
 
 describe("serializers", () => {
-  test("another one may be given, and its bytes come back as they were", async () => {
+  test("a custom serde's bytes come back unchanged", async () => {
     const holdfast = await open("memory:");
     opened.push(holdfast);
     const saver = new HoldfastSaver(holdfast, { serde: new MemorySaver().serde });
@@ -292,7 +292,7 @@ describe("serializers", () => {
     expect(messages?.[0]?.content).toBe("x");
   });
 
-  test("ours says when bytes are not its own", async () => {
+  test("ours refuses bytes of another serializer", async () => {
     const serde = new ExactSerializer();
     expect(await serde.loadsTyped(...(await serde.dumpsTyped({ a: 1n })))).toEqual({ a: 1n });
     await expect(serde.loadsTyped("json", "{}")).rejects.toMatchObject({ code: "CODEC_UNKNOWN" });

@@ -1,4 +1,4 @@
-// Time travel: a branch of a thread does again what was done after the checkpoint that it left, and its effects with it.
+// Time travel: a branch repeats nodes that ran after its checkpoint, and their effects need permission.
 
 import { Annotation, Command, END, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { afterEach, expect, test } from "vitest";
@@ -43,7 +43,7 @@ async function paying({ asks = false } = {}) {
 const live = { holdfast_effects: "live" };
 const refused = { code: "STATE_STALE", hint: expect.stringContaining("holdfast_effects") };
 
-test("a checkpoint that is invoked again starts no effect before somebody says so", async () => {
+test("a checkpoint that is invoked again starts no effect unless it is allowed", async () => {
   const { graph, world, beforePay } = await paying();
   await graph.invoke({ order: "1" }, thread);
   const past = await beforePay();
@@ -58,7 +58,7 @@ test("a checkpoint that is invoked again starts no effect before somebody says s
   expect(world.at(-1)).toBe("charge 2");
 });
 
-test("nor does one that was updated on the way", async () => {
+test("nor does one that was updated", async () => {
   const { graph, world, beforePay } = await paying();
   await graph.invoke({ order: "1" }, thread);
   const updated = await graph.updateState(await beforePay(), { order: "2" });
@@ -94,7 +94,7 @@ test.each([
   expect(world.at(-1)).toBe("charge 3");
 });
 
-test("but a Command with a resume goes on with them, and one on a thread that is at its end begins something new", async () => {
+test("but a Command with a resume continues them, and on a finished thread it begins something new", async () => {
   const { graph, world } = await paying({ asks: true });
   await graph.invoke({ order: "1" }, thread);
   const resumed = await graph.invoke(new Command({ resume: "yes", update: { order: "2" } }), thread);
@@ -115,7 +115,7 @@ test("but a new input on an older checkpoint does, and so does an update before 
   expect(world.at(-1)).toBe("charge 3");
 });
 
-test("an interrupted node goes on where it was, with its effects as they were", async () => {
+test("an interrupted node continues, with its effects as they were", async () => {
   const { graph, world } = await paying({ asks: true });
   await graph.invoke({ order: "1" }, thread);
   const latest = (await graph.getState(thread)).config;
