@@ -46,7 +46,7 @@ export class Bench {
     this.now += ms;
   }
 
-  /** What a killed process leaves behind: nobody renews its leases, and they run out. */
+  /** Leaves the state of a killed process: its leases are no longer renewed and expire. */
   async crash(journal: Journal): Promise<void> {
     journal.leases.stop();
     await this.opened.advanceMs?.(10 * LEASE_MS);

@@ -1,4 +1,5 @@
-// The session lines of a briefing: the last hand-off stays, sessions without work and the reader are left out.
+// The session lines of a briefing: the last hand-off stays, sessions without work and the reader are left
+// out.
 
 import { afterAll, expect, test } from "vitest";
 import type { Goal } from "../../src/goal/index.ts";

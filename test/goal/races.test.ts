@@ -109,7 +109,7 @@ test("a task that is claimed again right after its failure stays with the new ho
   const claim = await goal.claim("T-001", { by: worker });
   gate.close();
   const failing = claim.fail("no luck");
-  // As another loop of the same program does, which sees the task fail before its lease is let go.
+  // Another loop of the same program sees the task fail before its lease is released.
   while (goal.task("T-001").status !== "failed") await goal.refresh();
   await expect(goal.claim("T-001", { by: worker })).rejects.toMatchObject({ code: "TASK_HELD" });
   gate.open();

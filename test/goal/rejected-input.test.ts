@@ -8,7 +8,7 @@ type Attempt = (goal: Goal) => Promise<unknown>;
 const decision = { type: "constraint", context: "c", decision: "d", reason: "r" } as const;
 const bad = <Value>(value: unknown): Value => value as Value;
 
-/** What was tried, the code, and what the message has to name. */
+/** Each row: description, call, expected code, expected part of the message. */
 const REFUSED: readonly [string, Attempt, string, string][] = [
   ["a task without a title", (goal) => goal.addTask({ title: "" }), "INPUT_INVALID", "$.title"],
   [

@@ -1,5 +1,5 @@
-// One run of an agent over a goal, to be killed from outside. Says on stdout where it is; writes to the world's own
-// log, beside the store, whenever it executes a task.
+// One run of an agent over a goal, to be killed from outside. Says on stdout where it is; writes to the
+// world's own log, beside the store, whenever it executes a task.
 
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -249,7 +249,9 @@ describe.each(storeSubjects())("runWithCheckpoints on $name", (subject) => {
 });
 
 describe.concurrent("a run that is killed", () => {
-  /** Runs the child until it has said `lines` lines, waits a moment, and kills it. Null lines: lets it end. */
+  /**
+   * Runs the child until it has said `lines` lines, waits a moment, and kills it. Null lines: lets it end.
+   */
   async function runOnce(
     folder: string,
     verification: string,

@@ -28,7 +28,7 @@ const anyTask = fc.record(
     title: fc.constant("t"),
     phase: fc.constantFrom(1, 2, "two"),
     wave: fc.integer({ min: 1, max: 3 }),
-    // Those that are there, those that are still to come in this act, and one that will never be.
+    // Existing tasks, later tasks of this act, and one that never exists.
     dependsOn: fc.array(
       fc.integer({ min: 1, max: 12 }).map((n) => taskId(n)),
       { maxLength: 2 },

@@ -19,7 +19,7 @@ export async function writeViewedGoal(store: Store, at: number): Promise<void> {
   await goal.startSession({ session: "mon", agent: "claude" });
 }
 
-/** What the views show of it, by view. */
+/** The expected rows of each view. */
 export const viewedRows = (iso: string): Readonly<Record<string, readonly object[]>> => ({
   goals: [{ goal_id: "checkout", status: "active", title: "Ship it", updated_at: iso }],
   tasks: [

@@ -104,33 +104,27 @@ function making<Data extends Stamped>(
 }
 
 export const goalFolds = {
-  "goal.created": on((state: GoalState, data: EventData<"goal.created">, { at }) => {
+  "goal.created": on((state, data, { at }) => {
     const { by: _by, uid: _uid, ...content } = data;
     Object.assign(state, content, { createdAt: at });
   }),
-  "goal.described": on((state: GoalState, data: EventData<"goal.described">) => {
+  "goal.described": on((state, data) => {
     Object.assign(state, data.change);
   }),
-  "phase.added": making(
-    "phase.added",
-    (state: GoalState, { number, name }: EventData<"phase.added">, { seq }) => {
-      if (number !== state.phases.length + 1) throw outOfOrder("phase", number, state.phases.length + 1);
-      state.phases = [...state.phases, { number, name, plans: [], closedAt: null }];
-      state.phasesRevision = seq;
-    },
-  ),
+  "phase.added": making("phase.added", (state, { number, name }, { seq }) => {
+    if (number !== state.phases.length + 1) throw outOfOrder("phase", number, state.phases.length + 1);
+    state.phases = [...state.phases, { number, name, plans: [], closedAt: null }];
+    state.phasesRevision = seq;
+  }),
   "phase.entered": on(change.enterPhase, CHECKPOINTS["phase.entered"]),
   "phase.completed": on(change.completePhase, CHECKPOINTS["phase.completed"]),
-  "plan.added": making(
-    "plan.added",
-    (state: GoalState, { phase, number, name }: EventData<"plan.added">, { seq }) => {
-      const { plans } = phaseOf(state, phase);
-      if (number !== plans.length + 1) throw outOfOrder("plan", number, plans.length + 1);
-      const grown = [...plans, { number, name }];
-      state.phases = state.phases.map((each) => (each.number === phase ? { ...each, plans: grown } : each));
-      state.phasesRevision = seq;
-    },
-  ),
+  "plan.added": making("plan.added", (state, { phase, number, name }, { seq }) => {
+    const { plans } = phaseOf(state, phase);
+    if (number !== plans.length + 1) throw outOfOrder("plan", number, plans.length + 1);
+    const grown = [...plans, { number, name }];
+    state.phases = state.phases.map((each) => (each.number === phase ? { ...each, plans: grown } : each));
+    state.phasesRevision = seq;
+  }),
   "task.added": making("task.added", change.addTask),
   "task.edited": on(change.editTask),
   "task.aliased": on(change.aliasTask),
@@ -155,31 +149,29 @@ export const goalFolds = {
     state.facts.delete(key);
     state.facts.set(key, { key, value, source, expiresAt, by, at });
   }, CHECKPOINTS["fact.set"]),
-  "fact.forgotten": on((state: GoalState, { key }: EventData<"fact.forgotten">) => {
+  "fact.forgotten": on((state, { key }) => {
     state.facts.delete(key);
   }),
   "files.recorded": on(note.recordFiles),
-  "implementation.noted": on(
-    (state: GoalState, { text, files, by }: EventData<"implementation.noted">, { at }) => {
-      state.implementations = [...state.implementations, { text, files, by, at }];
-    },
-  ),
+  "implementation.noted": on((state, { text, files, by }, { at }) => {
+    state.implementations = [...state.implementations, { text, files, by, at }];
+  }),
   "question.asked": making("question.asked", note.askQuestion),
   "question.answered": on(note.answerQuestion),
-  "next.set": on((state: GoalState, { text, task, by }: EventData<"next.set">, { at }) => {
+  "next.set": on((state, { text, task, by }, { at }) => {
     state.next = text === null && task === null ? null : { text, task, by, at };
   }),
   "error.recorded": on<EventData<"error.recorded">>((state) => {
     state.counters = { ...state.counters, errors: state.counters.errors + 1 };
   }, CHECKPOINTS["error.recorded"]),
-  "edit.taken": on((state: GoalState, { file, hash, editedAt, by }: EventData<"edit.taken">, { at }) => {
+  "edit.taken": on((state, { file, hash, editedAt, by }, { at }) => {
     state.edits.set(file, { file, hash, editedAt: Math.min(editedAt, at), by, at });
   }),
   "session.started": on(note.startSession),
   "session.noted": on(note.noteSession),
   "session.ended": on(note.endSession),
   "session.crashed": on(note.crashSession),
-  [RENUMBERED]: on((state: GoalState, { item }: EventData<"item.renumbered">) => {
+  [RENUMBERED]: on((state, { item }) => {
     state.unsettled = state.unsettled.filter(({ uid }) => uid !== item);
   }),
   /** Adds the entries of other copies and applies their combined effect: see `merge.ts`. */

@@ -1,4 +1,4 @@
-/** What a goal's computed parts mean, written down a second time as plainly as can be. */
+/** A second, naive implementation of the survey, to compare the fast one with. */
 
 import { expect } from "vitest";
 import {
@@ -69,7 +69,7 @@ export interface BruteForce {
   readonly startable: readonly string[];
 }
 
-/** The definition in words, naively: finish on paper what can be finished, over and over, until nothing changes. */
+/** Finishes on paper whatever can be finished, over and over, until nothing changes. */
 export function bruteForce(state: GoalState, blockers: readonly Blocker[]): BruteForce {
   const all = [...state.tasks.values()];
   const isNamed = (task: Task): boolean =>
