@@ -9,8 +9,9 @@
  *     unknown       the connection was lost, or no answer came in time: it may be committed
  */
 
-import { type ErrorCode, HoldfastError } from "../../model/errors.ts";
+import { HoldfastError } from "../../model/errors.ts";
 import { sealedStore } from "../../model/stream/index.ts";
+import { busyError, type Failure, failureError, unstorableError } from "../kit/index.ts";
 
 type TransactionState = "unsent" | "rolled back" | "unknown";
 
@@ -87,39 +88,33 @@ export function isUnstorable({ transaction, state }: StatementFailure): boolean 
   return transaction === "rolled back" && state !== null && UNSTORABLE.test(state);
 }
 
-interface Explanation {
-  readonly code: ErrorCode;
-  readonly what: string;
-  readonly hint: string;
-}
-
-const REPLACED: Explanation = {
+const REPLACED: Failure = {
   code: "STORE_REPLACED",
   what: "this is no longer the store that was opened",
   hint: "Stop all writers, find out which database is the right one, put it in place and start again.",
 };
-const REFUSED_LOGIN: Explanation = {
+const REFUSED_LOGIN: Failure = {
   code: "STORE_IO",
   what: "the server refused the login",
   hint: "Check user and password in the address, in PGUSER and PGPASSWORD, and the server's pg_hba.conf.",
 };
-const FORBIDDEN: Explanation = {
+const FORBIDDEN: Failure = {
   code: "STORE_READONLY",
   what: "this user may not do that",
   hint: "Open the store once as a user who may create schemas, then GRANT this user tables and functions.",
 };
-const FULL: Explanation = {
+const FULL: Failure = {
   code: "STORE_FULL",
   what: "the server has no space left",
   hint: "Free some space on the server's disk. The store works again as soon as a write succeeds.",
 };
-const DAMAGED: Explanation = {
+const DAMAGED: Failure = {
   code: "STORE_CORRUPT",
   what: "the server found damaged data",
   hint: "Stop all writers, keep a copy of the data directory, then restore a backup.",
 };
 
-const BY_STATE: Readonly<Record<string, Explanation>> = {
+const BY_STATE: Readonly<Record<string, Failure>> = {
   [ANOTHER_STORE]: REPLACED,
   "3F000": REPLACED,
   "42P01": REPLACED,
@@ -164,13 +159,13 @@ const BY_SYSTEM_CODE: Readonly<Record<string, string>> = {
   ETIMEDOUT: "Check host and port in the address, and whether a firewall blocks them.",
 };
 
-const UNREACHABLE: Explanation = {
+const UNREACHABLE: Failure = {
   code: "STORE_IO",
   what: "the server cannot be reached",
   hint: "Check that the server runs and that this machine can reach it, then try again.",
 };
 /** Messages of `pg` itself, which have no code. */
-const BY_MESSAGE: readonly (readonly [RegExp, Explanation])[] = [
+const BY_MESSAGE: readonly (readonly [RegExp, Failure])[] = [
   [
     /^SASL: .*client password must be/,
     {
@@ -192,7 +187,7 @@ const BY_MESSAGE: readonly (readonly [RegExp, Explanation])[] = [
     },
   ],
 ];
-const OTHER: Explanation = {
+const OTHER: Failure = {
   code: "STORE_IO",
   what: "reading or writing failed",
   hint: "See the server's log for what happened.",
@@ -205,19 +200,20 @@ export function storeError(address: string, failure: unknown, unknown = false): 
   if (state === NOT_DURABLE) return notDurable(address, failure);
   if (state === WRONG_ISOLATION) return wrongIsolation(address, detailOf(failure), failure);
   if (state === SEALED) return sealed(address, failure);
-  if (state !== null && UNSTORABLE.test(state)) return unstorable(address, failure);
+  if (state !== null && UNSTORABLE.test(state)) {
+    const hint = "Check that numbers are whole and not negative, and that no value is larger than 1 GB.";
+    return unstorableError({ address }, causeOf(failure), hint, messageOf(failure));
+  }
   const explanation =
     (state !== null && BY_STATE[state]) || (failure instanceof StatementFailure && explain(failure));
-  const { code, what, hint } = explanation || OTHER;
-  return new HoldfastError(code, `${address}: ${what} (${messageOf(failure)})`, {
-    hint,
-    cause: causeOf(failure),
+  return failureError({ address }, explanation || OTHER, causeOf(failure), {
     unknown,
-    data: { address, state },
+    data: { state },
+    message: messageOf(failure),
   });
 }
 
-function explain(failure: StatementFailure): Explanation | null {
+function explain(failure: StatementFailure): Failure | null {
   if (!isTransient(failure)) return null;
   const known = BY_MESSAGE.find(([pattern]) => pattern.test(messageOf(failure)));
   if (known) return known[1];
@@ -238,25 +234,14 @@ function causeOf(failure: unknown): unknown {
 }
 
 export function busy(address: string, waitedMs: number, failure: unknown): HoldfastError {
-  return new HoldfastError(
-    "STORE_BUSY",
-    `${address}: locked by other transactions for ${Math.round(waitedMs)} ms`,
+  return busyError(
+    { address },
     {
+      locked: "this",
+      waitedMs,
       hint:
         "Look in pg_stat_activity for a transaction that was left open, for example in a psql shell. " +
         "Then try again.",
-      cause: causeOf(failure),
-      data: { address, waitedMs },
-    },
-  );
-}
-
-function unstorable(address: string, failure: unknown): HoldfastError {
-  return new HoldfastError(
-    "BATCH_INVALID",
-    `${address}: the store cannot keep this (${messageOf(failure)})`,
-    {
-      hint: "Check that numbers are whole and not negative, and that no value is larger than 1 GB.",
       cause: causeOf(failure),
     },
   );
