@@ -28,7 +28,7 @@ export interface OpenStoreOptions {
 export async function openStore(address: string | undefined, options: OpenStoreOptions = {}): Promise<Store> {
   if (address !== undefined && (typeof address !== "string" || address.trim() === "")) {
     throw new HoldfastError("INPUT_INVALID", "the address of a store is empty or not a string", {
-      hint: 'Call open() for the default, open("./state.db") for a file, open(undefined, { … }) for options.',
+      hint: 'Call open() or open("./state.db"); options come second: open(undefined, { readOnly: true }).',
     });
   }
   if (address === "memory:") {
