@@ -169,10 +169,7 @@ function isNeedsApproval(error: unknown): boolean {
   return holds(() => error instanceof NeedsApproval);
 }
 
-/**
- * Evaluates a check on a thrown value. The value may be a proxy or have getters that throw: then the answer
- * is no.
- */
+/** Evaluates a check on a thrown value. A getter or a proxy may throw: then the answer is no. */
 function holds(check: () => boolean): boolean {
   try {
     return check();

@@ -1,7 +1,4 @@
-/**
- * The state that all parts of the ledger share: one session's log under its lease, and the calls in progress
- * here.
- */
+/** The state that all parts of the ledger share: the session's log, and the calls in progress here. */
 
 import type { Journal, OwnedLog } from "../journal/index.ts";
 import { HoldfastError } from "../model/errors.ts";
@@ -43,10 +40,7 @@ export interface LedgerContext {
   lostSince(call: Call): number;
   /** The time to wait in place for an outcome that will be known soon. */
   readonly patienceMs: number;
-  /**
-   * Events that become durable together with a call's outcome, such as the spending of its sub-agent. By call
-   * id.
-   */
+  /** Events that become durable with a call's outcome, such as its sub-agent's spending. By call id. */
   readonly riders: Map<string, readonly Draft[]>;
   /** Opens the session of a sub-agent for a call. */
   child(callId: string, budget: Amounts | undefined): Promise<ChildSession>;
@@ -117,10 +111,7 @@ export class RunningAttempts {
     await this.running.get(callId)?.catch(() => undefined);
   }
 
-  /**
-   * Notes that the attempt ended without an answer, at this time of the steady clock. Its effects settle from
-   * then on.
-   */
+  /** Notes the end of an attempt without an answer, on the steady clock. Its effects settle from then on. */
   end(run: { id: string; attempt: number }, at: number): void {
     this.ends.set(run.id, { attempt: run.attempt, at });
   }

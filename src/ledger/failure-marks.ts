@@ -40,9 +40,7 @@ export async function failureMarksOf(journal: Journal, call: Call | undefined): 
   return rows.length > 0 ? { doubted: true } : NO_MARKS;
 }
 
-/**
- * Commits the failure of a call. If its mark is taken, counts again and calls `commit` with the new count.
- */
+/** Commits the failure of a call. If its mark is taken, counts again and commits with the new count. */
 export async function commitFailure<Result>(
   journal: Journal,
   call: Call | undefined,

@@ -118,10 +118,7 @@ function suffixOf(incarnation: string, failures: number, again: string | null): 
   return sha256(JSON.stringify([incarnation, failures, again])).slice(0, SUFFIX_DIGITS);
 }
 
-/**
- * Appends `json` as it is: the list's bracket ends the list, and quoting a long text again costs as much as
- * the hash.
- */
+/** Appends `json` unquoted: the bracket ends the list, and quoting a long text costs as much as the hash. */
 function hash(parts: readonly string[], json = ""): string {
   let list = "";
   for (const part of parts) list += `${list === "" ? "[" : ","}${JSON.stringify(part)}`;

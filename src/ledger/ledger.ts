@@ -78,10 +78,7 @@ export class Ledger {
     this.perCall = perCall;
   }
 
-  /**
-   * Settles open calls for which `isMeant` is true. Calls of a message that is about to run are left to
-   * `run`.
-   */
+  /** Settles open calls for which `isMeant` is true. `run` settles the calls of its own message. */
   async settle(isMeant: (call: Call) => boolean): Promise<{ settled: string[]; open: string[] }> {
     failpoint("settle.begins");
     const closing: Closing = () => [];
@@ -168,10 +165,7 @@ export class Ledger {
     }
   }
 
-  /**
-   * Fast path for a wave of one effect, the usual case: no other call to await, and only a global key can be
-   * claimed.
-   */
+  /** Fast path for a wave of one effect, the usual case: there is no other call to await. */
   private async runSingle(turn: Turn, only: Effect, later: Set<string>): Promise<readonly Pending[]> {
     const { ready } = only;
     const issuing: MaybePromise<Pick<WaveResult, "started"> & { readonly deferred: readonly unknown[] }> =
@@ -258,9 +252,7 @@ class Turn {
   private readonly blocks: readonly ToolCallBlock[];
   private readonly finishing: Finishing;
   private readonly perCall: Finishing;
-  /**
-   * Results of reads. They are in memory until the results are appended; after a crash the reads run again.
-   */
+  /** Results of reads, in memory until the results are appended. After a crash the reads run again. */
   private readonly answers = new Map<string, Block>();
   private readonly wasFinished: boolean;
   /** By call id. */
@@ -312,10 +304,7 @@ class Turn {
     }
   }
 
-  /**
-   * A large answer becomes a file block. The message refers to the artifact, which keeps it from being
-   * pruned.
-   */
+  /** A large answer becomes a file block, whose reference keeps the artifact from being pruned. */
   private async content(value: Json): Promise<string | Block[]> {
     const result = await storeResult(this.context.journal, value);
     if ("value" in result) return typeof value === "string" ? value : JSON.stringify(value);
@@ -379,10 +368,7 @@ class Turn {
   }
 }
 
-/**
- * A message that was removed from the transcript and put back without its results gets a second results
- * message.
- */
+/** A message that was removed and put back without its results gets a second results message. */
 function resultsId({ id }: Message, { messageIds }: SessionState): string {
   let free = `${id}.results`;
   for (let tries = 2; messageIds.has(free); tries++) free = `${id}.results.${tries}`;

@@ -47,10 +47,7 @@ export interface Attempt {
 const RECORD_TRIES = 6;
 const RECORD_PAUSE_MS = 25;
 
-/**
- * Runs an issued call. The attempt is registered while it runs, so that this process does not take it for
- * lost.
- */
+/** Runs an issued call. It is registered meanwhile, so that this process does not take it for lost. */
 export function startAndRecord(
   context: LedgerContext,
   run: Attempt,
@@ -184,10 +181,7 @@ function stopOf({ context, by }: Recording): AbortSignal {
 const NEVER = new AbortController().signal;
 const NOTHING: Decision<boolean> = { events: [], result: false };
 
-/**
- * Retries while the store is busy or fails for a moment: giving up would turn a known outcome into an unknown
- * one.
- */
+/** Retries while the store fails for a moment: giving up would make a known outcome unknown. */
 function withRetries<Result>(stop: AbortSignal, write: () => MaybePromise<Result>): MaybePromise<Result> {
   const retry = async (first: unknown): Promise<Result> => {
     let error = first;

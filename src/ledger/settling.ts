@@ -133,10 +133,7 @@ async function markLost(context: LedgerContext, call: Call, why: string): Promis
   return "again";
 }
 
-/**
- * Waits for a program that has the tool. A person may answer first, and must read that the call may have
- * happened.
- */
+/** Waits for a program that has the tool. A person who answers first must read what is in doubt. */
 function waitForTool(context: LedgerContext, call: Call, problem: string): Promise<Step> {
   const doubt =
     call.doubt === null ? "" : `${call.why ?? "its outcome is unknown"}, so it may have happened; `;
@@ -232,10 +229,7 @@ async function afterNotYet(step: Settling, requestedMs: number, elapsedMs: numbe
   return "again";
 }
 
-/**
- * The reason to ask a person after `notYet`. Every owner starts `elapsedMs` anew, so it may never reach
- * `settleMs`.
- */
+/** The reason to ask a person after `notYet`. With short-lived owners `settleMs` may never pass. */
 function whyAskPerson(
   { context, call, tool }: Settling,
   againInMs: number,

@@ -33,10 +33,7 @@ export function tool<Args, Result>(spec: ToolSpec<Args, Result>): ToolSpec<Args,
  * - Neither: a person is asked, unless you set `interrupted: "fail"`.
  */
 export interface ToolSpec<Args, Result> {
-  /**
-   * The name the model calls. Open calls are settled by it: if you rename a tool, its open calls wait for a
-   * person.
-   */
+  /** The name the model calls. If you rename a tool, its open calls wait for a person. */
   readonly name: string;
   readonly description: string;
   /**
@@ -44,15 +41,9 @@ export interface ToolSpec<Args, Result> {
    * output. Input that it rejects is a failed call, which the model sees; the tool does not run.
    */
   readonly input: StandardSchema<unknown, Args>;
-  /**
-   * Checks the result. The effect has happened by then: a mismatch is noted with the call, and the result is
-   * kept.
-   */
+  /** Checks the result. The effect has happened by then, so a mismatch is only noted with the call. */
   readonly output?: StandardSchema<unknown, Result>;
-  /**
-   * The JSON Schema of the input for the model, e.g. `z.toJSONSchema(schema)`. Without it the model sees no
-   * parameters.
-   */
+  /** The model's view of the input, e.g. `z.toJSONSchema(schema)`. Without it: no parameters. */
   readonly inputJsonSchema?: Json;
   /**
    * - `"read"` changes nothing. It simply runs again after a crash.
@@ -60,14 +51,9 @@ export interface ToolSpec<Args, Result> {
    * - `"mutate"` does something that counts, e.g. a payment or an e-mail.
    */
   readonly effect: Effect;
-  /**
-   * Which calls count as the same; a repeated one gets the recorded result. `"session"` unless set. See
-   * `Dedupe`.
-   */
+  /** Which calls count as the same and get the recorded result: `"session"` unless set. See `Dedupe`. */
   readonly dedupe?: Dedupe<Args>;
-  /**
-   * A retry with the same `key` is safe: always (`true`), or `{ forMs: 86_400_000 }` after the first attempt.
-   */
+  /** A retry with the same `key` is safe: always (`true`), or for `{ forMs: 86_400_000 }`. */
   readonly idempotent?: true | { readonly forMs: number };
   /**
    * Limits an attempt, e.g. `30_000`: then its signal aborts and its outcome is unknown. A later answer is
@@ -76,13 +62,9 @@ export interface ToolSpec<Args, Result> {
   readonly timeoutMs?: number;
   /** Nothing that was sent can take effect after this time, e.g. `60_000`. Allows a retry after `notYet`. */
   readonly settleMs?: number;
-  /**
-   * A call whose outcome cannot be found out waits for a person (`"ask"`, the default) or fails (`"fail"`).
-   */
+  /** A call whose outcome cannot be found out waits for a person (`"ask"`, default) or fails. */
   readonly interrupted?: "ask" | "fail";
-  /**
-   * Lets the model repeat a finished call if it passes the argument `againBecause: "the file was deleted"`.
-   */
+  /** Lets the model repeat a finished call if it passes `againBecause: "the file was deleted"`. */
   readonly repeatable?: boolean;
   /**
    * Decides whether nothing can have happened after an error: true, false, or undefined if you cannot say.
@@ -132,10 +114,7 @@ export type Dedupe<Args> =
 
 /** The second argument of `execute`. */
 export interface ExecuteContext {
-  /**
-   * Pass this to the vendor as its idempotency key. It stays the same for all attempts whose outcome is
-   * unknown.
-   */
+  /** Pass this to the vendor as its idempotency key. It is the same for all attempts in doubt. */
   readonly key: string;
   readonly callId: string;
   readonly session: string;
@@ -189,10 +168,7 @@ export function landed<Result>(result: Result): Verdict<Result> {
   return { answer: "landed", result };
 }
 
-/**
- * It did not happen and cannot happen any more, because the target refuses our key or token: the tool runs
- * again.
- */
+/** It did not happen and cannot any more, because the target refuses our key: the tool runs again. */
 export function never(): Verdict<never> {
   return { answer: "never" };
 }
@@ -235,10 +211,7 @@ export class NotFinished extends Error {
   }
 }
 
-/**
- * Thrown by an attempt that only asks for approval: the call has not started, and waits for a person's
- * decision.
- */
+/** Thrown by an attempt that only asks for approval: the call waits for a person before it starts. */
 export class NeedsApproval extends Error {
   override readonly name = "NeedsApproval";
 }

@@ -20,10 +20,7 @@ export interface Question {
   readonly args: unknown;
 }
 
-/**
- * A `verify` that throws, hangs or returns something else gives the answer `error`. Throws only if the run is
- * stopped.
- */
+/** A `verify` that throws, hangs or returns nonsense answers `error`. Throws if the run is stopped. */
 export async function askVerify({ context, call, tool, args }: Question): Promise<Answer> {
   const timeoutMs = tool.timeoutMs ?? VERIFY_TIMEOUT_MS;
   const done = new AbortController();

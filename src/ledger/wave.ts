@@ -137,10 +137,7 @@ export function prepareCall(
 
 // ---- Issue: one commit for the whole wave.
 
-/**
- * Issues, repeats, fails or defers every call in one commit. Writes nothing if a global key is claimed
- * elsewhere.
- */
+/** Issues, repeats, fails or defers every call in one commit, unless another session has a key. */
 export function issueWave(
   context: LedgerContext,
   wave: readonly ReadyCall[],

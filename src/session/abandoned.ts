@@ -15,10 +15,7 @@ import type { LeaseRow } from "../store.ts";
 
 const SESSION_ENDED = "its session was ended, and nobody finds out by itself";
 
-/**
- * Open calls that no person has decided about. A granted retry is decided: it runs when the session is
- * reopened.
- */
+/** Open calls that no person has decided about. A granted retry is decided. */
 export function undecidedCalls(state: SessionState): Call[] {
   return openCallsOf(state).filter(({ status, granted }) => status !== "waiting" && !granted);
 }
@@ -32,10 +29,7 @@ export function escalateToPerson(calls: Iterable<Call>, why: string = SESSION_EN
   });
 }
 
-/**
- * Called with a lease that was probably left by a process that died. `found` is the lease before it was
- * taken.
- */
+/** Called with a lease that a dead process probably left. `found` is the lease before the take. */
 export type OnCrash = (lease: Lease, by: string, found: LeaseRow | null) => Promise<void>;
 
 /**

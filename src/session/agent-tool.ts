@@ -19,9 +19,7 @@ export interface AgentToolSpec<Args> {
   readonly description: string;
   readonly input: StandardSchema<unknown, Args>;
   readonly inputJsonSchema?: Json;
-  /**
-   * The most the sub-agent may spend of its parent's budget, e.g. `{ usd: 1 }`. All that is left unless set.
-   */
+  /** The most it may spend of its parent's budget, e.g. `{ usd: 1 }`. All that is left unless set. */
   readonly budget?: Amounts;
   /**
    * Runs the sub-agent in its own session. After a crash it is called again with the same session. Prompts it

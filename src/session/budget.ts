@@ -41,9 +41,7 @@ export function reachedLimit({ spent, limit }: Budget): { unit: string } | null 
   return unit ? { unit } : null;
 }
 
-/**
- * Raises the session's limits to those of a run. A limit that was raised from outside is not lowered again.
- */
+/** Raises the session's limits to those of a run. Never lowers one that was raised from outside. */
 export async function limitBudget(session: SessionCore, budget: Amounts): Promise<void> {
   await session.write((state) => {
     const raised = BUDGET_UNITS.filter((unit) => (budget[unit] ?? -1) > (state.budget.limit[unit] ?? -1));

@@ -14,10 +14,7 @@ import type { SessionCore } from "./session-core.ts";
 export interface DirectCall<Result> {
   readonly tool: Tool<Result>;
   readonly args: unknown;
-  /**
-   * Identifies the call, also after a crash: 1 to 256 characters without control characters. Derived from
-   * tool and arguments unless set.
-   */
+  /** Identifies the call, also after a crash: 1 to 256 characters. From tool and arguments unless set. */
   readonly id?: string;
   readonly signal?: AbortSignal;
 }
@@ -73,10 +70,7 @@ function mustBeTheSame(id: string, call: Call | undefined, name: string, args: J
   });
 }
 
-/**
- * Derives the id from tool and arguments. After a failure, or a write followed by another effect, it is a new
- * call.
- */
+/** Derives the id from tool and arguments. After a failure, or a write that was overwritten, it is new. */
 function derivedId(session: SessionCore, tool: { name: string; effect: Effect }, args: Json): string {
   const base = `call_${sha256(canonicalJson([tool.name, args])).slice(0, 24)}`;
   const { calls, latestEffect } = session.state;

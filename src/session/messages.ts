@@ -51,10 +51,7 @@ export function readMessage(input: MessageInput, now: number, newId: () => strin
   return draftMessage(withDefaults(input, now, newId));
 }
 
-/**
- * Keeps the field order that the message check reads fastest. Unknown fields come last, and the check rejects
- * them.
- */
+/** Keeps the field order that the message check reads fastest. It rejects unknown fields. */
 function withDefaults(input: MessageInput, now: number, newId: () => string): object {
   const { id, role, createdAt, text, blocks = [], meta, ...others } = input;
   return {
@@ -166,10 +163,7 @@ export class FrozenTranscript {
   private source: readonly Message[] = [];
   private copy: readonly Message[] = [];
 
-  /**
-   * Copies again only if messages were added. Freezes only the new ones: messages read from the store are not
-   * frozen.
-   */
+  /** Copies and freezes only if messages were added. Messages read from the store are not frozen. */
   of(messages: readonly Message[]): readonly Message[] {
     const known = this.source === messages ? this.copy.length : 0;
     if (this.source === messages && known === messages.length) return this.copy;

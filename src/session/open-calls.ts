@@ -108,10 +108,7 @@ export class OpenCalls {
     return this.journal.list<"items">({ of: "items", kind: "call", open: true, limit, ...rest });
   }
 
-  /**
-   * Arguments and reasons, which only the sessions have. Reads a few sessions at a time, because some are
-   * large.
-   */
+  /** Arguments and reasons from the sessions. Reads a few at a time, because some are large. */
   private async detailsOf(rows: readonly ItemRow[]): Promise<Map<ItemRow, Pick<Call, "args" | "why">>> {
     const details = new Map<ItemRow, Pick<Call, "args" | "why">>();
     const sessions = [...new Set(rows.map(({ stream }) => stream))];

@@ -125,10 +125,7 @@ export interface PromptRecord {
   readonly answer: Message | null;
   /** Unanswered messages: of the prompt's own exchange, of a later one, or none. */
   readonly unanswered: "own" | "later" | null;
-  /**
-   * The prompt was compacted away without an answer, and the rest does not ask for one: it has to be put
-   * again.
-   */
+  /** The prompt was compacted away unanswered, and the rest does not ask for an answer: put it again. */
   readonly isGone: boolean;
 }
 

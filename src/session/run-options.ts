@@ -49,10 +49,7 @@ export interface RunOptions {
    * progress is not cut off, so leave room for the longest one. `signal` cuts it off.
    */
   readonly deadlineMs?: number;
-  /**
-   * Stops the run at once (`"stopped"`). A tool that was cut off has an unknown outcome, which a later run
-   * settles.
-   */
+  /** Stops the run at once (`"stopped"`). A later run settles a tool that was cut off. */
   readonly signal?: AbortSignal;
   /** Receives progress events. They are not awaited and not stored: `on: ({ type }) => console.log(type)`. */
   readonly on?: (progress: RunProgress) => void;
@@ -84,10 +81,7 @@ const RUN_OPTIONS = {
   patienceMs: "wait",
 } as const satisfies Record<keyof RunOptions, OptionRule>;
 
-/**
- * Checks before the first model call: a misspelt limit, or NaN from an unset variable, would be no limit at
- * all.
- */
+/** Checks before the first model call: a misspelt or NaN limit would be no limit at all. */
 export function checkRunOptions(session: string, options: RunOptions): void {
   const what = `session ${session}, run`;
   checkOptions(what, options, RUN_OPTIONS);
@@ -110,9 +104,7 @@ export type RunProgress =
 
 /** The result of a run. Everything up to it is durable, and another run continues from there. */
 export interface RunResult {
-  /**
-   * `"done"`: the prompt is answered. `"waiting"`: calls have no outcome yet. `"paused"`: a limit or a stop.
-   */
+  /** `"done"`: answered. `"waiting"`: calls have no outcome yet. `"paused"`: a limit or a stop. */
   readonly status: "done" | "waiting" | "paused";
   /** `answered`, `calls`, `budget`, `deadline`, `turns`, `loop`, `cancelled` or `stopped`. */
   readonly reason: string;
@@ -135,9 +127,7 @@ export interface WaitingCall {
   /** True if a person has to answer: this call or, for a sub-agent, the one that `why` names. */
   readonly person: boolean;
   readonly why: string;
-  /**
-   * The call of another session with the same global key. This call continues when that one has an outcome.
-   */
+  /** The other session's call with the same global key. This call continues after it. */
   readonly blockedBy?: { readonly session: string; readonly callId: string };
 }
 
@@ -151,9 +141,7 @@ export interface WaitingCall {
  */
 export type Model = (request: ModelRequest) => Promise<ModelResponse>;
 
-/**
- * The input of a model call: always the whole conversation. The messages are frozen; copy one to change it.
- */
+/** The input of a model call: always the whole conversation, frozen. Copy a message to change it. */
 export interface ModelRequest {
   readonly system: string | null;
   readonly messages: readonly Message[];
@@ -171,9 +159,7 @@ export interface ToolDescription {
   readonly inputJsonSchema: Json | null;
 }
 
-/**
- * The answer of a model and its cost: `{ message: { text: "Done." }, usage: { usd: 0.01, tokens: 900 } }`.
- */
+/** A model's answer and its cost: `{ message: { text: "Done." }, usage: { usd: 0.01, tokens: 900 } }`. */
 export interface ModelResponse {
   /** Blocks, or just text. If both are set, the text comes first. */
   readonly message:
@@ -219,10 +205,7 @@ export function mustAnswer(response: ModelResponse | null): ModelResponse {
   });
 }
 
-/**
- * The part of an answer that is stored. A message with text may carry other fields of its provider, which are
- * not.
- */
+/** The part of an answer that is stored: text, blocks and meta, not other fields of a provider. */
 export function messageOf({ message }: ModelResponse): Omit<MessageInput, "role"> {
   if (message.text === undefined) return message;
   const { text, meta } = message;

@@ -134,9 +134,7 @@ class Run {
     this.stopWatching = watchForCancel(session, this.cancelled);
   }
 
-  /**
-   * `done` stays true for good. `waiting` and `paused` are only true while no other process has taken over.
-   */
+  /** `done` is true for good. `waiting` and `paused` are true while no other process takes over. */
   async toTheEnd(): Promise<RunResult> {
     const result = await this.untilResult();
     if (result.status !== "done") await this.session.mustHold();
@@ -171,9 +169,7 @@ class Run {
     return null;
   }
 
-  /**
-   * The result, if the prompt is answered and nothing else was said to its run. Null if there is work to do.
-   */
+  /** The result, if the prompt is answered and nothing else is unanswered. Null if there is work to do. */
   private async recordedAnswer(): Promise<RunResult | null> {
     const { prompt } = this.options;
     if (typeof prompt !== "object") return null;
@@ -295,10 +291,7 @@ class Run {
     }));
   }
 
-  /**
-   * A session that is worked on is active: a supervisor notices if its process dies, and it is not pruned as
-   * ended.
-   */
+  /** Makes an ended session active: a supervisor notices if it dies, and it is not pruned as ended. */
   private async reactivate(): Promise<void> {
     if (this.session.state.status === "active") return;
     await this.session.write((state) => ({ events: reactivation(state), result: undefined }));
@@ -430,9 +423,7 @@ class Run {
   }
 }
 
-/**
- * The calls a run waits for: its own open ones, and those that another session's call stands in the way of.
- */
+/** The calls a run waits for: its own open ones, and those that another session blocks. */
 function waitingCalls(open: readonly Call[], blocked: readonly BlockedCall[]): WaitingCall[] {
   const own = open.map(({ id, tool, status, needsPerson, why }) => ({
     callId: id,

@@ -50,10 +50,7 @@ export interface Resumed {
   readonly version: number;
   /** The number of messages at that time. */
   readonly messages: number;
-  /**
-   * The owner that did not release the session (it crashed or was taken over from), e.g. `"worker-2 (host,
-   * pid 41)"`.
-   */
+  /** The owner that crashed or was taken over from, e.g. `"worker-2 (host, pid 41)"`. */
   readonly from: string | null;
   /** Ids of the calls that had no outcome: in flight, unknown, or waiting for a person. */
   readonly interrupted: readonly string[];
@@ -210,10 +207,7 @@ export class SessionCore {
     if (this.busy === 0) for (const resolve of this.whenIdle.splice(0)) resolve();
   };
 
-  /**
-   * Throws LEASE_LOST if another process has taken over. "Still open" is only true while no other process
-   * writes.
-   */
+  /** Throws LEASE_LOST if another process has taken over. Then "still open" may not be true. */
   mustHold(): Promise<void> {
     return this.journal.leases.mustHold(this.own.lease);
   }

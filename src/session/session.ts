@@ -365,10 +365,7 @@ export class Session {
     return this.core.write(() => ({ events: [{ type, data }], result: undefined }));
   }
 
-  /**
-   * Ends the session as done. Rejects while calls are open. A later `run`, `append` or `call` makes it active
-   * again.
-   */
+  /** Ends the session as done. Rejects while calls are open. A later `run` makes it active again. */
   complete(why?: string): Promise<void> {
     return this.end("completed", why);
   }
@@ -416,9 +413,7 @@ export class Session {
     await this.core.refresh();
   }
 
-  /**
-   * Stops a run, waits for writes in progress, and releases the session: another process may take it at once.
-   */
+  /** Stops a run, waits for writes in progress, and releases the session to other processes. */
   close(): Promise<void> {
     return this.core.close();
   }

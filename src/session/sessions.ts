@@ -73,10 +73,7 @@ export interface SessionDetail extends SessionSummary {
   readonly heldBy: Holder | null;
 }
 
-/**
- * The person or program that acts, and its reason: `{ by: "ann", why: "wrong order" }`. Recorded with the
- * act.
- */
+/** The actor and its reason, recorded with the act: `{ by: "ann", why: "wrong order" }`. */
 export interface Spoken {
   readonly by: string;
   readonly why?: string;
@@ -116,19 +113,13 @@ export class Sessions {
   private readonly journal: Journal;
   private readonly companions: readonly string[];
 
-  /**
-   * `companions` are kinds of streams that integrations keep under a session's id, and that are removed with
-   * it.
-   */
+  /** `companions`: kinds of streams that integrations keep under a session's id, removed with it. */
   constructor(journal: Journal, companions: readonly string[] = []) {
     this.journal = journal;
     this.companions = companions;
   }
 
-  /**
-   * Lists sessions, latest change first: `list({ goal: "checkout", openCalls: true })`. Pass `cursor` for
-   * more.
-   */
+  /** Lists sessions, latest change first: `list({ goal: "checkout" })`. Pass `cursor` for more. */
   async list(
     filter: { status?: SessionStatus; goal?: string; openCalls?: true; limit?: number; cursor?: string } = {},
   ): Promise<{ sessions: SessionSummary[]; cursor: string | null }> {
@@ -227,10 +218,7 @@ export class Sessions {
     });
   }
 
-  /**
-   * Switches a fork's effects on (`"live"`) or off (`"refused"`). A running owner follows from its next call
-   * on.
-   */
+  /** Switches a fork's effects on (`"live"`) or off. A running owner follows at its next call. */
   async setEffects(id: string, effects: "live" | "refused", spoken: Spoken): Promise<void> {
     mustSpeak("sessions.setEffects", spoken);
     await this.speak(id, (state) => {
@@ -266,10 +254,7 @@ export class Sessions {
     return promptId;
   }
 
-  /**
-   * Raises limits, so that a paused session can continue: `raiseBudget(id, { usd: 10 }, { by: "ann" })`.
-   * Never lowers.
-   */
+  /** Raises limits (never lowers), to continue a paused session: `raiseBudget(id, { usd: 10 }, { by })`. */
   async raiseBudget(id: string, limits: Amounts, spoken: Spoken): Promise<void> {
     mustSpeak("sessions.raiseBudget", spoken);
     mustBeAmounts("limits", limits);
@@ -332,10 +317,7 @@ export class Sessions {
     return loaded;
   }
 
-  /**
-   * Appends without the lease; decides again on a conflict. `prepare` runs between the first read and the
-   * decision.
-   */
+  /** Appends without the lease; decides again on a conflict. `prepare` runs before the decision. */
   private async speak(
     id: string,
     say: (state: SessionState, isAsSeen: boolean) => Draft[],

@@ -32,9 +32,7 @@ import type { Draft } from "../model/stream/index.ts";
 import { escalateToPerson, type OnCrash, takeFromDead } from "./abandoned.ts";
 import { incarnationOf } from "./session-core.ts";
 
-/**
- * The id of a sub-agent's session. It follows from the call, so that a resumed call finds the session again.
- */
+/** The id of a sub-agent's session. It follows from the call, so a resumed call finds it again. */
 export function childId(parentIncarnation: string, callId: string): string {
   return `sub-${sha256(JSON.stringify([parentIncarnation, callId])).slice(0, 32)}`;
 }
@@ -62,9 +60,7 @@ export async function cancelChildren(
   }
 }
 
-/**
- * `isAbandoned`: the session had no owner, and no new owner has written to it since that look.
- */
+/** `isAbandoned`: the session had no owner, and no new owner has written to it since that look. */
 export function cancellation(
   state: SessionState,
   spoken: { readonly by: string; readonly why?: string },
@@ -85,10 +81,7 @@ interface Stop {
   readonly onCrash: OnCrash;
 }
 
-/**
- * Stops the sub-agent of a call. Resolves to its spending, or to null if the call has no sub-agent, like
- * most.
- */
+/** Stops the sub-agent of a call, if it has one. Resolves to the spending, or null. */
 export async function stopSubAgent(stop: Stop, incarnation: string, callId: string): Promise<Amounts | null> {
   const { journal, by, why } = stop;
   const id = childId(incarnation, callId);
@@ -131,18 +124,14 @@ async function stopSubAgentsOf(stop: Stop, incarnation: string, state: SessionSt
   return spent;
 }
 
-/**
- * Own spending and open reservations. For the sub-agents below, their real spending replaces the reservation.
- */
+/** Own spending and reservations. Real spending of the sub-agents below replaces theirs. */
 function totalSpent({ spent, reserved }: Budget, below: SpentBelow): Amounts {
   const replaced = new Set([...below.keys()].map(childReservation));
   const own = Object.entries(reserved).filter(([id]) => !replaced.has(id));
   return [...own.map(([, amounts]) => amounts), ...below.values()].reduce(addAmounts, spent);
 }
 
-/**
- * Started, with an unknown outcome. A call that a person granted a retry has, by their word, not happened.
- */
+/** Started, with an unknown outcome. A granted retry means that it has not happened. */
 function isInDoubt({ status, doubt }: Call): boolean {
   return status === "issued" || doubt !== null;
 }

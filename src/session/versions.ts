@@ -130,9 +130,7 @@ async function stateAt(journal: Journal, id: string, version: number): Promise<S
   return state;
 }
 
-/**
- * The position of a version in the log. An inherited version is looked up in the past that the fork shares.
- */
+/** The position of a version in the log. A fork finds inherited versions in its shared past. */
 async function positionOf(journal: Journal, id: string, version: number): Promise<number> {
   checkOption(`session ${id}: version`, version, "number");
   const stream = streamName("session", id);

@@ -86,10 +86,7 @@ interface Member {
   readonly row: StreamRow;
 }
 
-/**
- * A session and the sub-agents that work for its open calls, and theirs. Empty if it was removed or has
- * ended.
- */
+/** A session, the sub-agents for its open calls, and theirs. Empty if it was removed or has ended. */
 export async function withSubAgents(journal: Journal, id: string): Promise<Member[]> {
   const { state, row } = await journal.load(sessionKind, id);
   if (row.state !== "live" || state.status !== "active") return [];
@@ -100,10 +97,7 @@ export async function withSubAgents(journal: Journal, id: string): Promise<Membe
   return members;
 }
 
-/**
- * True for a sub-agent whose call has an outcome, or whose parent was removed, has ended or is orphaned
- * itself.
- */
+/** True for a sub-agent whose call has an outcome, or whose parent was removed, ended or orphaned. */
 export async function isOrphaned(journal: Journal, id: string, { parent }: SessionState): Promise<boolean> {
   if (parent === null) return false;
   const { state, row } = await journal.load(sessionKind, parent.session);

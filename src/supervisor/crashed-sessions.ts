@@ -34,10 +34,7 @@ export interface CrashContext {
   want(session: string): Promise<void>;
   emit(event: SupervisorEvent): void;
   readonly attempt: Attempt;
-  /**
-   * Leases that this supervisor let expire, by stream: the dead holder, and the owner id they were left
-   * under. Kept between sweeps.
-   */
+  /** Leases this supervisor let expire, by stream, with the dead holder. Kept between sweeps. */
   readonly unmarked: Map<string, { readonly from: Holder; readonly owner: string }>;
 }
 

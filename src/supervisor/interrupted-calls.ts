@@ -316,10 +316,7 @@ async function noStartReason(
   return isStale(state, journal.now()) ? STALE : null;
 }
 
-/**
- * A retry that a person granted long ago is left to the agent, which may open the session after a person's
- * look.
- */
+/** A retry that was granted long ago is left to the agent, after a person's look. */
 function isLeftToAgent(why: NoStartReason | null, unsettled: readonly Call[]): boolean {
   return why === STALE && unsettled.some(({ granted }) => granted);
 }

@@ -24,10 +24,7 @@ export interface WorkerCommand {
  * await holdfast.superviseOnce({ tools: [charge], staleAfterMs: 10 * 60_000 });
  */
 export interface SweepOptions {
-  /**
-   * A task without progress for this time is made available again, even if its process lives. 30 min unless
-   * set.
-   */
+  /** A task without progress for this time is reset, even if its process lives. 30 min unless set. */
   readonly staleAfterMs?: number;
   /**
    * Tools to settle interrupted calls with, without their agent: by `verify` and, if that or the tool allows
@@ -64,9 +61,7 @@ export interface SuperviseOptions extends SweepOptions {
   readonly parallel?: number;
   /** After this many deaths in a row no worker starts until a person has looked. 3 unless set. */
   readonly maxDeaths?: number;
-  /**
-   * The pause after the first death. It doubles each time, up to `maxBackoffMs`. 1 s and 5 min unless set.
-   */
+  /** The pause after a first death. It doubles each time, up to `maxBackoffMs`. 1 s and 5 min unless set. */
   readonly backoffMs?: number;
   readonly maxBackoffMs?: number;
   /** The time that workers have to stop before they are killed. 10 s unless set. */

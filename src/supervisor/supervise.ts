@@ -28,10 +28,7 @@ export async function superviseOnce(journal: Journal, options: SweepOptions = {}
   return report;
 }
 
-/**
- * Records the crash of a session whose lease was taken to act for a person. Otherwise the crash would be
- * forgotten.
- */
+/** Records the crash of a session whose lease was taken for a person's act. */
 export async function noteCrash(
   journal: Journal,
   lease: Lease,

@@ -76,10 +76,7 @@ export class Sweeper {
     this.#stop = AbortSignal.any([this.#ending.signal, ...(options.signal ? [options.signal] : [])]);
   }
 
-  /**
-   * For repeated sweeps: a sweep waits only a moment for calls to be settled. `onLate` is called for the
-   * others.
-   */
+  /** For repeated sweeps: settling goes on in the background. `onLate` is called at its end. */
   settleInBackground(onLate: () => void): void {
     this.#patienceMs = PATIENCE_MS;
     this.#onLate = onLate;

@@ -33,10 +33,7 @@ import { blockedOn, withSubAgents } from "./blocked-on.ts";
 import { isLive } from "./crashed-sessions.ts";
 import { type Work, type WorkerState, workerId, workerKind } from "./worker-kind.ts";
 
-/**
- * Requests a worker for a crashed session. A session of a goal continues with its task, which is started
- * anyway.
- */
+/** Requests a worker for a crashed session. A session of a goal continues with its task instead. */
 export async function wantWorker(journal: Journal, session: string): Promise<void> {
   const { facets, head } = await journal.row(streamName("session", session));
   if (facets.goal !== null) return;
@@ -107,10 +104,7 @@ function isAnswered(state: SessionState): boolean {
   return !areNamed && [...calls.keys()].every((id) => callSlots.has(id));
 }
 
-/**
- * True for a prompt of the program itself: not a note of the loop, and not one queued from outside
- * (`meta.by`).
- */
+/** True for a prompt of the program itself: no note of the loop, not queued from outside. */
 function isOfItsProgram({ role, meta }: Message): boolean {
   return role === "user" && meta?.["holdfast"] === undefined && meta?.["by"] === undefined;
 }
@@ -164,9 +158,7 @@ export class SessionNews {
     return false;
   }
 
-  /**
-   * Like `hasNewsAfter`, for recorded positions. Times would not do, since every writer has its own clock.
-   */
+  /** Like `hasNewsAfter`, for recorded positions. Clocks differ, so times would not do. */
   async hasNewsSince(session: string, positions: Readonly<Record<string, number>>): Promise<boolean> {
     for (const { row } of await withSubAgents(this.#journal, session)) {
       const position = positions[row.stream] ?? 0;

@@ -46,10 +46,7 @@ export function workerId(work: Work): string {
   return sha256(JSON.stringify(parts)).slice(0, 32);
 }
 
-/**
- * Runs one of several independent acts. Reports an error and returns `fallback`, so that the others still
- * run.
- */
+/** Runs one of several acts. Reports an error and returns `fallback`, so that the others still run. */
 export type Attempt = <Result>(
   doing: string,
   act: () => Promise<Result>,

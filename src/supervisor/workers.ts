@@ -81,10 +81,7 @@ export class Workers {
     this.#news = new SessionNews(sweeper.journal);
   }
 
-  /**
-   * Starts as many workers as there is room for, in this order. Returns the earliest time for work that has
-   * to wait.
-   */
+  /** Starts workers, in this order, while there is room. Returns the earliest time for waiting work. */
   async start(ready: readonly Work[]): Promise<number | null> {
     let earliest: number | null = null;
     for (const work of ready) {
@@ -222,10 +219,7 @@ export class Workers {
     return outlook === "start";
   }
 
-  /**
-   * Returns the time to start: now, later, or (null) not before something changes. Records overdue ends
-   * first.
-   */
+  /** Returns the time to start: now, later, or (null) after a change. Records overdue ends first. */
   async #startTime(own: Own, work: Work): Promise<"now" | number | null> {
     if (own.state.status === "running") await this.#recordEnd(own, died("its supervisor is gone"));
     // It is wanted again: a person has removed the task's blocker, or there is news in the session.
@@ -353,10 +347,7 @@ function died(why: string): End {
   return { how: "died", why };
 }
 
-/**
- * The time at which `verify` wants to be asked again. The clock of the worker that asked may be ahead of
- * ours.
- */
+/** The time at which `verify` wants to be asked again. The worker's clock may be ahead of ours. */
 function dueAt({ verify }: Call, now: number): number | null {
   if (verify === null || verify.againAt === null) return null;
   return Math.min(verify.againAt, now + verify.againAt - verify.at);

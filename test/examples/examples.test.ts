@@ -87,7 +87,7 @@ const CLAIMS: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "  version 3: 6 messages, $0.03 spent",
     "from 2 to 4: 4 messages added, 4 the same",
     "after deleting 3: 1, 2, 4, 5, 10 messages",
-    "  session audited has no version 3. List its versions; deleted ones are not kept.",
+    "  session audited has no version 3. List its versions. Deleted ones are not kept.",
     "resumed all the same: answer 6, version 6",
     "problems found: 0",
     /^noticed in .*session\/audited: events .* do not match their checksum$/m,

@@ -125,7 +125,7 @@ describe("every public function and method", () => {
 
   test("is found", () => {
     expect(names).toEqual(
-      expect.arrayContaining(["open", "tool", "DefiniteFailure", "Session.run", "CallDesk.resolve"]),
+      expect.arrayContaining(["open", "tool", "DefiniteFailure", "Session.run", "OpenCalls.resolve"]),
     );
   });
 

@@ -67,8 +67,8 @@ export const SHOWN_BY: Readonly<Record<string, string>> = {
   "Sessions.fork": "time-travel",
   "Sessions.setEffects": "time-travel",
 
-  "CallDesk.list": "operator",
-  "CallDesk.resolve": "operator",
+  "OpenCalls.list": "operator",
+  "OpenCalls.resolve": "operator",
 
   "Journal.open": "own-stream",
   "Journal.load": "own-stream",
