@@ -51,7 +51,8 @@ export default defineConfig({
   dts: { tsconfig: "tsconfig.package.json", tsgo: { path: COMPILER } },
   sourcemap: true,
   fixedExtension: false,
-  outputOptions: { codeSplitting: { groups: COLD_START } },
+  // Types and documentation are in the declarations; without comments a start reads a sixth less.
+  outputOptions: { comments: false, codeSplitting: { groups: COLD_START } },
   // Node 20 does not list node:sqlite among its builtins, so the bundler there would try to resolve it.
   deps: {
     neverBundle: [/^node:/, /^@langchain\//, /^@anthropic-ai\//, /^@openai\//, /^ai(\/|$)/, /^@ai-sdk\//],
