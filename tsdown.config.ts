@@ -14,6 +14,7 @@ const COLD_START = [
     "model/(errors|digest|names|options|stream/cursor)",
     "hooks/(?!briefing|preview|ingest|background)[^/]*",
     "operations/(project-files|store-place)",
+    "project-place",
     "wiring/sample-input",
   ]),
   group("look", 1, [

@@ -1,17 +1,12 @@
 /**
  * Turns an address into a store. It loads the store and nothing above it, so that commands that only list
- * start fast.
- *
- * Without an address, the store is in `.holdfast/`, in the first of these places:
- *
- *     1 beside the git directory that all worktrees of the repository share
- *     2 the nearest folder above the working directory that has one
- *     3 the working directory, where it is created
+ * start fast. Without an address, the store is in the project's `.holdfast/` (`project-place.ts`).
  */
 
 import { existsSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { HoldfastError, isHoldfastError } from "./model/errors.ts";
+import { OWN_FOLDER, projectPlace } from "./project-place.ts";
 import type { Store } from "./store.ts";
 import type { PostgresOptions } from "./stores/postgres/index.ts";
 import { openSqlite } from "./stores/sqlite/index.ts";
@@ -39,7 +34,8 @@ export async function openStore(address: string | undefined, options: OpenStoreO
     const { readOnly = false, mustExist = readOnly } = options;
     return openPostgres({ url: address, mustExist });
   }
-  // Also rejects SQLite's `:memory:`, which is hardly meant as a folder. A folder of that name is `./:memory:`.
+  // Also rejects SQLite's `:memory:`, which is hardly meant as a folder. A folder of that name is
+  // `./:memory:`.
   if (address !== undefined && /^([a-z][a-z0-9+.-]+)?:/i.test(address) && !address.startsWith("file:")) {
     throw new HoldfastError(
       "STORE_NOT_FOUND",
@@ -48,7 +44,10 @@ export async function openStore(address: string | undefined, options: OpenStoreO
     );
   }
   const path = address?.replace(/^file:(\/\/)?/, "");
-  if (path === undefined) return openInFolder(findFolder(), options);
+  if (path === undefined) {
+    refuseEphemeralDisk();
+    return openInFolder(projectPlace(process.cwd()).home, options);
+  }
   if (/\.(db|sqlite3?)$/.test(path)) return openSqlite({ ...options, path: resolve(path) });
   const folder = resolve(path);
   const holds = (name: string): boolean => existsSync(join(folder, name));
@@ -65,8 +64,6 @@ export async function openStore(address: string | undefined, options: OpenStoreO
   }
   return openInFolder(folder, options);
 }
-
-const OWN_FOLDER = ".holdfast";
 
 function openInFolder(folder: string, options: OpenStoreOptions): Promise<Store> {
   const path = join(folder, "store.db");
@@ -96,32 +93,6 @@ export async function openPostgres(options: PostgresOptions = {}): Promise<Store
 
 function withoutPassword(address: string): string {
   return address.replace(/\/\/[^@/]*@/, "//");
-}
-
-function findFolder(): string {
-  refuseEphemeralDisk();
-  const repository = gitFolder();
-  if (repository) return join(repository, OWN_FOLDER);
-  for (let folder = process.cwd(); ; folder = dirname(folder)) {
-    if (existsSync(join(folder, OWN_FOLDER))) return join(folder, OWN_FOLDER);
-    if (dirname(folder) === folder) return join(process.cwd(), OWN_FOLDER);
-  }
-}
-
-/** The folder with the git directory that all worktrees share; null outside a repository. */
-function gitFolder(): string | null {
-  try {
-    const { execFileSync } = process.getBuiltinModule("node:child_process");
-    const args = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
-    const common = execFileSync("git", args, {
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
-    }).trim();
-    return common.endsWith("/.git") ? dirname(common) : null;
-  } catch {
-    // Git is not installed, or this is no repository.
-    return null;
-  }
 }
 
 const EPHEMERAL = ["VERCEL", "AWS_LAMBDA_FUNCTION_NAME", "NETLIFY", "CF_PAGES"] as const;

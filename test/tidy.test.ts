@@ -11,7 +11,7 @@ import { type Named, namedIn, textOf, visit } from "./parsed-source.ts";
 
 /** Lowest first. A part imports from rows below its own, never from its own row or above. */
 const LAYERS: readonly (readonly string[])[] = [
-  ["model", "failpoint.ts", "process-facts.ts"],
+  ["model", "failpoint.ts", "process-facts.ts", "project-place.ts"],
   ["store.ts"],
   ["stores", "journal"],
   ["ledger"],

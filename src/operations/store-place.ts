@@ -1,21 +1,17 @@
 /**
- * Finds the store without opening or creating it.
- *
- *     named by --store or HOLDFAST_STORE   that one
- *     inside a git repository              `.holdfast/` beside the git directory that all its worktrees share
- *     elsewhere                            the nearest `.holdfast/` above the working directory
- *
- * `findStore` reads git's files instead of running git: starting a process costs more than a short command.
+ * Finds the store without opening or creating it: the one that `--store` or HOLDFAST_STORE names, else the
+ * one in the project's `.holdfast/` (`project-place.ts`).
  */
 
-import { accessSync, constants, existsSync, readFileSync, statSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
+import { type ProjectPlace, projectPlace } from "../project-place.ts";
 
 /** The project folder that shows a goal as files. Git carries it. */
 export const PLANNING = ".planning";
 
-export interface StorePlace {
+export interface StorePlace extends ProjectPlace {
   /** For `open`; undefined lets `open` create a store in the default place. */
   readonly address: string | undefined;
   /** The address for messages, without a password. */
@@ -26,17 +22,10 @@ export interface StorePlace {
   readonly isUnreadable: boolean;
   /** The store's file if it is there but empty; else null. */
   readonly emptyFile: string | null;
-  /** The folder that recorded paths are relative to: the worktree, else the parent of `.holdfast/`. */
-  readonly root: string;
-  /** The `.holdfast/` folder, which also holds the hooks' spool and the chosen goals. */
-  readonly home: string;
 }
 
 export function findStore(address: string | undefined, from: string): StorePlace {
-  const worktree = nearest(from, ".git");
-  const root = worktree ?? nearest(from, ".holdfast") ?? from;
-  const repository = worktree === null ? null : repositoryOf(join(worktree, ".git"));
-  const home = join(repository ?? nearest(from, ".holdfast") ?? from, ".holdfast");
+  const { root, home } = projectPlace(from);
   if (address !== undefined && address !== "") return { ...namedStore(address, from), root, home };
   const found = storeIn(home);
   return { address: found.exists ? home : undefined, label: home, ...found, root, home };
@@ -130,23 +119,4 @@ function inspectFile(path: string): Found {
     const isUnreadable = ["EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "");
     return { exists: false, isUnreadable, emptyFile: null };
   }
-}
-
-function nearest(from: string, name: string): string | null {
-  for (let folder = from; ; folder = dirname(folder)) {
-    if (existsSync(join(folder, name))) return folder;
-    if (dirname(folder) === folder) return null;
-  }
-}
-
-/** The parent of the git directory that all worktrees share; null for a bare or otherwise unusual layout. */
-function repositoryOf(git: string): string | null {
-  if (statSync(git).isDirectory()) return dirname(git);
-  // In a worktree or a submodule, `.git` is a file that names the real git directory.
-  const named = /^gitdir: (.+)$/m.exec(readFileSync(git, "utf8"))?.[1];
-  if (named === undefined) return null;
-  const own = resolve(dirname(git), named.trim());
-  const pointer = join(own, "commondir");
-  const common = existsSync(pointer) ? resolve(own, readFileSync(pointer, "utf8").trim()) : own;
-  return basename(common) === ".git" ? dirname(common) : null;
 }
