@@ -1,4 +1,4 @@
-// Every bit of the journal counts, and `check` reads all of them from the disk.
+// `check` reads every bit of the journal from the disk.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -90,13 +90,13 @@ test("a changed artifact, a missing one, and a changed snapshot are found", asyn
   expect(await store.check()).toEqual([]);
 });
 
-test("a write whose checksum never fitted is found", async () => {
+test("a write whose checksum never matched is found", async () => {
   const store = await folder.open();
   await append(store, { ...write("session/a", 0, [1]), sum: 7 });
   expect(await store.check()).toMatchObject([{ invariant: "I2", where: "default session/a" }]);
 });
 
-test("the journal is JSON lines: a person finds an event with grep and reads it with any JSON parser", async () => {
+test("the journal is JSON lines: grep finds an event, and any JSON parser reads it", async () => {
   const store = await folder.open();
   await store.append(batchOf(write("session/a", 0, [{ type: "note", data: { text: "zażółć" } }])));
   const [line = ""] = folder.lines().filter((each) => each.includes("zażółć"));

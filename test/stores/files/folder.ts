@@ -6,7 +6,7 @@ import type { Store } from "../../../src/store.ts";
 import { type FilesOptions, openFiles } from "../../../src/stores/files/index.ts";
 import { quickFolder } from "../../quick-folder.ts";
 
-/** A place on the disk with every store that was opened through it; all of it goes at the end. */
+/** A folder on the disk, and every store opened through it. `dispose` closes and deletes all of it. */
 export class TestFolder {
   readonly path: string;
   readonly #opened: Store[] = [];
@@ -20,12 +20,12 @@ export class TestFolder {
     return new TestFolder(await mkdtemp(join(tmpdir(), "holdfast-files-")));
   }
 
-  /** In memory where that can be had: for tests of what is read, not of what lasts. */
+  /** In memory if possible: for tests of reading, not of durability. */
   static async makeQuick(): Promise<TestFolder> {
     return new TestFolder(await mkdtemp(join(quickFolder(), "holdfast-files-")));
   }
 
-  /** The store's folder, or something in it. */
+  /** The store's folder, or a path in it. */
   file(...names: string[]): string {
     return join(this.path, "store", ...names);
   }

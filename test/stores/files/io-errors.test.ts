@@ -1,5 +1,5 @@
-// After an I/O error nobody knows what the disk holds. Whoever was not answered is told so, and nothing is
-// acknowledged until a fresh handle has judged the tail and durably written.
+// After an I/O error the contents of the disk are unknown. Callers without an answer get `unknown`, and
+// nothing is acknowledged until a fresh handle has judged the tail and durably written.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -74,7 +74,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     await store.close();
   });
 
-  test("what a failed sync left behind is written and synced once more before anything is built on it", async () => {
+  test("the tail of a failed sync is written and synced again before anything follows it", async () => {
     const before = await countBefore("fdatasync", "journal.jsonl");
     const place = await workshop.place();
     const path = join(place, "store");
@@ -86,7 +86,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
       .split("\n")
       .map((line) => (line.includes("INJECTED") ? "failed" : (/ (\w+)\(/.exec(line)?.[1] ?? "")));
     const after = names.slice(names.indexOf("failed") + 1);
-    // The tail again, synced; the line that proves the handle, synced; only then the resend, which finds its batch.
+    // The tail again, synced; the proof line, synced; only then the resend, which finds its batch.
     expect(after.slice(0, 5)).toEqual(["openat", "pwrite64", "fsync", "pwrite64", "fdatasync"]);
   });
 
@@ -98,7 +98,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     expect(said["third"]).toMatchObject({ code: "STORE_IO" });
   });
 
-  test("a disk that fills up in the middle of a write is told as such, and goes on when there is room", async () => {
+  test("a disk that fills up during a write is STORE_FULL, and the store recovers", async () => {
     const before = await countBefore("pwrite64", "journal.jsonl");
     const { said, path } = await inject("pwrite64", `error=ENOSPC:when=${before + 1}`);
     expect(said["second"]).toMatchObject({ code: "STORE_FULL", unknown: true });
@@ -120,7 +120,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
   });
 });
 
-test("an act that cannot be kept fails alone; its neighbours in the same flush do not notice", async () => {
+test("an act that cannot be stored fails alone; others in the same flush succeed", async () => {
   const store = await openFiles({ path: join(await workshop.place(), "store") });
   const impossible = { budget: 1n as unknown as string };
   const [before, bad, after] = await Promise.allSettled([

@@ -1,4 +1,4 @@
-// Leases run by the machine's uptime. Who holds one is durable; until when is only told to the others.
+// Leases run by the machine's uptime. The holder is durable; the expiry is only shared with other processes.
 
 import { readFileSync, unlinkSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -24,7 +24,7 @@ function renew(store: Store, token: number, ttlMs = 1_000): Promise<LeaseOutcome
   return store.lease({ act: "renew", namespace: NAMESPACE, leases: [{ lease: name, token }], ttlMs });
 }
 
-test("after a boot every lease has run out, and the token goes on from where it was", async () => {
+test("after a boot every lease has expired, and tokens continue", async () => {
   const before = await folder.open({ clock: { boot: "first", nowMs: () => 5_000_000 } });
   expect(await take(before, "one", 600_000)).toMatchObject({ outcome: "granted", lease: { token: 1 } });
   await before.close();
@@ -36,7 +36,7 @@ test("after a boot every lease has run out, and the token goes on from where it 
   });
 });
 
-test("where the boot cannot be told, a lease that would last longer than it was taken for has run out", async () => {
+test("if the boot is unknown, a lease that would outlast its TTL has expired", async () => {
   const before = await folder.open({ clock: { boot: "unknown", nowMs: () => 5_000_000 } });
   await take(before, "one", 600_000);
   await before.close();
@@ -62,7 +62,7 @@ test("a renewal writes no line, and other handles see it", async () => {
   expect(await renew(one, 1)).toMatchObject({ lost: [{ lease: name, token: 1 }] });
 });
 
-test("losing the times ends leases early, but never sets a token back", async () => {
+test("losing the live file ends leases early, but never sets a token back", async () => {
   let now = 1_000;
   const clock = { boot: "test", nowMs: () => now };
   const one = await folder.open({ clock });

@@ -1,10 +1,10 @@
-// One process writes at a time. A lock that its holder died with is free at once; one whose holder is merely stopped is
-// not; and nobody's event loop stands still meanwhile.
+// One process writes at a time. The lock of a dead holder is free at once, that of a stopped one is not.
+// Waiting never blocks the event loop.
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Program } from "../../crash/programs.ts";
 import { append, headSeq, holder, NAMESPACE, write } from "../sqlite/acts.ts";
-import { TurningLoop } from "../sqlite/turning-loop.ts";
+import { TurningLoop } from "../sqlite/event-loop-watch.ts";
 import { TestFolder } from "./folder.ts";
 import { FilesWorkshop } from "./workshop.ts";
 
@@ -32,12 +32,12 @@ async function holdLock(): Promise<Program> {
   return other;
 }
 
-test("while another process holds the lock, the event loop goes on, reads are answered, and then the append succeeds", async () => {
+test("while another process holds the lock, reads are answered; then the append succeeds", async () => {
   const store = await folder.open();
   const ask = { act: "take", namespace: NAMESPACE, name: "session/a", ttlMs: 1_000 } as const;
   await append(store, write("session/a", 0, [1]));
-  // SQLite waits a few milliseconds at a time; the rest is for a busy machine. Waiting in SQLite would show every time, a
-  // machine that stands still does not.
+  // SQLite waits a few milliseconds at a time; the rest allows for a busy machine. A wait inside SQLite would
+  // show in every attempt, a pause of the machine does not.
   let longestMs = Number.POSITIVE_INFINITY;
   for (let round = 1; round <= ROUNDS && longestMs > STAND_MS; round++) {
     const other = await holdLock();
@@ -56,7 +56,7 @@ test("while another process holds the lock, the event loop goes on, reads are an
   expect(longestMs).toBeLessThan(STAND_MS);
 });
 
-test("a stopped holder keeps the lock, which becomes an error that says so; a dead one frees it", async () => {
+test("a stopped holder keeps the lock, which is STORE_BUSY; a dead one frees it", async () => {
   const store = await folder.open({ busyMs: 150 });
   const other = await holdLock();
   other.signal("SIGSTOP");
@@ -72,7 +72,7 @@ test("a stopped holder keeps the lock, which becomes an error that says so; a de
   expect(await append(store, write("session/a", 0, [1]))).toMatchObject({ outcome: "ok" });
 });
 
-test("closing waits for appends under way; later ones are refused", async () => {
+test("closing waits for appends in flight; later ones are rejected", async () => {
   const store = await folder.open();
   const pending = append(store, write("session/a", 0, [1]));
   const closing = store.close();
@@ -82,7 +82,7 @@ test("closing waits for appends under way; later ones are refused", async () => 
   expect(await headSeq(await folder.open(), "session/a")).toBe(1);
 });
 
-test("appends of one turn share one sync and one write; refused neighbours leave no line", async () => {
+test("appends of one turn share one sync and one write; refused ones leave no line", async () => {
   const store = await folder.open();
   const before = folder.lines().length;
   const outcomes = await Promise.all([
@@ -103,7 +103,7 @@ test("appends of one turn share one sync and one write; refused neighbours leave
   ]);
 });
 
-test("what one handle wrote the other reads at once", async () => {
+test("one handle reads at once what another wrote", async () => {
   const one = await folder.open();
   const two = await folder.open();
   for (let seq = 0; seq < 20; seq++) {

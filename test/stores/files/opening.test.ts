@@ -1,4 +1,5 @@
-// A path can lead to anything. Whatever is not a store of ours is refused with a reason and left as it was.
+// A path can lead to anything. A folder that is not a Holdfast store is refused with a reason and not
+// changed.
 
 import {
   mkdirSync,
@@ -40,8 +41,8 @@ async function expectUntouched(act: () => Promise<void>): Promise<void> {
   expect(look()).toEqual(before);
 }
 
-describe("what is not ours is refused and not changed", () => {
-  test("a folder of somebody else", async () => {
+describe("a foreign path is refused and not changed", () => {
+  test("a folder with other files", async () => {
     mkdirSync(folder.file());
     writeFileSync(folder.file("thesis.doc"), "chapter one");
     await expectUntouched(async () => {
@@ -92,7 +93,7 @@ test("a start that a crash left unfinished becomes a store", async () => {
   expect(readdirSync(folder.file()).sort()).toEqual(["journal.jsonl", "live.jsonl", "lock.db"]);
 });
 
-test("a damaged lock file is named, with what to do about it", async () => {
+test("a damaged lock file is named, with a hint", async () => {
   await (await folder.open()).close();
   writeFileSync(folder.file("lock.db"), "Dear diary, ".repeat(1_000));
   await expect(folder.open()).rejects.toMatchObject({
@@ -110,7 +111,7 @@ test("a missing store is not created when it must exist", async () => {
   expect(readdirSync(folder.path)).toEqual([]);
 });
 
-test("a path through a file is an error that says so", async () => {
+test("a path through a file is an error that names it", async () => {
   writeFileSync(join(folder.path, "plain"), "");
   await expect(folder.open({ path: join(folder.path, "plain", "store") })).rejects.toMatchObject({
     code: "STORE_IO",
@@ -134,7 +135,7 @@ test("folders are made, and only the owner can read anything in them", async () 
   }
 });
 
-test("names that look like paths never become one", async () => {
+test("names that look like paths never become paths", async () => {
   const hostile = ["../../escape", "/etc/passwd", "a/../../b", "..", "a\0b", "C:\\x", "x".repeat(5_000)];
   const store = await folder.open();
   const bytes = new TextEncoder().encode("x");
@@ -211,7 +212,7 @@ describe("an address", () => {
   });
 });
 
-describe("a folder that is not the one that was opened is noticed and not written to", () => {
+describe("a folder that was replaced is noticed and not written to", () => {
   const twice = async (act: () => Promise<unknown>) => {
     await expect(act()).rejects.toMatchObject({ code: "STORE_REPLACED", unknown: false });
     await expect(act()).rejects.toMatchObject({ code: "STORE_REPLACED" });
@@ -258,7 +259,7 @@ describe("a folder that is not the one that was opened is noticed and not writte
   });
 });
 
-test("losing the file that is never synced loses nothing", async () => {
+test("losing the live file loses nothing", async () => {
   const store = await folder.open();
   const other = await folder.open();
   await append(store, write("session/a", 0, [1]));

@@ -12,7 +12,7 @@ import { hasStrace, needs } from "../sqlite/processes.ts";
 const LIMIT_MS = 400_000;
 const isFull = Boolean(process.env["HOLDFAST_FULL"]);
 const IMAGES = isFull ? 4_000 : 600;
-/** Of one disk not all images differ. */
+/** Not all images of one disk differ. */
 const ENOUGH = isFull ? 2_000 : 500;
 
 describe.skipIf(!hasStrace)(needs("a power cut", "strace", hasStrace), () => {
@@ -25,7 +25,7 @@ describe.skipIf(!hasStrace)(needs("a power cut", "strace", hasStrace), () => {
   });
   afterAll(() => {
     killAll();
-    // Other files in this process have the usual one.
+    // Restored for other test files in this process.
     chooseStore("sqlite");
     rmSync(folder, { recursive: true, force: true });
   });
@@ -49,7 +49,7 @@ describe.skipIf(!hasStrace)(needs("a power cut", "strace", hasStrace), () => {
     return { ...result, renames: steps.filter(({ act }) => act === "rename").length };
   }
 
-  test(`loses nothing that was acknowledged and tears no file, in at least ${ENOUGH} images of the disk`, {
+  test(`loses no acknowledged write and tears no file, in at least ${ENOUGH} images of the disk`, {
     timeout: LIMIT_MS,
   }, async () => {
     const { images, promises, points, renames, violations } = await cut("whole", whole, {});
@@ -57,7 +57,7 @@ describe.skipIf(!hasStrace)(needs("a power cut", "strace", hasStrace), () => {
     expect(violations).toEqual([]);
     expect(images).toBeGreaterThanOrEqual(ENOUGH);
     expect(promises).toBeGreaterThan(20);
-    // The first journal, every artifact, and the journal rewritten at least once.
+    // The first journal, every artifact, and at least one compaction.
     expect(renames).toBeGreaterThan(5);
   });
 

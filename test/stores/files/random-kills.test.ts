@@ -1,8 +1,8 @@
 /**
- * A writer is killed again and again while it opens, appends, puts, takes leases, removes and rewrites its journal.
- * After each kill everything that it was told must be there. Half of the stores are verified on a copy, with and
- * without the file that is never synced, so that the next life meets the folder as the kill left it; half through a
- * handle that stays open meanwhile, as a neighbouring process would have it.
+ * A writer is killed again and again while it opens, appends, puts, takes leases, removes and compacts. After
+ * each kill every acknowledged write must be there. Half of the stores are verified on a copy, with and
+ * without the live file, so that the next life meets the folder as the kill left it. The other half are
+ * verified through a handle that stays open, as a process beside it would have it.
  */
 
 import { cpSync, rmSync } from "node:fs";
@@ -17,9 +17,11 @@ import { FilesWorkshop } from "./workshop.ts";
 
 /** HOLDFAST_FULL=1: a thousand. */
 const KILLS = process.env["HOLDFAST_FULL"] ? 1_000 : 40;
-/** Each is verified after every kill, so a store that lives on costs more with each. HOLDFAST_FULL=1: twenty. */
+/**
+ * Each kill is followed by a verification, which takes longer as the store grows. HOLDFAST_FULL=1: twenty.
+ */
 const KILLS_PER_STORE = process.env["HOLDFAST_FULL"] ? 20 : 10;
-/** Of ten lives this many end while the store is being opened; the others some time after their first append. */
+/** Lives out of ten that end while the store opens. The others end some time after their first append. */
 const EARLY_DEATHS = 2;
 const OPENING_MS = 40;
 const WORKING_MS = 50;
@@ -33,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => workshop.dispose());
 
-/** One life: told to go, killed at some moment of its opening or of its work. */
+/** One life: started, then killed at a random moment of its opening or of its work. */
 async function liveAndDie(writer: Program, life: number): Promise<void> {
   const isEarly = life % 10 < EARLY_DEATHS;
   writer.say("go");
@@ -70,7 +72,7 @@ async function verifyFolder(path: string, said: readonly Acknowledgement[]): Pro
 
 interface Toll {
   kills: number;
-  /** Lives that were told of at least one thing. */
+  /** Lives with at least one acknowledgement. */
   fruitful: number;
   acknowledgements: number;
 }
@@ -104,11 +106,12 @@ async function killOneStore(hasNeighbour: boolean): Promise<Toll> {
   return toll;
 }
 
-test(`${KILLS} kills at random moments take nothing that was acknowledged`, {
+test(`${KILLS} kills at random moments lose no acknowledged write`, {
   timeout: 900_000,
 }, async () => {
   const tolls: Toll[] = [];
-  // One after the other: while this process verifies one store, it could not end a life in another in time.
+  // One after the other: while this process verifies one store, it could not kill a writer of another in
+  // time.
   for (let store = 0; store < KILLS / KILLS_PER_STORE; store++)
     tolls.push(await killOneStore(store % 2 === 0));
   const sum = (of: keyof Toll) => tolls.reduce((total, toll) => total + toll[of], 0);

@@ -6,8 +6,8 @@ import type { Opened, StoreSubject } from "../../../src/testing/index.ts";
 import { quickFolder } from "../../quick-folder.ts";
 
 /**
- * Folders whose leases run by a clock that only the test moves. Making an empty store takes longer than most cases, so
- * it is made once and copied. `dispose` throws the original away.
+ * Folders whose leases run by a clock that only the test moves. Creating an empty store takes longer than
+ * most cases, so one is made and copied. `dispose` deletes the original.
  */
 export function filesForTest(): StoreSubject & { dispose(): Promise<void> } {
   let home: Promise<string> | undefined;

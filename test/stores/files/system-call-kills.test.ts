@@ -1,7 +1,7 @@
 /**
- * The same few acts, killed right before each single system call that changes the store's folder or anything in it.
- * First the calls of an undisturbed run are listed, with the files they are about; then every one of them gets its own
- * run, its own kill, and its own verification. A kill that did not fire fails the test.
+ * The same few acts, killed right before each single system call that changes the store's folder or anything
+ * in it. First an undisturbed run lists the calls with their files. Then every call gets its own run, its own
+ * kill and its own verification. A kill that did not fire fails the test.
  */
 
 import { readFile, rm } from "node:fs/promises";
@@ -16,7 +16,7 @@ import { quickFolder } from "../../quick-folder.ts";
 import { hasStrace, needs } from "../sqlite/processes.ts";
 import { FilesWorkshop } from "./workshop.ts";
 
-/** Everything that can change a file or a folder; a question mark lets strace skip what a machine does not have. */
+/** Calls that can change a file or a folder. With `?` strace skips a call that the machine does not have. */
 const CHANGING = [
   "openat",
   "write",
@@ -40,11 +40,11 @@ const CHANGING = [
 ];
 
 const isFull = Boolean(process.env["HOLDFAST_FULL"]);
-/** Of each call. HOLDFAST_FULL=1 takes all. */
+/** Kills per system call. HOLDFAST_FULL=1 tries all points. */
 const MOST_PER_CALL = isFull ? Number.POSITIVE_INFINITY : 10;
 const LANES = 2;
 const TRIES = 3;
-/** Of Node, which make the calls. */
+/** Names of Node's threads that make the calls. */
 const POOL_THREADS = 4;
 
 interface Point {
@@ -58,7 +58,7 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
   let touched: string[];
 
   beforeAll(async () => {
-    // A kill takes nothing from the kernel, and what the power may take is tested elsewhere.
+    // A kill loses nothing that the kernel has. Power cuts have a test of their own.
     workshop = await FilesWorkshop.make(quickFolder());
     touched = await everyPath();
   });
@@ -116,8 +116,8 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
   }
 
   /**
-   * Returns how much the writer had been told by then. What meets shares a flush, so one run may make a few calls fewer than
-   * another; where it ended before the point, the last call that it made is the point of the next try.
+   * Returns how many acknowledgements the writer had by then. Acts may share a flush, so one run may make
+   * fewer calls than another. If it ended before the point, its last call is the point of the next try.
    */
   async function killAt({ call, count }: Point, tries = 1): Promise<number> {
     const { place, folder, acknowledgements, ended, lines } = await runTraced((path) => {
@@ -130,7 +130,7 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
       return killAt({ call, count: made }, tries + 1);
     }
     expect(ended.signal, `${name} did not kill: ${ended.errors}`).toBe("SIGKILL");
-    // The signal ends the process at that call; one that another thread had just begun may still be on the list.
+    // The signal ends the process at that call. A call that another thread had begun may still be listed.
     expect(made, `${name} fired elsewhere`).toBeGreaterThanOrEqual(count);
     expect(made, `${name} fired elsewhere`).toBeLessThan(count + POOL_THREADS);
     expect(
@@ -150,7 +150,7 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
     return said.length;
   }
 
-  /** Whoever comes next can write. */
+  /** The next process can write. */
   async function goOn(journal: Journal): Promise<void> {
     const log = await journal.open(tallyKind, "alone");
     const data = { id: "next", batch: "next", size: 1, text: "" };
@@ -158,7 +158,7 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
     expect(outcome.outcome).toBe("ok");
   }
 
-  /** All points of a call, or as many as may be, evenly spread and the same ones every time. */
+  /** All points of a call, or the allowed number of them, evenly spread and the same in every run. */
   function spread(points: readonly Point[], call: string): Point[] {
     const all = points.filter((point) => point.call === call);
     const taken = Math.min(all.length, MOST_PER_CALL);
@@ -168,7 +168,7 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
     );
   }
 
-  test("a kill right before each of them takes nothing that was acknowledged", {
+  test("a kill right before each call loses no acknowledged write", {
     timeout: 900_000,
   }, async () => {
     const points = await everyPoint();
@@ -185,7 +185,7 @@ describe.skipIf(!hasStrace)(needs("kills at system calls", "strace", hasStrace),
     expect(calls).toEqual(
       expect.arrayContaining(["openat", "pwrite64", "fsync", "fdatasync", "rename", "unlink", "mkdir"]),
     );
-    // From before the first acknowledgement to after the last but the ones on closing.
+    // From before the first acknowledgement to after the last one before closing.
     expect(said.size).toBeGreaterThanOrEqual(10);
   });
 });

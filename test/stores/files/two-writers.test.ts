@@ -3,7 +3,7 @@ import { openFiles } from "../../../src/stores/files/index.ts";
 import { twoWritersTest } from "../../crash/two-writers.ts";
 import { FilesWorkshop } from "./workshop.ts";
 
-// On a disk, whose syncs are what a heartbeat could have to wait for.
+// On a real disk, because a heartbeat could have to wait for its syncs.
 const workshop = await FilesWorkshop.make(process.env["HOLDFAST_DISK"]);
 afterAll(() => workshop.dispose());
 

@@ -1,6 +1,6 @@
 /**
- * The programs that are made to die for SQLite, which open a folder of this store where they open an SQLite file: the same
- * work, the same acknowledgements, the same verifier.
+ * The programs of the SQLite crash tests, bundled so that they open a folder of this store instead of an
+ * SQLite file: the same work, the same acknowledgements, the same verifier.
  */
 
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
@@ -21,7 +21,9 @@ const PROGRAMS = {
   "io-error": "test/stores/sqlite/programs/io-error.ts",
 } as const;
 
-/** A folder for everything the tests leave, and the processes they started; all of it goes at the end. */
+/**
+ * A folder for everything that the tests leave, and their processes. `dispose` deletes and ends all of it.
+ */
 export class FilesWorkshop {
   readonly folder: string;
   readonly #started = new Set<Program>();

@@ -5,7 +5,7 @@ export const NAMESPACE = "default";
 
 let batches = 0;
 
-/** A write of one event per element of `events`, at the place where the stream is believed to end. */
+/** A write of one event per element of `events`, at the expected end of the stream. */
 export function write(
   stream: string,
   seq: number,

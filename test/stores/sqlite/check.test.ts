@@ -1,4 +1,4 @@
-// A checker that finds nothing proves nothing until it has found what was planted.
+// A check that finds nothing proves nothing until it has found planted damage.
 
 import { createHash } from "node:crypto";
 import { closeSync, openSync, writeSync } from "node:fs";
@@ -53,7 +53,7 @@ test("a sound store has no problems", async () => {
   expect(await store.check()).toEqual([]);
 });
 
-describe("what was planted is found", () => {
+describe("planted damage is found", () => {
   test.each([
     [
       "a changed payload",
@@ -98,7 +98,7 @@ describe("what was planted is found", () => {
   });
 });
 
-test("a damaged page is reported as a problem of the medium, and checking does not throw", async () => {
+test("a damaged page is a problem of the medium, and check does not throw", async () => {
   const connection = await Connection.open(folder.file(), false);
   const { page } = connection.get(
     "SELECT rootpage AS page FROM sqlite_schema WHERE name = 'streams_latest'",

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { append, NAMESPACE, write } from "./acts.ts";
 import { TestFolder } from "./folder.ts";
 
-test("erased bytes are in none of the store's files any more", async () => {
+test("erased bytes are in none of the store's files", async () => {
   const folder = await TestFolder.make();
   try {
     const store = await folder.open();

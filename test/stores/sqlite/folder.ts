@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Store } from "../../../src/store.ts";
 import { openSqlite, type SqliteOptions } from "../../../src/stores/sqlite/index.ts";
 
-/** A folder on the disk with every store that was opened through it; all of it goes at the end. */
+/** A folder on the disk, and every store opened through it. `dispose` closes and deletes all of it. */
 export class TestFolder {
   readonly path: string;
   readonly #opened: Store[] = [];

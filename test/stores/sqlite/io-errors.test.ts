@@ -1,5 +1,5 @@
-// After an I/O error nobody knows what the disk holds. Whoever was not answered is told so, and nothing is
-// acknowledged until a fresh connection has durably written.
+// After an I/O error the contents of the disk are unknown. Callers without an answer get `unknown`, and
+// nothing is acknowledged until a fresh connection has durably written.
 
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -43,7 +43,7 @@ function inject(name: string, call: string, fault: string): Promise<Record<strin
 }
 
 describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), () => {
-  test("a failed fsync leaves the whole flush unknown, and sending it again settles it", async () => {
+  test("a failed fsync leaves the whole flush unknown, and a resend settles it", async () => {
     const before = await countBefore("fsync");
     const said = await inject("fault.db", "fsync", `error=EIO:when=${before + 1}`);
     expect(said["first"]).toMatchObject({ result: { outcome: "ok" } });
@@ -66,7 +66,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     expect(said["third"]).toMatchObject({ code: "STORE_IO" });
   });
 
-  test("a disk that fills up in the middle of a commit is told as such, and goes on when there is room", async () => {
+  test("a disk that fills up during a commit is STORE_FULL, and the store recovers", async () => {
     const before = await countBefore("pwrite64");
     const said = await inject("full.db", "pwrite64", `error=ENOSPC:when=${before + 1}`);
     expect(said["second"]).toMatchObject({ code: "STORE_FULL", unknown: true });
@@ -75,7 +75,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
   });
 });
 
-test("an act that cannot be kept fails alone; its neighbours in the same flush do not notice", async () => {
+test("an act that cannot be stored fails alone; others in the same flush succeed", async () => {
   const store = await folder.open();
   const [before, bad, after] = await Promise.allSettled([
     append(store, write("session/a", 0, [1])),

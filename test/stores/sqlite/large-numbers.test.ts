@@ -1,4 +1,7 @@
-/** SQLite keeps larger numbers than JavaScript reads back. None gets in, and one that is there harms nobody else. */
+/**
+ * SQLite stores larger numbers than JavaScript can read. None gets in, and one that exists harms nothing
+ * else.
+ */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Journal } from "../../../src/journal/index.ts";
@@ -40,7 +43,7 @@ const oversized: Readonly<Record<string, Partial<Write>>> = {
 };
 
 test.each(Object.entries(oversized))(
-  "%s: a number that could not be read back is refused",
+  "%s: a number that could not be read back is rejected",
   async (_name, part) => {
     const append = store.append({ id: "b", namespace: "default", writes: [{ ...write, ...part }] });
     await expect(append).rejects.toMatchObject({
@@ -53,7 +56,7 @@ test.each(Object.entries(oversized))(
 );
 
 test.each([0, -5, 1_700_000_000_000.5, 1e-7, Number.MAX_SAFE_INTEGER])(
-  "a time of %d is read back as it is",
+  "a time of %d is read back unchanged",
   async (at) => {
     await store.append({
       id: 'b "1" 2',
@@ -67,7 +70,7 @@ test.each([0, -5, 1_700_000_000_000.5, 1e-7, Number.MAX_SAFE_INTEGER])(
   },
 );
 
-test("one that another program wrote is told of, and the connection goes on", async () => {
+test("one that another program wrote is reported, and the connection stays usable", async () => {
   const journal = new Journal({ store });
   const [hurt, sound] = [await journal.open(words, "hurt"), await journal.open(words, "sound")];
   await hurt.commit(() => said("one"));

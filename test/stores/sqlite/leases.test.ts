@@ -18,7 +18,7 @@ function take(store: Store, owner: string, ttlMs = 30_000): Promise<LeaseOutcome
   return store.lease({ act: "take", namespace: NAMESPACE, name: "session/a", holder: holder(owner), ttlMs });
 }
 
-test("a lease of another boot has run out, however long it was, and its token is exceeded", async () => {
+test("a lease of another boot has expired, whatever its TTL, and the next token is larger", async () => {
   const before = await folder.open({ clock: { boot: "first", nowMs: () => 5_000_000 } });
   await take(before, "old", 1_000_000);
   const after = await folder.open({ clock: { boot: "second", nowMs: () => 1_000 } });
@@ -31,7 +31,7 @@ test("a lease of another boot has run out, however long it was, and its token is
   expect(await append(before, write("session/a", 0, [1], { guards }))).toMatchObject({ outcome: "fenced" });
 });
 
-test("where the boot cannot be told, a lease from before it does not last for ever", async () => {
+test("if the boot is unknown, a lease from before it does not last for ever", async () => {
   const before = await folder.open({ clock: { boot: "unknown", nowMs: () => 900_000_000 } });
   await take(before, "old");
   const after = await folder.open({ clock: { boot: "unknown", nowMs: () => 1_000 } });
@@ -47,7 +47,7 @@ test("setting the wall clock changes nothing for a lease", async () => {
   expect(await take(store, "two")).toMatchObject({ outcome: "held", lease: { token: 1 } });
 });
 
-test("a guarded append prolongs its lease once a quarter of it has passed, by the lease's own length", async () => {
+test("a guarded append renews its lease, by its TTL, once a quarter has passed", async () => {
   let upMs = 1_000_000;
   const store = await folder.open({ clock: { boot: "this", nowMs: () => upMs } });
   await take(store, "one", 1_000);
@@ -67,7 +67,7 @@ test("a guarded append prolongs its lease once a quarter of it has passed, by th
   expect(await remaining()).toBe(1_000);
 });
 
-test("what one handle remembers of a lease does not outlive a change by another", async () => {
+test("a cached lease does not outlive a change by another handle", async () => {
   let upMs = 1_000_000;
   const clock = { boot: "this", nowMs: () => upMs };
   const first = await folder.open({ clock });

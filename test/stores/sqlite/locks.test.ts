@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { append, headSeq, holder, NAMESPACE, write } from "./acts.ts";
+import { TurningLoop } from "./event-loop-watch.ts";
 import { TestFolder } from "./folder.ts";
 import { Companion } from "./processes.ts";
-import { TurningLoop } from "./turning-loop.ts";
 
 const STAND_MS = 150;
 const ROUNDS = 10;
@@ -16,11 +16,11 @@ beforeEach(async () => {
 
 afterEach(() => folder.dispose());
 
-test("while another process holds the lock, the event loop goes on, and then the append succeeds", async () => {
+test("while another process holds the lock the event loop runs; then the append succeeds", async () => {
   const store = await folder.open();
   const ask = { act: "take", namespace: NAMESPACE, name: "session/a", ttlMs: 1_000 } as const;
-  // SQLite waits a few milliseconds at a time; the rest is for a busy machine. Waiting in SQLite would show every time, a
-  // machine that stands still does not.
+  // SQLite waits a few milliseconds at a time; the rest allows for a busy machine. A wait inside SQLite would
+  // show in every attempt, a pause of the machine does not.
   let longestMs = Number.POSITIVE_INFINITY;
   for (let round = 0; round < ROUNDS && longestMs > STAND_MS; round++) {
     const other = new Companion("./programs/lock-holder.ts", [folder.file()]);
@@ -41,7 +41,7 @@ test("while another process holds the lock, the event loop goes on, and then the
   expect(longestMs).toBeLessThan(STAND_MS);
 });
 
-test("a lock that is never released becomes an error that says so, and nothing has happened", async () => {
+test("a lock that is never released is STORE_BUSY, and nothing has happened", async () => {
   const store = await folder.open({ busyMs: 100 });
   const other = new Companion("./programs/lock-holder.ts", [folder.file()]);
   await other.hear();
@@ -58,7 +58,7 @@ test("a lock that is never released becomes an error that says so, and nothing h
 });
 
 test.each([{}, { readOnly: true }])(
-  "who opens a file (%j) that another process keeps for itself waits until that has let go",
+  "opening (%j) a file that another process holds exclusively waits for its release",
   async (how) => {
     await (await folder.open()).close();
     const other = new Companion("./programs/file-holder.ts", [folder.file()]);
@@ -79,7 +79,7 @@ test.skipIf(!isLinux)(
     const first = await folder.open();
     await append(first, write("session/a", 0, [1]));
     const { ino } = statSync(folder.file());
-    // Ours only: on another disk another process may have a file of the same number.
+    // Our file only: another disk may have a file with the same inode number.
     const locks = () =>
       readFileSync("/proc/locks", "utf8")
         .split("\n")
@@ -96,10 +96,10 @@ test.skipIf(!isLinux)(
   },
 );
 
-// Every opening waits for the disk.
+// Every open waits for the disk.
 const SLOW = { timeout: 300_000 };
 
-test.skipIf(!isLinux)("opening and closing again and again leaves no descriptor behind", SLOW, async () => {
+test.skipIf(!isLinux)("repeated opening and closing leaks no descriptor", SLOW, async () => {
   const open = () =>
     readdirSync("/proc/self/fd").filter((name) => {
       try {
@@ -124,7 +124,7 @@ test("the last handle to close leaves one file, with everything in it", async ()
   expect(readdirSync(folder.path)).toEqual(["store.db"]);
 });
 
-test("closing waits for appends under way; later ones are refused", async () => {
+test("closing waits for appends in flight; later ones are rejected", async () => {
   const store = await folder.open();
   const pending = append(store, write("session/a", 0, [1]));
   const closing = store.close();

@@ -12,7 +12,7 @@ beforeEach(async () => {
 
 afterEach(() => folder.dispose());
 
-/** A file that was brought up to date version by version, as releases came out, starting with `first`. */
+/** A file that was migrated version by version, as releases came out, starting with `first`. */
 async function schemaAfter(migrations: readonly string[], first: number): Promise<unknown[]> {
   const connection = await Connection.open(folder.file(`from-${first}-of-${migrations.length}.db`), false);
   try {
@@ -27,7 +27,7 @@ async function schemaAfter(migrations: readonly string[], first: number): Promis
   }
 }
 
-test("a file is opened without its schema only where it has the format that all migrations lead to", () => {
+test("FORMAT is the number of migrations: files of that version skip loading the schema", () => {
   expect(FORMAT).toBe(MIGRATIONS.length);
 });
 

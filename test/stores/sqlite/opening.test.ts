@@ -1,4 +1,4 @@
-// A path can lead to anything. Whatever is not a store of ours is refused with a reason and left as it was.
+// A path can lead to anything. A file that is not a Holdfast store is refused with a reason and not changed.
 
 import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ async function expectUntouched(act: () => Promise<void>): Promise<void> {
   expect(look()).toEqual(before);
 }
 
-describe("a file that is not ours is refused and not changed", () => {
+describe("a foreign file is refused and not changed", () => {
   test("a database of another program", async () => {
     await makeDatabase("CREATE TABLE cats (name TEXT); INSERT INTO cats VALUES ('Tom')");
     await expectUntouched(async () => {
@@ -63,7 +63,7 @@ describe("a file that is not ours is refused and not changed", () => {
     expect(readFileSync(folder.file()).equals(before)).toBe(true);
   });
 
-  // Its encoding is fixed for ever with its first table, also after that is gone.
+  // The first table fixes the encoding for ever, also after it is dropped.
   test.each(["UTF-16le", "UTF-16be"])("a database without tables whose text is %s", async (encoding) => {
     await makeDatabase(`PRAGMA encoding = '${encoding}'; CREATE TABLE cats (name TEXT); DROP TABLE cats`);
     await expectUntouched(async () => {
@@ -77,7 +77,7 @@ describe("a file that is not ours is refused and not changed", () => {
     });
   });
 
-  test("something that is no database", async () => {
+  test("a file that is no database", async () => {
     writeFileSync(folder.file(), "Dear diary, ".repeat(1000));
     await expectUntouched(async () => {
       await expect(folder.open()).rejects.toMatchObject({
@@ -121,7 +121,7 @@ test("a missing store is not created when it must exist", async () => {
   expect(readdirSync(folder.path)).toEqual([]);
 });
 
-test("a path through a file is an error that says so", async () => {
+test("a path through a file is an error that names it", async () => {
   writeFileSync(folder.file("plain"), "");
   await expect(folder.open({ path: join(folder.file("plain"), "store.db") })).rejects.toMatchObject({
     code: "STORE_IO",
@@ -152,7 +152,7 @@ test("network disks are refused by the type of their file system", () => {
   expect(() => refuseNetworkDisk(folder.file(), () => EXT4)).not.toThrow();
 });
 
-test("a reader needs no right to write, and a writer is told", async () => {
+test("a reader needs no write permission, and a writer gets STORE_READONLY", async () => {
   const writer = await folder.open();
   await append(writer, write("session/a", 0, [1]));
   const reader = await folder.open({ readOnly: true });

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { programFile } from "../../program.ts";
 
-/** Another process that runs a script of this folder and tells what it does, a line of JSON at a time. */
+/** Another process that runs a script of this folder and reports in lines of JSON. */
 export class Companion {
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
   readonly #lines: AsyncIterator<string>;
@@ -17,7 +17,7 @@ export class Companion {
     this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }
 
-  /** What it says next; undefined after its last word. */
+  /** The next line; undefined after the last. */
   async hear(): Promise<Record<string, unknown> | undefined> {
     const { value, done } = await this.#lines.next();
     return done ? undefined : JSON.parse(value);
@@ -29,7 +29,7 @@ export class Companion {
     return all;
   }
 
-  /** Lets it go on. */
+  /** Lets it continue. */
   nudge(): void {
     this.#child.stdin.write("\n");
   }
@@ -60,7 +60,7 @@ export const canMount =
 const BIND = "mount --bind /dev/null /proc/uptime";
 export const canMountOnProc = canMount && works("unshare", "-m", "sh", "-c", BIND);
 
-/** A command that runs another in a time namespace of its own, in which the machine has been up for longer. */
+/** Runs a command in a time namespace of its own, with a longer uptime. */
 export const IN_OTHER_TIME = ["unshare", "-T", "--boottime", "100000", "--fork"] as const;
 export const canLeaveTime = process.platform === "linux" && works(...IN_OTHER_TIME, "true");
 

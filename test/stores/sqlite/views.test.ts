@@ -1,4 +1,4 @@
-// A person with the `sqlite3` shell reads everything, and needs no library for it.
+// The views show everything in the `sqlite3` shell, without a library.
 
 import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -159,7 +159,7 @@ test("budgets, a row for each unit", async () => {
   ]);
 });
 
-test("a fork shows the messages of the past that it shares, and no later ones of its parent", async () => {
+test("a fork shows the messages of its shared past, and no later ones of its parent", async () => {
   const fork = { stream: "session/a", generation: 1, seq: 1 };
   await append(store, write("session/b", 1, [message("m9", "user", "Another way")], { fork }));
   expect(await query("SELECT seq, message_id FROM messages WHERE session_id = 'b' ORDER BY seq")).toEqual([
@@ -171,7 +171,7 @@ test("a fork shows the messages of the past that it shares, and no later ones of
   ]);
 });
 
-test("what was put in place of other messages, in its order, and text that is no message breaks nothing", async () => {
+test("replacements of messages in their order; text that is no message breaks nothing", async () => {
   const put = (id: string, role: string, text: string) => ({
     id,
     role,
@@ -207,7 +207,7 @@ test("what was put in place of other messages, in its order, and text that is no
   ]);
 });
 
-test("a fork shows the versions of the past that it shares, as they were when it left", async () => {
+test("a fork shows the versions of its shared past, as they were when it left", async () => {
   const version = (id: string, seq: number) => ({
     kind: "checkpoint",
     id,
@@ -220,7 +220,7 @@ test("a fork shows the versions of the past that it shares, as they were when it
   await append(store, write("session/a", 6, point, { at: AT, items: [version("3", 7)] }));
   const fork = { stream: "session/a", generation: 1, seq: 7 };
   await append(store, write("session/b", 7, point, { at: AT, fork, items: [version("4", 8)] }));
-  // Its parent has a fourth of its own, and deletes one that both have.
+  // The parent has a fourth version of its own, and deletes one that both have.
   const later = [version("4", 8), { kind: "checkpoint", id: "3", endSeq: 9, status: "deleted" }];
   await append(
     store,
@@ -251,7 +251,7 @@ test("a fork shows the versions of the past that it shares, as they were when it
   ]);
 });
 
-test("of real sessions the views show what the sessions say", async () => {
+test("the views agree with real sessions", async () => {
   const holdfast = await open(folder.file());
   const session = await holdfast.session("real");
   for (const text of ["one", "two", "three"])
@@ -277,7 +277,7 @@ test("of real sessions the views show what the sessions say", async () => {
   await holdfast.close();
 });
 
-test("what a codec made shows no content and breaks no query", async () => {
+test("encoded payloads show no content and break no query", async () => {
   const item = {
     kind: "call",
     id: "c",
@@ -303,7 +303,7 @@ test("what a codec made shows no content and breaks no query", async () => {
   expect(calls).toEqual(payloads.map(() => ({ args: null, result: null })));
 });
 
-test("a removed session shows nowhere", async () => {
+test("a removed session is in no view", async () => {
   const expected = { generation: 1, seq: 6 };
   await store.remove({ of: "stream", namespace: "default", stream: "session/a", expect: expected });
   for (const view of ["sessions", "checkpoints", "messages", "tool_calls", "budgets"]) {
@@ -311,7 +311,7 @@ test("a removed session shows nowhere", async () => {
   }
 });
 
-test("goals, tasks, decisions, blockers and session history, from what lists show", async () => {
+test("goals, tasks, decisions, blockers and session history", async () => {
   await writeViewedGoal(store, AT);
   for (const [view, rows] of Object.entries(viewedRows(ISO))) {
     const found = await query(`SELECT * FROM ${view} ORDER BY 3`);

@@ -1,4 +1,4 @@
-/** Puts an artifact, then appends, and says a line of JSON about each. */
+/** Puts an artifact, then appends, and prints a line of JSON about each. */
 
 import { sha256 } from "../../../../src/model/digest.ts";
 import { openFiles } from "../../../../src/stores/files/index.ts";

@@ -1,4 +1,4 @@
-// For programs that open an SQLite file: they get a folder of plain files instead, small enough to be rewritten often.
+// For programs that open an SQLite file: they get a folder of plain files, which is compacted often.
 
 import type { Store } from "../../../../src/store.ts";
 import { openFiles } from "../../../../src/stores/files/index.ts";

@@ -1,4 +1,4 @@
-// Keeps everybody out of an SQLite file, readers as well, as SQLite itself does while it recovers one, until it is told to let go.
+// Locks an SQLite file exclusively, as SQLite does while it recovers one, until a line arrives on stdin.
 
 import { Connection } from "../../../../src/stores/sqlite/index.ts";
 

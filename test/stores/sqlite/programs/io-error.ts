@@ -1,5 +1,5 @@
-// Appends, syncs a marker file so that a trace shows where it is, appends again, and sends that batch once more if
-// it failed. Tells every outcome.
+// Appends, syncs a marker file that a trace can show, appends again, and resends that batch if it failed.
+// Prints every outcome.
 
 import { closeSync, fsyncSync, openSync } from "node:fs";
 import { openSqlite } from "../../../../src/stores/sqlite/index.ts";

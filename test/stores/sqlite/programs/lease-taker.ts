@@ -1,4 +1,4 @@
-// Takes a lease if it may, and tells what came of it.
+// Takes a lease, and prints the outcome.
 
 import { openSqlite } from "../../../../src/stores/sqlite/index.ts";
 import { holder, NAMESPACE } from "../acts.ts";

@@ -1,4 +1,4 @@
-// Holds the write lock of an SQLite file until it is told to let go.
+// Holds the write lock of an SQLite file until a line arrives on stdin.
 
 import { Connection } from "../../../../src/stores/sqlite/index.ts";
 

@@ -1,4 +1,4 @@
-// A folder does not grow for ever: what nobody needs any more goes when the journal is rewritten, and nothing else does.
+// A folder does not grow for ever: compaction deletes dead bytes and nothing else.
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -32,7 +32,7 @@ function journalNumber(): number {
 
 const BYTES = new TextEncoder().encode("an artifact");
 
-/** A little of everything that a rewritten journal has to keep. */
+/** A little of everything that compaction has to keep. */
 async function furnish(store: Store): Promise<void> {
   const hash = sha256(BYTES);
   await store.put({ of: "artifact", namespace: NAMESPACE, hash, bytes: BYTES, at: 1 });
@@ -69,7 +69,7 @@ async function inventory(store: Store): Promise<unknown> {
   };
 }
 
-test("removed streams leave the disk, everything else stays, and a handle that was open meanwhile follows", async () => {
+test("removed streams leave the disk, everything else stays, and open handles follow", async () => {
   const store = await folder.open({ wasteBytes: 20_000 });
   await furnish(store);
   const other = await folder.open();
@@ -86,7 +86,7 @@ test("removed streams leave the disk, everything else stays, and a handle that w
   expect(await append(other, write("session/a", 1, [2]))).toMatchObject({ outcome: "ok" });
   expect(await headSeq(store, "session/a")).toBe(2);
   const problems = await store.check();
-  // Two writes were furnished with a checksum that is not theirs.
+  // Two writes were given a wrong checksum.
   expect(problems.map(({ where }) => where).sort()).toEqual([
     "default session/bytes",
     "default session/text",
@@ -96,7 +96,7 @@ test("removed streams leave the disk, everything else stays, and a handle that w
   expect(await headSeq(again, "session/a")).toBe(2);
 });
 
-test("a removed stream's next life gets the next generation, also after its first left the disk", async () => {
+test("a removed stream's next life gets the next generation, also after a compaction", async () => {
   const store = await folder.open({ wasteBytes: 100 });
   await append(store, write("session/a", 0, ["x".repeat(1_000)]));
   await remove(store, "session/a", 1);
@@ -108,7 +108,7 @@ test("a removed stream's next life gets the next generation, also after its firs
   expect(await append(again, next)).toMatchObject({ outcome: "ok" });
 });
 
-test("erasing overwrites: nothing of the stream is left in any file", async () => {
+test("erasing leaves nothing of the stream in any file", async () => {
   const store = await folder.open();
   await append(store, write("session/secret", 0, ["TOP-SECRET-WORDS"]));
   await append(store, write("session/a", 0, [1]));
@@ -123,7 +123,7 @@ test("erasing overwrites: nothing of the stream is left in any file", async () =
   expect(await store.check()).toEqual([]);
 });
 
-test("damage that came meanwhile stops the rewriting instead of getting a new checksum", async () => {
+test("damage stops a compaction instead of getting a new checksum", async () => {
   const store = await folder.open({ wasteBytes: 1_000 });
   await append(store, write("session/a", 0, ["precious"]));
   await append(store, write("session/brief", 0, ["x".repeat(5_000)]));
@@ -135,7 +135,7 @@ test("damage that came meanwhile stops the rewriting instead of getting a new ch
   await expect(folder.open()).rejects.toMatchObject({ code: "STORE_CORRUPT", data: { line: 2 } });
 });
 
-test("files that a crash left without a line are cleared away", async () => {
+test("files that a crash left without a line are deleted", async () => {
   const store = await folder.open({ wasteBytes: 100 });
   await furnish(store);
   const [home = ""] = readdirSync(folder.file("artifacts"));
@@ -159,7 +159,7 @@ test("a big journal is opened in a reasonable time", async () => {
   const { size } = statSync(folder.journal);
   const openMs: number[] = [];
   const readMs: number[] = [];
-  // A machine that stands still once does not count.
+  // One pause of the machine does not count.
   for (let round = 0; round < 3; round++) {
     const begun = performance.now();
     for (const line of folder.lines()) JSON.parse(line);
@@ -174,6 +174,6 @@ test("a big journal is opened in a reasonable time", async () => {
   console.info(
     `${(size / 2 ** 20).toFixed(0)} MB, 5,000 writes: opened in ${opened.toFixed(0)} ms, lines parsed in ${read.toFixed(0)} ms`,
   );
-  // As many times what reading it takes on this machine at all, rounded up generously.
+  // A multiple of the time that this machine takes to read the file, rounded up generously.
   expect(opened).toBeLessThan(25 * read);
 });

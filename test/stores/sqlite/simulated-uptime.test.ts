@@ -1,6 +1,6 @@
 /**
- * Containers that are shown an uptime of their own, as LXCFS does it: a file is mounted over /proc/uptime. Boot and time namespace are
- * the machine's all the same.
+ * Containers with an uptime of their own, as LXCFS makes it: a file is mounted over /proc/uptime. The boot
+ * and the time namespace are still the machine's.
  */
 
 import { writeFileSync } from "node:fs";
@@ -25,7 +25,7 @@ describe.skipIf(!canMountOnProc)(needs(name, "mounting on /proc", canMountOnProc
 
   afterEach(() => folder.dispose());
 
-  /** What a process is told that takes the lease while it is shown this uptime. */
+  /** The outcome for a process that takes the lease while it sees this uptime. */
   async function takenAt(upSeconds: number, owner: string, ttlMs: number): Promise<unknown> {
     const shown = folder.file(`uptime-${owner}`);
     writeFileSync(shown, `${upSeconds}.00 ${upSeconds}.00\n`);
@@ -47,7 +47,7 @@ describe.skipIf(!canMountOnProc)(needs(name, "mounting on /proc", canMountOnProc
   }
 
   test.each([JUST_BEGUN, LONG_AGO])(
-    "a lease that is held outside is not taken by one that is up %d s",
+    "a lease held outside is not taken by a container that is up %d s",
     async (up) => {
       expect(await taken(await folder.open(), LONG_MS)).toMatchObject({ outcome: "granted" });
       expect(await takenAt(up, "inside", LONG_MS)).toMatchObject({ outcome: "held" });
@@ -55,14 +55,14 @@ describe.skipIf(!canMountOnProc)(needs(name, "mounting on /proc", canMountOnProc
   );
 
   test.each([JUST_BEGUN, LONG_AGO])(
-    "a lease that is held by one that is up %d s is not taken outside",
+    "a lease held by a container that is up %d s is not taken outside",
     async (up) => {
       expect(await takenAt(up, "inside", LONG_MS)).toMatchObject({ outcome: "granted" });
       expect(await taken(await folder.open(), LONG_MS)).toMatchObject({ outcome: "held" });
     },
   );
 
-  test("two of them agree on how long a lease has left", async () => {
+  test("two containers agree on how long a lease has left", async () => {
     expect(await takenAt(JUST_BEGUN, "one", 1)).toMatchObject({ outcome: "granted", lease: { token: 1 } });
     expect(await takenAt(LONG_AGO, "two", LONG_MS)).toMatchObject({
       outcome: "granted",

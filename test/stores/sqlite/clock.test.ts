@@ -1,4 +1,4 @@
-/** The machine's uptime as leases run by it, where it and the process's own clock part. */
+/** The clock that leases run by, where the machine's uptime and the process's own clock differ. */
 
 import { syncBuiltinESMExports } from "node:module";
 import os from "node:os";
@@ -16,7 +16,7 @@ beforeEach(async () => {
   folder = await TestFolder.make();
 });
 
-/** Also for whoever has imported it already. */
+/** Also for modules that have imported it already. */
 function setUptime(seconds: (real: number) => number): void {
   const real = os.uptime;
   vi.spyOn(os, "uptime").mockImplementation(() => seconds(real()));
@@ -34,14 +34,14 @@ function take(store: Store, owner: string): Promise<LeaseOutcome> {
   return store.lease({ act: "take", namespace: NAMESPACE, ...asked });
 }
 
-/** The uptime and the wall clock go on, the process's own clock does not. */
+/** The uptime and the wall clock advance, the process's own clock does not. */
 function sleepMachine(ms: number): void {
   const wall = Date.now();
   setUptime((real) => real + ms / 1_000);
   vi.spyOn(Date, "now").mockReturnValue(wall + ms);
 }
 
-test("a write right after the machine woke prolongs its lease", async () => {
+test("a write right after the machine woke renews its lease", async () => {
   vi.spyOn(performance, "now").mockReturnValue(performance.now());
   const owner = await folder.open();
   await take(owner, "owner");
@@ -63,11 +63,11 @@ test("a wall clock that is set, ahead or back, moves no lease", async () => {
 });
 
 test.runIf(process.platform === "linux")(
-  "an uptime below the time that the machine was awake is not the machine's",
+  "an uptime below the time that the machine was awake is taken for simulated",
   async () => {
     const outside = bootClock();
     setUptime(() => 1);
-    // A process asks once. Under another name the module is that of another process.
+    // A process reads it once. Under another name the module stands for another process.
     const another = "../../../src/stores/kit/clock.ts?inside";
     const { bootClock: asked } = (await import(another)) as { bootClock: typeof bootClock };
     const inside = asked();

@@ -1,5 +1,5 @@
-// A backup that is put back over the folder takes the journal back, and leaves the files that came since. None of them may
-// speak of events that are no longer there, also not once the streams have grown as long again.
+// A backup that is put back over the folder restores the journal and leaves newer files. Snapshots of events
+// that no longer exist must not be found, also not once the streams have grown as long again.
 
 import { cpSync, existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ async function put(store: Store, stream: string, seq: number): Promise<void> {
   await store.put({ of: "snapshot", ...place, payload: JSON.stringify(`${stream} at ${seq}`), codec: null });
 }
 
-/** Where the snapshot was taken that each way to ask finds, and all that are listed. */
+/** The seq of the snapshot that each kind of request finds, and all that are listed. */
 async function found(store: Store, stream: string) {
   const asked = { namespace: NAMESPACE, stream };
   const alone = await store.get({ of: "snapshot", ...asked, fold: FOLD, upTo: 100 });
@@ -49,13 +49,13 @@ async function found(store: Store, stream: string) {
 const files = () =>
   readdirSync(folder.file("snapshots"), { recursive: true }).filter((name) => String(name).endsWith(".json"));
 
-test("a reader sees only the snapshots that its journal can have", async () => {
+test("a reader sees only snapshots of events that its journal has", async () => {
   const reader = await folder.open({ readOnly: true });
   expect(await found(reader, "session/a")).toEqual({ alone: 2, read: 2, last: 3, listed: [2] });
   expect(files(), "nothing is changed").toHaveLength(3);
 });
 
-test("snapshots of events that are no longer there are not found when others have taken their places", async () => {
+test("snapshots of lost events are not found when other events have taken their seqs", async () => {
   const note = folder.file("snapshots", "note.txt");
   writeFileSync(note, "of somebody else");
   const store = await folder.open();

@@ -1,5 +1,6 @@
-// What a crash leaves behind the last synced line is cut; what stood there once and no longer does is damage. The two
-// look alike, and taking one for the other loses acknowledged work or stops good stores from opening.
+// Bytes that a crash leaves behind the last synced line are cut. A line that was synced once and is bad now
+// is damage. The two look alike, and confusing them loses acknowledged work or keeps good stores from
+// opening.
 
 import { readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -39,7 +40,7 @@ async function expectRead(bytes: Buffer, kept: number, what: string): Promise<vo
   await rm(path, { recursive: true });
 }
 
-/** Opens a journal as a power cut may have left it, and expects that so many of the three are there. */
+/** Opens a journal as a power cut may have left it, and expects this many of the three appends. */
 async function expectKept(bytes: Buffer, kept: number, what: string): Promise<void> {
   const path = folder.copy(bytes);
   const store = await openFiles({ path });
@@ -65,13 +66,13 @@ test("a write that was cut off after any number of bytes leaves the whole lines 
     const left = bytes.subarray(0, length);
     const what = `${length} of ${bytes.length} bytes`;
     await expectRead(left, kept, what);
-    // Whoever cuts and goes on takes longer, so it does so at every eighth byte and around the end of each line.
+    // Cutting and appending takes longer, so only every eighth byte and the end of each line get it.
     const isNearEnd = ends.some((end) => Math.abs(end - length) <= 2);
     if (length % 8 === 0 || isNearEnd) await expectKept(left, kept, what);
   }
 });
 
-test("a write of which any one line did not arrive is cut there, whatever of it came after", async () => {
+test("a write with one missing line is cut there, whatever follows", async () => {
   const { bytes, from, ends } = await appendTogether();
   const starts = [from, ...ends];
   for (const index of STREAMS.keys()) {
@@ -88,7 +89,7 @@ test("zeros behind the last line, as a file system may leave them, are cut", asy
   await expectKept(Buffer.concat([bytes, Buffer.alloc(5_000)]), 3, "zeros");
 });
 
-test("a line that was acknowledged is not taken for a torn one", async () => {
+test("an acknowledged line is never taken for a torn one", async () => {
   const { bytes, from } = await appendTogether();
   const flipped = Buffer.from(bytes);
   flipped[from + 30] = (flipped[from + 30] as number) ^ 1;
@@ -131,7 +132,7 @@ test("a line that is missing in the middle is noticed", async () => {
   await expect(openFiles({ path: folder.copy(without) })).rejects.toMatchObject({ code: "STORE_CORRUPT" });
 });
 
-test("a reader passes over a torn tail and leaves it; a writer cuts it", async () => {
+test("a reader skips a torn tail and leaves it; a writer cuts it", async () => {
   const { bytes } = await appendTogether();
   const torn = Buffer.concat([bytes, Buffer.from('{"crc":"00000000","n":6')]);
   const path = folder.copy(torn, true);

@@ -1,4 +1,4 @@
-// A store in the folder of our own stays out of git, whatever it is made of.
+// A store in `.holdfast/` is ignored by git, whichever kind it is.
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +25,7 @@ test.each([
   }
 });
 
-test("a folder with a name of the caller's own is the caller's", async () => {
+test("a folder that the caller named gets no .gitignore", async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-own-"));
   mkdirSync(join(folder, "state"));
   await (await openStore(`${join(folder, "state")}/`)).close();

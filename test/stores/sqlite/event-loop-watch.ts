@@ -1,6 +1,6 @@
 import { Gaps } from "../../crash/gaps.ts";
 
-/** Watches the event loop of this process: how often it turns, and how long it stood still at most. */
+/** Measures the event loop of this process: how often it turns, and its longest pause. */
 export class TurningLoop {
   readonly #gaps = new Gaps();
   readonly #timer: NodeJS.Timeout;

@@ -1,5 +1,5 @@
-// SQLite throws away a WAL that it finds beside an empty file, and with it writes that were acknowledged. Whoever empties
-// or moves the file of a store is told so, as long as there is something left to tell it by.
+// SQLite discards a WAL that it finds beside an empty file, and with it acknowledged writes. Opening a store
+// whose file was emptied or moved away is an error, as long as anything of the store is left to show it.
 
 import { copyFileSync, existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";

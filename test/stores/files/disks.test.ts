@@ -1,4 +1,4 @@
-// Disks that fill up or cannot be written.
+// Disks that fill up or are read-only.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -29,7 +29,7 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     execFileSync("umount", ["-l", disk]);
   });
 
-  test("a full disk is told as such; what was acknowledged stays, and it goes on when there is room", async () => {
+  test("a full disk is STORE_FULL; acknowledged writes stay, and the store recovers", async () => {
     const path = `${disk}/store`;
     writeFileSync(`${disk}/filler`, Buffer.alloc(1_400_000));
     const store = await folder.open({ path });
@@ -54,7 +54,7 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     await store.close();
   });
 
-  test("a disk that is too full to rewrite the journal goes on without", async () => {
+  test("a disk without room for a compaction keeps the journal that it has", async () => {
     const path = `${disk}/store`;
     const store = await folder.open({ path, wasteBytes: 1_000 });
     await append(store, write("session/kept", 0, ["y".repeat(600_000)]));
@@ -66,12 +66,12 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     await store.close();
   });
 
-  test("a disk without any room left cannot get a store", async () => {
+  test("no store can be created on a full disk", async () => {
     expect(() => writeFileSync(`${disk}/filler`, Buffer.alloc(3_000_000))).toThrow();
     await expect(folder.open({ path: `${disk}/store` })).rejects.toMatchObject({ code: "STORE_FULL" });
   });
 
-  test("a read-only disk can be read when asked so, and says so otherwise", async () => {
+  test("a read-only disk can be opened with `readOnly`, and is STORE_READONLY otherwise", async () => {
     const path = `${disk}/store`;
     const store = await folder.open({ path });
     await append(store, write("session/a", 0, ["kept"]));

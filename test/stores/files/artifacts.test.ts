@@ -1,5 +1,5 @@
-// The file of an artifact: what was damaged is whole again once the right bytes are put, and what did not fit, or was
-// broken off, takes no room.
+// Files of artifacts: putting one again repairs a damaged file, and a write that did not fit or was killed
+// leaves nothing behind.
 
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, statSync, truncateSync, watch, writeFileSync } from "node:fs";
@@ -57,13 +57,13 @@ test.each(Object.entries(DAMAGES))(
     await put(store, 1_000);
     hurt(artifactFile());
     expect(await store.check()).toMatchObject([{ invariant: "I2" }]);
-    // Also by somebody whose clock is behind.
+    // Also by a process whose clock is behind.
     await put(store, 500);
     await expectWhole(store);
   },
 );
 
-test("bytes that are right are not written once more", async () => {
+test("correct bytes are not written again", async () => {
   const store = await folder.open();
   await put(store, 1_000);
   const { ino, mtimeNs } = statSync(artifactFile(), { bigint: true });
@@ -73,10 +73,10 @@ test("bytes that are right are not written once more", async () => {
 
 /** A process that puts the artifact, then appends. */
 function putter(...wrapper: string[]): Companion {
-  return new Companion("../files/programs/artifact-putter.ts", [folder.file()], wrapper);
+  return new Companion("./programs/artifact-putter.ts", [folder.file()], wrapper);
 }
 
-test("an artifact that does not fit leaves nothing behind, and the store goes on", async () => {
+test("an artifact that does not fit leaves nothing behind, and the store stays usable", async () => {
   // No file may grow beyond a megabyte.
   const child = putter("sh", "-c", 'ulimit -f 2048; exec "$0" "$@"');
   const said = await child.hearAll();
@@ -85,7 +85,7 @@ test("an artifact that does not fit leaves nothing behind, and the store goes on
   expect(files()).toEqual(["journal.jsonl", "live.jsonl", "lock.db"]);
 });
 
-test("nor does what somebody died over outlive a stream that is erased", async () => {
+test("erasing a stream also erases a half-written artifact", async () => {
   const store = await folder.open();
   await append(store, write("session/a", 0, [1]));
   const before = files();
@@ -95,7 +95,7 @@ test("nor does what somebody died over outlive a stream that is erased", async (
   expect(files()).toEqual(before);
 });
 
-/** Before it gets its name: nothing else of what the process does is renamed. */
+/** Right before it gets its name: the process renames nothing else. */
 const atRename = (fault: string): string[] => {
   const calls = "?rename,?renameat,renameat2";
   const options = ["-f", "-qq", "-o", "/dev/null", "-e", `trace=${calls}`, "-e", `inject=${calls}:${fault}`];
@@ -103,7 +103,7 @@ const atRename = (fault: string): string[] => {
 };
 
 describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), () => {
-  test("what a crash in the middle of one leaves is cleared away by whoever opens the folder", async () => {
+  test("the next opener deletes a file that a crash left half-written", async () => {
     await (await folder.open()).close();
     const before = files();
     const child = putter(...atRename("signal=SIGKILL"));
@@ -117,7 +117,7 @@ describe.skipIf(!hasStrace)(needs("faults from strace", "strace", hasStrace), ()
     await expectWhole(store);
   });
 
-  test("what somebody is just writing is left alone by whoever opens the folder", async () => {
+  test("an opener leaves a file alone that another process is writing", async () => {
     await (await folder.open()).close();
     const isWriting = new Promise<void>((resolve) => {
       const watcher = watch(folder.file(), (_, name) => {

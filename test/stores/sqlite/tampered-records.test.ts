@@ -1,4 +1,4 @@
-// Somebody, or a bad disk, changes what was stored, and it is JSON all the same. Nobody acts on it.
+// A person or a bad disk changes stored records, and they are still JSON. Holdfast does not act on them.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,7 +23,7 @@ async function change(from: string, to: string): Promise<void> {
   expect(changed).toBeGreaterThan(0);
 }
 
-test("a call that was changed is not made", async () => {
+test("a call whose record was tampered with is not made", async () => {
   const charged: unknown[] = [];
   const pay = tool({
     name: "pay",
@@ -49,12 +49,12 @@ test("a call that was changed is not made", async () => {
   const run = after.session("order").then((again) => again.run({ model, tools: [pay] }));
   await expect(run).rejects.toMatchObject({ code: "EVENT_CORRUPT", message: /checksum/ });
   expect(charged).toEqual([]);
-  // Whoever only looks may: to find out what became of it.
+  // Reading is allowed, to find out what happened to it.
   expect((await after.sessions.get("order")).messages).toHaveLength(2);
   await after.close();
 });
 
-test("a result that was changed is not repeated in another session", async () => {
+test("a tampered result is not repeated in another session", async () => {
   const receipt = tool({
     name: "receipt",
     description: "Makes a receipt.",
@@ -77,7 +77,7 @@ test("a result that was changed is not repeated in another session", async () =>
   await after.close();
 });
 
-test("a goal whose record was changed is not worked on", async () => {
+test("a goal whose record was tampered with is not worked on", async () => {
   const before = await open(file);
   await (await before.goal("ship", { statement: "Ship it" })).addTask({ title: "Pay 100 to ann" });
   await before.close();

@@ -1,4 +1,4 @@
-// Disks that fill up, cannot be written, or whose file is taken away.
+// Disks that fill up or are read-only, and files that are replaced.
 
 import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdirSync, renameSync, rmSync, unlinkSync, writeFileSync } from "node:fs";
@@ -29,7 +29,7 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     execFileSync("umount", ["-l", disk]);
   });
 
-  test("a full disk is told as such; what was acknowledged stays, and it goes on when there is room", async () => {
+  test("a full disk is STORE_FULL; acknowledged writes stay, and the store recovers", async () => {
     const path = `${disk}/store.db`;
     writeFileSync(`${disk}/filler`, Buffer.alloc(1_400_000));
     const store = await folder.open({ path });
@@ -54,12 +54,12 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
     await store.close();
   });
 
-  test("a disk without any room left cannot get a store", async () => {
+  test("no store can be created on a full disk", async () => {
     expect(() => writeFileSync(`${disk}/filler`, Buffer.alloc(3_000_000))).toThrow();
     await expect(folder.open({ path: `${disk}/store.db` })).rejects.toMatchObject({ code: "STORE_FULL" });
   });
 
-  test("a read-only disk can be read when asked so, and says so otherwise", async () => {
+  test("a read-only disk can be opened with `readOnly`, and is STORE_READONLY otherwise", async () => {
     const path = `${disk}/store.db`;
     const store = await folder.open({ path });
     await append(store, write("session/a", 0, ["kept"]));
@@ -80,7 +80,7 @@ describe.skipIf(!canMount)(needs("a small disk of its own", "mounting", canMount
   });
 });
 
-describe("a file that is not the one that was opened is noticed and not written to", () => {
+describe("a file that was replaced is noticed and not written to", () => {
   const twice = async (act: () => Promise<unknown>) => {
     await expect(act()).rejects.toMatchObject({ code: "STORE_REPLACED", unknown: false });
     await expect(act()).rejects.toMatchObject({ code: "STORE_REPLACED" });
@@ -108,10 +108,10 @@ describe("a file that is not the one that was opened is noticed and not written 
     await twice(() => append(store, write("session/a", 1, [2])));
   });
 
-  test("by a writer who writes without a pause, within a few milliseconds", async () => {
+  test("by a writer without pauses, within a few milliseconds", async () => {
     const store = await folder.open();
     let seq = 0;
-    // Alone for long enough that its writes no longer wait for a turn of the event loop.
+    // Alone for so long that its writes no longer wait for the next turn of the event loop.
     for (const until = performance.now() + 120; performance.now() < until; seq++) {
       await append(store, write("session/a", seq, [seq]));
     }
@@ -130,7 +130,7 @@ describe("a file that is not the one that was opened is noticed and not written 
     await twice(() => append(store, write("session/a", seq, [seq])));
   });
 
-  test("by a writer whom the event loop lets wait, in the turn after, however soon that is", async () => {
+  test("by a writer that waits for the event loop, in the next turn", async () => {
     const store = await folder.open();
     let seq = 0;
     for (const until = performance.now() + 120; performance.now() < until; seq++) {

@@ -1,5 +1,5 @@
-// All lives of a stream have one row, and its snapshots are found by that row: whatever may have left one there, removal
-// and the next life clear it away.
+// All lives of a stream share one row, and snapshots refer to that row. Removal and the next life delete any
+// snapshot that was left there.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Store } from "../../../src/store.ts";
@@ -30,7 +30,7 @@ const listed = async () =>
 const remove = (stream: string, seq: number) =>
   store.remove({ of: "stream", namespace: NAMESPACE, stream, expect: { generation: 1, seq } });
 
-test("one that a hidden stream has goes with its last fork", async () => {
+test("a snapshot of a hidden stream is deleted with its last fork", async () => {
   await append(store, write("session/a", 0, [1]));
   const fork = { stream: "session/a", generation: 1, seq: 1 };
   await append(store, write("session/b", 1, [2], { fork }));
@@ -41,7 +41,7 @@ test("one that a hidden stream has goes with its last fork", async () => {
   expect(await listed()).toEqual([]);
 });
 
-test("one that a stream that is gone has is not found in its next life", async () => {
+test("a snapshot of a removed stream is not found in its next life", async () => {
   await append(store, write("session/a", 0, [1]));
   await remove("session/a", 1);
   await leaveSnapshot();

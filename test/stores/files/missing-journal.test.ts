@@ -1,4 +1,4 @@
-// A folder that has been written to and has no journal any more is not a new one: what it held was acknowledged.
+// A used folder without its journal is not a new store: its contents were acknowledged.
 
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,8 +33,8 @@ function everything(): unknown[] {
   });
 }
 
-describe.each(["live.jsonl", "artifacts", "snapshots"])("the journal is gone and %s is there", (kept) => {
-  test("is refused and left as it is", async () => {
+describe.each(["live.jsonl", "artifacts", "snapshots"])("the journal is gone and %s exists", (kept) => {
+  test("is refused and not changed", async () => {
     await fill();
     for (const name of readdirSync(folder.file())) {
       if (name !== kept && name !== "lock.db") rmSync(folder.file(name), { recursive: true });
@@ -58,7 +58,7 @@ test("the folder opens with all its writes once its journal is back", async () =
   expect(await headSeq(await folder.open(), "session/a")).toBe(1);
 });
 
-test("nor does the folder become a store of another kind, however it is named", async () => {
+test("the folder does not become a store of another kind, whatever its name", async () => {
   await fill();
   rmSync(folder.journal);
   for (const address of [folder.file(), `${folder.file()}/`]) {
@@ -67,7 +67,7 @@ test("nor does the folder become a store of another kind, however it is named", 
   expect(existsSync(join(folder.file(), "store.db"))).toBe(false);
 });
 
-test("a folder of somebody else that has such a name in it is still somebody else's", async () => {
+test("a foreign folder with such a name in it is still foreign", async () => {
   await fill();
   rmSync(folder.journal);
   writeFileSync(folder.file("thesis.doc"), "chapter one");

@@ -1,4 +1,4 @@
-// An artifact whose bytes were damaged is whole again once the right ones are put: that was acknowledged.
+// Putting an artifact again repairs its damaged bytes: an acknowledged put means that the bytes are there.
 
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
@@ -39,12 +39,12 @@ test.each([
   other.exec(`UPDATE artifacts SET bytes = ${damage}`);
   await other.close();
   expect(await store.check()).toMatchObject([{ invariant: "I2" }]);
-  // Also by somebody whose clock is behind.
+  // Also by a process whose clock is behind.
   await put(store, 500);
   await expectWhole(store);
 });
 
-test("bytes that are right are not written once more", async () => {
+test("correct bytes are not written again", async () => {
   const store = await folder.open();
   await put(store, 1_700_000_000_000);
   const before = statSync(`${folder.file()}-wal`).size;
