@@ -73,7 +73,8 @@ export function encodePut(
       : metadata.source === "fork";
     if (!isNew && !isFromElsewhere) continue;
     if (!isNew) copied.add(channel);
-    const encoded = codec.encodeValue(channel_values[channel], `channel ${channel}`);
+    const before = base?.values.get(channel);
+    const encoded = codec.encodeValue(channel_values[channel], `channel ${channel}`, before);
     if (encoded instanceof Promise) pending.push(encoded.then((value) => values.set(channel, value)));
     else values.set(channel, encoded);
   }

@@ -8,7 +8,8 @@
  *
  * One rule decides whether a part changed: `put` encodes the whole value again and compares it with the
  * stored part. Identity is the only shortcut, so a message that a node changed in place is in the very next
- * checkpoint. Encoding and comparing 200 messages takes about 0.25 ms, 3,000 messages about 4 ms (Node 24).
+ * checkpoint. It
+ * costs about 1.5 µs per message: 0.3 ms for a thread of 200 messages, 4 ms for 3,000 (Node 24).
  *
  * In memory the versions of a list share one array: a version is that array up to its own length. An
  * appended element extends the array in place; every other change makes a new array. A thread's history
@@ -75,11 +76,17 @@ export class ValueCodec {
 
   /**
    * Reads `value` before this returns, so later changes by a node are not saved. `what` names it in errors.
+   * An element that equals the one in `before`, at the same index, becomes that very part: the new encoding
+   * is garbage at once, and `diffValue` compares by identity.
    */
-  encodeValue(value: unknown, what: string): EncodedValue | Promise<EncodedValue> {
+  encodeValue(value: unknown, what: string, before?: StoredValue): EncodedValue | Promise<EncodedValue> {
     if (Array.isArray(value)) {
+      const stored = before?.kind === "list" ? before.list : [];
       // `Array.from` visits holes as well, which `map` would leave out.
-      const parts = Array.from(value, (element, index) => this.encode(element, `${what}[${index}]`));
+      const parts = Array.from(value, (element, index) => {
+        const part = this.encode(element, `${what}[${index}]`);
+        return sameJson(stored[index], part) ? (stored[index] as Part) : part;
+      });
       return whenAll(parts, (encoded) => ({ kind: "list", parts: encoded }));
     }
     if (value !== null && typeof value === "object" && isPlainObject(value) && !hasSymbols(value)) {
