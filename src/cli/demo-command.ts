@@ -1,7 +1,7 @@
 /**
- * `demo`: kills an agent that charges cards at the worst moments and restarts it until its work is done. Then it
- * compares the payment log with the ledger. The agent is this command line itself, started with `HOLDFAST_DEMO`
- * set to its folder.
+ * `demo`: kills an agent that charges cards at the worst moments and restarts it until its work is done. Then
+ * it compares the payment log with the ledger. The agent is this command line itself, started with
+ * `HOLDFAST_DEMO` set to its folder.
  */
 
 import { spawn } from "node:child_process";
