@@ -73,7 +73,11 @@ test("correct bytes are not written again", async () => {
 
 /** A process that puts the artifact, then appends. */
 function putter(...wrapper: string[]): Companion {
-  return new Companion("./programs/artifact-putter.ts", [folder.file()], wrapper);
+  return new Companion(
+    new URL("./programs/artifact-putter.ts", import.meta.url).href,
+    [folder.file()],
+    wrapper,
+  );
 }
 
 test("an artifact that does not fit leaves nothing behind, and the store stays usable", async () => {
