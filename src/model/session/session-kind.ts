@@ -3,7 +3,7 @@
  *
  * A write carries facets, items and claimed keys, so they must be known before its events are folded. Folding
  * first would need a copy of the whole state. `FacetPreview` therefore follows each event beside the fold, by
- * the same table of transitions. `test/model/session-facets.test.ts` compares the two.
+ * the same table of transitions. `test/model/session/session-facets.test.ts` compares the two.
  */
 
 import { minJsonLength } from "../json.ts";

@@ -17,7 +17,7 @@
  * Why not `dump` and `restore`, which `copy` uses? A copy moves all rows of a sealed store into an empty one,
  * byte for byte. An export reads a store that others write to; it skips damaged streams and names them. An
  * import adds to a store that is in use and may already hold a part of the file. Dumped rows can do neither,
- * and `test/journal/copy/portable-file.test.ts` demands both.
+ * and `test/operations/portable-file.test.ts` demands both.
  */
 
 import { createHash } from "node:crypto";

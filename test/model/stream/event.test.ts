@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { Journal, payloadSum } from "../../src/journal/index.ts";
-import type { Json } from "../../src/model/json.ts";
-import { applyEvent, event, makeEvent, type StreamKind } from "../../src/model/stream/index.ts";
-import { openMemory } from "../../src/stores/memory/index.ts";
+import { Journal, payloadSum } from "../../../src/journal/index.ts";
+import type { Json } from "../../../src/model/json.ts";
+import { applyEvent, event, makeEvent, type StreamKind } from "../../../src/model/stream/index.ts";
+import { openMemory } from "../../../src/stores/memory/index.ts";
 
 interface Prices {
   cents: number[];

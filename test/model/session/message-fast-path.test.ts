@@ -3,12 +3,12 @@
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { makeTurns } from "../../bench/turns.ts";
-import { copyJson } from "../../src/model/json.ts";
-import { JsonText } from "../../src/model/json-text.ts";
-import { fastCopyMessage, messageSchema } from "../../src/model/session/index.ts";
-import { type MessageInput, readMessage } from "../../src/session/index.ts";
-import { anyCodePoint } from "../any-code-point.ts";
+import { makeTurns } from "../../../bench/turns.ts";
+import { copyJson } from "../../../src/model/json.ts";
+import { JsonText } from "../../../src/model/json-text.ts";
+import { fastCopyMessage, messageSchema } from "../../../src/model/session/index.ts";
+import { type MessageInput, readMessage } from "../../../src/session/index.ts";
+import { anyCodePoint } from "../../any-code-point.ts";
 
 type Any = fc.Arbitrary<unknown>;
 

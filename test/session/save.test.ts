@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { canonicalText } from "../../src/model/json.ts";
 import type { Message } from "../../src/model/session/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
-import { PLACES, type Place, storedBytes } from "./places.ts";
-import { anyContent, anyEdit, edited } from "./transcripts.ts";
+import { PLACES, type Place, storedBytes } from "../journal/places.ts";
+import { anyContent, anyEdit, edited } from "../model/session/transcripts.ts";
 
 /** What a write may cost beside the new messages: its frame, per new message, and per run of kept ones. */
 const FRAME = 400;

@@ -5,10 +5,10 @@
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { isHoldfastError } from "../../src/model/errors.ts";
-import type { Json } from "../../src/model/json.ts";
-import { compareTranscripts, type SessionState, sessionKind } from "../../src/model/session/index.ts";
-import { applyEvent, type Draft, type Event, makeEvent } from "../../src/model/stream/index.ts";
+import { isHoldfastError } from "../../../src/model/errors.ts";
+import type { Json } from "../../../src/model/json.ts";
+import { compareTranscripts, type SessionState, sessionKind } from "../../../src/model/session/index.ts";
+import { applyEvent, type Draft, type Event, makeEvent } from "../../../src/model/stream/index.ts";
 import { anyContent, anyEdit, anyText, type Edit, edited } from "./transcripts.ts";
 
 interface Choice {

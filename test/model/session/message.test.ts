@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { BLOCK_KINDS, checkMessage, type Message } from "../../src/model/session/index.ts";
-import { open } from "../../src/open.ts";
-import { PLACES, type Place } from "./places.ts";
+import { BLOCK_KINDS, checkMessage, type Message } from "../../../src/model/session/index.ts";
+import { open } from "../../../src/open.ts";
+import { PLACES, type Place } from "../../journal/places.ts";
 import { anyContent } from "./transcripts.ts";
 
 const ODD = [

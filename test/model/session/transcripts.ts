@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import type { Json } from "../../src/model/json.ts";
-import type { Block, Message } from "../../src/model/session/index.ts";
+import type { Json } from "../../../src/model/json.ts";
+import type { Block, Message } from "../../../src/model/session/index.ts";
 
 /** Texts as they come: code units of any kind, NUL and halves of pairs among them. */
 const unit = fc.oneof(

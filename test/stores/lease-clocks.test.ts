@@ -6,9 +6,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { LeaseOutcome, Store } from "../../src/store.ts";
 import type { Clock } from "../../src/stores/kit/index.ts";
-import { TestFolder as FilesFolder } from "../stores/files/folder.ts";
-import { holder, NAMESPACE } from "../stores/sqlite/acts.ts";
-import { TestFolder as SqliteFolder } from "../stores/sqlite/folder.ts";
+import { TestFolder as FilesFolder } from "./files/folder.ts";
+import { holder, NAMESPACE } from "./sqlite/acts.ts";
+import { TestFolder as SqliteFolder } from "./sqlite/folder.ts";
 
 const name = "session/a";
 const TTL_MS = 1_000;

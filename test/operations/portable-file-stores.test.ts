@@ -3,15 +3,15 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
-import { open } from "../../../src/index.ts";
-import type { MaybePromise } from "../../../src/model/maybe-promise.ts";
-import { type Context, OPERATIONS } from "../../../src/operations/index.ts";
-import type { MovedRow, Store } from "../../../src/store.ts";
-import { memoryData, openMemory } from "../../../src/stores/memory/index.ts";
-import type { Opened } from "../../../src/testing/index.ts";
-import { quickFolder } from "../../quick-folder.ts";
-import { storeSubjects } from "../../subjects.ts";
-import { charge, fill, world } from "./filled-store.ts";
+import { open } from "../../src/index.ts";
+import type { MaybePromise } from "../../src/model/maybe-promise.ts";
+import { type Context, OPERATIONS } from "../../src/operations/index.ts";
+import type { MovedRow, Store } from "../../src/store.ts";
+import { memoryData, openMemory } from "../../src/stores/memory/index.ts";
+import type { Opened } from "../../src/testing/index.ts";
+import { charge, fill, world } from "../journal/copy/filled-store.ts";
+import { quickFolder } from "../quick-folder.ts";
+import { storeSubjects } from "../subjects.ts";
 
 const subjects = storeSubjects();
 const opened: Opened[] = [];

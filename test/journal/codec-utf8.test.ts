@@ -1,15 +1,15 @@
-import fc from "fast-check";
+// Long texts go to SQLite as UTF-8 bytes, in memory that many texts share. Each must be stored as it was given.
+
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { payloadSum } from "../../src/journal/index.ts";
-import { JsonText } from "../../src/model/json-text.ts";
 import { open } from "../../src/open.ts";
 import type { Batch } from "../../src/store.ts";
 import { PLACES, type Place } from "./places.ts";
 
-/** Every number of bytes a letter can have, what JSON escapes, and a half pair, which it escapes as well. */
+/** Letters of one to four bytes, letters that JSON escapes, and half of a surrogate pair, which it escapes too. */
 const LETTERS = ["a", "é", "€", "😀", "\n", '"', "\\", "\0", "\u001f", "\ud800"];
 
-/** Texts of all lengths around those at which memory for their bytes begins anew, each unlike any other. */
+/** Texts of many lengths, so that the shared memory is replaced at many places; all are different. */
 const textOf = (number: number): string => {
   const letter = LETTERS[number % LETTERS.length] as string;
   return `${number}:${letter.repeat((number * 997) % 12_000)}:${number}`;
@@ -24,14 +24,14 @@ describe.each(Object.entries(PLACES))("payloads on %s", (_name, makePlace) => {
 
   afterEach(() => place.dispose());
 
-  test("what many sessions say at once is stored as each of them said it", async () => {
+  test("messages of many sessions at once are stored unchanged", async () => {
     const numbers = Array.from({ length: 160 }, (_, index) => index);
     const holdfast = await open(undefined, { store: place.store });
     const sessions = await Promise.all(numbers.map((number) => holdfast.session(`s-${number}`)));
     await Promise.all(
       sessions.map((session, number) => session.append({ role: "user", text: textOf(number) })),
     );
-    // One more each: it may use the memory of the first ones, which must be out of their hands by then.
+    // A second message may use the memory of the first, which must be stored by then.
     await Promise.all(
       sessions.map((session, number) => session.append({ role: "user", text: textOf(number + 1) })),
     );
@@ -46,7 +46,7 @@ describe.each(Object.entries(PLACES))("payloads on %s", (_name, makePlace) => {
     await Promise.all(sessions.map((session) => session.close()));
   });
 
-  test("what a store in between changes is stored as it has changed it", async () => {
+  test("a wrapper around the store sees text, and its changes are stored", async () => {
     const { store } = place;
     const redacting = {
       append: (batch: Batch) =>
@@ -67,7 +67,7 @@ describe.each(Object.entries(PLACES))("payloads on %s", (_name, makePlace) => {
     const holdfast = await open(undefined, { store: between });
     const session = await holdfast.session("s");
     await session.append({ role: "user", text: "the key is sk-1234" });
-    // Long enough that a store which takes bytes would be given them.
+    // Long enough that SQLite itself would get bytes.
     await session.append({ role: "user", text: `${"x".repeat(4_000)} the key is sk-1234` });
     await session.close();
     const { writes } = await store.read({ namespace: "default", stream: "session/s", after: 0 });
@@ -76,49 +76,4 @@ describe.each(Object.entries(PLACES))("payloads on %s", (_name, makePlace) => {
     expect(stored).not.toContain("sk-1234");
     expect(await store.check()).toEqual([]);
   });
-});
-
-test("bytes are those of what JSON.stringify makes of it, of texts of any letters", () => {
-  const unit = fc.constantFrom(
-    ...'aé→😀"\\\n\t\r\b\f\0\x7f\x80\u07ff\u0800\u2028\uffff\x1f',
-    "\ud800",
-    "\udc00",
-  );
-  const text = fc.oneof(
-    fc.string({ unit, minLength: 64, maxLength: 2_000, size: "max" }),
-    fc.string({
-      unit: fc.constantFrom(..."abcdefgh \n\u00e9"),
-      minLength: 64,
-      maxLength: 2_000,
-      size: "max",
-    }),
-  );
-  let asBytes = 0;
-  fc.assert(
-    fc.property(fc.array(fc.oneof(text, fc.string({ unit })), { minLength: 1, maxLength: 6 }), (texts) => {
-      const made = new JsonText();
-      for (const [index, each] of texts.entries()) {
-        made.json(index === 0 ? "[" : ",");
-        made.text(each);
-      }
-      made.json("]");
-      const expected = JSON.stringify(texts);
-      expect(made.toString()).toBe(expected);
-      const bytes = made.toUtf8();
-      if (!bytes) return;
-      asBytes += 1;
-      expect(Buffer.from(bytes).equals(Buffer.from(expected))).toBe(true);
-    }),
-    { numRuns: 1_000 },
-  );
-  expect(asBytes).toBeGreaterThan(300);
-});
-
-test("half a pair at the end of a text is not joined with what another text left behind it", () => {
-  const long = new JsonText();
-  long.text("\udc00".repeat(3_000));
-  long.toUtf8();
-  const short = new JsonText();
-  short.text(`${"x".repeat(2_000)}\ud83d`);
-  expect(Buffer.from(short.toUtf8() ?? []).toString()).toBe(`"${"x".repeat(2_000)}\\ud83d"`);
 });

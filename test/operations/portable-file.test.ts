@@ -5,11 +5,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { DefiniteFailure, type Holdfast, type Model, open, tool } from "../../../src/index.ts";
-import { Context, OPERATIONS, perform } from "../../../src/operations/index.ts";
-import { programFile } from "../../program.ts";
-import { quickFolder } from "../../quick-folder.ts";
-import { append, write } from "../../stores/sqlite/acts.ts";
+import { DefiniteFailure, type Holdfast, type Model, open, tool } from "../../src/index.ts";
+import { Context, OPERATIONS, perform } from "../../src/operations/index.ts";
+import { programFile } from "../program.ts";
+import { quickFolder } from "../quick-folder.ts";
+import { append, write } from "../stores/sqlite/acts.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -98,7 +98,7 @@ async function pay(
 
 /** The lines that the agent of `programs/` says. */
 function agent(store: string, mode: "die" | "finish"): Promise<string[]> {
-  const program = programFile(new URL("./programs/sub-agent-payer.ts", import.meta.url));
+  const program = programFile(new URL("../journal/copy/programs/sub-agent-payer.ts", import.meta.url));
   return new Promise((resolve) => {
     execFile(process.execPath, [program, join(folder, store), mode], (_error, out) => {
       resolve(out.split("\n").filter((line) => line !== ""));

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Message } from "../../src/model/session/index.ts";
 import { type Holdfast, open } from "../../src/open.ts";
 import type { Session } from "../../src/session/index.ts";
-import { PLACES, type Place, storedBytes } from "./places.ts";
+import { PLACES, type Place, storedBytes } from "../journal/places.ts";
 
 describe.each(Object.entries(PLACES))("versions on %s", (_, makePlace) => {
   let place: Place;
