@@ -28,6 +28,7 @@ const bundle = await rolldown({
   platform: "node",
   external: [/^node:/, ...external.map((name) => new RegExp(`^${name}(/|$)`))],
   tsconfig: join(root, "tsconfig.json"),
+  resolve: { mainFields: ["module", "main"] },
   transform: { target: "node20" },
   plugins: [replacing],
   logLevel: "warn",

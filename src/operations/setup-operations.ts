@@ -16,13 +16,12 @@ import {
   type AgentName,
   agentsNamed,
   findLaunch,
+  loadPlanner,
+  loadProver,
   type PlannedFile,
   placeAll,
-  planWiring,
-  proveWiring,
   Records,
   readWhole,
-  unifiedDiff,
 } from "../wiring/index.ts";
 import type { Context } from "./context.ts";
 import { definedFields, operation } from "./operation.ts";
@@ -113,6 +112,8 @@ interface Init {
 interface Plan {
   readonly agents: readonly AgentName[];
   readonly files: readonly PlannedFile[];
+  /** One for each file; null unless this is a dry run. */
+  readonly diffs: readonly string[] | null;
   readonly records: Records;
   readonly command: string;
   readonly root: string;
@@ -123,12 +124,14 @@ function launchOf({ place }: Context, command: string | undefined): ReturnType<t
   return findLaunch(place.root, command, realpathSync(process.argv[1] ?? "holdfast"));
 }
 
-function plan(context: Context, { agents: named, command, remove = false }: Init): Plan {
+async function plan(context: Context, input: Init): Promise<Plan> {
+  const { agents: named, command, remove = false, dryRun = false } = input;
   const { root, home } = context.place;
   // The project's hooks use the default store, so a named store wires no agents.
   const agents = named === undefined && context.isStoreNamed ? [] : agentsNamed(named);
   const launch = launchOf(context, command);
   const records = new Records(home);
+  const { planWiring, unifiedDiff } = await loadPlanner();
   const files = planWiring({
     agents,
     remove,
@@ -138,13 +141,14 @@ function plan(context: Context, { agents: named, command, remove = false }: Init
   });
   const isNoted = launch.note !== null && agents.length > 0 && !remove;
   const notes = [...files.flatMap((each) => each.notes), ...(isNoted ? [launch.note ?? ""] : [])];
-  return { agents, files, records, notes, root, command: launch.typed };
+  const diffs = dryRun ? files.map(({ path, before, after }) => unifiedDiff(path, before, after)) : null;
+  return { agents, files, diffs, records, notes, root, command: launch.typed };
 }
 
-function fileResult({ path, agent, before, after }: PlannedFile, withDiff: boolean): z.input<typeof file> {
+function fileResult({ path, agent, before, after }: PlannedFile, diff: string | null): z.input<typeof file> {
   const change =
     before === after ? "same" : before === null ? "created" : after === null ? "removed" : "changed";
-  return { path, agent, change, diff: withDiff ? unifiedDiff(path, before, after) : null };
+  return { path, agent, change, diff };
 }
 
 async function make(context: Context, planned: Plan): Promise<Result> {
@@ -159,7 +163,7 @@ async function make(context: Context, planned: Plan): Promise<Result> {
   const isNew = planned.files.some(({ before, after }) => before !== after);
   const afterwards = isNew ? planned.agents.map((agent) => AGENT_TABLE[agent].afterwards) : [];
   return {
-    ...base(planned, "made", false),
+    ...base(planned, "made"),
     address,
     created,
     notes: [...planned.notes, ...afterwards],
@@ -178,10 +182,10 @@ function remove(context: Context, planned: Plan): Result {
     if (!["ENOENT", "ENOTEMPTY", "EEXIST"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
   }
   const kept = context.place.exists ? [`the store is kept: ${relative(context.cwd, home) || home}`] : [];
-  return { ...base(planned, "removed", false), notes: [...planned.notes, ...kept] };
+  return { ...base(planned, "removed"), notes: [...planned.notes, ...kept] };
 }
 
-function base(planned: Plan, mode: Result["mode"], withDiff: boolean): Result {
+function base(planned: Plan, mode: Result["mode"]): Result {
   return {
     mode,
     ok: true,
@@ -190,7 +194,7 @@ function base(planned: Plan, mode: Result["mode"], withDiff: boolean): Result {
     agents: [...planned.agents],
     command: planned.command,
     root: planned.root,
-    files: planned.files.map((each) => fileResult(each, withDiff)),
+    files: planned.files.map((each, index) => fileResult(each, planned.diffs?.[index] ?? null)),
     proofs: [],
     notes: [...planned.notes],
   };
@@ -209,6 +213,7 @@ async function check(context: Context, { agents: named, command }: Init): Promis
   const wired = named === undefined ? wiredAgents(context.place) : [];
   const agents = wired.length > 0 ? wired : agentsNamed(named);
   const { address } = await context.holdfast();
+  const { proveWiring } = await loadProver();
   const proofs = await proveWiring(root, agents, (path) => readWhole(root, path));
   const ok = proofs.every((each) => each.ok);
   return {
@@ -243,8 +248,8 @@ export const initOperations = [
     result,
     async run(context, input) {
       if (input.check) return check(context, input);
-      const planned = plan(context, input);
-      if (input.dryRun) return base(planned, "planned", true);
+      const planned = await plan(context, input);
+      if (input.dryRun) return base(planned, "planned");
       return input.remove ? remove(context, planned) : make(context, planned);
     },
   }),

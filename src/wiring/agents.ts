@@ -1,44 +1,44 @@
 /**
- * The agents that can be wired, and what stands in their files afterwards. One row per agent; shapes, units and limits are
- * each agent's own (`docs/coding-agents.md` has them side by side).
+ * The agents that can be wired, and the entries in their files. One row per agent; `docs/coding-agents.md`
+ * compares their shapes, units and limits.
  */
 
 import { HoldfastError } from "../model/errors.ts";
-import type { Ours, Wanted } from "./json-merge.ts";
+import type { Ours, Wanted } from "./json-file.ts";
 
 export const AGENTS = ["claude", "codex", "cursor", "gemini"] as const;
 export type AgentName = (typeof AGENTS)[number];
 
-/** How our command is started from an agent's configuration. */
+/** How an agent starts our command. */
 export interface Launch {
-  /** For hooks, which are run by a shell: `holdfast`. What follows it is given to Holdfast. */
+  /** For hooks, which a shell runs: `holdfast`. Arguments follow it. */
   shell(agent: AgentName): string;
-  /** For MCP servers, which are started without one. */
+  /** For MCP servers, which start without a shell. */
   readonly mcp: { readonly command: string; readonly args: readonly string[] };
-  /** For whoever types it in the project's folder: `holdfast` unless set. */
+  /** For people who type it in the project's folder. Default: `holdfast`. */
   readonly typed?: string;
 }
 
 export interface WiredFile {
   readonly path: string;
   readonly format: "json" | "toml";
-  /** `there` is what the file says without us: what somebody else put into our place is theirs. */
+  /** `there`: the value of the file without us. A setting of the user in our place stays. */
   wanted(launch: Launch, there?: unknown): { readonly [key: string]: Wanted };
 }
 
 export interface AgentRow {
   readonly title: string;
   readonly files: readonly WiredFile[];
-  /** By what its hooks are switched off, and where that can be said: the first file that says it decides. */
+  /** The setting that switches its hooks off, and the files that may have it; the first one decides. */
   readonly hooksOff?: { readonly key: string; readonly paths: readonly string[] };
-  /** What a person still has to do, since no file can do it. */
+  /** The step that a person still has to do. */
   readonly afterwards: string;
 }
 
 const hook = (launch: Launch, agent: AgentName, event: string): string =>
   `${launch.shell(agent)} hook ${agent} ${event}`;
 
-/** `{ matcher, hooks: [{ type, command, … }] }`, as Claude Code, Codex and Gemini CLI have it. */
+/** The form of Claude Code, Codex and Gemini CLI: `{ matcher, hooks: [{ type, command, … }] }`. */
 function group(
   launch: Launch,
   agent: AgentName,
@@ -62,7 +62,7 @@ function mcpServers({ mcp }: Launch, there: unknown, type?: "stdio"): { readonly
   return { mcpServers: { holdfast: { ...(type && { type }), command: mcp.command, args: mcp.args } } };
 }
 
-/** Gemini CLI reads AGENTS.md when it is told to; whoever named one file of their own has decided otherwise. */
+/** Makes Gemini CLI read AGENTS.md, unless the user has named one context file. */
 function contextFiles(there: unknown): { readonly [key: string]: Wanted } {
   const { context } = (there ?? {}) as { context?: { fileName?: unknown } };
   if (typeof context?.fileName === "string") return {};
@@ -186,14 +186,14 @@ export const AGENT_TABLE: Readonly<Record<AgentName, AgentRow>> = { claude, code
 
 const COMMAND = /\shook (claude|codex|cursor|gemini) [a-z-]+$/;
 
-/** The command of an entry of ours, or null. */
+/** The command of an entry, if it is ours. */
 export function ourCommand(value: unknown): string | null {
   if (typeof value !== "object" || value === null) return null;
   const { command } = value as { command?: unknown };
   return typeof command === "string" && COMMAND.test(command) ? command : null;
 }
 
-/** A group is ours when all that it runs is; one that somebody added to is left, and only our command goes. */
+/** A group is ours if all its commands are. From a group with other commands, only ours is removed. */
 export const OURS: Ours = {
   element(value) {
     if (ourCommand(value) !== null) return true;
@@ -205,7 +205,7 @@ export const OURS: Ours = {
   },
 };
 
-/** Objects and lists that only our entries may have brought. */
+/** Containers that are removed when our last entry leaves them. */
 export const DROPPED_WHEN_EMPTY = ["hooks", "mcpServers"];
 
 export function isOurServer(value: unknown): boolean {
@@ -221,7 +221,7 @@ export function agentsNamed(said: string | undefined): readonly AgentName[] {
   const unknown = names.find((each) => !(AGENTS as readonly string[]).includes(each));
   if (unknown === undefined) return AGENTS.filter((each) => names.includes(each));
   throw new HoldfastError("INPUT_INVALID", `there is no agent ${JSON.stringify(unknown)} that can be wired`, {
-    hint: `Say some of: ${AGENTS.join(", ")}; or all, or none.`,
+    hint: `Name some of: ${AGENTS.join(", ")}; or all, or none.`,
     data: { agent: unknown },
   });
 }

@@ -1,10 +1,10 @@
-/** Wiring coding agents: their configuration gets our hooks and our MCP server, and everything else in it stays as it is. */
+/**
+ * Wires coding agents: adds our hooks and our MCP server to their configuration, and changes nothing else.
+ */
 
 export { AGENT_TABLE, AGENTS, type AgentName, agentsNamed } from "./agents.ts";
-export { findLaunch } from "./launch.ts";
-export { unifiedDiff } from "./line-diff.ts";
-export { placeAll, Records, readWhole } from "./placing.ts";
-export { type PlannedFile, planWiring } from "./plan.ts";
-export { type Finding, proveWiring } from "./proof.ts";
+export { findLaunch, ON_A_STORE, typedName, withTypedCommands } from "./launch.ts";
+export { loadPlanner, loadProver, placeAll, Records, readWhole } from "./placing.ts";
+export type { PlannedFile } from "./plan.ts";
+export type { Finding } from "./proof.ts";
 export { REHEARSAL } from "./sample-input.ts";
-export { ON_A_STORE, typedName, withTypedCommands } from "./typed-commands.ts";

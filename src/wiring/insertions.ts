@@ -1,15 +1,17 @@
 /**
- * All that is ever done to a file of somebody else's is to put text in. So the way back is to take that very text out,
- * and everything else is what it was, byte for byte.
+ * Wiring only inserts text into a file of a user. So `--remove` takes out that very text, and the rest is as
+ * it was, byte for byte.
  */
 
+import { HoldfastError } from "../model/errors.ts";
+
 export interface Insertion {
-  /** In the text before any of the insertions. */
+  /** Offset in the text before any insertion. */
   readonly at: number;
   readonly text: string;
 }
 
-/** In the order of their places; what is put into the same place keeps the order in which it was said. */
+/** Insertions at the same offset keep their order. */
 export function insertAll(text: string, insertions: readonly Insertion[]): string {
   const sorted = [...insertions].sort((a, b) => a.at - b.at);
   let out = "";
@@ -22,24 +24,25 @@ export function insertAll(text: string, insertions: readonly Insertion[]): strin
 }
 
 /**
- * The text without them, or null when they are not all there any more. `length` is that of the text before they were put
- * in. Where the file was changed in one place since, what stands behind that place has moved by as much as the file
- * grew; where it was changed in several, each is looked for by its words, and has to be found exactly once.
+ * The text without the insertions, or null when they are not all there any more. `length`: that of the text
+ * before them. If the file changed in one place since, everything behind it has moved by as much as the file
+ * grew. If it changed in several places, each insertion is searched by its text, and must be found exactly
+ * once.
  */
-export function takeOutAll(text: string, insertions: readonly Insertion[], length: number): string | null {
+export function removeAll(text: string, insertions: readonly Insertion[], length: number): string | null {
   const sorted = [...insertions].sort((a, b) => a.at - b.at);
   const moved = text.length - length - sorted.reduce((sum, { text: put }) => sum + put.length, 0);
   for (let first = 0; first <= sorted.length; first++) {
-    // A comma alone would be found anywhere: it moves with what follows it.
+    // A lone comma would be found anywhere: it moves with the insertion after it.
     if (isShort(sorted[first - 1]?.text ?? "whole")) continue;
-    const taken = takenInPlace(text, sorted, first, moved);
-    if (taken !== null) return taken;
+    const rest = removedInPlace(text, sorted, first, moved);
+    if (rest !== null) return rest;
   }
-  return takenByWords(text, sorted);
+  return removedByText(text, sorted);
 }
 
-/** Those from the one at `first` on have moved. */
-function takenInPlace(
+/** Insertions from `first` on have moved. */
+function removedInPlace(
   text: string,
   sorted: readonly Insertion[],
   first: number,
@@ -58,8 +61,8 @@ function takenInPlace(
   return out + text.slice(from);
 }
 
-/** A lone comma says nothing about its place, so it is found by how far before the next insertion it stands. */
-function takenByWords(text: string, sorted: readonly Insertion[]): string | null {
+/** A lone comma is found by its distance to the next insertion. */
+function removedByText(text: string, sorted: readonly Insertion[]): string | null {
   let out = text;
   for (const [index, { at, text: put }] of sorted.entries()) {
     if (isShort(put)) continue;
@@ -77,4 +80,12 @@ function takenByWords(text: string, sorted: readonly Insertion[]): string | null
 
 function isShort(text: string): boolean {
   return text.trim().length < 3;
+}
+
+/** A file that cannot be wired: `file:line:column: what`. */
+export function malformed(file: string, line: number, column: number, what: string): HoldfastError {
+  return new HoldfastError("INPUT_INVALID", `${file}:${line}:${column}: ${what}`, {
+    hint: "No file was changed. Correct that place and run holdfast init, or leave this agent out: --agent",
+    data: { file, line, column },
+  });
 }

@@ -1,12 +1,15 @@
 /**
  * Writes a plan: all files or none.
  *
- *     read ──▶ plan ──▶ record ──▶ write beside ──▶ look again ──▶ rename, one by one ──▶ done
- *                                                                  └──one fails──▶ those before it get their old bytes back
+ *     read ──▶ plan ──▶ record ──▶ write beside ──▶ check ──▶ rename, one by one ──▶ done
+ *                                                            └──one fails──▶ restore those before it
  *
- * What a crash leaves: before the first rename, temporary files that nobody reads and a record of what is not there, which
- * the next run notices. Between two renames, some files wired and others not, each of them whole; running it again
- * completes it, and `--remove` takes out what is there. A file that changed since it was read is not overwritten.
+ * | crash | leaves |
+ * |---|---|
+ * | before the first rename | temporary files that nothing reads, and a superfluous record |
+ * | between two renames | some files wired, others not, each whole: run it again, or `--remove` |
+ *
+ * A file that changed since it was read is not overwritten.
  */
 
 import { randomBytes } from "node:crypto";
@@ -26,7 +29,11 @@ import { dirname, join } from "node:path";
 import { HoldfastError } from "../model/errors.ts";
 import type { FileRecord, PlannedFile } from "./plan.ts";
 
-/** Bytes that are not UTF-8 would not survive being read as text, so such a file is refused. */
+/** Loads the planner with its parsers of JSON and TOML, which only `init` needs. */
+export const loadPlanner = (): Promise<typeof import("./plan.ts")> => import("./plan.ts");
+export const loadProver = (): Promise<typeof import("./proof.ts")> => import("./proof.ts");
+
+/** Null: there is no such file. Refuses a file that is not UTF-8, since its bytes would not survive. */
 export function readWhole(root: string, path: string): string | null {
   try {
     const bytes = readFileSync(join(root, path));
@@ -35,7 +42,7 @@ export function readWhole(root: string, path: string): string | null {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return null;
     throw new HoldfastError("INPUT_INVALID", `${path} cannot be read (${code ?? message})`, {
-      hint: "Nothing was changed in any file. See to that file, or leave its agent out with --agent.",
+      hint: "No file was changed. Repair that file, or leave its agent out: --agent",
       cause: error,
       data: { path },
     });
@@ -69,7 +76,7 @@ export function placeAll(root: string, files: readonly PlannedFile[]): void {
   for (const { after, path } of changed) if (after === null) removeEmpty(dirname(join(root, path)));
 }
 
-/** Through a link to where it leads: whoever keeps their settings elsewhere keeps them there. */
+/** Follows links: settings that are kept elsewhere stay there. */
 function prepare(
   root: string,
   file: PlannedFile,
@@ -93,7 +100,7 @@ function undo({ target, before }: Written): void {
   else writeFileSync(target, before);
 }
 
-/** Only what is empty goes; `rmdir` refuses the rest. */
+/** `rmdir` refuses a folder that is not empty. */
 function removeEmpty(folder: string): void {
   try {
     rmdirSync(folder);
@@ -106,7 +113,7 @@ function removeEmpty(folder: string): void {
 
 function changedMeanwhile(path: string): HoldfastError {
   return new HoldfastError("HUMAN_EDITING", `${path} was changed while it was being wired`, {
-    hint: "Nothing was changed in any file. Run holdfast init again.",
+    hint: "No file was changed. Run holdfast init again.",
     data: { path },
   });
 }
@@ -114,13 +121,15 @@ function changedMeanwhile(path: string): HoldfastError {
 function unwritable(root: string, cause: unknown): HoldfastError {
   const { code, path, message } = cause as NodeJS.ErrnoException;
   return new HoldfastError("STORE_READONLY", `${path ?? root} cannot be written (${code ?? message})`, {
-    hint: "Nothing was changed in any file. Check the permissions, or leave that agent out with --agent.",
+    hint: "No file was changed. Check the permissions, or leave that agent out: --agent",
     cause,
     data: { path: path ?? root },
   });
 }
 
-/** What was put where, beside the store. Without it our entries are still found by what they say. */
+/**
+ * The insertions by file, kept beside the store. If it is lost, our entries are recognised by their content.
+ */
 export class Records {
   private readonly file: string;
   private readonly files: Record<string, FileRecord>;
@@ -134,7 +143,10 @@ export class Records {
     return this.files[path];
   }
 
-  /** Nothing is made for a record that has nothing to say. Before the files are written: a record of what is not there does no harm, a missing one makes the way back harder. */
+  /**
+   * Call it before the files are written: a superfluous record does no harm, a missing one makes removal
+   * harder.
+   */
   save(planned: readonly PlannedFile[], which: "added" | "removed"): void {
     for (const { path, record } of planned) {
       if (record && which === "added") this.files[path] = record;
@@ -155,7 +167,7 @@ function readRecords(file: string): Record<string, FileRecord> {
     const { files } = JSON.parse(readFileSync(file, "utf8")) as { files?: Record<string, FileRecord> };
     return files ?? {};
   } catch (error) {
-    // Only a help: without it our entries are found by what they say.
+    // Without the record our entries are recognised by their content.
     if (error instanceof SyntaxError) return {};
     throw error;
   }

@@ -1,15 +1,15 @@
 /**
- * Proves the wiring from the agents' side: the configuration is read as the agent reads it, each hook of ours is really run
- * with what that agent would send, and the MCP server is started and asked for its tools.
+ * Tests the wiring from the agents' side. It reads the configuration as the agent does, runs each hook of
+ * ours with a sample event, starts the MCP server and lists its tools.
  */
 
 import { spawn } from "node:child_process";
 import { isHoldfastError } from "../model/errors.ts";
 import { AGENT_TABLE, type AgentName, isOurServer } from "./agents.ts";
-import { plainValue, readJsonText } from "./json-text.ts";
-import { commandsIn, hasTheirServer, SERVER_TABLE } from "./plan.ts";
+import { jsonValue } from "./json-file.ts";
+import { commandsIn, hasTheirServer, SERVER_TABLE, serverIn } from "./plan.ts";
 import { outputProblem, sampleInput } from "./sample-input.ts";
-import { valuesOf } from "./toml-merge.ts";
+import { tomlValue } from "./toml-file.ts";
 
 export interface Finding {
   readonly agent: AgentName;
@@ -21,14 +21,14 @@ export interface Finding {
 }
 
 const LONGEST_MS = 20_000;
-const THEIRS = "its MCP server holdfast is your own, so that of Holdfast is not wired";
+const THEIRS = "its MCP server holdfast is your own, so ours is not wired";
 
 export async function proveWiring(
   root: string,
   agents: readonly AgentName[],
   read: (path: string) => string | null,
 ): Promise<Finding[]> {
-  const servers = new Map<string, Promise<Heard>>();
+  const servers = new Map<string, Promise<ServerAnswer>>();
   const found = agents.map((agent) => proveAgent(root, agent, read, servers));
   return (await Promise.all(found)).flat();
 }
@@ -37,9 +37,9 @@ async function proveAgent(
   root: string,
   agent: AgentName,
   read: (path: string) => string | null,
-  servers: Map<string, Promise<Heard>>,
+  servers: Map<string, Promise<ServerAnswer>>,
 ): Promise<Finding[]> {
-  const findings = provenOn(agent, read);
+  const findings = findDisabledHooks(agent, read);
   for (const file of AGENT_TABLE[agent].files) {
     const { path, format } = file;
     const bad = (detail: string): Finding => ({ agent, what: path, ok: false, detail, ms: null });
@@ -51,12 +51,12 @@ async function proveAgent(
     try {
       const config =
         format === "toml"
-          ? { mcpServers: { holdfast: valuesOf(text, path, SERVER_TABLE) } }
-          : jsonOf(text, path);
+          ? { mcpServers: { holdfast: tomlValue(text, path, SERVER_TABLE) } }
+          : (jsonValue(text, path) ?? {});
       const wantsHooks = "hooks" in file.wanted({ shell: () => "", mcp: { command: "", args: [] } });
       if (wantsHooks) findings.push(...(await proveHooks(root, agent, path, config)));
       const server = serverIn(config);
-      if (server) findings.push(await proveServer(root, agent, path, server, servers));
+      if (isOurServer(server)) findings.push(await proveServer(root, agent, path, server as Server, servers));
       else if (!wantsHooks || agent === "gemini")
         findings.push(
           bad(hasTheirServer(text, file) ? THEIRS : "names no MCP server holdfast: holdfast init"),
@@ -68,31 +68,26 @@ async function proveAgent(
   return findings;
 }
 
-/** Hooks that answer are of no use where the agent was told to run none. */
-function provenOn(agent: AgentName, read: (path: string) => string | null): Finding[] {
+/** Finds a setting that switches all hooks of the agent off. */
+function findDisabledHooks(agent: AgentName, read: (path: string) => string | null): Finding[] {
   const { key, paths } = AGENT_TABLE[agent].hooksOff ?? { key: "", paths: [] };
   for (const path of paths) {
-    const said = settingIn(read(path), path, key);
-    if (said === undefined) continue;
-    const detail = `${key} is ${JSON.stringify(said)}, so no hook is run`;
-    return said === true ? [{ agent, what: path, ok: false, detail, ms: null }] : [];
+    const value = settingIn(read(path), path, key);
+    if (value === undefined) continue;
+    const detail = `${key} is ${JSON.stringify(value)}, so no hook is run`;
+    return value === true ? [{ agent, what: path, ok: false, detail, ms: null }] : [];
   }
   return [];
 }
 
 function settingIn(text: string | null, path: string, key: string): unknown {
   try {
-    return text === null ? undefined : (jsonOf(text, path) as Record<string, unknown>)[key];
+    return text === null ? undefined : ((jsonValue(text, path) ?? {}) as Record<string, unknown>)[key];
   } catch (error) {
-    // A file that cannot be read is told of where its hooks are looked for; of one that is not ours nothing is known.
+    // An unreadable file of ours is reported with its hooks; any other is not our concern.
     if (isHoldfastError(error)) return undefined;
     throw error;
   }
-}
-
-function jsonOf(text: string, path: string): unknown {
-  const root = readJsonText(text, path);
-  return root === null ? {} : plainValue(root);
 }
 
 async function proveHooks(root: string, agent: AgentName, path: string, config: unknown): Promise<Finding[]> {
@@ -123,7 +118,7 @@ interface Ran {
   readonly ms: number;
 }
 
-/** As an agent runs it: by a shell, in the project, with the event on its input. */
+/** Runs a hook as an agent does: by a shell, in the project, with the event as input. */
 function runHook(root: string, command: string, input: string): Promise<Ran> {
   const since = performance.now();
   const variables = ["CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR"];
@@ -135,21 +130,21 @@ function runHook(root: string, command: string, input: string): Promise<Ran> {
       timeout: LONGEST_MS,
       killSignal: "SIGKILL",
     });
-    const said = { out: "", err: "" };
+    const output = { out: "", err: "" };
     child.stdout.on("data", (chunk) => {
-      said.out += String(chunk);
+      output.out += String(chunk);
     });
     child.stderr.on("data", (chunk) => {
-      said.err += String(chunk);
+      output.err += String(chunk);
     });
     const end = (code: number | null): void =>
-      resolve({ code, ...said, ms: Math.round(performance.now() - since) });
+      resolve({ code, ...output, ms: Math.round(performance.now() - since) });
     child.on("error", (error) => {
-      said.err += error.message;
+      output.err += error.message;
       end(null);
     });
     child.on("close", end);
-    // One that does not read its input closes it.
+    // A hook may close its input without reading it.
     child.stdin.on("error", () => undefined);
     child.stdin.end(input);
   });
@@ -160,24 +155,19 @@ interface Server {
   readonly args: readonly string[];
 }
 
-function serverIn(config: unknown): Server | null {
-  const { mcpServers } = (config ?? {}) as { mcpServers?: { holdfast?: unknown } };
-  return isOurServer(mcpServers?.holdfast) ? (mcpServers?.holdfast as Server) : null;
-}
-
-interface Heard {
+interface ServerAnswer {
   readonly problem: string | null;
   readonly tools: number;
   readonly ms: number;
 }
 
-/** Several agents that start it in the same way share one start. */
+/** Agents that start the server by the same command share one start. */
 async function proveServer(
   root: string,
   agent: AgentName,
   path: string,
   server: Server,
-  servers: Map<string, Promise<Heard>>,
+  servers: Map<string, Promise<ServerAnswer>>,
 ): Promise<Finding> {
   const key = JSON.stringify([server.command, server.args]);
   const asking = servers.get(key) ?? askServer(root, server);
@@ -192,8 +182,8 @@ const HELLO = {
   clientInfo: { name: "holdfast-init-check", version: "1" },
 };
 
-/** One line of JSON per message, as MCP over stdio has it. */
-function askServer(root: string, { command, args }: Server): Promise<Heard> {
+/** MCP over stdio: one line of JSON per message. */
+function askServer(root: string, { command, args }: Server): Promise<ServerAnswer> {
   const since = performance.now();
   return new Promise((resolve) => {
     const child = spawn(command, args, { cwd: root, timeout: LONGEST_MS, killSignal: "SIGKILL" });
@@ -206,9 +196,9 @@ function askServer(root: string, { command, args }: Server): Promise<Heard> {
     const send = (message: object): void => {
       child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
     };
-    const hear = (line: string): void => {
+    const receive = (line: string): void => {
       const message = parsed(line);
-      if (message === null) end(`it printed what is not MCP: ${line.slice(0, 80)}`);
+      if (message === null) end(`it printed something that is not MCP: ${line.slice(0, 80)}`);
       else if (message.error !== undefined) end(`it refused: ${JSON.stringify(message.error).slice(0, 200)}`);
       else if (message.id === 1) {
         send({ method: "notifications/initialized" });
@@ -221,7 +211,7 @@ function askServer(root: string, { command, args }: Server): Promise<Heard> {
     child.stdout.on("data", (chunk) => {
       const lines = (rest + String(chunk)).split("\n");
       rest = lines.pop() ?? "";
-      for (const line of lines) if (line.trim() !== "") hear(line);
+      for (const line of lines) if (line.trim() !== "") receive(line);
     });
     child.stderr.on("data", (chunk) => {
       errors = `${errors}${String(chunk)}`.slice(-300);

@@ -1,8 +1,11 @@
-/** What the agents would send to a hook, for proving the wiring. The conversation's name tells a hook that it is a rehearsal. */
+/**
+ * Sample events of the agents, to test the wiring. The name of the session tells a hook that it is a
+ * rehearsal.
+ */
 
 import type { AgentName } from "./agents.ts";
 
-/** A hook that meets this conversation does everything but record it. */
+/** A hook with this session does everything but record it. */
 export const REHEARSAL = "holdfast-rehearsal";
 
 export function sampleInput(agent: AgentName, event: string, root: string): object {
@@ -23,22 +26,26 @@ const ABOUT: Readonly<Record<string, object>> = {
 
 const MOST_CHARACTERS = 10_000;
 
-/** What is wrong with a hook's output for this agent; null when it would be understood. */
+/** The problem of a hook's output for this agent; null if the agent would understand it. */
 export function outputProblem(agent: AgentName, event: string, output: string): string | null {
   const isSilent = output.trim() === "";
   if (isSilent && event === "session-start") return "it gave no context";
   if (isSilent)
     return agent === "gemini" || agent === "cursor" ? "it printed nothing, but JSON is expected" : null;
-  let said: Record<string, unknown>;
+  let answer: Record<string, unknown>;
   try {
-    said = JSON.parse(output) as Record<string, unknown>;
+    answer = JSON.parse(output) as Record<string, unknown>;
   } catch (error) {
-    return `it printed what is not JSON (${(error as Error).message})`;
+    return `it printed something that is not JSON (${(error as Error).message})`;
   }
-  if (typeof said !== "object" || said === null || Array.isArray(said)) return "it printed no JSON object";
+  if (typeof answer !== "object" || answer === null || Array.isArray(answer))
+    return "it printed no JSON object";
   if (event !== "session-start") return null;
-  const { hookEventName, additionalContext } = (said["hookSpecificOutput"] ?? {}) as Record<string, unknown>;
-  const context = agent === "cursor" ? said["additional_context"] : additionalContext;
+  const { hookEventName, additionalContext } = (answer["hookSpecificOutput"] ?? {}) as Record<
+    string,
+    unknown
+  >;
+  const context = agent === "cursor" ? answer["additional_context"] : additionalContext;
   if (typeof context !== "string" || context === "") return "it gave no context";
   if (context.length > MOST_CHARACTERS)
     return `its context has ${context.length} characters, limit ${MOST_CHARACTERS}`;

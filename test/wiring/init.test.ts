@@ -111,7 +111,7 @@ test("the check finds a hook that fails, one that says nothing of use, and a ser
   expect(failing.out).toMatch(/NO {2}\.mcp\.json mcp: it ended with 1 before it answered/);
   await runInside(project, ["init", "--agent", "claude", "--command", "echo"]);
   const silly = await runInside(project, ["init", "--check", "--agent", "claude,codex"]);
-  expect(silly.out).toContain("session-start: it printed what is not JSON");
+  expect(silly.out).toContain("session-start: it printed something that is not JSON");
   expect(silly.out).toContain("NO  .codex/hooks.json: is not there: holdfast init");
   await runInside(project, ["init", "--agent", "claude", "--command", "true"]);
   const silent = await runInside(project, ["init", "--check", "--agent", "claude"]);
@@ -143,7 +143,7 @@ test("wired by its place on this machine, what is said of the PATH is so", async
   const bin = join(project, "elsewhere/node_modules/.bin");
   put("elsewhere/node_modules/.bin/holdfast", "");
   const { out } = await runInside(project, ["init"], { PATH: `${bin}:${process.env["PATH"]}` });
-  expect(out).toContain("not in this project's node_modules, nor on the PATH that an agent has");
+  expect(out).toContain("neither in this project's node_modules nor on the PATH that an agent has");
 });
 
 test("one file that cannot be understood stops all of them, and no store is made", async () => {
@@ -152,8 +152,8 @@ test("one file that cannot be understood stops all of them, and no store is made
   const before = everything();
   const { code, err } = await runInside(project, ["init"]);
   expect(code).toBe(2);
-  expect(err).toContain('.gemini/settings.json:3:3: a name in " is missing');
-  expect(err).toContain("Nothing was changed in any file");
+  expect(err).toContain(".gemini/settings.json:3:3: this is not JSON");
+  expect(err).toContain("No file was changed");
   expect(everything()).toEqual(before);
   expect(existsSync(join(project, ".holdfast"))).toBe(false);
 });
