@@ -43,7 +43,6 @@ import { encodeLine, type LinePosition } from "./journal-file.ts";
 import type { OpenFolder } from "./open-folder.ts";
 import type { JournalRecord } from "./state.ts";
 
-/** The changes of one holding of the lock. */
 export class Flush {
   readonly folder: OpenFolder;
   /** Folders that got new names; synced before any line names their files. */

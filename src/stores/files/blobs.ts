@@ -163,7 +163,6 @@ interface SnapshotFile {
   readonly foldHash: string;
 }
 
-/** Files of the stream's present life, up to its head. */
 function snapshotFiles(folder: OpenFolder, namespace: string, stream: string): SnapshotFile[] {
   const { state, head } = streamOf(folder.state.space(namespace), stream);
   if (state !== "live") return [];

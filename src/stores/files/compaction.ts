@@ -104,7 +104,6 @@ function dropUnnamed({ paths }: OpenFolder, erase: boolean): void {
 
 const BUFFER_BYTES = 1024 * 1024;
 
-/** Buffers lines and writes them in large pieces. */
 class LineWriter {
   readonly #descriptor: number;
   #buffered: Buffer[] = [];
@@ -170,20 +169,9 @@ function* recordsOf(namespace: string, space: Space, state: State, boot: string)
 
 function writeStream(writer: LineWriter, namespace: string, stream: Stream): void {
   const { name, state, head, base, parent, createdAt, updatedAt, facets } = stream;
-  writer.add({
-    do: "stream",
-    namespace,
-    stream: name,
-    state,
-    head,
-    base,
-    parent,
-    createdAt,
-    updatedAt,
-    facets,
-    items: [...stream.items.values()],
-    artifacts: [...stream.artifacts],
-  });
+  const row = { state, head, base, parent, createdAt, updatedAt, facets };
+  const [items, artifacts] = [[...stream.items.values()], [...stream.artifacts]];
+  writer.add({ do: "stream", namespace, stream: name, ...row, items, artifacts });
   for (const write of stream.writes as JournaledWrite[]) {
     const { segment, form } = write;
     const record = { do: "write", namespace, stream: name, ...write, bytes: segment.length } as const;

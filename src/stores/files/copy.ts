@@ -32,7 +32,6 @@ export function reseal(flush: Flush, expect: Seal | null, next: Seal | null): bo
 type Kinds = readonly MovedRow["of"][];
 
 interface Walk {
-  /** The number of rows before the next page. */
   readonly position: number;
   readonly wanted: string;
   readonly state: State;
@@ -115,7 +114,6 @@ function put(flush: Flush, row: MovedRow): void {
   }
 }
 
-/** Adds a line and applies it to memory at once. */
 function applyLine(flush: Flush, act: JournalRecord, segments: readonly Buffer[] = []): void {
   const { state, journal } = flush.folder;
   const from = journal.lines + 1;

@@ -77,7 +77,6 @@ export class FolderConnection {
     return this.#handle.isSound;
   }
 
-  /** Whether another process waits for the lock. */
   get isAwaited(): boolean {
     if (!this.#handle.isUsable) return false;
     try {
@@ -96,7 +95,6 @@ export class FolderConnection {
     this.#folder.live?.clearWaiting(this.#name);
   }
 
-  /** Takes the lock and settles. Null while others have it. */
   begin(): Flush | null {
     const { lock } = this.#folder;
     if (!lock?.take()) return null;
@@ -148,7 +146,6 @@ export class FolderConnection {
     );
   }
 
-  /** Writes one line all the way to the disk. */
   async #prove(): Promise<void> {
     let flush: Flush | null = null;
     await retryUntilLocked(this.options.path, this.options.busyMs, () => {

@@ -45,7 +45,6 @@ import { type SubmitOptions, WriteQueue } from "./queue.ts";
 import type { State } from "./state.ts";
 
 export interface FilesOptions {
-  /** The folder. It is made if it does not exist. */
   readonly path: string;
   readonly readOnly?: boolean;
   /** Fail if there is no store, instead of creating one. */

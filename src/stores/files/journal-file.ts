@@ -42,7 +42,6 @@ const BODY_AT = START.length + 8 + 2;
 const EVENTS = ',"events":[';
 
 interface EncodedLine {
-  /** Includes the line break. */
   readonly bytes: Buffer;
   readonly eventsAt: number;
 }
@@ -134,7 +133,6 @@ function isJsonLine(text: string): boolean {
 const FORMAT = "holdfast-files";
 const VERSION = 1;
 
-/** The first line of every journal. */
 export interface BeginRecord {
   readonly do: "begin";
   readonly format: typeof FORMAT;
@@ -204,7 +202,6 @@ export class JournalFile {
     return this.#path;
   }
 
-  /** The file was renamed. */
   movedTo(path: string): void {
     this.#path = path;
   }
@@ -213,7 +210,6 @@ export class JournalFile {
     return this.#end;
   }
 
-  /** Lines up to `end`. */
   get lines(): number {
     return this.#lines;
   }
@@ -222,7 +218,6 @@ export class JournalFile {
     return fstatSync(this.#descriptor).size;
   }
 
-  /** Whether this is still the file at its path. */
   isInPlace(): boolean {
     return isSameFile(this.identity, statOf(this.path));
   }
@@ -279,7 +274,6 @@ export class JournalFile {
     }
   }
 
-  /** Removes everything behind `end`. */
   cut(): void {
     ftruncateSync(this.#descriptor, this.#end);
   }
@@ -390,7 +384,6 @@ export class JournaledWrite implements StoredWrite {
     return fromSegment(this.segment, this.#segment.form);
   }
 
-  /** The payload's bytes in the journal. */
   get segment(): Buffer {
     return this.#journal.bytes(this.#segment.offset, this.#segment.length);
   }

@@ -55,7 +55,6 @@ export class FolderLock {
     }
   }
 
-  /** False while another handle has it. */
   take(): boolean {
     const isTaken = isNotBusy(() => this.#connection.run("BEGIN EXCLUSIVE"));
     if (isTaken && !isSameFile(this.#identity, statOf(this.#path))) {
@@ -113,7 +112,6 @@ function isBusy(error: unknown): boolean {
   return typeof errcode === "number" ? (errcode & 0xff) === BUSY : error.message.includes("is locked");
 }
 
-/** Calls `attempt` until it returns true, with the event loop free in between. */
 export function retryUntilLocked(path: string, busyMs: number, attempt: () => boolean): Promise<void> {
   return retryUntil(attempt, busyMs, (waitedMs) => busy(path, waitedMs));
 }

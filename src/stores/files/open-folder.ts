@@ -90,7 +90,6 @@ export class OpenFolder {
     return this.#live;
   }
 
-  /** Null if the live file has no mark for this journal. */
   #mark(): Mark | null {
     const mark = this.#live?.mark();
     return mark?.store === this.#journal.store && mark.journal === this.#journal.number ? mark : null;
@@ -142,7 +141,6 @@ export class OpenFolder {
     this.#state = state;
   }
 
-  /** Reads a journal from its beginning. */
   load(journal: JournalFile, upTo: number): State {
     const state = this.#newState();
     for (const line of journal.read(upTo)) state.apply(line, journal);

@@ -78,7 +78,6 @@ export class WriteQueue {
     else setImmediate(() => this.#flush());
   }
 
-  /** A flush has ended, one way or the other. */
   #flushEnded(): void {
     this.#isScheduled = false;
     if (this.#pending.isEmpty) this.#pending.becameIdle();

@@ -8,11 +8,10 @@ import type {
   Head,
   Holder,
   ItemRow,
+  MovedRow,
   RemoveOutcome,
   RemoveRequest,
   Seal,
-  StreamRow,
-  StreamState,
   Write,
 } from "../../store.ts";
 import { type Clock, type LeaseExpiry, remainingMs, timelineOf } from "../kit/index.ts";
@@ -43,7 +42,6 @@ import {
 /** A write in its record. The payload follows the record in the line, `bytes` long. */
 export interface LoggedWrite extends Omit<Write, "payload" | "codec"> {
   readonly codec?: string;
-  /** Absent for JSON. */
   readonly form?: Exclude<Form, "json">;
   readonly bytes: number;
 }
@@ -69,34 +67,18 @@ interface LeaseRecord {
 }
 
 /** A whole stream, in a journal that was compacted or filled by a copy. Its writes follow. */
-interface StreamRecord {
+type StreamRecord = Omit<MovedOf<"stream">, "of"> & {
   readonly do: "stream";
-  readonly namespace: string;
-  readonly stream: string;
-  readonly state: StreamState;
-  readonly head: Head;
-  readonly base: number;
-  readonly parent: StreamRow["parent"];
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly facets: StreamRow["facets"];
   readonly items: readonly ItemRow[];
-  readonly artifacts: readonly string[];
-}
+};
 
-interface WriteRecord {
+type WriteRecord = Omit<MovedOf<"write">, "of" | "payload"> & {
   readonly do: "write";
-  readonly namespace: string;
-  readonly stream: string;
-  readonly first: number;
-  readonly last: number;
-  readonly batch: string;
-  readonly codec: string | null;
-  readonly sum: number;
-  readonly at: number;
   readonly form?: Exclude<Form, "json">;
   readonly bytes: number;
-}
+};
+
+type MovedOf<Of extends MovedRow["of"]> = Extract<MovedRow, { of: Of }>;
 
 export type JournalRecord =
   | BeginRecord
@@ -112,14 +94,12 @@ export type JournalRecord =
       readonly namespace: string;
       readonly keys: readonly (readonly [key: string, stream: string, seq: number])[];
     }
-  /** Items of streams that arrived by a copy. */
   | { readonly do: "items"; readonly namespace: string; readonly items: readonly ItemRow[] }
   /** How far the store's move has come; see `copy.ts`. */
   | { readonly do: "seal"; readonly seal: Seal | null }
   /** Written after an I/O error, to prove that a sync works again. */
   | { readonly do: "proof" };
 
-/** Called for every stream that a line changes. */
 export type StreamChanged = (namespace: string, stream: string) => void;
 
 /** Artifacts are in files of their own; memory only knows that they exist. */
@@ -220,7 +200,6 @@ export class State {
     this.applyBatch(batch, act.writes, line, journal);
   }
 
-  /** Applies a batch that passed every check. Its payloads are in `line`. */
   applyBatch(
     batch: Batch,
     logged: readonly LoggedWrite[],
@@ -279,7 +258,6 @@ export class State {
     this.#slots.set(leaseKey(namespace, name), slot);
   }
 
-  /** Notes a renewal, by this process or another. */
   renewLease(
     namespace: string,
     name: string,
@@ -319,13 +297,8 @@ export class State {
 
   #stream(act: StreamRecord): void {
     const stream = goneStream(act.stream, act.head.generation);
-    stream.state = act.state;
-    stream.head = act.head;
-    stream.base = act.base;
-    stream.parent = act.parent;
-    stream.createdAt = act.createdAt;
-    stream.updatedAt = act.updatedAt;
-    stream.facets = act.facets;
+    const { state, head, base, parent, createdAt, updatedAt, facets } = act;
+    Object.assign(stream, { state, head, base, parent, createdAt, updatedAt, facets });
     for (const item of act.items) stream.items.set(JSON.stringify([item.kind, item.id]), item);
     for (const hash of act.artifacts) stream.artifacts.add(hash);
     this.space(act.namespace).streams.set(act.stream, stream);

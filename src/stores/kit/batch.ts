@@ -37,7 +37,6 @@ export function invalidBatch(why: string): HoldfastError {
   });
 }
 
-/** The heads that the batch's streams have once it is stored. */
 export function headsAfter({ writes }: Batch): Head[] {
   return writes.map(({ expect, count }) => ({ generation: expect.generation, seq: expect.seq + count }));
 }

@@ -68,7 +68,6 @@ export function remainingMs(clock: Clock, lease: LeaseExpiry): number {
 
 const bootOf = (timeline: string): string => timeline.split(" ")[0] as string;
 
-/** How long ago this process first saw the lease in its present state. */
 function sinceSeen(clock: Clock, lease: LeaseExpiry): number {
   const seen = sightings.get(clock) ?? new Map<string, Sighting>();
   sightings.set(clock, seen);

@@ -47,7 +47,6 @@ export function isWritable(path: string): boolean {
   }
 }
 
-/** Makes names in the folder durable. */
 export function syncFolder(folder: string): void {
   if (process.platform === "win32") return;
   const descriptor = openSync(folder, "r");

@@ -19,7 +19,6 @@ export interface Failure {
 }
 
 interface FailureDetail {
-  /** The act may have become durable. */
   readonly unknown: boolean;
   readonly data?: Readonly<Record<string, unknown>>;
   /** The message of the cause, if it is not `cause.message`. */

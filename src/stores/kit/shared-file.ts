@@ -73,12 +73,10 @@ export class PendingActs<Act extends { readonly bytes: number }> {
     return [...this.#urgent.splice(0), ...this.#takeWaiting()];
   }
 
-  /** Puts acts that were taken back to the front. */
   putBack(acts: readonly Act[]): void {
     this.#waiting = [...acts, ...this.#waiting];
   }
 
-  /** Resolves at the next `becameIdle`. */
   idle(): Promise<void> {
     return new Promise((resolve) => {
       this.#idle.push(resolve);
@@ -134,7 +132,6 @@ export class HandleState {
     return this.#refusal;
   }
 
-  /** Returns the error to hand out. */
   poison(error: HoldfastError): Error {
     this.#isPoisoned = true;
     if (error.code === "STORE_REPLACED") this.refuse(error);

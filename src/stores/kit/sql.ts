@@ -162,9 +162,7 @@ export interface StreamsTable<Value> {
   readonly encode: (text: string) => Value;
   /** The coarse time by which the index is ordered: its column, and its value for a time in milliseconds. */
   readonly coarse: { readonly column: string; readonly of: (ms: number) => Value };
-  /** The condition for streams with open calls. */
   readonly hasOpenCalls: string;
-  /** Adds the condition for forks of the stream `parent`. */
   readonly isForkOf: (conditions: Conditions<Value>, parent: string) => void;
 }
 

@@ -14,9 +14,7 @@ export interface Watcher extends WatchRequest {
 export interface WatchersOptions {
   /** Looks for changes of others, and calls `notify` or `announce`. If it throws, all are notified. */
   readonly poll?: (watchers: readonly Watcher[]) => Promise<unknown>;
-  /** Called with the first watcher. */
   readonly started?: () => void;
-  /** Called when the last watcher is gone. */
   readonly stopped?: () => void;
 }
 
@@ -32,7 +30,6 @@ export class Watchers {
     this.#options = options;
   }
 
-  /** Returns the function that stops it. */
   add(request: WatchRequest, changed: () => void): () => void {
     const watcher = { ...request, changed };
     this.#watchers.add(watcher);

@@ -49,7 +49,6 @@ export type DumpPosition = readonly (string | number)[];
 
 export interface DumpStep<Part> {
   readonly part: Part;
-  /** The page holds the rows after this position. */
   readonly after: DumpPosition;
   /** The cursor of the next page. `last`: position of the last row of a full page, else null. */
   next(last: DumpPosition | null): string | null;

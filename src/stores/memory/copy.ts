@@ -65,11 +65,9 @@ export class MemoryMoving implements Moving {
 interface DumpOptions {
   /** Reads an artifact, for a store that has the bytes elsewhere. */
   readonly bytesOf?: (namespace: string, hash: string) => Uint8Array | null;
-  /** All kinds of rows by default. */
   readonly only?: readonly MovedRow["of"][] | undefined;
 }
 
-/** Every row, leases first. */
 export function* dumpRows(
   data: MemoryData,
   now: number,

@@ -177,7 +177,6 @@ function checkClaims(connection: Connection, { namespace, writes }: Batch): Refu
 
 const ARTIFACT = "SELECT id FROM artifacts WHERE namespace = ? AND hash = ?";
 
-/** Returns the ids of each write's artifacts. */
 function checkArtifacts(
   connection: Connection,
   { namespace, writes }: Batch,
@@ -196,7 +195,6 @@ function checkArtifacts(
   return found;
 }
 
-/** A write that passed every check. */
 interface CheckedWrite {
   readonly write: Write;
   readonly stream: StreamEntry | undefined;
@@ -246,7 +244,6 @@ function storeWrite({ connection, cache }: Transaction, batch: Batch, checked: C
   cache.setStream(batch.namespace, write.stream, entry);
 }
 
-/** Returns the stream's id. */
 function storeStream(
   connection: Connection,
   namespace: StoredText,

@@ -211,37 +211,33 @@ const PUT: { readonly [Of in MovedRow["of"]]: (connection: Connection, row: RowO
   key: putKey,
 };
 
-/** Stored as expired: no holder survives the move. The holder's name is kept for messages. */
-function putLease(connection: Connection, { namespace, name, token, ttlMs, holder }: RowOf<"lease">): void {
-  connection.run(
-    `INSERT OR REPLACE INTO leases (namespace, name, token, boot, expires_at, ttl, holder)
-     VALUES (?, ?, ?, 'moved', 0, ?, ?)`,
-    toText(namespace),
-    toText(name),
-    token,
-    ttlMs,
-    holder && toText(JSON.stringify(holder)),
-  );
+/** Inserts a row, or replaces the one with the same key. */
+function putRow(connection: Connection, table: string, row: Readonly<Record<string, Value>>): void {
+  const columns = Object.keys(row);
+  const values = columns.map(() => "?").join(", ");
+  const sql = `INSERT OR REPLACE INTO ${table} (${columns.join(", ")}) VALUES (${values})`;
+  connection.run(sql, ...Object.values(row));
 }
 
+/** Stored as expired: no holder survives the move. The holder's name is kept for messages. */
+function putLease(connection: Connection, row: RowOf<"lease">): void {
+  const [namespace, name] = [toText(row.namespace), toText(row.name)];
+  const holder = row.holder && toText(JSON.stringify(row.holder));
+  const { token, ttlMs: ttl } = row;
+  putRow(connection, "leases", { namespace, name, token, boot: "moved", expires_at: 0, ttl, holder });
+}
+
+/** Keeps the id of an artifact that is there: references name it. */
+const PUT_ARTIFACT = `INSERT INTO artifacts (namespace, hash, put_at, bytes) VALUES (?, ?, ?, ?)
+  ON CONFLICT DO UPDATE SET put_at = excluded.put_at, bytes = excluded.bytes`;
+
 function putArtifact(connection: Connection, { namespace, hash, bytes, putAt }: RowOf<"artifact">): void {
-  connection.run(
-    `INSERT INTO artifacts (namespace, hash, put_at, bytes) VALUES (?, ?, ?, ?)
-     ON CONFLICT DO UPDATE SET put_at = excluded.put_at, bytes = excluded.bytes`,
-    toText(namespace),
-    toText(hash),
-    putAt,
-    bytes,
-  );
+  connection.run(PUT_ARTIFACT, toText(namespace), toText(hash), putAt, bytes);
 }
 
 /** A tombstone, filled in later: a fork may arrive before the stream whose past it shares. */
 const PLACEHOLDER = `INSERT OR IGNORE INTO streams (namespace, stream, kind, state, generation, seq, base,
     created_at, updated_at, updated_about) VALUES (?, ?, ?, 'gone', 1, 0, 0, 0, 0, 0)`;
-
-const PUT_STREAM = `UPDATE streams SET state = ?, generation = ?, seq = ?, base = ?, parent = ?,
-    parent_generation = ?, created_at = ?, updated_at = ?, updated_about = ?, open_calls = ?, expires_at = ?,
-    status = ?, title = ?, goal = ?, budget = ? WHERE id = ?`;
 
 const REFER = `INSERT OR IGNORE INTO artifact_refs (artifact, stream)
   SELECT id, ? FROM artifacts WHERE namespace = ? AND hash = ?`;
@@ -249,26 +245,26 @@ const REFER = `INSERT OR IGNORE INTO artifact_refs (artifact, stream)
 function putStream(connection: Connection, row: RowOf<"stream">): void {
   const { namespace, stream, state, head, base, parent, createdAt, updatedAt, facets } = row;
   const id = reserveId(connection, namespace, stream);
-  connection.run(
-    PUT_STREAM,
+  const columns: Readonly<Record<string, Value>> = {
     state,
     // The head of a stream that is gone has the next generation, its row the last one.
-    state === "gone" ? head.generation - 1 : head.generation,
-    head.seq,
+    generation: state === "gone" ? head.generation - 1 : head.generation,
+    seq: head.seq,
     base,
-    parent && reserveId(connection, namespace, parent.stream),
-    parent ? parent.generation : null,
-    createdAt,
-    updatedAt,
-    coarseTime(updatedAt),
-    facets.openCalls,
-    facets.expiresAt,
-    toTextOrNull(facets.status),
-    toTextOrNull(facets.title),
-    toTextOrNull(facets.goal),
-    toTextOrNull(facets.budget),
-    id,
-  );
+    parent: parent && reserveId(connection, namespace, parent.stream),
+    parent_generation: parent ? parent.generation : null,
+    created_at: createdAt,
+    updated_at: updatedAt,
+    updated_about: coarseTime(updatedAt),
+    open_calls: facets.openCalls,
+    expires_at: facets.expiresAt,
+    status: toTextOrNull(facets.status),
+    title: toTextOrNull(facets.title),
+    goal: toTextOrNull(facets.goal),
+    budget: toTextOrNull(facets.budget),
+  };
+  const set = Object.keys(columns).map((column) => `${column} = ?`);
+  connection.run(`UPDATE streams SET ${set.join(", ")} WHERE id = ?`, ...Object.values(columns), id);
   for (const hash of row.artifacts) connection.run(REFER, id, toText(namespace), toText(hash));
 }
 
@@ -285,47 +281,34 @@ function idOf(connection: Connection, namespace: string, stream: string): number
   });
 }
 
+const PUT_WRITE = `INSERT OR REPLACE INTO writes (id, first, at, sum, utf16, codec, batch, payload)
+  VALUES (? << 28 | ?, ?, ?, ?, ?, ?, ?, ?)`;
+
 function putWrite(connection: Connection, row: RowOf<"write">): void {
+  const { first, last, at, sum } = row;
+  const id = idOf(connection, row.namespace, row.stream);
   const { value, utf16 } = toPayload(row.payload);
-  connection.run(
-    `INSERT OR REPLACE INTO writes (id, first, at, sum, utf16, codec, batch, payload)
-     VALUES (? << 28 | ?, ?, ?, ?, ?, ?, ?, ?)`,
-    idOf(connection, row.namespace, row.stream),
-    row.last,
-    row.first,
-    row.at,
-    row.sum,
-    utf16,
-    toTextOrNull(row.codec),
-    toText(row.batch),
-    value,
-  );
+  const [codec, batch] = [toTextOrNull(row.codec), toText(row.batch)];
+  connection.run(PUT_WRITE, id, last, first, at, sum, utf16, codec, batch, value);
 }
 
 function putItem(connection: Connection, row: RowOf<"item">): void {
-  connection.run(
-    `INSERT OR REPLACE INTO items (stream, kind, id, namespace, seq, end_seq, status, name, key, at, done_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    idOf(connection, row.namespace, row.stream),
-    toText(row.kind),
-    toText(row.id),
-    toText(row.namespace),
-    row.seq,
-    row.endSeq,
-    toTextOrNull(row.status),
-    toTextOrNull(row.name),
-    toTextOrNull(row.key),
-    row.at,
-    row.doneAt,
-  );
+  putRow(connection, "items", {
+    stream: idOf(connection, row.namespace, row.stream),
+    kind: toText(row.kind),
+    id: toText(row.id),
+    namespace: toText(row.namespace),
+    seq: row.seq,
+    end_seq: row.endSeq,
+    status: toTextOrNull(row.status),
+    name: toTextOrNull(row.name),
+    key: toTextOrNull(row.key),
+    at: row.at,
+    done_at: row.doneAt,
+  });
 }
 
 function putKey(connection: Connection, { namespace, key, stream, seq }: RowOf<"key">): void {
-  connection.run(
-    "INSERT OR REPLACE INTO keys (namespace, key, stream, seq) VALUES (?, ?, ?, ?)",
-    toText(namespace),
-    toText(key),
-    idOf(connection, namespace, stream),
-    seq,
-  );
+  const id = idOf(connection, namespace, stream);
+  putRow(connection, "keys", { namespace: toText(namespace), key: toText(key), stream: id, seq });
 }

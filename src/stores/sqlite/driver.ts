@@ -96,7 +96,6 @@ export class Connection {
     this.#statement(sql).get(...values);
   }
 
-  /** Returns how many rows changed. */
   count(sql: string, ...values: Value[]): number {
     return Number(this.#statement(sql).run(...values).changes);
   }
@@ -109,7 +108,6 @@ export class Connection {
     return this.#statement(sql).all(...values) as Row[];
   }
 
-  /** One number, which is all that the statement gives. */
   number(sql: string): number {
     const statement = this.#listing(sql);
     const row = statement.get();
@@ -249,7 +247,6 @@ export function resultCode(error: unknown): { primary: number; extended: number 
   return { primary, extended: primary };
 }
 
-/** The result codes that this store tells apart. */
 export const CODE = {
   ERROR: 1,
   BUSY: 5,

@@ -92,7 +92,6 @@ export function isOwnFault(error: unknown): boolean {
   return own.includes(code.primary);
 }
 
-/** For `isOwnFault`: the error for the caller of that act. */
 export function unstorable(path: string, cause: unknown): HoldfastError {
   const hint = "Check that numbers are whole and not negative, and that no value is larger than 1 GB.";
   return unstorableError({ path }, cause, hint);

@@ -48,7 +48,6 @@ export class FileConnection {
     return true;
   }
 
-  /** From now on every use fails with this error. */
   refuse(error: Error): Error {
     return this.#state.refuse(error);
   }

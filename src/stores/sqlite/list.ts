@@ -69,7 +69,6 @@ export function list(
   }
 }
 
-/** A kind and a status that occur together. */
 interface Group {
   readonly kind: StoredText;
   readonly status: StoredText | null;
@@ -110,7 +109,6 @@ function latestFirst(a: StoredStream, b: StoredStream): number {
   return Buffer.compare(Buffer.from(a.stream as string), Buffer.from(b.stream as string));
 }
 
-/** Every condition but kind and status. */
 function streamConditions(request: Request<"streams">): Conditions<Value> {
   const conditions = new Conditions<Value>();
   const namespace = toText(request.namespace);

@@ -51,7 +51,6 @@ export interface FileOptions {
   readonly busyMs: number;
 }
 
-/** An open file: the connection, the identity of the file, and the id of the store in it. */
 export interface OpenFile {
   readonly connection: Connection;
   readonly identity: FileIdentity;
@@ -144,7 +143,6 @@ export function readStoreId(connection: Connection): string | undefined {
   return connection.get<{ value: string }>("SELECT value FROM meta WHERE name = 'store'")?.value;
 }
 
-/** The seal of a copy; see `copy.ts`. */
 export function readSeal(connection: Connection): Seal | null {
   const row = connection.get<{ value: string }>("SELECT value FROM meta WHERE name = 'seal'");
   return row ? (JSON.parse(row.value) as Seal) : null;
@@ -401,7 +399,6 @@ function mustMigrate(path: string): HoldfastError {
   );
 }
 
-/** For a folder that could not be made, or a file that could not be created or examined. */
 function fileError(path: string, cause: unknown): HoldfastError {
   if (cause instanceof HoldfastError) return cause;
   const code = systemCode(cause);

@@ -48,7 +48,6 @@ export interface SubmitOptions<Result> {
   readonly bytes?: number;
   /** Names the submitter. Acts of a single submitter are not grouped with those of others. */
   readonly from?: string;
-  /** Called with the result, once that is durable. */
   readonly answered?: (result: Result) => void;
 }
 
@@ -153,7 +152,6 @@ export class WriteQueue {
     this.#isSameTurn = false;
   };
 
-  /** A flush has ended, one way or the other. */
   #flushEnded(): void {
     this.#isScheduled = false;
     if (this.#pending.isEmpty) this.#pending.becameIdle();

@@ -33,7 +33,6 @@ export function fromTextOrNull(stored: StoredText | null): string | null {
   return stored === null ? null : fromText(stored);
 }
 
-/** The value of a payload column, and the mark beside it. */
 export function toPayload(payload: Payload): { value: StoredText; utf16: 1 | null } {
   if (typeof payload !== "string") return { value: payload, utf16: null };
   return isStorable(payload) ? { value: payload, utf16: null } : { value: toText(payload), utf16: 1 };
@@ -43,7 +42,6 @@ export function fromPayload(value: StoredText, utf16: number | null): Payload {
   return utf16 === null ? value : fromText(value);
 }
 
-/** How the bytes of a payload column are decoded. */
 export type PayloadForm = typeof TEXT | typeof BYTES | typeof UTF_16;
 
 export const TEXT = 0;
@@ -56,10 +54,8 @@ const UTF_16 = 2;
  */
 const DECODES_FAST = Number.parseInt(process.versions.node, 10) >= 24;
 
-/** A payload, for `decodePayload`. */
 export const PAYLOAD_COLUMN = DECODES_FAST ? "CAST(payload AS BLOB)" : "payload";
 
-/** A payload and its form. */
 export const PAYLOAD_COLUMNS = `${PAYLOAD_COLUMN}, iif(utf16 IS NULL, typeof(payload) = 'blob', ${UTF_16})`;
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -69,7 +65,6 @@ export function decodePayload(payload: StoredText, form: PayloadForm): Payload {
   return form === TEXT ? decoder.decode(payload) : fromText(payload);
 }
 
-/** An open write transaction. */
 export interface Transaction {
   readonly connection: Connection;
   readonly cache: RowCache;
@@ -155,7 +150,6 @@ const MAX_ENTRIES = 20_000;
 export class RowCache {
   #connection: Connection | null = null;
   #version = -1;
-  /** Number of entries in both maps. */
   #size = 0;
   readonly #streams = new Map<string, Map<string, StreamEntry>>();
   readonly #leases = new Map<string, Map<string, StoredLease>>();
